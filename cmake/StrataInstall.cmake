@@ -1,0 +1,2 @@
+# Programs, libraries, headers and the CMake package.
+include(GNUInstallDirs)

@@ -1,0 +1,25 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include <source_location>
+#include <string>
+
+#include "strata/util/error.hpp"
+
+/// For .cu files alone: checks of CUDA calls and launches.
+namespace strata::cuda {
+
+[[noreturn]] inline void fail(cudaError_t code, const char* call, std::source_location where) {
+  throw CudaError(std::string(call) + ": " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code), {}, where);
+}
+
+inline void check(cudaError_t code, const char* call, std::source_location where = std::source_location::current()) {
+  if (code != cudaSuccess) fail(code, call, where);
+}
+
+/// After a kernel launch.
+inline void check_launch(const char* kernel, std::source_location where = std::source_location::current()) {
+  check(cudaGetLastError(), kernel, where);
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,78 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/graph/partition_book.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::graph {
+
+/// The manifest of a partition directory: what every rank must know before it opens a part.
+struct Manifest {
+  static constexpr int kVersion = 1;
+  std::string name;
+  std::string build_id;            ///< the same in every part of one build
+  PartitionBook book;
+  Count num_edges = 0;
+  bool undirected = false;
+  Count feature_cols = 0;          ///< 0: none
+  DType feature_dtype = DType::f32;
+  Count num_classes = 0;
+  bool has_labels = false;
+  Count num_train = 0, num_valid = 0, num_test = 0;
+};
+
+/// Reads and checks DIR/manifest.json and the presence of its parts. Throws InputError: not a partition directory, foreign,
+/// newer version, missing part; each with the remedy.
+Manifest read_manifest(const std::filesystem::path& directory);
+
+std::filesystem::path part_path(const std::filesystem::path& directory, int part);
+
+/// One part as it lies in memory while being written. Rows are local ids (hottest first), ids in `indices` are global.
+struct PartData {
+  int part = 0;
+  std::vector<Count> indptr;                 ///< [inner + 1]
+  std::vector<NodeId> indices;               ///< [edges], each list in the order of original ids
+  std::vector<EdgeId> edge_ids;              ///< [edges]
+  std::vector<NodeId> original_ids;          ///< [inner]
+  std::vector<std::int32_t> labels;          ///< [inner], -1 missing; empty: none
+  struct SplitRows {                         ///< of one split, ascending by original id
+    std::vector<Count> rows;                 ///< local ids
+    std::vector<Count> ranks;                ///< position in the whole graph's split, ordered by original id
+  } train, valid, test;
+};
+
+/// One open part file. An owner of the HDF5 handle; HDF5 calls of a process are serialised inside.
+///
+/// The `read_*` calls copy a range straight into the caller's memory and convert nothing but integer widths.
+/// They throw IoError or InputError naming the file and dataset.
+class PartReader {
+ public:
+  /// Checks format, version, build id, part number and the shapes of all datasets against the manifest.
+  static PartReader open(const std::filesystem::path& directory, const Manifest& manifest, int part);
+  PartReader(PartReader&&) noexcept;
+  PartReader& operator=(PartReader&&) noexcept;
+  ~PartReader();
+
+  Count num_inner() const;
+  Count num_edges() const;
+
+  void read_indptr(Count first, Count count, Count* out) const;          ///< of num_inner() + 1 entries
+  void read_indices(Count first, Count count, NodeId* out) const;
+  void read_indices(Count first, Count count, std::int32_t* out) const;  ///< REQUIRES: all ids fit
+  void read_edge_ids(Count first, Count count, EdgeId* out) const;
+  void read_original_ids(Count first, Count count, NodeId* out) const;
+  void read_labels(Count first, Count count, std::int32_t* out) const;
+  void read_features(Count first_row, Count num_rows, void* out) const;  ///< rows in the manifest's dtype
+  enum class Split { train, valid, test };
+  PartData::SplitRows read_split(Split split) const;
+
+ private:
+  struct State;
+  explicit PartReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace strata::graph

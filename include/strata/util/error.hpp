@@ -1,0 +1,66 @@
+#pragma once
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+namespace strata {
+
+/// What every Strata library throws. The parts are kept apart; only a program's `main` formats them (see format_error).
+///
+/// `message` says what failed, with its numbers; `remedy` says what to do about it (empty: nothing to suggest).
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, std::string remedy = {},
+                 std::source_location where = std::source_location::current())
+      : std::runtime_error(message), remedy_(std::move(remedy)), where_(where) {}
+
+  const std::string& remedy() const noexcept { return remedy_; }
+  const std::source_location& where() const noexcept { return where_; }
+
+ private:
+  std::string remedy_;
+  std::source_location where_;
+};
+
+/// Input that a person gave is not usable: an option, a file, its contents. Refused before work begins.
+class InputError : public Error {
+  using Error::Error;
+};
+
+/// The operating system or HDF5 could not read or write.
+class IoError : public Error {
+  using Error::Error;
+};
+
+/// Host or device memory does not suffice; the message names what for, the bytes wanted and the bytes free.
+class OutOfMemory : public Error {
+  using Error::Error;
+};
+
+/// A CUDA call failed.
+class CudaError : public Error {
+  using Error::Error;
+};
+
+/// An MPI or NCCL call failed, or another rank did.
+class CommError : public Error {
+  using Error::Error;
+};
+
+/// Exit codes of all programs.
+enum class ExitCode : int {
+  ok = 0,
+  failure = 1,            ///< an Error that is none of the below
+  bad_input = 2,          ///< InputError, or options that do not parse
+  out_of_memory = 3,      ///< OutOfMemory
+  stopped = 75,           ///< a signal stopped the run; a checkpoint was written (EX_TEMPFAIL: start again with --resume)
+  stopped_unsaved = 76,   ///< a signal stopped the run and no checkpoint could be written
+};
+
+/// The exit code that stands for this exception.
+ExitCode exit_code(const std::exception& error) noexcept;
+
+/// "strata-train: <message>\n  <remedy>" with the place in the source last. `program` may carry the rank and host.
+std::string format_error(const std::string& program, const std::exception& error);
+
+}  // namespace strata

@@ -1,0 +1,15 @@
+#pragma once
+#include <spdlog/spdlog.h>
+
+#include <string>
+
+namespace strata {
+
+/// Sends the log to stderr, each line with time, level and `name` ("rank 3"). Call once, early in main.
+/// `level`: trace, debug, info, warn, error, off; throws InputError otherwise.
+void init_log(const std::string& name, const std::string& level);
+
+/// Adds a file that gets every line as well (appended to). Throws IoError.
+void add_log_file(const std::string& path);
+
+}  // namespace strata

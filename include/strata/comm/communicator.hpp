@@ -10,42 +10,43 @@
 
 namespace strata::comm {
 
-/// An MPI communicator of one stage or purpose; an owner. Only one thread may use it at a time; different communicators may
-/// be used by different threads at once (MPI_THREAD_MULTIPLE).
+/// An MPI communicator of one stage or purpose; an owner. Only one thread may use it at a time; different
+/// communicators may be used by different threads at once (MPI_THREAD_MULTIPLE).
 ///
-/// Counts are 64-bit: what exceeds an MPI int is sent in pieces. Every call throws CommError with MPI's text, the rank and host.
-/// All calls but rank(), size() are collective over the communicator.
+/// Counts are 64-bit: what exceeds an MPI int is sent in pieces. Every call throws CommError with MPI's text,
+/// the rank and host. All calls but rank(), size() are collective over the communicator.
 class Communicator {
  public:
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  ~Communicator();   ///< frees nothing collectively; call close() for that
+  ~Communicator();  ///< frees nothing collectively; call close() for that
 
   int rank() const;
   int size() const;
 
   Communicator duplicate() const;
   Communicator split(int color, int key) const;
-  void close();                                      ///< collective
+  void close();  ///< collective
 
   void barrier() const;
   void broadcast(void* data, Count bytes, int root) const;
-  std::vector<std::string> all_gather(const std::string& blob) const;            ///< small blobs, in order of rank
-  std::vector<std::string> gather(const std::string& blob, int root) const;      ///< empty elsewhere than on root
+  std::vector<std::string> all_gather(const std::string& blob) const;  ///< small blobs, in order of rank
+  std::vector<std::string> gather(const std::string& blob, int root) const;  ///< empty elsewhere than on root
 
   enum class Op { sum, min, max };
   void all_reduce(std::span<float> values, Op op = Op::sum) const;
   void all_reduce(std::span<double> values, Op op = Op::sum) const;
   void all_reduce(std::span<std::int64_t> values, Op op = Op::sum) const;
 
-  /// Sends send[r] bytes at send_data + (sum of the former) to rank r; receives recv[r] bytes likewise. Memory is bounded:
-  /// nothing is staged. Pairs with nothing to say exchange no message.
+  /// Sends send[r] bytes at send_data + (sum of the former) to rank r; receives recv[r] bytes likewise.
+  /// Memory is bounded: nothing is staged. Pairs with nothing to say exchange no message.
   void all_to_all(const void* send_data, std::span<const Count> send_bytes, void* recv_data,
                   std::span<const Count> recv_bytes) const;
   /// What every rank will send me, given what I send.
   std::vector<Count> exchange_counts(std::span<const Count> send) const;
 
-  /// Typed form: parcels[r] goes to rank r; returns what came, concatenated in order of rank, with its counts.
+  /// Typed form: parcels[r] goes to rank r; returns what came, concatenated in order of rank, with its
+  /// counts.
   template <typename T>
   struct Received {
     std::vector<T> values;
@@ -71,7 +72,8 @@ class Communicator {
   std::unique_ptr<State> state_;
 };
 
-/// Initialises MPI with MPI_THREAD_MULTIPLE and finalises it; exactly one in a program, made in main before any thread.
+/// Initialises MPI with MPI_THREAD_MULTIPLE and finalises it; exactly one in a program, made in main before
+/// any thread.
 class World {
  public:
   World(int* argc, char*** argv);

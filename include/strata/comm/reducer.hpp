@@ -6,18 +6,20 @@
 
 namespace strata::comm {
 
-/// Sums a flat buffer over all ranks, in place. NCCL where every rank has a GPU of its own; MPI through pinned memory
-/// elsewhere. The order of the sum is fixed for a given number of ranks.
+/// Sums a flat buffer over all ranks, in place. NCCL where every rank has a GPU of its own; MPI through
+/// pinned memory elsewhere. The order of the sum is fixed for a given number of ranks.
 class AllReducer {
  public:
   virtual ~AllReducer() = default;
-  /// data [count] f32 on the device of the reducer. Collective; asynchronous on `stream` with NCCL, blocking with MPI.
+  /// data [count] f32 on the device of the reducer. Collective; asynchronous on `stream` with NCCL, blocking
+  /// with MPI.
   virtual void sum(float* data, Count count, const cuda::Stream& stream) = 0;
-  virtual const char* name() const = 0;   ///< "nccl", "mpi"
-  virtual void close() = 0;               ///< collective
+  virtual const char* name() const = 0;  ///< "nccl", "mpi"
+  virtual void close() = 0;              ///< collective
 };
 
 /// Collective. `world` is duplicated.
-std::unique_ptr<AllReducer> make_all_reducer(const Communicator& world, const Topology& topology, Device device);
+std::unique_ptr<AllReducer> make_all_reducer(const Communicator& world, const Topology& topology,
+                                             Device device);
 
 }  // namespace strata::comm

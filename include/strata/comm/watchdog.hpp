@@ -6,24 +6,25 @@
 
 namespace strata::comm {
 
-/// A thread a rank that ends the run when a rank falls silent, so that nothing hangs: every rank sends a heartbeat to rank 0
-/// and hears one from it each `period`. A rank whose process is stopped, whose host is gone, or whose `alive()` was not
-/// called for `patience` is named (rank, host, what it did last) on stderr, and the run is aborted.
+/// A thread a rank that ends the run when a rank falls silent, so that nothing hangs: every rank sends a
+/// heartbeat to rank 0 and hears one from it each `period`. A rank whose process is stopped, whose host is
+/// gone, or whose `alive()` was not called for `patience` is named (rank, host, what it did last) on stderr,
+/// and the run is aborted.
 class Watchdog {
  public:
   struct Options {
     std::chrono::milliseconds period{1000};
-    std::chrono::milliseconds patience{300000};   ///< without progress; 0: heartbeats alone are watched
-    std::chrono::milliseconds silence{30000};     ///< without a heartbeat
+    std::chrono::milliseconds patience{300000};  ///< without progress; 0: heartbeats alone are watched
+    std::chrono::milliseconds silence{30000};    ///< without a heartbeat
   };
-  Watchdog(const World& world, const Options& options);   ///< collective
+  Watchdog(const World& world, const Options& options);  ///< collective
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
   /// Progress was made; `what` (a literal) is named if it was the last. Thread safe, a store.
   void alive(const char* what) noexcept;
-  void close();   ///< collective; before the World ends
+  void close();  ///< collective; before the World ends
 
  private:
   struct State;

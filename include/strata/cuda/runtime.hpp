@@ -7,16 +7,16 @@
 
 #include "strata/util/types.hpp"
 
-struct CUstream_st;   // what cudaStream_t and cudaEvent_t point to; headers stay free of the CUDA toolkit
+struct CUstream_st;  // what cudaStream_t and cudaEvent_t point to; headers stay free of the CUDA toolkit
 struct CUevent_st;
 
-/// Owners of CUDA handles. In a build without CUDA, or for the device cpu, streams and events do nothing and only host
-/// memory can be had; so code above needs no second path for hand-over and memory.
+/// Owners of CUDA handles. In a build without CUDA, or for the device cpu, streams and events do nothing and
+/// only host memory can be had; so code above needs no second path for hand-over and memory.
 namespace strata::cuda {
 
-int device_count();                                 ///< 0 without CUDA, without a driver or without a GPU
-std::string device_name(int device);                ///< "NVIDIA H200"
-std::string device_uuid(int device);                ///< names the physical GPU across processes
+int device_count();                   ///< 0 without CUDA, without a driver or without a GPU
+std::string device_name(int device);  ///< "NVIDIA H200"
+std::string device_uuid(int device);  ///< names the physical GPU across processes
 struct MemoryInfo {
   std::int64_t free_bytes, total_bytes;
 };
@@ -37,12 +37,14 @@ class DeviceGuard {
 
 class Event;
 
-/// A non-blocking stream, an owner. The default-constructed one belongs to the cpu: all its calls return at once.
+/// A non-blocking stream, an owner. The default-constructed one belongs to the cpu: all its calls return at
+/// once.
 class Stream {
  public:
   Stream() = default;
   explicit Stream(Device device, int priority = 0);
-  Stream(Stream&& other) noexcept : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)), owned_(other.owned_) {}
+  Stream(Stream&& other) noexcept
+      : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)), owned_(other.owned_) {}
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
   /// Wraps a stream of somebody else (libtorch's); never destroys it.
@@ -50,8 +52,8 @@ class Stream {
 
   Device device() const { return device_; }
   CUstream_st* get() const { return handle_; }
-  void synchronize() const;                         ///< throws CudaError, also for errors of earlier asynchronous work
-  void wait(const Event& event) const;              ///< later work of this stream waits for the event
+  void synchronize() const;             ///< throws CudaError, also for errors of earlier asynchronous work
+  void wait(const Event& event) const;  ///< later work of this stream waits for the event
 
  private:
   Device device_;
@@ -69,7 +71,7 @@ class Event {
   ~Event();
   void record(const Stream& stream);
   void synchronize() const;
-  float elapsed_ms(const Event& earlier) const;     ///< both made with timing and completed
+  float elapsed_ms(const Event& earlier) const;  ///< both made with timing and completed
   CUevent_st* get() const { return handle_; }
 
  private:
@@ -77,12 +79,13 @@ class Event {
 };
 
 enum class Memory : std::uint8_t {
-  host,     ///< ordinary, 64-byte aligned
-  pinned,   ///< host memory the GPU reads and copies asynchronously; ordinary where there is no CUDA
-  device,   ///< of the current device
+  host,    ///< ordinary, 64-byte aligned
+  pinned,  ///< host memory the GPU reads and copies asynchronously; ordinary where there is no CUDA
+  device,  ///< of the current device
 };
 
-/// Bytes of one kind of memory. An owner; contents are undefined. Throws OutOfMemory naming `what`, wanted and free bytes.
+/// Bytes of one kind of memory. An owner; contents are undefined. Throws OutOfMemory naming `what`, wanted
+/// and free bytes.
 class Buffer {
  public:
   Buffer() = default;
@@ -113,7 +116,7 @@ class Array {
   T* data() const { return static_cast<T*>(buffer_.data()); }
   Count size() const { return size_; }
   std::span<T> span() const { return {data(), static_cast<std::size_t>(size_)}; }
-  T& operator[](Count i) const { return data()[i]; }   ///< host and pinned memory only
+  T& operator[](Count i) const { return data()[i]; }  ///< host and pinned memory only
 
  private:
   Buffer buffer_;
@@ -123,12 +126,14 @@ class Array {
 /// Memory for results that live on `device`: device memory on a GPU, host memory on the cpu.
 inline Memory memory_on(Device device) { return device.is_cuda() ? Memory::device : Memory::host; }
 
-/// Asynchronous copy in any direction between host, pinned and device memory; an ordinary memcpy for the cpu's stream.
+/// Asynchronous copy in any direction between host, pinned and device memory; an ordinary memcpy for the
+/// cpu's stream.
 void copy_async(void* to, const void* from, std::size_t bytes, const Stream& stream);
 void fill_async(void* to, int byte, std::size_t bytes, const Stream& stream);
 
-/// Registers host memory with CUDA so that kernels read it in place; an owner of the registration, not of the memory.
-/// Works in blocks of at most 64 GiB. Does nothing without a GPU. Throws CudaError with the remedy (memlock limit).
+/// Registers host memory with CUDA so that kernels read it in place; an owner of the registration, not of the
+/// memory. Works in blocks of at most 64 GiB. Does nothing without a GPU. Throws CudaError with the remedy
+/// (memlock limit).
 class Registration {
  public:
   Registration() = default;

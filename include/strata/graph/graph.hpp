@@ -9,24 +9,25 @@ namespace strata::graph {
 
 /// In-neighbours of every node: `indices[indptr[v] .. indptr[v+1])`. Host memory; an owner.
 ///
-/// Lists are ordered by (neighbour's original id, edge id). `edge_ids[e]` is the edge's position in the input; both
-/// directions of an undirected edge share it.
+/// Lists are ordered by (neighbour's original id, edge id). `edge_ids[e]` is the edge's position in the
+/// input; both directions of an undirected edge share it.
 ///
 ///     edges 0->1, 2->1, 1->2  gives  indptr {0,0,2,3}  indices {0,2,1}  edge_ids {0,1,2}
 struct CscGraph {
   Count num_nodes = 0;
-  std::vector<Count> indptr;      ///< [num_nodes + 1]
-  std::vector<NodeId> indices;    ///< [num_edges]
-  std::vector<EdgeId> edge_ids;   ///< [num_edges], or empty
+  std::vector<Count> indptr;     ///< [num_nodes + 1]
+  std::vector<NodeId> indices;   ///< [num_edges]
+  std::vector<EdgeId> edge_ids;  ///< [num_edges], or empty
 
   Count num_edges() const { return static_cast<Count>(indices.size()); }
 };
 
-/// Node features, row-major, in host memory: owned, or read in place from a mapped file that `keep_alive` holds.
+/// Node features, row-major, in host memory: owned, or read in place from a mapped file that `keep_alive`
+/// holds.
 struct FeatureTable {
   Count rows = 0, cols = 0;
-  DType dtype = DType::f32;           ///< f32, f16 or bf16
-  const std::byte* data = nullptr;    ///< [rows, cols]
+  DType dtype = DType::f32;         ///< f32, f16 or bf16
+  const std::byte* data = nullptr;  ///< [rows, cols]
   std::shared_ptr<const void> keep_alive;
 
   std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
@@ -39,21 +40,21 @@ struct Splits {
 
 /// What cleaning the input changed; part of the partitioner's report.
 struct CleaningReport {
-  Count edges_read = 0;            ///< as listed in the input
-  Count self_loops = 0;            ///< met
-  Count duplicates = 0;            ///< met: same (source, destination) again
+  Count edges_read = 0;  ///< as listed in the input
+  Count self_loops = 0;  ///< met
+  Count duplicates = 0;  ///< met: same (source, destination) again
   Count self_loops_removed = 0;
   Count duplicates_removed = 0;
-  Count reverse_added = 0;         ///< directions added because the input is undirected
+  Count reverse_added = 0;  ///< directions added because the input is undirected
 };
 
 /// A whole graph as readers and generators give it. Ids are original ids.
 struct Graph {
   std::string name;
   CscGraph structure;
-  bool undirected = false;         ///< every edge is present in both directions
-  FeatureTable features;           ///< cols == 0: none
-  std::vector<std::int32_t> labels;   ///< [num_nodes], -1 = missing; empty: no labels
+  bool undirected = false;           ///< every edge is present in both directions
+  FeatureTable features;             ///< cols == 0: none
+  std::vector<std::int32_t> labels;  ///< [num_nodes], -1 = missing; empty: no labels
   Count num_classes = 0;
   Splits splits;
   CleaningReport cleaning;
@@ -61,20 +62,24 @@ struct Graph {
   Count num_nodes() const { return structure.num_nodes; }
 };
 
-enum class EdgePolicy { keep, remove };   ///< for duplicates and self-loops
+enum class EdgePolicy { keep, remove };  ///< for duplicates and self-loops
 
 struct ReadOptions {
   EdgePolicy duplicates = EdgePolicy::remove;
   EdgePolicy self_loops = EdgePolicy::keep;
-  enum class Direction { automatic, directed, undirected } direction = Direction::automatic;   ///< automatic: as the dataset says
-  bool normalize_features = false;   ///< scale each row to sum of absolute values 1 (rows of zeros stay)
-  int num_threads = 0;               ///< 0: all cores of this process
+  enum class Direction {
+    automatic,
+    directed,
+    undirected
+  } direction = Direction::automatic;  ///< automatic: as the dataset says
+  bool normalize_features = false;     ///< scale each row to sum of absolute values 1 (rows of zeros stay)
+  int num_threads = 0;                 ///< 0: all cores of this process
 };
 
 /// Reads "ogb:DIR", "graphbolt:DIR" or makes "synthetic:KEY=VALUE,...".
 ///
-/// Throws InputError that names the file, the field or line and the remedy: unknown scheme or key, ids out of range, NaN
-/// features, labels out of range, splits that overlap.
+/// Throws InputError that names the file, the field or line and the remedy: unknown scheme or key, ids out of
+/// range, NaN features, labels out of range, splits that overlap.
 Graph read_graph(const std::string& spec, const ReadOptions& options = {});
 
 }  // namespace strata::graph

@@ -13,34 +13,35 @@ namespace strata::graph {
 struct Manifest {
   static constexpr int kVersion = 1;
   std::string name;
-  std::string build_id;            ///< the same in every part of one build
+  std::string build_id;  ///< the same in every part of one build
   PartitionBook book;
   Count num_edges = 0;
   bool undirected = false;
-  Count feature_cols = 0;          ///< 0: none
+  Count feature_cols = 0;  ///< 0: none
   DType feature_dtype = DType::f32;
   Count num_classes = 0;
   bool has_labels = false;
   Count num_train = 0, num_valid = 0, num_test = 0;
 };
 
-/// Reads and checks DIR/manifest.json and the presence of its parts. Throws InputError: not a partition directory, foreign,
-/// newer version, missing part; each with the remedy.
+/// Reads and checks DIR/manifest.json and the presence of its parts. Throws InputError: not a partition
+/// directory, foreign, newer version, missing part; each with the remedy.
 Manifest read_manifest(const std::filesystem::path& directory);
 
 std::filesystem::path part_path(const std::filesystem::path& directory, int part);
 
-/// One part as it lies in memory while being written. Rows are local ids (hottest first), ids in `indices` are global.
+/// One part as it lies in memory while being written. Rows are local ids (hottest first), ids in `indices`
+/// are global.
 struct PartData {
   int part = 0;
-  std::vector<Count> indptr;                 ///< [inner + 1]
-  std::vector<NodeId> indices;               ///< [edges], each list in the order of original ids
-  std::vector<EdgeId> edge_ids;              ///< [edges]
-  std::vector<NodeId> original_ids;          ///< [inner]
-  std::vector<std::int32_t> labels;          ///< [inner], -1 missing; empty: none
-  struct SplitRows {                         ///< of one split, ascending by original id
-    std::vector<Count> rows;                 ///< local ids
-    std::vector<Count> ranks;                ///< position in the whole graph's split, ordered by original id
+  std::vector<Count> indptr;         ///< [inner + 1]
+  std::vector<NodeId> indices;       ///< [edges], each list in the order of original ids
+  std::vector<EdgeId> edge_ids;      ///< [edges]
+  std::vector<NodeId> original_ids;  ///< [inner]
+  std::vector<std::int32_t> labels;  ///< [inner], -1 missing; empty: none
+  struct SplitRows {                 ///< of one split, ascending by original id
+    std::vector<Count> rows;         ///< local ids
+    std::vector<Count> ranks;        ///< position in the whole graph's split, ordered by original id
   } train, valid, test;
 };
 
@@ -59,7 +60,7 @@ class PartReader {
   Count num_inner() const;
   Count num_edges() const;
 
-  void read_indptr(Count first, Count count, Count* out) const;          ///< of num_inner() + 1 entries
+  void read_indptr(Count first, Count count, Count* out) const;  ///< of num_inner() + 1 entries
   void read_indices(Count first, Count count, NodeId* out) const;
   void read_indices(Count first, Count count, std::int32_t* out) const;  ///< REQUIRES: all ids fit
   void read_edge_ids(Count first, Count count, EdgeId* out) const;

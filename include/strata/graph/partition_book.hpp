@@ -12,13 +12,14 @@ namespace strata::graph {
 class PartitionBook {
  public:
   PartitionBook() : offsets_{0} {}
-  explicit PartitionBook(std::vector<NodeId> offsets);   ///< throws InputError unless it begins with 0 and never falls
+  explicit PartitionBook(
+      std::vector<NodeId> offsets);  ///< throws InputError unless it begins with 0 and never falls
 
   Count num_nodes() const { return offsets_.back(); }
   int num_parts() const { return static_cast<int>(offsets_.size()) - 1; }
   std::span<const NodeId> offsets() const { return offsets_; }
 
-  int part_of(NodeId global) const;      ///< REQUIRES: 0 <= global < num_nodes()
+  int part_of(NodeId global) const;  ///< REQUIRES: 0 <= global < num_nodes()
   Count local_of(NodeId global) const { return global - offsets_[static_cast<std::size_t>(part_of(global))]; }
   NodeId global_of(int part, Count local) const { return offsets_[static_cast<std::size_t>(part)] + local; }
 
@@ -26,8 +27,9 @@ class PartitionBook {
   std::vector<NodeId> offsets_;
 };
 
-/// First part of each of `num_machines` machines, and the end: contiguous runs whose sizes differ by one at most, the larger
-/// first. {0, 2, 3} for 3 parts on 2 machines. Throws InputError if there are more machines than parts.
+/// First part of each of `num_machines` machines, and the end: contiguous runs whose sizes differ by one at
+/// most, the larger first. {0, 2, 3} for 3 parts on 2 machines. Throws InputError if there are more machines
+/// than parts.
 std::vector<int> parts_of_machines(int num_parts, int num_machines);
 
 }  // namespace strata::graph

@@ -13,36 +13,38 @@ namespace strata::nn {
 
 /// What a forward pass is for.
 struct Pass {
-  BatchKey key;             ///< keys dropout
-  bool training = false;    ///< dropout on
+  BatchKey key;           ///< keys dropout
+  bool training = false;  ///< dropout on
 };
 
-/// A model over Blocks: any torch::nn::Module that can be applied layer by layer. Layer 0 reads the input features.
+/// A model over Blocks: any torch::nn::Module that can be applied layer by layer. Layer 0 reads the input
+/// features.
 ///
-/// A model has as many layers as the minibatch has blocks. Evaluation applies one layer to all nodes before the next, so a
-/// layer must depend on its block alone.
+/// A model has as many layers as the minibatch has blocks. Evaluation applies one layer to all nodes before
+/// the next, so a layer must depend on its block alone.
 class BlockModel : public torch::nn::Module {
  public:
   virtual int num_layers() const = 0;
   virtual std::int64_t output_cols(int layer) const = 0;
-  virtual bool needs_in_degrees() const { return false; }   ///< do layers read Block::src_in_degrees?
+  virtual bool needs_in_degrees() const { return false; }  ///< do layers read Block::src_in_degrees?
 
   /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)].
-  /// Includes the activation and dropout that follow the layer. Differentiable; the gradient of x is computed only if x
-  /// requires it, and needs the block's transpose then.
-  virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block, const Pass& pass) = 0;
+  /// Includes the activation and dropout that follow the layer. Differentiable; the gradient of x is computed
+  /// only if x requires it, and needs the block's transpose then.
+  virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
+                                   const Pass& pass) = 0;
 
   /// All layers, blocks.front() first.
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);
 };
 
 struct ModelOptions {
-  std::string kind = "sage";     ///< sage, gcn
+  std::string kind = "sage";  ///< sage, gcn
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
-  double dropout = 0.5;          ///< after each hidden layer's activation
-  double input_dropout = 0.0;    ///< of the input features
-  std::uint64_t seed = 0;        ///< of the initial weights: the same on every rank and device
+  double dropout = 0.5;        ///< after each hidden layer's activation
+  double input_dropout = 0.0;  ///< of the input features
+  std::uint64_t seed = 0;      ///< of the initial weights: the same on every rank and device
 };
 
 /// Throws InputError with the list of kinds.

@@ -7,31 +7,34 @@
 
 namespace strata::sampling {
 
-/// One layer's bipartite sample (MFG): messages flow from src to dst nodes. A view; the MiniBatch owns the memory, which lies
-/// on `device` (a GPU's memory must not be read by the host).
+/// One layer's bipartite sample (MFG): messages flow from src to dst nodes. A view; the MiniBatch owns the
+/// memory, which lies on `device` (a GPU's memory must not be read by the host).
 ///
-/// src_nodes begin with dst_nodes, followed by the hop's new ids, ascending. Positions of src nodes are local ids.
+/// src_nodes begin with dst_nodes, followed by the hop's new ids, ascending. Positions of src nodes are local
+/// ids.
 ///
 ///     dst_nodes {7, 3}; sampled in-neighbours 7 <- {3, 9}, 3 <- {5}
 ///     src_nodes {7, 3, 5, 9}   indptr {0, 2, 3}   indices {1, 3, 2}
 struct Block {
   Device device;
   Count num_dst = 0, num_src = 0, num_edges = 0;
-  const Count* indptr = nullptr;           ///< [num_dst + 1]
-  const std::int32_t* indices = nullptr;   ///< [num_edges] local ids of src nodes, in slot order
-  const EdgeId* edge_ids = nullptr;        ///< [num_edges], or null if not asked for
+  const Count* indptr = nullptr;          ///< [num_dst + 1]
+  const std::int32_t* indices = nullptr;  ///< [num_edges] local ids of src nodes, in slot order
+  const EdgeId* edge_ids = nullptr;       ///< [num_edges], or null if not asked for
 
-  /// The transpose, if asked for: out-edges of each src node; dst local ids ascending. Lets backward passes sum without
-  /// atomics, in an order that is always the same.
-  const Count* transposed_indptr = nullptr;           ///< [num_src + 1]
-  const std::int32_t* transposed_indices = nullptr;   ///< [num_edges]
+  /// The transpose, if asked for: out-edges of each src node; dst local ids ascending. Lets backward passes
+  /// sum without atomics, in an order that is always the same.
+  const Count* transposed_indptr = nullptr;          ///< [num_src + 1]
+  const std::int32_t* transposed_indices = nullptr;  ///< [num_edges]
 
   const NodeId* src_nodes = nullptr;         ///< [num_src] global ids
   const NodeId* src_original_ids = nullptr;  ///< [num_src]
-  const std::int32_t* src_in_degrees = nullptr;   ///< [num_src] degrees in the whole graph, or null if not asked for
+  const std::int32_t* src_in_degrees =
+      nullptr;  ///< [num_src] degrees in the whole graph, or null if not asked for
 };
 
-/// A sampled minibatch; an owner of its blocks' memory. blocks.front() is the input layer, blocks.back() has the seeds as dst.
+/// A sampled minibatch; an owner of its blocks' memory. blocks.front() is the input layer, blocks.back() has
+/// the seeds as dst.
 ///
 /// Its memory may be reused by the sampler: see MiniBatchSampler::sample.
 struct MiniBatch {

@@ -11,21 +11,23 @@
 
 namespace strata::store {
 
-/// The structure that a sampler reads; a view for kernels and loops. Everything lies on, or can be read from, `device`.
+/// The structure that a sampler reads; a view for kernels and loops. Everything lies on, or can be read from,
+/// `device`.
 ///
-/// `indptr` has one entry a node of this machine (global ids [first_node, first_node + num_local)) and one more; its values
-/// count from the machine's first edge. `original_ids` and `in_degrees` cover ALL nodes of the graph, so that choices for
-/// remote nodes can be keyed and GCN can be normalised without asking their owner.
+/// `indptr` has one entry a node of this machine (global ids [first_node, first_node + num_local)) and one
+/// more; its values count from the machine's first edge. `original_ids` and `in_degrees` cover ALL nodes of
+/// the graph, so that choices for remote nodes can be keyed and GCN can be normalised without asking their
+/// owner.
 struct GraphView {
   Device device;
-  Count num_nodes = 0;         ///< of the whole graph
+  Count num_nodes = 0;  ///< of the whole graph
   NodeId first_node = 0;
   Count num_local = 0;
-  const Count* indptr = nullptr;   ///< [num_local + 1]
-  IdSpan indices;                  ///< [local edges] global ids
-  IdSpan edge_ids;                 ///< [local edges], or size 0 if not loaded
-  IdSpan original_ids;             ///< [num_nodes]
-  const std::int32_t* in_degrees = nullptr;   ///< [num_nodes], or null if not loaded
+  const Count* indptr = nullptr;             ///< [num_local + 1]
+  IdSpan indices;                            ///< [local edges] global ids
+  IdSpan edge_ids;                           ///< [local edges], or size 0 if not loaded
+  IdSpan original_ids;                       ///< [num_nodes]
+  const std::int32_t* in_degrees = nullptr;  ///< [num_nodes], or null if not loaded
 
   bool owns(NodeId global) const { return global >= first_node && global < first_node + num_local; }
 };
@@ -34,20 +36,24 @@ struct GraphView {
 struct LoadOptions {
   bool edge_ids = false;
   bool in_degrees = false;
-  std::int64_t gpu_budget_bytes = 0;       ///< a GPU, for structure and features together; ignored on the cpu
-  bool row_normalize = false;              ///< scale feature rows to sum of absolute values 1 while loading
+  std::int64_t gpu_budget_bytes = 0;  ///< a GPU, for structure and features together; ignored on the cpu
+  bool row_normalize = false;         ///< scale feature rows to sum of absolute values 1 while loading
 };
 
 /// The parts that this machine hosts, in memory once a machine. An owner.
 class MachineGraph {
  public:
-  /// Reads the machine's run of parts (parts_of_machines) straight into place, all ranks in parallel, with a progress bar on
-  /// the first rank. Collective over `world`. Refuses what does not fit in memory before it allocates.
+  /// Reads the machine's run of parts (parts_of_machines) straight into place, all ranks in parallel, with a
+  /// progress bar on the first rank. Collective over `world`. Refuses what does not fit in memory before it
+  /// allocates.
   static MachineGraph load(const std::filesystem::path& directory, const comm::Communicator& world,
-                           const comm::Topology& topology, const comm::Machine& machine, const LoadOptions& options);
-  /// The same from a graph in memory, as one part in its own order of ids. One machine only; rank 0 of the machine gives the
-  /// graph, the others pass null. Collective. The graph is consumed piece by piece: no second full copy is made.
-  static MachineGraph from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine, const LoadOptions& options);
+                           const comm::Topology& topology, const comm::Machine& machine,
+                           const LoadOptions& options);
+  /// The same from a graph in memory, as one part in its own order of ids. One machine only; rank 0 of the
+  /// machine gives the graph, the others pass null. Collective. The graph is consumed piece by piece: no
+  /// second full copy is made.
+  static MachineGraph from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
+                                 const LoadOptions& options);
   MachineGraph(MachineGraph&&) noexcept;
   MachineGraph& operator=(MachineGraph&&) noexcept;
   ~MachineGraph();
@@ -57,13 +63,13 @@ class MachineGraph {
   std::span<const NodeId> machine_offsets() const;
   int machine_of(NodeId global) const;
 
-  const GraphView& host_view() const;      ///< in host memory, for CPU samplers and evaluation plans
-  const GraphView& view() const;           ///< for this rank's compute device; equals host_view() on the cpu
-  const ChunkTensor& features() const;     ///< row = global id - first_node; feature_cols as the manifest says
-  std::span<const std::int32_t> labels() const;   ///< [num_local], -1 missing; empty without labels
+  const GraphView& host_view() const;   ///< in host memory, for CPU samplers and evaluation plans
+  const GraphView& view() const;        ///< for this rank's compute device; equals host_view() on the cpu
+  const ChunkTensor& features() const;  ///< row = global id - first_node; feature_cols as the manifest says
+  std::span<const std::int32_t> labels() const;  ///< [num_local], -1 missing; empty without labels
   /// ALL training nodes of the graph (global ids), in the order of their original ids.
   std::span<const NodeId> train_nodes() const;
-  std::span<const NodeId> valid_nodes() const;    ///< of this machine, ascending
+  std::span<const NodeId> valid_nodes() const;  ///< of this machine, ascending
   std::span<const NodeId> test_nodes() const;
 
   /// Lines for the banner: tensor, stratum, rows, bytes.
@@ -74,7 +80,7 @@ class MachineGraph {
   };
   const std::vector<PlanRow>& plan() const;
 
-  void close(const comm::Machine& machine);   ///< collective
+  void close(const comm::Machine& machine);  ///< collective
 
  private:
   struct State;

@@ -5,9 +5,11 @@
 
 namespace strata {
 
-/// What every Strata library throws. The parts are kept apart; only a program's `main` formats them (see format_error).
+/// What every Strata library throws. The parts are kept apart; only a program's `main` formats them (see
+/// format_error).
 ///
-/// `message` says what failed, with its numbers; `remedy` says what to do about it (empty: nothing to suggest).
+/// `message` says what failed, with its numbers; `remedy` says what to do about it (empty: nothing to
+/// suggest).
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, std::string remedy = {},
@@ -50,17 +52,19 @@ class CommError : public Error {
 /// Exit codes of all programs.
 enum class ExitCode : int {
   ok = 0,
-  failure = 1,            ///< an Error that is none of the below
-  bad_input = 2,          ///< InputError, or options that do not parse
-  out_of_memory = 3,      ///< OutOfMemory
-  stopped = 75,           ///< a signal stopped the run; a checkpoint was written (EX_TEMPFAIL: start again with --resume)
-  stopped_unsaved = 76,   ///< a signal stopped the run and no checkpoint could be written
+  failure = 1,        ///< an Error that is none of the below
+  bad_input = 2,      ///< InputError, or options that do not parse
+  out_of_memory = 3,  ///< OutOfMemory
+  stopped =
+      75,  ///< a signal stopped the run; a checkpoint was written (EX_TEMPFAIL: start again with --resume)
+  stopped_unsaved = 76,  ///< a signal stopped the run and no checkpoint could be written
 };
 
 /// The exit code that stands for this exception.
 ExitCode exit_code(const std::exception& error) noexcept;
 
-/// "strata-train: <message>\n  <remedy>" with the place in the source last. `program` may carry the rank and host.
+/// "strata-train: <message>\n  <remedy>" with the place in the source last. `program` may carry the rank and
+/// host.
 std::string format_error(const std::string& program, const std::exception& error);
 
 }  // namespace strata

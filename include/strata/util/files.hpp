@@ -6,11 +6,12 @@
 
 namespace strata {
 
-/// Writes `contents` so that `path` holds either its old or its new contents, whatever happens: a temporary beside it is
-/// written, flushed to disk and renamed. Throws IoError (with the errno text; "disk full" names the remedy).
+/// Writes `contents` so that `path` holds either its old or its new contents, whatever happens: a temporary
+/// beside it is written, flushed to disk and renamed. Throws IoError (with the errno text; "disk full" names
+/// the remedy).
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
-std::string read_file(const std::filesystem::path& path);   ///< whole file; throws IoError
+std::string read_file(const std::filesystem::path& path);  ///< whole file; throws IoError
 
 /// Flushes a file or a directory entry to disk. Throws IoError.
 void sync_to_disk(const std::filesystem::path& path);

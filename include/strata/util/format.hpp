@@ -6,15 +6,17 @@
 
 namespace strata {
 
-std::string format_bytes(std::int64_t bytes);              ///< 1536 -> "1.5 KiB"
-std::string format_count(std::int64_t count);              ///< 1234567 -> "1,234,567"
-std::string format_seconds(double seconds);                ///< 0.0123 -> "12.3 ms", 75 -> "1:15"
-std::int64_t parse_bytes(std::string_view text);           ///< "1.5GiB", "800M", "4096"; throws InputError
+std::string format_bytes(std::int64_t bytes);     ///< 1536 -> "1.5 KiB"
+std::string format_count(std::int64_t count);     ///< 1234567 -> "1,234,567"
+std::string format_seconds(double seconds);       ///< 0.0123 -> "12.3 ms", 75 -> "1:15"
+std::int64_t parse_bytes(std::string_view text);  ///< "1.5GiB", "800M", "4096"; throws InputError
 
-/// The candidate closest to `word` by edit distance, or an empty string if none is near: "did you mean --fanouts?".
+/// The candidate closest to `word` by edit distance, or an empty string if none is near: "did you mean
+/// --fanouts?".
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// Columns aligned for a person: the first to the left, the others to the right. Rows have the header's length.
+/// Columns aligned for a person: the first to the left, the others to the right. Rows have the header's
+/// length.
 ///
 ///     Table table({"part", "nodes"});  table.row({"0", "1,354"});  fmt::print("{}", table.str());
 class Table {

@@ -22,6 +22,6 @@ class Hasher {
 };
 
 std::uint64_t hash_bytes(const void* data, std::size_t bytes);
-std::string hex64(std::uint64_t value);   ///< 16 lower-case digits
+std::string hex64(std::uint64_t value);  ///< 16 lower-case digits
 
 }  // namespace strata

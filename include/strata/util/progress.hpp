@@ -5,7 +5,7 @@
 
 namespace strata {
 
-bool output_is_terminal();   ///< is stderr a terminal?
+bool output_is_terminal();  ///< is stderr a terminal?
 
 /// A bar with rate and time left on a terminal, nothing elsewhere. `advance` is thread safe and cheap.
 ///
@@ -13,7 +13,7 @@ bool output_is_terminal();   ///< is stderr a terminal?
 class ProgressBar {
  public:
   ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled = output_is_terminal());
-  ~ProgressBar();   ///< clears the line
+  ~ProgressBar();  ///< clears the line
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 

@@ -7,14 +7,15 @@
 #define STRATA_HOST_DEVICE
 #endif
 
-/// Keyed randomness: a choice depends on what it is for, never on who makes it or when. The same bits on CPU and GPU.
+/// Keyed randomness: a choice depends on what it is for, never on who makes it or when. The same bits on CPU
+/// and GPU.
 namespace strata {
 
 /// What a random choice of one training step is keyed by, besides the node.
 struct BatchKey {
-  std::uint64_t seed = 0;    ///< of the run
+  std::uint64_t seed = 0;  ///< of the run
   std::uint32_t epoch = 0;
-  std::uint32_t step = 0;    ///< global step, counted over the whole run
+  std::uint32_t step = 0;  ///< global step, counted over the whole run
 };
 
 /// Different uses of the same (batch, layer, node) must not share bits.
@@ -38,15 +39,20 @@ STRATA_HOST_DEVICE inline Philox4 philox(Philox4 counter, std::uint64_t key) {
   return counter;
 }
 
-/// Four keyed words for (batch, use, layer, node). `node` is an ORIGINAL id; `layer` counts hops from the seeds, below 256.
-STRATA_HOST_DEVICE inline Philox4 keyed_words(const BatchKey& batch, RandomUse use, std::uint32_t layer, std::int64_t node) {
+/// Four keyed words for (batch, use, layer, node). `node` is an ORIGINAL id; `layer` counts hops from the
+/// seeds, below 256.
+STRATA_HOST_DEVICE inline Philox4 keyed_words(const BatchKey& batch, RandomUse use, std::uint32_t layer,
+                                              std::int64_t node) {
   const std::uint64_t id = static_cast<std::uint64_t>(node);
-  const std::uint64_t key = batch.seed ^ (static_cast<std::uint64_t>(use) << 56) ^ (static_cast<std::uint64_t>(layer) << 48);
-  return philox({{static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32), batch.step, batch.epoch}}, key);
+  const std::uint64_t key =
+      batch.seed ^ (static_cast<std::uint64_t>(use) << 56) ^ (static_cast<std::uint64_t>(layer) << 48);
+  return philox(
+      {{static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32), batch.step, batch.epoch}}, key);
 }
 
 /// The 64-bit key of a node's bijective shuffle.
-STRATA_HOST_DEVICE inline std::uint64_t node_key(const BatchKey& batch, RandomUse use, std::uint32_t layer, std::int64_t node) {
+STRATA_HOST_DEVICE inline std::uint64_t node_key(const BatchKey& batch, RandomUse use, std::uint32_t layer,
+                                                 std::int64_t node) {
   const Philox4 w = keyed_words(batch, use, layer, node);
   return (static_cast<std::uint64_t>(w.word[1]) << 32) | w.word[0];
 }
@@ -61,7 +67,7 @@ STRATA_HOST_DEVICE inline std::uint32_t mix32(std::uint32_t x) {
   return x;
 }
 
-STRATA_HOST_DEVICE inline std::uint64_t mix64(std::uint64_t x) {   ///< the finaliser of SplitMix64
+STRATA_HOST_DEVICE inline std::uint64_t mix64(std::uint64_t x) {  ///< the finaliser of SplitMix64
   x += 0x9E3779B97F4A7C15ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
@@ -69,13 +75,16 @@ STRATA_HOST_DEVICE inline std::uint64_t mix64(std::uint64_t x) {   ///< the fina
 }
 
 /// Uniform in [0, 1) with 53 bits.
-STRATA_HOST_DEVICE inline double unit_double(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+STRATA_HOST_DEVICE inline double unit_double(std::uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
 
-/// Position j of a keyed permutation of [0, size): a balanced-as-possible Feistel network on the bits of size - 1, walked
-/// along its cycle until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+/// Position j of a keyed permutation of [0, size): a balanced-as-possible Feistel network on the bits of size
+/// - 1, walked along its cycle until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite
+/// domains", 2002).
 ///
-/// Distinct j give distinct positions. Every position is computed alone. On average below two walks of eight rounds.
-/// REQUIRES: j < size, size < 2^40.
+/// Distinct j give distinct positions. Every position is computed alone. On average below two walks of eight
+/// rounds. REQUIRES: j < size, size < 2^40.
 STRATA_HOST_DEVICE inline std::uint64_t shuffled(std::uint64_t j, std::uint64_t size, std::uint64_t key) {
   if (size < 2) return 0;
   int bits = 1;
@@ -85,7 +94,8 @@ STRATA_HOST_DEVICE inline std::uint64_t shuffled(std::uint64_t j, std::uint64_t 
   const std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
   std::uint64_t x = j;
   do {
-    std::uint32_t high = static_cast<std::uint32_t>(x >> low_bits), low = static_cast<std::uint32_t>(x) & low_mask;
+    std::uint32_t high = static_cast<std::uint32_t>(x >> low_bits),
+                  low = static_cast<std::uint32_t>(x) & low_mask;
     for (std::uint32_t round = 0; round < 8; round += 2) {
       low = (low ^ mix32(high * 0x9E3779B9u + k0 + round)) & low_mask;
       high = (high ^ mix32(low * 0x85EBCA6Bu + k1 + round)) & high_mask;

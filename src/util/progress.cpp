@@ -1,0 +1,67 @@
+#include "strata/util/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "strata/util/format.hpp"
+
+namespace strata {
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string format_rate(double rate) {
+  if (rate >= 1e6) return fmt::format("{:.1f} M", rate / 1e6);
+  if (rate >= 1e3) return fmt::format("{:.1f} k", rate / 1e3);
+  return fmt::format("{:.1f} ", rate);
+}
+
+}  // namespace
+
+bool output_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled)
+    : title_(std::move(title)),
+      unit_(std::move(unit)),
+      total_(total),
+      enabled_(enabled && total > 0),
+      start_ns_(now_ns()) {}
+
+ProgressBar::~ProgressBar() {
+  if (enabled_ && last_draw_ns_ != 0) std::fputs("\r\x1b[K", stderr);
+}
+
+void ProgressBar::advance(std::int64_t amount) {
+  const std::int64_t done = done_.fetch_add(amount) + amount;
+  if (!enabled_) return;
+  constexpr std::int64_t kRedrawNs = 100'000'000;
+  std::int64_t last = last_draw_ns_;
+  const std::int64_t now = now_ns();
+  if (now - std::max(last, start_ns_) < kRedrawNs || !last_draw_ns_.compare_exchange_strong(last, now))
+    return;
+  draw(done);
+}
+
+void ProgressBar::draw(std::int64_t done) {
+  const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
+  const double seconds = static_cast<double>(now_ns() - start_ns_) * 1e-9;
+  constexpr int kWidth = 24;
+  const int filled = static_cast<int>(share * kWidth);
+  const std::string left = share > 0 ? format_seconds(seconds * (1 - share) / share) : "?";
+  const std::string line =
+      fmt::format("\r{:<14} [{}{}] {:3.0f} %  {}{}/s  {} left\x1b[K", title_,
+                  std::string(static_cast<std::size_t>(filled), '#'),
+                  std::string(static_cast<std::size_t>(kWidth - filled), '.'), share * 100,
+                  format_rate(static_cast<double>(done) / std::max(seconds, 1e-9)), unit_, left);
+  std::fputs(line.c_str(), stderr);
+}
+
+}  // namespace strata

@@ -1,0 +1,116 @@
+#include "strata/util/thread_pool.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace strata {
+
+struct ThreadPool::State {
+  std::vector<std::thread> threads;
+  std::mutex turn;  // one loop at a time
+
+  std::mutex mutex;
+  std::condition_variable start, done;
+  std::uint64_t generation = 0;
+  int busy = 0;
+  bool stopping = false;
+
+  const std::function<void(std::int64_t, std::int64_t)>* body = nullptr;
+  std::int64_t count = 0, grain = 1;
+  std::atomic<std::int64_t> next{0};
+  std::exception_ptr failure;
+
+  void run_pieces() {
+    for (;;) {
+      const std::int64_t begin = next.fetch_add(grain);
+      if (begin >= count) return;
+      try {
+        (*body)(begin, std::min(begin + grain, count));
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = count;
+      }
+    }
+  }
+
+  void serve() {
+    std::uint64_t seen = 0;
+    for (;;) {
+      {
+        std::unique_lock lock(mutex);
+        start.wait(lock, [&] { return stopping || generation != seen; });
+        if (stopping) return;
+        seen = generation;
+      }
+      run_pieces();
+      const std::lock_guard lock(mutex);
+      if (--busy == 0) done.notify_one();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
+  if (num_threads <= 0) num_threads = available_cores();
+  for (int i = 1; i < num_threads; ++i)
+    state_->threads.emplace_back([state = state_.get()] { state->serve(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->start.notify_all();
+  for (std::thread& thread : state_->threads) thread.join();
+}
+
+int ThreadPool::num_threads() const noexcept { return static_cast<int>(state_->threads.size()) + 1; }
+
+void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
+                              const std::function<void(std::int64_t, std::int64_t)>& body) {
+  if (count <= 0) return;
+  grain = std::max<std::int64_t>(grain, 1);
+  if (state_->threads.empty() || count <= grain) {
+    for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(begin + grain, count));
+    return;
+  }
+  const std::lock_guard turn(state_->turn);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->body = &body;
+    state_->count = count;
+    state_->grain = grain;
+    state_->next = 0;
+    state_->failure = nullptr;
+    state_->busy = static_cast<int>(state_->threads.size());
+    ++state_->generation;
+  }
+  state_->start.notify_all();
+  state_->run_pieces();
+  std::unique_lock lock(state_->mutex);
+  state_->done.wait(lock, [&] { return state_->busy == 0; });
+  if (state_->failure) std::rethrow_exception(state_->failure);
+}
+
+int available_cores() {
+  cpu_set_t mask;
+  int cores = 1;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) cores = CPU_COUNT(&mask);
+  // cgroup v2: "quota period" or "max period"
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (file >> quota >> period && period > 0)
+    cores = std::min(cores, static_cast<int>(std::max(1.0, quota / period)));
+  return std::max(cores, 1);
+}
+
+}  // namespace strata

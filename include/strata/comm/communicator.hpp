@@ -67,6 +67,7 @@ class Communicator {
 
  private:
   friend class World;
+  friend struct Internals;   // the sources of this module reach MPI's handle through it
   struct State;
   explicit Communicator(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -79,30 +79,58 @@ STRATA_HOST_DEVICE inline double unit_double(std::uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
-/// Position j of a keyed permutation of [0, size): a balanced-as-possible Feistel network on the bits of size
-/// - 1, walked along its cycle until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite
-/// domains", 2002).
+/// A keyed permutation of [0, size): a balanced-as-possible Feistel network on the bits of size - 1, walked along its cycle
+/// until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
 ///
-/// Distinct j give distinct positions. Every position is computed alone. On average below two walks of eight
-/// rounds. REQUIRES: j < size, size < 2^40.
-STRATA_HOST_DEVICE inline std::uint64_t shuffled(std::uint64_t j, std::uint64_t size, std::uint64_t key) {
-  if (size < 2) return 0;
-  int bits = 1;
-  while ((size - 1) >> bits) ++bits;
-  const int low_bits = (bits + 1) / 2, high_bits = bits - low_bits;
-  const std::uint32_t low_mask = (1u << low_bits) - 1u, high_mask = (1u << high_bits) - 1u;
-  const std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  std::uint64_t x = j;
-  do {
-    std::uint32_t high = static_cast<std::uint32_t>(x >> low_bits),
-                  low = static_cast<std::uint32_t>(x) & low_mask;
+/// Holds what all positions share, so that a node's slots pay for it once. Every position is computed alone, in on average
+/// below two walks of eight rounds. REQUIRES: size < 2^40.
+struct Shuffle {
+  std::uint64_t size;
+  int low_bits;
+  std::uint32_t low_mask, high_mask, k0, k1;
+
+  STRATA_HOST_DEVICE Shuffle(std::uint64_t size_, std::uint64_t key)
+      : size(size_), k0(static_cast<std::uint32_t>(key)), k1(static_cast<std::uint32_t>(key >> 32)) {
+    const int bits = size < 2 ? 1 : bit_width(size - 1);
+    low_bits = (bits + 1) / 2;
+    low_mask = (1u << low_bits) - 1u;
+    high_mask = (1u << (bits - low_bits)) - 1u;
+  }
+
+  /// One walk of the network. Word is 32 bits wide where size <= 2^32 allows it, so that compilers can use vectors.
+  template <typename Word>
+  STRATA_HOST_DEVICE Word walk(Word x) const {
+    std::uint32_t high = static_cast<std::uint32_t>(x >> low_bits), low = static_cast<std::uint32_t>(x) & low_mask;
     for (std::uint32_t round = 0; round < 8; round += 2) {
       low = (low ^ mix32(high * 0x9E3779B9u + k0 + round)) & low_mask;
       high = (high ^ mix32(low * 0x85EBCA6Bu + k1 + round)) & high_mask;
     }
-    x = (static_cast<std::uint64_t>(high) << low_bits) | low;
-  } while (x >= size);
-  return x;
+    return (static_cast<Word>(high) << low_bits) | low;
+  }
+
+  /// The element at position j. Distinct j give distinct elements. REQUIRES: j < size.
+  STRATA_HOST_DEVICE std::uint64_t operator()(std::uint64_t j) const {
+    if (size < 2) return 0;
+    std::uint64_t x = j;
+    do {
+      x = walk(x);
+    } while (x >= size);
+    return x;
+  }
+
+ private:
+  STRATA_HOST_DEVICE static int bit_width(std::uint64_t value) {   // of a value that is not 0
+#if defined(__CUDA_ARCH__)
+    return 64 - __clzll(static_cast<long long>(value));
+#else
+    return 64 - __builtin_clzll(value);
+#endif
+  }
+};
+
+/// Position j of the keyed permutation of [0, size). REQUIRES: j < size, size < 2^40.
+STRATA_HOST_DEVICE inline std::uint64_t shuffled(std::uint64_t j, std::uint64_t size, std::uint64_t key) {
+  return Shuffle(size, key)(j);
 }
 
 }  // namespace strata

@@ -1,0 +1,45 @@
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include "strata/cuda/runtime.hpp"
+
+/// What runtime.cpp needs of CUDA: backend_cuda.cpp gives it, backend_none.cpp stands in where nvcc was
+/// absent. All but device_count throw CudaError; `free_*`, `destroy_*` and `unregister` ignore errors, as
+/// destructors must.
+namespace strata::cuda::backend {
+
+int device_count();
+std::string device_name(int device);
+std::string device_uuid(int device);
+MemoryInfo device_memory(int device);
+int num_multiprocessors(int device);
+int current_device();
+void set_device(int device);
+
+CUstream_st* create_stream(int priority);
+void destroy_stream(CUstream_st* stream);
+void synchronize(CUstream_st* stream);
+void wait(CUstream_st* stream, CUevent_st* event);
+
+CUevent_st* create_event(bool timing);
+void destroy_event(CUevent_st* event);
+void record(CUevent_st* event, CUstream_st* stream);
+void synchronize(CUevent_st* event);
+float elapsed_ms(CUevent_st* earlier, CUevent_st* later);
+
+/// Null if there is not enough memory.
+void* allocate_device(std::size_t bytes);
+void* allocate_pinned(std::size_t bytes);
+void free_device(void* data);
+void free_pinned(void* data);
+
+void copy(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
+void fill(void* to, int byte, std::size_t bytes, CUstream_st* stream);
+void register_host(void* data, std::size_t bytes);
+void unregister_host(void* data);
+
+void push_range(const char* name);
+void pop_range();
+
+}  // namespace strata::cuda::backend

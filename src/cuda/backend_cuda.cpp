@@ -1,0 +1,130 @@
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include "backend.hpp"
+#include "strata/cuda/check.cuh"
+
+namespace strata::cuda::backend {
+
+#define STRATA_CUDA_CHECK(call) ::strata::cuda::check((call), #call)
+
+int device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // no driver or no device: the error must not surface in a later check
+  return 0;
+}
+
+namespace {
+
+cudaDeviceProp properties(int device) {
+  cudaDeviceProp prop{};
+  STRATA_CUDA_CHECK(cudaGetDeviceProperties(&prop, device));
+  return prop;
+}
+
+}  // namespace
+
+std::string device_name(int device) { return properties(device).name; }
+
+std::string device_uuid(int device) {
+  std::string text;
+  for (const char byte : properties(device).uuid.bytes)
+    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+MemoryInfo device_memory(int device) {
+  const DeviceGuard guard({Device::Kind::cuda, device});
+  std::size_t free = 0, total = 0;
+  STRATA_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
+int num_multiprocessors(int device) {
+  int count = 0;
+  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+int current_device() {
+  int device = 0;
+  STRATA_CUDA_CHECK(cudaGetDevice(&device));
+  return device;
+}
+
+void set_device(int device) { STRATA_CUDA_CHECK(cudaSetDevice(device)); }
+
+CUstream_st* create_stream(int priority) {
+  cudaStream_t stream = nullptr;
+  STRATA_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));
+  return stream;
+}
+void destroy_stream(CUstream_st* stream) { cudaStreamDestroy(stream); }
+void synchronize(CUstream_st* stream) { STRATA_CUDA_CHECK(cudaStreamSynchronize(stream)); }
+void wait(CUstream_st* stream, CUevent_st* event) {
+  STRATA_CUDA_CHECK(cudaStreamWaitEvent(stream, event, 0));
+}
+
+CUevent_st* create_event(bool timing) {
+  cudaEvent_t event = nullptr;
+  STRATA_CUDA_CHECK(cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming));
+  return event;
+}
+void destroy_event(CUevent_st* event) { cudaEventDestroy(event); }
+void record(CUevent_st* event, CUstream_st* stream) { STRATA_CUDA_CHECK(cudaEventRecord(event, stream)); }
+void synchronize(CUevent_st* event) { STRATA_CUDA_CHECK(cudaEventSynchronize(event)); }
+float elapsed_ms(CUevent_st* earlier, CUevent_st* later) {
+  float ms = 0;
+  STRATA_CUDA_CHECK(cudaEventElapsedTime(&ms, earlier, later));
+  return ms;
+}
+
+namespace {
+
+void* null_if_out_of_memory(cudaError_t code, void* data, const char* call) {
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(code, call);
+  return data;
+}
+
+}  // namespace
+
+void* allocate_device(std::size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t code = cudaMalloc(&data, bytes);
+  return null_if_out_of_memory(code, data, "cudaMalloc");
+}
+void* allocate_pinned(std::size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t code = cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+  return null_if_out_of_memory(code, data, "cudaHostAlloc");
+}
+void free_device(void* data) { cudaFree(data); }
+void free_pinned(void* data) { cudaFreeHost(data); }
+
+void copy(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {
+  STRATA_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+}
+void fill(void* to, int byte, std::size_t bytes, CUstream_st* stream) {
+  STRATA_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, stream));
+}
+
+void register_host(void* data, std::size_t bytes) {
+  const cudaError_t code = cudaHostRegister(data, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  if (code == cudaSuccess) return;
+  cudaGetLastError();
+  throw CudaError(
+      fmt::format("cudaHostRegister of {} bytes: {}", bytes, cudaGetErrorString(code)),
+      "Raise the limit of locked memory (ulimit -l unlimited), or lower what lies in host memory.");
+}
+void unregister_host(void* data) { cudaHostUnregister(data); }
+
+void push_range(const char* name) { nvtxRangePushA(name); }
+void pop_range() { nvtxRangePop(); }
+
+}  // namespace strata::cuda::backend

@@ -1,0 +1,41 @@
+#include "backend.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::cuda::backend {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw CudaError("this build has no CUDA",
+                  "Build with nvcc at hand (launch/setup --cuda), or use --device cpu.");
+}
+
+}  // namespace
+
+int device_count() { return 0; }
+std::string device_name(int) { refuse(); }
+std::string device_uuid(int) { refuse(); }
+MemoryInfo device_memory(int) { refuse(); }
+int num_multiprocessors(int) { refuse(); }
+int current_device() { refuse(); }
+void set_device(int) { refuse(); }
+CUstream_st* create_stream(int) { refuse(); }
+void destroy_stream(CUstream_st*) {}
+void synchronize(CUstream_st*) { refuse(); }
+void wait(CUstream_st*, CUevent_st*) { refuse(); }
+CUevent_st* create_event(bool) { refuse(); }
+void destroy_event(CUevent_st*) {}
+void record(CUevent_st*, CUstream_st*) { refuse(); }
+void synchronize(CUevent_st*) { refuse(); }
+float elapsed_ms(CUevent_st*, CUevent_st*) { refuse(); }
+void* allocate_device(std::size_t) { refuse(); }
+void* allocate_pinned(std::size_t) { refuse(); }
+void free_device(void*) {}
+void free_pinned(void*) {}
+void copy(void*, const void*, std::size_t, CUstream_st*) { refuse(); }
+void fill(void*, int, std::size_t, CUstream_st*) { refuse(); }
+void register_host(void*, std::size_t) { refuse(); }
+void unregister_host(void*) {}
+void push_range(const char*) {}
+void pop_range() {}
+
+}  // namespace strata::cuda::backend

@@ -1,0 +1,223 @@
+#include "strata/cuda/runtime.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "backend.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+
+namespace strata::cuda {
+
+int device_count() {
+  static const int count = backend::device_count();
+  return count;
+}
+std::string device_name(int device) { return backend::device_name(device); }
+std::string device_uuid(int device) { return backend::device_uuid(device); }
+MemoryInfo device_memory(int device) { return backend::device_memory(device); }
+int num_multiprocessors(int device) { return backend::num_multiprocessors(device); }
+
+DeviceGuard::DeviceGuard(Device device) {
+  if (!device.is_cuda()) return;
+  const int current = backend::current_device();
+  if (current == device.index) return;
+  backend::set_device(device.index);
+  previous_ = current;
+}
+
+DeviceGuard::~DeviceGuard() {
+  if (previous_ < 0) return;
+  try {
+    backend::set_device(previous_);
+  } catch (const CudaError&) {  // the device is lost; the next call says so
+  }
+}
+
+Stream::Stream(Device device, int priority) : device_(device) {
+  if (!device.is_cuda()) return;
+  const DeviceGuard guard(device);
+  handle_ = backend::create_stream(priority);
+}
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(handle_, other.handle_);
+  std::swap(owned_, other.owned_);
+  return *this;
+}
+
+Stream::~Stream() {
+  if (handle_ != nullptr && owned_) backend::destroy_stream(handle_);
+}
+
+Stream Stream::borrow(Device device, CUstream_st* handle) {
+  Stream stream;
+  stream.device_ = device;
+  stream.handle_ = handle;
+  stream.owned_ = false;
+  return stream;
+}
+
+void Stream::synchronize() const {
+  if (device_.is_cuda()) backend::synchronize(handle_);
+}
+
+void Stream::wait(const Event& event) const {
+  if (device_.is_cuda() && event.get() != nullptr) backend::wait(handle_, event.get());
+}
+
+Event::Event(Device device, bool timing) {
+  if (!device.is_cuda()) return;
+  const DeviceGuard guard(device);
+  handle_ = backend::create_event(timing);
+}
+
+Event& Event::operator=(Event&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+Event::~Event() {
+  if (handle_ != nullptr) backend::destroy_event(handle_);
+}
+
+void Event::record(const Stream& stream) {
+  if (handle_ != nullptr) backend::record(handle_, stream.get());
+}
+void Event::synchronize() const {
+  if (handle_ != nullptr) backend::synchronize(handle_);
+}
+float Event::elapsed_ms(const Event& earlier) const { return backend::elapsed_ms(earlier.handle_, handle_); }
+
+namespace {
+
+[[noreturn]] void out_of_memory(Memory memory, std::size_t bytes, const std::string& what, Device device) {
+  const bool on_device = memory == Memory::device;
+  const std::int64_t free = on_device ? device_memory(device.index).free_bytes : available_host_bytes();
+  throw OutOfMemory(
+      fmt::format("no room for {} in {} memory: wanted {}, free {}", what, on_device ? device.str() : "host",
+                  format_bytes(static_cast<std::int64_t>(bytes)), format_bytes(free)),
+      on_device ? "Lower --gpu-memory, --batch-size or --fanouts, or use more GPUs."
+                : "Lower --batch-size or --fanouts, or use more machines.");
+}
+
+void* allocate(Memory memory, std::size_t bytes, Device device) {
+  switch (memory) {
+    case Memory::device: {
+      const DeviceGuard guard(device);
+      return backend::allocate_device(bytes);
+    }
+    case Memory::pinned:
+      return backend::allocate_pinned(bytes);
+    case Memory::host:
+      break;
+  }
+  constexpr std::size_t kAlignment = 64;
+  return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+}  // namespace
+
+Buffer::Buffer(Memory memory, std::size_t bytes, const std::string& what, Device device)
+    : bytes_(bytes),
+      memory_(memory == Memory::pinned && device_count() == 0 ? Memory::host : memory),
+      device_(device) {
+  if (bytes == 0) return;
+  data_ = allocate(memory_, bytes, device);
+  if (data_ == nullptr) out_of_memory(memory_, bytes, what, device);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      memory_(other.memory_),
+      device_(other.device_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(memory_, other.memory_);
+  std::swap(device_, other.device_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ == nullptr) return;
+  switch (memory_) {
+    case Memory::device:
+      backend::free_device(data_);
+      break;
+    case Memory::pinned:
+      backend::free_pinned(data_);
+      break;
+    case Memory::host:
+      std::free(data_);
+      break;
+  }
+}
+
+void copy_async(void* to, const void* from, std::size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+  if (stream.device().is_cuda()) {
+    backend::copy(to, from, bytes, stream.get());
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+void fill_async(void* to, int byte, std::size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+  if (stream.device().is_cuda()) {
+    backend::fill(to, byte, bytes, stream.get());
+  } else {
+    std::memset(to, byte, bytes);
+  }
+}
+
+namespace {
+
+constexpr std::size_t kRegistrationBlock = std::size_t{64} << 30;
+
+}  // namespace
+
+Registration::Registration(void* data, std::size_t bytes) {
+  if (device_count() == 0 || bytes == 0) return;
+  data_ = data;
+  // bytes_ grows block by block, so that a failure unregisters what was registered.
+  while (bytes_ < bytes) {
+    const std::size_t block = std::min(kRegistrationBlock, bytes - bytes_);
+    try {
+      backend::register_host(static_cast<std::byte*>(data) + bytes_, block);
+    } catch (...) {
+      *this = Registration();
+      throw;
+    }
+    bytes_ += block;
+  }
+}
+
+Registration::Registration(Registration&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Registration& Registration::operator=(Registration&& other) noexcept {
+  Registration old(std::move(*this));
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+Registration::~Registration() {
+  for (std::size_t offset = 0; offset < bytes_; offset += kRegistrationBlock) {
+    backend::unregister_host(static_cast<std::byte*>(data_) + offset);
+  }
+}
+
+Range::Range(const char* name) { backend::push_range(name); }
+Range::~Range() { backend::pop_range(); }
+
+}  // namespace strata::cuda

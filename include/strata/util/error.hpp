@@ -24,29 +24,46 @@ class Error : public std::runtime_error {
   std::source_location where_;
 };
 
+// The kinds below spell out their constructors: nvcc 13 fails on inherited ones that take the caller's place.
+
 /// Input that a person gave is not usable: an option, a file, its contents. Refused before work begins.
 class InputError : public Error {
-  using Error::Error;
+ public:
+  explicit InputError(const std::string& message, std::string remedy = {},
+                      std::source_location where = std::source_location::current())
+      : Error(message, std::move(remedy), where) {}
 };
 
 /// The operating system or HDF5 could not read or write.
 class IoError : public Error {
-  using Error::Error;
+ public:
+  explicit IoError(const std::string& message, std::string remedy = {},
+                   std::source_location where = std::source_location::current())
+      : Error(message, std::move(remedy), where) {}
 };
 
 /// Host or device memory does not suffice; the message names what for, the bytes wanted and the bytes free.
 class OutOfMemory : public Error {
-  using Error::Error;
+ public:
+  explicit OutOfMemory(const std::string& message, std::string remedy = {},
+                       std::source_location where = std::source_location::current())
+      : Error(message, std::move(remedy), where) {}
 };
 
 /// A CUDA call failed.
 class CudaError : public Error {
-  using Error::Error;
+ public:
+  explicit CudaError(const std::string& message, std::string remedy = {},
+                     std::source_location where = std::source_location::current())
+      : Error(message, std::move(remedy), where) {}
 };
 
 /// An MPI or NCCL call failed, or another rank did.
 class CommError : public Error {
-  using Error::Error;
+ public:
+  explicit CommError(const std::string& message, std::string remedy = {},
+                     std::source_location where = std::source_location::current())
+      : Error(message, std::move(remedy), where) {}
 };
 
 /// Exit codes of all programs.

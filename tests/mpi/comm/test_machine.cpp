@@ -1,0 +1,121 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "strata/comm/machine.hpp"
+#include "strata/cuda/runtime.hpp"
+#include "strata/util/error.hpp"
+#include "support/mpi_world.hpp"
+
+namespace strata::comm {
+namespace {
+
+using test::world;
+using testing::HasSubstr;
+using Compute = TopologyOptions::Compute;
+
+Topology find(int ranks_per_machine) {
+  return discover(world().communicator(), {.ranks_per_machine = ranks_per_machine, .compute = Compute::cpu});
+}
+
+TEST(Discover, MakesOneMachineOfAHost) {
+  const Topology topology = find(0);
+  EXPECT_EQ(topology.num_machines(), 1);
+  EXPECT_FALSE(topology.virtual_machines);
+  EXPECT_FALSE(topology.gpu_per_rank);
+  for (int r = 0; r < world().size(); ++r) {
+    const Topology::Rank& rank = topology.ranks[static_cast<std::size_t>(r)];
+    EXPECT_EQ(rank.host, world().host());
+    EXPECT_EQ(rank.local_rank, r);
+    EXPECT_EQ(rank.host_rank, r);
+    EXPECT_FALSE(rank.device.is_cuda());
+    EXPECT_EQ(topology.ranks_on_host(r), world().size());
+  }
+}
+
+TEST(Discover, MakesVirtualMachinesOfOneRank) {
+  const Topology topology = find(1);
+  EXPECT_EQ(topology.num_machines(), world().size());
+  EXPECT_TRUE(topology.virtual_machines);
+  for (int r = 0; r < world().size(); ++r) {
+    EXPECT_EQ(topology.ranks[static_cast<std::size_t>(r)].machine, r);
+    EXPECT_EQ(topology.ranks[static_cast<std::size_t>(r)].local_rank, 0);
+    EXPECT_EQ(topology.rail(r, 0), 0);
+  }
+}
+
+TEST(Discover, RefusesRanksThatMachinesDoNotDivide) {
+  const int too_many = world().size() + 1;
+  try {
+    find(too_many);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(std::to_string(world().size()) + " ranks"));
+    EXPECT_THAT(error.remedy(), HasSubstr("--ranks-per-machine"));
+  }
+}
+
+TEST(Discover, RefusesOptionsThatDifferBetweenRanks) {
+  if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  EXPECT_THROW(find(world().rank() == 1 ? 1 : 0), InputError);
+}
+
+TEST(Discover, RefusesAGpuWhereThereIsNone) {
+  if (cuda::device_count() > 0) GTEST_SKIP() << "there is a GPU";
+  EXPECT_THROW(discover(world().communicator(), {.compute = Compute::cuda}), InputError);
+  EXPECT_FALSE(discover(world().communicator(), {}).ranks.front().device.is_cuda());
+}
+
+TEST(MachineTest, HoldsTheRanksOfItsHost) {
+  Machine machine(world().communicator(), find(0));
+  EXPECT_EQ(machine.size(), world().size());
+  EXPECT_EQ(machine.rank(), world().rank());
+  EXPECT_EQ(machine.index(), 0);
+  EXPECT_EQ(machine.device(), Device{});
+  machine.close();
+}
+
+TEST(MachineTest, OfOneRankIsAlone) {
+  Machine machine(world().communicator(), find(1));
+  EXPECT_EQ(machine.size(), 1);
+  EXPECT_EQ(machine.index(), world().rank());
+  machine.barrier();
+  machine.close();
+}
+
+TEST(MachineTest, ThrowsEverywhereWhatOneRankThrew) {
+  Machine machine(world().communicator(), find(0));
+  for (int culprit = 0; culprit < world().size(); ++culprit) {
+    const bool own = world().rank() == culprit;
+    try {
+      machine.together([&] {
+        if (own) throw OutOfMemory("no room for 42 GiB");
+      });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const OutOfMemory& error) {
+      EXPECT_TRUE(own);
+      EXPECT_STREQ(error.what(), "no room for 42 GiB");
+    } catch (const CommError& error) {
+      EXPECT_FALSE(own);
+      EXPECT_EQ(error.what(),
+                "rank " + std::to_string(culprit) + ", host " + world().host() + ": no room for 42 GiB");
+    }
+  }
+  machine.close();
+}
+
+TEST(MachineTest, WorksTogetherWithoutErrors) {
+  Machine machine(world().communicator(), find(0));
+  int calls = 0;
+  machine.together([&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+  machine.close();
+}
+
+TEST(MachineTest, RefusesATopologyOfOtherRanks) {
+  Topology topology = find(0);
+  topology.ranks.emplace_back();
+  EXPECT_THROW(Machine(world().communicator(), topology), CommError);
+}
+
+}  // namespace
+}  // namespace strata::comm

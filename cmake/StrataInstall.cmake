@@ -1,2 +1,67 @@
 # Programs, libraries, headers and the CMake package.
+#
+# Components: programs (strata-partition, strata-train), development (static libraries, headers, find_package(Strata)),
+# and tests, which is installed only when asked for by name (the tests and benchmarks, to run them on another machine).
 include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# strata_collect_executables(RESULT FOLDER): every executable that a folder and those below it define.
+function(strata_collect_executables result folder)
+  set(found)
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${folder})
+    get_property(known DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTY SUBDIRECTORIES)
+    list(FILTER known INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${folder}(/|$)")
+    while(known)
+      list(POP_FRONT known directory)
+      get_property(below DIRECTORY ${directory} PROPERTY SUBDIRECTORIES)
+      list(APPEND known ${below})
+      get_property(targets DIRECTORY ${directory} PROPERTY BUILDSYSTEM_TARGETS)
+      foreach(target IN LISTS targets)
+        get_target_property(type ${target} TYPE)
+        if(type STREQUAL EXECUTABLE)
+          list(APPEND found ${target})
+        endif()
+      endforeach()
+    endwhile()
+  endif()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+# strata_install_executables(COMPONENT FOLDER_FROM_PREFIX LIBRARIES_FROM_THERE TARGETS...)
+function(strata_install_executables component destination libraries)
+  if(ARGN)
+    set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries};${LIBTORCH_RPATH}")
+    # Old-style run paths also hold for the libraries of libraries, which a packed folder brings along.
+    foreach(target IN LISTS ARGN)
+      target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
+    endforeach()
+    install(TARGETS ${ARGN} RUNTIME DESTINATION ${destination} COMPONENT ${component} ${STRATA_INSTALL_WHEN})
+  endif()
+endfunction()
+
+strata_collect_executables(STRATA_PROGRAMS partition)
+strata_collect_executables(cli_programs src/cli)
+list(APPEND STRATA_PROGRAMS ${cli_programs})
+strata_collect_executables(test_programs tests)
+strata_collect_executables(benchmark_programs benchmarks)
+strata_install_executables(programs bin ../lib ${STRATA_PROGRAMS})
+set(STRATA_INSTALL_WHEN EXCLUDE_FROM_ALL)
+strata_install_executables(tests bin/tests ../../lib ${test_programs} ${benchmark_programs})
+
+# What quickstart builds, and what runs under the sanitizers.
+add_custom_target(programs DEPENDS ${STRATA_PROGRAMS})
+strata_collect_executables(unit_programs tests/unit)
+add_custom_target(unit_tests DEPENDS ${unit_programs})
+
+get_property(STRATA_MODULES GLOBAL PROPERTY STRATA_MODULES)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
+install(TARGETS ${STRATA_MODULES} EXPORT StrataTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(EXPORT StrataTargets NAMESPACE strata:: DESTINATION ${package_dir} COMPONENT development)
+install(DIRECTORY include/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+configure_package_config_file(cmake/StrataConfig.cmake.in ${PROJECT_BINARY_DIR}/StrataConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/StrataConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/StrataConfig.cmake ${PROJECT_BINARY_DIR}/StrataConfigVersion.cmake
+              cmake/StrataDependencies.cmake cmake/FindLibTorch.cmake cmake/FindMETIS.cmake cmake/FindNCCL.cmake
+              cmake/FindXXHASH.cmake
+        DESTINATION ${package_dir} COMPONENT development)

@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "strata/graph/graph.hpp"
+#include "strata/graph/part_file.hpp"
+
+namespace strata::graph {
+
+/// A dataset of a part file as the manifest records it.
+struct DatasetRecord {
+  std::string name;   ///< path inside the file: "/nodes/node/label"
+  std::string dtype;  ///< "i64", "i32", "f32", "f16", "bf16"
+  std::vector<Count> shape;
+  std::uint64_t hash = 0;  ///< XXH3 of its bytes
+
+  bool operator==(const DatasetRecord&) const = default;
+};
+
+/// A part file as the manifest records it.
+struct PartRecord {
+  std::string file;  ///< name inside the directory
+  Count bytes = 0;
+  std::uint64_t hash = 0;  ///< XXH3 of the whole file
+  Count num_edges = 0;
+  Count halo_nodes = 0;  ///< distinct in-neighbours that other parts own
+  Count cut_edges = 0;   ///< edges whose source another part owns
+  std::vector<DatasetRecord> datasets;
+
+  bool operator==(const PartRecord&) const = default;
+};
+
+/// What a constraint's weights sum to, by part.
+struct ConstraintRecord {
+  std::string name;       ///< "nodes", "edges", "train"
+  bool balanced = false;  ///< was it asked to be?
+  double imbalance = 0;   ///< asked: 0.03 allows a part 3 % above the mean
+  std::vector<Count> weights;
+
+  /// Largest part divided by the mean; 1 where all are empty.
+  double balance() const;
+  bool operator==(const ConstraintRecord&) const = default;
+};
+
+/// How a partition directory was made; no reader of parts depends on it.
+struct BuildRecord {
+  std::string program;  ///< "strata-partition 0.1.0"
+  std::string input;    ///< as given
+  std::string method;
+  std::uint64_t seed = 0;
+  CleaningReport cleaning;
+};
+
+/// All that manifest.json holds.
+struct PartitionRecord {
+  Manifest manifest;
+  std::vector<PartRecord> parts;
+  std::vector<ConstraintRecord> constraints;
+  BuildRecord build;
+};
+
+/// File name of the manifest inside a partition directory.
+inline constexpr const char* kManifestFile = "manifest.json";
+
+/// The text of manifest.json: canonical JSON, whose last field is the XXH3 of all the others.
+std::string format_manifest(const PartitionRecord& record);
+
+/// Reverses format_manifest. `source` names the file in errors. Throws InputError: not JSON, foreign, newer
+/// version, a missing or unfit field, a checksum that does not fit.
+PartitionRecord parse_manifest(const std::string& text, const std::filesystem::path& source);
+
+/// Reads DIR/manifest.json alone; the parts need not be there. Throws InputError.
+PartitionRecord read_partition_record(const std::filesystem::path& directory);
+
+}  // namespace strata::graph

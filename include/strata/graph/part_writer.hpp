@@ -1,0 +1,67 @@
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "strata/graph/manifest_file.hpp"
+#include "strata/graph/part_file.hpp"
+
+namespace strata::graph {
+
+/// What fixes the layout of one part file, besides the manifest.
+struct PartShape {
+  int part = 0;
+  Count num_edges = 0;
+  Count num_train = 0, num_valid = 0, num_test = 0;  ///< split members among its inner nodes
+};
+
+/// One part file being written; keeps no file open between calls.
+///
+/// HDF5 lays the file out once; its room on disk is then reserved, so that a full disk shows at once, and the
+/// data go to their places with plain writes. The `write_*` calls may therefore come from several threads,
+/// for disjoint ranges in any order. All throw IoError naming the file.
+class PartWriter {
+ public:
+  /// Creates part_path(directory, shape.part). `manifest` must be complete but for what finish() reports.
+  static PartWriter create(const std::filesystem::path& directory, const Manifest& manifest,
+                           const PartShape& shape);
+  PartWriter(PartWriter&&) noexcept;
+  PartWriter& operator=(PartWriter&&) noexcept;
+  ~PartWriter();
+
+  void write_indptr(Count first, std::span<const Count> values) const;
+  void write_indices(Count first, std::span<const NodeId> values) const;
+  void write_edge_ids(Count first, std::span<const EdgeId> values) const;
+  void write_original_ids(Count first, std::span<const NodeId> values) const;
+  void write_labels(Count first, std::span<const std::int32_t> values) const;
+  void write_features(Count first_row,
+                      std::span<const std::byte> rows) const;  ///< whole rows of the manifest's dtype
+  void write_split(PartReader::Split split, const PartData::SplitRows& rows) const;
+
+  /// Starts writing the file's pages to disk without waiting for it.
+  void start_flush() const;
+
+  /// Waits until the file is on disk and hashes it. `halo_nodes` and `cut_edges` of the result are left to
+  /// the caller.
+  ///
+  /// Throws Error if not every element of every dataset was written.
+  PartRecord finish() const;
+
+ private:
+  struct State;
+  explicit PartWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Writes a whole part from memory: `features` holds its rows, hottest first, in the manifest's dtype.
+PartRecord write_part(const std::filesystem::path& directory, const Manifest& manifest, const PartData& data,
+                      std::span<const std::byte> features);
+
+/// Writes DIR/manifest.json atomically. Call it last: a directory without it does not open.
+void write_manifest(const std::filesystem::path& directory, const PartitionRecord& record);
+
+/// Recomputes what finish() reported, from the bytes on disk. Throws IoError or InputError.
+PartRecord hash_part(const std::filesystem::path& directory, const Manifest& manifest, int part);
+
+}  // namespace strata::graph

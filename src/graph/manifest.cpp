@@ -1,0 +1,303 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "part_layout.hpp"
+#include "strata/graph/manifest_file.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/hash.hpp"
+
+namespace strata::graph {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kChecksum = "xxh3";
+constexpr const char* kRebuild = "Copy the directory again, or run strata-partition build again.";
+
+std::string canonical(const Json& json) { return json.dump(1) + "\n"; }
+
+Json to_json(const PartRecord& part) {
+  Json datasets = Json::array();
+  for (const DatasetRecord& d : part.datasets) {
+    datasets.push_back({{"name", d.name}, {"dtype", d.dtype}, {"shape", d.shape}, {"xxh3", hex64(d.hash)}});
+  }
+  return {{"file", part.file},       {"bytes", part.bytes},           {"xxh3", hex64(part.hash)},
+          {"edges", part.num_edges}, {"halo_nodes", part.halo_nodes}, {"cut_edges", part.cut_edges},
+          {"datasets", datasets}};
+}
+
+Json to_json(const ConstraintRecord& constraint) {
+  return {{"name", constraint.name},
+          {"balanced", constraint.balanced},
+          {"imbalance", constraint.imbalance},
+          {"weights", constraint.weights}};
+}
+
+Json to_json(const BuildRecord& build) {
+  const CleaningReport& c = build.cleaning;
+  return {{"program", build.program},
+          {"input", build.input},
+          {"method", build.method},
+          {"seed", build.seed},
+          {"cleaning",
+           {{"edges_read", c.edges_read},
+            {"self_loops", c.self_loops},
+            {"duplicates", c.duplicates},
+            {"self_loops_removed", c.self_loops_removed},
+            {"duplicates_removed", c.duplicates_removed},
+            {"reverse_added", c.reverse_added}}}};
+}
+
+/// Typed access that names file and field. A view of the JSON.
+class Fields {
+ public:
+  Fields(const Json& json, const std::filesystem::path& source, std::string path = "")
+      : json_{json}, source_{source}, path_{std::move(path)} {
+    if (!json_.is_object()) refuse("", "is no object");
+  }
+
+  template <typename T>
+  T get(const char* name) const {
+    try {
+      return at(name).template get<T>();
+    } catch (const Json::exception&) {
+      refuse(name, "has the wrong type");
+    }
+  }
+  Count count(const char* name) const {
+    const Json& value = at(name);
+    if (!value.is_number_integer() || value.get<Count>() < 0) refuse(name, "is no count");
+    return value.get<Count>();
+  }
+  std::uint64_t hash(const char* name) const {
+    const auto text = get<std::string>(name);
+    const bool hex = text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (!hex) refuse(name, "is no XXH3 of 16 hexadecimal digits");
+    return std::stoull(text, nullptr, 16);
+  }
+  Fields object(const char* name) const { return {at(name), source_, path_ + name + "."}; }
+  template <typename T, typename Parse>
+  std::vector<T> list(const char* name, Parse parse) const {
+    const Json& array = at(name);
+    if (!array.is_array()) refuse(name, "is no list");
+    std::vector<T> result;
+    for (const Json& item : array) {
+      result.push_back(parse(Fields{item, source_, fmt::format("{}{}[{}].", path_, name, result.size())}));
+    }
+    return result;
+  }
+  [[noreturn]] void refuse(const char* name, const std::string& why) const {
+    throw InputError(fmt::format("{}: field \"{}{}\" {}", source_.string(), path_, name, why), kRebuild);
+  }
+
+ private:
+  const Json& at(const char* name) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) refuse(name, "is missing");
+    return *found;
+  }
+
+  const Json& json_;
+  const std::filesystem::path& source_;
+  std::string path_;
+};
+
+DatasetRecord dataset_from(const Fields& f) {
+  return {f.get<std::string>("name"), f.get<std::string>("dtype"), f.get<std::vector<Count>>("shape"),
+          f.hash("xxh3")};
+}
+
+PartRecord part_from(const Fields& f) {
+  return {.file = f.get<std::string>("file"),
+          .bytes = f.count("bytes"),
+          .hash = f.hash("xxh3"),
+          .num_edges = f.count("edges"),
+          .halo_nodes = f.count("halo_nodes"),
+          .cut_edges = f.count("cut_edges"),
+          .datasets = f.list<DatasetRecord>("datasets", dataset_from)};
+}
+
+ConstraintRecord constraint_from(const Fields& f) {
+  return {f.get<std::string>("name"), f.get<bool>("balanced"), f.get<double>("imbalance"),
+          f.get<std::vector<Count>>("weights")};
+}
+
+BuildRecord build_from(const Fields& f) {
+  const Fields c = f.object("cleaning");
+  return {.program = f.get<std::string>("program"),
+          .input = f.get<std::string>("input"),
+          .method = f.get<std::string>("method"),
+          .seed = f.get<std::uint64_t>("seed"),
+          .cleaning = {.edges_read = c.count("edges_read"),
+                       .self_loops = c.count("self_loops"),
+                       .duplicates = c.count("duplicates"),
+                       .self_loops_removed = c.count("self_loops_removed"),
+                       .duplicates_removed = c.count("duplicates_removed"),
+                       .reverse_added = c.count("reverse_added")}};
+}
+
+DType feature_dtype_from(const Fields& f) {
+  const auto name = f.get<std::string>("dtype");
+  if (name != "f32" && name != "f16" && name != "bf16")
+    f.refuse("dtype", "is \"" + name + "\", wanted f32, f16 or bf16");
+  return parse_dtype(name);
+}
+
+Manifest manifest_from(const Fields& f) {
+  const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
+  return {.name = f.get<std::string>("name"),
+          .build_id = f.get<std::string>("build_id"),
+          .book = PartitionBook{f.get<std::vector<NodeId>>("offsets")},
+          .num_edges = f.count("num_edges"),
+          .undirected = f.get<bool>("undirected"),
+          .feature_cols = features.count("cols"),
+          .feature_dtype = feature_dtype_from(features),
+          .num_classes = labels.count("classes"),
+          .has_labels = labels.get<bool>("present"),
+          .num_train = splits.count("train"),
+          .num_valid = splits.count("valid"),
+          .num_test = splits.count("test")};
+}
+
+/// The cheapest questions first: is it ours at all, and can this program read it?
+void check_header(const Json& json, const std::filesystem::path& source) {
+  const auto format = json.is_object() ? json.find("format") : json.end();
+  if (format == json.end() || *format != kManifestFormat) {
+    throw InputError(fmt::format("{}: not the manifest of a partition directory", source.string()),
+                     "Name a directory that strata-partition build wrote.");
+  }
+  const Fields fields{json, source};
+  if (const Count version = fields.count("version"); version != Manifest::kVersion) {
+    throw InputError(fmt::format("{}: version {}, this program reads version {}", source.string(), version,
+                                 Manifest::kVersion),
+                     "Use the program that wrote it or a newer one, or build the partition again.");
+  }
+}
+
+/// The checksum covers the canonical text of all other fields, and the text must be canonical: so no byte can
+/// change unseen.
+void check_checksum(Json json, const std::string& text, const std::filesystem::path& source) {
+  const std::uint64_t stored = Fields{json, source}.hash(kChecksum);
+  const bool same_text = canonical(json) == text;
+  json.erase(kChecksum);
+  const std::string rest = canonical(json);
+  if (!same_text || hash_bytes(rest.data(), rest.size()) != stored) {
+    throw InputError(
+        fmt::format("{}: was changed after it was written (its checksum does not fit)", source.string()),
+        kRebuild);
+  }
+}
+
+void check_parts(const PartitionRecord& record, const std::filesystem::path& source) {
+  const int parts = record.manifest.book.num_parts();
+  if (parts < 1 || static_cast<int>(record.parts.size()) != parts) {
+    throw InputError(
+        fmt::format("{}: {} parts listed, offsets for {}", source.string(), record.parts.size(), parts),
+        kRebuild);
+  }
+  Count edges = 0;
+  for (int p = 0; p < parts; ++p) {
+    const PartRecord& part = record.parts[static_cast<std::size_t>(p)];
+    edges += part.num_edges;
+    if (part.file != part_path("", p).filename()) {
+      throw InputError(fmt::format("{}: part {} is called {}", source.string(), p, part.file), kRebuild);
+    }
+  }
+  if (edges != record.manifest.num_edges) {
+    throw InputError(fmt::format("{}: parts have {} edges, the graph {}", source.string(), edges,
+                                 record.manifest.num_edges),
+                     kRebuild);
+  }
+}
+
+}  // namespace
+
+double ConstraintRecord::balance() const {
+  const Count total = std::accumulate(weights.begin(), weights.end(), Count{0});
+  if (total == 0) return 1;
+  const Count largest = *std::max_element(weights.begin(), weights.end());
+  return static_cast<double>(largest) * static_cast<double>(weights.size()) / static_cast<double>(total);
+}
+
+std::string format_manifest(const PartitionRecord& record) {
+  const Manifest& m = record.manifest;
+  Json json{{"format", kManifestFormat},
+            {"version", Manifest::kVersion},
+            {"name", m.name},
+            {"build_id", m.build_id},
+            {"num_nodes", m.book.num_nodes()},
+            {"num_edges", m.num_edges},
+            {"num_parts", m.book.num_parts()},
+            {"undirected", m.undirected},
+            {"offsets", m.book.offsets()},
+            {"features", {{"cols", m.feature_cols}, {"dtype", name_of(m.feature_dtype)}}},
+            {"labels", {{"present", m.has_labels}, {"classes", m.num_classes}}},
+            {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
+            {"build", to_json(record.build)}};
+  json["constraints"] = Json::array();
+  for (const ConstraintRecord& constraint : record.constraints)
+    json["constraints"].push_back(to_json(constraint));
+  json["parts"] = Json::array();
+  for (const PartRecord& part : record.parts) json["parts"].push_back(to_json(part));
+  const std::string text = canonical(json);
+  json[kChecksum] = hex64(hash_bytes(text.data(), text.size()));
+  return canonical(json);
+}
+
+PartitionRecord parse_manifest(const std::string& text, const std::filesystem::path& source) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    throw InputError(fmt::format("{}: not JSON", source.string()),
+                     "Name a directory that strata-partition build wrote.");
+  }
+  check_header(json, source);
+  check_checksum(json, text, source);
+  const Fields fields{json, source};
+  PartitionRecord record{.manifest = manifest_from(fields),
+                         .parts = fields.list<PartRecord>("parts", part_from),
+                         .constraints = fields.list<ConstraintRecord>("constraints", constraint_from),
+                         .build = build_from(fields.object("build"))};
+  check_parts(record, source);
+  return record;
+}
+
+PartitionRecord read_partition_record(const std::filesystem::path& directory) {
+  const auto path = directory / kManifestFile;
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) {
+    throw InputError(
+        fmt::format("{}: not a partition directory: it has no {}", directory.string(), kManifestFile),
+        "Name a directory that strata-partition build wrote.");
+  }
+  return parse_manifest(read_file(path), path);
+}
+
+Manifest read_manifest(const std::filesystem::path& directory) {
+  PartitionRecord record = read_partition_record(directory);
+  for (const PartRecord& part : record.parts) {
+    std::error_code code;
+    const auto bytes = static_cast<Count>(std::filesystem::file_size(directory / part.file, code));
+    if (code) {
+      throw InputError(
+          fmt::format("{}: part file {} is missing ({})", directory.string(), part.file, code.message()),
+          "Copy the whole directory again.");
+    }
+    if (bytes != part.bytes) {
+      throw InputError(fmt::format("{}: {} has {} bytes, the manifest says {}", directory.string(), part.file,
+                                   bytes, part.bytes),
+                       "Copy the whole directory again.");
+    }
+  }
+  return std::move(record.manifest);
+}
+
+std::filesystem::path part_path(const std::filesystem::path& directory, int part) {
+  return directory / fmt::format("part-{:05d}.h5", part);
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "part_layout.hpp"
+#include "positioned_file.hpp"
+#include "strata/graph/part_file.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+
+struct PartReader::State {
+  PositionedFile file;
+  PartLayout layout;
+  Count num_inner = 0;
+
+  /// `elements` of a field from element `first` on.
+  void read(Field field, Count first, Count elements, void* out) const {
+    const Extent& extent = layout[field];
+    if (first < 0 || elements < 0 || first > extent.elements() - elements) {
+      throw InputError(fmt::format("{}: elements [{}, {}) of {} wanted, it has {}", file.path().string(),
+                                   first, first + elements, extent.name, extent.elements()));
+    }
+    file.read(out, elements * extent.element_bytes(), extent.offset + first * extent.element_bytes());
+  }
+};
+
+PartReader::PartReader(std::unique_ptr<State> state) : state_{std::move(state)} {}
+PartReader::PartReader(PartReader&&) noexcept = default;
+PartReader& PartReader::operator=(PartReader&&) noexcept = default;
+PartReader::~PartReader() = default;
+
+PartReader PartReader::open(const std::filesystem::path& directory, const Manifest& manifest, int part) {
+  const auto path = part_path(directory, part);
+  PartLayout layout = open_layout(path, manifest, part);
+  PartReader reader{std::make_unique<State>(PositionedFile{path, PositionedFile::Mode::read},
+                                            std::move(layout), inner_nodes(manifest, part))};
+  Count first = 0, last = 0;
+  reader.read_indptr(0, 1, &first);
+  reader.read_indptr(reader.num_inner(), 1, &last);
+  if (first != 0 || last != reader.num_edges()) {
+    throw InputError(fmt::format("{}: indptr runs from {} to {}, wanted 0 to {}", path.string(), first, last,
+                                 reader.num_edges()),
+                     "Run strata-partition build again.");
+  }
+  return reader;
+}
+
+Count PartReader::num_inner() const { return state_->num_inner; }
+Count PartReader::num_edges() const { return state_->layout[Field::indices].elements(); }
+
+void PartReader::read_indptr(Count first, Count count, Count* out) const {
+  state_->read(Field::indptr, first, count, out);
+}
+
+void PartReader::read_indices(Count first, Count count, NodeId* out) const {
+  state_->read(Field::indices, first, count, out);
+}
+
+void PartReader::read_indices(Count first, Count count, std::int32_t* out) const {
+  constexpr Count kPiece = Count{1} << 17;
+  std::vector<NodeId> wide(static_cast<std::size_t>(std::min(count, kPiece)));
+  for (Count done = 0; done < count; done += kPiece) {
+    const Count size = std::min(kPiece, count - done);
+    read_indices(first + done, size, wide.data());
+    std::transform(wide.begin(), wide.begin() + size, out + done,
+                   [](NodeId id) { return static_cast<std::int32_t>(id); });
+  }
+}
+
+void PartReader::read_edge_ids(Count first, Count count, EdgeId* out) const {
+  state_->read(Field::edge_ids, first, count, out);
+}
+
+void PartReader::read_original_ids(Count first, Count count, NodeId* out) const {
+  state_->read(Field::original_ids, first, count, out);
+}
+
+void PartReader::read_labels(Count first, Count count, std::int32_t* out) const {
+  state_->read(Field::labels, first, count, out);
+}
+
+void PartReader::read_features(Count first_row, Count num_rows, void* out) const {
+  const Extent& extent = state_->layout[Field::features];
+  const Count cols = extent.absent() ? 0 : extent.shape[1];
+  state_->read(Field::features, first_row * cols, num_rows * cols, out);
+}
+
+PartData::SplitRows PartReader::read_split(Split split) const {
+  const auto [row, rank] = fields_of(split);
+  const Count size = state_->layout[row].elements();
+  PartData::SplitRows result{std::vector<Count>(static_cast<std::size_t>(size)),
+                             std::vector<Count>(static_cast<std::size_t>(size))};
+  state_->read(row, 0, size, result.rows.data());
+  state_->read(rank, 0, size, result.ranks.data());
+  return result;
+}
+
+}  // namespace strata::graph

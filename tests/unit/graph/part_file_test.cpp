@@ -1,0 +1,220 @@
+#include "strata/graph/part_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <random>
+
+#include "strata/graph/part_writer.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+
+namespace strata::graph {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+/// A directory with one random part of two; the other part is empty.
+class PartFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("strata_part_file_" + std::to_string(::getpid()));
+    fs::create_directory(directory_);
+    std::mt19937 random{7};
+    constexpr Count kInner = 50;
+    data_.indptr = {0};
+    for (Count v = 0; v < kInner; ++v) {
+      for (unsigned k = random() % 8; k > 0; --k) data_.indices.push_back(random() % kInner);
+      data_.indptr.push_back(static_cast<Count>(data_.indices.size()));
+      data_.original_ids.push_back(kInner - 1 - v);
+      data_.labels.push_back(static_cast<std::int32_t>(random() % 4) - 1);
+    }
+    data_.edge_ids.resize(data_.indices.size());
+    std::iota(data_.edge_ids.begin(), data_.edge_ids.end(), Count{1} << 40);
+    data_.train = {{49, 3, 2}, {0, 1, 2}};
+    data_.test = {{5}, {0}};
+    features_.resize(static_cast<std::size_t>(kInner) * 3 * 2);
+    for (std::byte& b : features_) b = static_cast<std::byte>(random());
+    record_.manifest = {.name = "random",
+                        .build_id = "00000000deadbeef",
+                        .book = PartitionBook{{0, kInner, kInner}},
+                        .num_edges = static_cast<Count>(data_.indices.size()),
+                        .undirected = false,
+                        .feature_cols = 3,
+                        .feature_dtype = DType::bf16,
+                        .num_classes = 3,
+                        .has_labels = true,
+                        .num_train = 3,
+                        .num_valid = 0,
+                        .num_test = 1};
+    record_.parts = {write_part(directory_, record_.manifest, data_, features_),
+                     write_part(directory_, record_.manifest, empty(), {})};
+    record_.constraints = {{"nodes", true, 0.03, {kInner, 0}}};
+    write_manifest(directory_, record_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  static PartData empty() {
+    PartData data;
+    data.part = 1;
+    data.indptr = {0};
+    return data;
+  }
+
+  std::string refusal(int part = 0) const {
+    try {
+      PartReader::open(directory_, read_manifest(directory_), part);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "opened";
+  }
+
+  fs::path directory_;
+  PartData data_;
+  std::vector<std::byte> features_;
+  PartitionRecord record_;
+};
+
+template <typename T, typename Read>
+std::vector<T> read_all(Count count, Read read) {
+  std::vector<T> values(static_cast<std::size_t>(count), T{-77});
+  read(values.data());
+  return values;
+}
+
+TEST_F(PartFile, GivesBackWhatWasWritten) {
+  const Manifest manifest = read_manifest(directory_);
+  EXPECT_EQ(manifest.name, "random");
+  EXPECT_EQ(manifest.feature_dtype, DType::bf16);
+  const PartReader reader = PartReader::open(directory_, manifest, 0);
+  const Count nodes = reader.num_inner(), edges = reader.num_edges();
+  ASSERT_EQ(nodes, 50);
+  ASSERT_EQ(edges, static_cast<Count>(data_.indices.size()));
+  EXPECT_EQ(read_all<Count>(nodes + 1, [&](auto* out) { reader.read_indptr(0, nodes + 1, out); }),
+            data_.indptr);
+  EXPECT_EQ(read_all<NodeId>(edges, [&](auto* out) { reader.read_indices(0, edges, out); }), data_.indices);
+  EXPECT_THAT(read_all<std::int32_t>(edges, [&](auto* out) { reader.read_indices(0, edges, out); }),
+              testing::ElementsAreArray(data_.indices));
+  EXPECT_EQ(read_all<EdgeId>(edges, [&](auto* out) { reader.read_edge_ids(0, edges, out); }), data_.edge_ids);
+  EXPECT_EQ(read_all<NodeId>(nodes, [&](auto* out) { reader.read_original_ids(0, nodes, out); }),
+            data_.original_ids);
+  EXPECT_EQ(read_all<std::int32_t>(nodes, [&](auto* out) { reader.read_labels(0, nodes, out); }),
+            data_.labels);
+  std::vector<std::byte> rows(features_.size());
+  reader.read_features(0, nodes, rows.data());
+  EXPECT_EQ(rows, features_);
+  EXPECT_EQ(reader.read_split(PartReader::Split::train).rows, data_.train.rows);
+  EXPECT_EQ(reader.read_split(PartReader::Split::train).ranks, data_.train.ranks);
+  EXPECT_TRUE(reader.read_split(PartReader::Split::valid).rows.empty());
+}
+
+TEST_F(PartFile, ReadsRangesAndRefusesBeyondTheEnd) {
+  const PartReader reader = PartReader::open(directory_, read_manifest(directory_), 0);
+  std::vector<NodeId> two(2);
+  reader.read_original_ids(10, 2, two.data());
+  EXPECT_THAT(two, testing::ElementsAre(39, 38));
+  std::vector<std::byte> row(6);
+  reader.read_features(49, 1, row.data());
+  EXPECT_THAT(row, testing::ElementsAreArray(features_.end() - 6, features_.end()));
+  EXPECT_THROW(reader.read_original_ids(49, 2, two.data()), InputError);
+  EXPECT_THROW(reader.read_features(-1, 1, row.data()), InputError);
+}
+
+TEST_F(PartFile, ReadsEmptyParts) {
+  const PartReader reader = PartReader::open(directory_, read_manifest(directory_), 1);
+  EXPECT_EQ(reader.num_inner(), 0);
+  EXPECT_EQ(reader.num_edges(), 0);
+}
+
+TEST_F(PartFile, HashesAreThoseOfTheBytesOnDisk) {
+  PartRecord again = hash_part(directory_, record_.manifest, 0);
+  EXPECT_EQ(again, record_.parts[0]);
+  EXPECT_EQ(again.bytes, static_cast<Count>(fs::file_size(part_path(directory_, 0))));
+}
+
+TEST_F(PartFile, RefusesPartsThatDoNotBelong) {
+  const fs::path first = part_path(directory_, 0);
+  Manifest other = record_.manifest;
+  other.build_id = "1111111111111111";
+  EXPECT_THROW(PartReader::open(directory_, other, 0), InputError);
+  other = record_.manifest;
+  other.feature_dtype = DType::f16;
+  EXPECT_THROW(PartReader::open(directory_, other, 0), InputError);
+  other = record_.manifest;
+  other.feature_cols = 4;
+  EXPECT_THROW(PartReader::open(directory_, other, 0), InputError);
+  fs::copy_file(first, part_path(directory_, 1), fs::copy_options::overwrite_existing);
+  EXPECT_THAT(refusal(1), HasSubstr("part-00001.h5 has"));
+  EXPECT_THROW(PartReader::open(directory_, record_.manifest, 1), InputError);
+  fs::remove(part_path(directory_, 1));
+  EXPECT_THAT(refusal(), HasSubstr("part-00001.h5 is missing"));
+}
+
+TEST_F(PartFile, RefusesTruncatedAndForeignFiles) {
+  const fs::path first = part_path(directory_, 0);
+  fs::resize_file(first, fs::file_size(first) - 1);
+  EXPECT_THAT(refusal(), HasSubstr("bytes, the manifest says"));
+  EXPECT_THROW(PartReader::open(directory_, record_.manifest, 0), InputError);
+  std::ofstream{first} << "no HDF5 at all";
+  EXPECT_THROW(PartReader::open(directory_, record_.manifest, 0), InputError);
+}
+
+TEST_F(PartFile, RefusesEveryChangedByteOfTheManifest) {
+  const std::string good = read_file(directory_ / kManifestFile);
+  EXPECT_EQ(good, format_manifest(parse_manifest(good, "m")));
+  for (std::size_t i = 0; i < good.size(); i += 3) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    EXPECT_THROW(parse_manifest(bad, "m"), InputError) << "byte " << i;
+  }
+  EXPECT_THROW(parse_manifest(good + " ", "m"), InputError);
+}
+
+TEST_F(PartFile, TellsForeignAndNewerManifestsApart) {
+  const auto message = [&](const std::string& text) {
+    std::ofstream{directory_ / kManifestFile} << text;
+    return refusal();
+  };
+  EXPECT_THAT(message("{"), HasSubstr("not JSON"));
+  EXPECT_THAT(message("[1]"), HasSubstr("not the manifest"));
+  EXPECT_THAT(message(R"({"format":"strata-partition","version":2})"), HasSubstr("version 2"));
+  fs::remove(directory_ / kManifestFile);
+  EXPECT_THAT(refusal(), HasSubstr("not a partition directory"));
+}
+
+TEST_F(PartFile, RefusesToFinishAnUnfinishedPart) {
+  fs::remove(part_path(directory_, 1));
+  Manifest manifest = record_.manifest;
+  manifest.book = PartitionBook{{0, 50, 60}};
+  const PartWriter writer = PartWriter::create(directory_, manifest, {.part = 1, .num_edges = 4});
+  EXPECT_THROW(writer.finish(), Error);
+  EXPECT_THROW(writer.write_indices(3, std::vector<NodeId>{1, 2}), Error);
+  EXPECT_THROW(PartWriter::create(directory_, manifest, {.part = 1, .num_edges = 4}), IoError);
+}
+
+TEST(PartitionBook, FindsPartsAndSkipsEmptyOnes) {
+  const PartitionBook book{{0, 3, 3, 7}};
+  EXPECT_EQ(book.part_of(2), 0);
+  EXPECT_EQ(book.part_of(3), 2);
+  EXPECT_EQ(book.local_of(5), 2);
+  EXPECT_EQ(book.global_of(2, 2), 5);
+  EXPECT_THROW(PartitionBook({1, 2}), InputError);
+  EXPECT_THROW(PartitionBook({0, 2, 1}), InputError);
+  EXPECT_THROW(PartitionBook(std::vector<NodeId>{}), InputError);
+}
+
+TEST(PartsOfMachines, SpreadsEvenlyAndRefusesTooManyMachines) {
+  EXPECT_THAT(parts_of_machines(3, 2), testing::ElementsAre(0, 2, 3));
+  EXPECT_THAT(parts_of_machines(8, 3), testing::ElementsAre(0, 3, 6, 8));
+  EXPECT_THROW(parts_of_machines(2, 3), InputError);
+  EXPECT_THROW(parts_of_machines(2, 0), InputError);
+}
+
+}  // namespace
+}  // namespace strata::graph

@@ -1,0 +1,228 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "agreement.hpp"
+#include "strata/store/chunk_tensor.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+#include "strata/util/random.hpp"
+
+namespace strata::store {
+namespace {
+
+constexpr const char* kSharedFolder = "/dev/shm";
+
+std::string errno_text() { return std::generic_category().message(errno); }
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(std::size_t bytes, int flags, int fd, const std::string& name) : bytes_(bytes) {
+    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (data == MAP_FAILED) {
+      throw OutOfMemory(fmt::format("no room for {} in host memory: wanted {}, free {} (mmap: {})", name,
+                                    format_bytes(static_cast<std::int64_t>(bytes)),
+                                    format_bytes(available_host_bytes()), errno_text()),
+                        "Use more machines, or store features as bf16.");
+    }
+    data_ = data;
+    ::madvise(data_, bytes_, MADV_HUGEPAGE);  // a wish: 4 KiB pages serve as well
+  }
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Mapping() {
+    if (data_ != nullptr) ::munmap(data_, bytes_);
+  }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// The name of a shared segment, from its creation until all ranks have mapped it.
+class SharedName {
+ public:
+  SharedName() : text_{} {}
+  ~SharedName() {
+    if (created_) ::shm_unlink(text_.data());
+  }
+  SharedName(const SharedName&) = delete;
+  SharedName& operator=(const SharedName&) = delete;
+
+  FileDescriptor create() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    const std::uint64_t unique =
+        mix64(static_cast<std::uint64_t>(now) ^ reinterpret_cast<std::uintptr_t>(this));
+    fmt::format_to_n(text_.data(), text_.size() - 1, "/strata-{}-{:016x}", ::getpid(), unique);
+    FileDescriptor fd(::shm_open(text_.data(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+    if (fd.get() < 0) fail("create");
+    created_ = true;
+    return fd;
+  }
+  FileDescriptor open() const {
+    FileDescriptor fd(::shm_open(text_.data(), O_RDWR | O_CLOEXEC, 0600));
+    if (fd.get() < 0) fail("open");
+    return fd;
+  }
+  void share(const comm::Machine& machine) {
+    machine.communicator().broadcast(text_.data(), static_cast<Count>(text_.size()), 0);
+  }
+
+ private:
+  [[noreturn]] void fail(const char* action) const {
+    throw IoError(fmt::format("cannot {} the shared memory {}{}: {}", action, kSharedFolder, text_.data(),
+                              errno_text()),
+                  "Check that /dev/shm is mounted and writable.");
+  }
+
+  std::array<char, 64> text_;
+  bool created_ = false;
+};
+
+[[noreturn]] void shared_memory_full(std::size_t bytes, const std::string& name) {
+  struct statvfs info {};
+  ::statvfs(kSharedFolder, &info);
+  const auto of_blocks = [&](auto blocks) {
+    return format_bytes(static_cast<std::int64_t>(blocks) * static_cast<std::int64_t>(info.f_frsize));
+  };
+  throw OutOfMemory(fmt::format("no room for {} in {}: wanted {}, free {} of {}", name, kSharedFolder,
+                                format_bytes(static_cast<std::int64_t>(bytes)), of_blocks(info.f_bavail),
+                                of_blocks(info.f_blocks)),
+                    "Enlarge it (mount -o remount,size=SIZE /dev/shm; containers: --shm-size SIZE), use more "
+                    "machines, or start "
+                    "one rank a machine, which needs none.");
+}
+
+void check_free_memory(std::size_t bytes, const std::string& name) {
+  const std::int64_t wanted = static_cast<std::int64_t>(bytes), free = available_host_bytes();
+  if (wanted > free) {
+    throw OutOfMemory(
+        fmt::format("no room for {} in host memory: wanted {}, free {}", name, format_bytes(wanted),
+                    format_bytes(free)),
+        "Use more machines, or store features as bf16 (strata-partition build --features bf16).");
+  }
+}
+
+void check_shared_folder(std::size_t bytes, const std::string& name) {
+  struct statvfs info {};
+  if (::statvfs(kSharedFolder, &info) != 0) {
+    throw IoError(fmt::format("cannot look at {}: {}", kSharedFolder, errno_text()),
+                  "Mount a tmpfs there, or start one rank a machine.");
+  }
+  if (info.f_bavail < bytes / info.f_frsize + 1) shared_memory_full(bytes, name);
+}
+
+/// Takes the pages of [offset, offset + bytes) from the system now, so that a full /dev/shm is an error here
+/// and not a SIGBUS at the first touch.
+void reserve(const FileDescriptor& fd, std::size_t offset, std::size_t bytes, const std::string& name) {
+  if (bytes == 0) return;
+  int code = EINTR;
+  while (code == EINTR)
+    code = ::posix_fallocate(fd.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  if (code == ENOSPC || code == ENOMEM) shared_memory_full(bytes, name);
+  if (code != 0) {
+    throw IoError(fmt::format("cannot reserve {} for {} in {}: {}",
+                              format_bytes(static_cast<std::int64_t>(bytes)), name, kSharedFolder,
+                              std::generic_category().message(code)));
+  }
+}
+
+Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
+  const bool first = machine.rank() == 0;
+  FileDescriptor fd;
+  Mapping mapping;
+  {
+    SharedName shared;  // its end unlinks the segment, whatever happened
+    agree(machine.communicator(), [&] {
+      if (!first) return;
+      check_shared_folder(bytes, name);
+      fd = shared.create();
+      if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) shared_memory_full(bytes, name);
+    });
+    shared.share(machine);
+    agree(machine.communicator(), [&] {
+      if (!first) fd = shared.open();
+      mapping = Mapping(bytes, MAP_SHARED, fd.get(), name);
+    });
+  }
+  agree(machine.communicator(), [&] {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t ranks = static_cast<std::size_t>(machine.size()),
+                      rank = static_cast<std::size_t>(machine.rank());
+    const std::size_t slice = (bytes / ranks / page + 1) * page;
+    const std::size_t begin = std::min(bytes, rank * slice);
+    reserve(fd, begin, std::min(slice, bytes - begin), name);
+  });
+  return mapping;
+}
+
+}  // namespace
+
+struct HostRegion::State {
+  Mapping mapping;
+  cuda::Registration registration;  // ends before the mapping
+  std::size_t bytes = 0;
+};
+
+HostRegion HostRegion::create(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
+  auto state = std::make_unique<State>();
+  state->bytes = bytes;
+  if (bytes == 0) return HostRegion(std::move(state));
+  agree(machine.communicator(), [&] { check_free_memory(bytes, name); });
+  if (machine.size() == 1) {
+    state->mapping = Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, name);
+  } else {
+    state->mapping = map_shared(machine, bytes, name);
+  }
+  agree(machine.communicator(), [&] {
+    if (!machine.device().is_cuda()) return;
+    const cuda::DeviceGuard guard(machine.device());
+    state->registration = cuda::Registration(state->mapping.data(), bytes);
+  });
+  return HostRegion(std::move(state));
+}
+
+HostRegion::HostRegion(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HostRegion::HostRegion(HostRegion&&) noexcept = default;
+HostRegion& HostRegion::operator=(HostRegion&&) noexcept = default;
+HostRegion::~HostRegion() = default;
+
+std::byte* HostRegion::data() const { return state_->mapping.data(); }
+std::size_t HostRegion::bytes() const { return state_->bytes; }
+
+}  // namespace strata::store

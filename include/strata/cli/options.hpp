@@ -1,0 +1,20 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "strata/train/config.hpp"
+
+namespace strata::cli {
+
+/// The outcome of reading a command line: a configuration, or text to print and a code to exit with (--help,
+/// --version).
+struct ParsedOptions {
+  std::optional<train::TrainConfig> config;
+  std::string text;
+};
+
+/// Reads the options of strata-train, and a TOML file given with --config (same names; the command line
+/// wins). Throws InputError for what is unknown ("did you mean --fanouts?"), malformed or contradictory.
+ParsedOptions parse_train_options(int argc, const char* const* argv);
+
+}  // namespace strata::cli

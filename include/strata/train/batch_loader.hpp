@@ -1,0 +1,70 @@
+#pragma once
+#include <memory>
+#include <span>
+
+#include "strata/cuda/runtime.hpp"
+#include "strata/feature/fetcher.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/train/seed_schedule.hpp"
+#include "strata/util/random.hpp"
+
+namespace strata::train {
+
+/// A minibatch ready to train on; a view of a slot of the loader's ring. Everything lies on the loader's
+/// device.
+struct LoadedBatch {
+  int slot = 0;
+  BatchKey key;
+  Count step_in_epoch = 0;
+  Count num_global_seeds = 0;  ///< of all ranks in this step
+  sampling::MiniBatch sample;
+  const float* features = nullptr;       ///< [sample.num_inputs(), cols]
+  const std::int64_t* labels = nullptr;  ///< [sample.num_seeds]
+};
+
+/// Seconds that each stage worked, and that the caller of next() waited, since the last call.
+struct LoaderTimes {
+  double sample = 0, gather = 0, wait = 0;
+};
+
+/// The first two stages of training: samples batch t + 2 and gathers batch t + 1 while the caller trains
+/// batch t.
+///
+/// Each stage has its own thread, stream and communicator; slots are handed over by events. With `overlap`
+/// off both run inside next(), with the same results. An exception of a stage is rethrown by next().
+class BatchLoader {
+ public:
+  struct Options {
+    Device device;
+    const SeedSchedule* schedule = nullptr;
+    sampling::MiniBatchSampler* sampler = nullptr;  ///< with kSlots slots
+    feature::RowFetcher* fetcher = nullptr;
+    std::span<const std::int32_t> labels;  ///< by local id of this machine
+    NodeId first_node = 0;
+    Count feature_cols = 0;
+    std::uint64_t seed = 0;
+    bool overlap = true;
+  };
+  static constexpr int kSlots = 3;
+
+  explicit BatchLoader(const Options& options);
+  ~BatchLoader();  ///< ends the stages; if they wait for another rank, the caller must have ended the run
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  /// Begins to load steps [first_step, steps_per_epoch) of an epoch. Every rank must begin the same steps.
+  void begin_epoch(std::uint32_t epoch, Count first_step);
+  /// The next batch; its memory is valid until release(). Null after the epoch's last. `stream` waits for the
+  /// data.
+  const LoadedBatch* next(const cuda::Stream& stream);
+  /// The caller is done with the batch once `stream` reaches this point.
+  void release(const LoadedBatch& batch, const cuda::Stream& stream);
+
+  LoaderTimes take_times();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace strata::train

@@ -1,0 +1,58 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strata/comm/machine.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::train {
+
+/// All that a user can ask of a training run; filled by the command line or by a caller of the library.
+struct TrainConfig {
+  std::string graph;           ///< partition directory, or "synthetic:..."
+  std::string output = "run";  ///< folder for model, checkpoint, metrics and log
+
+  std::string model = "sage";  ///< sage, gcn
+  std::int64_t hidden = 256;
+  std::vector<int> fanouts = {15, 10,
+                              5};  ///< from the seeds outwards; -1: all neighbours. As many layers as fanouts
+  double dropout = 0.5;
+  double input_dropout = 0.0;
+
+  Count batch_size = 1024;      ///< seeds a rank and step
+  Count global_batch_size = 0;  ///< seeds a step over all ranks; 0: batch_size times ranks
+  int epochs = 10;
+  double learning_rate = 0.003;
+  double weight_decay = 0.0;
+  std::string optimizer = "adam";  ///< adam, adamw, sgd
+  std::uint64_t seed = 0;
+
+  comm::TopologyOptions topology;
+  std::int64_t gpu_memory_bytes = 0;  ///< a GPU, for the graph; 0: what is free less what training needs
+  bool tf32 = false;
+  bool pipeline = true;  ///< stages of different steps overlap; off gives the same numbers
+  bool normalize_features = false;
+
+  int eval_every = 1;               ///< epochs; 0: only at the end
+  std::vector<int> eval_fanouts;    ///< empty: exact, layer by layer over all nodes
+  std::string metric = "accuracy";  ///< what "best" means: accuracy, macro_f1, roc_auc
+  int patience = 0;                 ///< evaluations without improvement before the run ends; 0: never
+  int checkpoint_every = 1;         ///< epochs; 0: only when stopped
+  bool resume = false;
+  std::string predictions;  ///< .npy for the logits of all nodes; empty: none
+
+  int log_every = 0;  ///< steps; 0: a line an epoch only
+  std::string log_level = "info";
+  int watchdog_seconds = 300;  ///< without progress of a rank before the run is ended
+
+  int num_layers() const { return static_cast<int>(fanouts.size()); }
+};
+
+/// Throws InputError for what cannot be or contradicts itself, with the remedy. Looks at no file.
+void validate(const TrainConfig& config);
+
+/// What must be equal for a resumed run to be the same run, as one line of JSON.
+std::string resume_signature(const TrainConfig& config, int num_ranks);
+
+}  // namespace strata::train

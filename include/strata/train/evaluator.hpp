@@ -1,0 +1,58 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "strata/comm/machine.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/train/metrics.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::train {
+
+struct Evaluation {
+  Scores valid, test;
+  double seconds = 0;
+};
+
+/// Scores a model on the validation and test nodes. Collective over all ranks; the same result on each.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  virtual Evaluation evaluate(nn::BlockModel& model) = 0;
+  virtual void close() = 0;  ///< collective
+};
+
+/// Everything an evaluator reads; references must outlive it.
+struct EvaluationContext {
+  const comm::Communicator* world = nullptr;
+  const comm::Topology* topology = nullptr;
+  const comm::Machine* machine = nullptr;
+  const store::MachineGraph* graph = nullptr;
+  ThreadPool* pool = nullptr;
+  std::uint64_t seed = 0;
+};
+
+/// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice.
+/// Memory is bounded: two layers' rows of this machine's nodes, and one chunk of nodes whose edges are
+/// limited.
+class LayerwiseEvaluator final : public Evaluator {
+ public:
+  explicit LayerwiseEvaluator(const EvaluationContext& context);
+  ~LayerwiseEvaluator() override;
+  Evaluation evaluate(nn::BlockModel& model) override;
+  /// Also writes the logits of all nodes, by original id, as a NumPy array [num_nodes, classes] f32. All
+  /// ranks write into one file, which must lie on a file system that all hosts share.
+  Evaluation predict(nn::BlockModel& model, const std::string& npy_path);
+  void close() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Sampled: the minibatch way of training, with fanouts of its own.
+std::unique_ptr<Evaluator> make_sampled_evaluator(const EvaluationContext& context,
+                                                  const std::vector<int>& fanouts, Count batch_size);
+
+}  // namespace strata::train

@@ -1,0 +1,199 @@
+#include "strata/cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <vector>
+
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::cli {
+namespace {
+
+using train::TrainConfig;
+
+const std::vector<std::string> kDevices = {"auto", "cpu", "cuda"};
+
+/// What CLI11 fills besides the configuration itself.
+struct RawOptions {
+  std::string device = "auto";
+  std::string gpu_memory;
+  std::string pipeline = "on";
+};
+
+void add_data_options(CLI::App& app, TrainConfig& c) {
+  const char* group = "Data and output";
+  app.add_option("--graph", c.graph,
+                 "Partition directory, or synthetic:KEY=VALUE,... (one machine, no files)")
+      ->group(group);
+  app.add_option("--output", c.output,
+                 "Folder for model.safetensors, checkpoint.safetensors, metrics.jsonl, train.log")
+      ->group(group)
+      ->capture_default_str();
+  app.add_flag("--resume", c.resume, "Continue from the checkpoint in --output")->group(group);
+  app.add_option("--predictions", c.predictions,
+                 "Write the best model's logits of all nodes to this .npy file")
+      ->group(group);
+  app.add_flag("--normalize-features", c.normalize_features,
+               "Scale each feature row to a sum of absolute values of 1")
+      ->group(group);
+}
+
+void add_model_options(CLI::App& app, TrainConfig& c) {
+  const char* group = "Model";
+  app.add_option("--model", c.model, "Layers of the model")
+      ->group(group)
+      ->check(CLI::IsMember({"sage", "gcn"}))
+      ->capture_default_str();
+  app.add_option("--hidden", c.hidden, "Width of the hidden layers")->group(group)->capture_default_str();
+  app.add_option("--fanouts", c.fanouts,
+                 "Neighbours sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
+                 "lists them; DGL lists "
+                 "them the other way round); -1: all neighbours")
+      ->group(group)
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--dropout", c.dropout, "After each hidden layer")->group(group)->capture_default_str();
+  app.add_option("--input-dropout", c.input_dropout, "Of the input features")
+      ->group(group)
+      ->capture_default_str();
+}
+
+void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
+  const char* group = "Training";
+  app.add_option("--batch-size", c.batch_size, "Seed nodes a rank and step")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--global-batch-size", c.global_batch_size,
+                 "Seed nodes a step over all ranks; 0: --batch-size times ranks")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--epochs", c.epochs, "Passes over the training nodes")->group(group)->capture_default_str();
+  app.add_option("--lr", c.learning_rate, "Learning rate")->group(group)->capture_default_str();
+  app.add_option("--weight-decay", c.weight_decay, "L2 for adam and sgd, decoupled for adamw")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--optimizer", c.optimizer, "Optimizer")
+      ->group(group)
+      ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
+      ->capture_default_str();
+  app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--checkpoint-every", c.checkpoint_every,
+                 "Epochs between checkpoints; 0: only when stopped by a signal")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--pipeline", raw.pipeline,
+                 "Overlap sampling and gathering with training (on), or not (off: the same numbers)")
+      ->group(group)
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  app.add_flag("--tf32", c.tf32, "Allow TF32 in matrix products on the GPU")->group(group);
+}
+
+void add_evaluation_options(CLI::App& app, TrainConfig& c) {
+  const char* group = "Evaluation";
+  app.add_option("--eval-every", c.eval_every, "Epochs between evaluations; 0: only at the end")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--eval-fanouts", c.eval_fanouts,
+                 "Sampled evaluation with these fanouts (default: exact, layer by layer)")
+      ->group(group)
+      ->delimiter(',');
+  app.add_option("--metric", c.metric, "Validation metric that chooses the best model")
+      ->group(group)
+      ->check(CLI::IsMember({"accuracy", "macro_f1", "roc_auc"}))
+      ->capture_default_str();
+  app.add_option("--patience", c.patience, "Evaluations without a gain before the run ends; 0: never")
+      ->group(group)
+      ->capture_default_str();
+}
+
+void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
+  const char* group = "Machines and devices";
+  app.add_option("--device", raw.device, "What ranks compute on; auto: a GPU where there is one")
+      ->group(group)
+      ->check(CLI::IsMember(kDevices))
+      ->capture_default_str();
+  app.add_option("--ranks-per-machine", c.topology.ranks_per_machine,
+                 "Make virtual machines of so many ranks that share nothing; 0: a machine is a host")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--gpu-memory", raw.gpu_memory,
+                 "Of each GPU for the graph, e.g. 60GiB (default: what training leaves)")
+      ->group(group);
+  app.add_option("--watchdog", c.watchdog_seconds,
+                 "Seconds without progress of a rank before the run is ended; 0: never")
+      ->group(group)
+      ->capture_default_str();
+}
+
+void add_log_options(CLI::App& app, TrainConfig& c) {
+  const char* group = "Log";
+  app.add_option("--log-every", c.log_every,
+                 "Steps between lines with loss and training accuracy; 0: a line an epoch")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--log-level", c.log_level, "trace, debug, info, warn, error or off")
+      ->group(group)
+      ->capture_default_str();
+}
+
+/// CLI11 knows the option names only as "--name"; the first argument that is none of them gets a hint.
+std::string hint_for(const CLI::App& app, const std::vector<std::string>& unknown) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const std::string& word : unknown) {
+    const std::string near = closest(word.substr(0, word.find('=')), names);
+    if (!near.empty()) return fmt::format("Did you mean {}? strata-train --help lists all options.", near);
+  }
+  return "strata-train --help lists all options.";
+}
+
+}  // namespace
+
+ParsedOptions parse_train_options(int argc, const char* const* argv) {
+  TrainConfig config;
+  RawOptions raw;
+  CLI::App app(
+      "Trains a graph neural network on a partitioned graph.\n"
+      "  mpirun -n 8 strata-train --graph parts/ --model sage --fanouts 15,10,5",
+      "strata-train");
+  app.set_version_flag("--version", std::string("strata-train ") + STRATA_VERSION);
+  app.set_config("--config", "", "TOML file with the same names as the options; the command line wins")
+      ->check(CLI::ExistingFile);
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  add_data_options(app, config);
+  add_model_options(app, config);
+  add_training_options(app, config, raw);
+  add_evaluation_options(app, config);
+  add_machine_options(app, config, raw);
+  add_log_options(app, config);
+  app.allow_extras();  // collected so that the refusal can name the nearest option
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return {.config = std::nullopt, .text = app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return {.config = std::nullopt, .text = std::string(version.what()) + "\n"};
+  } catch (const CLI::ParseError& e) {
+    throw InputError(e.what(), "strata-train --help lists all options.");
+  }
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+    throw InputError(fmt::format("unknown option {}", extras.front()), hint_for(app, extras));
+  }
+  using Compute = comm::TopologyOptions::Compute;
+  config.topology.compute = raw.device == "cpu"    ? Compute::cpu
+                            : raw.device == "cuda" ? Compute::cuda
+                                                   : Compute::automatic;
+  config.gpu_memory_bytes = raw.gpu_memory.empty() ? 0 : parse_bytes(raw.gpu_memory);
+  config.pipeline = raw.pipeline == "on";
+  train::validate(config);
+  return {.config = config, .text = {}};
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "strata/cli/options.hpp"
+#include "strata/comm/communicator.hpp"
+#include "strata/train/trainer.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
+
+namespace {
+
+using namespace strata;
+
+/// The first rank makes the folder and tries to write there before anything is computed.
+void prepare_output(const train::TrainConfig& config) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  fs::create_directories(config.output, failed);
+  const fs::path probe = fs::path(config.output) / ".probe";
+  std::FILE* file = failed ? nullptr : std::fopen(probe.c_str(), "w");
+  if (file == nullptr) {
+    throw InputError(fmt::format("--output: cannot write into {}", config.output),
+                     "Give a folder that this user may write.");
+  }
+  std::fclose(file);
+  fs::remove(probe, failed);
+  add_log_file((fs::path(config.output) / "train.log").string());
+}
+
+int run(const train::TrainConfig& config, const comm::World& world, train::StopListener& stop) {
+  init_log(fmt::format("rank {}", world.rank()), config.log_level);
+  if (world.rank() == 0) prepare_output(config);
+  const train::TrainResult result = train::train(config, world, stop);
+  if (result.stopped && world.rank() == 0) {
+    fmt::print("stopped by a signal in epoch {}; continue with --resume\n", result.epochs_done + 1);
+  }
+  return static_cast<int>(result.stopped ? ExitCode::stopped : ExitCode::ok);
+}
+
+/// Prints and ends all ranks. Where every rank fails in the same way, the first to speak is the lowest.
+[[noreturn]] void fail(const comm::World& world, const std::exception& error) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(world.rank() == 0 ? 0 : 300));
+  const std::string who = world.size() == 1
+                              ? "strata-train"
+                              : fmt::format("strata-train: rank {} (host {})", world.rank(), world.host());
+  fmt::print(stderr, "{}\n", format_error(who, error));
+  std::fflush(stderr);
+  world.abort(static_cast<int>(exit_code(error)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Bit-for-bit repeatable matrix products on the GPU need a fixed workspace; idle MPI ranks must not starve
+  // busy ones.
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  cli::ParsedOptions options;
+  try {
+    options = cli::parse_train_options(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", format_error("strata-train", e));
+    return static_cast<int>(exit_code(e));
+  }
+  if (!options.config) {
+    fmt::print("{}", options.text);
+    return 0;
+  }
+  train::StopListener stop;
+  comm::World world(&argc, &argv);
+  try {
+    return run(*options.config, world, stop);
+  } catch (const std::exception& e) {
+    fail(world, e);
+  }
+}

@@ -1,0 +1,208 @@
+#include "strata/train/batch_loader.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "channel.hpp"
+
+namespace strata::train {
+namespace {
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::atomic<double>& total) : total_(total), start_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() { total_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  std::atomic<double>& total_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+struct Slot {
+  LoadedBatch batch;
+  cuda::Event sampled, gathered, released;
+  cuda::Array<float> features;
+  cuda::Array<std::int64_t> host_labels, device_labels;
+};
+
+/// Makes room for at least `size` elements; a quarter more, so that growing batches do not allocate each
+/// time.
+template <typename T>
+void reserve(cuda::Array<T>& array, Count size, cuda::Memory memory, const char* what, Device device) {
+  if (array.size() >= size) return;
+  array = {};
+  array = cuda::Array<T>(memory, size + size / 4, what, device);
+}
+
+}  // namespace
+
+struct BatchLoader::State {
+  Options options;
+  cuda::Stream sample_stream, gather_stream;
+  std::array<Slot, kSlots> slots;
+
+  std::uint32_t epoch = 0;
+  Count next_step = 0;
+
+  /// The threads of one epoch and the slots between them.
+  struct Stages {
+    Channel<int> free, sampled, gathered;
+    std::thread sampler, gatherer;
+  };
+  std::unique_ptr<Stages> stages;
+  std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
+
+  explicit State(const Options& o)
+      : options(o), sample_stream(make_stream(o.device)), gather_stream(make_stream(o.device)) {
+    for (Slot& slot : slots) {
+      slot.sampled = cuda::Event(o.device);
+      slot.gathered = cuda::Event(o.device);
+      slot.released = cuda::Event(o.device);
+    }
+  }
+
+  static cuda::Stream make_stream(Device device) {
+    return device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
+  }
+
+  void sample(int index) {
+    const Stopwatch watch(sample_seconds);
+    const cuda::Range range("sample");
+    Slot& slot = slots[static_cast<std::size_t>(index)];
+    const Count step = next_step++;
+    const SeedSchedule::Step seeds = options.schedule->step(epoch, step);
+    const auto global_step =
+        static_cast<std::uint32_t>(static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step);
+    LoadedBatch& batch = slot.batch;
+    batch.slot = index;
+    batch.key = {.seed = options.seed, .epoch = epoch, .step = global_step};
+    batch.step_in_epoch = step;
+    batch.num_global_seeds = seeds.num_global;
+    sample_stream.wait(slot.released);
+    batch.sample = options.sampler->sample(seeds.seeds, batch.key, index, sample_stream);
+    slot.sampled.record(sample_stream);
+
+    const auto count = static_cast<Count>(seeds.seeds.size());
+    reserve(slot.host_labels, count, cuda::Memory::pinned, "labels of a batch", options.device);
+    for (Count i = 0; i < count; ++i) {
+      slot.host_labels[i] = options.labels[static_cast<std::size_t>(seeds.seeds[static_cast<std::size_t>(i)] -
+                                                                    options.first_node)];
+    }
+  }
+
+  void gather(int index) {
+    const Stopwatch watch(gather_seconds);
+    const cuda::Range range("gather");
+    Slot& slot = slots[static_cast<std::size_t>(index)];
+    LoadedBatch& batch = slot.batch;
+    const cuda::Memory memory = cuda::memory_on(options.device);
+    gather_stream.wait(slot.sampled);
+    gather_stream.wait(slot.released);
+    const Count rows = batch.sample.num_inputs();
+    reserve(slot.features, rows * options.feature_cols, memory, "gathered features", options.device);
+    options.fetcher->fetch(batch.sample.input_nodes(), rows, slot.features.data(), gather_stream);
+    batch.features = slot.features.data();
+
+    batch.labels = slot.host_labels.data();
+    if (options.device.is_cuda()) {
+      const Count count = batch.sample.num_seeds;
+      reserve(slot.device_labels, count, memory, "labels of a batch", options.device);
+      cuda::copy_async(slot.device_labels.data(), slot.host_labels.data(),
+                       static_cast<std::size_t>(count) * sizeof(std::int64_t), gather_stream);
+      batch.labels = slot.device_labels.data();
+    }
+    slot.gathered.record(gather_stream);
+  }
+
+  /// Runs `work` on every slot that comes from `in` and passes it on to `out`, until `in` closes.
+  template <typename Work>
+  void stage(Channel<int>& in, Channel<int>& out, Work&& work) {
+    try {
+      const cuda::DeviceGuard guard(options.device);
+      while (const auto index = in.receive()) {
+        if (!work(*index)) break;
+        out.send(*index);
+      }
+      out.close();
+    } catch (...) {
+      out.close(std::current_exception());
+    }
+  }
+
+  bool steps_left() const { return next_step < options.schedule->steps_per_epoch(); }
+
+  void start_stages() {
+    stages = std::make_unique<Stages>();
+    for (int i = 0; i < kSlots; ++i) stages->free.send(i);
+    stages->sampler = std::thread([this] {
+      stage(stages->free, stages->sampled, [this](int index) {
+        if (!steps_left()) return false;
+        sample(index);
+        return true;
+      });
+    });
+    stages->gatherer = std::thread([this] {
+      stage(stages->sampled, stages->gathered, [this](int index) {
+        gather(index);
+        return true;
+      });
+    });
+  }
+
+  void end_stages() {
+    if (!stages) return;
+    stages->free.close();
+    stages->sampler.join();
+    stages->gatherer.join();
+    stages.reset();
+  }
+};
+
+BatchLoader::BatchLoader(const Options& options) : state_(std::make_unique<State>(options)) {}
+
+BatchLoader::~BatchLoader() { state_->end_stages(); }
+
+void BatchLoader::begin_epoch(std::uint32_t epoch, Count first_step) {
+  state_->end_stages();
+  state_->epoch = epoch;
+  state_->next_step = first_step;
+  if (state_->options.overlap) state_->start_stages();
+}
+
+const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
+  State& s = *state_;
+  int index = 0;
+  {
+    const Stopwatch watch(s.wait_seconds);
+    if (s.options.overlap) {
+      const auto received = s.stages->gathered.receive();
+      if (!received) return nullptr;
+      index = *received;
+    } else {
+      if (!s.steps_left()) return nullptr;
+      s.sample(index);
+      s.gather(index);
+    }
+  }
+  Slot& slot = s.slots[static_cast<std::size_t>(index)];
+  stream.wait(slot.gathered);
+  return &slot.batch;
+}
+
+void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) {
+  state_->slots[static_cast<std::size_t>(batch.slot)].released.record(stream);
+  if (state_->options.overlap) state_->stages->free.send(batch.slot);
+}
+
+LoaderTimes BatchLoader::take_times() {
+  State& s = *state_;
+  return {.sample = s.sample_seconds.exchange(0),
+          .gather = s.gather_seconds.exchange(0),
+          .wait = s.wait_seconds.exchange(0)};
+}
+
+}  // namespace strata::train

@@ -1,0 +1,137 @@
+#include "checkpoint.hpp"
+
+#include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "strata/nn/weights.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "strata-checkpoint";
+constexpr int kVersion = 1;
+
+/// JSON has no NaN, which an undefined ROC AUC is.
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+double number(const json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
+
+json to_json(const Scores& s) {
+  return {{"nodes", s.nodes},
+          {"loss", number(s.loss)},
+          {"accuracy", number(s.accuracy)},
+          {"macro_f1", number(s.macro_f1)},
+          {"roc_auc", number(s.roc_auc)}};
+}
+
+Scores scores_from(const json& j) {
+  return {.nodes = j.at("nodes"),
+          .loss = number(j.at("loss")),
+          .accuracy = number(j.at("accuracy")),
+          .macro_f1 = number(j.at("macro_f1")),
+          .roc_auc = number(j.at("roc_auc"))};
+}
+
+json to_json(const ProgressState& p, Count optimizer_steps) {
+  return {{"epoch", p.epoch},
+          {"step_in_epoch", p.step_in_epoch},
+          {"loss_sum", p.loss_sum},
+          {"correct", p.correct},
+          {"seeds", p.seeds},
+          {"best_epoch", p.best_epoch},
+          {"best_valid", to_json(p.best_valid)},
+          {"best_test", to_json(p.best_test)},
+          {"evaluations_without_gain", p.evaluations_without_gain},
+          {"optimizer_steps", optimizer_steps}};
+}
+
+void from_json(const json& j, ProgressState& p) {
+  p.epoch = j.at("epoch");
+  p.step_in_epoch = j.at("step_in_epoch");
+  p.loss_sum = j.at("loss_sum");
+  p.correct = j.at("correct");
+  p.seeds = j.at("seeds");
+  p.best_epoch = j.at("best_epoch");
+  p.best_valid = scores_from(j.at("best_valid"));
+  p.best_test = scores_from(j.at("best_test"));
+  p.evaluations_without_gain = j.at("evaluations_without_gain");
+}
+
+void check_signature(const std::filesystem::path& path, const json& saved, const json& wanted) {
+  for (const auto& [option, value] : wanted.items()) {
+    if (saved.contains(option) && saved.at(option) == value) continue;
+    throw InputError(fmt::format("{}: the checkpoint has {} = {}, this run {}", path.string(), option,
+                                 saved.contains(option) ? saved.at(option).dump() : "nothing", value.dump()),
+                     "Resume with the options and ranks of the first run, or start anew without --resume.");
+  }
+}
+
+void copy_into(const std::filesystem::path& path, const nn::WeightFile& file, const std::string& name,
+               at::Tensor to) {
+  const at::Tensor* from = file.find(name);
+  if (from == nullptr || from->sizes() != to.sizes()) {
+    throw InputError(fmt::format("{}: \"{}\" is missing or has another size", path.string(), name),
+                     "Resume with the graph and options of the first run, or start anew without --resume.");
+  }
+  to.copy_(*from);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
+  nn::WeightFile file;
+  file.tensors.push_back({"parameters", parts.parameters->values().detach().cpu()});
+  for (const auto& state : parts.optimizer->state())
+    file.tensors.push_back({"optimizer." + state.name, state.tensor.cpu()});
+  if (parts.progress->best_parameters.defined()) {
+    file.tensors.push_back({"best_parameters", parts.progress->best_parameters.cpu()});
+  }
+  file.metadata = {{"format", kFormat},
+                   {"version", std::to_string(kVersion)},
+                   {"signature", parts.signature},
+                   {"progress", to_json(*parts.progress, parts.optimizer->steps).dump()}};
+  nn::write_weights(path, file);
+}
+
+void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
+  if (!std::filesystem::exists(path)) {
+    throw InputError(fmt::format("there is no checkpoint {}", path.string()),
+                     "Give --output the folder of the run to resume, or start anew without --resume.");
+  }
+  const nn::WeightFile file = nn::read_weights(path);
+  const auto field = [&](const std::string& name) -> const std::string& {
+    const auto found = file.metadata.find(name);
+    if (found == file.metadata.end()) {
+      throw InputError(fmt::format("{}: not a checkpoint of strata-train (no \"{}\")", path.string(), name));
+    }
+    return found->second;
+  };
+  if (field("format") != kFormat || field("version") != std::to_string(kVersion)) {
+    throw InputError(fmt::format("{}: format {} version {} is not known here", path.string(), field("format"),
+                                 field("version")),
+                     "Resume with the version of Strata that wrote it.");
+  }
+  try {
+    check_signature(path, json::parse(field("signature")), json::parse(parts.signature));
+    const json progress = json::parse(field("progress"));
+    from_json(progress, *parts.progress);
+    parts.optimizer->steps = progress.at("optimizer_steps");
+  } catch (const json::exception& e) {
+    throw InputError(fmt::format("{}: damaged checkpoint: {}", path.string(), e.what()),
+                     "Start anew without --resume.");
+  }
+  copy_into(path, file, "parameters", parts.parameters->values());
+  for (const auto& state : parts.optimizer->state())
+    copy_into(path, file, "optimizer." + state.name, state.tensor);
+  if (parts.progress->best_epoch > 0) {
+    parts.progress->best_parameters = at::empty_like(parts.parameters->values());
+    copy_into(path, file, "best_parameters", parts.progress->best_parameters);
+  }
+}
+
+}  // namespace strata::train

@@ -1,0 +1,82 @@
+#include "strata/train/config.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+void require(bool condition, const std::string& message, const std::string& remedy) {
+  if (!condition) throw InputError(message, remedy);
+}
+
+void check_fanouts(const std::vector<int>& fanouts, const char* option) {
+  for (const int fanout : fanouts) {
+    require(fanout >= -1, fmt::format("{}: {} is no fanout", option, fanout),
+            "A fanout is a number of neighbours, 0 or more, or -1 for all of them.");
+  }
+}
+
+void check_probability(double value, const char* option) {
+  require(value >= 0 && value < 1, fmt::format("{}: {} is not in [0, 1)", option, value),
+          "Give a probability below 1.");
+}
+
+}  // namespace
+
+void validate(const TrainConfig& c) {
+  require(!c.graph.empty(), "--graph is missing", "Give a partition directory, or synthetic:KEY=VALUE,...");
+  require(!c.fanouts.empty(), "--fanouts is empty", "Give one fanout a layer, first hop first: 15,10,5.");
+  check_fanouts(c.fanouts, "--fanouts");
+  check_fanouts(c.eval_fanouts, "--eval-fanouts");
+  require(c.eval_fanouts.empty() || c.eval_fanouts.size() == c.fanouts.size(),
+          fmt::format("--eval-fanouts has {} entries, --fanouts {}", c.eval_fanouts.size(), c.fanouts.size()),
+          "Both need one fanout a layer.");
+  require(c.eval_fanouts.empty() || c.predictions.empty(), "--predictions contradicts --eval-fanouts",
+          "Predictions are exact; leave --eval-fanouts out.");
+  require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
+  require(c.batch_size > 0, fmt::format("--batch-size: {} is not positive", c.batch_size),
+          "Give a number such as 1024.");
+  require(c.global_batch_size >= 0, fmt::format("--global-batch-size: {} is negative", c.global_batch_size),
+          "Give a number such as 8192, or leave it out.");
+  require(c.epochs > 0, fmt::format("--epochs: {} is not positive", c.epochs), "Give at least 1.");
+  require(c.learning_rate > 0, fmt::format("--lr: {} is not positive", c.learning_rate),
+          "Give a rate such as 0.003.");
+  require(c.weight_decay >= 0, fmt::format("--weight-decay: {} is negative", c.weight_decay),
+          "Give 0 or more.");
+  check_probability(c.dropout, "--dropout");
+  check_probability(c.input_dropout, "--input-dropout");
+  require(c.eval_every >= 0 && c.patience >= 0 && c.checkpoint_every >= 0 && c.log_every >= 0 &&
+              c.watchdog_seconds >= 0,
+          "--eval-every, --patience, --checkpoint-every, --log-every and --watchdog-seconds take no negative "
+          "numbers",
+          "Use 0 to turn one off.");
+  require(c.patience == 0 || c.eval_every > 0, "--patience needs evaluations, but --eval-every is 0",
+          "Set --eval-every 1.");
+  require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
+          "Give 0 for one machine a host.");
+}
+
+std::string resume_signature(const TrainConfig& c, int num_ranks) {
+  const nlohmann::json signature = {
+      {"model", c.model},
+      {"hidden", c.hidden},
+      {"fanouts", c.fanouts},
+      {"dropout", c.dropout},
+      {"input_dropout", c.input_dropout},
+      {"batch_size", c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * num_ranks},
+      {"learning_rate", c.learning_rate},
+      {"weight_decay", c.weight_decay},
+      {"optimizer", c.optimizer},
+      {"seed", c.seed},
+      {"metric", c.metric},
+      {"normalize_features", c.normalize_features},
+      {"tf32", c.tf32},
+      {"ranks", num_ranks}};
+  return signature.dump();
+}
+
+}  // namespace strata::train

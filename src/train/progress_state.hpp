@@ -1,0 +1,22 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "strata/train/metrics.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::train {
+
+/// How far a run has come; all of it goes into a checkpoint.
+struct ProgressState {
+  std::uint32_t epoch = 0;                      ///< the one to continue, from 0
+  Count step_in_epoch = 0;                      ///< steps of it already made
+  double loss_sum = 0, correct = 0, seeds = 0;  ///< of those steps
+  int best_epoch = 0;                           ///< 1-based; 0: no evaluation yet
+  Scores best_valid, best_test;
+  int evaluations_without_gain = 0;
+  at::Tensor best_parameters;  ///< flat, undefined before the first evaluation
+};
+
+}  // namespace strata::train

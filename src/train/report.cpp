@@ -1,0 +1,170 @@
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+namespace {
+
+using nlohmann::json;
+
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+json scores_json(const Scores& s) {
+  return {{"nodes", s.nodes},
+          {"loss", number(s.loss)},
+          {"accuracy", number(s.accuracy)},
+          {"macro_f1", number(s.macro_f1)},
+          {"roc_auc", number(s.roc_auc)}};
+}
+
+std::string join(const std::vector<int>& values) {
+  std::string text;
+  for (const int value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+  return text;
+}
+
+std::string ranks_table(const comm::Topology& topology) {
+  Table table({"machine", "host", "ranks", "devices"});
+  for (std::size_t m = 0; m < topology.machines.size(); ++m) {
+    std::string devices;
+    for (const int r : topology.machines[m]) {
+      const std::string device = topology.ranks[static_cast<std::size_t>(r)].device.str();
+      if (devices.find(device) == std::string::npos) devices += (devices.empty() ? "" : " ") + device;
+    }
+    const int first = topology.machines[m].front();
+    table.row({std::to_string(m), topology.ranks[static_cast<std::size_t>(first)].host,
+               std::to_string(topology.machines[m].size()), devices});
+  }
+  return table.str();
+}
+
+std::string plan_table(const store::MachineGraph& graph) {
+  Table table({"tensor (machine 0)", "stratum", "rows", "size"});
+  for (const auto& row : graph.plan())
+    table.row({row.tensor, row.stratum, format_count(row.rows), format_bytes(row.bytes)});
+  return table.str();
+}
+
+}  // namespace
+
+std::string banner(const Session& s) {
+  const auto& manifest = s.graph.manifest();
+  std::string text = fmt::format(
+      "graph {}: {} nodes, {} edges, {} features ({}), {} classes; {} / {} / {} training, validation, test "
+      "nodes\n",
+      manifest.name, format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
+      manifest.feature_cols, name_of(manifest.feature_dtype), manifest.num_classes,
+      format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
+  text += fmt::format(
+      "model {}: fanouts {}, hidden {}, {} parameters; {} lr {}, {} seeds a step, {} steps an epoch\n",
+      s.config.model, join(s.config.fanouts), s.config.hidden, format_count(s.parameters->values().numel()),
+      s.config.optimizer, s.config.learning_rate, format_count(s.global_batch()),
+      format_count(s.schedule->steps_per_epoch()));
+  text += fmt::format("{} ranks on {} {}machines, {} cores a rank, gradients over {}\n", s.world.size(),
+                      s.topology.num_machines(), s.topology.virtual_machines ? "virtual " : "", s.cores,
+                      s.reducer->name());
+  return text + ranks_table(s.topology) + plan_table(s.graph);
+}
+
+json run_record(const Session& s) {
+  const auto& manifest = s.graph.manifest();
+  return {{"type", "run"},
+          {"version", 1},
+          {"graph", s.config.graph},
+          {"nodes", manifest.book.num_nodes()},
+          {"edges", manifest.num_edges},
+          {"parts", manifest.book.num_parts()},
+          {"model", s.config.model},
+          {"fanouts", s.config.fanouts},
+          {"hidden", s.config.hidden},
+          {"global_batch_size", s.global_batch()},
+          {"steps_per_epoch", s.schedule->steps_per_epoch()},
+          {"seed", s.config.seed},
+          {"ranks", s.world.size()},
+          {"machines", s.topology.num_machines()},
+          {"device", s.device.is_cuda() ? "cuda" : "cpu"},
+          {"reducer", s.reducer->name()}};
+}
+
+json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy) {
+  return {{"type", "step"},
+          {"epoch", epoch},
+          {"step", step_in_epoch},
+          {"loss", number(loss)},
+          {"train_accuracy", train_accuracy}};
+}
+
+json epoch_record(const EpochReport& e) {
+  return {{"type", "epoch"},
+          {"epoch", e.epoch},
+          {"steps", e.steps},
+          {"seeds", e.seeds},
+          {"loss", number(e.loss)},
+          {"train_accuracy", number(e.train_accuracy)},
+          {"seconds", e.seconds},
+          {"seeds_per_second", e.seeds_per_second()},
+          {"sample_seconds", e.stages.sample},
+          {"gather_seconds", e.stages.gather},
+          {"wait_seconds", e.stages.wait},
+          {"train_seconds", e.train_seconds()},
+          {"peak_host_bytes", peak_resident_bytes()}};
+}
+
+json evaluation_record(int epoch, const Evaluation& evaluation) {
+  return {{"type", "evaluation"},
+          {"epoch", epoch},
+          {"seconds", evaluation.seconds},
+          {"valid", scores_json(evaluation.valid)},
+          {"test", scores_json(evaluation.test)}};
+}
+
+json final_record(const TrainResult& r, const Session& s) {
+  return {{"type", "final"},
+          {"stopped", r.stopped},
+          {"epochs", r.epochs_done},
+          {"best_epoch", r.best_epoch},
+          {"valid", scores_json(r.valid)},
+          {"test", scores_json(r.test)},
+          {"seeds_per_second", r.seeds_per_second},
+          {"peak_host_bytes", peak_resident_bytes()},
+          {"peak_device_bytes", peak_torch_device_bytes(s.device)}};
+}
+
+std::string epoch_line(const EpochReport& e, int epochs) {
+  return fmt::format(
+      "epoch {}/{}  loss {:.4f}  train accuracy {:.4f}  {} ({} seeds/s; sample {}, gather {}, train {}, wait "
+      "{})",
+      e.epoch, epochs, e.loss, e.train_accuracy, format_seconds(e.seconds),
+      format_count(static_cast<Count>(e.seeds_per_second())), format_seconds(e.stages.sample),
+      format_seconds(e.stages.gather), format_seconds(e.train_seconds()), format_seconds(e.stages.wait));
+}
+
+std::string evaluation_line(const Evaluation& evaluation, const std::string& metric) {
+  return fmt::format("  {}: validation {:.4f}, test {:.4f} ({})", metric, evaluation.valid.by_name(metric),
+                     evaluation.test.by_name(metric), format_seconds(evaluation.seconds));
+}
+
+std::string final_table(const TrainResult& r, const Session& s) {
+  Table table(
+      {"best epoch " + std::to_string(r.best_epoch), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
+  const auto row = [&](const std::string& name, const Scores& scores) {
+    table.row({name, fmt::format("{:.4f}", scores.accuracy), fmt::format("{:.4f}", scores.macro_f1),
+               std::isnan(scores.roc_auc) ? "-" : fmt::format("{:.4f}", scores.roc_auc),
+               fmt::format("{:.4f}", scores.loss), format_count(scores.nodes)});
+  };
+  row("validation", r.valid);
+  row("test", r.test);
+  return table.str() +
+         fmt::format("{} seeds/s, peak host memory {} on this rank, peak of libtorch on the GPU {}\n",
+                     format_count(static_cast<Count>(r.seeds_per_second)),
+                     format_bytes(peak_resident_bytes()), format_bytes(peak_torch_device_bytes(s.device)));
+}
+
+}  // namespace strata::train

@@ -1,0 +1,36 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "session.hpp"
+#include "strata/train/trainer.hpp"
+
+/// What a run tells a person and writes into metrics.jsonl.
+namespace strata::train {
+
+/// One finished epoch, or its part since a resume.
+struct EpochReport {
+  int epoch = 0;  ///< 1-based
+  Count steps = 0, seeds = 0;
+  double loss = 0, train_accuracy = 0;
+  double seconds = 0;  ///< wall time, waits included
+  LoaderTimes stages;  ///< `wait`: what the training stage waited for the others
+
+  double seeds_per_second() const { return seconds > 0 ? static_cast<double>(seeds) / seconds : 0; }
+  double train_seconds() const { return seconds - stages.wait; }
+};
+
+/// Machines, ranks, devices, graph, memory plan, job. Collective; text on the first rank alone.
+std::string banner(const Session& session);
+
+nlohmann::json run_record(const Session& session);
+nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);
+nlohmann::json epoch_record(const EpochReport& epoch);
+nlohmann::json evaluation_record(int epoch, const Evaluation& evaluation);
+nlohmann::json final_record(const TrainResult& result, const Session& session);
+
+std::string epoch_line(const EpochReport& epoch, int epochs);
+std::string evaluation_line(const Evaluation& evaluation, const std::string& metric);
+std::string final_table(const TrainResult& result, const Session& session);
+
+}  // namespace strata::train

@@ -1,0 +1,218 @@
+#include "session.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "strata/graph/graph.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+namespace {
+
+/// Cores for one rank. A launcher that bound the rank to cores has divided them already.
+int cores_of_rank(const comm::Topology& topology, int world_rank) {
+  const int available = available_cores();
+  if (available < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))) return available;
+  return std::max(1, available / topology.ranks_on_host(world_rank));
+}
+
+comm::Watchdog::Options watchdog_options(const TrainConfig& config) {
+  comm::Watchdog::Options options;
+  options.patience = std::chrono::seconds(config.watchdog_seconds);
+  return options;
+}
+
+bool is_synthetic(const std::string& graph) { return graph.starts_with("synthetic:"); }
+
+}  // namespace
+
+Session::Session(const TrainConfig& c, const comm::World& w)
+    : config(c),
+      world(w),
+      topology(comm::discover(w.communicator(), c.topology)),
+      machine(w.communicator(), topology),
+      device(machine.device()),
+      watchdog(w, watchdog_options(c)),
+      cores(cores_of_rank(topology, w.rank())),
+      sample_pool(cores),
+      gather_pool(cores),
+      graph(load_graph()),
+      global_batch_(c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * w.size()),
+      sample_communicator_(w.communicator().duplicate()),
+      gather_communicator_(w.communicator().duplicate()) {
+  at::set_num_threads(cores);
+  at::globalContext().setAllowTF32CuBLAS(config.tf32);
+  use_own_stream(device);
+  make_model();
+  make_loader();
+  make_evaluators();
+  reducer = comm::make_all_reducer(world.communicator(), topology, device);
+}
+
+namespace {
+
+/// Refuses before anything large is read.
+void check_trainable(const std::string& graph, Count feature_cols, Count num_classes, Count num_train) {
+  if (feature_cols == 0) {
+    throw InputError(fmt::format("{}: the graph has no node features", graph),
+                     "Build it from an input with features.");
+  }
+  if (num_classes < 2) {
+    throw InputError(fmt::format("{}: the graph has no labels", graph),
+                     "Build it from an input with node labels.");
+  }
+  if (num_train == 0) {
+    throw InputError(fmt::format("{}: the graph has no training nodes", graph),
+                     "Build it from an input with a training split.");
+  }
+}
+
+}  // namespace
+
+store::MachineGraph Session::load_graph() {
+  watchdog.alive("loading the graph");
+  store::LoadOptions options{.in_degrees = config.model == "gcn", .row_normalize = config.normalize_features};
+  if (!is_synthetic(config.graph)) {
+    const graph::Manifest manifest = graph::read_manifest(config.graph);
+    check_trainable(config.graph, manifest.feature_cols, manifest.num_classes, manifest.num_train);
+    options.gpu_budget_bytes = gpu_budget_bytes(manifest.book.num_nodes(), manifest.feature_cols);
+    return store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
+  }
+  if (topology.num_machines() > 1) {
+    throw InputError(
+        fmt::format("{} is generated on one machine, but this run has {}", config.graph,
+                    topology.num_machines()),
+        "Write it once with strata-partition build --input synthetic:... and give the directory.");
+  }
+  std::unique_ptr<graph::Graph> generated;
+  machine.together([&] {
+    if (machine.rank() > 0) return;
+    generated =
+        std::make_unique<graph::Graph>(graph::read_graph(config.graph, {.num_threads = available_cores()}));
+    check_trainable(config.graph, generated->features.cols, generated->num_classes,
+                    static_cast<Count>(generated->splits.train.size()));
+  });
+  std::vector<std::int64_t> shape{generated ? generated->num_nodes() : 0,
+                                  generated ? generated->features.cols : 0};
+  machine.communicator().broadcast(shape.data(), 2 * sizeof(std::int64_t), 0);
+  options.gpu_budget_bytes = gpu_budget_bytes(shape[0], shape[1]);
+  return store::MachineGraph::from_graph(std::move(generated), machine, options);
+}
+
+std::int64_t Session::gpu_budget_bytes(Count num_nodes, Count feature_cols) const {
+  if (!device.is_cuda()) return 0;
+  if (config.gpu_memory_bytes > 0) return config.gpu_memory_bytes;
+  const auto& mine = topology.ranks[static_cast<std::size_t>(world.rank())];
+  const auto sharers = std::count_if(topology.ranks.begin(), topology.ranks.end(),
+                                     [&](const auto& rank) { return rank.gpu_uuid == mine.gpu_uuid; });
+  constexpr double kUsable = 0.92;  // the driver, NCCL and fragmentation take the rest
+  const double free = static_cast<double>(cuda::device_memory(device.index).free_bytes) * kUsable /
+                      static_cast<double>(sharers);
+  return std::max<std::int64_t>(
+      0, static_cast<std::int64_t>(free) - training_device_bytes(num_nodes, feature_cols));
+}
+
+std::int64_t Session::training_device_bytes(Count num_nodes, Count feature_cols) const {
+  // The upper bounds of a minibatch: every slot of every fanout finds a new node.
+  const Count seeds =
+      config.global_batch_size > 0 ? config.global_batch_size / world.size() + 1 : config.batch_size;
+  double rows = static_cast<double>(std::min(seeds * topology.num_machines(), num_nodes));
+  double activations = 0;
+  for (const int fanout : config.fanouts) {
+    activations +=
+        rows * static_cast<double>(config.hidden) * sizeof(float) * 8;  // forward, gradients and workspaces
+    rows = fanout < 0 ? static_cast<double>(num_nodes)
+                      : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
+  }
+  const double gathered =
+      rows * static_cast<double>(feature_cols) * sizeof(float) * 1.25 * BatchLoader::kSlots;
+  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * BatchLoader::kSlots;
+  constexpr double kLibraries = 1.5 * (1 << 30);
+  return static_cast<std::int64_t>(activations + gathered + sampling + kLibraries);
+}
+
+void Session::make_model() {
+  nn::ModelOptions options{.kind = config.model,
+                           .in_cols = graph.manifest().feature_cols,
+                           .hidden = config.hidden,
+                           .out_cols = graph.manifest().num_classes,
+                           .num_layers = config.num_layers(),
+                           .dropout = config.dropout,
+                           .input_dropout = config.input_dropout,
+                           .seed = config.seed};
+  model = nn::make_model(options);
+  parameters = std::make_unique<FlatParameters>(*model, torch_device(device));
+  optimizer = make_optimizer(
+      {.kind = config.optimizer, .learning_rate = config.learning_rate, .weight_decay = config.weight_decay},
+      parameters->values());
+}
+
+void Session::make_loader() {
+  schedule = std::make_unique<SeedSchedule>(SeedSchedule::Options{.train_nodes = graph.train_nodes(),
+                                                                  .machine_offsets = graph.machine_offsets(),
+                                                                  .machine = machine.index(),
+                                                                  .local_rank = machine.rank(),
+                                                                  .machine_ranks = machine.size(),
+                                                                  .global_batch = global_batch_,
+                                                                  .seed = config.seed});
+  const bool distributed = topology.num_machines() > 1;
+  sampling::ExchangeContext sample_exchange;
+  feature::RowExchangeContext row_exchange;
+  if (distributed) {
+    sample_exchange = {&sample_communicator_, &topology, graph.machine_offsets()};
+    row_exchange = {&gather_communicator_, &topology, graph.machine_offsets(), machine.index()};
+  }
+  sampler_ = sampling::make_sampler(graph.view(),
+                                    {.fanouts = config.fanouts,
+                                     .max_seeds = schedule->max_seeds(),
+                                     .in_degrees = model->needs_in_degrees(),
+                                     .transpose = true},
+                                    sample_exchange, BatchLoader::kSlots, sample_pool);
+  fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, row_exchange, gather_pool);
+  loader = std::make_unique<BatchLoader>(BatchLoader::Options{.device = device,
+                                                              .schedule = schedule.get(),
+                                                              .sampler = sampler_.get(),
+                                                              .fetcher = fetcher_.get(),
+                                                              .labels = graph.labels(),
+                                                              .first_node = graph.host_view().first_node,
+                                                              .feature_cols = graph.manifest().feature_cols,
+                                                              .seed = config.seed,
+                                                              .overlap = config.pipeline});
+}
+
+void Session::make_evaluators() {
+  const EvaluationContext context{.world = &world.communicator(),
+                                  .topology = &topology,
+                                  .machine = &machine,
+                                  .graph = &graph,
+                                  .pool = &sample_pool,
+                                  .seed = config.seed};
+  exact_evaluator = std::make_unique<LayerwiseEvaluator>(context);
+  if (!config.eval_fanouts.empty()) {
+    sampled_evaluator = make_sampled_evaluator(context, config.eval_fanouts, config.batch_size);
+  }
+}
+
+void Session::close() {
+  watchdog.alive("closing");
+  loader.reset();
+  if (sampled_evaluator) sampled_evaluator->close();
+  exact_evaluator->close();
+  reducer->close();
+  fetcher_.reset();
+  sampler_.reset();
+  gather_communicator_.close();
+  sample_communicator_.close();
+  graph.close(machine);
+  machine.close();
+  watchdog.close();
+}
+
+}  // namespace strata::train

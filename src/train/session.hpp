@@ -1,0 +1,67 @@
+#pragma once
+#include <memory>
+
+#include "strata/comm/machine.hpp"
+#include "strata/comm/reducer.hpp"
+#include "strata/comm/watchdog.hpp"
+#include "strata/feature/fetcher.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/train/batch_loader.hpp"
+#include "strata/train/config.hpp"
+#include "strata/train/evaluator.hpp"
+#include "strata/train/flat_parameters.hpp"
+#include "strata/train/optimizer.hpp"
+#include "strata/train/seed_schedule.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::train {
+
+/// Everything that lives as long as a run: made in order, closed in reverse. An owner.
+///
+/// Members refer to each other, so a session never moves.
+class Session {
+ public:
+  Session(const TrainConfig& config, const comm::World& world);  ///< collective; loads the graph
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  void close();  ///< collective
+
+  Count global_batch() const { return global_batch_; }
+  bool first_rank() const { return world.rank() == 0; }
+
+  const TrainConfig& config;
+  const comm::World& world;
+  comm::Topology topology;
+  comm::Machine machine;
+  Device device;
+  comm::Watchdog watchdog;
+  int cores;  ///< for this rank
+  ThreadPool sample_pool, gather_pool;
+
+  store::MachineGraph graph;
+  std::shared_ptr<nn::BlockModel> model;
+  std::unique_ptr<FlatParameters> parameters;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<comm::AllReducer> reducer;
+  std::unique_ptr<SeedSchedule> schedule;
+  std::unique_ptr<BatchLoader> loader;
+  std::unique_ptr<LayerwiseEvaluator> exact_evaluator;
+  std::unique_ptr<Evaluator> sampled_evaluator;  ///< null without --eval-fanouts
+
+ private:
+  store::MachineGraph load_graph();
+  void make_model();
+  void make_loader();
+  void make_evaluators();
+  std::int64_t gpu_budget_bytes(Count num_nodes, Count feature_cols) const;
+  std::int64_t training_device_bytes(Count num_nodes, Count feature_cols) const;
+
+  Count global_batch_;
+  comm::Communicator sample_communicator_, gather_communicator_;
+  std::unique_ptr<sampling::MiniBatchSampler> sampler_;
+  std::unique_ptr<feature::RowFetcher> fetcher_;
+};
+
+}  // namespace strata::train

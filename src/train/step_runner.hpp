@@ -1,0 +1,57 @@
+#pragma once
+#include <array>
+#include <optional>
+
+#include "strata/comm/reducer.hpp"
+#include "strata/cuda/runtime.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/train/batch_loader.hpp"
+#include "strata/train/flat_parameters.hpp"
+#include "strata/train/optimizer.hpp"
+
+namespace strata::train {
+
+/// What all ranks know about a finished step.
+struct StepOutcome {
+  Count step_in_epoch = 0;
+  double loss_sum = 0, correct = 0, seeds = 0;
+  bool stop = false;  ///< a rank was asked to stop
+};
+
+/// Forward, backward, all-reduce and update of one batch. The host runs at most one step ahead of the GPU:
+/// the outcome of a step is read back while the next one runs.
+class StepRunner {
+ public:
+  struct Parts {
+    nn::BlockModel* model;
+    FlatParameters* parameters;
+    Optimizer* optimizer;
+    comm::AllReducer* reducer;
+    Device device;
+    Count feature_cols;
+  };
+  explicit StepRunner(const Parts& parts);
+
+  /// Collective. `stop` asks all ranks to stop. Returns the outcome of the step before, if there is one
+  /// outstanding.
+  std::optional<StepOutcome> run(const LoadedBatch& batch, bool stop, const cuda::Stream& stream);
+  /// The outcome of the last step.
+  std::optional<StepOutcome> drain();
+
+ private:
+  void forward_backward(const LoadedBatch& batch);
+  struct Readback {
+    cuda::Array<float> tail;
+    cuda::Event copied;
+    Count step_in_epoch = 0;
+    bool outstanding = false;
+  };
+  void begin_readback(Count step_in_epoch, const cuda::Stream& stream);
+  static std::optional<StepOutcome> take(Readback& readback);
+
+  Parts parts_;
+  std::array<Readback, 2> readbacks_;
+  std::size_t current_ = 0;
+};
+
+}  // namespace strata::train

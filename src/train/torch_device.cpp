@@ -1,0 +1,53 @@
+#include "torch_device.hpp"
+
+#include <ATen/ops/from_blob.h>
+#if STRATA_WITH_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace strata::train {
+
+at::Device torch_device(Device device) {
+  return device.is_cuda() ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
+                          : at::Device(at::kCPU);
+}
+
+at::Tensor wrap_rows(const float* data, Count rows, Count cols, Device device) {
+  return at::from_blob(const_cast<float*>(data), {rows, cols},
+                       at::TensorOptions().dtype(at::kFloat).device(torch_device(device)));
+}
+
+at::Tensor wrap_ids(const std::int64_t* data, Count size, Device device) {
+  return at::from_blob(const_cast<std::int64_t*>(data), {size},
+                       at::TensorOptions().dtype(at::kLong).device(torch_device(device)));
+}
+
+#if STRATA_WITH_CUDA
+void use_own_stream(Device device) {
+  if (!device.is_cuda()) return;
+  const auto index = static_cast<c10::DeviceIndex>(device.index);
+  c10::cuda::set_device(index);
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index));
+}
+
+cuda::Stream current_stream(Device device) {
+  if (!device.is_cuda()) return {};
+  return cuda::Stream::borrow(
+      device, c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device.index)).stream());
+}
+
+std::int64_t peak_torch_device_bytes(Device device) {
+  if (!device.is_cuda()) return 0;
+  const auto stats =
+      c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
+  return stats.reserved_bytes[0].peak;
+}
+#else
+void use_own_stream(Device) {}
+cuda::Stream current_stream(Device) { return {}; }
+std::int64_t peak_torch_device_bytes(Device) { return 0; }
+#endif
+
+}  // namespace strata::train

@@ -1,0 +1,26 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "strata/cuda/runtime.hpp"
+#include "strata/util/types.hpp"
+
+/// Between Strata's devices and streams and libtorch's.
+namespace strata::train {
+
+at::Device torch_device(Device device);
+
+/// Makes a stream of its own libtorch's current one for this thread, so that nothing runs on the legacy
+/// default stream. Nothing on the cpu.
+void use_own_stream(Device device);
+
+/// libtorch's current stream of this thread; a view.
+cuda::Stream current_stream(Device device);
+
+/// A tensor over memory that somebody else owns: [rows, cols] f32 on `device`.
+at::Tensor wrap_rows(const float* data, Count rows, Count cols, Device device);
+at::Tensor wrap_ids(const std::int64_t* data, Count size, Device device);
+
+std::int64_t peak_torch_device_bytes(
+    Device device);  ///< libtorch's share of the GPU at its peak; 0 on the cpu
+
+}  // namespace strata::train

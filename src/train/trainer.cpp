@@ -1,0 +1,234 @@
+#include "strata/train/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint.hpp"
+#include "metrics_log.hpp"
+#include "report.hpp"
+#include "session.hpp"
+#include "step_runner.hpp"
+#include "strata/nn/weights.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/progress.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// One training run from its first step to its report.
+class Run {
+ public:
+  Run(const TrainConfig& config, const comm::World& world, StopListener& stop)
+      : config_(config),
+        stop_(stop),
+        session_(config, world),
+        signature_(resume_signature(config, world.size())),
+        stream_(current_stream(session_.device)),
+        steps_({.model = session_.model.get(),
+                .parameters = session_.parameters.get(),
+                .optimizer = session_.optimizer.get(),
+                .reducer = session_.reducer.get(),
+                .device = session_.device,
+                .feature_cols = session_.graph.manifest().feature_cols}) {
+    if (config.resume) load_checkpoint(checkpoint_path(), checkpoint_parts());
+    if (session_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
+    metrics_.write(run_record(session_));
+  }
+
+  TrainResult execute() {
+    if (session_.first_rank()) std::fputs(banner(session_).c_str(), stdout);
+    bool stopped = false;
+    while (!stopped && !finished()) {
+      stopped = !train_epoch();
+      if (stopped) break;
+      ++progress_.epoch;
+      progress_.step_in_epoch = 0;
+      progress_.loss_sum = progress_.correct = progress_.seeds = 0;
+      if (evaluation_due()) evaluate();
+      if (config_.checkpoint_every > 0 &&
+          progress_.epoch % static_cast<std::uint32_t>(config_.checkpoint_every) == 0) {
+        write_checkpoint();
+      }
+    }
+    if (stopped) write_checkpoint();
+    return finish(stopped);
+  }
+
+ private:
+  std::filesystem::path path(const std::string& name) const {
+    return std::filesystem::path(config_.output) / name;
+  }
+  std::filesystem::path checkpoint_path() const { return path("checkpoint.safetensors"); }
+  CheckpointParts checkpoint_parts() {
+    return {session_.parameters.get(), session_.optimizer.get(), &progress_, signature_};
+  }
+
+  bool out_of_patience() const {
+    return config_.patience > 0 && progress_.evaluations_without_gain >= config_.patience;
+  }
+  bool finished() const {
+    return progress_.epoch >= static_cast<std::uint32_t>(config_.epochs) || out_of_patience();
+  }
+  bool evaluation_due() const {
+    const bool last = progress_.epoch == static_cast<std::uint32_t>(config_.epochs);
+    return last ||
+           (config_.eval_every > 0 && progress_.epoch % static_cast<std::uint32_t>(config_.eval_every) == 0);
+  }
+
+  void alive(const char* what) {
+    session_.watchdog.alive(what);
+    stop_.alive();
+  }
+
+  /// False if the ranks agreed to stop; progress_ then says where.
+  bool train_epoch() {
+    const auto start = Clock::now();
+    const Count first_step = progress_.step_in_epoch;
+    const double seeds_before = progress_.seeds;
+    session_.loader->begin_epoch(progress_.epoch, first_step);
+    session_.loader->take_times();
+    ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
+                    session_.schedule->num_seeds(), "seeds", session_.first_rank() && output_is_terminal());
+    bool stopping = false;
+    while (!stopping) {
+      const LoadedBatch* batch = session_.loader->next(stream_);
+      if (batch == nullptr) break;
+      alive("training");
+      const auto outcome = steps_.run(*batch, stop_.requested(), stream_);
+      ++progress_.step_in_epoch;
+      bar.advance(batch->num_global_seeds);
+      session_.loader->release(*batch, stream_);
+      if (outcome) stopping = note(*outcome);
+    }
+    if (const auto outcome = steps_.drain()) note(*outcome);
+    if (stopping) return false;
+
+    EpochReport report{.epoch = static_cast<int>(progress_.epoch) + 1,
+                       .steps = progress_.step_in_epoch - first_step,
+                       .seeds = static_cast<Count>(progress_.seeds - seeds_before),
+                       .loss = progress_.loss_sum / progress_.seeds,
+                       .train_accuracy = progress_.correct / progress_.seeds,
+                       .seconds = seconds_since(start),
+                       .stages = session_.loader->take_times()};
+    train_seconds_ += report.seconds;
+    trained_seeds_ += report.seeds;
+    metrics_.write(epoch_record(report));
+    if (session_.first_rank()) spdlog::info("{}", epoch_line(report, config_.epochs));
+    return true;
+  }
+
+  /// Takes a step's outcome into account; true if it says that a rank was asked to stop.
+  bool note(const StepOutcome& outcome) {
+    progress_.loss_sum += outcome.loss_sum;
+    progress_.correct += outcome.correct;
+    progress_.seeds += outcome.seeds;
+    const Count step = outcome.step_in_epoch + 1;
+    if (config_.log_every > 0 && step % config_.log_every == 0) {
+      const int epoch = static_cast<int>(progress_.epoch) + 1;
+      const double loss = outcome.loss_sum / outcome.seeds, accuracy = outcome.correct / outcome.seeds;
+      metrics_.write(step_record(epoch, step, loss, accuracy));
+      if (session_.first_rank()) {
+        spdlog::info("epoch {} step {}/{}  loss {:.4f}  train accuracy {:.4f}", epoch, step,
+                     session_.schedule->steps_per_epoch(), loss, accuracy);
+      }
+    }
+    return outcome.stop;
+  }
+
+  void evaluate() {
+    alive("evaluating");
+    Evaluator& evaluator =
+        session_.sampled_evaluator ? *session_.sampled_evaluator : *session_.exact_evaluator;
+    const Evaluation evaluation = evaluator.evaluate(*session_.model);
+    alive("training");
+    const int epoch = static_cast<int>(progress_.epoch);
+    metrics_.write(evaluation_record(epoch, evaluation));
+    if (session_.first_rank()) spdlog::info("{}", evaluation_line(evaluation, config_.metric));
+    const bool better = progress_.best_epoch == 0 || evaluation.valid.by_name(config_.metric) >
+                                                         progress_.best_valid.by_name(config_.metric);
+    if (!better) {
+      ++progress_.evaluations_without_gain;
+      return;
+    }
+    progress_.evaluations_without_gain = 0;
+    progress_.best_epoch = epoch;
+    progress_.best_valid = evaluation.valid;
+    progress_.best_test = evaluation.test;
+    progress_.best_parameters = session_.parameters->values().detach().clone();
+    write_model();
+  }
+
+  void write_model() {
+    if (!session_.first_rank()) return;
+    nn::WeightFile file;
+    for (const auto& parameter : session_.model->named_parameters()) {
+      file.tensors.push_back({parameter.key(), parameter.value().detach().cpu().contiguous()});
+    }
+    file.metadata = {
+        {"format", "pt"}, {"model", config_.model}, {"epoch", std::to_string(progress_.best_epoch)}};
+    nn::write_weights(path("model.safetensors"), file);
+  }
+
+  void write_checkpoint() {
+    if (session_.first_rank()) save_checkpoint(checkpoint_path(), checkpoint_parts());
+  }
+
+  TrainResult finish(bool stopped) {
+    TrainResult result{
+        .stopped = stopped,
+        .best_epoch = progress_.best_epoch,
+        .valid = progress_.best_valid,
+        .test = progress_.best_test,
+        .epochs_done = static_cast<int>(progress_.epoch),
+        .seeds_per_second = train_seconds_ > 0 ? static_cast<double>(trained_seeds_) / train_seconds_ : 0};
+    if (!stopped && !config_.predictions.empty()) {
+      alive("predicting");
+      session_.parameters->values().copy_(progress_.best_parameters);
+      session_.exact_evaluator->predict(*session_.model, config_.predictions);
+    }
+    metrics_.write(final_record(result, session_));
+    if (session_.first_rank() && !stopped) std::fputs(final_table(result, session_).c_str(), stdout);
+    std::fflush(stdout);
+    session_.close();
+    return result;
+  }
+
+  const TrainConfig& config_;
+  StopListener& stop_;
+  Session session_;
+  std::string signature_;
+  cuda::Stream stream_;
+  StepRunner steps_;
+  ProgressState progress_;
+  MetricsLog metrics_;
+  double train_seconds_ = 0;
+  Count trained_seeds_ = 0;
+};
+
+}  // namespace
+
+TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop) {
+  auto run = std::make_unique<Run>(config, world, stop);
+  try {
+    return run->execute();
+  } catch (...) {
+    // Stages of this rank may wait for other ranks for ever; the caller ends the process, nothing may wait
+    // for them here.
+    (void)run.release();
+    throw;
+  }
+}
+
+}  // namespace strata::train

@@ -1,0 +1,61 @@
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+
+#include "init.hpp"
+#include "layers.hpp"
+#include "ops.hpp"
+
+namespace strata::nn {
+namespace {
+
+/// PyG's GCNConv: the sum over in-neighbours and the node itself of x_u / sqrt(d(u) d(v)), d = in-degree + 1,
+/// mapped by lin.
+///
+/// A sampled neighbourhood stands for the whole: its part is scaled by in-degree / sampled in-neighbours.
+struct GcnLayer : torch::nn::Module {
+  GcnLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
+    const double bound = std::sqrt(6.0 / static_cast<double>(in_cols + out_cols));  // Glorot
+    lin = register_module(
+        "lin", std::make_shared<Linear>(
+                   keyed_uniform({out_cols, in_cols}, bound, {.seed = seed, .layer = layer, .index = 0}),
+                   at::Tensor()));
+    bias = register_parameter("bias", at::zeros({out_cols}));
+  }
+  std::shared_ptr<Linear> lin;
+  at::Tensor bias;
+};
+
+class GcnModel final : public StackedModel {
+ public:
+  explicit GcnModel(const ModelOptions& options) : StackedModel(options) {
+    for (int i = 0; i < num_layers(); ++i) {
+      layers_.push_back(std::make_shared<GcnLayer>(input_cols(i), output_cols(i), options.seed, i));
+    }
+    register_layers({layers_.begin(), layers_.end()});
+  }
+
+  bool needs_in_degrees() const override { return true; }
+
+ private:
+  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) override {
+    const at::Tensor map = at_layer(layer).lin->weight.t();
+    const BlockScales scales = gcn_scales(block);
+    if (maps_first(input_cols(layer), output_cols(layer), x, block))
+      return aggregate(x.mm(map), block, scales);
+    return aggregate(x, block, scales).mm(map);
+  }
+
+  const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
+  const GcnLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
+
+  std::vector<std::shared_ptr<GcnLayer>> layers_;
+};
+
+}  // namespace
+
+std::shared_ptr<BlockModel> make_gcn(const ModelOptions& options) {
+  return std::make_shared<GcnModel>(options);
+}
+
+}  // namespace strata::nn

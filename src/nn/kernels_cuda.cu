@@ -1,0 +1,281 @@
+#include <algorithm>
+
+#include "kernels.hpp"
+#include "strata/cuda/check.cuh"
+
+namespace strata::nn {
+namespace {
+
+constexpr int kBlockThreads = 256;
+constexpr int kEdgesInFlight = 4;  // rows a thread has asked for before it adds the first
+
+template <int Width>
+struct Vector;
+template <>
+struct Vector<1> {
+  using Type = float;
+};
+template <>
+struct Vector<2> {
+  using Type = float2;
+};
+template <>
+struct Vector<4> {
+  using Type = float4;
+};
+
+/// Width consecutive columns of a row in registers.
+template <int Width>
+struct Lane {
+  float value[Width];
+
+  static __device__ Lane zeros() {
+    Lane lane;
+    for (int i = 0; i < Width; ++i) lane.value[i] = 0.0f;
+    return lane;
+  }
+  static __device__ Lane load(const float* address) {
+    using Packed = typename Vector<Width>::Type;
+    const Packed packed = __ldg(reinterpret_cast<const Packed*>(address));
+    Lane lane;
+    const float* parts = reinterpret_cast<const float*>(&packed);
+    for (int i = 0; i < Width; ++i) lane.value[i] = parts[i];
+    return lane;
+  }
+  __device__ void store(float* address) const {
+    using Packed = typename Vector<Width>::Type;
+    Packed packed;
+    float* parts = reinterpret_cast<float*>(&packed);
+    for (int i = 0; i < Width; ++i) parts[i] = value[i];
+    *reinterpret_cast<Packed*>(address) = packed;
+  }
+  __device__ void add(const Lane& other, float scale) {
+    for (int i = 0; i < Width; ++i) value[i] += scale * other.value[i];
+  }
+  __device__ void multiply(float scale) {
+    for (int i = 0; i < Width; ++i) value[i] *= scale;
+  }
+};
+
+__device__ inline float scale_of(const float* scales, Count i) {
+  return scales == nullptr ? 1.0f : __ldg(scales + i);
+}
+
+// Lanes threads share a row and take Lanes * Width of its columns; a longer row is several items. Every
+// in-row is read in one or few coalesced requests: edges * cols * 4 bytes, from L2 or HBM, bound the time.
+template <int Width, int Lanes>
+__global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSum sum, Count chunks) {
+  const Count thread = static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
+  const Count item = thread / Lanes;
+  const Count row = item / chunks;
+  const Count column = ((item % chunks) * Lanes + thread % Lanes) * Width;
+  if (row >= sum.rows || column >= sum.cols) return;
+
+  Lane<Width> total = Lane<Width>::zeros();
+  const Count end = __ldg(sum.indptr + row + 1);
+  Count e = __ldg(sum.indptr + row);
+  for (; e + kEdgesInFlight <= end; e += kEdgesInFlight) {
+    Lane<Width> lanes[kEdgesInFlight];
+    float scales[kEdgesInFlight];
+#pragma unroll
+    for (int i = 0; i < kEdgesInFlight; ++i) {
+      const Count source = __ldg(sum.indices + e + i);
+      lanes[i] = Lane<Width>::load(sum.in + source * sum.cols + column);
+      scales[i] = scale_of(sum.col_scale, source);
+    }
+#pragma unroll
+    for (int i = 0; i < kEdgesInFlight; ++i) total.add(lanes[i], scales[i]);
+  }
+  for (; e < end; ++e) {
+    const Count source = __ldg(sum.indices + e);
+    total.add(Lane<Width>::load(sum.in + source * sum.cols + column), scale_of(sum.col_scale, source));
+  }
+  total.multiply(scale_of(sum.row_scale, row));
+  if (row < sum.num_self) {
+    total.add(Lane<Width>::load(sum.self + row * sum.cols + column), scale_of(sum.self_scale, row));
+  }
+  total.store(sum.out + row * sum.cols + column);
+}
+
+unsigned grid_for(Count threads) {
+  return static_cast<unsigned>((threads + kBlockThreads - 1) / kBlockThreads);
+}
+
+template <int Width, int Lanes>
+void launch_sparse_sum(const SparseSum& sum, cudaStream_t stream) {
+  const Count chunks = (sum.cols + Lanes * Width - 1) / (Lanes * Width);
+  sparse_sum_kernel<Width, Lanes>
+      <<<grid_for(sum.rows * chunks * Lanes), kBlockThreads, 0, stream>>>(sum, chunks);
+  cuda::check_launch("sparse_sum");
+}
+
+template <int Width>
+void choose_lanes(const SparseSum& sum, cudaStream_t stream) {
+  const Count wanted = (sum.cols + Width - 1) / Width;
+  if (wanted <= 4) return launch_sparse_sum<Width, 4>(sum, stream);
+  if (wanted <= 8) return launch_sparse_sum<Width, 8>(sum, stream);
+  if (wanted <= 16) return launch_sparse_sum<Width, 16>(sum, stream);
+  launch_sparse_sum<Width, 32>(sum, stream);
+}
+
+bool aligned(const void* pointer, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+/// Columns a load may take: a divisor of the row's length, all rows aligned to it.
+int vector_width(const SparseSum& sum) {
+  for (const int width : {4, 2}) {
+    const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(float);
+    if (sum.cols % width == 0 && aligned(sum.in, bytes) && aligned(sum.self, bytes) &&
+        aligned(sum.out, bytes))
+      return width;
+  }
+  return 1;
+}
+
+__global__ void __launch_bounds__(kBlockThreads) mean_scales_kernel(Scales block, float* inverse) {
+  const Count v = static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
+  if (v >= block.num_dst) return;
+  const Count count = block.indptr[v + 1] - block.indptr[v];
+  inverse[v] = count == 0 ? 0.0f : 1.0f / static_cast<float>(count);
+}
+
+__global__ void __launch_bounds__(kBlockThreads)
+    gcn_scales_kernel(Scales block, float* row, float* col, float* self) {
+  const Count u = static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
+  if (u >= block.num_src) return;
+  const float degree = static_cast<float>(block.in_degrees[u]) + 1.0f;
+  const float norm = 1.0f / sqrtf(degree);
+  col[u] = norm;
+  if (u >= block.num_dst) return;
+  const Count count = block.indptr[u + 1] - block.indptr[u];
+  row[u] = count == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / static_cast<float>(count) * norm;
+  self[u] = 1.0f / degree;
+}
+
+/// The eight columns that share a Philox block: row and first column of a thread.
+struct Group {
+  Count row, column;
+  std::uint32_t index;
+
+  __device__ Group(Count thread, Count groups)
+      : row(thread / groups),
+        column(thread % groups * kColumnsPerWords),
+        index(static_cast<std::uint32_t>(thread % groups)) {}
+};
+
+__device__ inline Philox4 group_words(const DropoutRule& rule, const Group& group) {
+  const Philox4 keyed = keyed_words(rule.key, RandomUse::dropout, rule.hop, rule.ids[group.row]);
+  return dropout_words(keyed, group.index);
+}
+
+__device__ inline bool kept(const Philox4& words, int slot, std::uint32_t threshold) {
+  return ((words.word[slot / 2] >> (slot % 2 * 16)) & 0xffffu) >= threshold;
+}
+
+// One thread eight columns: bias, ReLU and dropout in one pass of 8 bytes an element; two Philox blocks a
+// thread.
+__global__ void __launch_bounds__(kBlockThreads) activate_kernel(Activation a, Count groups, float scale) {
+  const Group group(static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x, groups);
+  if (group.row >= a.rows) return;
+  Philox4 words{};
+  if (a.dropout.active()) words = group_words(a.dropout, group);
+  float* values = a.values + group.row * a.cols;
+#pragma unroll
+  for (int i = 0; i < kColumnsPerWords; ++i) {
+    const Count c = group.column + i;
+    if (c >= a.cols) break;
+    float value = values[c];
+    if (a.bias != nullptr) value = __fadd_rn(value, a.bias[c]);
+    if (a.relu) value = value < 0.0f ? 0.0f : value;
+    if (a.dropout.active()) value = kept(words, i, a.dropout.threshold) ? value * scale : 0.0f;
+    values[c] = value;
+  }
+}
+
+__global__ void __launch_bounds__(kBlockThreads) activation_grad_kernel(ActivationGrad grad) {
+  const Count size = grad.rows * grad.cols;
+  const Count step = static_cast<Count>(gridDim.x) * kBlockThreads;
+  for (Count i = static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x; i < size; i += step) {
+    grad.grad_in[i] = grad.output[i] <= 0.0f ? 0.0f : grad.grad_out[i] * grad.scale;
+  }
+}
+
+__global__ void __launch_bounds__(kBlockThreads) dropout_kernel(Dropout d, Count groups, float scale) {
+  const Group group(static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x, groups);
+  if (group.row >= d.rows) return;
+  const Philox4 words = group_words(d.rule, group);
+  const Count base = group.row * d.cols;
+#pragma unroll
+  for (int i = 0; i < kColumnsPerWords; ++i) {
+    const Count c = group.column + i;
+    if (c >= d.cols) break;
+    d.out[base + c] = kept(words, i, d.rule.threshold) ? d.in[base + c] * scale : 0.0f;
+  }
+}
+
+Count groups_of(Count cols) { return (cols + kColumnsPerWords - 1) / kColumnsPerWords; }
+
+constexpr Count kElementwiseBlocks =
+    4096;  // enough for several waves on any GPU; a thread strides over the rest
+
+class CudaKernels final : public Kernels {
+ public:
+  void sparse_sum(const SparseSum& sum, CUstream_st* stream) const override {
+    if (sum.rows == 0 || sum.cols == 0) return;
+    switch (vector_width(sum)) {
+      case 4:
+        return choose_lanes<4>(sum, stream);
+      case 2:
+        return choose_lanes<2>(sum, stream);
+      default:
+        return choose_lanes<1>(sum, stream);
+    }
+  }
+
+  void mean_scales(const Scales& block, float* inverse, CUstream_st* stream) const override {
+    if (block.num_dst == 0) return;
+    mean_scales_kernel<<<grid_for(block.num_dst), kBlockThreads, 0, stream>>>(block, inverse);
+    cuda::check_launch("mean_scales");
+  }
+
+  void gcn_scales(const Scales& block, float* row, float* col, float* self,
+                  CUstream_st* stream) const override {
+    if (block.num_src == 0) return;
+    gcn_scales_kernel<<<grid_for(block.num_src), kBlockThreads, 0, stream>>>(block, row, col, self);
+    cuda::check_launch("gcn_scales");
+  }
+
+  void activate(const Activation& activation, CUstream_st* stream) const override {
+    const Count groups = groups_of(activation.cols);
+    if (activation.rows * groups == 0) return;
+    activate_kernel<<<grid_for(activation.rows * groups), kBlockThreads, 0, stream>>>(
+        activation, groups, activation.dropout.scale());
+    cuda::check_launch("activate");
+  }
+
+  void activation_grad(const ActivationGrad& grad, CUstream_st* stream) const override {
+    const Count size = grad.rows * grad.cols;
+    if (size == 0) return;
+    const Count blocks = std::min<Count>(grid_for(size), kElementwiseBlocks);
+    activation_grad_kernel<<<static_cast<unsigned>(blocks), kBlockThreads, 0, stream>>>(grad);
+    cuda::check_launch("activation_grad");
+  }
+
+  void dropout(const Dropout& dropout, CUstream_st* stream) const override {
+    const Count groups = groups_of(dropout.cols);
+    if (dropout.rows * groups == 0) return;
+    dropout_kernel<<<grid_for(dropout.rows * groups), kBlockThreads, 0, stream>>>(dropout, groups,
+                                                                                  dropout.rule.scale());
+    cuda::check_launch("dropout");
+  }
+};
+
+}  // namespace
+
+const Kernels& cuda_kernels() {
+  static const CudaKernels kernels;
+  return kernels;
+}
+
+}  // namespace strata::nn

@@ -1,0 +1,47 @@
+#include "layers.hpp"
+
+#include <c10/core/GradMode.h>
+
+#include "ops.hpp"
+
+namespace strata::nn {
+
+Linear::Linear(at::Tensor initial_weight, at::Tensor initial_bias) {
+  weight = register_parameter("weight", std::move(initial_weight));
+  if (initial_bias.defined()) bias = register_parameter("bias", std::move(initial_bias));
+}
+
+StackedModel::StackedModel(const ModelOptions& options) : options_(options) {}
+
+void StackedModel::register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers) {
+  const auto list = register_module("convs", std::make_shared<torch::nn::Module>());
+  for (std::size_t i = 0; i < layers.size(); ++i) list->register_module(std::to_string(i), layers[i]);
+}
+
+at::Tensor StackedModel::forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
+                                       const Pass& pass) {
+  check_input(x, block);
+  const int dst_hop = options_.num_layers - 1 - layer;
+  const at::Tensor input =
+      layer == 0 ? dropout(x, make_dropout(options_.input_dropout, pass, dst_hop + 1, block)) : x;
+  const at::Tensor z = convolve(layer, input, block);
+  if (is_last(layer)) return add_bias(z, bias(layer));
+  return bias_relu_dropout(z, bias(layer), make_dropout(options_.dropout, pass, dst_hop, block));
+}
+
+bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x,
+                const sampling::Block& block) {
+  // The gradient of the mapped rows flows back over the transpose, which the input layer of a training step
+  // does not have.
+  if (c10::GradMode::is_enabled() && block.transposed_indptr == nullptr) return false;
+  // A gathered element costs about as much as 32 multiply-adds of a matrix product, on CPUs and GPUs alike.
+  constexpr double kGatherCost = 32.0;
+  const auto product = static_cast<double>(in_cols) * static_cast<double>(out_cols);
+  const double map_first = static_cast<double>(x.size(0)) * product +
+                           kGatherCost * static_cast<double>(block.num_edges * out_cols);
+  const double sum_first = static_cast<double>(block.num_dst) * product +
+                           kGatherCost * static_cast<double>(block.num_edges * in_cols);
+  return map_first < sum_first;
+}
+
+}  // namespace strata::nn

@@ -1,0 +1,51 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "strata/nn/model.hpp"
+
+/// What the models share: their shape, and parameters under PyG's names.
+namespace strata::nn {
+
+/// `weight` and, unless left undefined, `bias`.
+struct Linear : torch::nn::Module {
+  Linear(at::Tensor initial_weight, at::Tensor initial_bias);
+  at::Tensor weight, bias;
+};
+
+/// A model of equal layers `convs.{i}` with ReLU and dropout between them.
+class StackedModel : public BlockModel {
+ public:
+  explicit StackedModel(const ModelOptions& options);
+
+  int num_layers() const override { return options_.num_layers; }
+  std::int64_t output_cols(int layer) const override {
+    return is_last(layer) ? options_.out_cols : options_.hidden;
+  }
+  at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
+                           const Pass& pass) final;
+
+ protected:
+  /// The layer without its bias.
+  virtual at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) = 0;
+  virtual const at::Tensor& bias(int layer) const = 0;
+
+  std::int64_t input_cols(int layer) const { return layer == 0 ? options_.in_cols : options_.hidden; }
+  bool is_last(int layer) const { return layer + 1 == options_.num_layers; }
+  const ModelOptions& options() const { return options_; }
+  /// Registers the modules of the layers as convs.0, convs.1, ...
+  void register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers);
+
+ private:
+  ModelOptions options_;
+};
+
+/// Is it less work to map all src rows first and sum the shorter results? Only where the gradient, if any,
+/// can pass back.
+bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x,
+                const sampling::Block& block);
+
+std::shared_ptr<BlockModel> make_sage(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_gcn(const ModelOptions& options);
+
+}  // namespace strata::nn

@@ -1,0 +1,57 @@
+#include "strata/nn/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "layers.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::nn {
+namespace {
+
+struct Kind {
+  const char* name;
+  std::shared_ptr<BlockModel> (*make)(const ModelOptions&);
+};
+constexpr Kind kKinds[] = {{"sage", make_sage}, {"gcn", make_gcn}};
+
+void check_options(const ModelOptions& options) {
+  if (options.num_layers < 1)
+    throw InputError(fmt::format("a model needs at least one layer, not {}", options.num_layers));
+  if (options.in_cols < 1 || options.out_cols < 1 || options.hidden < 1) {
+    throw InputError(
+        fmt::format("a model needs at least one feature, hidden unit and class, not {}, {} and {}",
+                    options.in_cols, options.hidden, options.out_cols));
+  }
+  for (const double probability : {options.dropout, options.input_dropout}) {
+    if (!(probability >= 0.0 && probability < 1.0)) {
+      throw InputError(fmt::format("dropout is a probability in [0, 1), not {}", probability));
+    }
+  }
+}
+
+}  // namespace
+
+at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) {
+  if (batch.blocks.size() != static_cast<std::size_t>(num_layers())) {
+    throw Error(
+        fmt::format("a model of {} layers got a minibatch of {} blocks", num_layers(), batch.blocks.size()),
+        "Give one fanout a layer.");
+  }
+  for (int layer = 0; layer < num_layers(); ++layer) {
+    x = forward_layer(layer, x, batch.blocks[static_cast<std::size_t>(layer)], pass);
+  }
+  return x;
+}
+
+std::shared_ptr<BlockModel> make_model(const ModelOptions& options) {
+  check_options(options);
+  const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& k) { return options.kind == k.name; });
+  if (kind != std::end(kKinds)) return kind->make(options);
+  std::string names;
+  for (const Kind& k : kKinds) names += (names.empty() ? "" : ", ") + std::string(k.name);
+  throw InputError(fmt::format("there is no model \"{}\"", options.kind), "Choose one of: " + names + ".");
+}
+
+}  // namespace strata::nn

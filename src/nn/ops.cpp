@@ -1,0 +1,303 @@
+#include "ops.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#if STRATA_WITH_CUDA
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+#include <algorithm>
+#include <cmath>
+
+#include "strata/util/error.hpp"
+
+namespace strata::nn {
+namespace {
+
+using sampling::Block;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// A plain value on its way from a forward pass to its backward pass.
+template <typename Value>
+struct Carried : torch::CustomClassHolder {
+  explicit Carried(Value carried) : value(std::move(carried)) {}
+  Value value;
+};
+
+constexpr const char* kCarried = "carried";
+
+template <typename Value>
+void carry(AutogradContext* context, Value value) {
+  context->saved_data[kCarried] =
+      c10::IValue::make_capsule(c10::make_intrusive<Carried<Value>>(std::move(value)));
+}
+
+template <typename Value>
+const Value& carried(AutogradContext* context) {
+  const auto capsule = context->saved_data.at(kCarried).toCapsule();
+  return static_cast<const Carried<Value>&>(*capsule).value;
+}
+
+struct ScaledBlock {
+  Block block;
+  BlockScales scales;
+};
+
+/// The kernels for a device and the stream that libtorch works on.
+struct Target {
+  const Kernels& kernels;
+  CUstream_st* stream;
+};
+
+Target target_of(const at::Tensor& tensor) {
+#if STRATA_WITH_CUDA
+  if (tensor.is_cuda())
+    return {cuda_kernels(), c10::cuda::getCurrentCUDAStream(tensor.get_device()).stream()};
+#else
+  (void)tensor;
+#endif
+  return {cpu_kernels(), nullptr};
+}
+
+at::TensorOptions options_of(const Block& block) {
+  const auto device = block.device.is_cuda()
+                          ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(block.device.index))
+                          : c10::Device(c10::kCPU);
+  return at::TensorOptions().dtype(at::kFloat).device(device);
+}
+
+const float* data_or_null(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
+}
+
+Scales degrees_of(const Block& block) {
+  return {.num_dst = block.num_dst,
+          .num_src = block.num_src,
+          .indptr = block.indptr,
+          .in_degrees = block.src_in_degrees};
+}
+
+at::Tensor sum_in_neighbours(const at::Tensor& x, const Block& block, const BlockScales& scales) {
+  at::Tensor out = at::empty({block.num_dst, x.size(1)}, x.options());
+  const Target target = target_of(x);
+  target.kernels.sparse_sum({.rows = block.num_dst,
+                             .cols = x.size(1),
+                             .indptr = block.indptr,
+                             .indices = block.indices,
+                             .in = x.const_data_ptr<float>(),
+                             .row_scale = data_or_null(scales.row),
+                             .col_scale = data_or_null(scales.col),
+                             .self = scales.self.defined() ? x.const_data_ptr<float>() : nullptr,
+                             .self_scale = data_or_null(scales.self),
+                             .num_self = scales.self.defined() ? block.num_dst : 0,
+                             .out = out.mutable_data_ptr<float>()},
+                            target.stream);
+  return out;
+}
+
+/// The gradient of x: the sum over the transpose, plus `self` for the dst rows.
+at::Tensor sum_out_neighbours(const at::Tensor& grad, const at::Tensor& self, const Block& block,
+                              const BlockScales& scales) {
+  if (block.transposed_indptr == nullptr) {
+    throw Error("the gradient of a layer's input needs the transpose of its block, which was not sampled");
+  }
+  at::Tensor out = at::empty({block.num_src, grad.size(1)}, grad.options());
+  const Target target = target_of(grad);
+  target.kernels.sparse_sum({.rows = block.num_src,
+                             .cols = grad.size(1),
+                             .indptr = block.transposed_indptr,
+                             .indices = block.transposed_indices,
+                             .in = grad.const_data_ptr<float>(),
+                             .row_scale = data_or_null(scales.col),
+                             .col_scale = data_or_null(scales.row),
+                             .self = data_or_null(self),
+                             .self_scale = data_or_null(scales.self),
+                             .num_self = self.defined() ? block.num_dst : 0,
+                             .out = out.mutable_data_ptr<float>()},
+                            target.stream);
+  return out;
+}
+
+struct Aggregate : Function<Aggregate> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const ScaledBlock& over) {
+    carry(context, over);
+    return sum_in_neighbours(x, over.block, over.scales);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const auto& [block, scales] = carried<ScaledBlock>(context);
+    const at::Tensor grad = grads[0].contiguous();
+    return {sum_out_neighbours(grad, scales.self.defined() ? grad : at::Tensor(), block, scales), {}};
+  }
+};
+
+struct SageConvolution : Function<SageConvolution> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& neighbour,
+                            const at::Tensor& root, const ScaledBlock& over) {
+    const at::Tensor mean = sum_in_neighbours(x, over.block, over.scales);
+    const at::Tensor x_dst = x.narrow(0, 0, over.block.num_dst);
+    carry(context, over);
+    context->save_for_backward({x_dst, mean, neighbour, root});
+    at::Tensor z = mean.mm(neighbour.t());
+    z.addmm_(x_dst, root.t());
+    return z;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const auto& [block, scales] = carried<ScaledBlock>(context);
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x_dst = saved[0], &mean = saved[1], &neighbour = saved[2], &root = saved[3];
+    const at::Tensor grad = grads[0].contiguous();
+    at::Tensor grad_x;
+    if (context->needs_input_grad(0)) {
+      grad_x = sum_out_neighbours(grad.mm(neighbour), grad.mm(root), block, scales);
+    }
+    return {grad_x, grad.t().mm(mean), grad.t().mm(x_dst), {}};
+  }
+};
+
+void activate(const at::Tensor& values, const at::Tensor& bias, bool relu, const DropoutRule& dropout) {
+  const Target target = target_of(values);
+  target.kernels.activate({.rows = values.size(0),
+                           .cols = values.size(1),
+                           .bias = bias.const_data_ptr<float>(),
+                           .relu = relu,
+                           .dropout = dropout,
+                           .values = values.mutable_data_ptr<float>()},
+                          target.stream);
+}
+
+struct BiasReluDropout : Function<BiasReluDropout> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& z, const at::Tensor& bias,
+                            const DropoutRule& dropout) {
+    activate(z, bias, true, dropout);
+    carry(context, dropout.scale());
+    context->mark_dirty({z});
+    context->save_for_backward({z});
+    return z;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const at::Tensor output = context->get_saved_variables()[0], grad_out = grads[0].contiguous();
+    const at::Tensor grad_z = at::empty_like(grad_out);
+    const Target target = target_of(grad_out);
+    target.kernels.activation_grad({.rows = output.size(0),
+                                    .cols = output.size(1),
+                                    .output = output.const_data_ptr<float>(),
+                                    .grad_out = grad_out.const_data_ptr<float>(),
+                                    .scale = carried<float>(context),
+                                    .grad_in = grad_z.mutable_data_ptr<float>()},
+                                   target.stream);
+    return {grad_z, grad_z.sum(0), {}};
+  }
+};
+
+struct AddBias : Function<AddBias> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& z, const at::Tensor& bias) {
+    activate(z, bias, false, {});
+    context->mark_dirty({z});
+    return z;
+  }
+
+  static variable_list backward(AutogradContext*, const variable_list& grads) {
+    return {grads[0], grads[0].sum(0)};
+  }
+};
+
+struct KeyedDropout : Function<KeyedDropout> {
+  static at::Tensor apply_rule(const at::Tensor& x, const DropoutRule& rule) {
+    at::Tensor out = at::empty_like(x);
+    const Target target = target_of(x);
+    target.kernels.dropout({.rows = x.size(0),
+                            .cols = x.size(1),
+                            .rule = rule,
+                            .in = x.const_data_ptr<float>(),
+                            .out = out.mutable_data_ptr<float>()},
+                           target.stream);
+    return out;
+  }
+
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const DropoutRule& rule) {
+    carry(context, rule);
+    return apply_rule(x, rule);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    return {apply_rule(grads[0].contiguous(), carried<DropoutRule>(context)), {}};
+  }
+};
+
+}  // namespace
+
+BlockScales mean_scales(const Block& block) {
+  BlockScales scales{.row = at::empty({block.num_dst}, options_of(block)), .col = {}, .self = {}};
+  const Target target = target_of(scales.row);
+  target.kernels.mean_scales(degrees_of(block), scales.row.mutable_data_ptr<float>(), target.stream);
+  return scales;
+}
+
+BlockScales gcn_scales(const Block& block) {
+  if (block.src_in_degrees == nullptr && block.num_src > 0) {
+    throw Error("GCN needs the in-degrees of a block's nodes, which the sampler was not asked for");
+  }
+  const at::TensorOptions options = options_of(block);
+  BlockScales scales{.row = at::empty({block.num_dst}, options),
+                     .col = at::empty({block.num_src}, options),
+                     .self = at::empty({block.num_dst}, options)};
+  const Target target = target_of(scales.row);
+  target.kernels.gcn_scales(degrees_of(block), scales.row.mutable_data_ptr<float>(),
+                            scales.col.mutable_data_ptr<float>(), scales.self.mutable_data_ptr<float>(),
+                            target.stream);
+  return scales;
+}
+
+at::Tensor aggregate(const at::Tensor& x, const Block& block, const BlockScales& scales) {
+  return Aggregate::apply(x.contiguous(), ScaledBlock{block, scales});
+}
+
+at::Tensor sage_convolution(const at::Tensor& x, const at::Tensor& neighbour, const at::Tensor& root,
+                            const Block& block) {
+  return SageConvolution::apply(x.contiguous(), neighbour, root, ScaledBlock{block, mean_scales(block)});
+}
+
+at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout) {
+  return BiasReluDropout::apply(z, bias, dropout);
+}
+
+at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias) { return AddBias::apply(z, bias); }
+
+at::Tensor dropout(const at::Tensor& x, const DropoutRule& rule) {
+  if (!rule.active()) return x;
+  return KeyedDropout::apply(x.contiguous(), rule);
+}
+
+DropoutRule make_dropout(double probability, const Pass& pass, int hop, const Block& block) {
+  if (!pass.training || probability == 0.0) return {};
+  if (block.src_original_ids == nullptr && block.num_src > 0) {
+    throw Error("dropout needs the original ids of a block's nodes");
+  }
+  const auto threshold = static_cast<std::uint32_t>(std::lround(probability * 65536.0));
+  return {.key = pass.key,
+          .hop = static_cast<std::uint32_t>(hop),
+          .threshold = std::min(threshold, 65535u),
+          .ids = block.src_original_ids};
+}
+
+void check_input(const at::Tensor& x, const Block& block) {
+  if (x.dim() != 2 || x.size(0) != block.num_src || x.scalar_type() != at::kFloat) {
+    throw Error(fmt::format("a layer's input must be f32 [{}, columns], got {} of {} dimensions with {} rows",
+                            block.num_src, c10::toString(x.scalar_type()), x.dim(),
+                            x.dim() == 0 ? 0 : x.size(0)));
+  }
+  if (x.is_cuda() != block.device.is_cuda()) {
+    throw Error(
+        fmt::format("a layer's input lies on {}, its block on {}", x.device().str(), block.device.str()));
+  }
+}
+
+}  // namespace strata::nn

@@ -1,0 +1,58 @@
+#include <cmath>
+
+#include "init.hpp"
+#include "layers.hpp"
+#include "ops.hpp"
+
+namespace strata::nn {
+namespace {
+
+/// PyG's SAGEConv with mean aggregation: lin_l(mean of x over the in-neighbours) + lin_r(x of the node
+/// itself).
+struct SageLayer : torch::nn::Module {
+  SageLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(in_cols));  // Kaiming uniform with a = sqrt(5)
+    neighbours = register_module(
+        "lin_l", std::make_shared<Linear>(
+                     keyed_uniform({out_cols, in_cols}, bound, {.seed = seed, .layer = layer, .index = 0}),
+                     keyed_uniform({out_cols}, bound, {.seed = seed, .layer = layer, .index = 1})));
+    root = register_module(
+        "lin_r", std::make_shared<Linear>(
+                     keyed_uniform({out_cols, in_cols}, bound, {.seed = seed, .layer = layer, .index = 2}),
+                     at::Tensor()));
+  }
+  std::shared_ptr<Linear> neighbours, root;
+};
+
+class SageModel final : public StackedModel {
+ public:
+  explicit SageModel(const ModelOptions& options) : StackedModel(options) {
+    for (int i = 0; i < num_layers(); ++i) {
+      layers_.push_back(std::make_shared<SageLayer>(input_cols(i), output_cols(i), options.seed, i));
+    }
+    register_layers({layers_.begin(), layers_.end()});
+  }
+
+ private:
+  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) override {
+    const at::Tensor& neighbours = at_layer(layer).neighbours->weight;
+    const at::Tensor& root = at_layer(layer).root->weight;
+    if (!maps_first(input_cols(layer), output_cols(layer), x, block))
+      return sage_convolution(x, neighbours, root, block);
+    const at::Tensor mapped = aggregate(x.mm(neighbours.t()), block, mean_scales(block));
+    return mapped.addmm(x.narrow(0, 0, block.num_dst), root.t());
+  }
+
+  const at::Tensor& bias(int layer) const override { return at_layer(layer).neighbours->bias; }
+  const SageLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
+
+  std::vector<std::shared_ptr<SageLayer>> layers_;
+};
+
+}  // namespace
+
+std::shared_ptr<BlockModel> make_sage(const ModelOptions& options) {
+  return std::make_shared<SageModel>(options);
+}
+
+}  // namespace strata::nn

@@ -1,0 +1,128 @@
+#include "compactor_cpu.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <limits>
+
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::sampling {
+namespace {
+
+constexpr int kWordBits = 64;
+constexpr Count kBlockWords = 64;
+constexpr Count kBlocksPerPiece = 16;
+constexpr Count kEdgesPerPiece = 16384;
+constexpr Count kPrefetchAhead = 32;
+
+std::size_t word_of(NodeId node) { return static_cast<std::size_t>(node) / kWordBits; }
+std::uint64_t bit_of(NodeId node) { return std::uint64_t{1} << (static_cast<std::uint64_t>(node) % kWordBits); }
+std::size_t block_of(NodeId node) { return static_cast<std::size_t>(node) / (kWordBits * kBlockWords); }
+
+void check_local_ids_suffice(Count num_nodes) {
+  if (num_nodes <= std::numeric_limits<std::int32_t>::max()) return;
+  throw Error("a minibatch has " + format_count(num_nodes) + " distinct nodes; local ids are 32-bit",
+              "Lower the batch size or the fanouts.");
+}
+
+}  // namespace
+
+template <typename Id>
+Compactor<Id>::Compactor(Count num_nodes, ThreadPool& pool)
+    : pool_(pool),
+      num_blocks_((num_nodes + kWordBits * kBlockWords - 1) / (kWordBits * kBlockWords)),
+      met_(static_cast<std::size_t>(num_blocks_ * kBlockWords)),
+      known_(met_.size()),
+      touched_(static_cast<std::size_t>(num_blocks_)),
+      piece_counts_(static_cast<std::size_t>((num_blocks_ + kBlocksPerPiece - 1) / kBlocksPerPiece)),
+      local_ids_(cuda::Memory::host, num_nodes, "local ids of the sampler") {}
+
+template <typename Id>
+void Compactor<Id>::start(std::span<const NodeId> seeds) {
+  pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
+    for (Count b = begin; b < end; ++b) {
+      if (!touched_[static_cast<std::size_t>(b)]) continue;
+      std::fill_n(met_.data() + b * kBlockWords, kBlockWords, 0);
+      std::fill_n(known_.data() + b * kBlockWords, kBlockWords, 0);
+      touched_[static_cast<std::size_t>(b)] = 0;
+    }
+  });
+  std::int32_t local_id = 0;
+  for (const NodeId seed : seeds) {
+    met_[word_of(seed)] |= bit_of(seed);
+    known_[word_of(seed)] |= bit_of(seed);
+    touched_[block_of(seed)] = 1;
+    local_ids_[seed] = local_id++;
+  }
+}
+
+template <typename Id>
+Count Compactor<Id>::extend(const Id* neighbors, Count num_edges, NodeId* nodes, Count num_known) {
+  pool_.parallel_for(num_edges, kEdgesPerPiece, [&](Count begin, Count end) { mark(neighbors, begin, end); });
+  pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
+    piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)] = count_new(begin, end);
+  });
+  Count total = num_known;
+  for (Count& count : piece_counts_) total += std::exchange(count, total);
+  check_local_ids_suffice(total);
+  pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
+    number_new(begin, end, nodes, piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)]);
+  });
+  return total;
+}
+
+template <typename Id>
+void Compactor<Id>::relabel(const Id* neighbors, Count num_edges, std::int32_t* local_ids) const {
+  pool_.parallel_for(num_edges, kEdgesPerPiece, [&](Count begin, Count end) {
+    for (Count e = begin; e < end; ++e) local_ids[e] = local_ids_[neighbors[e]];
+  });
+}
+
+// Threads mark at once; most neighbours were met before, and then nothing is written.
+template <typename Id>
+void Compactor<Id>::mark(const Id* neighbors, Count begin, Count end) {
+  for (Count e = begin; e < end; ++e) {
+    if (e + kPrefetchAhead < end) __builtin_prefetch(&met_[word_of(neighbors[e + kPrefetchAhead])]);
+    const NodeId node = neighbors[e];
+    std::atomic_ref<std::uint64_t> word(met_[word_of(node)]);
+    if (word.load(std::memory_order_relaxed) & bit_of(node)) continue;
+    word.fetch_or(bit_of(node), std::memory_order_relaxed);
+    std::atomic_ref<std::uint8_t>(touched_[block_of(node)]).store(1, std::memory_order_relaxed);
+  }
+}
+
+template <typename Id>
+Count Compactor<Id>::count_new(Count first_block, Count last_block) const {
+  Count count = 0;
+  for (Count b = first_block; b < last_block; ++b) {
+    if (!touched_[static_cast<std::size_t>(b)]) continue;
+    for (Count w = b * kBlockWords; w < (b + 1) * kBlockWords; ++w) {
+      const auto i = static_cast<std::size_t>(w);
+      count += std::popcount(met_[i] & ~known_[i]);
+    }
+  }
+  return count;
+}
+
+template <typename Id>
+void Compactor<Id>::number_new(Count first_block, Count last_block, NodeId* nodes, Count local_id) {
+  for (Count b = first_block; b < last_block; ++b) {
+    if (!touched_[static_cast<std::size_t>(b)]) continue;
+    for (Count w = b * kBlockWords; w < (b + 1) * kBlockWords; ++w) {
+      const auto i = static_cast<std::size_t>(w);
+      for (std::uint64_t fresh = met_[i] & ~known_[i]; fresh != 0; fresh &= fresh - 1) {
+        const NodeId node = w * kWordBits + std::countr_zero(fresh);
+        nodes[local_id] = node;
+        local_ids_[node] = static_cast<std::int32_t>(local_id++);
+      }
+      known_[i] = met_[i];
+    }
+  }
+}
+
+template class Compactor<std::int32_t>;
+template class Compactor<std::int64_t>;
+
+}  // namespace strata::sampling

@@ -1,0 +1,187 @@
+#include "sampler_cpu.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "compactor_cpu.hpp"
+#include "growing.hpp"
+#include "neighbor_exchange.hpp"
+#include "scan_cpu.hpp"
+#include "slot_buffers.hpp"
+#include "slot_chooser.hpp"
+#include "transpose_cpu.hpp"
+
+namespace strata::sampling {
+namespace {
+
+constexpr Count kNodesPerPiece = 8192;
+
+/// What a rank computes for others, and the memory it computes it in.
+template <typename Id>
+struct ServedSlots {
+  SlotPlan plan;
+  std::vector<Count> offsets;
+  std::vector<std::int32_t> counts;
+  std::vector<Id> neighbors;
+  std::vector<EdgeId> edge_ids;
+};
+
+template <typename Id>
+class CpuSampler final : public MiniBatchSampler {
+ public:
+  CpuSampler(const store::GraphView& view, const SamplerOptions& options, const ExchangeContext& exchange, int num_slots,
+             ThreadPool& pool)
+      : view_(view),
+        options_(options),
+        pool_(pool),
+        chooser_(make_uniform_chooser<Id>(view, pool)),
+        compactor_(view.num_nodes, pool),
+        exchange_(exchange, options.fanouts.size(), options.edge_ids),
+        slots_(static_cast<std::size_t>(num_slots)) {
+    for (SlotBuffers& slot : slots_) slot.hops.resize(options.fanouts.size());
+  }
+
+  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot, const cuda::Stream&) override {
+    SlotBuffers& buffers = slots_[static_cast<std::size_t>(slot)];
+    Count num_nodes = start(seeds, buffers);
+    for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
+      const std::span frontier(buffers.nodes.data(), static_cast<std::size_t>(num_nodes));
+      const SlotQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
+      num_nodes = run_hop(query, buffers, buffers.hops[hop]);
+    }
+    return finish(buffers, static_cast<Count>(seeds.size()));
+  }
+
+  ExchangeReport report() const override { return exchange_.report(); }
+
+ private:
+  Count start(std::span<const NodeId> seeds, SlotBuffers& buffers) {
+    const auto num_seeds = static_cast<Count>(seeds.size());
+    reserve_nodes(buffers, num_seeds, 0);
+    std::copy(seeds.begin(), seeds.end(), buffers.nodes.data());
+    compactor_.start(seeds);
+    describe(buffers, 0, num_seeds);
+    return num_seeds;
+  }
+
+  Count run_hop(const SlotQuery& query, SlotBuffers& buffers, HopBuffers& hop) {
+    const auto num_dst = static_cast<Count>(query.nodes.size());
+    reserve(hop.indptr, cuda::Memory::host, num_dst + 1, 0, "indptr of a block", {});
+    SlotAnswers<Id> remote;
+    if (exchange_.active()) remote = exchange_.answer(serve(query));
+    chooser_->measure(query, plan_, hop.indptr.data());
+    for (std::size_t i = 0; i < remote.counts.size(); ++i) hop.indptr[exchange_.remote_positions()[i]] = remote.counts[i];
+    hop.num_edges = exclusive_scan(hop.indptr.data(), num_dst, pool_);
+    reserve_edges(hop);
+
+    Id* neighbors = neighbors_of(hop);
+    const SlotOutput<Id> out{hop.indptr.data(), neighbors, options_.edge_ids ? hop.edge_ids.data() : nullptr};
+    chooser_->choose(query, plan_, out);
+    place(remote, out);
+
+    hop.num_dst = num_dst;
+    reserve_nodes(buffers, std::min(view_.num_nodes, num_dst + hop.num_edges), num_dst);
+    hop.num_src = compactor_.extend(neighbors, hop.num_edges, buffers.nodes.data(), num_dst);
+    describe(buffers, num_dst, hop.num_src);
+    compactor_.relabel(neighbors, hop.num_edges, hop.indices.data());
+    return hop.num_src;
+  }
+
+  /// Chooses for the other ranks.
+  SlotAnswers<Id> serve(const SlotQuery& query) {
+    const SlotQuery asked{exchange_.ask(query.nodes, static_cast<int>(query.hop)), query.fanout, query.key, query.hop};
+    const std::size_t size = asked.nodes.size();
+    served_.offsets.resize(size + 1);
+    chooser_->measure(asked, served_.plan, served_.offsets.data());
+    served_.counts.assign(served_.offsets.begin(), served_.offsets.begin() + static_cast<std::ptrdiff_t>(size));
+    const Count num_edges = exclusive_scan(served_.offsets.data(), static_cast<Count>(size), pool_);
+    served_.neighbors.resize(static_cast<std::size_t>(num_edges));
+    served_.edge_ids.resize(options_.edge_ids ? static_cast<std::size_t>(num_edges) : 0);
+    chooser_->choose(asked, served_.plan,
+                     {served_.offsets.data(), served_.neighbors.data(), options_.edge_ids ? served_.edge_ids.data() : nullptr});
+    return {served_.counts, served_.neighbors, served_.edge_ids};
+  }
+
+  /// Puts the other ranks' slots where the frontier's order wants them.
+  void place(const SlotAnswers<Id>& remote, const SlotOutput<Id>& out) const {
+    Count next = 0;
+    for (std::size_t i = 0; i < remote.counts.size(); ++i) {
+      const Count slot = out.offsets[exchange_.remote_positions()[i]];
+      std::copy_n(remote.neighbors.data() + next, remote.counts[i], out.neighbors + slot);
+      if (out.edge_ids != nullptr) std::copy_n(remote.edge_ids.data() + next, remote.counts[i], out.edge_ids + slot);
+      next += remote.counts[i];
+    }
+  }
+
+  void reserve_edges(HopBuffers& hop) {
+    reserve(hop.indices, cuda::Memory::host, hop.num_edges, 0, "edges of a block", {});
+    if (options_.edge_ids) reserve(hop.edge_ids, cuda::Memory::host, hop.num_edges, 0, "edge ids of a block", {});
+    if constexpr (!kInPlace) reserve(neighbors_, cuda::Memory::host, hop.num_edges, 0, "sampled neighbours", {});
+  }
+
+  void reserve_nodes(SlotBuffers& buffers, Count size, Count keep) const {
+    reserve(buffers.nodes, cuda::Memory::host, size, keep, "nodes of a minibatch", {});
+    reserve(buffers.original_ids, cuda::Memory::host, size, keep, "original ids of a minibatch", {});
+    if (options_.in_degrees) reserve(buffers.in_degrees, cuda::Memory::host, size, keep, "degrees of a minibatch", {});
+  }
+
+  /// 32-bit global ids are replaced by local ids where they stand.
+  Id* neighbors_of(HopBuffers& hop) {
+    if constexpr (kInPlace) return hop.indices.data();
+    else return neighbors_.data();
+  }
+
+  /// Original ids and degrees of nodes [first, last).
+  void describe(SlotBuffers& buffers, Count first, Count last) const {
+    view_.original_ids.visit([&](const auto* original_ids) {
+      pool_.parallel_for(last - first, kNodesPerPiece, [&](Count begin, Count end) {
+        for (Count i = first + begin; i < first + end; ++i) {
+          buffers.original_ids[i] = original_ids[buffers.nodes[i]];
+          if (options_.in_degrees) buffers.in_degrees[i] = view_.in_degrees[buffers.nodes[i]];
+        }
+      });
+    });
+  }
+
+  MiniBatch finish(SlotBuffers& buffers, Count num_seeds) {
+    MiniBatch batch = blocks_of(buffers, options_, view_.device, num_seeds);
+    if (!options_.transpose) return batch;
+    const auto num_transposes = static_cast<Count>(batch.blocks.size()) - 1;
+    pool_.parallel_for(num_transposes, 1, [&](Count begin, Count end) {
+      for (Count i = begin + 1; i <= end; ++i) {
+        Block& block = batch.blocks[static_cast<std::size_t>(i)];
+        HopBuffers& hop = buffers.hops[batch.blocks.size() - 1 - static_cast<std::size_t>(i)];
+        reserve(hop.transposed_indptr, cuda::Memory::host, block.num_src + 1, 0, "indptr of a transposed block", {});
+        reserve(hop.transposed_indices, cuda::Memory::host, block.num_edges, 0, "edges of a transposed block", {});
+        transpose(block, {hop.transposed_indptr.data(), hop.transposed_indices.data()});
+        block.transposed_indptr = hop.transposed_indptr.data();
+        block.transposed_indices = hop.transposed_indices.data();
+      }
+    });
+    return batch;
+  }
+
+  static constexpr bool kInPlace = std::is_same_v<Id, std::int32_t>;
+
+  const store::GraphView& view_;
+  SamplerOptions options_;
+  ThreadPool& pool_;
+  std::unique_ptr<SlotChooser<Id>> chooser_;
+  Compactor<Id> compactor_;
+  NeighborExchange<Id> exchange_;
+  std::vector<SlotBuffers> slots_;
+  SlotPlan plan_;
+  ServedSlots<Id> served_;
+  cuda::Array<Id> neighbors_;
+};
+
+}  // namespace
+
+std::unique_ptr<MiniBatchSampler> make_cpu_sampler(const store::GraphView& view, const SamplerOptions& options,
+                                                   const ExchangeContext& exchange, int num_slots, ThreadPool& pool) {
+  if (has_narrow_ids(view)) return std::make_unique<CpuSampler<std::int32_t>>(view, options, exchange, num_slots, pool);
+  return std::make_unique<CpuSampler<std::int64_t>>(view, options, exchange, num_slots, pool);
+}
+
+}  // namespace strata::sampling

@@ -1,0 +1,36 @@
+#pragma once
+#include <limits>
+#include <vector>
+
+#include "strata/cuda/runtime.hpp"
+#include "strata/sampling/sampler.hpp"
+
+namespace strata::sampling {
+
+/// Memory and sizes of one hop's block.
+struct HopBuffers {
+  cuda::Array<Count> indptr;
+  cuda::Array<std::int32_t> indices;
+  cuda::Array<EdgeId> edge_ids;
+  cuda::Array<Count> transposed_indptr;
+  cuda::Array<std::int32_t> transposed_indices;
+  Count num_dst = 0, num_src = 0, num_edges = 0;
+};
+
+/// Memory of one minibatch. All blocks share the node arrays: the src nodes of a hop are a prefix of the next hop's.
+struct SlotBuffers {
+  cuda::Array<NodeId> nodes;
+  cuda::Array<NodeId> original_ids;
+  cuda::Array<std::int32_t> in_degrees;
+  std::vector<HopBuffers> hops;   // from the seeds outwards
+};
+
+/// The blocks that the buffers hold, without transposes; the input layer (the last hop) first.
+MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, Device device, Count num_seeds);
+
+/// Whether global ids fit 32 bits.
+inline bool has_narrow_ids(const store::GraphView& view) {
+  return view.num_nodes <= std::numeric_limits<std::int32_t>::max();
+}
+
+}  // namespace strata::sampling

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "shuffle_batch.hpp"
+#include "slot_chooser.hpp"
+
+namespace strata::sampling {
+namespace {
+
+constexpr Count kNodesPerPiece = 1024;   // work of one call of a loop body: tens of microseconds
+constexpr Count kSlotsPerBatch = 512;    // their neighbours are fetched ahead together
+constexpr Count kNodesPerBatch = 64;     // likewise, where fanouts are small
+constexpr Count kPrefetchAhead = 16;
+constexpr Count kPrefetchedRun = 64;
+
+template <typename T>
+void prefetch(const T* address) {
+  __builtin_prefetch(address);
+}
+
+template <typename T>
+void prefetch_run(const T* begin, Count count) {
+  const Count ahead = std::min<Count>(count, kPrefetchedRun);   // hardware follows longer runs by itself
+  for (Count i = 0; i < ahead; i += static_cast<Count>(64 / sizeof(T))) prefetch(begin + i);
+}
+
+/// The graph's arrays with their types known.
+template <typename In, typename Edge>
+struct TypedLists {
+  const In* indices;
+  const Edge* edge_ids;
+};
+
+/// Chooses the slots of some consecutive nodes of a query. First the positions of a batch of nodes are computed and their
+/// neighbours fetched ahead, then the neighbours are read.
+template <typename Id, typename In, typename Edge>
+class PieceChooser {
+ public:
+  PieceChooser(const TypedLists<In, Edge>& lists, const SlotQuery& query, const SlotPlan& plan, const SlotOutput<Id>& out)
+      : lists_(lists),
+        query_(query),
+        plan_(plan),
+        out_(out),
+        nodes_per_batch_(std::clamp<Count>(kSlotsPerBatch / std::max(query.fanout, 1), 1, kNodesPerBatch)) {}
+
+  void run(Count begin, Count end) {
+    for (Count first = begin; first < end; first += nodes_per_batch_) {
+      const Count last = std::min(end, first + nodes_per_batch_);
+      shuffles_.clear();
+      for (Count i = first; i < last; ++i) first_position_[i - first] = locate(range(i));
+      shuffles_.run();
+      for (Count i = first; i < last; ++i) fetch_ahead(range(i), first_position_[i - first]);
+      for (Count i = first; i < last; ++i) read(range(i), out_.offsets[i], first_position_[i - first]);
+    }
+  }
+
+ private:
+  enum class Choice { all, vectorized, one_by_one };
+
+  const NeighborRange& range(Count i) const { return plan_.ranges[static_cast<std::size_t>(i)]; }
+  Choice choice_of(const NeighborRange& range) const {
+    if (query_.fanout < 0 || range.degree <= query_.fanout) return Choice::all;
+    return range.degree < kMaxVectorizedDegree && range.degree >= 2 ? Choice::vectorized : Choice::one_by_one;
+  }
+  Shuffle shuffle_of(const NeighborRange& range) const {
+    return {static_cast<std::uint64_t>(range.degree),
+            node_key(query_.key, RandomUse::sample, query_.hop, range.original_id)};
+  }
+
+  std::size_t locate(const NeighborRange& range) {
+    switch (choice_of(range)) {
+      case Choice::all: prefetch_run(lists_.indices + range.begin, range.degree); return 0;
+      case Choice::vectorized: return shuffles_.add(shuffle_of(range), query_.fanout);
+      case Choice::one_by_one: break;
+    }
+    return 0;
+  }
+
+  void fetch_ahead(const NeighborRange& range, std::size_t first_position) const {
+    if (choice_of(range) != Choice::vectorized) return;
+    const std::uint32_t* positions = shuffles_.positions() + first_position;
+    for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.indices + range.begin + positions[j]);
+    if (out_.edge_ids == nullptr) return;
+    for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.edge_ids + range.begin + positions[j]);
+  }
+
+  void read(const NeighborRange& range, Count slot, std::size_t first_position) const {
+    switch (choice_of(range)) {
+      case Choice::all:
+        for (Count j = 0; j < range.degree; ++j) take(slot + j, range.begin + j);
+        break;
+      case Choice::vectorized: {
+        const std::uint32_t* positions = shuffles_.positions() + first_position;
+        for (int j = 0; j < query_.fanout; ++j) take(slot + j, range.begin + positions[j]);
+        break;
+      }
+      case Choice::one_by_one: {
+        const Shuffle shuffle = shuffle_of(range);
+        for (int j = 0; j < query_.fanout; ++j) {
+          take(slot + j, range.begin + static_cast<Count>(shuffle(static_cast<std::uint64_t>(j))));
+        }
+        break;
+      }
+    }
+  }
+
+  void take(Count slot, Count edge) const {
+    out_.neighbors[slot] = static_cast<Id>(lists_.indices[edge]);
+    if (out_.edge_ids != nullptr) out_.edge_ids[slot] = lists_.edge_ids[edge];
+  }
+
+  static constexpr Count kMaxVectorizedDegree = std::numeric_limits<std::uint32_t>::max();
+
+  TypedLists<In, Edge> lists_;
+  const SlotQuery& query_;
+  const SlotPlan& plan_;
+  SlotOutput<Id> out_;
+  Count nodes_per_batch_;
+  ShuffleBatch shuffles_;
+  std::array<std::size_t, kNodesPerBatch> first_position_;
+};
+
+template <typename Id>
+class UniformChooser final : public SlotChooser<Id> {
+ public:
+  UniformChooser(const store::GraphView& view, ThreadPool& pool) : view_(view), pool_(pool) {}
+
+  void measure(const SlotQuery& query, SlotPlan& plan, Count* counts) override {
+    const auto size = query.nodes.size();
+    if (plan.ranges.size() < size) plan.ranges.resize(size);
+    pool_.parallel_for(static_cast<Count>(size), kNodesPerPiece, [&](Count begin, Count end) {
+      for (Count i = begin; i < end; ++i) {
+        if (i + kPrefetchAhead < end) prefetch_node(query.nodes[static_cast<std::size_t>(i + kPrefetchAhead)]);
+        const NeighborRange range = range_of(query.nodes[static_cast<std::size_t>(i)], query.fanout);
+        plan.ranges[static_cast<std::size_t>(i)] = range;
+        counts[i] = query.fanout < 0 ? range.degree : std::min<Count>(range.degree, query.fanout);
+      }
+    });
+  }
+
+  void choose(const SlotQuery& query, const SlotPlan& plan, const SlotOutput<Id>& out) override {
+    view_.indices.visit([&](const auto* indices) {
+      view_.edge_ids.visit([&](const auto* edge_ids) {
+        using In = std::remove_cvref_t<decltype(*indices)>;
+        using Edge = std::remove_cvref_t<decltype(*edge_ids)>;
+        const TypedLists<In, Edge> lists{indices, edge_ids};
+        pool_.parallel_for(static_cast<Count>(query.nodes.size()), kNodesPerPiece, [&](Count begin, Count end) {
+          PieceChooser<Id, In, Edge>(lists, query, plan, out).run(begin, end);
+        });
+      });
+    });
+  }
+
+ private:
+  void prefetch_node(NodeId node) const {
+    if (!view_.owns(node)) return;
+    prefetch(view_.indptr + (node - view_.first_node));
+    view_.original_ids.visit([&](const auto* ids) { prefetch(ids + node); });
+  }
+
+  NeighborRange range_of(NodeId node, int fanout) const {
+    if (!view_.owns(node)) return {};
+    const Count* entry = view_.indptr + (node - view_.first_node);
+    NeighborRange range{.begin = entry[0], .degree = entry[1] - entry[0]};
+    if (fanout >= 0 && range.degree > fanout) range.original_id = view_.original_ids[node];
+    return range;
+  }
+
+  const store::GraphView& view_;
+  ThreadPool& pool_;
+};
+
+}  // namespace
+
+template <typename Id>
+std::unique_ptr<SlotChooser<Id>> make_uniform_chooser(const store::GraphView& view, ThreadPool& pool) {
+  return std::make_unique<UniformChooser<Id>>(view, pool);
+}
+template std::unique_ptr<SlotChooser<std::int32_t>> make_uniform_chooser(const store::GraphView&, ThreadPool&);
+template std::unique_ptr<SlotChooser<std::int64_t>> make_uniform_chooser(const store::GraphView&, ThreadPool&);
+
+}  // namespace strata::sampling

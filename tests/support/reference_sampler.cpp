@@ -1,0 +1,256 @@
+#include "support/reference_sampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace strata::test {
+namespace {
+
+std::size_t index(Count i) { return static_cast<std::size_t>(i); }
+
+/// A sequence of random numbers; the same everywhere, unlike those of the standard library.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(mix64(seed)) {}
+  Count below(Count bound) { return static_cast<Count>(next() % static_cast<std::uint64_t>(bound)); }
+  std::uint64_t next() { return mix64(state_++); }
+
+ private:
+  std::uint64_t state_;
+};
+
+template <typename T>
+void shuffle(std::vector<T>& values, Random& random) {
+  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[index(random.below(static_cast<Count>(i)))]);
+}
+
+template <typename T>
+std::vector<T> permutation(Count size, Random& random) {
+  std::vector<T> result(index(size));
+  std::iota(result.begin(), result.end(), T{0});
+  shuffle(result, random);
+  return result;
+}
+
+template <typename T>
+std::vector<T> to_host(const T* data, Count count, const cuda::Stream& stream) {
+  std::vector<T> values(data == nullptr ? 0 : index(count));
+  cuda::copy_async(values.data(), data, values.size() * sizeof(T), stream);
+  stream.synchronize();
+  return values;
+}
+
+}  // namespace
+
+PlainGraph random_graph(const RandomGraphOptions& options) {
+  Random random(options.seed);
+  PlainGraph graph;
+  const Count n = options.num_nodes;
+  for (NodeId v = 0; v < n; ++v) {
+    Count degree = random.below(2 * options.mean_degree + 1);
+    if (random.below(16) == 0) degree *= 8;
+    if (random.below(8) == 0) degree = 0;
+    if (options.hub_degree > 0 && v == n / 2) degree = options.hub_degree;
+    for (Count j = 0; j < degree; ++j) {
+      const Count kind = random.below(16);
+      const bool parallel = kind == 0 && j > 0;
+      graph.indices.push_back(parallel ? graph.indices.back() : kind == 1 ? v : random.below(n));
+    }
+    graph.indptr.push_back(static_cast<Count>(graph.indices.size()));
+    graph.original_ids.push_back(v);
+  }
+  graph.edge_ids = permutation<EdgeId>(static_cast<Count>(graph.indices.size()), random);
+  return graph;
+}
+
+std::vector<NodeId> global_ids(const PlainGraph& graph) {
+  std::vector<NodeId> result(graph.original_ids.size());
+  for (std::size_t v = 0; v < result.size(); ++v) result[index(graph.original_ids[v])] = static_cast<NodeId>(v);
+  return result;
+}
+
+PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed) {
+  Random random(seed);
+  const auto old_id = permutation<NodeId>(graph.num_nodes(), random);
+  std::vector<NodeId> new_id(old_id.size());
+  for (std::size_t v = 0; v < old_id.size(); ++v) new_id[index(old_id[v])] = static_cast<NodeId>(v);
+  PlainGraph result;
+  for (const NodeId old : old_id) {
+    for (Count e = graph.indptr[index(old)]; e < graph.indptr[index(old) + 1]; ++e) {
+      result.indices.push_back(new_id[index(graph.indices[index(e)])]);
+      result.edge_ids.push_back(graph.edge_ids[index(e)]);
+    }
+    result.indptr.push_back(static_cast<Count>(result.indices.size()));
+    result.original_ids.push_back(graph.original_ids[index(old)]);
+  }
+  return result;
+}
+
+template <typename T>
+const T* ViewOwner::keep(std::span<const T> values) {
+  cuda::Buffer buffer(cuda::memory_on(stream_.device()), std::max<std::size_t>(values.size_bytes(), 1), "test graph",
+                      stream_.device());
+  cuda::copy_async(buffer.data(), values.data(), values.size_bytes(), stream_);
+  stream_.synchronize();
+  buffers_.push_back(std::move(buffer));
+  return static_cast<const T*>(buffers_.back().data());
+}
+
+IdSpan ViewOwner::keep_ids(std::span<const std::int64_t> values, bool wide) {
+  const auto size = static_cast<Count>(values.size());
+  if (wide) return {keep(values), size, true};
+  const std::vector<std::int32_t> narrow(values.begin(), values.end());
+  return {keep(std::span(narrow)), size, false};
+}
+
+ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) {
+  if (options.device.is_cuda()) stream_ = cuda::Stream(options.device);
+  const NodeId last = options.last < 0 ? graph.num_nodes() : options.last;
+  const Count first_edge = graph.indptr[index(options.first)], last_edge = graph.indptr[index(last)];
+  std::vector<Count> indptr(graph.indptr.begin() + options.first, graph.indptr.begin() + last + 1);
+  for (Count& entry : indptr) entry -= first_edge;
+  std::vector<std::int32_t> degrees;
+  for (NodeId v = 0; v < graph.num_nodes(); ++v) degrees.push_back(static_cast<std::int32_t>(graph.degree(v)));
+  const auto edges = [&](const std::vector<std::int64_t>& values) {
+    return keep_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)), options.wide);
+  };
+  view_ = {.device = options.device,
+           .num_nodes = graph.num_nodes(),
+           .first_node = options.first,
+           .num_local = last - options.first,
+           .indptr = keep(std::span<const Count>(indptr)),
+           .indices = edges(graph.indices),
+           .edge_ids = edges(graph.edge_ids),
+           .original_ids = keep_ids(graph.original_ids, options.wide),
+           .in_degrees = keep(std::span<const std::int32_t>(degrees))};
+}
+
+std::vector<PlainBlock> plain_blocks(const sampling::MiniBatch& batch, const cuda::Stream& stream) {
+  std::vector<PlainBlock> result;
+  for (const sampling::Block& b : batch.blocks) {
+    result.push_back({.num_dst = b.num_dst,
+                      .indptr = to_host(b.indptr, b.num_dst + 1, stream),
+                      .indices = to_host(b.indices, b.num_edges, stream),
+                      .edge_ids = to_host(b.edge_ids, b.num_edges, stream),
+                      .transposed_indptr = to_host(b.transposed_indptr, b.num_src + 1, stream),
+                      .transposed_indices = to_host(b.transposed_indices, b.num_edges, stream),
+                      .src_nodes = to_host(b.src_nodes, b.num_src, stream),
+                      .src_original_ids = to_host(b.src_original_ids, b.num_src, stream),
+                      .src_in_degrees = to_host(b.src_in_degrees, b.num_src, stream)});
+  }
+  return result;
+}
+
+namespace {
+
+/// Positions of a node's chosen in-neighbours within its list.
+std::vector<Count> chosen_positions(Count degree, int fanout, std::uint64_t key) {
+  std::vector<Count> result;
+  const bool all = fanout < 0 || degree <= fanout;
+  for (Count j = 0; j < (all ? degree : fanout); ++j) {
+    result.push_back(all ? j : static_cast<Count>(shuffled(static_cast<std::uint64_t>(j), static_cast<std::uint64_t>(degree), key)));
+  }
+  return result;
+}
+
+void add_transpose(PlainBlock& block) {
+  std::vector<std::vector<std::int32_t>> out_edges(block.src_nodes.size());
+  for (Count dst = 0; dst < block.num_dst; ++dst) {
+    for (Count e = block.indptr[index(dst)]; e < block.indptr[index(dst) + 1]; ++e) {
+      out_edges[index(block.indices[index(e)])].push_back(static_cast<std::int32_t>(dst));
+    }
+  }
+  block.transposed_indptr.push_back(0);
+  for (const auto& list : out_edges) {
+    block.transposed_indices.insert(block.transposed_indices.end(), list.begin(), list.end());
+    block.transposed_indptr.push_back(static_cast<Count>(block.transposed_indices.size()));
+  }
+}
+
+PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& frontier, int fanout, const BatchKey& key,
+                         std::uint32_t hop) {
+  PlainBlock block;
+  block.num_dst = static_cast<Count>(frontier.size());
+  block.indptr.push_back(0);
+  std::vector<NodeId> neighbors;
+  for (const NodeId v : frontier) {
+    const auto bits = node_key(key, RandomUse::sample, hop, graph.original_ids[index(v)]);
+    for (const Count position : chosen_positions(graph.degree(v), fanout, bits)) {
+      const std::size_t e = index(graph.indptr[index(v)] + position);
+      neighbors.push_back(graph.indices[e]);
+      block.edge_ids.push_back(graph.edge_ids[e]);
+    }
+    block.indptr.push_back(static_cast<Count>(neighbors.size()));
+  }
+  std::set<NodeId> fresh(neighbors.begin(), neighbors.end());
+  for (const NodeId v : frontier) fresh.erase(v);
+  block.src_nodes = frontier;
+  block.src_nodes.insert(block.src_nodes.end(), fresh.begin(), fresh.end());
+  std::map<NodeId, std::int32_t> local;
+  for (const NodeId v : block.src_nodes) local.emplace(v, static_cast<std::int32_t>(local.size()));
+  for (const NodeId u : neighbors) block.indices.push_back(local.at(u));
+  return block;
+}
+
+}  // namespace
+
+std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<const NodeId> seeds,
+                                         const sampling::SamplerOptions& options, const BatchKey& key) {
+  std::vector<PlainBlock> blocks;
+  std::vector<NodeId> frontier(seeds.begin(), seeds.end());
+  for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
+    PlainBlock block = reference_hop(graph, frontier, options.fanouts[hop], key, static_cast<std::uint32_t>(hop));
+    frontier = block.src_nodes;
+    if (options.transpose && hop + 1 < options.fanouts.size()) add_transpose(block);
+    if (!options.edge_ids) block.edge_ids.clear();
+    for (const NodeId v : block.src_nodes) {
+      block.src_original_ids.push_back(graph.original_ids[index(v)]);
+      if (options.in_degrees) block.src_in_degrees.push_back(static_cast<std::int32_t>(graph.degree(v)));
+    }
+    blocks.insert(blocks.begin(), std::move(block));
+  }
+  return blocks;
+}
+
+void expect_equal(std::span<const PlainBlock> actual, std::span<const PlainBlock> expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    SCOPED_TRACE("block " + std::to_string(i));
+    const PlainBlock &a = actual[i], &b = expected[i];
+    EXPECT_EQ(a.num_dst, b.num_dst);
+    EXPECT_TRUE(a.indptr == b.indptr);
+    EXPECT_TRUE(a.src_nodes == b.src_nodes) << a.src_nodes.size() << " and " << b.src_nodes.size() << " src nodes";
+    EXPECT_TRUE(a.indices == b.indices);
+    EXPECT_TRUE(a.edge_ids == b.edge_ids);
+    EXPECT_TRUE(a.src_original_ids == b.src_original_ids);
+    EXPECT_TRUE(a.src_in_degrees == b.src_in_degrees);
+    EXPECT_TRUE(a.transposed_indptr == b.transposed_indptr);
+    EXPECT_TRUE(a.transposed_indices == b.transposed_indices);
+  }
+}
+
+std::set<SampledEdge> sampled_edges(std::span<const PlainBlock> blocks) {
+  std::set<SampledEdge> result;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const PlainBlock& block = blocks[i];
+    for (Count dst = 0; dst < block.num_dst; ++dst) {
+      for (Count e = block.indptr[index(dst)]; e < block.indptr[index(dst) + 1]; ++e) {
+        result.insert({static_cast<int>(blocks.size() - 1 - i), block.src_original_ids[index(dst)], block.edge_ids[index(e)]});
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<NodeId> random_nodes(Count count, NodeId first, NodeId last, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<NodeId> nodes = permutation<NodeId>(last - first, random);
+  nodes.resize(index(std::min(count, last - first)));
+  for (NodeId& node : nodes) node += first;
+  return nodes;
+}
+
+}  // namespace strata::test

@@ -1,0 +1,95 @@
+#pragma once
+#include <cstdint>
+#include <set>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "strata/cuda/runtime.hpp"
+#include "strata/sampling/sampler.hpp"
+
+namespace strata::test {
+
+/// A graph in plain vectors; ids are global ids.
+struct PlainGraph {
+  std::vector<Count> indptr{0};
+  std::vector<NodeId> indices;
+  std::vector<EdgeId> edge_ids;
+  std::vector<NodeId> original_ids;
+
+  Count num_nodes() const { return static_cast<Count>(original_ids.size()); }
+  Count degree(NodeId v) const { return indptr[static_cast<std::size_t>(v) + 1] - indptr[static_cast<std::size_t>(v)]; }
+};
+
+struct RandomGraphOptions {
+  Count num_nodes = 1000;
+  Count mean_degree = 8;     ///< degrees are skewed; one node in eight is isolated
+  Count hub_degree = 0;      ///< of the middle node
+  std::uint64_t seed = 1;
+};
+
+/// With isolated nodes, self-loops and parallel edges. Original ids equal global ids, edge ids are shuffled.
+PlainGraph random_graph(const RandomGraphOptions& options);
+
+/// The same graph under other global ids; original ids, edge ids and the order of the lists stay.
+PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed);
+
+/// Global ids by original id.
+std::vector<NodeId> global_ids(const PlainGraph& graph);
+
+struct ViewOptions {
+  NodeId first = 0, last = -1;   ///< the machine's nodes; -1: to the end
+  bool wide = false;             ///< ids are stored as i64
+  Device device;
+};
+
+/// Copies a range of a graph into a GraphView's form on a device; an owner.
+class ViewOwner {
+ public:
+  ViewOwner(const PlainGraph& graph, const ViewOptions& options);
+  const store::GraphView& view() const { return view_; }
+
+ private:
+  template <typename T>
+  const T* keep(std::span<const T> values);
+  IdSpan keep_ids(std::span<const std::int64_t> values, bool wide);
+
+  cuda::Stream stream_;
+  std::vector<cuda::Buffer> buffers_;
+  store::GraphView view_;
+};
+
+/// A Block in plain vectors, wherever it lay.
+struct PlainBlock {
+  Count num_dst = 0;
+  std::vector<Count> indptr;
+  std::vector<std::int32_t> indices;
+  std::vector<EdgeId> edge_ids;
+  std::vector<Count> transposed_indptr;
+  std::vector<std::int32_t> transposed_indices;
+  std::vector<NodeId> src_nodes, src_original_ids;
+  std::vector<std::int32_t> src_in_degrees;
+};
+
+/// Copies the blocks once `stream` has done what it was given.
+std::vector<PlainBlock> plain_blocks(const sampling::MiniBatch& batch, const cuda::Stream& stream);
+
+/// What the sampler promises, computed as plainly as it can be said. With everything that options ask for.
+std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<const NodeId> seeds,
+                                         const sampling::SamplerOptions& options, const BatchKey& key);
+
+void expect_equal(std::span<const PlainBlock> actual, std::span<const PlainBlock> expected);
+
+/// A sampled edge, named so that it is the same under every partition.
+struct SampledEdge {
+  int hop;
+  NodeId dst_original;
+  EdgeId edge;
+  auto operator<=>(const SampledEdge&) const = default;
+};
+std::set<SampledEdge> sampled_edges(std::span<const PlainBlock> blocks);
+
+/// `count` distinct nodes of [first, last), in random order.
+std::vector<NodeId> random_nodes(Count count, NodeId first, NodeId last, std::uint64_t seed);
+
+}  // namespace strata::test

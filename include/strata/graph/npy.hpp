@@ -1,0 +1,73 @@
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/util/types.hpp"
+
+namespace strata::graph {
+
+/// An array as NumPy stores it, read in place. `keep_alive` holds the mapped file or the inflated bytes;
+/// copies are cheap.
+///
+/// kind and item_bytes are NumPy's: {'f', 4} is float32, {'i', 8} int64, {'u', 1} uint8, {'b', 1} bool.
+/// Little endian.
+struct NpyArray {
+  std::string origin;  ///< "data/edges.npy" or "data.npz:edge_index", for messages
+  char kind = 'f';
+  int item_bytes = 4;
+  std::vector<Count> shape;
+  bool fortran_order = false;  ///< the first index runs fastest
+  const std::byte* data = nullptr;
+  std::shared_ptr<const void> keep_alive;
+
+  Count size() const;  ///< number of elements; 1 for a scalar
+  bool is(char wanted_kind, int wanted_bytes) const {
+    return kind == wanted_kind && item_bytes == wanted_bytes;
+  }
+  std::string type_name() const;   ///< "f4"
+  std::string shape_text() const;  ///< "(2, 100)"
+};
+
+/// Maps a .npy file (versions 1 to 3). Throws InputError: missing, not npy, truncated, big endian, or Python
+/// objects.
+NpyArray read_npy(const std::filesystem::path& path);
+
+/// The arrays of a .npz by name: stored members are read in place, deflated ones are inflated and their
+/// checksum is verified.
+///
+/// Members are opened when asked for, so that large arrays nobody wants cost nothing. ZIP64 is understood.
+class NpzFile {
+ public:
+  /// Throws InputError: missing, not a zip archive, truncated.
+  explicit NpzFile(const std::filesystem::path& path);
+
+  bool contains(const std::string& name) const { return members_.contains(name); }
+  std::vector<std::string> names() const;
+  NpyArray array(const std::string& name) const;  ///< throws InputError: no such member, or as read_npy
+
+ private:
+  struct Member {
+    std::uint64_t local_header = 0, packed_bytes = 0, bytes = 0;
+    std::uint32_t checksum = 0;
+    std::uint16_t method = 0;  ///< 0 stored, 8 deflated
+  };
+  friend class ZipDirectory;
+
+  std::string path_;
+  std::shared_ptr<const void> keep_alive_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::map<std::string, Member> members_;
+};
+
+/// Writes a C-order array so that `path` holds its old or its new contents, never half of them.
+///
+/// `shape` has one or two extents. REQUIRES: dtype is not bf16, which NumPy cannot name. Throws IoError.
+void write_npy(const std::filesystem::path& path, DType dtype, const std::vector<Count>& shape,
+               const void* data);
+
+}  // namespace strata::graph

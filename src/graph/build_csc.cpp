@@ -1,0 +1,215 @@
+#include "strata/graph/build_csc.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <compare>
+#include <memory>
+#include <utility>
+
+#include "clean_lists.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+namespace {
+
+constexpr Count kMostBuckets = 1024;
+constexpr Count kMostChunks = 64;
+constexpr Count kLeastChunk = Count{1} << 16;
+
+/// The nodes in runs of a power of two: edges are first distributed over the runs by destination, then each
+/// run is sorted in cache. Both steps write each bucket at increasing places, so edges of one destination
+/// stay in the order of the input.
+struct Buckets {
+  int shift = 0;
+  Count count = 1;
+
+  explicit Buckets(Count num_nodes) {
+    while ((num_nodes >> shift) >= kMostBuckets) ++shift;
+    count = (num_nodes >> shift) + 1;
+  }
+  Count of(NodeId node) const { return node >> shift; }
+  Count first_node(Count bucket) const { return bucket << shift; }
+};
+
+struct Chunks {
+  Count size = 0, count = 0;
+  explicit Chunks(Count edges)
+      : size(std::max(kLeastChunk, (edges + kMostChunks - 1) / kMostChunks)),
+        count((edges + size - 1) / size) {}
+};
+
+template <typename Id>
+struct TypedEdges {
+  const Id* sources;
+  const Id* destinations;
+  Count stride;
+  NodeId source(Count i) const { return sources[i * stride]; }
+  NodeId destination(Count i) const { return destinations[i * stride]; }
+};
+
+[[noreturn]] void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destination,
+                            Count num_nodes) {
+  throw InputError(fmt::format("{}: edge {} goes from {} to {}, but ids must be within [0, {})", edges.origin,
+                               edge, source, destination, num_nodes),
+                   "Correct the edge or the stated number of nodes; ids count from 0.");
+}
+
+/// Calls emit(destination, source, edge) for every entry that edges [begin, end) give.
+template <typename Id, typename Emit>
+void for_each_entry(const TypedEdges<Id>& edges, bool add_reverse, Count begin, Count end, Emit&& emit) {
+  for (Count i = begin; i < end; ++i) {
+    const NodeId source = edges.source(i), destination = edges.destination(i);
+    emit(destination, source, i);
+    if (add_reverse && source != destination) emit(source, destination, i);
+  }
+}
+
+/// Entry of a list while it is sorted.
+struct Entry {
+  NodeId source;
+  EdgeId edge;
+  auto operator<=>(const Entry&) const = default;
+};
+
+template <typename Id>
+class Builder {
+ public:
+  Builder(Count num_nodes, const EdgeList& list, bool add_reverse, ThreadPool& pool)
+      : list_(list),
+        edges_{static_cast<const Id*>(list.sources), static_cast<const Id*>(list.destinations), list.stride},
+        add_reverse_(add_reverse),
+        num_nodes_(num_nodes),
+        buckets_(num_nodes),
+        chunks_(list.count),
+        pool_(pool) {}
+
+  CscGraph build() {
+    count_buckets();
+    place_chunks();
+    graph_.num_nodes = num_nodes_;
+    graph_.indices.resize(static_cast<std::size_t>(bucket_begin_.back()));
+    graph_.edge_ids.resize(graph_.indices.size());
+    graph_.indptr.assign(static_cast<std::size_t>(num_nodes_) + 1, 0);
+    within_.reset(new std::uint32_t[graph_.indices.size()]);
+    distribute();
+    pool_.parallel_for(buckets_.count, 1, [this](Count begin, Count end) {
+      for (Count bucket = begin; bucket < end; ++bucket) sort_bucket(bucket);
+    });
+    return std::move(graph_);
+  }
+
+ private:
+  Count* chunk_row(Count chunk) { return cursors_.data() + chunk * buckets_.count; }
+
+  void check(NodeId source, NodeId destination, Count edge) const {
+    const auto limit = static_cast<std::uint64_t>(num_nodes_);
+    if (static_cast<std::uint64_t>(source) >= limit || static_cast<std::uint64_t>(destination) >= limit)
+      refuse_id(list_, edge, source, destination, num_nodes_);
+  }
+
+  void count_buckets() {
+    cursors_.assign(static_cast<std::size_t>(chunks_.count * buckets_.count), 0);
+    pool_.parallel_for(list_.count, chunks_.size, [this](Count begin, Count end) {
+      Count* const counts = chunk_row(begin / chunks_.size);
+      for (Count i = begin; i < end; ++i) check(edges_.source(i), edges_.destination(i), i);
+      for_each_entry(edges_, add_reverse_, begin, end,
+                     [&](NodeId destination, NodeId, Count) { ++counts[buckets_.of(destination)]; });
+    });
+  }
+
+  /// Turns counts into the place where each chunk writes its entries of each bucket.
+  void place_chunks() {
+    bucket_begin_.assign(static_cast<std::size_t>(buckets_.count) + 1, 0);
+    Count total = 0;
+    for (Count bucket = 0; bucket < buckets_.count; ++bucket) {
+      bucket_begin_[static_cast<std::size_t>(bucket)] = total;
+      for (Count chunk = 0; chunk < chunks_.count; ++chunk)
+        total += std::exchange(chunk_row(chunk)[bucket], total);
+    }
+    bucket_begin_.back() = total;
+  }
+
+  void distribute() {
+    pool_.parallel_for(list_.count, chunks_.size, [this](Count begin, Count end) {
+      Count* const cursor = chunk_row(begin / chunks_.size);
+      NodeId* const sources = graph_.indices.data();
+      EdgeId* const ids = graph_.edge_ids.data();
+      const NodeId mask = (NodeId{1} << buckets_.shift) - 1;
+      for_each_entry(edges_, add_reverse_, begin, end, [&](NodeId destination, NodeId source, Count edge) {
+        const Count place = cursor[buckets_.of(destination)]++;
+        sources[place] = source;
+        ids[place] = edge;
+        within_[static_cast<std::size_t>(place)] = static_cast<std::uint32_t>(destination & mask);
+      });
+    });
+  }
+
+  void sort_bucket(Count bucket) {
+    const Count first = bucket_begin_[static_cast<std::size_t>(bucket)],
+                last = bucket_begin_[static_cast<std::size_t>(bucket) + 1];
+    const Count first_node = buckets_.first_node(bucket);
+    const Count nodes = std::min(num_nodes_ - first_node, Count{1} << buckets_.shift);
+    if (nodes <= 0) return;
+    std::vector<Count> cursor(static_cast<std::size_t>(nodes) + 1, 0);
+    for (Count e = first; e < last; ++e) ++cursor[within_[static_cast<std::size_t>(e)] + 1];
+    for (Count v = 0; v < nodes; ++v)
+      cursor[static_cast<std::size_t>(v) + 1] += cursor[static_cast<std::size_t>(v)];
+    for (Count v = 0; v < nodes; ++v)  // entry v + 1 is written by this bucket, entry 0 stays 0
+      graph_.indptr[static_cast<std::size_t>(first_node + v) + 1] =
+          first + cursor[static_cast<std::size_t>(v) + 1];
+
+    std::unique_ptr<Entry[]> sorted(new Entry[static_cast<std::size_t>(last - first)]);
+    NodeId* const sources = graph_.indices.data();
+    EdgeId* const ids = graph_.edge_ids.data();
+    for (Count e = first; e < last; ++e)
+      sorted[static_cast<std::size_t>(cursor[within_[static_cast<std::size_t>(e)]]++)] = {sources[e], ids[e]};
+    Entry* begin = sorted.get();
+    for (Count v = 0; v < nodes; ++v) {  // each cursor has moved to the end of its list
+      Entry* const end = sorted.get() + cursor[static_cast<std::size_t>(v)];
+      if (!std::is_sorted(begin, end)) std::sort(begin, end);
+      begin = end;
+    }
+    for (Count e = first; e < last; ++e) {
+      sources[e] = sorted[static_cast<std::size_t>(e - first)].source;
+      ids[e] = sorted[static_cast<std::size_t>(e - first)].edge;
+    }
+  }
+
+  const EdgeList& list_;
+  TypedEdges<Id> edges_;
+  bool add_reverse_;
+  Count num_nodes_;
+  Buckets buckets_;
+  Chunks chunks_;
+  ThreadPool& pool_;
+
+  std::vector<Count> cursors_;               // [chunks, buckets]
+  std::vector<Count> bucket_begin_;          // [buckets + 1]
+  std::unique_ptr<std::uint32_t[]> within_;  // destination's place in its bucket, entry by entry
+  CscGraph graph_;
+};
+
+}  // namespace
+
+BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const BuildOptions& options, ThreadPool& pool) {
+  const bool reverse = options.add_reverse;
+  BuiltCsc built{.structure = edges.wide ? Builder<std::int64_t>(num_nodes, edges, reverse, pool).build()
+                                         : Builder<std::int32_t>(num_nodes, edges, reverse, pool).build(),
+                 .cleaning = {}};
+  const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
+  const ListCounts met = clean_lists(built.structure, policies, pool);
+  built.cleaning = report_of(met, policies);
+  CleaningReport& report = built.cleaning;
+  report.edges_read = edges.count;
+  if (!reverse) return built;
+  // An undirected duplicate was met once in the list of either end, a self-loop in one list only.
+  const Count pairs_again = (met.duplicates - met.duplicate_loops) / 2;
+  report.duplicates -= pairs_again;
+  if (options.duplicates == EdgePolicy::remove) report.duplicates_removed -= pairs_again;
+  report.reverse_added = built.structure.num_edges() -
+                         (report.edges_read - report.self_loops_removed - report.duplicates_removed);
+  return built;
+}
+
+}  // namespace strata::graph

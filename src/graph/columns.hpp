@@ -1,0 +1,46 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "csv.hpp"
+#include "strata/graph/build_csc.hpp"
+#include "strata/graph/graph.hpp"
+#include "strata/graph/npy.hpp"
+
+namespace strata::graph {
+
+/// What readers make of arrays, whatever file they come from. All throw InputError naming the array's origin.
+
+/// Row-major memory for features that nothing has written yet, aligned to 64 bytes. Throws OutOfMemory.
+struct FeatureMemory {
+  FeatureTable table;
+  std::byte* bytes = nullptr;  ///< what table.data points to
+};
+FeatureMemory allocate_features(Count rows, Count cols, DType dtype);
+
+/// Features of an array of shape (rows, cols) or (rows,). f32 and f16 in C order are referred to in place;
+/// every other type becomes f32. NaN and infinite values are refused.
+FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool);
+FeatureTable features_of(CsvTable<float> table, const std::string& origin, ThreadPool& pool);
+
+/// Each row scaled to a sum of absolute values of 1, as f32; rows of zeros stay.
+FeatureTable normalized(const FeatureTable& features, ThreadPool& pool);
+
+/// Integer ids of a one-dimensional array, or of a column (N, 1).
+std::vector<NodeId> ids_of(const NpyArray& array);
+
+/// Class labels of a one-dimensional array or a column; NaN and -1 stand for a missing label and give -1.
+std::vector<std::int32_t> labels_of(const NpyArray& array);
+std::vector<std::int32_t> labels_of(const CsvTable<double>& table, const std::string& origin);
+
+/// Edges of an integer array of shape (2, E) or (E, 2), read in place where the type allows. (2, 2) is two
+/// rows.
+struct EdgeArray {
+  EdgeList list;
+  NpyArray source;                 ///< keeps `list` valid, unless
+  std::vector<std::int64_t> wide;  ///< its type had to be widened
+};
+EdgeArray edges_of(const NpyArray& array);
+EdgeList edges_of(const CsvTable<NodeId>& table, const std::string& origin);
+
+}  // namespace strata::graph

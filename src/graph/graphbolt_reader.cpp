@@ -1,0 +1,267 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "assemble.hpp"
+#include "columns.hpp"
+#include "csv.hpp"
+#include "strata/graph/npy.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+
+namespace strata::graph {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file that metadata.yaml refers to.
+struct DataFile {
+  std::string name, format;
+  fs::path path;
+};
+
+/// Nodes are put into optionals with emplace: assigning to a YAML::Node would change the document.
+class GraphboltReader {
+ public:
+  GraphboltReader(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool)
+      : folder_(place.folder),
+        metadata_(folder_ / "metadata.yaml"),
+        task_(place.choice),
+        options_(options),
+        pool_(pool) {}
+
+  Graph read() {
+    if (!fs::exists(metadata_))
+      throw InputError(fmt::format("{}: no such file", metadata_.string()),
+                       "Give the folder of a GraphBolt OnDiskDataset.");
+    try {
+      const YAML::Node root = YAML::Load(read_file(metadata_));
+      if (!root.IsMap())
+        throw InputError(fmt::format("{}: not a YAML mapping", metadata_.string()),
+                         "See GraphBolt's OnDiskDataset specification.");
+      read_root(root);
+    } catch (const YAML::Exception& error) {
+      throw InputError(fmt::format("{}:{}: {}", metadata_.string(), error.mark.line + 1, error.msg),
+                       "Correct the line.");
+    }
+    if (options_.normalize_features && graph_.features.cols > 0)
+      graph_.features = normalized(graph_.features, pool_);
+    finish_graph(graph_, metadata_.string());
+    return std::move(graph_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const YAML::Node& at, const std::string& what, const std::string& remedy) const {
+    throw InputError(fmt::format("{}:{}: {}", metadata_.string(), at.Mark().line + 1, what), remedy);
+  }
+
+  YAML::Node require(const YAML::Node& parent, const std::string& field) const {
+    const YAML::Node value = parent.IsMap() ? parent[field] : YAML::Node(YAML::NodeType::Undefined);
+    if (!value)
+      refuse(parent, fmt::format("no field '{}'", field), "See GraphBolt's OnDiskDataset specification.");
+    return value;
+  }
+
+  template <typename T>
+  T require_as(const YAML::Node& parent, const std::string& field) const {
+    const YAML::Node value = require(parent, field);
+    try {
+      return value.as<T>();
+    } catch (const YAML::Exception&) {
+      refuse(value, fmt::format("field '{}' has an unusable value", field), "Correct the field.");
+    }
+  }
+
+  YAML::Node require_only(const YAML::Node& parent, const std::string& field) const {
+    const YAML::Node list = require(parent, field);
+    if (!list.IsSequence() || list.size() == 0)
+      refuse(list, fmt::format("'{}' is not a list with an entry", field), "Correct the field.");
+    if (list.size() > 1)
+      refuse(list, fmt::format("'{}' names {} types", field, list.size()),
+             "Only graphs of one node type and one edge type are supported.");
+    return list[0];
+  }
+
+  DataFile file_of(const YAML::Node& entry) const {
+    DataFile file{.name = entry["name"] ? entry["name"].as<std::string>() : "",
+                  .format = require_as<std::string>(entry, "format"),
+                  .path = folder_ / require_as<std::string>(entry, "path")};
+    if (file.format != "numpy" && file.format != "csv")
+      refuse(entry, fmt::format("format '{}' is not supported", file.format),
+             "Save the array as .npy and state format: numpy.");
+    return file;
+  }
+
+  NpyArray array_of(const YAML::Node& entry) const {
+    const DataFile file = file_of(entry);
+    if (file.format != "numpy")
+      refuse(entry, fmt::format("format '{}' is for edges only", file.format),
+             "Save the array as .npy and state format: numpy.");
+    return read_npy(file.path);
+  }
+
+  void read_root(const YAML::Node& root) {
+    graph_.name = root["dataset_name"] ? root["dataset_name"].as<std::string>()
+                                       : fs::weakly_canonical(folder_).filename().string();
+    const YAML::Node structure = require(root, "graph");
+    const YAML::Node nodes = require_only(structure, "nodes");
+    num_nodes_ = require_as<Count>(nodes, "num");
+    if (num_nodes_ < 0) refuse(nodes, fmt::format("num: {} is negative", num_nodes_), "Correct the field.");
+    read_edges(require_only(structure, "edges"));
+    if (const YAML::Node features = root["feature_data"]) read_features(features);
+    if (const YAML::Node tasks = root["tasks"]) read_task(tasks);
+  }
+
+  void read_edges(const YAML::Node& entry) {
+    const DataFile file = file_of(entry);
+    if (file.format == "csv") {
+      const CsvTable<NodeId> table =
+          read_csv<NodeId>(file.path, {.rows = std::nullopt, .cols = 2, .rows_from = {}}, pool_);
+      build(edges_of(table, file.path.string()));
+    } else {
+      const EdgeArray edges = edges_of(read_npy(file.path));
+      build(edges.list);
+    }
+  }
+
+  /// Automatic: as listed, for GraphBolt lists both directions of undirected edges.
+  void build(const EdgeList& edges) {
+    const bool add_reverse = options_.direction == ReadOptions::Direction::undirected;
+    BuiltCsc built = build_csc(
+        num_nodes_, edges,
+        {.duplicates = options_.duplicates, .self_loops = options_.self_loops, .add_reverse = add_reverse},
+        pool_);
+    graph_.structure = std::move(built.structure);
+    graph_.cleaning = built.cleaning;
+    graph_.undirected = add_reverse || is_symmetric(graph_.structure, pool_);
+  }
+
+  static bool is_label(const std::string& name) { return name == "label" || name == "labels"; }
+
+  /// Of several node features the one called `feat`; one called `label` gives labels of all nodes.
+  void read_features(const YAML::Node& entries) {
+    std::vector<std::string> names;
+    std::optional<YAML::Node> chosen;
+    for (const YAML::Node& entry : entries) {
+      if (require_as<std::string>(entry, "domain") != "node") continue;
+      const std::string name = require_as<std::string>(entry, "name");
+      if (is_label(name)) {
+        read_all_labels(entry);
+        continue;
+      }
+      names.push_back(name);
+      if (name == "feat" || names.size() == 1) chosen.emplace(entry);
+    }
+    if (!chosen) return;
+    if (names.size() > 1 && (*chosen)["name"].as<std::string>() != "feat")
+      refuse(entries, fmt::format("several node features: {}", fmt::join(names, ", ")),
+             "Name the one to train on 'feat'.");
+    graph_.features = features_of(array_of(*chosen), num_nodes_, pool_);
+  }
+
+  void read_all_labels(const YAML::Node& entry) {
+    graph_.labels = labels_of(array_of(entry));
+    if (static_cast<Count>(graph_.labels.size()) != num_nodes_)
+      refuse(entry, fmt::format("{} labels for {} nodes", graph_.labels.size(), num_nodes_),
+             "Write one label a node; -1 stands for a missing one.");
+  }
+
+  YAML::Node choose_task(const YAML::Node& tasks) const {
+    std::vector<std::string> names;
+    std::optional<YAML::Node> chosen;
+    const std::string wanted = task_.empty() ? "node_classification" : task_;
+    for (const YAML::Node& task : tasks) {
+      names.push_back(task["name"] ? task["name"].as<std::string>() : "");
+      if (names.back() == wanted && !chosen) chosen.emplace(task);
+    }
+    if (chosen) return *chosen;
+    if (task_.empty() && names.size() == 1) return tasks[0];
+    refuse(tasks,
+           task_.empty() ? std::string("no task 'node_classification'") : fmt::format("no task '{}'", task_),
+           fmt::format("Choose with graphbolt:{},task=NAME; there are: {}.", folder_.string(),
+                       fmt::join(names, ", ")));
+  }
+
+  void read_task(const YAML::Node& tasks) {
+    if (!tasks.IsSequence()) refuse(tasks, "'tasks' is not a list", "Correct the field.");
+    if (tasks.size() == 0) return;
+    const YAML::Node task = choose_task(tasks);
+    if (task["num_classes"]) graph_.num_classes = require_as<Count>(task, "num_classes");
+    if (graph_.num_classes < 0)
+      refuse(task["num_classes"], fmt::format("num_classes: {} is negative", graph_.num_classes),
+             "Correct the field.");
+    graph_.splits = {.train = read_set(task, "train_set"),
+                     .valid = read_set(task, "validation_set"),
+                     .test = read_set(task, "test_set")};
+  }
+
+  std::vector<NodeId> read_set(const YAML::Node& task, const std::string& field) {
+    std::vector<NodeId> nodes;
+    if (!task[field]) return nodes;
+    for (const YAML::Node& part : task[field]) {
+      const std::vector<NodeId> some = read_set_data(require(part, "data"), field);
+      nodes.insert(nodes.end(), some.begin(), some.end());
+    }
+    return nodes;
+  }
+
+  /// Entries are `seeds` (in old versions `seed_nodes`) and `labels`, or stand in this order without names.
+  std::vector<NodeId> read_set_data(const YAML::Node& data, const std::string& field) {
+    std::optional<YAML::Node> seeds, labels;
+    std::size_t position = 0;
+    for (const YAML::Node& entry : data) {
+      const std::string name = entry["name"] ? entry["name"].as<std::string>()
+                                             : (position == 0   ? "seeds"
+                                                : position == 1 ? "labels"
+                                                                : "");
+      if (name == "seeds" || name == "seed_nodes") seeds.emplace(entry);
+      if (is_label(name)) labels.emplace(entry);
+      ++position;
+    }
+    if (!seeds) refuse(data, fmt::format("{} has no 'seeds'", field), "Name the array of node ids 'seeds'.");
+    std::vector<NodeId> nodes = ids_of(array_of(*seeds));
+    if (labels) take_labels(*labels, nodes, field);
+    return nodes;
+  }
+
+  void take_labels(const YAML::Node& entry, const std::vector<NodeId>& nodes, const std::string& field) {
+    const NpyArray array = array_of(entry);
+    const std::vector<std::int32_t> labels = labels_of(array);
+    if (labels.size() != nodes.size())
+      refuse(entry, fmt::format("{}: {} labels for {} seeds", field, labels.size(), nodes.size()),
+             "Write one label a seed.");
+    if (graph_.labels.empty()) graph_.labels.assign(static_cast<std::size_t>(num_nodes_), -1);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i] < 0 || nodes[i] >= num_nodes_)
+        refuse(entry,
+               fmt::format("{} holds node {}, but ids must be within [0, {})", field, nodes[i], num_nodes_),
+               "Correct the seeds; ids count from 0.");
+      std::int32_t& label = graph_.labels[static_cast<std::size_t>(nodes[i])];
+      if (label >= 0 && labels[i] >= 0 && label != labels[i])
+        refuse(
+            entry,
+            fmt::format("{}: node {} has label {} here and {} elsewhere", field, nodes[i], labels[i], label),
+            "Correct the labels.");
+      if (labels[i] >= 0) label = labels[i];
+    }
+  }
+
+  fs::path folder_, metadata_;
+  std::string task_;
+  ReadOptions options_;
+  ThreadPool& pool_;
+  Count num_nodes_ = 0;
+  Graph graph_;
+};
+
+}  // namespace
+
+Graph read_graphbolt(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool) {
+  return GraphboltReader(place, options, pool).read();
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+
+#include "assemble.hpp"
+#include "columns.hpp"
+#include "csv.hpp"
+#include "strata/graph/npy.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// OGB keeps `add_inverse_edge` in its Python package, not in the folder: these are the sets whose edges have
+/// a direction.
+constexpr std::array kDirectedSets = {"ogbn_arxiv",     "arxiv",          "ogbn_papers100M",
+                                      "papers100M-bin", "ogbl_citation2", "citation-v2"};
+
+/// "NAME.csv.gz", or the same inflated.
+std::optional<fs::path> find_csv(const fs::path& folder, const std::string& name) {
+  for (const char* const ending : {".csv.gz", ".csv"}) {
+    const fs::path path = folder / (name + ending);
+    if (fs::exists(path)) return path;
+  }
+  return std::nullopt;
+}
+
+fs::path require_csv(const fs::path& folder, const std::string& name) {
+  if (const auto path = find_csv(folder, name)) return *path;
+  throw InputError(
+      fmt::format("{}: no such file", (folder / (name + ".csv.gz")).string()),
+      "An OGB folder holds raw/edge.csv.gz, raw/num-node-list.csv.gz and so on, or raw/data.npz.");
+}
+
+bool is_directed_set(const std::string& name) {
+  return std::find(kDirectedSets.begin(), kDirectedSets.end(), name) != kDirectedSets.end();
+}
+
+class OgbReader {
+ public:
+  OgbReader(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool)
+      : folder_(place.folder), raw_(folder_ / "raw"), split_(place.choice), options_(options), pool_(pool) {
+    graph_.name = fs::weakly_canonical(folder_).filename().string();
+  }
+
+  Graph read() {
+    if (!fs::is_directory(raw_))
+      throw InputError(fmt::format("{}: no folder 'raw' in it", folder_.string()),
+                       "Give the folder of an OGB set, as ogb:dataset/ogbn_arxiv.");
+    for (const char* const typed : {"triplet-type-list.csv.gz", "edge_index_dict.npz"})
+      if (fs::exists(raw_ / typed))
+        throw InputError(fmt::format("{}: a graph of several node types", (raw_ / typed).string()),
+                         "Only graphs of one node type are supported.");
+    if (fs::exists(raw_ / "data.npz"))
+      read_binary();
+    else
+      read_text();
+    read_splits();
+    if (options_.normalize_features && graph_.features.cols > 0)
+      graph_.features = normalized(graph_.features, pool_);
+    finish_graph(graph_, folder_.string());
+    return std::move(graph_);
+  }
+
+ private:
+  void read_text() {
+    const Count nodes = read_single_count("num-node-list");
+    CsvExpectation edge_rows{.rows = std::nullopt, .cols = 2, .rows_from = "num-edge-list"};
+    if (find_csv(raw_, "num-edge-list")) edge_rows.rows = read_single_count("num-edge-list");
+    {
+      const fs::path path = require_csv(raw_, "edge");
+      const CsvTable<NodeId> table = read_csv<NodeId>(path, edge_rows, pool_);
+      build(nodes, edges_of(table, path.string()));
+    }
+    const CsvExpectation node_rows{.rows = nodes, .cols = std::nullopt, .rows_from = "num-node-list"};
+    if (const auto path = find_csv(raw_, "node-feat"))
+      graph_.features = features_of(read_csv<float>(*path, node_rows, pool_), path->string(), pool_);
+    if (const auto path = find_csv(raw_, "node-label"))
+      graph_.labels = labels_of(read_csv<double>(*path, node_rows, pool_), path->string());
+  }
+
+  /// A list with one entry a graph; sets of many graphs are not for this program.
+  Count read_single_count(const std::string& name) {
+    const fs::path path = require_csv(raw_, name);
+    const CsvTable<NodeId> table =
+        read_csv<NodeId>(path, {.rows = std::nullopt, .cols = 1, .rows_from = {}}, pool_);
+    if (table.rows != 1)
+      throw InputError(fmt::format("{}: {} graphs", path.string(), table.rows),
+                       "Only sets of one graph are supported.");
+    if (table.values[0] < 0)
+      throw InputError(fmt::format("{}:1: {} is negative", path.string(), table.values[0]),
+                       "Correct the number.");
+    return table.values[0];
+  }
+
+  void read_binary() {
+    const NpzFile data(raw_ / "data.npz");
+    const Count nodes = count_in(data);
+    {
+      const EdgeArray edges = edges_of(data.array("edge_index"));
+      build(nodes, edges.list);
+    }
+    if (data.contains("node_feat")) graph_.features = features_of(data.array("node_feat"), nodes, pool_);
+    if (!fs::exists(raw_ / "node-label.npz")) return;
+    const NpzFile labels(raw_ / "node-label.npz");
+    graph_.labels = labels_of(labels.array("node_label"));
+    if (static_cast<Count>(graph_.labels.size()) != nodes)
+      throw InputError(fmt::format("{}: {} labels for {} nodes", (raw_ / "node-label.npz").string(),
+                                   graph_.labels.size(), nodes),
+                       "Write one label a node; nan stands for a missing one.");
+  }
+
+  static Count count_in(const NpzFile& data) {
+    NpyArray array = data.array(data.contains("num_nodes_list") ? "num_nodes_list" : "num_nodes");
+    if (array.shape.empty()) array.shape = {1};
+    const std::vector<NodeId> counts = ids_of(array);
+    if (counts.size() != 1 || counts[0] < 0)
+      throw InputError(fmt::format("{}: not the number of nodes of one graph", array.origin),
+                       "Only sets of one graph are supported.");
+    return counts[0];
+  }
+
+  /// Automatic: the known directed sets as listed; every other set is undirected and lists each edge once or
+  /// in both directions.
+  void build(Count nodes, const EdgeList& edges) {
+    using Direction = ReadOptions::Direction;
+    const bool directed = options_.direction == Direction::directed ||
+                          (options_.direction == Direction::automatic && is_directed_set(graph_.name));
+    BuiltCsc built = build_csc(
+        nodes, edges,
+        {.duplicates = options_.duplicates, .self_loops = options_.self_loops, .add_reverse = !directed},
+        pool_);
+    graph_.structure = std::move(built.structure);
+    graph_.cleaning = built.cleaning;
+    graph_.undirected = !directed || is_symmetric(graph_.structure, pool_);
+  }
+
+  void read_splits() {
+    const std::optional<fs::path> folder = split_folder();
+    if (!folder) return;
+    graph_.splits = {.train = read_split(*folder, "train"),
+                     .valid = read_split(*folder, "valid"),
+                     .test = read_split(*folder, "test")};
+  }
+
+  std::optional<fs::path> split_folder() const {
+    std::vector<std::string> names;
+    if (fs::is_directory(folder_ / "split"))
+      for (const auto& entry : fs::directory_iterator(folder_ / "split"))
+        if (entry.is_directory()) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    if (split_.empty() && names.empty()) return std::nullopt;
+    if (split_.empty() && names.size() == 1) return folder_ / "split" / names.front();
+    if (std::find(names.begin(), names.end(), split_) != names.end()) return folder_ / "split" / split_;
+    throw InputError(split_.empty() ? fmt::format("{}: several splits", (folder_ / "split").string())
+                                    : fmt::format("{}: no split '{}'", (folder_ / "split").string(), split_),
+                     fmt::format("Choose with ogb:{},split=NAME; there are: {}.", folder_.string(),
+                                 fmt::join(names, ", ")));
+  }
+
+  std::vector<NodeId> read_split(const fs::path& folder, const std::string& name) {
+    const fs::path path = require_csv(folder, name);
+    return read_csv<NodeId>(path, {.rows = std::nullopt, .cols = 1, .rows_from = {}}, pool_).values;
+  }
+
+  fs::path folder_, raw_;
+  std::string split_;
+  ReadOptions options_;
+  ThreadPool& pool_;
+  Graph graph_;
+};
+
+}  // namespace
+
+Graph read_ogb(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool) {
+  return OgbReader(place, options, pool).read();
+}
+
+}  // namespace strata::graph

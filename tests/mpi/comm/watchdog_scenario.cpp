@@ -1,0 +1,92 @@
+// What a run looks like that falls silent. Each scenario is run by ctest, which expects its message and exit
+// code.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "strata/comm/watchdog.hpp"
+#include "strata/util/error.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using strata::comm::Watchdog;
+using strata::comm::World;
+
+/// Makes progress for longer than the patience and the silence.
+void work_for_a_while(Watchdog& watchdog) {
+  for (int step = 0; step < 40; ++step) {
+    watchdog.alive("train a batch");
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+/// All others wait in a barrier for a rank that never comes.
+void leave_others_waiting(const World& world, Watchdog& watchdog, int missing, bool stopped) {
+  if (world.rank() != missing) {
+    watchdog.alive("wait in a barrier");
+  } else if (stopped) {
+    watchdog.alive("read the part file");
+    std::this_thread::sleep_for(300ms);  // so that the others have heard of it
+    raise(SIGSTOP);
+  } else {
+    std::this_thread::sleep_for(1h);
+  }
+  world.communicator().barrier();
+}
+
+void run(const World& world, const std::string& scenario) {
+  Watchdog watchdog(world, {.period = 50ms,
+                            .patience = scenario == "stuck" || scenario == "healthy" ? 1000ms : 0ms,
+                            .silence = 1500ms});
+  if (scenario == "healthy") work_for_a_while(watchdog);
+  if (scenario == "late" && world.rank() == world.size() - 1) std::this_thread::sleep_for(2s);
+  if (scenario == "stopped") leave_others_waiting(world, watchdog, world.size() - 1, true);
+  if (scenario == "stopped-root") leave_others_waiting(world, watchdog, 0, true);
+  if (scenario == "stuck") {
+    // The others start to wait later, so the stuck rank has waited longest.
+    watchdog.alive(world.rank() == world.size() - 1 ? "gather rows" : "start");
+    if (world.rank() != world.size() - 1) {
+      std::this_thread::sleep_for(400ms);
+      watchdog.alive("step");
+    }
+    leave_others_waiting(world, watchdog, world.size() - 1, false);
+  }
+  if (scenario == "unclosed") {
+    fmt::print("rank {} left unclosed\n", world.rank());
+    return;
+  }
+  watchdog.close();
+  fmt::print("rank {} ended in order\n", world.rank());
+}
+
+bool is_refused(const World& world, const Watchdog::Options& options) {
+  try {
+    Watchdog watchdog(world, options);
+  } catch (const strata::InputError&) {
+    return true;
+  }
+  return false;
+}
+
+void refuse_bad_options(const World& world) {
+  const bool all = is_refused(world, {.period = 0ms}) && is_refused(world, {.patience = -1ms}) &&
+                   is_refused(world, {.period = 1000ms, .silence = 1000ms});
+  fmt::print("rank {} {}\n", world.rank(), all ? "refused bad options" : "took bad options");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const World world(&argc, &argv);
+  const std::string scenario = argc > 1 ? argv[1] : "healthy";
+  if (scenario == "bad-options") {
+    refuse_bad_options(world);
+  } else {
+    run(world, scenario);
+  }
+  return 0;
+}

@@ -8,6 +8,7 @@
 
 #include "prediction_file.hpp"
 #include "strata/feature/fetcher.hpp"
+#include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/evaluator.hpp"
 #include "torch_device.hpp"

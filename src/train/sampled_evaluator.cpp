@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/feature/fetcher.hpp"
+#include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/evaluator.hpp"
 #include "torch_device.hpp"

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "strata/graph/graph.hpp"
+#include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "torch_device.hpp"

@@ -5,7 +5,6 @@
 #include "strata/comm/reducer.hpp"
 #include "strata/comm/watchdog.hpp"
 #include "strata/feature/fetcher.hpp"
-#include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/batch_loader.hpp"

@@ -6,6 +6,7 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/sum.h>
 
+#include "strata/nn/model.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {

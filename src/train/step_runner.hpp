@@ -4,7 +4,6 @@
 
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/runtime.hpp"
-#include "strata/nn/model.hpp"
 #include "strata/train/batch_loader.hpp"
 #include "strata/train/flat_parameters.hpp"
 #include "strata/train/optimizer.hpp"

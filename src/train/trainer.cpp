@@ -12,6 +12,7 @@
 #include "report.hpp"
 #include "session.hpp"
 #include "step_runner.hpp"
+#include "strata/nn/model.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"

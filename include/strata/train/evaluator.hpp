@@ -3,10 +3,13 @@
 #include <string>
 
 #include "strata/comm/machine.hpp"
-#include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/metrics.hpp"
 #include "strata/util/thread_pool.hpp"
+
+namespace strata::nn {
+class BlockModel;
+}
 
 namespace strata::train {
 

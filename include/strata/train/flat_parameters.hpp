@@ -1,8 +1,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
 
 #include "strata/util/types.hpp"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace strata::train {
 

@@ -1,0 +1,154 @@
+#include "feature_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "agreement.hpp"
+#include "layout.hpp"
+#include "shares.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::store {
+namespace {
+
+constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+constexpr std::size_t kStagingBytes = std::size_t{128} << 20;
+
+template <typename Bits>
+struct FloatFormat {
+  Bits exponent_mask;
+  float (*to_f32)(Bits);
+  Bits (*from_f32)(float);
+};
+
+// The formats' exponents are all ones exactly in infinities and NaN.
+constexpr FloatFormat<std::uint32_t> kF32{0x7F800000u,
+                                          [](std::uint32_t b) { return __builtin_bit_cast(float, b); },
+                                          [](float v) { return __builtin_bit_cast(std::uint32_t, v); }};
+const FloatFormat<std::uint16_t> kF16{0x7C00u, f16_to_f32, f32_to_f16};
+const FloatFormat<std::uint16_t> kBF16{0x7F80u, bf16_to_f32, f32_to_bf16};
+
+template <typename Work>
+void with_format(DType dtype, Work&& work) {
+  switch (dtype) {
+    case DType::f32:
+      return work(kF32);
+    case DType::f16:
+      return work(kF16);
+    case DType::bf16:
+      return work(kBF16);
+    default:
+      throw InputError(fmt::format("features of type {} cannot be trained on", name_of(dtype)),
+                       "Store them as f32, f16 or bf16.");
+  }
+}
+
+template <typename Bits>
+Count count_not_finite(const Bits* values, Count count, Bits exponent_mask) {
+  Count found = 0;
+  for (Count i = 0; i < count; ++i) found += (values[i] & exponent_mask) == exponent_mask;
+  return found;
+}
+
+template <typename Bits>
+void normalize_row(Bits* row, Count cols, const FloatFormat<Bits>& format) {
+  double sum = 0;
+  for (Count c = 0; c < cols; ++c) sum += std::abs(static_cast<double>(format.to_f32(row[c])));
+  if (sum == 0) return;
+  for (Count c = 0; c < cols; ++c) {
+    row[c] = format.from_f32(static_cast<float>(static_cast<double>(format.to_f32(row[c])) / sum));
+  }
+}
+
+/// Reads, checks and normalises rows [first, first + count) of the machine into `out`.
+void read_rows(const TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
+  const std::size_t row_bytes = spec.row_bytes();
+  const Count step = std::max<Count>(1, static_cast<Count>(kChunkBytes / row_bytes));
+  for (Count first = rows.first; first < rows.end(); first += step) {
+    const Count count = std::min(step, rows.end() - first);
+    std::byte* target = out + static_cast<std::size_t>(first - rows.first) * row_bytes;
+    fill.source.read(first, count, target);
+    const RowBlock block{target, count, spec.cols, spec.dtype};
+    check_rows(block, [&](Count row) { return fill.source.describe(first + row); });
+    if (fill.row_normalize) normalize_rows(block);
+    fill.progress.advance(count * static_cast<Count>(row_bytes));
+  }
+}
+
+Range own_share(const comm::Machine& machine, const FeatureSource& source, Range rows) {
+  if (!source.on_first_rank_only) return share_of(rows, machine.rank(), machine.size());
+  return machine.rank() == 0 ? rows : Range{rows.end(), 0};
+}
+
+/// Writes a staged block: replicated rows to this rank's GPU, of the others those that this rank read.
+struct StagedBlock {
+  Range rows, own;
+  const std::byte* data;
+};
+void write_staged(ChunkTensor& tensor, const Layout& layout, const StagedBlock& block) {
+  const auto write = [&](Count first, Count end) {
+    if (first >= end) return;
+    tensor.write_rows(
+        first, end - first,
+        block.data + static_cast<std::size_t>(first - block.rows.first) * tensor.spec().row_bytes());
+  };
+  layout.for_each_run(block.rows.first, block.rows.count, [&](const Layout::Run& run) {
+    const Count end = run.first + run.count;
+    if (run.location.stratum == Stratum::replicated) return write(run.first, end);
+    write(std::max(run.first, block.own.first), std::min(end, block.own.end()));
+  });
+}
+
+void fill_through_staging(const comm::Machine& machine, ChunkTensor& tensor, const FeatureFill& fill) {
+  const TensorSpec& spec = tensor.spec();
+  const Layout layout(tensor.placement());
+  const Count staged_rows = std::clamp<Count>(static_cast<Count>(kStagingBytes / spec.row_bytes()), 1,
+                                              std::max<Count>(1, spec.rows));
+  const HostRegion staging =
+      HostRegion::create(machine, static_cast<std::size_t>(staged_rows) * spec.row_bytes(),
+                         fmt::format("loading \"{}\"", spec.name));
+  for (Count first = 0; first < spec.rows; first += staged_rows) {
+    const Range rows{first, std::min(staged_rows, spec.rows - first)};
+    const Range own = own_share(machine, fill.source, rows);
+    agree(machine.communicator(), [&] {
+      read_rows(spec, fill, own,
+                staging.data() + static_cast<std::size_t>(own.first - first) * spec.row_bytes());
+    });
+    agree(machine.communicator(), [&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
+  }
+}
+
+}  // namespace
+
+void check_rows(const RowBlock& block, const std::function<std::string(Count)>& describe) {
+  with_format(block.dtype, [&]<typename Bits>(const FloatFormat<Bits>& format) {
+    const Bits* values = reinterpret_cast<const Bits*>(block.data);
+    if (count_not_finite(values, block.rows * block.cols, format.exponent_mask) == 0) return;
+    Count bad = 0;
+    while (count_not_finite(values + bad, 1, format.exponent_mask) == 0) ++bad;
+    throw InputError(fmt::format("{}: feature {} is {}", describe(bad / block.cols), bad % block.cols,
+                                 std::isnan(format.to_f32(values[bad])) ? "NaN" : "infinite"),
+                     "Replace such values in the input and build the parts again.");
+  });
+}
+
+void normalize_rows(const RowBlock& block) {
+  with_format(block.dtype, [&]<typename Bits>(const FloatFormat<Bits>& format) {
+    Bits* values = reinterpret_cast<Bits*>(block.data);
+    for (Count r = 0; r < block.rows; ++r) normalize_row(values + r * block.cols, block.cols, format);
+  });
+}
+
+void fill_features(const comm::Machine& machine, ChunkTensor& tensor, const FeatureFill& fill) {
+  const TensorSpec& spec = tensor.spec();
+  if (spec.rows == 0 || spec.cols == 0) return;
+  if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill);
+  agree(machine.communicator(), [&] {
+    const Range own = own_share(machine, fill.source, {0, spec.rows});
+    read_rows(spec, fill, own, tensor.host_data() + static_cast<std::size_t>(own.first) * spec.row_bytes());
+  });
+}
+
+}  // namespace strata::store

@@ -1,0 +1,44 @@
+#include "graph_regions.hpp"
+
+namespace strata::store {
+
+std::int64_t RegionSizes::bytes() const {
+  const Count node_width = wide_nodes() ? 8 : 4;
+  Count sum = (num_local + 1) * 8 + local_edges * node_width + num_nodes * node_width;
+  sum += (num_train + local_valid + local_test) * 8;
+  if (edge_ids) sum += local_edges * 8;
+  if (in_degrees) sum += num_nodes * 4;
+  if (labels) sum += num_local * 4;
+  return sum;
+}
+
+GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes) {
+  const auto if_asked = [](bool asked, Count size) { return asked ? size : 0; };
+  return {
+      .sizes = sizes,
+      .indptr = HostArray<Count>::create(machine, sizes.num_local + 1, "indptr"),
+      .indices = HostIds::create(machine, sizes.local_edges, sizes.wide_nodes(), "indices"),
+      .edge_ids = HostArray<EdgeId>::create(machine, if_asked(sizes.edge_ids, sizes.local_edges), "edge ids"),
+      .original_ids = HostIds::create(machine, sizes.num_nodes, sizes.wide_nodes(), "original ids"),
+      .in_degrees =
+          HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes), "in-degrees"),
+      .labels = HostArray<std::int32_t>::create(machine, if_asked(sizes.labels, sizes.num_local), "labels"),
+      .train = HostArray<NodeId>::create(machine, sizes.num_train, "training nodes"),
+      .valid = HostArray<NodeId>::create(machine, sizes.local_valid, "validation nodes"),
+      .test = HostArray<NodeId>::create(machine, sizes.local_test, "test nodes"),
+  };
+}
+
+GraphView GraphRegions::view() const {
+  return {.device = {},
+          .num_nodes = sizes.num_nodes,
+          .first_node = sizes.first_node,
+          .num_local = sizes.num_local,
+          .indptr = indptr.data(),
+          .indices = indices.view(),
+          .edge_ids = {.data = edge_ids.data(), .size = edge_ids.size(), .wide = true},
+          .original_ids = original_ids.view(),
+          .in_degrees = in_degrees.size() > 0 ? in_degrees.data() : nullptr};
+}
+
+}  // namespace strata::store

@@ -1,0 +1,82 @@
+#pragma once
+#include <limits>
+#include <span>
+#include <string>
+
+#include "strata/comm/machine.hpp"
+#include "strata/store/chunk_tensor.hpp"
+#include "strata/store/machine_graph.hpp"
+
+namespace strata::store {
+
+/// A typed array in host memory that the ranks of a machine share. An owner of this rank's mapping.
+template <typename T>
+class HostArray {
+ public:
+  static HostArray create(const comm::Machine& machine, Count size, const std::string& name) {
+    return HostArray(HostRegion::create(machine, static_cast<std::size_t>(size) * sizeof(T), name), size);
+  }
+  T* data() const { return reinterpret_cast<T*>(region_.data()); }
+  Count size() const { return size_; }
+  std::span<T> span() const { return {data(), static_cast<std::size_t>(size_)}; }
+
+ private:
+  HostArray(HostRegion region, Count size) : region_(std::move(region)), size_(size) {}
+  HostRegion region_;
+  Count size_;
+};
+
+/// Ids as i32 or i64 (IdSpan's two forms) in shared host memory.
+class HostIds {
+ public:
+  static HostIds create(const comm::Machine& machine, Count size, bool wide, const std::string& name) {
+    const std::size_t width = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
+    return HostIds(HostRegion::create(machine, static_cast<std::size_t>(size) * width, name),
+                   {.data = nullptr, .size = size, .wide = wide});
+  }
+  const IdSpan& view() const { return view_; }
+  std::size_t bytes() const { return region_.bytes(); }
+
+  /// Calls visitor(pointer to i32 or i64), for writing.
+  template <typename Visitor>
+  decltype(auto) visit(Visitor&& visitor) const {
+    return view_.wide ? visitor(reinterpret_cast<std::int64_t*>(region_.data()))
+                      : visitor(reinterpret_cast<std::int32_t*>(region_.data()));
+  }
+
+ private:
+  HostIds(HostRegion region, IdSpan view) : region_(std::move(region)), view_(view) {
+    view_.data = region_.data();
+  }
+  HostRegion region_;
+  IdSpan view_;
+};
+
+/// Sizes of all that a machine keeps in host memory besides features.
+struct RegionSizes {
+  Count num_nodes = 0;
+  NodeId first_node = 0;
+  Count num_local = 0, local_edges = 0;
+  Count num_train = 0, local_valid = 0, local_test = 0;
+  bool edge_ids = false, in_degrees = false, labels = false;
+
+  bool wide_nodes() const { return num_nodes > std::numeric_limits<std::int32_t>::max(); }
+  std::int64_t bytes() const;
+};
+
+/// Structure, labels and splits of a machine in host memory. An owner.
+struct GraphRegions {
+  RegionSizes sizes;
+  HostArray<Count> indptr;
+  HostIds indices;
+  HostArray<EdgeId> edge_ids;  ///< size 0 if not asked for
+  HostIds original_ids;
+  HostArray<std::int32_t> in_degrees;  ///< size 0 if not asked for
+  HostArray<std::int32_t> labels;
+  HostArray<NodeId> train, valid, test;
+
+  static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes);  ///< collective
+  GraphView view() const;
+};
+
+}  // namespace strata::store

@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "agreement.hpp"
+#include "machine_graph_state.hpp"
+#include "part_loader.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+
+namespace strata::store {
+namespace {
+
+/// The budget a GPU, divided among the ranks that share one; the least over the machine, so that its ranks
+/// plan alike.
+std::int64_t gpu_budget(const comm::Topology& topology, const comm::Machine& machine, std::int64_t budget) {
+  std::int64_t least = machine.device().is_cuda() ? budget : 0;
+  for (const int member : topology.machines[static_cast<std::size_t>(machine.index())]) {
+    const comm::Topology::Rank& rank = topology.ranks[static_cast<std::size_t>(member)];
+    if (!rank.device.is_cuda()) return 0;
+    const auto sharers = std::ranges::count_if(topology.ranks, [&](const comm::Topology::Rank& other) {
+      return other.host == rank.host && other.gpu_uuid == rank.gpu_uuid;
+    });
+    least = std::min<std::int64_t>(least, budget / std::max<std::int64_t>(1, sharers));
+  }
+  return least;
+}
+
+/// A virtual machine may use the share of its host's memory that its ranks are of the host's.
+struct MemoryShare {
+  std::int64_t free = 0, host_free = 0;
+  int ranks = 0, host_ranks = 0;
+};
+
+MemoryShare memory_share(const comm::Communicator& world, const comm::Topology& topology,
+                         const comm::Machine& machine) {
+  MemoryShare share{.host_free = available_host_bytes(),
+                    .ranks = machine.size(),
+                    .host_ranks = std::max(topology.ranks_on_host(world.rank()), machine.size())};
+  share.free = share.host_free / share.host_ranks * share.ranks;
+  return share;
+}
+
+void refuse_if_too_large(std::int64_t wanted, const MemoryShare& share, const std::string& host,
+                         const graph::Manifest& manifest) {
+  if (wanted <= share.free) return;
+  throw OutOfMemory(fmt::format("\"{}\" does not fit in the memory of {}: its parts here take {}, free are "
+                                "{} ({} of {} ranks of the host, "
+                                "which has {} free)",
+                                manifest.name, host, format_bytes(wanted), format_bytes(share.free),
+                                share.ranks, share.host_ranks, format_bytes(share.host_free)),
+                    "Use more machines, build the parts with smaller features (strata-partition build "
+                    "--features bf16), or free memory on "
+                    "this host.");
+}
+
+/// One load(); each step is collective over the machine and fails on all of its ranks alike.
+class Loading {
+ public:
+  Loading(GraphState& state, const comm::Machine& machine, const LoadOptions& options)
+      : state_(state), machine_(machine), options_(options) {}
+
+  void open(const std::filesystem::path& directory, int num_machines) {
+    agree(machine_.communicator(), [&] {
+      state_.manifest = graph::read_manifest(directory);
+      const graph::PartitionBook& book = state_.manifest.book;
+      const std::vector<int> parts = graph::parts_of_machines(book.num_parts(), num_machines);
+      for (const int part : parts)
+        state_.machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
+      const auto index = static_cast<std::size_t>(machine_.index());
+      parts_ = {parts[index], parts[index + 1] - parts[index]};
+      loader_.emplace(PartLoader::Source{directory, state_.manifest, parts_},
+                      PartLoader::Rank{machine_.rank(), machine_.size()});
+      split_sizes_ = loader_->read_split_sizes();
+    });
+    machine_.communicator().all_reduce(std::span(split_sizes_));
+  }
+
+  GraphPlacement plan(std::int64_t gpu_bytes) const {
+    return plan_placement(region_sizes(), feature_shape(), gpu_bytes);
+  }
+
+  std::int64_t host_bytes(const GraphPlacement& placement) const {
+    return placement.host_bytes(region_sizes(), feature_shape());
+  }
+
+  void fill(const GraphPlacement& placement, bool show_progress) {
+    state_.regions.emplace(GraphRegions::create(machine_, region_sizes()));
+    state_.features.emplace(
+        ChunkTensor::create(machine_, state_.feature_spec(loader_->num_local()), placement.features));
+    ProgressBar progress("load graph", loader_->share_bytes(options_), "B",
+                         show_progress && output_is_terminal());
+    agree(machine_.communicator(), [&] {
+      if (machine_.rank() == 0) std::ranges::fill(state_.regions->train.span(), NodeId{-1});
+      loader_->read_structure(*state_.regions, progress);
+    });
+    agree(machine_.communicator(), [&] { loader_->write_splits(*state_.regions, split_sizes_); });
+    agree(machine_.communicator(), [&] { check_train(); });
+    const FeatureSource source = loader_->features();
+    fill_features(machine_, *state_.features, {source, options_.row_normalize, progress});
+    state_.place(machine_, placement);
+  }
+
+ private:
+  RegionSizes region_sizes() const {
+    RegionSizes sizes{.num_nodes = state_.manifest.book.num_nodes(),
+                      .first_node = loader_->first_node(),
+                      .num_local = loader_->num_local(),
+                      .local_edges = loader_->local_edges(),
+                      .num_train = state_.manifest.num_train,
+                      .edge_ids = options_.edge_ids,
+                      .in_degrees = options_.in_degrees,
+                      .labels = state_.manifest.has_labels};
+    for (std::size_t i = 0; i < split_sizes_.size(); i += 2) {
+      sizes.local_valid += split_sizes_[i];
+      sizes.local_test += split_sizes_[i + 1];
+    }
+    return sizes;
+  }
+
+  FeatureShape feature_shape() const {
+    FeatureShape shape{
+        .cols = state_.manifest.feature_cols, .dtype = state_.manifest.feature_dtype, .part_rows = {}};
+    const std::span<const NodeId> offsets = state_.manifest.book.offsets();
+    for (Count part = parts_.first; part < parts_.end(); ++part) {
+      const auto p = static_cast<std::size_t>(part);
+      shape.part_rows.push_back(offsets[p + 1] - offsets[p]);
+    }
+    return shape;
+  }
+
+  void check_train() const {
+    const std::span<const NodeId> train = state_.regions->train.span();
+    const auto missing = std::ranges::find(train, NodeId{-1});
+    if (missing == train.end()) return;
+    throw InputError(fmt::format("no part of \"{}\" has training node {} of {}", state_.manifest.name,
+                                 missing - train.begin(), train.size()),
+                     "The parts do not belong together or are damaged: build them again.");
+  }
+
+  GraphState& state_;
+  const comm::Machine& machine_;
+  const LoadOptions& options_;
+  Range parts_;
+  std::optional<PartLoader> loader_;
+  std::vector<std::int64_t> split_sizes_;
+};
+
+}  // namespace
+
+MachineGraph MachineGraph::load(const std::filesystem::path& directory, const comm::Communicator& world,
+                                const comm::Topology& topology, const comm::Machine& machine,
+                                const LoadOptions& options) {
+  auto state = std::make_unique<State>();
+  Loading loading(*state, machine, options);
+  GraphPlacement placement;
+  agree(world, [&] {
+    loading.open(directory, topology.num_machines());
+    placement = loading.plan(gpu_budget(topology, machine, options.gpu_budget_bytes));
+    const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
+    refuse_if_too_large(loading.host_bytes(placement), memory_share(world, topology, machine), host,
+                        state->manifest);
+  });
+  agree(world, [&] { loading.fill(placement, world.rank() == 0); });
+  return MachineGraph(std::move(state));
+}
+
+}  // namespace strata::store

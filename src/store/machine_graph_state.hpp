@@ -1,0 +1,29 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "graph_placement.hpp"
+#include "graph_regions.hpp"
+#include "strata/store/machine_graph.hpp"
+
+namespace strata::store {
+
+/// What a MachineGraph owns, for the sources that fill it.
+struct GraphState {
+  graph::Manifest manifest;
+  std::vector<NodeId> machine_offsets;
+  std::optional<GraphRegions> regions;  // empty after close()
+  std::optional<ChunkTensor> features;
+  GraphOnDevice on_device;
+  GraphView host_view;
+  std::vector<MachineGraph::PlanRow> plan;
+
+  TensorSpec feature_spec(Count rows) const;
+  /// Copies structure to the GPU and sets views and plan, once regions and features are filled. Collective
+  /// over the machine.
+  void place(const comm::Machine& machine, const GraphPlacement& placement);
+};
+
+struct MachineGraph::State : GraphState {};
+
+}  // namespace strata::store

@@ -1,0 +1,79 @@
+#pragma once
+#include <filesystem>
+#include <vector>
+
+#include "feature_rows.hpp"
+#include "graph_regions.hpp"
+#include "shares.hpp"
+#include "strata/graph/part_file.hpp"
+#include "strata/util/progress.hpp"
+
+namespace strata::store {
+
+/// Reads a rank's share of a machine's parts into the machine's regions. No member communicates: the caller
+/// puts agree() around them, which is also the barrier after which other ranks' shares can be read.
+class PartLoader {
+ public:
+  /// Where the parts are and which of them the machine of this rank hosts: [parts.first, parts.end()).
+  struct Source {
+    const std::filesystem::path& directory;
+    const graph::Manifest& manifest;
+    Range parts;
+  };
+  struct Rank {
+    int rank = 0, size = 1;  ///< within the machine
+  };
+  /// Opens the hosted parts. Throws InputError.
+  PartLoader(const Source& source, Rank rank);
+
+  NodeId first_node() const { return first_node_; }
+  Count num_local() const { return num_local_; }
+  Count local_edges() const { return edge_offsets_.back(); }
+  std::int64_t share_bytes(const LoadOptions& options) const;  ///< for a progress bar
+
+  void read_structure(const GraphRegions& regions, ProgressBar& progress) const;
+  FeatureSource features() const;
+
+  /// Sizes of the hosted parts' splits: {valid, test} of the first hosted part, of the second, ... Parts that
+  /// other ranks of the machine read have zeros; sums over the ranks are complete.
+  std::vector<std::int64_t> read_split_sizes();
+  /// Places what read_split_sizes() read, given the sums; and a share of all parts' training nodes.
+  void write_splits(const GraphRegions& regions, std::span<const std::int64_t> sizes) const;
+
+ private:
+  struct Hosted {
+    graph::PartReader reader;
+    std::vector<NodeId> valid, test;  // if this rank reads the part's splits
+  };
+  struct Part {
+    int index;
+    const graph::PartReader& reader;
+    bool hosted;
+    Count first_edge;  // within the machine; of hosted parts
+  };
+
+  bool reads_splits_of(int part) const { return part % rank_.size == rank_.rank; }
+  Range share_of_rows(int part) const;
+  void read_part(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
+  void read_indptr(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
+  void read_indices(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
+  void read_edge_ids(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
+  void read_original_ids(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
+  void read_labels(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
+  void write_train(const GraphRegions& regions) const;
+  void read_feature_rows(Count first, Count count, std::byte* out) const;
+  std::string describe_row(Count row) const;
+  int part_of_row(Count row) const;
+  [[noreturn]] void damaged(int part, const std::string& what) const;
+
+  std::filesystem::path directory_;
+  const graph::Manifest& manifest_;
+  Range parts_;
+  Rank rank_;
+  NodeId first_node_;
+  Count num_local_;
+  std::vector<Hosted> hosted_;
+  std::vector<Count> edge_offsets_;  // of hosted parts within the machine, and the end
+};
+
+}  // namespace strata::store

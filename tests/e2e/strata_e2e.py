@@ -1,0 +1,72 @@
+"""What the end-to-end tests share: the programs under test, temporary folders, and readers of their output.
+
+STRATA_BIN is the folder of the built programs. STRATA_DATA is the folder of real graphs; tests that need it skip without it.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ['STRATA_BIN'])
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+DATA = pathlib.Path(os.environ.get('STRATA_DATA', REPOSITORY.parent / 'shared' / 'data'))
+MPIRUN = shutil.which('mpirun') or 'mpirun'
+ENVIRONMENT = dict(os.environ, OMPI_MCA_btl_vader_single_copy_mechanism='none', OMPI_ALLOW_RUN_AS_ROOT='1',
+                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_mpi_yield_when_idle='1',
+                   OMPI_MCA_odls_base_sigkill_timeout='20')
+
+
+def needs_data(folder):
+    return unittest.skipUnless((DATA / folder).exists(), f'{DATA / folder} is missing; set STRATA_DATA')
+
+
+def mpirun_command(ranks, arguments):
+    return [MPIRUN, '-n', str(ranks), '--oversubscribe', '--bind-to', 'none', str(BIN / 'strata-train'), *map(str, arguments)]
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own and the programs at hand."""
+
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory(prefix='strata-e2e-')
+        self.folder = pathlib.Path(self._folder.name)
+        self.addCleanup(self._folder.cleanup)
+
+    def run_program(self, command, timeout=180):
+        return subprocess.run([str(word) for word in command], env=ENVIRONMENT, text=True, capture_output=True, timeout=timeout)
+
+    def build(self, spec, parts, name=None, *options):
+        """Partitions `spec`; returns the directory."""
+        output = self.folder / (name or f'parts{parts}')
+        done = self.run_program([BIN / 'strata-partition', 'build', '--input', spec, '--parts', parts, '--output', output, *options])
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return output
+
+    def train(self, graph, *options, ranks=1, output=None, expect=0, timeout=300):
+        """Runs strata-train and checks its exit code; returns (output folder, completed process)."""
+        output = output or self.folder / f'run{len(list(self.folder.glob("run*")))}'
+        done = self.run_program(mpirun_command(ranks, ['--graph', graph, '--output', output, '--device', 'cpu', *options]), timeout)
+        self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
+        return output, done
+
+
+def metrics(output, kind):
+    """The records of one type in metrics.jsonl."""
+    records = map(json.loads, (output / 'metrics.jsonl').read_text().splitlines())
+    return [record for record in records if record['type'] == kind]
+
+
+def step_losses(output):
+    return [record['loss'] for record in metrics(output, 'step')]
+
+
+def final(output):
+    return metrics(output, 'final')[-1]
+
+
+def main():
+    unittest.main(argv=sys.argv, verbosity=2)

@@ -1,0 +1,46 @@
+"""Losses do not depend on the number of ranks, machines and parts, nor on how the graph was partitioned."""
+import strata_e2e as e2e
+
+SPEC = 'synthetic:kind=sbm,nodes=3000,edges=30000,features=24,classes=5,seed=7'
+JOB = ['--fanouts', '4,3', '--hidden', '16', '--global-batch-size', '60', '--epochs', '1', '--optimizer', 'sgd', '--lr', '0.1',
+       '--dropout', '0.3', '--log-every', '1', '--eval-every', '0', '--checkpoint-every', '0', '--seed', '11']
+STEPS = 20
+
+
+class Invariance(e2e.Case):
+    def losses(self, graph, *options, ranks):
+        output, _ = self.train(graph, *JOB, *options, ranks=ranks)
+        losses = e2e.step_losses(output)
+        self.assertGreaterEqual(len(losses), STEPS)
+        return losses[:STEPS], e2e.final(output)
+
+    def compare(self, reference, other, what):
+        expected, expected_final = reference
+        losses, final = other
+        self.assertLess(abs(losses[0] - expected[0]), 1e-5 * abs(expected[0]), f'{what}: first step')
+        for step, (a, b) in enumerate(zip(losses, expected)):
+            self.assertLess(abs(a - b), 1e-4 * abs(b), f'{what}: step {step + 1}')
+        self.assertAlmostEqual(final['test']['accuracy'], expected_final['test']['accuracy'], delta=0.005, msg=what)
+        self.assertGreater(abs(losses[0] - losses[-1]), 1e-3, f'{what}: nothing was learned')
+
+    def check(self, model):
+        parts = {n: self.build(SPEC, n) for n in (1, 3, 4, 5)}
+        shuffled = self.build(SPEC, 4, 'random4', '--method', 'random')
+        options = ['--model', model]
+        reference = self.losses(parts[1], *options, ranks=1)
+        for graph, ranks, machine in [(parts[1], 2, 0), (parts[3], 3, 0), (parts[4], 1, 0), (parts[5], 2, 1), (parts[3], 3, 1),
+                                      (parts[5], 3, 1), (shuffled, 2, 1), (shuffled, 1, 0)]:
+            run = self.losses(graph, *options, '--ranks-per-machine', str(machine), ranks=ranks)
+            self.compare(reference, run, f'{model}, {graph.name}, {ranks} ranks, {machine} a machine')
+        serial = self.losses(parts[1], *options, '--pipeline', 'off', ranks=1)
+        self.assertEqual(serial[0], reference[0], 'the pipeline changes no bit')
+
+    def test_sage(self):
+        self.check('sage')
+
+    def test_gcn(self):
+        self.check('gcn')
+
+
+if __name__ == '__main__':
+    e2e.main()

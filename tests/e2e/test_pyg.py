@@ -1,0 +1,51 @@
+"""The weights of a trained model, loaded into PyG, give the predictions that strata-train wrote."""
+import gzip
+import unittest
+
+import numpy as np
+
+import strata_e2e as e2e
+
+try:
+    import torch
+    import torch_geometric.nn as pyg
+except ImportError:
+    pyg = None
+
+
+def read_safetensors(path):
+    """The format in four lines, so that the test needs no package for it."""
+    import json
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], 'little')
+    header = json.loads(raw[8:8 + size])
+    header.pop('__metadata__', None)
+    return {name: torch.frombuffer(bytearray(raw[8 + size + t['data_offsets'][0]:8 + size + t['data_offsets'][1]]),
+                                   dtype=torch.float32).reshape(t['shape']) for name, t in header.items()}
+
+
+@unittest.skipIf(pyg is None, 'torch and torch_geometric are not installed')
+class Pyg(e2e.Case):
+    @e2e.needs_data('cora')
+    def test_same_predictions(self):
+        table = lambda path: np.loadtxt(gzip.open(e2e.DATA / 'cora' / 'raw' / path), delimiter=',')
+        features = torch.tensor(table('node-feat.csv.gz'), dtype=torch.float32)
+        features = features / features.sum(1, keepdim=True).clamp(min=1e-30)
+        edges = torch.tensor(table('edge.csv.gz').T, dtype=torch.int64)
+        edges = torch.cat([edges, edges.flip(0)], 1)
+        graph = self.build(f'ogb:{e2e.DATA / "cora"}', 3)
+        for model, convolution in [('sage', pyg.models.GraphSAGE), ('gcn', pyg.models.GCN)]:
+            predictions = self.folder / f'{model}.npy'
+            output, _ = self.train(graph, '--model', model, '--fanouts', '10,10', '--hidden', '32', '--epochs', '5', '--lr',
+                                   '0.01', '--normalize-features', '--predictions', predictions, ranks=2)
+            network = convolution(in_channels=features.shape[1], hidden_channels=32, num_layers=2, out_channels=7).eval()
+            network.load_state_dict(read_safetensors(output / 'model.safetensors'))
+            with torch.no_grad():
+                expected = network(features, edges).numpy()
+            written = np.load(predictions)
+            self.assertEqual(written.shape, expected.shape)
+            np.testing.assert_allclose(written, expected, rtol=2e-4, atol=2e-5)
+
+
+if __name__ == '__main__':
+    e2e.main()

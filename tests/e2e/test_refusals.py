@@ -1,0 +1,106 @@
+"""Bad input is refused before work begins: the message names what is wrong and what to do, the exit code is 2."""
+import json
+import os
+import pathlib
+import shutil
+
+import strata_e2e as e2e
+
+SPEC = 'synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes=3,seed=1'
+
+
+class Refusals(e2e.Case):
+    def setUp(self):
+        super().setUp()
+        self.graph = self.build(SPEC, 2)
+
+    def refuse(self, words, *options, graph=None, ranks=1, output=None, code=2):
+        _, done = self.train(graph or self.graph, *options, ranks=ranks, output=output, expect=code, timeout=60)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_options(self):
+        self.refuse(['unknown option --fanout', '--fanouts'], '--fanout', '5,5')
+        self.refuse(['--fanouts'], '--fanouts', '5,-2')
+        self.refuse(['--dropout'], '--dropout', '1.5')
+        self.refuse(['--batch-size'], '--batch-size', '0')
+        self.refuse(['--eval-fanouts'], '--fanouts', '5,5', '--eval-fanouts', '5')
+        self.refuse(['--model'], '--model', 'transformer')
+        self.refuse(['--patience'], '--patience', '3', '--eval-every', '0')
+
+    def test_config_file(self):
+        config = self.folder / 'job.toml'
+        config.write_text('hidden = 8\nfanouts = [3, 2]\nepochs = 1\n')
+        output, _ = self.train(self.graph, '--config', config)
+        run = e2e.metrics(output, 'run')[0]
+        self.assertEqual((run['hidden'], run['fanouts']), (8, [3, 2]))
+        config.write_text('hiden = 8\n')
+        self.refuse(['hiden'], '--config', config)
+
+    def test_no_partition_directory(self):
+        self.refuse([str(self.folder), 'strata-partition build'], graph=self.folder)
+        self.refuse(['nowhere'], graph=self.folder / 'nowhere')
+
+    def copy(self):
+        copy = self.folder / f'copy{len(list(self.folder.glob("copy*")))}'
+        shutil.copytree(self.graph, copy)
+        return copy
+
+    def part_of(self, directory, part=1):
+        files = sorted(path for path in directory.iterdir() if path.suffix in ('.h5', '.hdf5'))
+        return files[part]
+
+    def test_missing_part(self):
+        graph = self.copy()
+        part = self.part_of(graph)
+        part.unlink()
+        self.refuse([part.name], graph=graph)
+
+    def test_truncated_and_foreign_part(self):
+        graph = self.copy()
+        part = self.part_of(graph)
+        whole = part.read_bytes()
+        part.write_bytes(whole[:len(whole) // 2])
+        self.refuse([part.name], graph=graph, ranks=2)
+        part.write_bytes(b'not HDF5 at all')
+        self.refuse([part.name], graph=graph)
+        other = self.build(SPEC.replace('seed=1', 'seed=2'), 2, 'other')
+        shutil.copy(self.part_of(other), part)
+        self.refuse([part.name], graph=graph)
+
+    def test_newer_version(self):
+        graph = self.copy()
+        manifest = graph / 'manifest.json'
+        contents = json.loads(manifest.read_text())
+        contents['version'] = 99
+        manifest.write_text(json.dumps(contents))
+        self.refuse(['version', '99'], graph=graph)
+
+    def test_more_machines_than_parts(self):
+        self.refuse(['machines', 'parts'], '--ranks-per-machine', '1', ranks=3)
+
+    def test_no_gpu(self):
+        done = self.run_program(e2e.mpirun_command(1, ['--graph', self.graph, '--output', self.folder / 'gpu', '--device', 'cuda']))
+        if done.returncode == 0:
+            self.skipTest('this machine has a GPU')
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn('--device', done.stderr)
+
+    def test_unwritable_output(self):
+        blocked = self.folder / 'file'
+        blocked.write_text('')
+        self.refuse(['--output'], output=blocked / 'run')
+
+    def test_nothing_is_left_in_shared_memory(self):
+        before = set(os.listdir('/dev/shm'))
+        self.train(self.graph, '--epochs', '1', '--fanouts', '3,3', ranks=2)
+        self.refuse(['--fanouts'], '--fanouts', '5,-2', ranks=2)
+        left = {name for name in set(os.listdir('/dev/shm')) - before if 'strata' in name}
+        self.assertEqual(left, set())
+
+    def test_resume_without_checkpoint(self):
+        self.refuse(['checkpoint', '--output'], '--resume')
+
+
+if __name__ == '__main__':
+    e2e.main()

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+
+#include "strata/cuda/runtime.hpp"
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::feature {
+
+/// Rows that came from other machines and where they belong.
+struct ArrivedRows {
+  const float* rows = nullptr;              ///< [count, cols], readable by the stream's device (pinned)
+  const std::int32_t* positions = nullptr;  ///< [count], likewise
+  Count count = 0, cols = 0;
+};
+
+/// out[positions[i]] = rows[i]. Asynchronous on a GPU's stream; on the cpu it blocks and runs on `pool`.
+void place_rows(const ArrivedRows& arrived, float* out, const cuda::Stream& stream, ThreadPool& pool);
+
+void place_rows_on_gpu(const ArrivedRows& arrived, float* out, const cuda::Stream& stream);
+
+}  // namespace strata::feature

@@ -1,0 +1,86 @@
+#include "requests.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "strata/util/error.hpp"
+
+namespace strata::feature {
+namespace {
+
+constexpr int kLocal = -1;
+
+/// Finds the machine of an id; remembers the last one, for sampled ids come in sorted runs.
+class MachineFinder {
+ public:
+  explicit MachineFinder(std::span<const NodeId> offsets) : offsets_(offsets) {}
+
+  int operator()(NodeId id) {
+    if (id >= begin_ && id < end_) return machine_;
+    if (id < 0 || id >= offsets_.back()) {
+      throw Error(fmt::format("{} is not the id of a node (0 to {})", id, offsets_.back() - 1));
+    }
+    const auto after = std::ranges::upper_bound(offsets_, id);
+    machine_ = static_cast<int>(after - offsets_.begin()) - 1;
+    begin_ = *(after - 1);
+    end_ = *after;
+    return machine_;
+  }
+
+ private:
+  std::span<const NodeId> offsets_;
+  NodeId begin_ = 0, end_ = 0;
+  int machine_ = 0;
+};
+
+}  // namespace
+
+Servers Servers::of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank) {
+  Servers servers{.machine_offsets = machine_offsets,
+                  .machine = topology.ranks[static_cast<std::size_t>(world_rank)].machine,
+                  .rank_of_machine = {},
+                  .num_ranks = static_cast<int>(topology.ranks.size())};
+  for (int m = 0; m < topology.num_machines(); ++m)
+    servers.rank_of_machine.push_back(topology.rail(world_rank, m));
+  return servers;
+}
+
+Count Requests::largest() const {
+  Count most = 0;
+  for (std::size_t r = 0; r + 1 < first_of_rank.size(); ++r)
+    most = std::max(most, first_of_rank[r + 1] - first_of_rank[r]);
+  return most;
+}
+
+Requests split_requests(std::span<const NodeId> ids, const Servers& servers, const SplitTarget& target) {
+  if (ids.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw Error(fmt::format("{} rows at once are too many to fetch (2^31 - 1)", ids.size()));
+  }
+  std::vector<int> server_of(ids.size());
+  Requests requests{.remote_ids = {},
+                    .first_of_rank = std::vector<Count>(static_cast<std::size_t>(servers.num_ranks) + 1)};
+  MachineFinder machine_of(servers.machine_offsets);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const int machine = ids[i] == -1 ? servers.machine : machine_of(ids[i]);
+    const bool local = machine == servers.machine;
+    target.local_ids[i] = local ? ids[i] : -1;
+    server_of[i] = local ? kLocal : servers.rank_of_machine[static_cast<std::size_t>(machine)];
+    if (!local) ++requests.first_of_rank[static_cast<std::size_t>(server_of[i]) + 1];
+  }
+  std::partial_sum(requests.first_of_rank.begin(), requests.first_of_rank.end(),
+                   requests.first_of_rank.begin());
+  requests.remote_ids.resize(static_cast<std::size_t>(requests.first_of_rank.back()));
+  std::vector<Count> next(requests.first_of_rank);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (server_of[i] == kLocal) continue;
+    const Count slot = next[static_cast<std::size_t>(server_of[i])]++;
+    requests.remote_ids[static_cast<std::size_t>(slot)] = ids[i];
+    target.positions[slot] = static_cast<std::int32_t>(i);
+  }
+  return requests;
+}
+
+}  // namespace strata::feature

@@ -1,0 +1,36 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "strata/graph/manifest_file.hpp"
+
+namespace strata::partition {
+
+/// What `strata-partition info` tells, summed over the parts.
+struct Summary {
+  Count halo_nodes = 0;
+  Count cut_edges = 0;     ///< stored edges whose ends lie in different parts
+  double replication = 1;  ///< (inner + halo) / nodes
+  std::int64_t bytes = 0, feature_bytes = 0, structure_bytes = 0;
+};
+Summary summarize(const graph::PartitionRecord& record);
+
+std::string info_text(const graph::PartitionRecord& record);  ///< tables for a person
+std::string info_json(const graph::PartitionRecord& record);
+
+/// One thing that is wrong with a partition directory.
+struct Problem {
+  std::string file;
+  std::string dataset;  ///< empty: the file as a whole
+  std::string message;
+};
+
+/// Compares every byte below `directory` with the manifest and checks every invariant of partition/FORMAT.md.
+/// Finds all problems it can; empty: none. Throws InputError only where there is no directory.
+std::vector<Problem> verify(const std::filesystem::path& directory, int num_threads);
+
+std::string verify_text(const std::filesystem::path& directory, const std::vector<Problem>& problems);
+std::string verify_json(const std::filesystem::path& directory, const std::vector<Problem>& problems);
+
+}  // namespace strata::partition

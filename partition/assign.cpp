@@ -1,0 +1,133 @@
+#include "strata/partition/assign.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "metis_assign.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/random.hpp"
+
+namespace strata::partition {
+namespace {
+
+constexpr Count kGrain = Count{1} << 16;
+
+void check(const CompactGraph& graph, const AssignOptions& options) {
+  if (options.num_parts < 1)
+    throw InputError(fmt::format("{} parts", options.num_parts), "Give --parts 1 or more.");
+  if (options.num_parts > graph.num_nodes) {
+    throw InputError(
+        fmt::format("{} parts for {} nodes: some would be empty", options.num_parts, graph.num_nodes),
+        "Give --parts at most the number of nodes.");
+  }
+}
+
+std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOptions& options,
+                                       ThreadPool& pool) {
+  std::vector<std::int32_t> part_of(static_cast<std::size_t>(graph.num_nodes));
+  const auto size = static_cast<std::uint64_t>(graph.num_nodes);
+  const std::uint64_t key = mix64(options.seed ^ 0x7061727473ull);
+  pool.parallel_for(graph.num_nodes, kGrain, [&](Count begin, Count end) {
+    for (Count v = begin; v < end; ++v) {
+      const auto id = static_cast<std::uint64_t>(v);
+      const std::uint64_t place = options.method == Method::random ? shuffled(id, size, key) : id;
+      part_of[static_cast<std::size_t>(v)] =
+          static_cast<std::int32_t>(place * static_cast<std::uint64_t>(options.num_parts) / size);
+    }
+  });
+  return part_of;
+}
+
+/// One part id a line; a line break at the end is optional.
+std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptions& options) {
+  const std::string text = read_file(options.file);
+  std::vector<std::int32_t> part_of;
+  part_of.reserve(static_cast<std::size_t>(graph.num_nodes));
+  const char *at = text.data(), *end = at + text.size();
+  while (at != end) {
+    std::int32_t part = -1;
+    const auto [next, error] = std::from_chars(at, end, part);
+    const char* stop = next != end && *next == '\r' ? next + 1 : next;
+    const bool line_ends = stop == end || *stop == '\n';
+    if (error != std::errc{} || !line_ends || part < 0 || part >= options.num_parts) {
+      throw InputError(
+          fmt::format("{}, line {}: \"{}\" is no part id in [0, {})", options.file.string(),
+                      part_of.size() + 1, std::string(at, std::min(std::find(at, end, '\n'), at + 32)),
+                      options.num_parts),
+          "Write one part id a line, as gpmetis does; --parts must be the number it was given.");
+    }
+    part_of.push_back(part);
+    at = stop == end ? stop : stop + 1;
+  }
+  if (static_cast<Count>(part_of.size()) != graph.num_nodes) {
+    throw InputError(fmt::format("{} has {} lines, the graph {} nodes", options.file.string(), part_of.size(),
+                                 graph.num_nodes),
+                     "Write one part id a line for every node, in the order of the original ids.");
+  }
+  return part_of;
+}
+
+}  // namespace
+
+std::string name_of(Method method) {
+  switch (method) {
+    case Method::metis:
+      return "metis";
+    case Method::random:
+      return "random";
+    case Method::range:
+      return "range";
+    case Method::file:
+      return "file";
+  }
+  return "?";
+}
+
+std::string name_of(Constraint constraint) {
+  switch (constraint) {
+    case Constraint::nodes:
+      return "nodes";
+    case Constraint::edges:
+      return "edges";
+    case Constraint::train:
+      return "train";
+  }
+  return "?";
+}
+
+std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& graph,
+                                     const std::vector<NodeId>& train) {
+  std::vector<std::int32_t> weights(static_cast<std::size_t>(graph.num_nodes),
+                                    constraint == Constraint::nodes ? 1 : 0);
+  if (constraint == Constraint::train) {
+    for (const NodeId v : train) weights[static_cast<std::size_t>(v)] = 1;
+  }
+  if (constraint == Constraint::edges) {
+    constexpr Count kMost = std::numeric_limits<std::int32_t>::max();
+    for (NodeId v = 0; v < graph.num_nodes; ++v) {
+      weights[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(std::min(graph.in_degree(v), kMost));
+    }
+  }
+  return weights;
+}
+
+std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vector<NodeId>& train,
+                                       const AssignOptions& options, ThreadPool& pool) {
+  check(graph, options);
+  switch (options.method) {
+    case Method::metis:
+      return metis_assign(graph, train, options, pool);
+    case Method::random:
+    case Method::range:
+      return equal_pieces(graph, options, pool);
+    case Method::file:
+      return from_file(graph, options);
+  }
+  throw Error("unknown method");
+}
+
+}  // namespace strata::partition

@@ -1,0 +1,196 @@
+#include "strata/partition/build.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "part_output.hpp"
+#include "relabel.hpp"
+#include "staging.hpp"
+#include "strata/graph/part_writer.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/hash.hpp"
+#include "strata/util/memory.hpp"
+
+namespace strata::partition {
+namespace {
+
+/// Seconds since it was made or last asked.
+class PhaseClock {
+ public:
+  void end(const std::string& name, std::vector<Phase>& phases) {
+    const auto now = std::chrono::steady_clock::now();
+    phases.push_back({name, std::chrono::duration<double>(now - start_).count(), peak_resident_bytes()});
+    start_ = now;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+template <typename T>
+void hash_vector(Hasher& hasher, const std::vector<T>& values) {
+  const std::uint64_t size = values.size();
+  hasher.update(&size, sizeof size);
+  hasher.update(values.data(), values.size() * sizeof(T));
+}
+
+/// The same for the same structure, labels, splits, features' shape and assignment, so that a repeated build
+/// gives the same bytes.
+std::string build_id(const CompactGraph& structure, const graph::Graph& graph,
+                     const std::vector<std::int32_t>& part_of, const BuildOptions& options) {
+  Hasher hasher;
+  hash_vector(hasher, structure.indptr);
+  structure.indices.span().visit([&](const auto* ids) {
+    hasher.update(ids, sizeof(*ids) * static_cast<std::size_t>(structure.indices.size()));
+  });
+  structure.edge_ids.span().visit([&](const auto* ids) {
+    hasher.update(ids, sizeof(*ids) * static_cast<std::size_t>(structure.edge_ids.size()));
+  });
+  hash_vector(hasher, graph.labels);
+  hash_vector(hasher, graph.splits.train);
+  hash_vector(hasher, graph.splits.valid);
+  hash_vector(hasher, graph.splits.test);
+  hash_vector(hasher, part_of);
+  const Count rest[] = {graph.features.cols, static_cast<Count>(options.feature_dtype),
+                        options.assign.num_parts};
+  hasher.update(rest, sizeof rest);
+  return hex64(hasher.digest());
+}
+
+void check_graph(const graph::Graph& graph) {
+  const auto fits = [&](std::size_t size) { return static_cast<Count>(size) == graph.num_nodes(); };
+  if (!graph.labels.empty() && !fits(graph.labels.size())) {
+    throw InputError(fmt::format("graph: {} labels for {} nodes", graph.labels.size(), graph.num_nodes()));
+  }
+  if (graph.features.cols > 0 && graph.features.rows != graph.num_nodes()) {
+    throw InputError(
+        fmt::format("graph: {} feature rows for {} nodes", graph.features.rows, graph.num_nodes()));
+  }
+  for (const auto* split : {&graph.splits.train, &graph.splits.valid, &graph.splits.test}) {
+    for (std::size_t i = 0; i < split->size(); ++i) {
+      const NodeId v = (*split)[i];
+      if (v < 0 || v >= graph.num_nodes() || (i > 0 && v <= (*split)[i - 1])) {
+        throw InputError(fmt::format("graph: node {} of a split is out of range or out of order", v));
+      }
+    }
+  }
+}
+
+graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& structure,
+                              const Relabeling& relabeling, const BuildOptions& options, std::string id) {
+  return {.name = graph.name,
+          .build_id = std::move(id),
+          .book = graph::PartitionBook{relabeling.offsets},
+          .num_edges = structure.num_edges(),
+          .undirected = graph.undirected,
+          .feature_cols = graph.features.cols,
+          .feature_dtype = options.feature_dtype,
+          .num_classes = graph.num_classes,
+          .has_labels = !graph.labels.empty(),
+          .num_train = static_cast<Count>(graph.splits.train.size()),
+          .num_valid = static_cast<Count>(graph.splits.valid.size()),
+          .num_test = static_cast<Count>(graph.splits.test.size())};
+}
+
+std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& structure,
+                                                         const graph::Splits& splits,
+                                                         const std::vector<std::int32_t>& part_of,
+                                                         const AssignOptions& options) {
+  std::vector<graph::ConstraintRecord> records;
+  for (const Constraint constraint : {Constraint::nodes, Constraint::edges, Constraint::train}) {
+    const auto asked =
+        std::find(options.balance.begin(), options.balance.end(), constraint) != options.balance.end();
+    std::vector<Count> weights(static_cast<std::size_t>(options.num_parts));
+    const std::vector<std::int32_t> of_node = weights_of(constraint, structure, splits.train);
+    for (std::size_t v = 0; v < of_node.size(); ++v)
+      weights[static_cast<std::size_t>(part_of[v])] += of_node[v];
+    records.push_back({name_of(constraint), asked && options.method == Method::metis, options.imbalance,
+                       std::move(weights)});
+  }
+  return records;
+}
+
+void warn_of_imbalance(const std::vector<graph::ConstraintRecord>& constraints) {
+  for (const graph::ConstraintRecord& c : constraints) {
+    if (!c.balanced || c.balance() <= 1 + c.imbalance + 1e-9) continue;
+    spdlog::warn(
+        "the fullest part has {:.1f} % more {} than the mean, {:.1f} % were asked: single nodes may weigh "
+        "too much",
+        100 * (c.balance() - 1), c.name, 100 * c.imbalance);
+  }
+}
+
+/// Room for the data itself, told before METIS takes its time.
+void check_disk(const std::filesystem::path& directory, const graph::Graph& graph,
+                const CompactGraph& structure, const BuildOptions& options) {
+  const Count row_bytes =
+      8 + 8 + 4 + graph.features.cols * static_cast<Count>(size_of(options.feature_dtype));
+  const Count wanted = structure.num_edges() * 16 + graph.num_nodes() * row_bytes;
+  if (const Count room = free_disk_bytes(directory); room < wanted) {
+    throw IoError(fmt::format("{}: the disk is full: the parts take {}, {} are free", directory.string(),
+                              format_bytes(wanted), format_bytes(room)),
+                  "Free some space, choose another folder, or store features as bf16 (--features bf16).");
+  }
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& output) {
+  const auto name = output.has_filename() ? output : output.parent_path();
+  return name.has_parent_path() ? name.parent_path() : ".";
+}
+
+}  // namespace
+
+void check_output(const BuildOptions& options) { refuse_output(options.output, options.force); }
+
+BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop) {
+  check_output(options);
+  check_graph(graph);
+  BuildReport report;
+  PhaseClock clock;
+  ThreadPool pool{options.num_threads};
+  const CompactGraph structure = compact(std::move(graph.structure), pool);
+  graph.structure = {};
+  graph.structure.num_nodes = structure.num_nodes;
+  check_disk(folder_of(options.output), graph, structure, options);
+  clock.end("compact", report.phases);
+
+  const std::vector<std::int32_t> part_of = assign_parts(structure, graph.splits.train, options.assign, pool);
+  clock.end("assign", report.phases);
+  stop.check();
+
+  const Relabeling relabeling =
+      relabel(part_of, options.assign.num_parts, occurrences(structure, pool), pool);
+  graph::PartitionRecord& record = report.record;
+  record.manifest =
+      make_manifest(graph, structure, relabeling, options, build_id(structure, graph, part_of, options));
+  record.constraints = measure_constraints(structure, graph.splits, part_of, options.assign);
+  record.build = {.program = "strata-partition " STRATA_VERSION,
+                  .input = options.input,
+                  .method = name_of(options.assign.method),
+                  .seed = options.assign.seed,
+                  .cleaning = graph.cleaning};
+  warn_of_imbalance(record.constraints);
+  clock.end("relabel", report.phases);
+
+  StagingDirectory staging{options.output, options.force, stop};
+  record.parts = write_parts(staging.path(),
+                             {.structure = structure,
+                              .features = graph.features,
+                              .labels = graph.labels,
+                              .splits = graph.splits,
+                              .relabeling = relabeling,
+                              .manifest = record.manifest},
+                             pool, stop);
+  write_manifest(staging.path(), record);
+  stop.check();
+  staging.publish();
+  clock.end("write", report.phases);
+  return report;
+}
+
+}  // namespace strata::partition

@@ -1,0 +1,110 @@
+#include "strata/partition/compact_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "strata/util/error.hpp"
+#include "strata/util/random.hpp"
+
+namespace strata::partition {
+namespace {
+
+constexpr Count kEdgeGrain = Count{1} << 18;
+constexpr Count kNodeGrain = Count{1} << 13;
+
+template <typename T>
+bool all_fit(const std::vector<NodeId>& ids, ThreadPool& pool) {
+  std::atomic<bool> fit{true};
+  pool.parallel_for(static_cast<Count>(ids.size()), kEdgeGrain, [&](Count begin, Count end) {
+    const auto [low, high] = std::minmax_element(ids.begin() + begin, ids.begin() + end);
+    if (*low < 0 || *high > std::numeric_limits<T>::max()) fit = false;
+  });
+  return fit;
+}
+
+IdArray narrow(std::vector<NodeId> ids, ThreadPool& pool) {
+  if (!all_fit<std::int32_t>(ids, pool)) return IdArray{std::move(ids)};
+  std::vector<std::int32_t> small(ids.size());
+  pool.parallel_for(static_cast<Count>(ids.size()), kEdgeGrain, [&](Count begin, Count end) {
+    std::transform(ids.begin() + begin, ids.begin() + end, small.begin() + begin,
+                   [](NodeId id) { return static_cast<std::int32_t>(id); });
+  });
+  return IdArray{std::move(small)};
+}
+
+void check(const graph::CscGraph& graph, ThreadPool& pool) {
+  const auto num_nodes = static_cast<std::size_t>(graph.num_nodes);
+  if (graph.indptr.size() != num_nodes + 1 || graph.indptr.front() != 0 ||
+      graph.indptr.back() != graph.num_edges() || !std::is_sorted(graph.indptr.begin(), graph.indptr.end())) {
+    throw InputError(
+        fmt::format("graph: indptr of {} nodes and {} edges does not rise from 0 to the number of edges",
+                    graph.num_nodes, graph.num_edges()));
+  }
+  if (!graph.edge_ids.empty() && graph.edge_ids.size() != graph.indices.size()) {
+    throw InputError(
+        fmt::format("graph: {} edge ids for {} edges", graph.edge_ids.size(), graph.indices.size()));
+  }
+  pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
+    for (Count v = begin; v < end; ++v) {
+      NodeId last = 0;
+      for (Count e = graph.indptr[static_cast<std::size_t>(v)];
+           e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
+        const NodeId u = graph.indices[static_cast<std::size_t>(e)];
+        if (u < last || u >= graph.num_nodes) {
+          throw InputError(
+              fmt::format("graph: in-neighbour {} of node {} is out of range [0, {}) or out of order", u, v,
+                          graph.num_nodes));
+        }
+        last = u;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+CompactGraph compact(graph::CscGraph graph, ThreadPool& pool) {
+  check(graph, pool);
+  CompactGraph result;
+  result.num_nodes = graph.num_nodes;
+  result.indptr = std::move(graph.indptr);
+  result.indices = narrow(std::move(graph.indices), pool);
+  result.edge_ids = narrow(std::move(graph.edge_ids), pool);
+  return result;
+}
+
+std::vector<Count> occurrences(const CompactGraph& graph, ThreadPool& pool) {
+  std::vector<Count> heat(static_cast<std::size_t>(graph.num_nodes));
+  graph.indices.span().visit([&](const auto* indices) {
+    pool.parallel_for(graph.num_edges(), kEdgeGrain, [&](Count begin, Count end) {
+      for (Count e = begin; e < end; ++e) {
+        std::atomic_ref{heat[static_cast<std::size_t>(indices[e])]}.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  });
+  return heat;
+}
+
+bool is_symmetric(const CompactGraph& graph, ThreadPool& pool) {
+  std::atomic<std::uint64_t> difference{0};
+  graph.indices.span().visit([&](const auto* indices) {
+    pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
+      std::uint64_t sum = 0;
+      for (Count v = begin; v < end; ++v) {
+        const std::uint64_t v_hash = mix64(static_cast<std::uint64_t>(v));
+        for (Count e = graph.indptr[static_cast<std::size_t>(v)];
+             e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
+          const auto u = static_cast<std::uint64_t>(indices[e]);
+          sum += mix64(v_hash + u) - mix64(mix64(u) + static_cast<std::uint64_t>(v));
+        }
+      }
+      difference += sum;
+    });
+  });
+  return difference == 0;
+}
+
+}  // namespace strata::partition

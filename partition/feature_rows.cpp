@@ -1,0 +1,117 @@
+#include "feature_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "strata/util/error.hpp"
+
+namespace strata::partition {
+namespace {
+
+template <DType type>
+struct Element;
+template <>
+struct Element<DType::f32> {
+  using Stored = float;
+  static float to_float(float x) { return x; }
+  static float from_float(float x) { return x; }
+  static bool finite(float x) { return std::isfinite(x); }
+};
+template <>
+struct Element<DType::f16> {
+  using Stored = std::uint16_t;
+  static float to_float(std::uint16_t x) { return f16_to_f32(x); }
+  static std::uint16_t from_float(float x) { return f32_to_f16(x); }
+  static bool finite(std::uint16_t x) { return (x & 0x7c00u) != 0x7c00u; }
+};
+template <>
+struct Element<DType::bf16> {
+  using Stored = std::uint16_t;
+  static float to_float(std::uint16_t x) { return bf16_to_f32(x); }
+  static std::uint16_t from_float(float x) { return f32_to_bf16(x); }
+  static bool finite(std::uint16_t x) { return (x & 0x7f80u) != 0x7f80u; }
+};
+
+[[noreturn]] void refuse(NodeId node, Count col, float value, DType dtype) {
+  if (!std::isfinite(value)) {
+    throw InputError(fmt::format("feature {} of node {} is {}", col, node, value),
+                     "Replace it in the input: features must be finite.");
+  }
+  throw InputError(
+      fmt::format("feature {} of node {} is {}, beyond the range of {}", col, node, value, name_of(dtype)),
+      dtype == DType::f16 ? "Give --features bf16 or f32, or scale the features." : "Give --features f32.");
+}
+
+template <DType from, DType to>
+void convert_row(const std::byte* row, NodeId node, Count cols, std::byte* out) {
+  using From = Element<from>;
+  using To = Element<to>;
+  bool finite = true;
+  for (Count c = 0; c < cols; ++c) {
+    typename From::Stored value;
+    std::memcpy(&value, row + static_cast<std::size_t>(c) * sizeof value, sizeof value);
+    typename To::Stored stored;
+    if constexpr (from == to) {
+      stored = value;
+    } else {
+      stored = To::from_float(From::to_float(value));
+    }
+    finite &= To::finite(stored);
+    std::memcpy(out + static_cast<std::size_t>(c) * sizeof stored, &stored, sizeof stored);
+  }
+  if (finite) return;
+  for (Count c = 0; c < cols; ++c) {
+    typename From::Stored value;
+    std::memcpy(&value, row + static_cast<std::size_t>(c) * sizeof value, sizeof value);
+    if (!To::finite(To::from_float(From::to_float(value)))) refuse(node, c, From::to_float(value), to);
+  }
+}
+
+using RowConverter = void (*)(const std::byte*, NodeId, Count, std::byte*);
+
+template <DType from>
+RowConverter choose_to(DType to) {
+  switch (to) {
+    case DType::f32:
+      return convert_row<from, DType::f32>;
+    case DType::f16:
+      return convert_row<from, DType::f16>;
+    case DType::bf16:
+      return convert_row<from, DType::bf16>;
+    default:
+      throw InputError(fmt::format("features cannot be stored as {}", name_of(to)),
+                       "Give --features f32, f16 or bf16.");
+  }
+}
+
+RowConverter choose(DType from, DType to) {
+  switch (from) {
+    case DType::f32:
+      return choose_to<DType::f32>(to);
+    case DType::f16:
+      return choose_to<DType::f16>(to);
+    case DType::bf16:
+      return choose_to<DType::bf16>(to);
+    default:
+      throw InputError(fmt::format("features of type {} are not supported", name_of(from)),
+                       "Convert them to f32, f16 or bf16.");
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeId* nodes, Count num_nodes,
+                                   DType dtype) {
+  const RowConverter convert = choose(table.dtype, dtype);
+  const std::size_t out_bytes = static_cast<std::size_t>(table.cols) * size_of(dtype);
+  std::vector<std::byte> rows(static_cast<std::size_t>(num_nodes) * out_bytes);
+  for (Count i = 0; i < num_nodes; ++i) {
+    const std::byte* row = table.data + static_cast<std::size_t>(nodes[i]) * table.row_bytes();
+    convert(row, nodes[i], table.cols, rows.data() + static_cast<std::size_t>(i) * out_bytes);
+  }
+  return rows;
+}
+
+}  // namespace strata::partition

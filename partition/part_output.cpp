@@ -1,0 +1,214 @@
+#include "part_output.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "feature_rows.hpp"
+#include "strata/graph/part_writer.hpp"
+#include "strata/util/progress.hpp"
+
+namespace strata::partition {
+namespace {
+
+using graph::PartData;
+using graph::PartReader;
+using graph::PartWriter;
+
+constexpr Count kPieceEdges = Count{1} << 17;
+constexpr Count kPieceFeatureBytes = Count{4} << 20;
+constexpr Count kPieceRows = Count{1} << 16;
+
+std::size_t at(Count i) { return static_cast<std::size_t>(i); }
+
+/// Consecutive rows of one part, in global ids.
+struct Piece {
+  int part;
+  NodeId first, last;
+};
+
+/// The rows of each part that are in one split.
+std::vector<PartData::SplitRows> split_by_part(const std::vector<NodeId>& nodes, const PartSource& source) {
+  std::vector<PartData::SplitRows> result(at(source.manifest.book.num_parts()));
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    const NodeId global = source.relabeling.global_ids[at(nodes[rank])];
+    PartData::SplitRows& rows = result[at(source.manifest.book.part_of(global))];
+    rows.rows.push_back(source.manifest.book.local_of(global));
+    rows.ranks.push_back(static_cast<Count>(rank));
+  }
+  return result;
+}
+
+class PartsOutput {
+ public:
+  PartsOutput(const PartSource& source, ThreadPool& pool, const StopFlag& stop)
+      : source_{source}, pool_{pool}, stop_{stop}, edge_offsets_(source.relabeling.original_ids.size() + 1) {
+    for (std::size_t id = 0; id + 1 < edge_offsets_.size(); ++id) {
+      edge_offsets_[id + 1] =
+          edge_offsets_[id] + source.structure.in_degree(source.relabeling.original_ids[id]);
+    }
+  }
+
+  std::vector<graph::PartRecord> write(const std::filesystem::path& directory) {
+    create_files(directory);
+    write_splits();
+    write_rows();
+    return finish();
+  }
+
+ private:
+  int num_parts() const { return source_.manifest.book.num_parts(); }
+  NodeId begin_of(int part) const { return source_.relabeling.offsets[at(part)]; }
+  NodeId end_of(int part) const { return source_.relabeling.offsets[at(part) + 1]; }
+  Count edges_before(NodeId global) const { return edge_offsets_[at(global)]; }
+
+  void create_files(const std::filesystem::path& directory) {
+    train_ = split_by_part(source_.splits.train, source_);
+    valid_ = split_by_part(source_.splits.valid, source_);
+    test_ = split_by_part(source_.splits.test, source_);
+    for (int p = 0; p < num_parts(); ++p) {
+      stop_.check();
+      writers_.push_back(PartWriter::create(directory, source_.manifest,
+                                            {.part = p,
+                                             .num_edges = edges_before(end_of(p)) - edges_before(begin_of(p)),
+                                             .num_train = static_cast<Count>(train_[at(p)].rows.size()),
+                                             .num_valid = static_cast<Count>(valid_[at(p)].rows.size()),
+                                             .num_test = static_cast<Count>(test_[at(p)].rows.size())}));
+    }
+  }
+
+  void write_splits() {
+    for (int p = 0; p < num_parts(); ++p) {
+      writers_[at(p)].write_split(PartReader::Split::train, train_[at(p)]);
+      writers_[at(p)].write_split(PartReader::Split::valid, valid_[at(p)]);
+      writers_[at(p)].write_split(PartReader::Split::test, test_[at(p)]);
+    }
+  }
+
+  /// Runs of rows of bounded bytes; a single row may exceed the bound.
+  std::vector<Piece> make_pieces() const {
+    const Count row_bytes = std::max<Count>(1, source_.manifest.feature_cols * 4);
+    const Count most_rows = std::clamp<Count>(kPieceFeatureBytes / row_bytes, 1, kPieceRows);
+    std::vector<Piece> pieces;
+    for (int p = 0; p < num_parts(); ++p) {
+      NodeId first = begin_of(p);
+      do {  // an empty part has one empty piece: its indptr still has an entry
+        const auto by_edges =
+            std::upper_bound(edge_offsets_.begin() + first, edge_offsets_.begin() + end_of(p),
+                             edges_before(first) + kPieceEdges);
+        const NodeId last = std::min(
+            {std::max<NodeId>(by_edges - edge_offsets_.begin(), first + 1), first + most_rows, end_of(p)});
+        pieces.push_back({p, first, last});
+        first = last;
+      } while (first < end_of(p));
+    }
+    return pieces;
+  }
+
+  void write_rows() {
+    const std::vector<Piece> pieces = make_pieces();
+    std::vector<std::atomic<Count>> left(at(num_parts()));
+    for (const Piece& piece : pieces) ++left[at(piece.part)];
+    ProgressBar bar{"write parts", static_cast<std::int64_t>(source_.relabeling.original_ids.size()),
+                    "nodes"};
+    pool_.parallel_for(static_cast<Count>(pieces.size()), 1, [&](Count begin, Count end) {
+      for (Count i = begin; i < end; ++i) {
+        stop_.check();
+        const Piece& piece = pieces[at(i)];
+        write_structure(piece);
+        write_nodes(piece);
+        if (--left[at(piece.part)] == 0) writers_[at(piece.part)].start_flush();
+        bar.advance(piece.last - piece.first);
+      }
+    });
+  }
+
+  void write_structure(const Piece& piece) const {
+    const Count before_part = edges_before(begin_of(piece.part)), first_edge = edges_before(piece.first);
+    const bool ends_part = piece.last == end_of(piece.part);
+    std::vector<Count> indptr;
+    for (NodeId id = piece.first; id < piece.last + (ends_part ? 1 : 0); ++id)
+      indptr.push_back(edges_before(id) - before_part);
+    std::vector<NodeId> indices(at(edges_before(piece.last) - first_edge));
+    std::vector<EdgeId> edge_ids(indices.size());
+    const IdSpan ids = source_.structure.edge_ids.span();
+    source_.structure.indices.span().visit([&](const auto* sources) {
+      Count to = 0;
+      for (NodeId id = piece.first; id < piece.last; ++id) {
+        const NodeId v = source_.relabeling.original_ids[at(id)];
+        for (Count e = source_.structure.indptr[at(v)]; e < source_.structure.indptr[at(v) + 1]; ++e, ++to) {
+          indices[at(to)] = source_.relabeling.global_ids[at(sources[e])];
+          edge_ids[at(to)] = ids.size == 0 ? e : ids[e];
+        }
+      }
+    });
+    const PartWriter& writer = writers_[at(piece.part)];
+    writer.write_indptr(piece.first - begin_of(piece.part), indptr);
+    writer.write_indices(first_edge - before_part, indices);
+    writer.write_edge_ids(first_edge - before_part, edge_ids);
+  }
+
+  void write_nodes(const Piece& piece) const {
+    const PartWriter& writer = writers_[at(piece.part)];
+    const NodeId* originals = source_.relabeling.original_ids.data() + piece.first;
+    const Count count = piece.last - piece.first, row = piece.first - begin_of(piece.part);
+    writer.write_original_ids(row, {originals, at(count)});
+    if (source_.manifest.has_labels) {
+      std::vector<std::int32_t> labels(at(count));
+      for (Count i = 0; i < count; ++i) labels[at(i)] = source_.labels[at(originals[i])];
+      writer.write_labels(row, labels);
+    }
+    if (source_.manifest.feature_cols > 0) {
+      writer.write_features(row,
+                            gather_rows(source_.features, originals, count, source_.manifest.feature_dtype));
+    }
+  }
+
+  std::vector<graph::PartRecord> finish() {
+    std::vector<graph::PartRecord> records(at(num_parts()));
+    ProgressBar bar{"flush parts", num_parts(), "parts"};
+    pool_.parallel_for(num_parts(), 1, [&](Count begin, Count end) {
+      for (Count p = begin; p < end; ++p) {
+        stop_.check();
+        records[at(p)] = writers_[at(p)].finish();
+        count_border(static_cast<int>(p), records[at(p)]);
+        bar.advance();
+      }
+    });
+    return records;
+  }
+
+  /// Edges from other parts, and their distinct sources.
+  void count_border(int part, graph::PartRecord& record) const {
+    const NodeId first = begin_of(part), last = end_of(part);
+    std::vector<bool> seen(source_.relabeling.original_ids.size());
+    source_.structure.indices.span().visit([&](const auto* sources) {
+      for (NodeId id = first; id < last; ++id) {
+        const NodeId v = source_.relabeling.original_ids[at(id)];
+        for (Count e = source_.structure.indptr[at(v)]; e < source_.structure.indptr[at(v) + 1]; ++e) {
+          const NodeId global = source_.relabeling.global_ids[at(sources[e])];
+          if (global >= first && global < last) continue;
+          ++record.cut_edges;
+          if (!seen[at(global)]) ++record.halo_nodes;
+          seen[at(global)] = true;
+        }
+      }
+    });
+  }
+
+  const PartSource& source_;
+  ThreadPool& pool_;
+  const StopFlag& stop_;
+  std::vector<Count> edge_offsets_;  // by global id: edges of all nodes before it
+  std::vector<PartData::SplitRows> train_, valid_, test_;
+  std::vector<PartWriter> writers_;
+};
+
+}  // namespace
+
+std::vector<graph::PartRecord> write_parts(const std::filesystem::path& directory, const PartSource& source,
+                                           ThreadPool& pool, const StopFlag& stop) {
+  return PartsOutput{source, pool, stop}.write(directory);
+}
+
+}  // namespace strata::partition

@@ -38,11 +38,18 @@ void leave_others_waiting(const World& world, Watchdog& watchdog, int missing, b
   world.communicator().barrier();
 }
 
+/// Until somebody ends it from outside.
+[[noreturn]] void work_for_ever(Watchdog& watchdog) {
+  for (;;) work_for_a_while(watchdog);
+}
+
 void run(const World& world, const std::string& scenario) {
-  Watchdog watchdog(world, {.period = 50ms,
-                            .patience = scenario == "stuck" || scenario == "healthy" ? 1000ms : 0ms,
-                            .silence = 1500ms});
+  const bool patient = scenario == "stuck" || scenario == "healthy";
+  // Without end mpirun itself must notice that a host is gone, before the watchdog does.
+  const auto silence = scenario == "endless" ? 30000ms : 1500ms;
+  Watchdog watchdog(world, {.period = 50ms, .patience = patient ? 1000ms : 0ms, .silence = silence});
   if (scenario == "healthy") work_for_a_while(watchdog);
+  if (scenario == "endless") work_for_ever(watchdog);
   if (scenario == "late" && world.rank() == world.size() - 1) std::this_thread::sleep_for(2s);
   if (scenario == "stopped") leave_others_waiting(world, watchdog, world.size() - 1, true);
   if (scenario == "stopped-root") leave_others_waiting(world, watchdog, 0, true);

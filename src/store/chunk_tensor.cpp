@@ -133,7 +133,8 @@ void ChunkTensor::write_rows(Count first, Count count, const void* rows) {
 #endif
 }
 
-void ChunkTensor::gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const {
+void ChunkTensor::gather(const RowIds& ids, float* out, [[maybe_unused]] const cuda::Stream& stream,
+                         ThreadPool& pool) const {
 #if STRATA_WITH_CUDA
   if (stream.device().is_cuda()) {
     if (!state_->gpu || !(stream.device() == state_->device)) {

@@ -1,0 +1,12 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "strata/partition/build.hpp"
+
+namespace strata::partition {
+
+/// What a person wants to know after a build: what was cleaned, what was cut, how long each phase took.
+std::string report_text(const BuildReport& report, const std::filesystem::path& output);
+
+}  // namespace strata::partition

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "strata/partition/inspect.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::partition {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string percent(Count part, Count whole) {
+  return fmt::format("{:.2f} %",
+                     whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+Count largest(const std::vector<Count>& weights) {
+  return weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
+}
+
+std::string cut_text(const graph::PartitionRecord& record, const Summary& sum) {
+  const graph::Manifest& m = record.manifest;
+  const std::string stored = fmt::format("{} of {} ({})", format_count(sum.cut_edges),
+                                         format_count(m.num_edges), percent(sum.cut_edges, m.num_edges));
+  return m.undirected ? fmt::format("{}; {} undirected", stored, format_count(sum.cut_edges / 2)) : stored;
+}
+
+std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
+  const graph::Manifest& m = record.manifest;
+  Table table({"graph", m.name.empty() ? "(unnamed)" : m.name});
+  table.row({"parts", format_count(m.book.num_parts())});
+  table.row({"nodes", format_count(m.book.num_nodes())});
+  table.row({"edges", format_count(m.num_edges) + (m.undirected ? " (both directions)" : " (directed)")});
+  table.row({"edge cut", cut_text(record, sum)});
+  table.row({"halo nodes", format_count(sum.halo_nodes)});
+  table.row({"replication factor", fmt::format("{:.3f}", sum.replication)});
+  table.row({"features", m.feature_cols == 0
+                             ? "none"
+                             : fmt::format("{} x {}", m.feature_cols, strata::name_of(m.feature_dtype))});
+  table.row({"labels", m.has_labels ? fmt::format("{} classes", m.num_classes) : "none"});
+  table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(m.num_train),
+                                                 format_count(m.num_valid), format_count(m.num_test))});
+  table.row({"size", format_bytes(sum.bytes)});
+  table.row({"  features", format_bytes(sum.feature_bytes)});
+  table.row({"  structure", format_bytes(sum.structure_bytes)});
+  table.row({"method", fmt::format("{}, seed {}", record.build.method, record.build.seed)});
+  table.row({"input", record.build.input});
+  table.row({"build id", m.build_id});
+  return table.str();
+}
+
+std::string balances(const graph::PartitionRecord& record) {
+  Table table({"balance of", "largest part", "mean", "largest / mean", "asked"});
+  for (const graph::ConstraintRecord& c : record.constraints) {
+    Count total = 0;
+    for (const Count w : c.weights) total += w;
+    table.row({c.name, format_count(largest(c.weights)),
+               format_count(total / std::max<Count>(1, static_cast<Count>(c.weights.size()))),
+               fmt::format("{:.3f}", c.balance()),
+               c.balanced ? fmt::format("{:.3f}", 1 + c.imbalance) : "-"});
+  }
+  return table.str();
+}
+
+std::string parts_table(const graph::PartitionRecord& record) {
+  Table table({"part", "nodes", "edges", "halo nodes", "cut edges", "train", "size"});
+  const auto offsets = record.manifest.book.offsets();
+  for (std::size_t p = 0; p < record.parts.size(); ++p) {
+    const graph::PartRecord& part = record.parts[p];
+    std::string train = "-";
+    for (const graph::ConstraintRecord& c : record.constraints) {
+      if (c.name == "train" && p < c.weights.size()) train = format_count(c.weights[p]);
+    }
+    table.row({std::to_string(p), format_count(offsets[p + 1] - offsets[p]), format_count(part.num_edges),
+               format_count(part.halo_nodes), format_count(part.cut_edges), train, format_bytes(part.bytes)});
+  }
+  return table.str();
+}
+
+}  // namespace
+
+Summary summarize(const graph::PartitionRecord& record) {
+  Summary sum;
+  for (const graph::PartRecord& part : record.parts) {
+    sum.halo_nodes += part.halo_nodes;
+    sum.cut_edges += part.cut_edges;
+    sum.bytes += part.bytes;
+    for (const graph::DatasetRecord& d : part.datasets) {
+      Count bytes = static_cast<Count>(size_of(parse_dtype(d.dtype)));
+      for (const Count dim : d.shape) bytes *= dim;
+      if (d.name.ends_with("/feat")) sum.feature_bytes += bytes;
+      if (d.name.starts_with("/edges/")) sum.structure_bytes += bytes;
+    }
+  }
+  if (const Count nodes = record.manifest.book.num_nodes(); nodes > 0) {
+    sum.replication = static_cast<double>(nodes + sum.halo_nodes) / static_cast<double>(nodes);
+  }
+  return sum;
+}
+
+std::string info_text(const graph::PartitionRecord& record) {
+  return overview(record, summarize(record)) + "\n" + balances(record) + "\n" + parts_table(record);
+}
+
+std::string info_json(const graph::PartitionRecord& record) {
+  const graph::Manifest& m = record.manifest;
+  const Summary sum = summarize(record);
+  const auto offsets = m.book.offsets();
+  Json parts = Json::array(), constraints = Json::array();
+  for (std::size_t p = 0; p < record.parts.size(); ++p) {
+    const graph::PartRecord& part = record.parts[p];
+    parts.push_back({{"nodes", offsets[p + 1] - offsets[p]},
+                     {"edges", part.num_edges},
+                     {"halo_nodes", part.halo_nodes},
+                     {"cut_edges", part.cut_edges},
+                     {"bytes", part.bytes}});
+  }
+  for (const graph::ConstraintRecord& c : record.constraints) {
+    constraints.push_back({{"name", c.name},
+                           {"balance", c.balance()},
+                           {"asked", c.balanced ? Json(1 + c.imbalance) : Json()},
+                           {"weights", c.weights}});
+  }
+  const Json json{
+      {"name", m.name},
+      {"build_id", m.build_id},
+      {"input", record.build.input},
+      {"method", record.build.method},
+      {"seed", record.build.seed},
+      {"num_parts", m.book.num_parts()},
+      {"num_nodes", m.book.num_nodes()},
+      {"num_edges", m.num_edges},
+      {"undirected", m.undirected},
+      {"cut_edges", sum.cut_edges},
+      {"halo_nodes", sum.halo_nodes},
+      {"replication_factor", sum.replication},
+      {"features", {{"cols", m.feature_cols}, {"dtype", strata::name_of(m.feature_dtype)}}},
+      {"classes", m.has_labels ? Json(m.num_classes) : Json()},
+      {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
+      {"bytes", {{"total", sum.bytes}, {"features", sum.feature_bytes}, {"structure", sum.structure_bytes}}},
+      {"constraints", constraints},
+      {"parts", parts}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace strata::partition

@@ -1,0 +1,36 @@
+#pragma once
+#include <signal.h>
+
+#include <atomic>
+#include <thread>
+
+#include "strata/partition/stop.hpp"
+
+namespace strata::partition {
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP end a build cleanly. Make it before any other thread.
+///
+/// A thread waits for the signals. Where nothing is on disk yet (METIS cannot be interrupted), the process
+/// dies of the signal at once; else the build is asked to stop and remove what it wrote. A second signal ends
+/// the process at once.
+class InterruptGuard {
+ public:
+  explicit InterruptGuard(StopFlag& stop);
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  /// The signal that came, or 0.
+  int signal() const noexcept { return signal_; }
+
+ private:
+  void wait();
+
+  StopFlag& stop_;
+  sigset_t signals_;
+  std::atomic<int> signal_{0};
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+}  // namespace strata::partition

@@ -9,6 +9,8 @@
 
 #include "clean_lists.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
 
 namespace strata::graph {
 namespace {
@@ -87,6 +89,7 @@ class Builder {
   CscGraph build() {
     count_buckets();
     place_chunks();
+    check_memory();
     graph_.num_nodes = num_nodes_;
     graph_.indices.resize(static_cast<std::size_t>(bucket_begin_.back()));
     graph_.edge_ids.resize(graph_.indices.size());
@@ -128,6 +131,18 @@ class Builder {
         total += std::exchange(chunk_row(chunk)[bucket], total);
     }
     bucket_begin_.back() = total;
+  }
+
+  void check_memory() const {
+    const double entries = static_cast<double>(bucket_begin_.back());
+    const double wanted = (8 + 8 + 4) * entries + 8 * static_cast<double>(num_nodes_);
+    const std::int64_t free = available_host_bytes();
+    if (wanted > static_cast<double>(free))
+      throw OutOfMemory(
+          fmt::format("{}: no room for {} nodes and {} edges: wanted {}, free {}", list_.origin,
+                      format_count(num_nodes_), format_count(bucket_begin_.back()),
+                      format_bytes(static_cast<std::int64_t>(std::min(wanted, 9e18))), format_bytes(free)),
+          "Check the stated number of nodes, or use a host with more memory.");
   }
 
   void distribute() {

@@ -71,54 +71,53 @@ void compact(CscGraph& graph, const CleanPolicies& policies) {
   if (has_ids) graph.edge_ids.resize(static_cast<std::size_t>(place));
 }
 
-/// Walks all destinations in ascending order; `cursor[u]` is the next entry of list u that must be met.
-///
-/// If every edge has its opposite, then v's entry u is met exactly when cursor[u] stands at v.
+/// Walks all destinations v in ascending order and meets each neighbour u > v of theirs in [begin, end): if
+/// every edge has its opposite, the next entry of list u must be v, and in the end each list must be read up
+/// to u itself.
 class OppositeCheck {
  public:
-  OppositeCheck(const CscGraph& graph, NodeId begin, NodeId end)
-      : graph_(graph),
-        begin_(begin),
-        end_(end),
-        cursor_(graph.indptr.begin() + begin, graph.indptr.begin() + end) {}
+  OppositeCheck(const CscGraph& graph, NodeId begin, NodeId end) : graph_(graph), begin_(begin), end_(end) {
+    lists_.reserve(static_cast<std::size_t>(end - begin));
+    for (NodeId u = begin; u < end; ++u)
+      lists_.push_back({graph.indptr[static_cast<std::size_t>(u)], list_end(u)});
+  }
 
   bool holds(const std::atomic<bool>& give_up) {
-    for (NodeId v = 0; v < graph_.num_nodes && !give_up.load(std::memory_order_relaxed); ++v)
+    for (NodeId v = 0; v < end_ && !give_up.load(std::memory_order_relaxed); ++v)
       if (!meet_list(v)) return false;
-    for (NodeId u = begin_; u < end_; ++u)
-      if (next_entry(u) != list_end(u)) return false;
-    return true;
-  }
-
- private:
-  Count list_end(NodeId u) const { return graph_.indptr[static_cast<std::size_t>(u) + 1]; }
-
-  Count next_entry(NodeId u) const {
-    Count e = cursor_[static_cast<std::size_t>(u - begin_)];
-    const Count first = graph_.indptr[static_cast<std::size_t>(u)], last = list_end(u);
-    while (e > first && e < last && source(e) == source(e - 1)) ++e;
-    return e;
-  }
-
-  bool meet_list(NodeId v) {
-    const NodeId* const sources = graph_.indices.data();
-    const NodeId* const last = sources + list_end(v);
-    const NodeId* at = std::lower_bound(sources + graph_.indptr[static_cast<std::size_t>(v)], last, begin_);
-    for (NodeId previous = -1; at != last && *at < end_; ++at) {
-      if (*at == previous) continue;
-      previous = *at;
-      const Count e = next_entry(previous);
-      if (e == list_end(previous) || source(e) != v) return false;
-      cursor_[static_cast<std::size_t>(previous - begin_)] = e + 1;
+    for (NodeId u = begin_; u < end_; ++u) {
+      const Unread& list = lists_[static_cast<std::size_t>(u - begin_)];
+      if (list.next != list.end && source(list.next) < u) return false;
     }
     return true;
   }
 
+ private:
+  struct Unread {
+    Count next, end;
+  };
+
+  Count list_end(NodeId u) const { return graph_.indptr[static_cast<std::size_t>(u) + 1]; }
   NodeId source(Count e) const { return graph_.indices[static_cast<std::size_t>(e)]; }
+
+  bool meet_list(NodeId v) {
+    const NodeId* const first = graph_.indices.data() + graph_.indptr[static_cast<std::size_t>(v)];
+    const NodeId* const last = graph_.indices.data() + list_end(v);
+    NodeId previous = -1;
+    for (const NodeId* at = std::lower_bound(first, last, std::max(begin_, v + 1)); at != last && *at < end_;
+         ++at) {
+      if (*at == previous) continue;
+      previous = *at;
+      Unread& list = lists_[static_cast<std::size_t>(previous - begin_)];
+      if (list.next == list.end || source(list.next) != v) return false;
+      while (list.next != list.end && source(list.next) == v) ++list.next;  // parallel edges
+    }
+    return true;
+  }
 
   const CscGraph& graph_;
   NodeId begin_, end_;
-  std::vector<Count> cursor_;
+  std::vector<Unread> lists_;
 };
 
 }  // namespace

@@ -104,6 +104,11 @@ struct Place {
 
 template <typename T>
 const char* parse_field(const char* at, const char* end, T& value, const Place& place, Count column) {
+  if (at != end && *at >= '0' && *at <= '9' &&
+      (at + 1 == end || at[1] == ',')) {  // bags of words are full of these
+    value = static_cast<T>(*at - '0');
+    return at + 1;
+  }
   while (at != end && *at == ' ') ++at;
   if constexpr (std::is_floating_point_v<T>) {
     if (at == end || *at == ',') {

@@ -43,7 +43,8 @@ struct BuiltCsc {
 /// listed stays.
 ///
 /// The result is the same for every thread count. Beside the result it takes 4 bytes an edge for a while.
-/// Throws InputError: an id outside [0, num_nodes), with the edge's number.
+/// Throws InputError: an id outside [0, num_nodes), with the edge's number; OutOfMemory before anything large
+/// is allocated.
 BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const BuildOptions& options, ThreadPool& pool);
 
 /// Does every edge have its opposite? REQUIRES: lists ordered by source.

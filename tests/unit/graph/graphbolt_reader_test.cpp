@@ -1,0 +1,228 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "strata/graph/graph.hpp"
+#include "support/dataset_files.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata::graph {
+namespace {
+
+using test::expect_error;
+using test::npy_bytes;
+using test::write_text;
+
+constexpr const char* kMetadata = R"(dataset_name: mini
+future_field: {of: any, kind: [1, 2]}
+graph:
+  nodes:
+    - num: 4
+  edges:
+    - format: numpy
+      path: data/edges.npy
+  feature_data:
+    - {domain: edge, name: weight, format: numpy, path: data/none.npy}
+feature_data:
+  - domain: node
+    name: feat
+    format: numpy
+    in_memory: true
+    path: data/feat.npy
+tasks:
+  - name: node_classification
+    num_classes: 3
+    train_set:
+      - data:
+          - {name: seeds, format: numpy, in_memory: true, path: data/train_seeds.npy}
+          - {name: labels, format: numpy, path: data/train_labels.npy}
+    validation_set:
+      - data:
+          - {name: seed_nodes, format: numpy, path: data/valid_seeds.npy}
+          - {name: labels, format: numpy, path: data/valid_labels.npy}
+    test_set:
+      - data:
+          - {format: numpy, path: data/test_seeds.npy}
+          - {format: numpy, path: data/test_labels.npy}
+)";
+
+/// 0-1, 1-2 in both directions; node 3 is isolated and has no label.
+class Graphbolt : public testing::Test {
+ protected:
+  Graphbolt() {
+    metadata(kMetadata);
+    npy("edges", npy_bytes<std::int64_t>("<i8", "(2, 4)", {0, 1, 1, 2, 1, 2, 0, 1}));
+    npy("feat", npy_bytes<float>("<f4", "(4, 2)", {1, 2, 3, 4, 5, 6, 7, 8}));
+    npy("train_seeds", npy_bytes<std::int64_t>("<i8", "(1,)", {2}));
+    npy("train_labels", npy_bytes<std::int64_t>("<i8", "(1,)", {1}));
+    npy("valid_seeds", npy_bytes<std::int32_t>("<i4", "(1,)", {0}));
+    npy("valid_labels", npy_bytes<std::uint8_t>("|u1", "(1,)", {2}));
+    npy("test_seeds", npy_bytes<std::int64_t>("<i8", "(1,)", {1}));
+    npy("test_labels", npy_bytes<float>("<f4", "(1,)", {0}));
+  }
+  void npy(const std::string& name, const std::string& bytes) {
+    write_text(folder_ / ("data/" + name + ".npy"), bytes);
+  }
+  void metadata(const std::string& text) { write_text(folder_ / "metadata.yaml", text); }
+  void change(const std::string& from, const std::string& to) {
+    std::string text = kMetadata;
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    metadata(text.replace(at, from.size(), to));
+  }
+  Graph read(ReadOptions options = {}) const {
+    return read_graph("graphbolt:" + folder_.path().string(), options);
+  }
+  void refuse(const std::vector<std::string>& parts) const {
+    expect_error([&] { read(); }, parts);
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Graphbolt, ReadsAFolder) {
+  const Graph graph = read();
+  EXPECT_EQ(graph.name, "mini");
+  EXPECT_EQ(graph.structure.indptr, (std::vector<Count>{0, 1, 3, 4, 4}));
+  EXPECT_EQ(graph.structure.indices, (std::vector<NodeId>{1, 0, 2, 1}));
+  EXPECT_EQ(graph.structure.edge_ids, (std::vector<EdgeId>{2, 0, 3, 1}));
+  EXPECT_TRUE(graph.undirected);
+  EXPECT_EQ(graph.labels, (std::vector<std::int32_t>{2, 0, 1, -1}));
+  EXPECT_EQ(graph.num_classes, 3);
+  EXPECT_EQ(graph.splits.train, std::vector<NodeId>{2});
+  EXPECT_EQ(graph.splits.valid, std::vector<NodeId>{0});
+  EXPECT_EQ(graph.splits.test, std::vector<NodeId>{1});
+  EXPECT_EQ(graph.cleaning.reverse_added, 0);
+}
+
+TEST_F(Graphbolt, DirectedWhereAnOppositeIsMissing) {
+  npy("edges", npy_bytes<std::int32_t>("<i4", "(2, 3)", {0, 1, 1, 1, 2, 0}));
+  EXPECT_FALSE(read().undirected);
+  EXPECT_EQ(read().structure.num_edges(), 3);
+  const Graph both = read({.direction = ReadOptions::Direction::undirected});
+  EXPECT_EQ(both.structure.num_edges(), 4);
+  EXPECT_TRUE(both.undirected);
+}
+
+TEST_F(Graphbolt, ReadsEdgesOfEveryLayout) {
+  const std::vector<NodeId> expected = read().structure.indices;
+  npy("edges", npy_bytes<std::int64_t>("<i8", "(4, 2)", {0, 1, 1, 2, 1, 0, 2, 1}));
+  EXPECT_EQ(read().structure.indices, expected);
+  npy("edges", npy_bytes<std::int32_t>("<i4", "(2, 4)", {0, 1, 1, 2, 1, 0, 2, 1}, true));
+  EXPECT_EQ(read().structure.indices, expected);
+  npy("edges", npy_bytes<std::uint16_t>("<u2", "(2, 4)", {0, 1, 1, 2, 1, 2, 0, 1}));
+  EXPECT_EQ(read().structure.indices, expected);
+  change("format: numpy\n      path: data/edges.npy", "format: csv\n      path: data/edges.csv");
+  write_text(folder_ / "data/edges.csv", "0,1\n1,2\n1,0\n2,1\n");
+  EXPECT_EQ(read().structure.indices, expected);
+}
+
+TEST_F(Graphbolt, RefersToMappedFeaturesAndConvertsOthers) {
+  const Graph mapped = read();
+  EXPECT_EQ(mapped.features.dtype, DType::f32);
+  EXPECT_NE(mapped.features.keep_alive, nullptr);
+  EXPECT_EQ(reinterpret_cast<const float*>(mapped.features.data)[5], 6.0f);
+  npy("feat", npy_bytes<std::uint16_t>("<f2", "(4, 1)", {0x3c00, 0xc000, 0x3800, 0}));  // 1, -2, 0.5, 0
+  const Graph half = read();
+  EXPECT_EQ(half.features.dtype, DType::f16);
+  const Graph scaled = read({.normalize_features = true});
+  EXPECT_EQ(scaled.features.dtype, DType::f32);
+  EXPECT_EQ(reinterpret_cast<const float*>(scaled.features.data)[1], -1.0f);
+  npy("feat", npy_bytes<double>("<f8", "(4, 2)", {1, 3, 5, 7, 2, 4, 6, 8}, true));
+  const Graph wide = read();
+  ASSERT_EQ(wide.features.dtype, DType::f32);
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(reinterpret_cast<const float*>(wide.features.data)[i], static_cast<float>(i + 1));
+  npy("feat", npy_bytes<std::int8_t>("|i1", "(4,)", {1, -2, 3, -4}));
+  const Graph bytes = read();
+  EXPECT_EQ(bytes.features.cols, 1);
+  EXPECT_EQ(reinterpret_cast<const float*>(bytes.features.data)[3], -4.0f);
+}
+
+TEST_F(Graphbolt, LabelsOfAllNodesMayBeAFeature) {
+  change("tasks:", "  - {domain: node, name: label, format: numpy, path: data/label.npy}\ntasks:");
+  npy("label", npy_bytes<std::int64_t>("<i8", "(4,)", {2, 0, 1, 2}));
+  EXPECT_EQ(read().labels, (std::vector<std::int32_t>{2, 0, 1, 2}));
+  npy("label", npy_bytes<std::int64_t>("<i8", "(4,)", {2, 0, 0, 2}));
+  refuse({"train_set", "node 2 has label 1 here and 0 elsewhere"});
+  npy("label", npy_bytes<std::int64_t>("<i8", "(3,)", {2, 0, 0}));
+  refuse({"3 labels for 4 nodes"});
+}
+
+TEST_F(Graphbolt, ATaskAndAFeatureAreChosenAmongSeveral) {
+  change("tasks:",
+         "  - {domain: node, name: year, format: numpy, path: data/none.npy}\ntasks:\n  - name: other\n    "
+         "num_classes: 2");
+  EXPECT_EQ(read().num_classes, 3);
+  EXPECT_EQ(read().features.cols, 2);
+  const Graph other = read_graph("graphbolt:" + folder_.path().string() + ",task=other");
+  EXPECT_TRUE(other.splits.train.empty());
+  expect_error([&] { read_graph("graphbolt:" + folder_.path().string() + ",task=none"); },
+               {"no task 'none'", "other, node_classification"});
+}
+
+TEST_F(Graphbolt, RefusesAmbiguousFeatures) {
+  change("name: feat", "name: first");
+  EXPECT_EQ(read().features.cols, 2);
+  change("    name: feat",
+         "    name: first\n    format: numpy\n    path: a.npy\n  - domain: node\n    name: second");
+  refuse({"first, second", "'feat'"});
+}
+
+TEST_F(Graphbolt, RefusesBadMetadata) {
+  metadata("graph: [1, 2\n");
+  refuse({"metadata.yaml:"});
+  metadata("just text");
+  refuse({"not a YAML mapping"});
+  change("graph:\n", "graf:\n");
+  refuse({"no field 'graph'"});
+  change("num: 4", "num: four");
+  refuse({"metadata.yaml:5", "'num'"});
+  change("num: 4", "num: -4");
+  refuse({"-4 is negative"});
+  change("    - num: 4", "    - {type: a, num: 4}\n    - {type: b, num: 2}");
+  refuse({"'nodes' names 2 types"});
+  change("    - format: numpy\n      path: data/edges.npy",
+         "    - format: torch\n      path: data/edges.npy");
+  refuse({"metadata.yaml:7", "format 'torch'", "numpy"});
+  change("num_classes: 3", "num_classes: 2");
+  refuse({"node 0 has label 2", "2 classes"});
+  change("name: seeds", "name: sets");
+  refuse({"train_set has no 'seeds'"});
+  std::filesystem::remove(folder_ / "metadata.yaml");
+  refuse({"metadata.yaml", "no such file"});
+}
+
+TEST_F(Graphbolt, RefusesBadArrays) {
+  npy("train_labels", npy_bytes<std::int64_t>("<i8", "(2,)", {1, 1}));
+  refuse({"train_set", "2 labels for 1 seeds"});
+  npy("train_labels", npy_bytes<std::int64_t>("<i8", "(1,)", {1}));
+  npy("train_seeds", npy_bytes<std::int64_t>("<i8", "(1,)", {4}));
+  refuse({"train_set holds node 4", "[0, 4)"});
+  npy("train_seeds", npy_bytes<std::int64_t>("<i8", "(1,)", {0}));
+  npy("train_labels", npy_bytes<std::int64_t>("<i8", "(1,)", {2}));
+  refuse({"'train' and 'valid' overlap"});
+  npy("train_seeds", npy_bytes<float>("<f4", "(1,)", {0}));
+  refuse({"train_seeds.npy", "'f4'"});
+  npy("feat", npy_bytes<float>("<f4", "(3, 2)", {1, 2, 3, 4, 5, 6}));
+  refuse({"feat.npy", "3 rows", "4 nodes"});
+  npy("feat", npy_bytes<float>("<f4", "(4, 2)", {1, 2, 3, 4, NAN, 6, 7, 8}));
+  refuse({"feat.npy", "feature 0 of node 2", "nan"});
+  npy("feat", npy_bytes<std::uint16_t>("<f2", "(4, 1)", {0, 0, 0x7c00, 0}));
+  refuse({"feature 0 of node 2", "inf"});
+  npy("feat", npy_bytes<double>("<f8", "(4, 1)", {0, 0, 0, 1e300}));
+  refuse({"feature 0 of node 3", "inf"});
+  npy("feat", npy_bytes<float>("<f4", "(2, 2, 2)", {1, 2, 3, 4, 5, 6, 7, 8}));
+  refuse({"(2, 2, 2)"});
+  npy("edges", npy_bytes<std::int64_t>("<i8", "(2, 4)", {0, 1, 1, 2, 1, 2, 0}));
+  refuse({"edges.npy", "truncated"});
+  npy("edges", "no npy");
+  refuse({"edges.npy", "magic"});
+  std::filesystem::remove(folder_ / "data/edges.npy");
+  refuse({"edges.npy", "no such file"});
+}
+
+}  // namespace
+}  // namespace strata::graph

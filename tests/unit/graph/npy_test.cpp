@@ -1,0 +1,160 @@
+#include "strata/graph/npy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "support/dataset_files.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata::graph {
+namespace {
+
+using test::expect_error;
+using test::npy_bytes;
+using test::write_text;
+
+template <typename T>
+std::vector<T> values_of(const NpyArray& array) {
+  std::vector<T> values(static_cast<std::size_t>(array.size()));
+  std::memcpy(values.data(), array.data, values.size() * sizeof(T));
+  return values;
+}
+
+class Npy : public testing::Test {
+ protected:
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "a.npy";
+};
+
+TEST_F(Npy, ReadsBackWhatItWrote) {
+  const std::vector<float> matrix = {1, 2, 3, 4, 5, 6};
+  write_npy(path_, DType::f32, {2, 3}, matrix.data());
+  const NpyArray array = read_npy(path_);
+  EXPECT_TRUE(array.is('f', 4));
+  EXPECT_EQ(array.shape, (std::vector<Count>{2, 3}));
+  EXPECT_FALSE(array.fortran_order);
+  EXPECT_EQ(values_of<float>(array), matrix);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data) % 64, 0u);
+  EXPECT_FALSE(std::filesystem::exists(path_.string() + ".tmp"));
+}
+
+TEST_F(Npy, WritesEveryTypeAndReplacesAFile) {
+  const std::vector<std::int64_t> zeros(5, 0);
+  for (const DType type :
+       {DType::f32, DType::f16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64}) {
+    write_npy(path_, type, {5}, zeros.data());
+    const NpyArray array = read_npy(path_);
+    EXPECT_EQ(static_cast<std::size_t>(array.item_bytes), size_of(type));
+    EXPECT_EQ(array.shape, std::vector<Count>{5});
+  }
+  expect_error([&] { write_npy(path_, DType::bf16, {5}, zeros.data()); }, {"bf16", "f16"});
+}
+
+TEST_F(Npy, WritesEmptyArrays) {
+  write_npy(path_, DType::i64, {0, 4}, nullptr);
+  EXPECT_EQ(read_npy(path_).size(), 0);
+}
+
+TEST_F(Npy, CannotWriteToAMissingFolder) {
+  const float x = 1;
+  expect_error<IoError>([&] { write_npy(folder_ / "none/a.npy", DType::f32, {1}, &x); }, {"none/a.npy"});
+}
+
+TEST_F(Npy, ReadsFortranOrderAndVersion2) {
+  std::string bytes = npy_bytes<std::int16_t>("<i2", "(2, 2)", {1, 2, 3, 4}, true);
+  bytes[6] = 2;
+  bytes.insert(10, 2, '\0');  // a length of four bytes
+  write_text(path_, bytes);
+  const NpyArray array = read_npy(path_);
+  EXPECT_TRUE(array.fortran_order);
+  EXPECT_EQ(values_of<std::int16_t>(array), (std::vector<std::int16_t>{1, 2, 3, 4}));
+}
+
+TEST_F(Npy, RefusesBadFiles) {
+  expect_error([&] { read_npy(path_); }, {"a.npy", "no such file"});
+  const std::string good = npy_bytes<float>("<f4", "(100,)", std::vector<float>(100));
+  write_text(path_, "PK" + good);
+  expect_error([&] { read_npy(path_); }, {"a.npy", "magic"});
+  write_text(path_, "");
+  expect_error([&] { read_npy(path_); }, {"magic"});
+  for (const std::size_t length : {std::size_t{7}, std::size_t{11}, std::size_t{40}}) {
+    write_text(path_, good.substr(0, length));
+    expect_error([&] { read_npy(path_); }, {"truncated"});
+  }
+  write_text(path_, good.substr(0, good.size() - 1));
+  expect_error([&] { read_npy(path_); }, {"truncated", "(100,)", "400 bytes", "399"});
+  write_text(path_, npy_bytes<float>(">f4", "(1,)", {1}));
+  expect_error([&] { read_npy(path_); }, {"'>f4'"});
+  write_text(path_, npy_bytes<float>("|O", "(1,)", {1}));
+  expect_error([&] { read_npy(path_); }, {"'|O'"});
+  write_text(path_, npy_bytes<float>("<f4", "(4611686018427387904, 4)", {1}));
+  expect_error([&] { read_npy(path_); }, {"overflows"});
+  std::string future = good;
+  future[6] = 9;
+  write_text(path_, future);
+  expect_error([&] { read_npy(path_); }, {"version 9"});
+  expect_error([&] { read_npy(folder_.path()); }, {"not a regular file"});
+}
+
+class Npz : public Npy, public testing::WithParamInterface<test::ZipMember> {};
+
+TEST_P(Npz, ReadsMembers) {
+  std::vector<double> many(5000);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<double>(i) * 0.5;
+  test::ZipWriter zip;
+  test::ZipMember member = GetParam();
+  member.name = "x.npy";  // of odd length: what follows is not aligned
+  member.contents = npy_bytes<std::int64_t>("<i8", "(2, 2)", {1, -2, 3, 4});
+  zip.add(member);
+  member.name = "many.npy";
+  member.contents = npy_bytes("<f8", "(5000,)", many);
+  zip.add(member);
+  const auto path = folder_ / "a.npz";
+  write_text(path, zip.finish(member.zip64));
+  const NpzFile archive(path);
+  EXPECT_EQ(archive.names(), (std::vector<std::string>{"many", "x"}));
+  EXPECT_EQ(values_of<std::int64_t>(archive.array("x")), (std::vector<std::int64_t>{1, -2, 3, 4}));
+  const NpyArray array = archive.array("many");
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data) % 8, 0u);
+  EXPECT_EQ(values_of<double>(array), many);
+  expect_error([&] { archive.array("y"); }, {"a.npz", "'y'", "many, x"});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Npz,
+    testing::Values(test::ZipMember{}, test::ZipMember{.name = {}, .contents = {}, .deflated = true},
+                    test::ZipMember{.name = {}, .contents = {}, .deflated = false, .zip64 = true},
+                    test::ZipMember{.name = {}, .contents = {}, .deflated = true, .zip64 = true}));
+
+TEST_F(Npy, ArrayOutlivesItsArchive) {
+  test::ZipWriter zip;
+  zip.add({.name = "x.npy", .contents = npy_bytes<std::int64_t>("<i8", "(1,)", {42})});
+  write_text(folder_ / "a.npz", zip.finish());
+  const NpyArray array = NpzFile(folder_ / "a.npz").array("x");
+  EXPECT_EQ(values_of<std::int64_t>(array), std::vector<std::int64_t>{42});
+}
+
+TEST_F(Npy, RefusesBadArchives) {
+  const auto path = folder_ / "a.npz";
+  expect_error([&] { NpzFile{path}; }, {"no such file"});
+  write_text(path, std::string(1000, 'x'));
+  expect_error([&] { NpzFile{path}; }, {"not a zip archive"});
+  test::ZipWriter zip;
+  std::vector<std::int64_t> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i * i);
+  zip.add({.name = "x.npy", .contents = npy_bytes("<i8", "(1000,)", values), .deflated = true});
+  const std::string good = zip.finish();
+  write_text(path, good.substr(0, good.size() / 2));
+  expect_error([&] { NpzFile{path}; }, {"truncated"});
+  write_text(path, good.substr(500));  // all places in it are wrong
+  expect_error([&] { NpzFile(path).array("x"); }, {"damaged"});
+  std::string flipped = good;
+  flipped[400] = static_cast<char>(flipped[400] ^ 0x10);
+  write_text(path, flipped);
+  expect_error([&] { NpzFile(path).array("x"); }, {"a.npz:x", "damaged"});
+}
+
+}  // namespace
+}  // namespace strata::graph

@@ -40,7 +40,7 @@ std::vector<NodeId> global_ids(const PlainGraph& graph);
 struct ViewOptions {
   NodeId first = 0, last = -1;   ///< the machine's nodes; -1: to the end
   bool wide = false;             ///< ids are stored as i64
-  Device device;
+  Device device = {};
 };
 
 /// Copies a range of a graph into a GraphView's form on a device; an owner.
@@ -62,13 +62,13 @@ class ViewOwner {
 /// A Block in plain vectors, wherever it lay.
 struct PlainBlock {
   Count num_dst = 0;
-  std::vector<Count> indptr;
-  std::vector<std::int32_t> indices;
-  std::vector<EdgeId> edge_ids;
-  std::vector<Count> transposed_indptr;
-  std::vector<std::int32_t> transposed_indices;
-  std::vector<NodeId> src_nodes, src_original_ids;
-  std::vector<std::int32_t> src_in_degrees;
+  std::vector<Count> indptr = {};
+  std::vector<std::int32_t> indices = {};
+  std::vector<EdgeId> edge_ids = {};
+  std::vector<Count> transposed_indptr = {};
+  std::vector<std::int32_t> transposed_indices = {};
+  std::vector<NodeId> src_nodes = {}, src_original_ids = {};
+  std::vector<std::int32_t> src_in_degrees = {};
 };
 
 /// Copies the blocks once `stream` has done what it was given.

@@ -1,0 +1,175 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "support/mpi_world.hpp"
+#include "support/reference_sampler.hpp"
+
+namespace strata::sampling {
+namespace {
+
+using test::PlainGraph;
+using test::SampledEdge;
+using test::ViewOwner;
+
+const BatchKey kKey{.seed = 5, .epoch = 1, .step = 17};
+
+/// How the ranks of the run form machines: `machine_of[r]` is the machine of world rank r.
+comm::Topology topology_of(const std::vector<int>& machine_of) {
+  comm::Topology topology;
+  topology.virtual_machines = true;
+  for (std::size_t rank = 0; rank < machine_of.size(); ++rank) {
+    const auto machine = static_cast<std::size_t>(machine_of[rank]);
+    if (machine >= topology.machines.size()) topology.machines.resize(machine + 1);
+    comm::Topology::Rank entry;
+    entry.machine = machine_of[rank];
+    entry.local_rank = static_cast<int>(topology.machines[machine].size());
+    topology.ranks.push_back(entry);
+    topology.machines[machine].push_back(static_cast<int>(rank));
+  }
+  return topology;
+}
+
+std::vector<int> a_machine_a_rank() {
+  std::vector<int> machines(static_cast<std::size_t>(test::world().size()));
+  std::iota(machines.begin(), machines.end(), 0);
+  return machines;
+}
+
+/// Rank 0 alone, the others together on a second machine.
+std::vector<int> uneven_machines() {
+  std::vector<int> machines(static_cast<std::size_t>(test::world().size()), 1);
+  machines[0] = 0;
+  return machines;
+}
+
+/// Contiguous ranges of uneven sizes; with three machines the second owns few nodes.
+std::vector<NodeId> cut(Count num_nodes, int num_machines) {
+  if (num_machines == 1) return {0, num_nodes};
+  if (num_machines == 2) return {0, num_nodes / 3, num_nodes};
+  return {0, num_nodes / 2, num_nodes / 2 + 10, num_nodes};
+}
+
+struct Scenario {
+  std::vector<PlainGraph> graph;                 // one; in the partition's ids
+  comm::Topology topology;
+  std::vector<NodeId> offsets;
+  std::vector<std::vector<NodeId>> seeds;        // of each rank
+  SamplerOptions options;
+  bool wide = false;
+
+  std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1) const {
+    const int rank = test::world().rank();
+    const auto machine = static_cast<std::size_t>(topology.ranks[static_cast<std::size_t>(rank)].machine);
+    const ViewOwner owner(graph.front(), {.first = offsets[machine], .last = offsets[machine + 1], .wide = wide});
+    ThreadPool pool(2);
+    comm::Communicator communicator = test::world().communicator().duplicate();
+    const auto sampler = make_sampler(
+        owner.view(), options, {.communicator = &communicator, .topology = &topology, .machine_offsets = offsets}, 1, pool);
+    std::vector<test::PlainBlock> blocks;
+    for (int i = 0; i < repetitions; ++i) {
+      blocks = test::plain_blocks(sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, {}), {});
+    }
+    if (report != nullptr) *report = sampler->report();
+    communicator.close();
+    return blocks;
+  }
+};
+
+std::set<SampledEdge> union_over_ranks(const std::set<SampledEdge>& mine) {
+  const std::vector<SampledEdge> list(mine.begin(), mine.end());
+  const std::string blob(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(SampledEdge));
+  std::set<SampledEdge> all;
+  for (const std::string& part : test::world().communicator().all_gather(blob)) {
+    std::vector<SampledEdge> edges(part.size() / sizeof(SampledEdge));
+    std::copy(part.begin(), part.end(), reinterpret_cast<char*>(edges.data()));
+    all.insert(edges.begin(), edges.end());
+  }
+  return all;
+}
+
+/// All ranks make the same one; the seeds lie anywhere, owned or not.
+Scenario make_scenario(const std::vector<int>& machines, const std::vector<int>& fanouts, const std::vector<Count>& seeds_of_ranks) {
+  Scenario scenario{.graph = {test::renumbered(test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000}), 8)},
+          .topology = topology_of(machines),
+          .offsets = {},
+          .seeds = {},
+          .options = {.fanouts = fanouts, .max_seeds = 100, .edge_ids = true, .in_degrees = true, .transpose = true}};
+  scenario.offsets = cut(2000, scenario.topology.num_machines());
+  const auto all = test::random_nodes(300, 0, 2000, 3);
+  Count next = 0;
+  for (std::size_t rank = 0; rank < machines.size(); ++rank) {
+    const Count count = seeds_of_ranks[rank % seeds_of_ranks.size()];
+    scenario.seeds.emplace_back(all.begin() + next, all.begin() + next + count);
+    next += count;
+  }
+  return scenario;
+}
+
+// Even the blocks are those of a rank that has the whole graph.
+void expect_reference(const Scenario& scenario) {
+  const auto& seeds = scenario.seeds[static_cast<std::size_t>(test::world().rank())];
+  test::expect_equal(scenario.sample(), test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
+}
+
+TEST(Exchange, GivesTheBlocksOfTheWholeGraph) {
+  for (const auto& fanouts : {std::vector<int>{5, 4, 3}, {-1}, {3, -1}, {0, 2}}) {
+    expect_reference(make_scenario(a_machine_a_rank(), fanouts, {30, 50, 10}));
+    expect_reference(make_scenario(uneven_machines(), fanouts, {30, 50, 10}));
+  }
+}
+
+TEST(Exchange, TakesWideIds) {
+  Scenario scenario = make_scenario(a_machine_a_rank(), {4, 4}, {30});
+  scenario.wide = true;
+  expect_reference(scenario);
+}
+
+TEST(Exchange, TakesRanksWithoutSeeds) {
+  expect_reference(make_scenario(a_machine_a_rank(), {5, 5}, {0, 40}));
+  expect_reference(make_scenario(a_machine_a_rank(), {5, 5}, {40, 0}));
+  expect_reference(make_scenario(a_machine_a_rank(), {5, 5}, {0}));
+}
+
+TEST(Exchange, SamplesTheSameSetUnderEveryPartition) {
+  const PlainGraph whole = test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000});
+  const std::vector<int> fanouts{5, 4, 3};
+  const Scenario scenario = make_scenario(a_machine_a_rank(), fanouts, {25});
+  std::vector<NodeId> seeds;   // as original ids
+  for (const auto& of_rank : scenario.seeds) {
+    for (const NodeId seed : of_rank) seeds.push_back(scenario.graph.front().original_ids[static_cast<std::size_t>(seed)]);
+  }
+  const auto expected = test::sampled_edges(test::reference_blocks(whole, seeds, scenario.options, kKey));
+  EXPECT_EQ(union_over_ranks(test::sampled_edges(scenario.sample())), expected);
+}
+
+TEST(Exchange, ReportsWhatItDid) {
+  const Scenario scenario = make_scenario(a_machine_a_rank(), {5, 4}, {20});
+  ExchangeReport report;
+  const auto blocks = scenario.sample(&report, 3);
+  ASSERT_EQ(report.frontier_nodes.size(), 2u);
+  const int num_machines = scenario.topology.num_machines();
+  if (num_machines == 1) {
+    EXPECT_EQ(report.bytes_sent + report.bytes_received, 0);
+    return;
+  }
+  const auto machine = static_cast<std::size_t>(scenario.topology.ranks[static_cast<std::size_t>(test::world().rank())].machine);
+  for (std::size_t hop = 0; hop < 2; ++hop) {
+    const auto& block = blocks[1 - hop];
+    Count remote = 0;
+    for (Count i = 0; i < block.num_dst; ++i) {
+      const NodeId node = block.src_nodes[static_cast<std::size_t>(i)];
+      remote += node < scenario.offsets[machine] || node >= scenario.offsets[machine + 1];
+    }
+    EXPECT_EQ(report.frontier_nodes[hop], 3 * block.num_dst);
+    EXPECT_EQ(report.remote_nodes[hop], 3 * remote);
+  }
+  std::vector<std::int64_t> bytes{report.bytes_sent, report.bytes_received};
+  test::world().communicator().all_reduce(bytes);
+  EXPECT_GT(bytes[0], 0);
+  EXPECT_EQ(bytes[0], bytes[1]);
+  EXPECT_GT(report.seconds, 0);
+}
+
+}  // namespace
+}  // namespace strata::sampling

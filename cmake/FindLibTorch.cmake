@@ -14,8 +14,10 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   file(GLOB LIBTORCH_NVIDIA_LIBRARY_DIRS "${LIBTORCH_SITE_PACKAGES}/nvidia/*/lib")
   set(LIBTORCH_RPATH ${LIBTORCH_LIBRARY_DIR} ${LIBTORCH_NVIDIA_LIBRARY_DIRS})
   add_library(LibTorch::cpu INTERFACE IMPORTED)
-  target_include_directories(LibTorch::cpu SYSTEM INTERFACE ${LIBTORCH_INCLUDE_DIR}
-                             ${LIBTORCH_INCLUDE_DIR}/torch/csrc/api/include)
+  # -idirafter: the wheel carries headers of its own fmt, which must not hide those that fmt::fmt and spdlog were built with.
+  foreach(dir ${LIBTORCH_INCLUDE_DIR} ${LIBTORCH_INCLUDE_DIR}/torch/csrc/api/include)
+    target_compile_options(LibTorch::cpu INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter ${dir}>")
+  endforeach()
   target_link_libraries(LibTorch::cpu INTERFACE ${LIBTORCH_LIBRARY_DIR}/libtorch_cpu.so ${LIBTORCH_LIBRARY_DIR}/libc10.so)
   # -rpath-link: the wheel's libraries need their CUDA siblings at link time even where no GPU code is called.
   foreach(dir IN LISTS LIBTORCH_RPATH)

@@ -34,7 +34,8 @@ bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x
   // The gradient of the mapped rows flows back over the transpose, which the input layer of a training step
   // does not have.
   if (c10::GradMode::is_enabled() && block.transposed_indptr == nullptr) return false;
-  // A gathered element costs about as much as 32 multiply-adds of a matrix product, on CPUs and GPUs alike.
+  // What a gathered element costs in multiply-adds of a matrix product: 4 bytes at 10 GB/s against 50 G/s on two CPU cores
+  // make 20, on an H200 (f32) it is about 60.
   constexpr double kGatherCost = 32.0;
   const auto product = static_cast<double>(in_cols) * static_cast<double>(out_cols);
   const double map_first = static_cast<double>(x.size(0)) * product +

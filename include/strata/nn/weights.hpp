@@ -1,5 +1,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include <filesystem>
 #include <map>
@@ -8,22 +9,40 @@
 
 namespace strata::nn {
 
-/// Named tensors and string metadata as a safetensors file holds them. A value; tensors are shared, not copied.
-struct WeightFile {
-  struct NamedTensor {
-    std::string name;
-    at::Tensor tensor;   ///< contiguous, on the cpu
-  };
-  std::vector<NamedTensor> tensors;
-  std::map<std::string, std::string> metadata;
-
-  const at::Tensor* find(const std::string& name) const;   ///< null if there is none
+/// A tensor of a file; on the CPU and contiguous after reading.
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
 };
 
-/// Writes atomically: the file is complete or was not touched. Throws IoError.
-void write_weights(const std::filesystem::path& path, const WeightFile& file);
+/// What a safetensors file holds. Models and checkpoints are such files; `safetensors.torch.load_file` reads
+/// them in Python.
+///
+///     u64 length of the header | JSON header, padded with spaces to 8 bytes | the tensors' bytes,
+///     little-endian, without gaps
+struct TensorFile {
+  std::vector<NamedTensor> tensors;  ///< names are distinct; the order is kept
+  std::map<std::string, std::string> metadata;
 
-/// Reads and checks everything. Throws InputError naming the file: truncated, overlapping or unknown tensors.
-WeightFile read_weights(const std::filesystem::path& path);
+  /// The tensor of this name; throws InputError naming `path`, of which the file was read, if there is none.
+  const at::Tensor& at(const std::string& name, const std::filesystem::path& path) const;
+};
+
+/// Writes the file atomically. Tensors may lie on any device. Throws IoError, and Error for types that the
+/// format lacks.
+void write_tensors(const std::filesystem::path& path, const TensorFile& file);
+
+/// Reads and checks the whole file. Throws IoError, and InputError naming file and field: not safetensors,
+/// truncated, sizes that do not fit shapes, overlapping tensors or gaps between them, unknown types, a name
+/// that occurs twice.
+TensorFile read_tensors(const std::filesystem::path& path);
+
+/// The model's parameters and buffers, under their names.
+std::vector<NamedTensor> weights_of(const torch::nn::Module& model);
+
+/// Copies the tensors of `file` that the model has names for into it. Throws InputError naming `path` and the
+/// parameter where one is missing, or has another type or shape; the model is unchanged then. Tensors of
+/// other names are left alone.
+void load_weights(torch::nn::Module& model, const TensorFile& file, const std::filesystem::path& path);
 
 }  // namespace strata::nn

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using strata::comm::Watchdog;
 using strata::comm::World;
 
-/// Makes progress for longer than the patience and the silence.
+/// Makes progress for longer than the patience.
 void work_for_a_while(Watchdog& watchdog) {
   for (int step = 0; step < 40; ++step) {
     watchdog.alive("train a batch");
@@ -45,8 +45,10 @@ void leave_others_waiting(const World& world, Watchdog& watchdog, int missing, b
 
 void run(const World& world, const std::string& scenario) {
   const bool patient = scenario == "stuck" || scenario == "healthy";
-  // Without end mpirun itself must notice that a host is gone, before the watchdog does.
-  const auto silence = scenario == "endless" ? 30000ms : 1500ms;
+  // Where nobody falls silent a busy machine must not look like silence; and when the network breaks, mpirun
+  // must notice first.
+  const bool falls_silent = scenario == "stopped" || scenario == "stopped-root";
+  const auto silence = falls_silent ? 1500ms : 30000ms;
   Watchdog watchdog(world, {.period = 50ms, .patience = patient ? 1000ms : 0ms, .silence = silence});
   if (scenario == "healthy") work_for_a_while(watchdog);
   if (scenario == "endless") work_for_ever(watchdog);

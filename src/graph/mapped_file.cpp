@@ -32,7 +32,8 @@ class FileDescriptor {
   const std::string reason = std::generic_category().message(code);
   if (code == ENOENT || code == ENOTDIR)
     throw InputError(fmt::format("{}: no such file", path.string()), "Check the path.");
-  throw IoError(fmt::format("{}: {} failed: {}", path.string(), what, reason), "Check that the file can be read.");
+  throw IoError(fmt::format("{}: {} failed: {}", path.string(), what, reason),
+                "Check that the file can be read.");
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (file.get() < 0) fail(path, "open", errno);
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0) fail(path, "fstat", errno);
-  if (!S_ISREG(status.st_mode)) throw InputError(fmt::format("{}: not a regular file", path.string()), "Check the path.");
+  if (!S_ISREG(status.st_mode))
+    throw InputError(fmt::format("{}: not a regular file", path.string()), "Check the path.");
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) return;
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);

@@ -23,7 +23,9 @@ template <typename Id>
 class SbmEdges {
  public:
   SbmEdges(const SyntheticSpec& spec, const std::vector<Id>& members)
-      : spec_(spec), members_(members), words_(spec.seed, Purpose::edge) {}
+      : spec_(spec), members_(members), words_(spec.seed, Purpose::edge) {
+    for (Count group = 0; group <= spec.classes; ++group) first_.push_back(group * spec.nodes / spec.classes);
+  }
 
   Count class_of(Count position) const { return ((position + 1) * spec_.classes - 1) / spec_.nodes; }
 
@@ -42,18 +44,19 @@ class SbmEdges {
   }
 
  private:
-  Count first_of(Count group) const { return group * spec_.nodes / spec_.classes; }
   Count any_class(std::uint64_t word) const {
     return class_of(static_cast<Count>(unit_double(word) * static_cast<double>(spec_.nodes)));
   }
   Count member_of(Count group, double u) const {
-    const Count first = first_of(group), members = first_of(group + 1) - first;
+    const Count first = first_[static_cast<std::size_t>(group)],
+                members = first_[static_cast<std::size_t>(group) + 1] - first;
     return first + static_cast<Count>(u * u * static_cast<double>(members));
   }
 
   const SyntheticSpec& spec_;
   const std::vector<Id>& members_;
   KeyedWords words_;
+  std::vector<Count> first_;  // of each class, and the end
 };
 
 /// R-MAT (Chakrabarti, Zhan, Faloutsos, SDM 2004): a quadrant of the matrix a level, by 16 random bits. Edges

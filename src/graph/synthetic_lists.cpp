@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "clean_lists.hpp"
+#include "strata/graph/build_csc.hpp"
 #include "strata/util/error.hpp"
 #include "synthetic.hpp"
 
@@ -122,6 +123,7 @@ void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, T
   fill_skewed_lists(spec, pool, structure);
   const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
   graph.cleaning = report_of(clean_lists(structure, policies, pool), policies);
+  graph.undirected = is_symmetric(structure, pool);  // by chance, where there are very few nodes
 }
 
 void generate_grid(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool, Graph& graph) {

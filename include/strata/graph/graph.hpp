@@ -17,7 +17,7 @@ struct CscGraph {
   Count num_nodes = 0;
   std::vector<Count> indptr;     ///< [num_nodes + 1]
   std::vector<NodeId> indices;   ///< [num_edges]
-  std::vector<EdgeId> edge_ids;  ///< [num_edges], or empty
+  std::vector<EdgeId> edge_ids;  ///< [num_edges], or empty: entry e of `indices` is edge e
 
   Count num_edges() const { return static_cast<Count>(indices.size()); }
 };
@@ -38,7 +38,8 @@ struct Splits {
   std::vector<NodeId> train, valid, test;
 };
 
-/// What cleaning the input changed; part of the partitioner's report.
+/// What cleaning the input changed; part of the partitioner's report. All but `reverse_added` count edges as
+/// listed, so that num_edges == edges_read - self_loops_removed - duplicates_removed + reverse_added.
 struct CleaningReport {
   Count edges_read = 0;  ///< as listed in the input
   Count self_loops = 0;  ///< met
@@ -76,10 +77,22 @@ struct ReadOptions {
   int num_threads = 0;                 ///< 0: all cores of this process
 };
 
-/// Reads "ogb:DIR", "graphbolt:DIR" or makes "synthetic:KEY=VALUE,...".
+/// Reads a dataset or makes a graph.
 ///
-/// Throws InputError that names the file, the field or line and the remedy: unknown scheme or key, ids out of
-/// range, NaN features, labels out of range, splits that overlap.
+/// "ogb:DIR[,split=NAME]": an OGB folder with raw/*.csv.gz (or *.csv), or raw/data.npz and
+/// raw/node-label.npz, and split/NAME/{train,valid,test}.csv.gz. Automatic direction: ogbn_arxiv,
+/// ogbn_papers100M and ogbl_citation2 are directed; all others are undirected, be an edge listed once or both
+/// ways.
+///
+/// "graphbolt:DIR[,task=NAME]": an OnDiskDataset, metadata.yaml with npy arrays (edges may be csv). Automatic
+/// direction: as listed; `undirected` is set where every edge has its opposite.
+///
+/// "synthetic:KEY=VALUE,...": kind=sbm (default), rmat, lognormal or grid, or a preset: products, papers100M.
+/// The same for every number of threads.
+///
+/// f32 and f16 features of npy files are mapped, not copied. Throws InputError that names the file, the field
+/// or line and the remedy: unknown scheme or key, ids out of range, NaN features, labels out of range, splits
+/// that overlap. Throws OutOfMemory before work begins where that can be told.
 Graph read_graph(const std::string& spec, const ReadOptions& options = {});
 
 }  // namespace strata::graph

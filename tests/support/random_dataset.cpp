@@ -6,6 +6,7 @@
 #include <random>
 
 #include "strata/graph/part_writer.hpp"
+#include "strata/util/random.hpp"
 
 namespace strata::test {
 namespace {
@@ -43,12 +44,13 @@ graph::CscGraph random_structure(const DatasetOptions& options, std::mt19937_64&
 }  // namespace
 
 RandomValues random_values(Count count, DType dtype, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
   RandomValues values;
+  values.floats.reserve(static_cast<std::size_t>(count));
   values.bytes.resize(static_cast<std::size_t>(count) * size_of(dtype));
   std::byte* out = values.bytes.data();
   for (Count i = 0; i < count; ++i) {
-    const auto small = static_cast<std::int32_t>(random() % 128);  // has no rounding error in any type
+    const auto small = static_cast<std::int32_t>(mix64(seed ^ mix64(static_cast<std::uint64_t>(i))) %
+                                                 128);  // has no rounding error in any type
     const float fraction = static_cast<float>(small) / 8 - 4;
     const bool is_integer =
         dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f64;

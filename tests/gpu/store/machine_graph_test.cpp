@@ -1,0 +1,135 @@
+#include "strata/store/machine_graph.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <optional>
+
+#include "support/random_dataset.hpp"
+#include "support/run_setup.hpp"
+
+namespace strata::store {
+namespace {
+
+using test::DatasetOptions;
+using test::RunSetup;
+using Compute = comm::TopologyOptions::Compute;
+
+const DatasetOptions kDataset{.num_nodes = 2000, .num_edges = 30000, .feature_cols = 50, .seed = 5};
+constexpr std::int64_t kLookupBytes = 2001 * 8 + 2000 * 4 + 2000 * 4;
+constexpr std::int64_t kIndexBytes = 30000 * 4;
+constexpr std::int64_t kFeatureBytes = 2000 * 50 * 4;
+
+class MachineGraphOnGpu : public testing::TestWithParam<std::int64_t> {
+ protected:
+  void SetUp() override {
+    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  }
+};
+
+template <typename T>
+std::vector<T> from_device(const T* data, Count size, Device device) {
+  const cuda::Stream stream(device);
+  std::vector<T> copy(static_cast<std::size_t>(size));
+  cuda::copy_async(copy.data(), data, copy.size() * sizeof(T), stream);
+  stream.synchronize();
+  return copy;
+}
+
+template <typename T>
+std::vector<T> from_host(const T* data, Count size) {
+  return {data, data + size};
+}
+
+void expect_same_structure(const MachineGraph& loaded, Device device) {
+  const GraphView &there = loaded.view(), &here = loaded.host_view();
+  EXPECT_EQ(there.device, device);
+  EXPECT_EQ(from_device(there.indptr, here.num_local + 1, device),
+            from_host(here.indptr, here.num_local + 1));
+  EXPECT_EQ(from_device(there.in_degrees, here.num_nodes, device),
+            from_host(here.in_degrees, here.num_nodes));
+  const auto expect_same_ids = [&](const IdSpan& a, const IdSpan& b) {
+    ASSERT_EQ(a.wide, b.wide);
+    const auto* there_ids = static_cast<const std::int32_t*>(a.data);
+    EXPECT_EQ(from_device(there_ids, a.size, device),
+              from_host(static_cast<const std::int32_t*>(b.data), b.size));
+  };
+  expect_same_ids(there.indices, here.indices);
+  expect_same_ids(there.original_ids, here.original_ids);
+}
+
+void expect_features(const MachineGraph& loaded, const graph::Graph& graph, Device device) {
+  const GraphView& view = loaded.host_view();
+  const cuda::DeviceGuard guard(device);
+  const cuda::Stream stream(device);
+  std::vector<NodeId> ids(static_cast<std::size_t>(view.num_local));
+  std::iota(ids.begin(), ids.end(), view.first_node);
+  const Count cols = loaded.features().spec().cols, elements = view.num_local * cols;
+  const cuda::Array<NodeId> ids_there(cuda::Memory::device, view.num_local, "ids", device);
+  const cuda::Array<float> out(cuda::Memory::device, elements, "out", device);
+  cuda::copy_async(ids_there.data(), ids.data(), ids.size() * sizeof(NodeId), stream);
+  cuda::fill_async(out.data(), 0xFB, static_cast<std::size_t>(elements) * sizeof(float), stream);
+  ThreadPool pool(1);
+  loaded.features().gather({.data = ids_there.data(), .size = view.num_local, .first = view.first_node},
+                           out.data(), stream, pool);
+  stream.synchronize();
+  const std::vector<float> rows = from_device(out.data(), elements, device),
+                           expected = test::features_as_floats(graph);
+  for (Count row = 0; row < view.num_local; ++row) {
+    const Count original = view.original_ids[view.first_node + row];
+    for (Count c = 0; c < cols; ++c) {
+      ASSERT_EQ(rows[static_cast<std::size_t>(row * cols + c)],
+                expected[static_cast<std::size_t>(original * cols + c)])
+          << row;
+    }
+  }
+}
+
+Count rows_on_gpu(const MachineGraph& loaded) {
+  Count sum = 0;
+  for (const Segment& s : loaded.features().placement().segments) sum += s.replicated;
+  return sum;
+}
+
+TEST_P(MachineGraphOnGpu, LoadsParts) {
+  const RunSetup run(0, Compute::cuda);
+  const auto graph = test::random_dataset(kDataset);
+  const auto directory = test::common_folder("gpu_machine_graph");
+  std::optional<test::PartitionedDataset> parts;
+  if (test::world().rank() == 0) parts.emplace(*graph, 3, directory, 7);
+  test::world().communicator().barrier();
+  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
+                                           {.in_degrees = true, .gpu_budget_bytes = GetParam()});
+  expect_same_structure(loaded, run.machine.device());
+  expect_features(loaded, *graph, run.machine.device());
+  loaded.close(run.machine);
+}
+
+TEST_P(MachineGraphOnGpu, TakesAGraph) {
+  const RunSetup run(0, Compute::cuda);
+  const auto graph = test::random_dataset(kDataset);
+  auto given = run.machine.rank() == 0 ? test::random_dataset(kDataset) : nullptr;
+  MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine,
+                                                 {.in_degrees = true, .gpu_budget_bytes = GetParam()});
+  expect_same_structure(loaded, run.machine.device());
+  expect_features(loaded, *graph, run.machine.device());
+  if (run.machine.size() == 1 && GetParam() >= kLookupBytes + kIndexBytes + kFeatureBytes) {
+    EXPECT_EQ(rows_on_gpu(loaded), 2000);
+  }
+  if (GetParam() == 0) {
+    EXPECT_EQ(rows_on_gpu(loaded), 0);
+  }
+  loaded.close(run.machine);
+}
+
+// Nothing on the GPU; lookups alone; indices too; half of the features; all, for one rank and for two that
+// share the GPU.
+INSTANTIATE_TEST_SUITE_P(Budgets, MachineGraphOnGpu,
+                         testing::Values(0, kLookupBytes, kLookupBytes + kIndexBytes,
+                                         kLookupBytes + kIndexBytes + kFeatureBytes / 2,
+                                         kLookupBytes + kIndexBytes + kFeatureBytes,
+                                         2 * (kLookupBytes + kIndexBytes + kFeatureBytes)));
+
+}  // namespace
+}  // namespace strata::store

@@ -1,0 +1,121 @@
+#include "strata/feature/fetcher.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "strata/util/error.hpp"
+#include "support/distributed_table.hpp"
+
+namespace strata::feature {
+namespace {
+
+using test::DistributedTable;
+using test::RunSetup;
+using testing::HasSubstr;
+
+/// A fetcher with all that it refers to.
+struct Stage {
+  const RunSetup run;
+  DistributedTable table;
+  comm::Communicator communicator;
+  ThreadPool pool{2};
+  RowFetcher fetcher;
+
+  Stage(int ranks_per_machine, const DistributedTable::Options& options)
+      : run(ranks_per_machine),
+        table(run, options),
+        communicator(test::world().communicator().duplicate()),
+        fetcher(table.tensor, {},
+                {.communicator = &communicator,
+                 .topology = &run.topology,
+                 .machine_offsets = table.offsets,
+                 .machine = run.machine.index()},
+                pool) {}
+  void close() {
+    table.tensor.close(run.machine);
+    communicator.close();
+  }
+};
+
+void expect_fetches(int ranks_per_machine, const DistributedTable::Options& options, Count count) {
+  SCOPED_TRACE(testing::Message() << ranks_per_machine << " ranks a machine, seed " << options.seed);
+  Stage stage(ranks_per_machine, options);
+  for (std::uint64_t batch = 0; batch < 3; ++batch) {
+    const auto rank = static_cast<std::uint64_t>(test::world().rank());
+    const auto ids = test::distinct_ids(count, options.rows, options.seed + 100 * batch + rank);
+    ASSERT_EQ(test::fetched(stage.fetcher, {}, ids, options.cols), stage.table.expected(ids))
+        << "batch " << batch;
+  }
+  stage.close();
+}
+
+TEST(RowFetcher, ReadsRowsOfOneMachine) { expect_fetches(0, {.seed = 1}, 500); }
+
+TEST(RowFetcher, ReadsRowsOfOtherMachines) {
+  std::uint64_t seed = 10;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    expect_fetches(1, {.cols = 9, .dtype = dtype, .seed = ++seed}, 500);
+  }
+}
+
+TEST(RowFetcher, WorksWithoutAnExchange) {
+  const RunSetup run(0);
+  DistributedTable table(run, {.seed = 2});
+  ThreadPool pool(1);
+  RowFetcher fetcher(table.tensor, {}, {}, pool);
+  const auto ids = test::distinct_ids(100, 1000, 5);
+  EXPECT_EQ(test::fetched(fetcher, {}, ids, 7), table.expected(ids));
+  EXPECT_EQ(fetcher.report().rows, std::ssize(ids));
+  EXPECT_EQ(fetcher.report().bytes_sent, 0);
+  table.tensor.close(run.machine);
+}
+
+TEST(RowFetcher, TakesPartWithoutIds) {
+  Stage stage(1, {.seed = 3});
+  const bool idle = test::world().rank() == test::world().size() - 1;
+  const auto ids = idle ? std::vector<NodeId>() : test::distinct_ids(300, 1000, 6);
+  EXPECT_EQ(test::fetched(stage.fetcher, {}, ids, 7), stage.table.expected(ids));
+  EXPECT_EQ(test::fetched(stage.fetcher, {}, {}, 7), std::vector<float>());
+  stage.close();
+}
+
+TEST(RowFetcher, SplitsLargeFetchesIntoRounds) {
+  // Rows of 4 MiB: at most 16 of them travel in a round, fewer with three machines.
+  constexpr Count kCols = Count{1} << 20;
+  Stage stage(1, {.rows = 24, .cols = kCols, .dtype = DType::i8, .seed = 2});
+  const bool first = test::world().rank() == 0;
+  const auto ids = first ? test::distinct_ids(24, 24, 7) : std::vector<NodeId>{23};
+  EXPECT_TRUE(test::fetched(stage.fetcher, {}, ids, kCols) == stage.table.expected(ids));
+  stage.close();
+}
+
+TEST(RowFetcher, CountsWhatTravels) {
+  Stage stage(1, {.rows = 1000, .cols = 7, .seed = 5});
+  std::vector<NodeId> ids(1000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<NodeId>(i);
+  test::fetched(stage.fetcher, {}, ids, 7);
+  const RowExchangeReport report = stage.fetcher.report();
+  const auto machine = static_cast<std::size_t>(stage.run.machine.index());
+  const Count local = stage.table.offsets[machine + 1] - stage.table.offsets[machine];
+  const Count others = test::world().size() - 1;
+  EXPECT_EQ(report.rows, 1000);
+  EXPECT_EQ(report.remote_rows, 1000 - local);
+  EXPECT_EQ(report.bytes_received, (1000 - local) * 28 + others * local * 8);
+  EXPECT_EQ(report.bytes_sent, (1000 - local) * 8 + others * local * 28);
+  stage.close();
+}
+
+TEST(RowFetcher, RefusesIdsThatNoMachineHas) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two machines";
+  Stage stage(1, {.seed = 6});
+  try {
+    test::fetched(stage.fetcher, {}, {5, 1000}, 7);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("1000 is not the id of a node (0 to 999)"));
+  }
+  stage.close();
+}
+
+}  // namespace
+}  // namespace strata::feature

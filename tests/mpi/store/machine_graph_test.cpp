@@ -1,0 +1,349 @@
+#include "strata/store/machine_graph.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "strata/graph/part_writer.hpp"
+#include "strata/util/error.hpp"
+#include "support/random_dataset.hpp"
+#include "support/run_setup.hpp"
+
+namespace strata::store {
+namespace {
+
+using test::DatasetOptions;
+using test::PartitionedDataset;
+using test::RunSetup;
+using testing::HasSubstr;
+
+/// Parts of a random graph, written by the first rank of the run and read by all.
+class Parts {
+ public:
+  Parts(
+      const DatasetOptions& options, int num_parts,
+      const std::function<void(graph::Graph&)>& change = [](graph::Graph&) {})
+      : graph_(test::random_dataset(options)), directory_(test::common_folder("machine_graph")) {
+    change(*graph_);
+    if (test::world().rank() == 0) written_.emplace(*graph_, num_parts, directory_, options.seed);
+    test::world().communicator().barrier();
+  }
+  ~Parts() { test::world().communicator().barrier(); }
+
+  const graph::Graph& graph() const { return *graph_; }
+  const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  std::unique_ptr<graph::Graph> graph_;
+  std::filesystem::path directory_;
+  std::optional<PartitionedDataset> written_;
+};
+
+std::vector<NodeId> ids_of(const IdSpan& span) {
+  std::vector<NodeId> ids;
+  for (Count i = 0; i < span.size; ++i) ids.push_back(span[i]);
+  return ids;
+}
+
+std::vector<float> rows_of(const MachineGraph& machine_graph) {
+  const GraphView& view = machine_graph.host_view();
+  std::vector<NodeId> ids(static_cast<std::size_t>(view.num_local));
+  std::iota(ids.begin(), ids.end(), view.first_node);
+  std::vector<float> rows(ids.size() * static_cast<std::size_t>(machine_graph.features().spec().cols));
+  ThreadPool pool(1);
+  machine_graph.features().gather({.data = ids.data(), .size = std::ssize(ids), .first = view.first_node},
+                                  rows.data(), cuda::Stream(), pool);
+  return rows;
+}
+
+std::vector<NodeId> originals(std::span<const NodeId> globals, const GraphView& view) {
+  std::vector<NodeId> ids;
+  for (const NodeId global : globals) ids.push_back(view.original_ids[global]);
+  return ids;
+}
+
+/// Every list, edge id, label, degree and feature of the machine's nodes, through original ids.
+void expect_local_nodes(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
+  const GraphView& view = loaded.host_view();
+  const std::vector<float> features = test::features_as_floats(graph), rows = rows_of(loaded);
+  const auto cols = static_cast<std::size_t>(graph.features.cols);
+  for (Count row = 0; row < view.num_local; ++row) {
+    const auto original = static_cast<std::size_t>(view.original_ids[view.first_node + row]);
+    const auto begin = graph.structure.indptr[original], end = graph.structure.indptr[original + 1];
+    ASSERT_EQ(view.indptr[row + 1] - view.indptr[row], end - begin);
+    for (Count e = 0; e < end - begin; ++e) {
+      const Count slot = view.indptr[row] + e;
+      ASSERT_EQ(view.original_ids[view.indices[slot]],
+                graph.structure.indices[static_cast<std::size_t>(begin + e)]);
+      if (options.edge_ids) {
+        ASSERT_EQ(view.edge_ids[slot], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
+      }
+    }
+    if (!graph.labels.empty()) {
+      ASSERT_EQ(loaded.labels()[static_cast<std::size_t>(row)], graph.labels[original]);
+    }
+    float sum = 0;
+    for (std::size_t c = 0; c < cols; ++c) sum += std::abs(features[original * cols + c]);
+    const float scale = options.row_normalize && sum > 0 ? 1 / sum : 1;
+    for (std::size_t c = 0; c < cols; ++c) {
+      ASSERT_NEAR(rows[static_cast<std::size_t>(row) * cols + c], features[original * cols + c] * scale,
+                  options.row_normalize ? 4e-3 : 0);
+    }
+  }
+}
+
+void expect_all_nodes(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
+  const GraphView& view = loaded.host_view();
+  std::vector<NodeId> ids = ids_of(view.original_ids);
+  ASSERT_EQ(std::ssize(ids), graph.num_nodes());
+  EXPECT_EQ(view.in_degrees != nullptr, options.in_degrees);
+  for (std::size_t v = 0; options.in_degrees && v < ids.size(); ++v) {
+    const auto original = static_cast<std::size_t>(ids[v]);
+    ASSERT_EQ(view.in_degrees[v], graph.structure.indptr[original + 1] - graph.structure.indptr[original]);
+  }
+  std::ranges::sort(ids);
+  for (std::size_t v = 0; v < ids.size(); ++v) ASSERT_EQ(ids[v], static_cast<NodeId>(v));
+}
+
+void expect_splits(const MachineGraph& loaded, const graph::Graph& graph) {
+  const GraphView& view = loaded.host_view();
+  EXPECT_EQ(originals(loaded.train_nodes(), view), graph.splits.train);
+  const auto expect_split = [&](std::span<const NodeId> nodes, const std::vector<NodeId>& all) {
+    EXPECT_TRUE(std::ranges::is_sorted(nodes));
+    std::vector<NodeId> mine = originals(nodes, view), expected;
+    std::ranges::sort(mine);
+    std::vector<bool> local(static_cast<std::size_t>(view.num_nodes));
+    for (Count v = 0; v < view.num_local; ++v)
+      local[static_cast<std::size_t>(view.original_ids[view.first_node + v])] = true;
+    std::ranges::copy_if(all, std::back_inserter(expected),
+                         [&](NodeId v) { return local[static_cast<std::size_t>(v)]; });
+    EXPECT_EQ(mine, expected);
+  };
+  expect_split(loaded.valid_nodes(), graph.splits.valid);
+  expect_split(loaded.test_nodes(), graph.splits.test);
+}
+
+void expect_is(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
+  EXPECT_EQ(loaded.manifest().book.num_nodes(), graph.num_nodes());
+  EXPECT_EQ(loaded.host_view().num_nodes, graph.num_nodes());
+  EXPECT_EQ(loaded.host_view().edge_ids.size, options.edge_ids ? loaded.host_view().indices.size : 0);
+  EXPECT_EQ(loaded.labels().empty(), graph.labels.empty());
+  expect_all_nodes(loaded, graph, options);
+  expect_local_nodes(loaded, graph, options);
+  expect_splits(loaded, graph);
+}
+
+struct LoadCase {
+  int num_parts, ranks_per_machine;
+  DatasetOptions dataset;
+  LoadOptions options;
+};
+
+void expect_loads(const LoadCase& c) {
+  SCOPED_TRACE(testing::Message() << c.num_parts << " parts, " << c.ranks_per_machine
+                                  << " ranks a machine, seed " << c.dataset.seed);
+  const RunSetup run(c.ranks_per_machine);
+  const Parts parts(c.dataset, c.num_parts);
+  MachineGraph loaded = MachineGraph::load(parts.directory(), test::world().communicator(), run.topology,
+                                           run.machine, c.options);
+  expect_is(loaded, parts.graph(), c.options);
+  const std::span<const NodeId> offsets = loaded.machine_offsets();
+  ASSERT_EQ(std::ssize(offsets), run.topology.num_machines() + 1);
+  EXPECT_EQ(loaded.host_view().first_node, offsets[static_cast<std::size_t>(run.machine.index())]);
+  for (NodeId v = 0; v < loaded.host_view().num_nodes; ++v) {
+    ASSERT_EQ(loaded.machine_of(v) == run.machine.index(), loaded.host_view().owns(v));
+  }
+  loaded.close(run.machine);
+}
+
+TEST(Load, ReadsPartsOnOneMachine) {
+  std::uint64_t seed = 10;
+  for (const int parts : {1, 3, 5}) {
+    expect_loads({parts, 0, {.seed = ++seed}, {.edge_ids = true, .in_degrees = true}});
+  }
+}
+
+TEST(Load, ReadsPartsOnVirtualMachines) {
+  std::uint64_t seed = 20;
+  for (const int parts : {3, 5}) {
+    expect_loads({parts, 1, {.seed = ++seed}, {.edge_ids = true, .in_degrees = true}});
+  }
+}
+
+TEST(Load, LeavesOutWhatIsNotAskedFor) { expect_loads({3, 0, {.seed = 31}, {}}); }
+
+TEST(Load, NormalizesRows) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    expect_loads({3, 0, {.feature_dtype = dtype, .seed = 32}, {.row_normalize = true}});
+  }
+}
+
+TEST(Load, ReadsHalfFeaturesAsTheyAre) {
+  expect_loads({4, 0, {.feature_cols = 33, .feature_dtype = DType::f16, .seed = 33}, {}});
+  expect_loads({4, 0, {.feature_cols = 33, .feature_dtype = DType::bf16, .seed = 34}, {}});
+}
+
+TEST(Load, NeedsNoFeaturesLabelsOrEdges) {
+  expect_loads(
+      {3, 0, {.num_edges = 0, .feature_cols = 0, .with_labels = false, .seed = 35}, {.in_degrees = true}});
+}
+
+TEST(Load, PlansInRowsAndBytes) {
+  const RunSetup run(0);
+  const Parts parts({.num_nodes = 100, .feature_cols = 7, .seed = 36}, 2);
+  MachineGraph loaded =
+      MachineGraph::load(parts.directory(), test::world().communicator(), run.topology, run.machine, {});
+  const auto& plan = loaded.plan();
+  const auto features = std::ranges::find(plan, "features", &MachineGraph::PlanRow::tensor);
+  ASSERT_NE(features, plan.end());
+  EXPECT_EQ(features->stratum, "host");
+  EXPECT_EQ(features->rows, 100);
+  EXPECT_EQ(features->bytes, 100 * 7 * 4);
+  loaded.close(run.machine);
+}
+
+std::string refusal_of(const std::filesystem::path& directory, int ranks_per_machine = 0) {
+  const RunSetup run(ranks_per_machine);
+  try {
+    MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
+                       {.in_degrees = true});
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted, or refused otherwise";
+}
+
+TEST(Load, RefusesFeaturesThatAreNotNumbers) {
+  for (const int ranks_per_machine : {0, 1}) {
+    const Parts parts({.num_nodes = 300, .seed = 40}, 3, [](graph::Graph& graph) {
+      auto* values = const_cast<float*>(reinterpret_cast<const float*>(graph.features.data));
+      values[250 * 7 + 3] = std::nanf("");
+    });
+    const std::string message = refusal_of(parts.directory(), ranks_per_machine);
+    EXPECT_THAT(message, HasSubstr(parts.directory().string()));
+    EXPECT_THAT(message, testing::ContainsRegex("row [0-9]+: feature 3 is NaN"));
+  }
+}
+
+TEST(Load, RefusesLabelsOutOfRange) {
+  const Parts parts({.seed = 41}, 2, [](graph::Graph& graph) { graph.labels[77] = 5; });
+  EXPECT_THAT(refusal_of(parts.directory()), HasSubstr("has label 5, but classes are 0 to 4"));
+}
+
+TEST(Load, RefusesWhatIsNoPartitionDirectory) {
+  EXPECT_THAT(refusal_of("/nonexistent"), HasSubstr("/nonexistent"));
+}
+
+TEST(Load, RefusesMoreMachinesThanParts) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  const Parts parts({.seed = 42}, 1);
+  EXPECT_THAT(refusal_of(parts.directory(), 1), HasSubstr("machines"));
+}
+
+/// A directory with one part of three nodes and four edges that `damage` changed.
+std::string refusal_of_damaged(const std::function<void(graph::PartData&)>& damage) {
+  const std::filesystem::path directory = test::common_folder("damaged");
+  if (test::world().rank() == 0) {
+    graph::PartData data{.part = 0,
+                         .indptr = {0, 1, 2, 4},
+                         .indices = {1, 2, 0, 1},
+                         .edge_ids = {0, 1, 2, 3},
+                         .original_ids = {2, 0, 1},
+                         .labels = {},
+                         .train = {{1, 0}, {0, 1}},
+                         .valid = {},
+                         .test = {}};
+    damage(data);
+    graph::PartitionRecord record;
+    record.manifest = {.name = "tiny",
+                       .build_id = "1",
+                       .book = graph::PartitionBook({0, 3}),
+                       .num_edges = 4,
+                       .num_train = 2};
+    std::filesystem::create_directories(directory);
+    record.parts = {graph::write_part(directory, record.manifest, data, {})};
+    graph::write_manifest(directory, record);
+  }
+  test::world().communicator().barrier();
+  std::string refusal = refusal_of(directory);
+  test::world().communicator().barrier();
+  if (test::world().rank() == 0) std::filesystem::remove_all(directory);
+  return refusal;
+}
+
+TEST(Load, RefusesDamagedStructure) {
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.indices[2] = 3; }),
+              HasSubstr("indices[2] is 3, but nodes are 0 to 2"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.indices[1] = -1; }), HasSubstr("indices[1] is -1"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.indptr[1] = 3; }),
+              HasSubstr("indptr gives row 1 -1 edges"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.indptr[0] = 1; }), HasSubstr("indptr"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.indptr[3] = 5; }), HasSubstr("indptr"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.original_ids[1] = 3; }),
+              HasSubstr("row 1 has the original id 3"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) {
+                data.train.ranks = {1, 1};
+              }),
+              HasSubstr("training node 0 of 2"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.train.ranks = {0, 2}; }), HasSubstr("rank 2 of 2"));
+}
+
+TEST(FromGraph, TakesAGraphInItsOwnOrder) {
+  std::uint64_t seed = 50;
+  for (const LoadOptions& options :
+       {LoadOptions{.edge_ids = true, .in_degrees = true}, LoadOptions{.row_normalize = true}}) {
+    const RunSetup run(0);
+    const DatasetOptions dataset{.num_nodes = 3000, .num_edges = 20000, .feature_cols = 11, .seed = ++seed};
+    const auto expected = test::random_dataset(dataset);
+    auto given = run.machine.rank() == 0 ? test::random_dataset(dataset) : nullptr;
+    MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine, options);
+    expect_is(loaded, *expected, options);
+    EXPECT_EQ(loaded.manifest().name, "random");
+    EXPECT_EQ(loaded.manifest().num_classes, 5);
+    EXPECT_EQ(loaded.manifest().num_edges, 20000);
+    EXPECT_THAT(loaded.machine_offsets(), testing::ElementsAre(0, 3000));
+    EXPECT_THAT(ids_of(loaded.host_view().original_ids), testing::Each(testing::Ge(0)));
+    EXPECT_EQ(loaded.host_view().original_ids[2999], 2999);
+    loaded.close(run.machine);
+  }
+}
+
+TEST(FromGraph, LeavesATableThatOthersHoldAsItIs) {
+  const RunSetup run(0);
+  const DatasetOptions dataset{.num_nodes = 3000, .feature_cols = 100, .seed = 60};
+  auto given = run.machine.rank() == 0 ? test::random_dataset(dataset) : nullptr;
+  const graph::FeatureTable table = given ? given->features : graph::FeatureTable();
+  const std::vector<float> before = given ? test::features_as_floats(*given) : std::vector<float>();
+  MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine, {.row_normalize = true});
+  if (run.machine.rank() == 0) {
+    EXPECT_TRUE(
+        std::ranges::equal(before, std::span(reinterpret_cast<const float*>(table.data), before.size())));
+  }
+  loaded.close(run.machine);
+}
+
+TEST(FromGraph, NamesTheNodeOfABadFeature) {
+  const RunSetup run(0);
+  auto given = run.machine.rank() == 0 ? test::random_dataset({.seed = 61}) : nullptr;
+  if (given)
+    const_cast<float*>(reinterpret_cast<const float*>(given->features.data))[7 * 123] = std::nanf("");
+  try {
+    MachineGraph::from_graph(std::move(given), run.machine, {});
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("graph \"random\": node 123: feature 0 is NaN"));
+  }
+}
+
+TEST(FromGraph, WantsTheGraphOnTheFirstRankAlone) {
+  const RunSetup run(0);
+  EXPECT_ANY_THROW(MachineGraph::from_graph(nullptr, run.machine, {}));
+}
+
+}  // namespace
+}  // namespace strata::store

@@ -1,0 +1,103 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "strata/feature/fetcher.hpp"
+#include "support/random_dataset.hpp"
+#include "support/run_setup.hpp"
+
+namespace strata::test {
+
+/// A table over all machines of a run: machine m has the rows [offsets[m], offsets[m + 1]) of `values`.
+struct DistributedTable {
+  struct Options {
+    Count rows = 1000, cols = 7;
+    DType dtype = DType::f32;
+    std::uint64_t seed = 1;
+    double on_gpu = 0;  ///< fraction of a machine's rows that is replicated on its GPUs
+  };
+
+  DistributedTable(const RunSetup& run, const Options& options)
+      : cols(options.cols),
+        offsets(random_offsets(run, options)),
+        all_(random_values(options.rows * options.cols, options.dtype, options.seed)),
+        tensor(make(run, options)) {}
+
+  NodeId first(const RunSetup& run) const { return offsets[static_cast<std::size_t>(run.machine.index())]; }
+
+  std::vector<float> expected(const std::vector<NodeId>& ids) const {
+    std::vector<float> rows(ids.size() * static_cast<std::size_t>(cols), 0.0f);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] == -1) continue;
+      std::copy_n(all_.floats.begin() + ids[i] * cols, cols,
+                  rows.begin() + static_cast<std::ptrdiff_t>(i) * cols);
+    }
+    return rows;
+  }
+
+  Count cols;
+  std::vector<NodeId> offsets;
+
+ private:
+  RandomValues all_;
+
+  static std::vector<NodeId> random_offsets(const RunSetup& run, const Options& options) {
+    std::mt19937_64 random(options.seed);
+    std::vector<NodeId> offsets{0};
+    for (int m = 1; m < run.topology.num_machines(); ++m) {
+      offsets.push_back(static_cast<NodeId>(random() % static_cast<std::uint64_t>(options.rows + 1)));
+    }
+    offsets.push_back(options.rows);
+    std::ranges::sort(offsets);
+    return offsets;
+  }
+
+  store::ChunkTensor make(const RunSetup& run, const Options& options) const {
+    const auto machine = static_cast<std::size_t>(run.machine.index());
+    const Count rows = offsets[machine + 1] - offsets[machine];
+    const Count on_gpu = static_cast<Count>(std::floor(options.on_gpu * static_cast<double>(rows)));
+    store::ChunkTensor made = store::ChunkTensor::create(
+        run.machine, {.name = "table", .rows = rows, .cols = cols, .dtype = options.dtype},
+        {.segments = {{.replicated = on_gpu, .striped = 0, .host = rows - on_gpu}}});
+    made.write_rows(0, rows,
+                    all_.bytes.data() + static_cast<std::size_t>(offsets[machine]) * made.spec().row_bytes());
+    run.machine.barrier();
+    return made;
+  }
+
+ public:
+  store::ChunkTensor tensor;  // last: made of the others
+};
+
+/// A fetch into a poisoned buffer on `device`.
+inline std::vector<float> fetched(feature::RowFetcher& fetcher, Device device, const std::vector<NodeId>& ids,
+                                  Count cols) {
+  const cuda::DeviceGuard guard(device);
+  const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
+  const cuda::Array<NodeId> ids_there(cuda::memory_on(device), std::ssize(ids) + 1, "ids", device);
+  const cuda::Array<float> out(cuda::memory_on(device), std::ssize(ids) * cols + 1, "out", device);
+  cuda::copy_async(ids_there.data(), ids.data(), ids.size() * sizeof(NodeId), stream);
+  cuda::fill_async(out.data(), 0xFB, static_cast<std::size_t>(out.size()) * sizeof(float), stream);
+  fetcher.fetch(ids_there.data(), std::ssize(ids), out.data(), stream);
+  std::vector<float> rows(ids.size() * static_cast<std::size_t>(cols));
+  cuda::copy_async(rows.data(), out.data(), rows.size() * sizeof(float), stream);
+  stream.synchronize();
+  return rows;
+}
+
+/// `count` distinct ids of a table, or as many as it has, in random order, and some -1 among them.
+inline std::vector<NodeId> distinct_ids(Count count, Count rows, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<NodeId> ids(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<NodeId>(i);
+  std::ranges::shuffle(ids, random);
+  ids.resize(static_cast<std::size_t>(std::min(count, rows)));
+  for (Count i = 0; i < count / 10; ++i) {
+    ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(random() % (ids.size() + 1)), -1);
+  }
+  return ids;
+}
+
+}  // namespace strata::test

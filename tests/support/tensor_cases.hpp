@@ -1,0 +1,50 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strata/store/chunk_tensor.hpp"
+
+namespace strata::test {
+
+/// A tensor with random contents, and what a gather must give.
+struct TensorCase {
+  DType dtype = DType::f32;
+  Count cols = 1;
+  store::Placement placement;
+  std::uint64_t seed = 1;
+
+  Count rows() const;
+  std::string str() const;  ///< repeats the case
+};
+
+/// Creates the tensor and writes it: every rank its replicated rows, the ranks in turn pieces of the others,
+/// pieces of many lengths. Collective over the machine.
+struct FilledTensor {
+  store::ChunkTensor tensor;
+  std::vector<float> values;  ///< [rows, cols]
+};
+FilledTensor fill(const comm::Machine& machine, const TensorCase& tensor_case);
+
+struct IdOptions {
+  Count count = 0;
+  Count below = 0;   ///< rows
+  NodeId first = 0;  ///< added to all but -1
+  bool sorted = false;
+  std::uint64_t seed = 1;
+};
+/// About one in eight is -1.
+std::vector<NodeId> random_ids(const IdOptions& options);
+
+std::vector<float> expected_rows(const FilledTensor& filled, std::span<const NodeId> ids, NodeId first);
+
+/// Gathers into a poisoned buffer that begins `misalignment` floats after an aligned address; fails the test
+/// if anything behind the result was touched.
+struct GatherOptions {
+  NodeId first = 0;
+  Count misalignment = 0;
+};
+std::vector<float> gathered(const store::ChunkTensor& tensor, Device device, std::span<const NodeId> ids,
+                            const GatherOptions& options);
+
+}  // namespace strata::test

@@ -71,31 +71,32 @@ void check_signature(const std::filesystem::path& path, const json& saved, const
   }
 }
 
-void copy_into(const std::filesystem::path& path, const nn::WeightFile& file, const std::string& name,
+void copy_into(const std::filesystem::path& path, const nn::TensorFile& file, const std::string& name,
                at::Tensor to) {
-  const at::Tensor* from = file.find(name);
-  if (from == nullptr || from->sizes() != to.sizes()) {
-    throw InputError(fmt::format("{}: \"{}\" is missing or has another size", path.string(), name),
-                     "Resume with the graph and options of the first run, or start anew without --resume.");
+  const at::Tensor& from = file.at(name, path);
+  if (from.sizes() != to.sizes()) {
+    throw InputError(
+        fmt::format("{}: \"{}\" has {} elements, this run {}", path.string(), name, from.numel(), to.numel()),
+        "Resume with the graph and options of the first run, or start anew without --resume.");
   }
-  to.copy_(*from);
+  to.copy_(from);
 }
 
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
-  nn::WeightFile file;
-  file.tensors.push_back({"parameters", parts.parameters->values().detach().cpu()});
+  nn::TensorFile file;
+  file.tensors.push_back({"parameters", parts.parameters->values().detach()});
   for (const auto& state : parts.optimizer->state())
-    file.tensors.push_back({"optimizer." + state.name, state.tensor.cpu()});
+    file.tensors.push_back({"optimizer." + state.name, state.tensor});
   if (parts.progress->best_parameters.defined()) {
-    file.tensors.push_back({"best_parameters", parts.progress->best_parameters.cpu()});
+    file.tensors.push_back({"best_parameters", parts.progress->best_parameters});
   }
   file.metadata = {{"format", kFormat},
                    {"version", std::to_string(kVersion)},
                    {"signature", parts.signature},
                    {"progress", to_json(*parts.progress, parts.optimizer->steps).dump()}};
-  nn::write_weights(path, file);
+  nn::write_tensors(path, file);
 }
 
 void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
@@ -103,7 +104,7 @@ void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& p
     throw InputError(fmt::format("there is no checkpoint {}", path.string()),
                      "Give --output the folder of the run to resume, or start anew without --resume.");
   }
-  const nn::WeightFile file = nn::read_weights(path);
+  const nn::TensorFile file = nn::read_tensors(path);
   const auto field = [&](const std::string& name) -> const std::string& {
     const auto found = file.metadata.find(name);
     if (found == file.metadata.end()) {

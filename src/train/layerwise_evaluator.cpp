@@ -200,7 +200,7 @@ struct LayerwiseEvaluator::State {
   void release_buffers() {
     input = {};
     host_output = {};
-    kept = {};
+    kept.reset();
   }
 
   void score(const NodeRange& range, const float* rows, Count classes, ScoreBoard& valid,

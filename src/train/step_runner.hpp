@@ -8,6 +8,10 @@
 #include "strata/train/flat_parameters.hpp"
 #include "strata/train/optimizer.hpp"
 
+namespace strata::nn {
+class BlockModel;
+}
+
 namespace strata::train {
 
 /// What all ranks know about a finished step.

@@ -173,13 +173,10 @@ class Run {
 
   void write_model() {
     if (!session_.first_rank()) return;
-    nn::WeightFile file;
-    for (const auto& parameter : session_.model->named_parameters()) {
-      file.tensors.push_back({parameter.key(), parameter.value().detach().cpu().contiguous()});
-    }
+    nn::TensorFile file{.tensors = nn::weights_of(*session_.model), .metadata = {}};
     file.metadata = {
         {"format", "pt"}, {"model", config_.model}, {"epoch", std::to_string(progress_.best_epoch)}};
-    nn::write_weights(path("model.safetensors"), file);
+    nn::write_tensors(path("model.safetensors"), file);
   }
 
   void write_checkpoint() {

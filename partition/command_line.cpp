@@ -211,21 +211,27 @@ int run_verify(const Arguments& args) {
   return static_cast<int>(problems.empty() ? ExitCode::ok : ExitCode::failure);
 }
 
-/// "Did you mean --parts?" for the first unknown option of a parser's message.
-std::string hint_for(const std::string& message, const CLI::App& app) {
-  std::vector<std::string> known;
-  const auto used = app.get_subcommands();
-  for (const CLI::App* command : used) {
+/// The options, or the subcommands, that could have been meant.
+std::vector<std::string> known_words(const CLI::App& app) {
+  std::vector<std::string> known{"build", "info", "verify", "--help", "--version"};
+  for (const CLI::App* command : app.get_subcommands()) {
+    known = {};
     for (const CLI::Option* option : command->get_options()) known.push_back(option->get_name());
   }
-  if (used.empty()) known = {"build", "info", "verify", "--help", "--version"};
-  const std::size_t colon = message.rfind(": ");
-  std::string word = colon == std::string::npos ? message : message.substr(colon + 2);
-  word = word.substr(0, word.find_first_of(" ="));
-  const std::string near = closest(word, known);
+  return known;
+}
+
+/// Unknown words are told before what is missing, for they are often the same mistake.
+[[noreturn]] void refuse_command_line(const CLI::ParseError& error, const CLI::App& app) {
+  const auto used = app.get_subcommands();
   const std::string help =
       fmt::format("See {}{} --help.", kProgram, used.empty() ? "" : " " + used.front()->get_name());
-  return near.empty() || near == word ? help : fmt::format("Did you mean {}? {}", near, help);
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (unknown.empty()) throw InputError(error.what(), help);
+  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  const std::string near = closest(word, known_words(app));
+  throw InputError(fmt::format("unknown argument {}", word),
+                   near.empty() ? help : fmt::format("Did you mean {}? {}", near, help));
 }
 
 int dispatch(int argc, char** argv) {
@@ -250,7 +256,7 @@ int dispatch(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // help, version
-    throw InputError(error.what(), hint_for(error.what(), app));
+    refuse_command_line(error, app);
   }
   init_log(kProgram, args.log_level);
   if (build_command->parsed()) return run_build(args, *build_command);

@@ -12,11 +12,11 @@ namespace strata::partition {
 
 struct BuildOptions {
   std::filesystem::path output;
-  AssignOptions assign;
+  AssignOptions assign{};
   DType feature_dtype = DType::f32;  ///< f32, f16 or bf16
   bool force = false;                ///< replace an existing partition directory
   int num_threads = 0;               ///< 0: all cores of this process
-  std::string input;                 ///< as the user named it; for the record
+  std::string input{};                ///< as the user named it; for the record
 };
 
 /// What one phase of a build took.

@@ -13,10 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Rows that one rank asks for, or that are asked of it by ranks in the same place of their machines, in one
-/// round. Bounds the memory of a fetch whatever the number of its rows.
-constexpr Count kRoundBytes = Count{64} << 20;
-
 template <typename T>
 T* room_for(cuda::Array<T>& array, Count size, cuda::Memory memory, const char* what, Device device) {
   if (array.size() < size) array = cuda::Array<T>(memory, std::max(size, array.size() * 3 / 2), what, device);
@@ -62,10 +58,11 @@ struct RowFetcher::State {
   Count cols() const { return table.spec().cols; }
   Count row_bytes() const { return cols() * static_cast<Count>(sizeof(float)); }
 
-  /// Rows that may be asked of one rank in a round.
+  /// Rows that may be asked of one rank in a round; bounds the memory of a fetch whatever the number of its
+  /// rows.
   Count quota() const {
     const Count others = exchange.topology->num_machines() - 1;
-    return std::max<Count>(1, kRoundBytes / std::max<Count>(1, row_bytes() * others));
+    return std::max<Count>(1, exchange.round_bytes / std::max<Count>(1, row_bytes() * others));
   }
 
   const NodeId* ids_on_host(const NodeId* given, Count count, const cuda::Stream& stream) {

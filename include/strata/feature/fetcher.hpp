@@ -15,6 +15,8 @@ struct RowExchangeContext {
   const comm::Topology* topology = nullptr;
   std::span<const NodeId> machine_offsets;  ///< [machines + 1]
   int machine = 0;                          ///< this rank's
+  /// Of rows that a rank asks for at once; the rest follows in further rounds. The same on all ranks.
+  Count round_bytes = Count{64} << 20;
 };
 
 struct RowExchangeReport {

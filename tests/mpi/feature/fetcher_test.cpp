@@ -21,7 +21,7 @@ struct Stage {
   ThreadPool pool{2};
   RowFetcher fetcher;
 
-  Stage(int ranks_per_machine, const DistributedTable::Options& options)
+  Stage(int ranks_per_machine, const DistributedTable::Options& options, Count round_bytes = Count{64} << 20)
       : run(ranks_per_machine),
         table(run, options),
         communicator(test::world().communicator().duplicate()),
@@ -29,7 +29,8 @@ struct Stage {
                 {.communicator = &communicator,
                  .topology = &run.topology,
                  .machine_offsets = table.offsets,
-                 .machine = run.machine.index()},
+                 .machine = run.machine.index(),
+                 .round_bytes = round_bytes},
                 pool) {}
   void close() {
     table.tensor.close(run.machine);
@@ -80,13 +81,13 @@ TEST(RowFetcher, TakesPartWithoutIds) {
 }
 
 TEST(RowFetcher, SplitsLargeFetchesIntoRounds) {
-  // Rows of 4 MiB: at most 16 of them travel in a round, fewer with three machines.
-  constexpr Count kCols = Count{1} << 20;
-  Stage stage(1, {.rows = 24, .cols = kCols, .dtype = DType::i8, .seed = 2});
-  const bool first = test::world().rank() == 0;
-  const auto ids = first ? test::distinct_ids(24, 24, 7) : std::vector<NodeId>{23};
-  EXPECT_TRUE(test::fetched(stage.fetcher, {}, ids, kCols) == stage.table.expected(ids));
-  stage.close();
+  for (const Count round_bytes : {1, 28, 1000}) {  // one row a round, and some
+    Stage stage(1, {.rows = 200, .cols = 7, .seed = 4}, round_bytes);
+    const bool first = test::world().rank() == 0;
+    const auto ids = first ? test::distinct_ids(200, 200, 7) : std::vector<NodeId>{199};
+    EXPECT_EQ(test::fetched(stage.fetcher, {}, ids, 7), stage.table.expected(ids)) << round_bytes;
+    stage.close();
+  }
 }
 
 TEST(RowFetcher, CountsWhatTravels) {

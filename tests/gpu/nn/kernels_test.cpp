@@ -1,0 +1,217 @@
+#include "kernels.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <c10/core/GradMode.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops.hpp"
+#include "support/blocks.hpp"
+
+namespace strata::nn {
+namespace {
+
+using test::OwnedBlock;
+using test::random_block;
+using test::random_rows;
+
+const c10::Device kGpu(c10::kCUDA, 0);
+
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+  }
+};
+
+/// Over numbers of columns.
+class OnGpu : public GpuTest, public testing::WithParamInterface<Count> {};
+
+CUstream_st* stream() { return c10::cuda::getCurrentCUDAStream(0).stream(); }
+
+/// Memory that no kernel may leave as it is: a result that was not written compares unequal to everything.
+at::Tensor poisoned(at::IntArrayRef sizes, const c10::Device& device) {
+  return at::full(sizes, std::nanf(""), at::TensorOptions().dtype(at::kFloat).device(device));
+}
+
+double largest_difference(const at::Tensor& gpu, const at::Tensor& cpu) {
+  if (cpu.numel() == 0) return 0;
+  const at::Tensor difference = gpu.cpu().sub(cpu).abs();
+  return difference.isnan().any().item<bool>() ? HUGE_VAL : difference.max().item<double>();
+}
+
+struct SumInputs {
+  OwnedBlock block;
+  at::Tensor in, row_scale, col_scale, self, self_scale;
+
+  SumInputs to(const c10::Device& device) const {
+    const auto move = [&](const at::Tensor& t) { return t.to(device); };
+    return {block.to(device), move(in), move(row_scale), move(col_scale), move(self), move(self_scale)};
+  }
+  at::Tensor run(const Kernels& kernels, bool scaled, bool with_self, CUstream_st* on) const {
+    at::Tensor out = poisoned({block.num_dst, in.size(1)}, in.device());
+    kernels.sparse_sum({.rows = block.num_dst,
+                        .cols = in.size(1),
+                        .indptr = block.indptr.const_data_ptr<Count>(),
+                        .indices = block.indices.const_data_ptr<std::int32_t>(),
+                        .in = in.const_data_ptr<float>(),
+                        .row_scale = scaled ? row_scale.const_data_ptr<float>() : nullptr,
+                        .col_scale = scaled ? col_scale.const_data_ptr<float>() : nullptr,
+                        .self = with_self ? self.const_data_ptr<float>() : nullptr,
+                        .self_scale = with_self && scaled ? self_scale.const_data_ptr<float>() : nullptr,
+                        .num_self = with_self ? self.size(0) : 0,
+                        .out = out.mutable_data_ptr<float>()},
+                       on);
+    return out;
+  }
+};
+
+TEST_P(OnGpu, SparseSumAgreesWithTheCpu) {
+  const Count cols = GetParam();
+  for (const int max_degree : {0, 3, 25, 400}) {
+    const OwnedBlock block =
+        random_block({.num_dst = 137, .num_src = 500, .max_degree = max_degree, .seed = 3});
+    const SumInputs host{block,
+                         random_rows(500, cols, 1),
+                         random_rows(1, 137, 2).squeeze(0),
+                         random_rows(1, 500, 3).squeeze(0),
+                         random_rows(100, cols, 4),
+                         random_rows(1, 100, 5).squeeze(0)};
+    const SumInputs device = host.to(kGpu);
+    for (const bool scaled : {false, true}) {
+      for (const bool with_self : {false, true}) {
+        const at::Tensor expected = host.run(cpu_kernels(), scaled, with_self, nullptr);
+        const at::Tensor actual = device.run(cuda_kernels(), scaled, with_self, stream());
+        EXPECT_LE(largest_difference(actual, expected), 1e-6 * (max_degree + 10))
+            << max_degree << scaled << with_self;
+        EXPECT_TRUE(actual.equal(device.run(cuda_kernels(), scaled, with_self, stream())))
+            << "other bits the second time";
+      }
+    }
+  }
+}
+
+TEST_P(OnGpu, ActivationHasTheBitsOfTheCpu) {
+  const Count cols = GetParam(), rows = 211;
+  const OwnedBlock block = random_block({.num_dst = 0, .num_src = rows, .max_degree = 0, .seed = 1});
+  const OwnedBlock moved = block.to(kGpu);
+  const Pass pass{.key = {.seed = 9, .epoch = 2, .step = 40}, .training = true};
+  for (const double probability : {0.0, 0.3, 0.5}) {
+    for (const bool relu : {false, true}) {
+      at::Tensor cpu = random_rows(rows, cols, 1), bias = random_rows(1, cols, 2), gpu = cpu.to(kGpu),
+                 gpu_bias = bias.to(kGpu);
+      cpu_kernels().activate({.rows = rows,
+                              .cols = cols,
+                              .bias = bias.const_data_ptr<float>(),
+                              .relu = relu,
+                              .dropout = make_dropout(probability, pass, 1, block.view()),
+                              .values = cpu.mutable_data_ptr<float>()},
+                             nullptr);
+      cuda_kernels().activate({.rows = rows,
+                               .cols = cols,
+                               .bias = gpu_bias.const_data_ptr<float>(),
+                               .relu = relu,
+                               .dropout = make_dropout(probability, pass, 1, moved.view()),
+                               .values = gpu.mutable_data_ptr<float>()},
+                              stream());
+      EXPECT_TRUE(gpu.cpu().equal(cpu)) << probability << relu;
+    }
+  }
+}
+
+TEST_P(OnGpu, ActivationGradHasTheBitsOfTheCpu) {
+  const Count cols = GetParam(), rows = 333;
+  const at::Tensor output = random_rows(rows, cols, 1).relu(), grad = random_rows(rows, cols, 2);
+  const at::Tensor gpu_output = output.to(kGpu), gpu_grad = grad.to(kGpu);
+  at::Tensor expected = poisoned({rows, cols}, c10::kCPU), actual = poisoned({rows, cols}, kGpu);
+  const auto arguments = [&](const at::Tensor& y, const at::Tensor& g, const at::Tensor& out) {
+    return ActivationGrad{.rows = rows,
+                          .cols = cols,
+                          .output = y.const_data_ptr<float>(),
+                          .grad_out = g.const_data_ptr<float>(),
+                          .scale = 1.7f,
+                          .grad_in = out.mutable_data_ptr<float>()};
+  };
+  cpu_kernels().activation_grad(arguments(output, grad, expected), nullptr);
+  cuda_kernels().activation_grad(arguments(gpu_output, gpu_grad, actual), stream());
+  EXPECT_TRUE(actual.cpu().equal(expected));
+}
+
+TEST_P(OnGpu, DropoutHasTheBitsOfTheCpu) {
+  const OwnedBlock block = random_block({.num_dst = 0, .num_src = 97, .max_degree = 0, .seed = 1}),
+                   moved = block.to(kGpu);
+  const Pass pass{.key = {.seed = 4, .epoch = 0, .step = 7}, .training = true};
+  const at::Tensor x = random_rows(97, GetParam(), 1);
+  const at::Tensor expected = dropout(x, make_dropout(0.4, pass, 3, block.view()));
+  EXPECT_TRUE(dropout(x.to(kGpu), make_dropout(0.4, pass, 3, moved.view())).cpu().equal(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(Columns, OnGpu,
+                         testing::Values(1, 2, 3, 5, 16, 20, 33, 62, 64, 100, 128, 130, 256, 511, 1433));
+
+TEST_F(GpuTest, ScalesAgreeWithTheCpu) {
+  const OwnedBlock block = random_block({.num_dst = 1000, .num_src = 3000, .max_degree = 9, .seed = 3}),
+                   moved = block.to(kGpu);
+  const BlockScales cpu_mean = mean_scales(block.view()), gpu_mean = mean_scales(moved.view());
+  EXPECT_TRUE(gpu_mean.row.cpu().equal(cpu_mean.row));
+  const BlockScales cpu = gcn_scales(block.view()), gpu = gcn_scales(moved.view());
+  EXPECT_LE(largest_difference(gpu.row, cpu.row), 1e-5);
+  EXPECT_LE(largest_difference(gpu.col, cpu.col), 1e-6);
+  EXPECT_LE(largest_difference(gpu.self, cpu.self), 1e-6);
+}
+
+struct Trained {
+  at::Tensor output;
+  std::vector<at::Tensor> gradients;
+};
+
+Trained train_once(const std::string& kind, const OwnedBlock& outer, const OwnedBlock& inner,
+                   const at::Tensor& x) {
+  const auto model = make_model(
+      {.kind = kind, .in_cols = x.size(1), .hidden = 64, .out_cols = 7, .num_layers = 2, .seed = 5});
+  model->to(x.device());
+  const sampling::MiniBatch batch{.blocks = {outer.view(), inner.view()}, .num_seeds = inner.num_dst};
+  const at::Tensor output =
+      model->forward(x, batch, {.key = {.seed = 1, .epoch = 0, .step = 3}, .training = true});
+  output.square().sum().backward();
+  Trained trained{output.detach(), {}};
+  for (const at::Tensor& p : model->parameters()) trained.gradients.push_back(p.grad());
+  return trained;
+}
+
+TEST_F(GpuTest, WholeModelsAgreeWithTheCpuAndRepeat) {
+  const OwnedBlock outer =
+      random_block({.num_dst = 400, .num_src = 1500, .max_degree = 12, .transpose = false, .seed = 1});
+  const OwnedBlock inner = random_block({.num_dst = 100, .num_src = 400, .max_degree = 12, .seed = 2});
+  const at::Tensor x = random_rows(1500, 50, 1);
+  for (const char* kind : {"sage", "gcn"}) {
+    const Trained cpu = train_once(kind, outer, inner, x);
+    const Trained gpu = train_once(kind, outer.to(kGpu), inner.to(kGpu), x.to(kGpu));
+    const Trained again = train_once(kind, outer.to(kGpu), inner.to(kGpu), x.to(kGpu));
+    EXPECT_LE(largest_difference(gpu.output, cpu.output), 1e-4) << kind;
+    EXPECT_TRUE(gpu.output.equal(again.output));
+    ASSERT_EQ(gpu.gradients.size(), cpu.gradients.size());
+    for (std::size_t i = 0; i < gpu.gradients.size(); ++i) {
+      const double size = cpu.gradients[i].abs().max().item<double>();
+      EXPECT_LE(largest_difference(gpu.gradients[i], cpu.gradients[i]), 1e-4 * (1 + size))
+          << kind << " parameter " << i;
+      EXPECT_TRUE(gpu.gradients[i].equal(again.gradients[i])) << kind << " parameter " << i;
+    }
+  }
+}
+
+TEST_F(GpuTest, EmptyBlocksWork) {
+  const OwnedBlock none = random_block({.num_dst = 0, .num_src = 0, .seed = 1}).to(kGpu);
+  for (const char* kind : {"sage", "gcn"}) {
+    const Trained trained = train_once(kind, none, none, random_rows(0, 6, 1).to(kGpu));
+    EXPECT_EQ(trained.output.size(0), 0);
+    for (const at::Tensor& gradient : trained.gradients) EXPECT_TRUE(gradient.eq(0).all().item<bool>());
+  }
+}
+
+}  // namespace
+}  // namespace strata::nn

@@ -1,0 +1,211 @@
+#include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "ops.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/util/error.hpp"
+#include "support/blocks.hpp"
+
+namespace strata::nn {
+namespace {
+
+using test::OwnedBlock;
+using test::random_block;
+using test::random_rows;
+
+/// One layer without activation, so that its formula stands alone.
+std::shared_ptr<BlockModel> single_layer(const std::string& kind, std::int64_t in_cols,
+                                         std::int64_t out_cols) {
+  return make_model(
+      {.kind = kind, .in_cols = in_cols, .out_cols = out_cols, .num_layers = 1, .dropout = 0, .seed = 3});
+}
+
+at::Tensor f64(const at::Tensor& tensor) { return tensor.to(at::kDouble); }
+
+/// Rows summed by destination, in f64 and by libtorch's own differentiable operations.
+at::Tensor sum_by_dst(const at::Tensor& messages, const OwnedBlock& block) {
+  return at::zeros({block.num_dst, messages.size(1)}, messages.options().requires_grad(false))
+      .index_add(0, block.edge_dst(), messages);
+}
+
+at::Tensor reference_sage(BlockModel& model, const at::Tensor& x, const OwnedBlock& block) {
+  const auto p = model.named_parameters();
+  const at::Tensor sums = sum_by_dst(x.index_select(0, block.indices.to(at::kLong)), block);
+  const at::Tensor counts =
+      block.indptr.slice(0, 1).sub(block.indptr.slice(0, 0, block.num_dst)).clamp_min(1);
+  return sums.div(f64(counts).unsqueeze(1))
+      .mm(f64(p["convs.0.lin_l.weight"]).t())
+      .add(f64(p["convs.0.lin_l.bias"]))
+      .add(x.slice(0, 0, block.num_dst).mm(f64(p["convs.0.lin_r.weight"]).t()));
+}
+
+at::Tensor reference_gcn(BlockModel& model, const at::Tensor& x, const OwnedBlock& block) {
+  const auto p = model.named_parameters();
+  const at::Tensor norm = f64(block.in_degrees).add(1).rsqrt().unsqueeze(1);
+  const at::Tensor scaled = x.mul(norm), dst_norm = norm.slice(0, 0, block.num_dst);
+  const at::Tensor counts =
+      block.indptr.slice(0, 1).sub(block.indptr.slice(0, 0, block.num_dst)).clamp_min(1);
+  const at::Tensor whole = f64(block.in_degrees.slice(0, 0, block.num_dst)).div(f64(counts)).unsqueeze(1);
+  const at::Tensor sums = sum_by_dst(scaled.index_select(0, block.indices.to(at::kLong)), block).mul(whole);
+  return sums.add(scaled.slice(0, 0, block.num_dst))
+      .mul(dst_norm)
+      .mm(f64(p["convs.0.lin.weight"]).t())
+      .add(f64(p["convs.0.bias"]));
+}
+
+at::Tensor reference(const std::string& kind, BlockModel& model, const at::Tensor& x,
+                     const OwnedBlock& block) {
+  return kind == "sage" ? reference_sage(model, x, block) : reference_gcn(model, x, block);
+}
+
+void expect_close(const at::Tensor& actual, const at::Tensor& expected, const std::string& what) {
+  ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
+  if (actual.numel() == 0) return;
+  const double error = f64(actual).sub(f64(expected)).abs().max().item<double>();
+  const double size = std::max(1.0, f64(expected).abs().max().item<double>());
+  EXPECT_LE(error, 2e-5 * size) << what;
+}
+
+struct Gradients {
+  at::Tensor x;
+  std::vector<at::Tensor> parameters;
+};
+
+/// Gradients of sum(weights * output).
+Gradients gradients_of(BlockModel& model, const at::Tensor& x, const at::Tensor& output) {
+  for (at::Tensor& p : model.parameters()) p.mutable_grad() = at::Tensor();
+  const at::Tensor weights = random_rows(output.size(0), output.size(1), 77).to(output.scalar_type());
+  output.mul(weights).sum().backward();
+  Gradients gradients{x.grad(), {}};
+  for (const at::Tensor& p : model.parameters()) gradients.parameters.push_back(p.grad());
+  return gradients;
+}
+
+struct Shape {
+  Count num_dst, num_src, in_cols, out_cols;
+  int max_degree;
+};
+
+class Layer : public testing::TestWithParam<std::tuple<const char*, Shape>> {
+ protected:
+  std::string kind() const { return std::get<0>(GetParam()); }
+  Shape shape() const { return std::get<1>(GetParam()); }
+  OwnedBlock block(std::uint64_t seed) const {
+    return random_block({.num_dst = shape().num_dst,
+                         .num_src = shape().num_src,
+                         .max_degree = shape().max_degree,
+                         .seed = seed});
+  }
+};
+
+TEST_P(Layer, AgreesWithReferenceForwardAndBackward) {
+  for (const std::uint64_t seed : {1u, 2u}) {
+    const OwnedBlock owned = block(seed);
+    const auto model = single_layer(kind(), shape().in_cols, shape().out_cols);
+    at::Tensor x = random_rows(shape().num_src, shape().in_cols, seed).requires_grad_(true);
+    at::Tensor x64 = f64(x.detach()).requires_grad_(true);
+
+    const at::Tensor output = model->forward_layer(0, x, owned.view(), {});
+    const Gradients actual = gradients_of(*model, x, output);
+    const at::Tensor expected_output = reference(kind(), *model, x64, owned);
+    const Gradients expected = gradients_of(*model, x64, expected_output);
+
+    expect_close(output, expected_output, "output");
+    expect_close(actual.x, expected.x, "gradient of x");
+    ASSERT_EQ(actual.parameters.size(), expected.parameters.size());
+    for (std::size_t i = 0; i < actual.parameters.size(); ++i) {
+      expect_close(actual.parameters[i], expected.parameters[i], model->named_parameters().keys()[i]);
+    }
+  }
+}
+
+TEST_P(Layer, GivesTheSameBitsAgain) {
+  const OwnedBlock owned = block(5);
+  const auto model = single_layer(kind(), shape().in_cols, shape().out_cols);
+  const auto run = [&] {
+    at::Tensor x = random_rows(shape().num_src, shape().in_cols, 6).requires_grad_(true);
+    gradients_of(*model, x, model->forward_layer(0, x, owned.view(), {}));
+    return x.grad();
+  };
+  const at::Tensor first = run();
+  EXPECT_TRUE(first.equal(run()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Layer,
+    testing::Combine(testing::Values("sage", "gcn"),
+                     testing::Values(Shape{40, 100, 7, 5, 9}, Shape{300, 2000, 33, 16, 20},
+                                     Shape{64, 64, 130, 8, 6}, Shape{1, 1, 1, 1, 3}, Shape{10, 30, 4, 3, 0},
+                                     Shape{0, 0, 6, 4, 0}, Shape{0, 20, 6, 4, 0})));
+
+TEST(Aggregate, HasTheSameBitsOnAnyNumberOfThreads) {
+  const OwnedBlock owned = random_block({.num_dst = 700, .num_src = 3000, .max_degree = 40, .seed = 8});
+  const at::Tensor x = random_rows(3000, 45, 1);
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  const at::Tensor many = aggregate(x, owned.view(), gcn_scales(owned.view()));
+  at::set_num_threads(1);
+  const at::Tensor one = aggregate(x, owned.view(), gcn_scales(owned.view()));
+  at::set_num_threads(before);
+  EXPECT_TRUE(many.equal(one));
+}
+
+TEST(SageLayer, IsTheRootPartWhereANodeHasNoNeighbours) {
+  const OwnedBlock block = test::block_of({{}, {0, 1, 1}}, 2);
+  const auto model = single_layer("sage", 1, 1);
+  const auto p = model->named_parameters();
+  const float l = p["convs.0.lin_l.weight"].item<float>(), b = p["convs.0.lin_l.bias"].item<float>();
+  const float r = p["convs.0.lin_r.weight"].item<float>();
+  float rows[] = {3.0f, 6.0f};
+  const at::Tensor out = model->forward_layer(0, at::from_blob(rows, {2, 1}), block.view(), {}).detach();
+  EXPECT_FLOAT_EQ(out[0].item<float>(), r * 3 + b);
+  EXPECT_FLOAT_EQ(out[1].item<float>(),
+                  l * 5 + r * 6 + b);  // the mean of 3, 6, 6: parallel edges count twice
+}
+
+TEST(GcnLayer, ScalesASampledNeighbourhoodToTheWhole) {
+  OwnedBlock block = test::block_of({{1}}, 2);  // one of three in-neighbours was sampled
+  block.in_degrees[0] = 3;
+  const auto model = single_layer("gcn", 1, 1);
+  const float w = model->named_parameters()["convs.0.lin.weight"].item<float>();
+  float rows[] = {8.0f, 5.0f};
+  const at::Tensor out = model->forward_layer(0, at::from_blob(rows, {2, 1}), block.view(), {}).detach();
+  EXPECT_FLOAT_EQ(out.item<float>(), w * (3.0f * 5.0f / 2.0f + 8.0f / 4.0f));  // d = 4 and 1
+}
+
+TEST(Layers, MapFirstOrSumFirstAlike) {
+  for (const char* kind : {"sage", "gcn"}) {
+    const OwnedBlock owned = random_block({.num_dst = 200, .num_src = 210, .max_degree = 30, .seed = 4});
+    OwnedBlock without_transpose = owned;
+    without_transpose.transposed_indptr = without_transpose.transposed_indices = at::Tensor();
+    const auto model = single_layer(kind, 300, 4);
+    const at::Tensor x = random_rows(210, 300, 4);
+    const at::Tensor mapped_first = model->forward_layer(0, x, owned.view(), {}).detach();
+    const at::Tensor summed_first = model->forward_layer(0, x, without_transpose.view(), {}).detach();
+    EXPECT_FALSE(mapped_first.equal(summed_first)) << "both took the same way";
+    expect_close(mapped_first, summed_first, kind);
+  }
+}
+
+TEST(Layers, RefuseWhatTheyCannotDo) {
+  OwnedBlock owned = random_block({.num_dst = 5, .num_src = 9, .transpose = false, .seed = 2});
+  const auto sage = single_layer("sage", 4, 2), gcn = single_layer("gcn", 4, 2);
+  EXPECT_THROW(sage->forward_layer(0, random_rows(8, 4, 1), owned.view(), {}), Error) << "rows";
+  EXPECT_THROW(sage->forward_layer(0, f64(random_rows(9, 4, 1)), owned.view(), {}), Error) << "type";
+  sampling::Block no_degrees = owned.view();
+  no_degrees.src_in_degrees = nullptr;
+  EXPECT_THROW(gcn->forward_layer(0, random_rows(9, 4, 1), no_degrees, {}), Error);
+  EXPECT_NO_THROW(sage->forward_layer(0, random_rows(9, 4, 1), no_degrees, {}));
+  at::Tensor x = random_rows(9, 4, 1).requires_grad_(true);
+  const at::Tensor output = sage->forward_layer(0, x, owned.view(), {});
+  EXPECT_THROW(output.sum().backward(), Error) << "the gradient of x needs the transpose";
+}
+
+}  // namespace
+}  // namespace strata::nn

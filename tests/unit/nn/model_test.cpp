@@ -1,0 +1,164 @@
+#include "strata/nn/model.hpp"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "strata/util/error.hpp"
+#include "support/blocks.hpp"
+
+namespace strata::nn {
+namespace {
+
+using test::OwnedBlock;
+using test::random_block;
+using test::random_rows;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+ModelOptions small(const std::string& kind) {
+  return {
+      .kind = kind, .in_cols = 12, .hidden = 20, .out_cols = 4, .num_layers = 2, .dropout = 0.5, .seed = 1};
+}
+
+TEST(Model, HasThePyGNamesAndShapes) {
+  const auto sage = make_model(small("sage"));
+  EXPECT_THAT(sage->named_parameters().keys(),
+              UnorderedElementsAre("convs.0.lin_l.weight", "convs.0.lin_l.bias", "convs.0.lin_r.weight",
+                                   "convs.1.lin_l.weight", "convs.1.lin_l.bias", "convs.1.lin_r.weight"));
+  EXPECT_THAT(sage->named_parameters()["convs.0.lin_l.weight"].sizes().vec(), ElementsAre(20, 12));
+  EXPECT_THAT(sage->named_parameters()["convs.1.lin_r.weight"].sizes().vec(), ElementsAre(4, 20));
+  const auto gcn = make_model(small("gcn"));
+  EXPECT_THAT(gcn->named_parameters().keys(), UnorderedElementsAre("convs.0.lin.weight", "convs.0.bias",
+                                                                   "convs.1.lin.weight", "convs.1.bias"));
+  EXPECT_TRUE(gcn->needs_in_degrees());
+  EXPECT_FALSE(sage->needs_in_degrees());
+  EXPECT_EQ(sage->output_cols(0), 20);
+  EXPECT_EQ(sage->output_cols(1), 4);
+}
+
+TEST(Model, StartsUniformWithinTheBounds) {
+  ModelOptions options = small("sage");
+  options.in_cols = 256;
+  options.hidden = 300;
+  const at::Tensor weight = make_model(options)->named_parameters()["convs.0.lin_l.weight"].detach();
+  const double bound = 1.0 / 16.0;
+  EXPECT_LE(weight.abs().max().item<double>(), bound);
+  EXPECT_GE(weight.abs().max().item<double>(), 0.999 * bound);
+  EXPECT_NEAR(weight.mean().item<double>(), 0.0, 5 * bound / std::sqrt(3.0 * 76800));
+  EXPECT_NEAR(weight.var().item<double>(), bound * bound / 3, 0.02 * bound * bound);
+  options.kind = "gcn";
+  const auto gcn = make_model(options)->named_parameters();
+  EXPECT_NEAR(gcn["convs.0.lin.weight"].abs().max().item<double>(), std::sqrt(6.0 / 556), 1e-3);
+  EXPECT_TRUE(gcn["convs.0.bias"].eq(0).all().item<bool>());
+}
+
+TEST(Model, StartsFromItsSeedAlone) {
+  ModelOptions options = small("sage");
+  const auto first = make_model(options), again = make_model(options);
+  options.seed = 2;
+  const auto other = make_model(options);
+  for (const auto& item : first->named_parameters()) {
+    EXPECT_TRUE(item.value().equal(again->named_parameters()[item.key()])) << item.key();
+    EXPECT_FALSE(item.value().equal(other->named_parameters()[item.key()])) << item.key();
+  }
+  const auto p = first->named_parameters();
+  EXPECT_FALSE(p["convs.0.lin_l.weight"].equal(p["convs.0.lin_r.weight"]));
+}
+
+struct TwoHops {
+  OwnedBlock outer, inner;
+  sampling::MiniBatch batch() const {
+    return {.blocks = {outer.view(), inner.view()}, .num_seeds = inner.num_dst};
+  }
+};
+
+TwoHops two_hops(Count seeds, Count frontier, Count inputs) {
+  return {random_block({.num_dst = frontier, .num_src = inputs, .transpose = false, .seed = 1}),
+          random_block({.num_dst = seeds, .num_src = frontier, .seed = 2})};
+}
+
+TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
+  for (const char* kind : {"sage", "gcn"}) {
+    const TwoHops hops = two_hops(30, 80, 200);
+    const at::Tensor x = random_rows(200, 12, 1), target = random_rows(30, 4, 2);
+    const auto train = [&] {
+      const auto model = make_model(small(kind));
+      std::vector<float> losses;
+      for (std::uint32_t step = 0; step < 30; ++step) {
+        const at::Tensor out =
+            model->forward(x, hops.batch(), {.key = {.seed = 1, .epoch = 0, .step = step}, .training = true});
+        const at::Tensor loss = out.sub(target).square().mean();
+        losses.push_back(loss.item<float>());
+        loss.backward();
+        const c10::NoGradGuard no_grad;
+        for (at::Tensor& p : model->parameters()) {
+          p.sub_(p.grad(), 0.2);
+          p.mutable_grad() = at::Tensor();
+        }
+      }
+      return losses;
+    };
+    const auto losses = train();
+    EXPECT_LT(losses.back(), 0.8f * losses.front()) << kind;
+    EXPECT_EQ(losses, train()) << kind;
+  }
+}
+
+TEST(Model, WorksOnNoSeedsAtAll) {
+  for (const char* kind : {"sage", "gcn"}) {
+    const TwoHops hops = two_hops(0, 0, 0);
+    const auto model = make_model(small(kind));
+    const at::Tensor out = model->forward(random_rows(0, 12, 1), hops.batch(), {.key = {}, .training = true});
+    EXPECT_THAT(out.sizes().vec(), ElementsAre(0, 4));
+    out.sum().backward();
+    for (const auto& item : model->named_parameters()) {
+      EXPECT_TRUE(item.value().grad().eq(0).all().item<bool>()) << kind << ' ' << item.key();
+    }
+  }
+}
+
+TEST(Model, InputDropoutActsOnTheFeatures) {
+  ModelOptions options = small("sage");
+  options.dropout = 0;
+  const TwoHops hops = two_hops(10, 30, 60);
+  const at::Tensor x = random_rows(60, 12, 1), before = x.clone();
+  const Pass training{.key = {}, .training = true};
+  const at::Tensor plain = make_model(options)->forward(x, hops.batch(), training);
+  options.input_dropout = 0.4;
+  const auto model = make_model(options);
+  EXPECT_FALSE(model->forward(x, hops.batch(), training).equal(plain));
+  EXPECT_TRUE(model->forward(x, hops.batch(), {}).equal(plain));
+  EXPECT_TRUE(x.equal(before)) << "the input belongs to the caller";
+}
+
+TEST(Model, RefusesBadOptions) {
+  const auto message = [](auto change) {
+    ModelOptions options = small("sage");
+    change(options);
+    try {
+      make_model(options);
+    } catch (const InputError& e) {
+      return std::string(e.what()) + e.remedy();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(message([](ModelOptions& o) { o.kind = "gat3"; }), HasSubstr("sage, gcn"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.num_layers = 0; }), HasSubstr("at least one layer"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.out_cols = 0; }), HasSubstr("12, 20 and 0"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.dropout = 1.0; }), HasSubstr("[0, 1)"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.input_dropout = std::nan(""); }), HasSubstr("[0, 1)"));
+}
+
+TEST(Model, RefusesAMinibatchOfOtherDepth) {
+  const TwoHops hops = two_hops(3, 6, 9);
+  ModelOptions options = small("sage");
+  options.num_layers = 3;
+  EXPECT_THROW(make_model(options)->forward(random_rows(9, 12, 1), hops.batch(), {}), Error);
+}
+
+}  // namespace
+}  // namespace strata::nn

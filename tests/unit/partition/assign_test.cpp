@@ -1,0 +1,212 @@
+#include "strata/partition/assign.hpp"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include "metis_graph.hpp"
+#include "random_graph.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata::partition {
+namespace {
+
+using test::expect_error;
+using test::random_graph;
+using test::RandomGraphOptions;
+
+struct Case {
+  CompactGraph graph;
+  std::vector<NodeId> train;
+};
+
+Case make_case(const RandomGraphOptions& options, ThreadPool& pool) {
+  graph::Graph graph = random_graph(options);
+  return {compact(std::move(graph.structure), pool), graph.splits.train};
+}
+
+std::vector<Count> loads(const std::vector<std::int32_t>& part_of, const std::vector<std::int32_t>& weights,
+                         int num_parts) {
+  std::vector<Count> sums(static_cast<std::size_t>(num_parts));
+  for (std::size_t v = 0; v < part_of.size(); ++v)
+    sums.at(static_cast<std::size_t>(part_of[v])) += weights[v];
+  return sums;
+}
+
+double balance(const std::vector<Count>& loads) {
+  const Count total = std::accumulate(loads.begin(), loads.end(), Count{0});
+  return static_cast<double>(*std::max_element(loads.begin(), loads.end())) *
+         static_cast<double>(loads.size()) / static_cast<double>(total);
+}
+
+Count cut_of(const CompactGraph& graph, const std::vector<std::int32_t>& part_of) {
+  Count cut = 0;
+  for (NodeId v = 0; v < graph.num_nodes; ++v) {
+    for (Count e = graph.indptr[static_cast<std::size_t>(v)];
+         e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
+      cut +=
+          part_of[static_cast<std::size_t>(v)] != part_of[static_cast<std::size_t>(graph.indices.span()[e])];
+    }
+  }
+  return cut;
+}
+
+class Assign : public testing::Test {
+ protected:
+  std::vector<std::int32_t> assign(const Case& c, const AssignOptions& options) {
+    return assign_parts(c.graph, c.train, options, pool_);
+  }
+  ThreadPool pool_{2};
+};
+
+/// The plain reference of what METIS must get: distinct neighbours in either direction, without the node
+/// itself.
+std::vector<std::set<NodeId>> neighbours(const CompactGraph& graph) {
+  std::vector<std::set<NodeId>> result(static_cast<std::size_t>(graph.num_nodes));
+  for (NodeId v = 0; v < graph.num_nodes; ++v) {
+    for (Count e = graph.indptr[static_cast<std::size_t>(v)];
+         e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
+      const NodeId u = graph.indices.span()[e];
+      if (u == v) continue;
+      result[static_cast<std::size_t>(v)].insert(u);
+      result[static_cast<std::size_t>(u)].insert(v);
+    }
+  }
+  return result;
+}
+
+class MetisInput : public testing::TestWithParam<RandomGraphOptions> {};
+
+TEST_P(MetisInput, IsSymmetricAndSimple) {
+  ThreadPool pool{2};
+  const Case c = make_case(GetParam(), pool);
+  const MetisGraph metis = make_metis_graph(c.graph, pool);
+  const auto expected = neighbours(c.graph);
+  ASSERT_EQ(metis.xadj.size(), expected.size() + 1);
+  for (std::size_t v = 0; v < expected.size(); ++v) {
+    const std::vector<NodeId> got(metis.adjncy + metis.xadj[v], metis.adjncy + metis.xadj[v + 1]);
+    EXPECT_THAT(got, testing::ElementsAreArray(expected[v])) << "node " << v;
+  }
+  EXPECT_EQ(metis.adjacency.empty(), GetParam().undirected && GetParam().clean)
+      << "borrows exactly what needs no change";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, MetisInput,
+                         testing::Values(RandomGraphOptions{.undirected = false, .clean = false},
+                                         RandomGraphOptions{.undirected = false, .clean = true},
+                                         RandomGraphOptions{.undirected = true, .clean = false},
+                                         RandomGraphOptions{.undirected = true, .clean = true}));
+
+TEST_F(Assign, MetisKeepsTheAskedBalanceAndCutsLessThanRandom) {
+  const Case c = make_case({.num_nodes = 3000, .num_edges = 9000, .undirected = true}, pool_);
+  const auto metis = assign(c, {.num_parts = 7});
+  const auto random = assign(c, {.num_parts = 7, .method = Method::random});
+  const auto unit = weights_of(Constraint::nodes, c.graph, c.train);
+  EXPECT_LE(balance(loads(metis, unit, 7)), 1.03 + 1e-9);
+  EXPECT_LT(cut_of(c.graph, metis), cut_of(c.graph, random));
+}
+
+TEST_F(Assign, MetisKeepsEachOfSeveralConstraints) {
+  const Case c = make_case({.num_nodes = 4000, .num_edges = 30000, .undirected = true}, pool_);
+  for (const int parts : {2, 5, 8}) {
+    const AssignOptions options{.num_parts = parts,
+                                .balance = {Constraint::nodes, Constraint::edges, Constraint::train},
+                                .imbalance = 0.05};
+    const auto part_of = assign(c, options);
+    for (const Constraint constraint : options.balance) {
+      EXPECT_LE(balance(loads(part_of, weights_of(constraint, c.graph, c.train), parts)), 1.05 + 1e-9)
+          << name_of(constraint) << " in " << parts << " parts";
+    }
+  }
+}
+
+TEST_F(Assign, RandomAndRangeGivePartsOfEqualSize) {
+  const Case c = make_case({.num_nodes = 103}, pool_);
+  for (const Method method : {Method::random, Method::range}) {
+    for (const int parts : {1, 2, 10, 103}) {
+      const auto sizes =
+          loads(assign(c, {.num_parts = parts, .method = method}), std::vector<std::int32_t>(103, 1), parts);
+      EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()) - *std::min_element(sizes.begin(), sizes.end()),
+                1);
+    }
+  }
+  const auto range = assign(c, {.num_parts = 4, .method = Method::range});
+  EXPECT_TRUE(std::is_sorted(range.begin(), range.end()));
+  EXPECT_NE(assign(c, {.num_parts = 4, .method = Method::random, .seed = 1}),
+            assign(c, {.num_parts = 4, .method = Method::random, .seed = 2}));
+}
+
+TEST_F(Assign, OnePartAndOneNodeAPartWork) {
+  const Case c = make_case({.num_nodes = 12, .num_edges = 30}, pool_);
+  EXPECT_EQ(assign(c, {.num_parts = 1}), std::vector<std::int32_t>(12, 0));
+  for (const std::int32_t part : assign(c, {.num_parts = 12})) EXPECT_TRUE(part >= 0 && part < 12);
+}
+
+TEST_F(Assign, RefusesMorePartsThanNodes) {
+  const Case c = make_case({.num_nodes = 12, .num_edges = 30}, pool_);
+  for (const Method method : {Method::metis, Method::random, Method::range, Method::file}) {
+    expect_error([&] { assign(c, {.num_parts = 13, .method = method}); },
+                 {"13 parts", "12 nodes", "--parts"});
+  }
+}
+
+TEST_F(Assign, ReadsFilesAsGpmetisWritesThem) {
+  const Case c = make_case({.num_nodes = 10, .num_edges = 20}, pool_);
+  const test::TemporaryFolder folder;
+  const auto from = [&](const std::string& text) {
+    std::ofstream{folder / "parts"} << text;
+    return assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "parts"});
+  };
+  const std::vector<std::int32_t> expected{0, 1, 2, 0, 1, 2, 0, 1, 2, 0};
+  EXPECT_EQ(from("0\n1\n2\n0\n1\n2\n0\n1\n2\n0\n"), expected);
+  EXPECT_EQ(from("0\r\n1\r\n2\r\n0\r\n1\r\n2\r\n0\r\n1\r\n2\r\n0"), expected);
+  expect_error([&] { from("0\n1\n3\n"); }, {"line 3", "\"3\"", "[0, 3)"});
+  expect_error([&] { from("0\n-1\n"); }, {"line 2", "\"-1\""});
+  expect_error([&] { from("0\n1 1\n"); }, {"line 2", "\"1 1\""});
+  expect_error([&] { from("0\n\n"); }, {"line 2"});
+  expect_error([&] { from("0\n1\n"); }, {"2 lines", "10 nodes"});
+  EXPECT_THROW(assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "none"}), IoError);
+}
+
+TEST(MetisLimits, AreCheckedWithARemedy) {
+  constexpr Count kMost = (Count{1} << 31) - 1;
+  check_metis_limits(kMost - 1, kMost, 32);
+  check_metis_limits(Count{1} << 40, Count{1} << 50, 64);
+  expect_error([] { check_metis_limits(100, kMost + 1, 32); },
+               {"2,147,483,648 neighbour entries", "--method random", "64-bit"});
+  expect_error([] { check_metis_limits(kMost, 100, 32); }, {"2,147,483,647 nodes", "--method"});
+}
+
+TEST_F(Assign, RebalanceBringsEveryPartBelowItsLimitOrStops) {
+  const Case c = make_case({.num_nodes = 100, .num_edges = 400}, pool_);
+  const std::vector<std::vector<std::int32_t>> unit{std::vector<std::int32_t>(100, 1)};
+  std::vector<std::int32_t> part_of(100, 0);
+  EXPECT_EQ(rebalance(c.graph, unit, {26}, 4, part_of), 74);
+  for (const Count load : loads(part_of, unit[0], 4)) EXPECT_LE(load, 26);
+  std::vector<std::int32_t> impossible(100, 0);
+  EXPECT_EQ(rebalance(c.graph, unit, {20}, 4, impossible), 60)
+      << "three parts take 20 each; then nothing can move";
+}
+
+TEST(CompactGraph, RefusesListsThatAreNotListsOfThisGraph) {
+  ThreadPool pool{1};
+  const auto make = [&](std::vector<Count> indptr, std::vector<NodeId> indices) {
+    graph::CscGraph csc;
+    csc.num_nodes = 2;
+    csc.indptr = std::move(indptr);
+    csc.indices = std::move(indices);
+    return compact(std::move(csc), pool);
+  };
+  EXPECT_EQ(make({0, 1, 3}, {1, 0, 1}).num_edges(), 3);
+  EXPECT_THROW(make({0, 1, 3}, {2, 0, 1}), InputError);
+  EXPECT_THROW(make({0, 1, 3}, {-1, 0, 1}), InputError);
+  EXPECT_THROW(make({0, 1, 3}, {1, 1, 0}), InputError);
+  EXPECT_THROW(make({0, 2, 1}, {1}), InputError);
+  EXPECT_THROW(make({0, 1}, {1}), InputError);
+}
+
+}  // namespace
+}  // namespace strata::partition

@@ -1,0 +1,132 @@
+// The program itself: messages and exit codes.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "support/temporary_folder.hpp"
+
+namespace strata::partition {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;
+};
+
+Outcome run_shell(const std::string& command) {
+  Outcome outcome;
+  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  char buffer[4096];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
+    outcome.output.append(buffer, got);
+  outcome.exit_code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+class CommandLine : public testing::Test {
+ protected:
+  Outcome run(const std::string& arguments) const {
+    return run_shell(std::string(STRATA_PARTITION) + " " + arguments);
+  }
+  Outcome build(const std::string& rest) const {
+    return run("build --input " + std::string(kInput) + " " + rest);
+  }
+  std::string out() const { return (folder_ / "out").string(); }
+
+  static constexpr const char* kInput = "synthetic:kind=sbm,nodes=2000,degree=10,classes=4,features=8,seed=1";
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(CommandLine, BuildsDescribesAndVerifies) {
+  const Outcome built = build("--parts 3 --features bf16 --balance nodes,train --output " + out());
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  EXPECT_THAT(built.output,
+              AllOf(HasSubstr("duplicates met / removed"), HasSubstr("edge cut"), HasSubstr("peak memory")));
+  EXPECT_THAT(run("info " + out()).output,
+              AllOf(HasSubstr("replication factor"), HasSubstr("8 x bf16"), HasSubstr("halo nodes")));
+  EXPECT_THAT(run("info --json " + out()).output,
+              AllOf(HasSubstr("\"num_parts\": 3"), HasSubstr("\"dtype\": \"bf16\"")));
+  EXPECT_EQ(run("verify " + out()).exit_code, 0);
+  std::ofstream{folder_ / "out/extra"} << "x";
+  const Outcome verified = run("verify --json " + out());
+  EXPECT_EQ(verified.exit_code, 1);
+  EXPECT_THAT(verified.output, AllOf(HasSubstr("\"ok\": false"), HasSubstr("\"file\": \"extra\"")));
+}
+
+TEST_F(CommandLine, RefusesWithAHintAndExitCodeTwo) {
+  const auto expect = [&](const std::string& arguments, const std::string& message) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(message)) << arguments;
+  };
+  const std::string input = "build --input " + std::string(kInput) + " --output " + out();
+  expect("", "subcommand is required");
+  expect("bild", "Did you mean build?");
+  expect(input + " --part 2", "Did you mean --parts?");
+  expect(input, "--parts is required");
+  expect(input + " --parts 0", "not in range 1");
+  expect(input + " --parts 2 --method metiss", "Did you mean metis?");
+  expect(input + " --parts 2 --method random --balance nodes", "--method metis only");
+  expect(input + " --parts 2 --balance nodes,nodes", "twice");
+  expect(input + " --parts 2 --balance weight", "weight");
+  expect(input + " --parts 2 --features f64", "f64");
+  expect(input + " --parts 2001", "2001 parts for 2000 nodes");
+  expect("build --input nothing:x --parts 2 --output " + out(), "nothing");
+  expect("info " + folder_.path().string(), "not a partition directory");
+  expect("verify " + out(), "no such directory");
+  EXPECT_FALSE(fs::exists(out()));
+}
+
+TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {
+  const Outcome help = run("build --help");
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.output, AllOf(HasSubstr("Input:"), HasSubstr("Partitioning:"), HasSubstr("Output:"),
+                                 HasSubstr("=0.03"), HasSubstr("=metis"), HasSubstr("=f32")));
+}
+
+TEST_F(CommandLine, DiesOfTheSignalAndLeavesNothing) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(STRATA_PARTITION, STRATA_PARTITION, "build", "--input",
+          "synthetic:kind=sbm,nodes=200000,degree=20,classes=4,features=8,seed=1", "--parts", "8", "--output",
+          out().c_str(), nullptr);
+    _exit(127);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const bool interrupted = (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) ||
+                           (WIFEXITED(status) && WEXITSTATUS(status) == 130);
+  EXPECT_TRUE(interrupted) << "status " << status;
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
+TEST_F(CommandLine, PartsAreReadableWithH5pyAndH5dump) {
+  ASSERT_EQ(build("--parts 2 --features f16 --output " + out()).exit_code, 0);
+  ASSERT_EQ(build("--parts 2 --features bf16 --output " + out() + "-bf16").exit_code, 0);
+  if (run_shell("h5dump --version").exit_code == 0) {
+    const Outcome dump = run_shell("h5dump -A " + out() + "/part-00001.h5");
+    EXPECT_EQ(dump.exit_code, 0);
+    EXPECT_THAT(dump.output, AllOf(HasSubstr("strata-part"), HasSubstr("\"edge_id\"")));
+  }
+  if (run_shell(STRATA_PYTHON " -c 'import h5py, numpy'").exit_code != 0)
+    GTEST_SKIP() << "no h5py in " STRATA_PYTHON;
+  const Outcome python = run_shell(STRATA_PYTHON " " STRATA_READ_PARTS " " + out() + " " + out() + "-bf16");
+  EXPECT_EQ(python.exit_code, 0) << python.output;
+}
+
+}  // namespace
+}  // namespace strata::partition

@@ -1,0 +1,91 @@
+#include "random_graph.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <set>
+
+namespace strata::test {
+namespace {
+
+struct Edge {
+  NodeId source, target;
+  EdgeId id;
+};
+
+std::vector<Edge> draw_edges(const RandomGraphOptions& options, std::mt19937_64& random) {
+  std::vector<Edge> edges;
+  std::set<std::pair<NodeId, NodeId>> met;
+  std::uniform_real_distribution<double> uniform;
+  const auto node = [&] {  // squared: low ids are hot; the last tenth stays isolated
+    const double x = uniform(random);
+    return static_cast<NodeId>(x * x * 0.9 * static_cast<double>(options.num_nodes));
+  };
+  for (EdgeId id = 0; id < options.num_edges; ++id) {
+    const NodeId u = node(), v = node();
+    if (options.clean && (u == v || !met.insert(std::minmax(u, v)).second)) continue;
+    edges.push_back({u, v, id});
+    if (options.undirected && u != v) edges.push_back({v, u, id});
+  }
+  return edges;
+}
+
+graph::CscGraph to_csc(std::vector<Edge> edges, Count num_nodes) {
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    return std::tie(a.target, a.source, a.id) < std::tie(b.target, b.source, b.id);
+  });
+  graph::CscGraph csc;
+  csc.num_nodes = num_nodes;
+  csc.indptr.resize(static_cast<std::size_t>(num_nodes) + 1);
+  for (const Edge& edge : edges) {
+    ++csc.indptr[static_cast<std::size_t>(edge.target) + 1];
+    csc.indices.push_back(edge.source);
+    csc.edge_ids.push_back(edge.id);
+  }
+  for (std::size_t v = 0; v < static_cast<std::size_t>(num_nodes); ++v) csc.indptr[v + 1] += csc.indptr[v];
+  return csc;
+}
+
+graph::FeatureTable draw_features(const RandomGraphOptions& options, std::mt19937_64& random) {
+  graph::FeatureTable table;
+  table.rows = options.num_nodes;
+  table.cols = options.feature_cols;
+  table.dtype = options.feature_dtype;
+  auto bytes =
+      std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(table.rows) * table.row_bytes());
+  std::normal_distribution<float> normal;
+  for (std::size_t i = 0; i < bytes->size(); i += size_of(table.dtype)) {
+    const float value = normal(random);
+    const std::uint16_t half = table.dtype == DType::f16 ? f32_to_f16(value) : f32_to_bf16(value);
+    if (table.dtype == DType::f32) {
+      std::memcpy(bytes->data() + i, &value, sizeof value);
+    } else {
+      std::memcpy(bytes->data() + i, &half, sizeof half);
+    }
+  }
+  table.data = bytes->data();
+  table.keep_alive = bytes;
+  return table;
+}
+
+}  // namespace
+
+graph::Graph random_graph(const RandomGraphOptions& options) {
+  std::mt19937_64 random{options.seed};
+  graph::Graph graph;
+  graph.name = "random";
+  graph.undirected = options.undirected;
+  graph.structure = to_csc(draw_edges(options, random), options.num_nodes);
+  if (options.feature_cols > 0) graph.features = draw_features(options, random);
+  graph.num_classes = options.labels ? 4 : 0;
+  for (NodeId v = 0; v < options.num_nodes; ++v) {
+    if (options.labels) graph.labels.push_back(static_cast<std::int32_t>(random() % 5) - 1);
+    const auto split = random() % 5;
+    if (split < 2) graph.splits.train.push_back(v);
+    if (split == 2) graph.splits.valid.push_back(v);
+    if (split == 3) graph.splits.test.push_back(v);
+  }
+  return graph;
+}
+
+}  // namespace strata::test

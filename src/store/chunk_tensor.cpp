@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
+#include <utility>
 
 #include "agreement.hpp"
 #include "gather.hpp"

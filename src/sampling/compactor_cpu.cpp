@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <limits>
 
-#include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "slot_buffers.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -18,14 +16,10 @@ constexpr Count kEdgesPerPiece = 16384;
 constexpr Count kPrefetchAhead = 32;
 
 std::size_t word_of(NodeId node) { return static_cast<std::size_t>(node) / kWordBits; }
-std::uint64_t bit_of(NodeId node) { return std::uint64_t{1} << (static_cast<std::uint64_t>(node) % kWordBits); }
-std::size_t block_of(NodeId node) { return static_cast<std::size_t>(node) / (kWordBits * kBlockWords); }
-
-void check_local_ids_suffice(Count num_nodes) {
-  if (num_nodes <= std::numeric_limits<std::int32_t>::max()) return;
-  throw Error("a minibatch has " + format_count(num_nodes) + " distinct nodes; local ids are 32-bit",
-              "Lower the batch size or the fanouts.");
+std::uint64_t bit_of(NodeId node) {
+  return std::uint64_t{1} << (static_cast<std::uint64_t>(node) % kWordBits);
 }
+std::size_t block_of(NodeId node) { return static_cast<std::size_t>(node) / (kWordBits * kBlockWords); }
 
 }  // namespace
 

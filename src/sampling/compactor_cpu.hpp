@@ -10,9 +10,9 @@ namespace strata::sampling {
 
 /// Finds the distinct nodes among neighbours and numbers them; in host memory.
 ///
-/// One bit a node of the graph says that it was met, another that it has a local id; what is met and has none is new, and
-/// walking the bits yields it in ascending order. Local ids stand in an array over all nodes that is never cleared. Blocks of
-/// 4096 nodes are walked and cleared only where a bit was set.
+/// One bit a node of the graph says that it was met, another that it has a local id; what is met and has none
+/// is new, and walking the bits yields it in ascending order. Local ids stand in an array over all nodes that
+/// is never cleared. Blocks of 4096 nodes are walked and cleared only where a bit was set.
 template <typename Id>
 class Compactor {
  public:
@@ -21,8 +21,9 @@ class Compactor {
   /// Forgets everything; seed i gets the local id i.
   void start(std::span<const NodeId> seeds);
 
-  /// Appends the nodes of `neighbors` that have no local id yet to nodes[num_known...], ascending, and numbers them likewise.
-  /// Returns how many nodes have a local id now. REQUIRES: room for min(num_nodes, num_known + num_edges) nodes.
+  /// Appends the nodes of `neighbors` that have no local id yet to nodes[num_known...], ascending, and
+  /// numbers them likewise. Returns how many nodes have a local id now. REQUIRES: room for min(num_nodes,
+  /// num_known + num_edges) nodes.
   Count extend(const Id* neighbors, Count num_edges, NodeId* nodes, Count num_known);
 
   /// local_ids[e] = local id of neighbors[e]; may be the same memory.
@@ -35,10 +36,10 @@ class Compactor {
 
   ThreadPool& pool_;
   Count num_blocks_;
-  std::vector<std::uint64_t> met_, known_;     // [num_blocks * kBlockWords]
-  std::vector<std::uint8_t> touched_;          // [num_blocks]
+  std::vector<std::uint64_t> met_, known_;  // [num_blocks * kBlockWords]
+  std::vector<std::uint8_t> touched_;       // [num_blocks]
   std::vector<Count> piece_counts_;
-  cuda::Array<std::int32_t> local_ids_;        // [num_nodes]
+  cuda::Array<std::int32_t> local_ids_;  // [num_nodes]
 };
 
 }  // namespace strata::sampling

@@ -9,7 +9,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 }  // namespace
 
@@ -18,17 +20,20 @@ NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, std::size
     : context_(context), edge_ids_(edge_ids) {
   report_.frontier_nodes.assign(num_hops, 0);
   report_.remote_nodes.assign(num_hops, 0);
-  active_ = context.communicator != nullptr && context.topology != nullptr && context.topology->num_machines() > 1;
+  active_ =
+      context.communicator != nullptr && context.topology != nullptr && context.topology->num_machines() > 1;
   if (!active_) return;
   const int rank = context.communicator->rank();
   machine_ = context.topology->ranks[static_cast<std::size_t>(rank)].machine;
-  for (int m = 0; m < context.topology->num_machines(); ++m) rank_of_machine_.push_back(context.topology->rail(rank, m));
+  for (int m = 0; m < context.topology->num_machines(); ++m)
+    rank_of_machine_.push_back(context.topology->rail(rank, m));
 }
 
 template <typename Id>
 int NeighborExchange<Id>::machine_of(NodeId node) const {
   const auto& offsets = context_.machine_offsets;
-  return static_cast<int>(std::upper_bound(offsets.begin() + 1, offsets.end() - 1, node) - offsets.begin()) - 1;
+  return static_cast<int>(std::upper_bound(offsets.begin() + 1, offsets.end() - 1, node) - offsets.begin()) -
+         1;
 }
 
 template <typename Id>
@@ -57,8 +62,8 @@ void NeighborExchange<Id>::group_by_rank(std::span<const NodeId> frontier) {
 
 template <typename Id>
 template <typename T>
-void NeighborExchange<Id>::transfer(std::span<const T> send, std::span<const Count> send_counts, std::vector<T>& received,
-                                    std::span<const Count> received_counts) {
+void NeighborExchange<Id>::transfer(std::span<const T> send, std::span<const Count> send_counts,
+                                    std::vector<T>& received, std::span<const Count> received_counts) {
   constexpr auto kBytes = static_cast<Count>(sizeof(T));
   std::vector<Count> send_bytes, received_bytes;
   for (const Count count : send_counts) send_bytes.push_back(count * kBytes);
@@ -84,7 +89,8 @@ std::span<const NodeId> NeighborExchange<Id>::ask(std::span<const NodeId> fronti
 }
 
 template <typename Id>
-std::vector<Count> NeighborExchange<Id>::sums(std::span<const std::int32_t> values, std::span<const Count> group_sizes) {
+std::vector<Count> NeighborExchange<Id>::sums(std::span<const std::int32_t> values,
+                                              std::span<const Count> group_sizes) {
   std::vector<Count> result;
   std::size_t begin = 0;
   for (const Count size : group_sizes) {
@@ -99,7 +105,8 @@ template <typename Id>
 SlotAnswers<Id> NeighborExchange<Id>::answer(const SlotAnswers<Id>& slots) {
   const auto start = Clock::now();
   transfer<std::int32_t>(slots.counts, incoming_counts_, answer_counts_, asked_counts_);
-  const std::vector<Count> send = sums(slots.counts, incoming_counts_), receive = sums(answer_counts_, asked_counts_);
+  const std::vector<Count> send = sums(slots.counts, incoming_counts_),
+                           receive = sums(answer_counts_, asked_counts_);
   transfer<Id>(slots.neighbors, send, answer_neighbors_, receive);
   if (edge_ids_) transfer<EdgeId>(slots.edge_ids, send, answer_edge_ids_, receive);
   report_.seconds += seconds_since(start);

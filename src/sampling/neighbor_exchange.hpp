@@ -10,15 +10,16 @@ namespace strata::sampling {
 /// Slots for a list of nodes, packed in its order; in host memory. A view.
 template <typename Id>
 struct SlotAnswers {
-  std::span<const std::int32_t> counts;    ///< slots of each node
-  std::span<const Id> neighbors;           ///< [sum of counts]
-  std::span<const EdgeId> edge_ids;        ///< likewise, or empty if not asked for
+  std::span<const std::int32_t> counts;  ///< slots of each node
+  std::span<const Id> neighbors;         ///< [sum of counts]
+  std::span<const EdgeId> edge_ids;      ///< likewise, or empty if not asked for
 };
 
 /// Asks the owners of remote nodes for their slots, once a hop, and passes on what others ask of this rank.
 ///
-/// Rank-aligned: nodes of machine m are asked of world rank topology.rail(me, m). A hop is ask() and then answer(), both
-/// collective over all ranks, whether they have a frontier or not. With one machine nothing is sent.
+/// Rank-aligned: nodes of machine m are asked of world rank topology.rail(me, m). A hop is ask() and then
+/// answer(), both collective over all ranks, whether they have a frontier or not. With one machine nothing is
+/// sent.
 template <typename Id>
 class NeighborExchange {
  public:
@@ -26,7 +27,8 @@ class NeighborExchange {
 
   bool active() const { return active_; }
 
-  /// Sends the remote nodes of the frontier to their owners; returns what was asked of this rank, grouped by rank. Collective.
+  /// Sends the remote nodes of the frontier to their owners; returns what was asked of this rank, grouped by
+  /// rank. Collective.
   std::span<const NodeId> ask(std::span<const NodeId> frontier, int hop);
 
   /// Sends the slots of the nodes that ask() returned; returns those of this rank's remote nodes. Collective.
@@ -49,9 +51,9 @@ class NeighborExchange {
   ExchangeContext context_;
   bool active_ = false, edge_ids_ = false;
   int machine_ = 0;
-  std::vector<int> rank_of_machine_;            // whom this rank asks
+  std::vector<int> rank_of_machine_;  // whom this rank asks
   std::vector<std::int32_t> frontier_machines_;
-  std::vector<Count> asked_counts_, incoming_counts_;   // nodes, by world rank
+  std::vector<Count> asked_counts_, incoming_counts_;  // nodes, by world rank
   std::vector<Count> remote_positions_;
   std::vector<Id> asked_, incoming_;
   std::vector<NodeId> incoming_nodes_;

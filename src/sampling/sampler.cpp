@@ -5,6 +5,7 @@
 #include "sampler_cpu.hpp"
 #include "slot_buffers.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 #if STRATA_WITH_CUDA
 #include "sampler_cuda.hpp"
 #endif
@@ -12,30 +13,43 @@
 namespace strata::sampling {
 namespace {
 
-constexpr std::size_t kMaxHops = 255;   // hops are keyed by eight bits
+constexpr std::size_t kMaxHops = 255;  // hops are keyed by eight bits
 
 void check(const SamplerOptions& options, const store::GraphView& view, int num_slots) {
-  if (options.fanouts.empty()) throw InputError("no fanouts were given", "Give one fanout a layer, e.g. --fanouts 15,10,5.");
+  if (options.fanouts.empty())
+    throw InputError("no fanouts were given", "Give one fanout a layer, e.g. --fanouts 15,10,5.");
   if (options.fanouts.size() > kMaxHops) {
-    throw InputError(fmt::format("{} fanouts were given; at most {} are possible", options.fanouts.size(), kMaxHops));
+    throw InputError(
+        fmt::format("{} fanouts were given; at most {} are possible", options.fanouts.size(), kMaxHops));
   }
   for (const int fanout : options.fanouts) {
     if (fanout >= -1) continue;
-    throw InputError(fmt::format("the fanout {} is below -1", fanout), "Give -1 for all neighbours, or a number of them.");
+    throw InputError(fmt::format("the fanout {} is below -1", fanout),
+                     "Give -1 for all neighbours, or a number of them.");
   }
-  if (num_slots < 1) throw InputError(fmt::format("the sampler needs a buffer slot at least, not {}", num_slots));
+  if (num_slots < 1)
+    throw InputError(fmt::format("the sampler needs a buffer slot at least, not {}", num_slots));
   if (options.max_seeds < 0) throw InputError(fmt::format("max_seeds is {}", options.max_seeds));
   if (options.edge_ids && view.edge_ids.size != view.indices.size) {
-    throw InputError("edge ids are to be sampled, but the graph was loaded without them", "Set LoadOptions::edge_ids.");
+    throw InputError("edge ids are to be sampled, but the graph was loaded without them",
+                     "Set LoadOptions::edge_ids.");
   }
   if (options.in_degrees && view.in_degrees == nullptr && view.num_nodes > 0) {
-    throw InputError("in-degrees are to be sampled, but the graph was loaded without them", "Set LoadOptions::in_degrees.");
+    throw InputError("in-degrees are to be sampled, but the graph was loaded without them",
+                     "Set LoadOptions::in_degrees.");
   }
 }
 
 }  // namespace
 
-MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, Device device, Count num_seeds) {
+void check_local_ids_suffice(Count num_nodes) {
+  if (num_nodes <= std::numeric_limits<std::int32_t>::max()) return;
+  throw Error("a minibatch has " + format_count(num_nodes) + " distinct nodes; local ids are 32-bit",
+              "Lower the batch size or the fanouts.");
+}
+
+MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, Device device,
+                    Count num_seeds) {
   MiniBatch batch;
   batch.num_seeds = num_seeds;
   for (auto hop = buffers.hops.rbegin(); hop != buffers.hops.rend(); ++hop) {
@@ -54,7 +68,8 @@ MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, D
 }
 
 std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, const SamplerOptions& options,
-                                               const ExchangeContext& exchange, int num_slots, ThreadPool& pool) {
+                                               const ExchangeContext& exchange, int num_slots,
+                                               ThreadPool& pool) {
   check(options, view, num_slots);
   if (!view.device.is_cuda()) return make_cpu_sampler(view, options, exchange, num_slots, pool);
 #if STRATA_WITH_CUDA

@@ -30,8 +30,8 @@ struct ServedSlots {
 template <typename Id>
 class CpuSampler final : public MiniBatchSampler {
  public:
-  CpuSampler(const store::GraphView& view, const SamplerOptions& options, const ExchangeContext& exchange, int num_slots,
-             ThreadPool& pool)
+  CpuSampler(const store::GraphView& view, const SamplerOptions& options, const ExchangeContext& exchange,
+             int num_slots, ThreadPool& pool)
       : view_(view),
         options_(options),
         pool_(pool),
@@ -42,7 +42,8 @@ class CpuSampler final : public MiniBatchSampler {
     for (SlotBuffers& slot : slots_) slot.hops.resize(options.fanouts.size());
   }
 
-  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot, const cuda::Stream&) override {
+  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot,
+                   const cuda::Stream&) override {
     SlotBuffers& buffers = slots_[static_cast<std::size_t>(slot)];
     Count num_nodes = start(seeds, buffers);
     for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
@@ -71,7 +72,8 @@ class CpuSampler final : public MiniBatchSampler {
     SlotAnswers<Id> remote;
     if (exchange_.active()) remote = exchange_.answer(serve(query));
     chooser_->measure(query, plan_, hop.indptr.data());
-    for (std::size_t i = 0; i < remote.counts.size(); ++i) hop.indptr[exchange_.remote_positions()[i]] = remote.counts[i];
+    for (std::size_t i = 0; i < remote.counts.size(); ++i)
+      hop.indptr[exchange_.remote_positions()[i]] = remote.counts[i];
     hop.num_edges = exclusive_scan(hop.indptr.data(), num_dst, pool_);
     reserve_edges(hop);
 
@@ -90,16 +92,19 @@ class CpuSampler final : public MiniBatchSampler {
 
   /// Chooses for the other ranks.
   SlotAnswers<Id> serve(const SlotQuery& query) {
-    const SlotQuery asked{exchange_.ask(query.nodes, static_cast<int>(query.hop)), query.fanout, query.key, query.hop};
+    const SlotQuery asked{exchange_.ask(query.nodes, static_cast<int>(query.hop)), query.fanout, query.key,
+                          query.hop};
     const std::size_t size = asked.nodes.size();
     served_.offsets.resize(size + 1);
     chooser_->measure(asked, served_.plan, served_.offsets.data());
-    served_.counts.assign(served_.offsets.begin(), served_.offsets.begin() + static_cast<std::ptrdiff_t>(size));
+    served_.counts.assign(served_.offsets.begin(),
+                          served_.offsets.begin() + static_cast<std::ptrdiff_t>(size));
     const Count num_edges = exclusive_scan(served_.offsets.data(), static_cast<Count>(size), pool_);
     served_.neighbors.resize(static_cast<std::size_t>(num_edges));
     served_.edge_ids.resize(options_.edge_ids ? static_cast<std::size_t>(num_edges) : 0);
     chooser_->choose(asked, served_.plan,
-                     {served_.offsets.data(), served_.neighbors.data(), options_.edge_ids ? served_.edge_ids.data() : nullptr});
+                     {served_.offsets.data(), served_.neighbors.data(),
+                      options_.edge_ids ? served_.edge_ids.data() : nullptr});
     return {served_.counts, served_.neighbors, served_.edge_ids};
   }
 
@@ -109,27 +114,33 @@ class CpuSampler final : public MiniBatchSampler {
     for (std::size_t i = 0; i < remote.counts.size(); ++i) {
       const Count slot = out.offsets[exchange_.remote_positions()[i]];
       std::copy_n(remote.neighbors.data() + next, remote.counts[i], out.neighbors + slot);
-      if (out.edge_ids != nullptr) std::copy_n(remote.edge_ids.data() + next, remote.counts[i], out.edge_ids + slot);
+      if (out.edge_ids != nullptr)
+        std::copy_n(remote.edge_ids.data() + next, remote.counts[i], out.edge_ids + slot);
       next += remote.counts[i];
     }
   }
 
   void reserve_edges(HopBuffers& hop) {
     reserve(hop.indices, cuda::Memory::host, hop.num_edges, 0, "edges of a block", {});
-    if (options_.edge_ids) reserve(hop.edge_ids, cuda::Memory::host, hop.num_edges, 0, "edge ids of a block", {});
-    if constexpr (!kInPlace) reserve(neighbors_, cuda::Memory::host, hop.num_edges, 0, "sampled neighbours", {});
+    if (options_.edge_ids)
+      reserve(hop.edge_ids, cuda::Memory::host, hop.num_edges, 0, "edge ids of a block", {});
+    if constexpr (!kInPlace)
+      reserve(neighbors_, cuda::Memory::host, hop.num_edges, 0, "sampled neighbours", {});
   }
 
   void reserve_nodes(SlotBuffers& buffers, Count size, Count keep) const {
     reserve(buffers.nodes, cuda::Memory::host, size, keep, "nodes of a minibatch", {});
     reserve(buffers.original_ids, cuda::Memory::host, size, keep, "original ids of a minibatch", {});
-    if (options_.in_degrees) reserve(buffers.in_degrees, cuda::Memory::host, size, keep, "degrees of a minibatch", {});
+    if (options_.in_degrees)
+      reserve(buffers.in_degrees, cuda::Memory::host, size, keep, "degrees of a minibatch", {});
   }
 
   /// 32-bit global ids are replaced by local ids where they stand.
   Id* neighbors_of(HopBuffers& hop) {
-    if constexpr (kInPlace) return hop.indices.data();
-    else return neighbors_.data();
+    if constexpr (kInPlace)
+      return hop.indices.data();
+    else
+      return neighbors_.data();
   }
 
   /// Original ids and degrees of nodes [first, last).
@@ -152,8 +163,10 @@ class CpuSampler final : public MiniBatchSampler {
       for (Count i = begin + 1; i <= end; ++i) {
         Block& block = batch.blocks[static_cast<std::size_t>(i)];
         HopBuffers& hop = buffers.hops[batch.blocks.size() - 1 - static_cast<std::size_t>(i)];
-        reserve(hop.transposed_indptr, cuda::Memory::host, block.num_src + 1, 0, "indptr of a transposed block", {});
-        reserve(hop.transposed_indices, cuda::Memory::host, block.num_edges, 0, "edges of a transposed block", {});
+        reserve(hop.transposed_indptr, cuda::Memory::host, block.num_src + 1, 0,
+                "indptr of a transposed block", {});
+        reserve(hop.transposed_indices, cuda::Memory::host, block.num_edges, 0, "edges of a transposed block",
+                {});
         transpose(block, {hop.transposed_indptr.data(), hop.transposed_indices.data()});
         block.transposed_indptr = hop.transposed_indptr.data();
         block.transposed_indices = hop.transposed_indices.data();
@@ -178,9 +191,12 @@ class CpuSampler final : public MiniBatchSampler {
 
 }  // namespace
 
-std::unique_ptr<MiniBatchSampler> make_cpu_sampler(const store::GraphView& view, const SamplerOptions& options,
-                                                   const ExchangeContext& exchange, int num_slots, ThreadPool& pool) {
-  if (has_narrow_ids(view)) return std::make_unique<CpuSampler<std::int32_t>>(view, options, exchange, num_slots, pool);
+std::unique_ptr<MiniBatchSampler> make_cpu_sampler(const store::GraphView& view,
+                                                   const SamplerOptions& options,
+                                                   const ExchangeContext& exchange, int num_slots,
+                                                   ThreadPool& pool) {
+  if (has_narrow_ids(view))
+    return std::make_unique<CpuSampler<std::int32_t>>(view, options, exchange, num_slots, pool);
   return std::make_unique<CpuSampler<std::int64_t>>(view, options, exchange, num_slots, pool);
 }
 

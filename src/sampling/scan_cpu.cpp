@@ -10,7 +10,8 @@ Count exclusive_scan(Count* values, Count count, ThreadPool& pool) {
   constexpr Count kPerPiece = 16384;
   std::vector<Count> piece_sums(static_cast<std::size_t>((count + kPerPiece - 1) / kPerPiece));
   pool.parallel_for(count, kPerPiece, [&](Count begin, Count end) {
-    piece_sums[static_cast<std::size_t>(begin / kPerPiece)] = std::accumulate(values + begin, values + end, Count{0});
+    piece_sums[static_cast<std::size_t>(begin / kPerPiece)] =
+        std::accumulate(values + begin, values + end, Count{0});
   });
   Count total = 0;
   for (Count& sum : piece_sums) total += std::exchange(sum, total);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-// One clone for each vector width, chosen when the program is loaded. Sanitizers run before such choices can be made.
+// One clone for each vector width, chosen when the program is loaded. Sanitizers run before such choices can
+// be made.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define STRATA_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
@@ -14,8 +15,8 @@ namespace {
 
 constexpr std::size_t kBlock = ShuffleBatch::kBlock;
 
-// Shuffle::walk() with the parameters of each lane. Each half of a round goes over a whole block, so that several vectors
-// multiply at the same time. REQUIRES: room for num_lanes rounded up to a block.
+// Shuffle::walk() with the parameters of each lane. Each half of a round goes over a whole block, so that
+// several vectors multiply at the same time. REQUIRES: room for num_lanes rounded up to a block.
 STRATA_VECTOR_CLONES
 void walk(std::uint32_t* __restrict__ position, const std::uint32_t* __restrict__ low_bits,
           const std::uint32_t* __restrict__ low_mask, const std::uint32_t* __restrict__ high_mask,
@@ -45,7 +46,8 @@ void ShuffleBatch::Lanes::resize(std::size_t count) {
 }
 
 void ShuffleBatch::Lanes::copy(std::size_t to, std::size_t from) {
-  for (auto* values : {&position, &size, &low_bits, &low_mask, &high_mask, &k0, &k1}) (*values)[to] = (*values)[from];
+  for (auto* values : {&position, &size, &low_bits, &low_mask, &high_mask, &k0, &k1})
+    (*values)[to] = (*values)[from];
 }
 
 void ShuffleBatch::grow(std::size_t size) {
@@ -61,7 +63,8 @@ std::size_t ShuffleBatch::add(const Shuffle& shuffle, int count) {
   size_ += static_cast<std::size_t>(count);
   if (size_ + kBlock > positions_.size()) grow(size_ + kBlock);
   for (std::size_t done = 0; done < static_cast<std::size_t>(count); done += kGroup) {
-    for (std::size_t j = 0; j < kGroup; ++j) {   // whole vectors: what is too much is overwritten by the next node
+    for (std::size_t j = 0; j < kGroup;
+         ++j) {  // whole vectors: what is too much is overwritten by the next node
       const std::size_t lane = first + done + j;
       lanes_.position[lane] = static_cast<std::uint32_t>(done + j);
       lanes_.size[lane] = static_cast<std::uint32_t>(shuffle.size);

@@ -17,20 +17,25 @@ struct HopBuffers {
   Count num_dst = 0, num_src = 0, num_edges = 0;
 };
 
-/// Memory of one minibatch. All blocks share the node arrays: the src nodes of a hop are a prefix of the next hop's.
+/// Memory of one minibatch. All blocks share the node arrays: the src nodes of a hop are a prefix of the next
+/// hop's.
 struct SlotBuffers {
   cuda::Array<NodeId> nodes;
   cuda::Array<NodeId> original_ids;
   cuda::Array<std::int32_t> in_degrees;
-  std::vector<HopBuffers> hops;   // from the seeds outwards
+  std::vector<HopBuffers> hops;  // from the seeds outwards
 };
 
 /// The blocks that the buffers hold, without transposes; the input layer (the last hop) first.
-MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, Device device, Count num_seeds);
+MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, Device device,
+                    Count num_seeds);
 
 /// Whether global ids fit 32 bits.
 inline bool has_narrow_ids(const store::GraphView& view) {
   return view.num_nodes <= std::numeric_limits<std::int32_t>::max();
 }
+
+/// Throws Error if a minibatch has more distinct nodes than local ids can tell apart.
+void check_local_ids_suffice(Count num_nodes);
 
 }  // namespace strata::sampling

@@ -12,19 +12,21 @@ namespace strata::sampling {
 
 /// Who gets slots at one hop, and with which randomness.
 struct SlotQuery {
-  std::span<const NodeId> nodes;   ///< global ids; one of another machine gets no slots here
+  std::span<const NodeId> nodes;  ///< global ids; one of another machine gets no slots here
   int fanout = 0;
   BatchKey key;
-  std::uint32_t hop = 0;           ///< counted from the seeds
+  std::uint32_t hop = 0;  ///< counted from the seeds
 };
 
-/// Where a node's in-neighbours lie, and the id that keys its choice (set only where there is something to choose).
+/// Where a node's in-neighbours lie, and the id that keys its choice (set only where there is something to
+/// choose).
 struct NeighborRange {
   Count begin = 0, degree = 0;
   NodeId original_id = 0;
 };
 
-/// What is known of a query's nodes before any neighbour is read; scratch memory that is used again at the next hop.
+/// What is known of a query's nodes before any neighbour is read; scratch memory that is used again at the
+/// next hop.
 struct SlotPlan {
   std::vector<NeighborRange> ranges;
 };
@@ -33,14 +35,14 @@ struct SlotPlan {
 template <typename Id>
 struct SlotOutput {
   const Count* offsets = nullptr;
-  Id* neighbors = nullptr;       ///< global ids
-  EdgeId* edge_ids = nullptr;    ///< null: not asked for
+  Id* neighbors = nullptr;     ///< global ids
+  EdgeId* edge_ids = nullptr;  ///< null: not asked for
 };
 
 /// Which neighbours a node gets: what distinguishes one sampler from another. In host memory.
 ///
-/// A choice may depend on the query's key and hop and on original ids, never on who asks or when: see "Partition
-/// invariance". `Id` is the type of global ids on the device and on the wire.
+/// A choice may depend on the query's key and hop and on original ids, never on who asks or when: see
+/// "Partition invariance". `Id` is the type of global ids on the device and on the wire.
 template <typename Id>
 class SlotChooser {
  public:

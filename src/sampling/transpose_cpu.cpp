@@ -4,7 +4,8 @@
 
 namespace strata::sampling {
 
-// Entries are first the ends of the lists; filling them from behind, the last dst first, leaves the beginnings.
+// Entries are first the ends of the lists; filling them from behind, the last dst first, leaves the
+// beginnings.
 void transpose(const Block& block, const TransposeOutput& out) {
   std::fill_n(out.indptr, block.num_src + 1, 0);
   for (Count e = 0; e < block.num_edges; ++e) ++out.indptr[block.indices[e]];

@@ -8,9 +8,9 @@
 namespace strata::sampling {
 namespace {
 
-constexpr Count kNodesPerPiece = 1024;   // work of one call of a loop body: tens of microseconds
-constexpr Count kSlotsPerBatch = 512;    // their neighbours are fetched ahead together
-constexpr Count kNodesPerBatch = 64;     // likewise, where fanouts are small
+constexpr Count kNodesPerPiece = 1024;  // work of one call of a loop body: tens of microseconds
+constexpr Count kSlotsPerBatch = 512;   // their neighbours are fetched ahead together
+constexpr Count kNodesPerBatch = 64;    // likewise, where fanouts are small
 constexpr Count kPrefetchAhead = 16;
 constexpr Count kPrefetchedRun = 64;
 
@@ -21,7 +21,7 @@ void prefetch(const T* address) {
 
 template <typename T>
 void prefetch_run(const T* begin, Count count) {
-  const Count ahead = std::min<Count>(count, kPrefetchedRun);   // hardware follows longer runs by itself
+  const Count ahead = std::min<Count>(count, kPrefetchedRun);  // hardware follows longer runs by itself
   for (Count i = 0; i < ahead; i += static_cast<Count>(64 / sizeof(T))) prefetch(begin + i);
 }
 
@@ -32,12 +32,13 @@ struct TypedLists {
   const Edge* edge_ids;
 };
 
-/// Chooses the slots of some consecutive nodes of a query. First the positions of a batch of nodes are computed and their
-/// neighbours fetched ahead, then the neighbours are read.
+/// Chooses the slots of some consecutive nodes of a query. First the positions of a batch of nodes are
+/// computed and their neighbours fetched ahead, then the neighbours are read.
 template <typename Id, typename In, typename Edge>
 class PieceChooser {
  public:
-  PieceChooser(const TypedLists<In, Edge>& lists, const SlotQuery& query, const SlotPlan& plan, const SlotOutput<Id>& out)
+  PieceChooser(const TypedLists<In, Edge>& lists, const SlotQuery& query, const SlotPlan& plan,
+               const SlotOutput<Id>& out)
       : lists_(lists),
         query_(query),
         plan_(plan),
@@ -70,9 +71,13 @@ class PieceChooser {
 
   std::size_t locate(const NeighborRange& range) {
     switch (choice_of(range)) {
-      case Choice::all: prefetch_run(lists_.indices + range.begin, range.degree); return 0;
-      case Choice::vectorized: return shuffles_.add(shuffle_of(range), query_.fanout);
-      case Choice::one_by_one: break;
+      case Choice::all:
+        prefetch_run(lists_.indices + range.begin, range.degree);
+        return 0;
+      case Choice::vectorized:
+        return shuffles_.add(shuffle_of(range), query_.fanout);
+      case Choice::one_by_one:
+        break;
     }
     return 0;
   }
@@ -131,7 +136,8 @@ class UniformChooser final : public SlotChooser<Id> {
     if (plan.ranges.size() < size) plan.ranges.resize(size);
     pool_.parallel_for(static_cast<Count>(size), kNodesPerPiece, [&](Count begin, Count end) {
       for (Count i = begin; i < end; ++i) {
-        if (i + kPrefetchAhead < end) prefetch_node(query.nodes[static_cast<std::size_t>(i + kPrefetchAhead)]);
+        if (i + kPrefetchAhead < end)
+          prefetch_node(query.nodes[static_cast<std::size_t>(i + kPrefetchAhead)]);
         const NeighborRange range = range_of(query.nodes[static_cast<std::size_t>(i)], query.fanout);
         plan.ranges[static_cast<std::size_t>(i)] = range;
         counts[i] = query.fanout < 0 ? range.degree : std::min<Count>(range.degree, query.fanout);
@@ -145,9 +151,10 @@ class UniformChooser final : public SlotChooser<Id> {
         using In = std::remove_cvref_t<decltype(*indices)>;
         using Edge = std::remove_cvref_t<decltype(*edge_ids)>;
         const TypedLists<In, Edge> lists{indices, edge_ids};
-        pool_.parallel_for(static_cast<Count>(query.nodes.size()), kNodesPerPiece, [&](Count begin, Count end) {
-          PieceChooser<Id, In, Edge>(lists, query, plan, out).run(begin, end);
-        });
+        pool_.parallel_for(static_cast<Count>(query.nodes.size()), kNodesPerPiece,
+                           [&](Count begin, Count end) {
+                             PieceChooser<Id, In, Edge>(lists, query, plan, out).run(begin, end);
+                           });
       });
     });
   }
@@ -177,7 +184,9 @@ template <typename Id>
 std::unique_ptr<SlotChooser<Id>> make_uniform_chooser(const store::GraphView& view, ThreadPool& pool) {
   return std::make_unique<UniformChooser<Id>>(view, pool);
 }
-template std::unique_ptr<SlotChooser<std::int32_t>> make_uniform_chooser(const store::GraphView&, ThreadPool&);
-template std::unique_ptr<SlotChooser<std::int64_t>> make_uniform_chooser(const store::GraphView&, ThreadPool&);
+template std::unique_ptr<SlotChooser<std::int32_t>> make_uniform_chooser(const store::GraphView&,
+                                                                         ThreadPool&);
+template std::unique_ptr<SlotChooser<std::int64_t>> make_uniform_chooser(const store::GraphView&,
+                                                                         ThreadPool&);
 
 }  // namespace strata::sampling

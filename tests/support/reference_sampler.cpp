@@ -24,7 +24,8 @@ class Random {
 
 template <typename T>
 void shuffle(std::vector<T>& values, Random& random) {
-  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[index(random.below(static_cast<Count>(i)))]);
+  for (std::size_t i = values.size(); i > 1; --i)
+    std::swap(values[i - 1], values[index(random.below(static_cast<Count>(i)))]);
 }
 
 template <typename T>
@@ -68,7 +69,8 @@ PlainGraph random_graph(const RandomGraphOptions& options) {
 
 std::vector<NodeId> global_ids(const PlainGraph& graph) {
   std::vector<NodeId> result(graph.original_ids.size());
-  for (std::size_t v = 0; v < result.size(); ++v) result[index(graph.original_ids[v])] = static_cast<NodeId>(v);
+  for (std::size_t v = 0; v < result.size(); ++v)
+    result[index(graph.original_ids[v])] = static_cast<NodeId>(v);
   return result;
 }
 
@@ -91,8 +93,8 @@ PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed) {
 
 template <typename T>
 const T* ViewOwner::keep(std::span<const T> values) {
-  cuda::Buffer buffer(cuda::memory_on(stream_.device()), std::max<std::size_t>(values.size_bytes(), 1), "test graph",
-                      stream_.device());
+  cuda::Buffer buffer(cuda::memory_on(stream_.device()), std::max<std::size_t>(values.size_bytes(), 1),
+                      "test graph", stream_.device());
   cuda::copy_async(buffer.data(), values.data(), values.size_bytes(), stream_);
   stream_.synchronize();
   buffers_.push_back(std::move(buffer));
@@ -113,9 +115,11 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) {
   std::vector<Count> indptr(graph.indptr.begin() + options.first, graph.indptr.begin() + last + 1);
   for (Count& entry : indptr) entry -= first_edge;
   std::vector<std::int32_t> degrees;
-  for (NodeId v = 0; v < graph.num_nodes(); ++v) degrees.push_back(static_cast<std::int32_t>(graph.degree(v)));
+  for (NodeId v = 0; v < graph.num_nodes(); ++v)
+    degrees.push_back(static_cast<std::int32_t>(graph.degree(v)));
   const auto edges = [&](const std::vector<std::int64_t>& values) {
-    return keep_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)), options.wide);
+    return keep_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)),
+                    options.wide);
   };
   view_ = {.device = options.device,
            .num_nodes = graph.num_nodes(),
@@ -151,7 +155,9 @@ std::vector<Count> chosen_positions(Count degree, int fanout, std::uint64_t key)
   std::vector<Count> result;
   const bool all = fanout < 0 || degree <= fanout;
   for (Count j = 0; j < (all ? degree : fanout); ++j) {
-    result.push_back(all ? j : static_cast<Count>(shuffled(static_cast<std::uint64_t>(j), static_cast<std::uint64_t>(degree), key)));
+    result.push_back(all ? j
+                         : static_cast<Count>(shuffled(static_cast<std::uint64_t>(j),
+                                                       static_cast<std::uint64_t>(degree), key)));
   }
   return result;
 }
@@ -170,8 +176,8 @@ void add_transpose(PlainBlock& block) {
   }
 }
 
-PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& frontier, int fanout, const BatchKey& key,
-                         std::uint32_t hop) {
+PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& frontier, int fanout,
+                         const BatchKey& key, std::uint32_t hop) {
   PlainBlock block;
   block.num_dst = static_cast<Count>(frontier.size());
   block.indptr.push_back(0);
@@ -202,7 +208,8 @@ std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<cons
   std::vector<PlainBlock> blocks;
   std::vector<NodeId> frontier(seeds.begin(), seeds.end());
   for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
-    PlainBlock block = reference_hop(graph, frontier, options.fanouts[hop], key, static_cast<std::uint32_t>(hop));
+    PlainBlock block =
+        reference_hop(graph, frontier, options.fanouts[hop], key, static_cast<std::uint32_t>(hop));
     frontier = block.src_nodes;
     if (options.transpose && hop + 1 < options.fanouts.size()) add_transpose(block);
     if (!options.edge_ids) block.edge_ids.clear();
@@ -222,7 +229,8 @@ void expect_equal(std::span<const PlainBlock> actual, std::span<const PlainBlock
     const PlainBlock &a = actual[i], &b = expected[i];
     EXPECT_EQ(a.num_dst, b.num_dst);
     EXPECT_TRUE(a.indptr == b.indptr);
-    EXPECT_TRUE(a.src_nodes == b.src_nodes) << a.src_nodes.size() << " and " << b.src_nodes.size() << " src nodes";
+    EXPECT_TRUE(a.src_nodes == b.src_nodes)
+        << a.src_nodes.size() << " and " << b.src_nodes.size() << " src nodes";
     EXPECT_TRUE(a.indices == b.indices);
     EXPECT_TRUE(a.edge_ids == b.edge_ids);
     EXPECT_TRUE(a.src_original_ids == b.src_original_ids);
@@ -238,7 +246,8 @@ std::set<SampledEdge> sampled_edges(std::span<const PlainBlock> blocks) {
     const PlainBlock& block = blocks[i];
     for (Count dst = 0; dst < block.num_dst; ++dst) {
       for (Count e = block.indptr[index(dst)]; e < block.indptr[index(dst) + 1]; ++e) {
-        result.insert({static_cast<int>(blocks.size() - 1 - i), block.src_original_ids[index(dst)], block.edge_ids[index(e)]});
+        result.insert({static_cast<int>(blocks.size() - 1 - i), block.src_original_ids[index(dst)],
+                       block.edge_ids[index(e)]});
       }
     }
   }

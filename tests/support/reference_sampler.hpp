@@ -18,13 +18,15 @@ struct PlainGraph {
   std::vector<NodeId> original_ids;
 
   Count num_nodes() const { return static_cast<Count>(original_ids.size()); }
-  Count degree(NodeId v) const { return indptr[static_cast<std::size_t>(v) + 1] - indptr[static_cast<std::size_t>(v)]; }
+  Count degree(NodeId v) const {
+    return indptr[static_cast<std::size_t>(v) + 1] - indptr[static_cast<std::size_t>(v)];
+  }
 };
 
 struct RandomGraphOptions {
   Count num_nodes = 1000;
-  Count mean_degree = 8;     ///< degrees are skewed; one node in eight is isolated
-  Count hub_degree = 0;      ///< of the middle node
+  Count mean_degree = 8;  ///< degrees are skewed; one node in eight is isolated
+  Count hub_degree = 0;   ///< of the middle node
   std::uint64_t seed = 1;
 };
 
@@ -38,8 +40,8 @@ PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed);
 std::vector<NodeId> global_ids(const PlainGraph& graph);
 
 struct ViewOptions {
-  NodeId first = 0, last = -1;   ///< the machine's nodes; -1: to the end
-  bool wide = false;             ///< ids are stored as i64
+  NodeId first = 0, last = -1;  ///< the machine's nodes; -1: to the end
+  bool wide = false;            ///< ids are stored as i64
   Device device = {};
 };
 

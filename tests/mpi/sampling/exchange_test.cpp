@@ -12,6 +12,17 @@ using test::PlainGraph;
 using test::SampledEdge;
 using test::ViewOwner;
 
+/// Where the ranks sample; they share the first GPU.
+class Exchange : public testing::TestWithParam<Device::Kind> {
+ protected:
+  void SetUp() override {
+    if (device().is_cuda() && cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  }
+  static Device device() { return {.kind = GetParam(), .index = 0}; }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Exchange, testing::Values(Device::Kind::cpu, Device::Kind::cuda),
+                         [](const auto& info) { return info.param == Device::Kind::cpu ? "cpu" : "cuda"; });
+
 const BatchKey kKey{.seed = 5, .epoch = 1, .step = 17};
 
 /// How the ranks of the run form machines: `machine_of[r]` is the machine of world rank r.
@@ -51,24 +62,30 @@ std::vector<NodeId> cut(Count num_nodes, int num_machines) {
 }
 
 struct Scenario {
-  std::vector<PlainGraph> graph;                 // one; in the partition's ids
+  std::vector<PlainGraph> graph;  // one; in the partition's ids
   comm::Topology topology;
   std::vector<NodeId> offsets;
-  std::vector<std::vector<NodeId>> seeds;        // of each rank
+  std::vector<std::vector<NodeId>> seeds;  // of each rank
   SamplerOptions options;
+  Device device;
   bool wide = false;
 
   std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1) const {
     const int rank = test::world().rank();
     const auto machine = static_cast<std::size_t>(topology.ranks[static_cast<std::size_t>(rank)].machine);
-    const ViewOwner owner(graph.front(), {.first = offsets[machine], .last = offsets[machine + 1], .wide = wide});
+    const ViewOwner owner(
+        graph.front(),
+        {.first = offsets[machine], .last = offsets[machine + 1], .wide = wide, .device = device});
+    const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
     ThreadPool pool(2);
     comm::Communicator communicator = test::world().communicator().duplicate();
     const auto sampler = make_sampler(
-        owner.view(), options, {.communicator = &communicator, .topology = &topology, .machine_offsets = offsets}, 1, pool);
+        owner.view(), options,
+        {.communicator = &communicator, .topology = &topology, .machine_offsets = offsets}, 1, pool);
     std::vector<test::PlainBlock> blocks;
     for (int i = 0; i < repetitions; ++i) {
-      blocks = test::plain_blocks(sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, {}), {});
+      blocks =
+          test::plain_blocks(sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, stream), stream);
     }
     if (report != nullptr) *report = sampler->report();
     communicator.close();
@@ -89,12 +106,19 @@ std::set<SampledEdge> union_over_ranks(const std::set<SampledEdge>& mine) {
 }
 
 /// All ranks make the same one; the seeds lie anywhere, owned or not.
-Scenario make_scenario(const std::vector<int>& machines, const std::vector<int>& fanouts, const std::vector<Count>& seeds_of_ranks) {
-  Scenario scenario{.graph = {test::renumbered(test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000}), 8)},
-          .topology = topology_of(machines),
-          .offsets = {},
-          .seeds = {},
-          .options = {.fanouts = fanouts, .max_seeds = 100, .edge_ids = true, .in_degrees = true, .transpose = true}};
+Scenario make_scenario(Device device, const std::vector<int>& machines, const std::vector<int>& fanouts,
+                       const std::vector<Count>& seeds_of_ranks) {
+  Scenario scenario{.graph = {test::renumbered(
+                        test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000}), 8)},
+                    .topology = topology_of(machines),
+                    .offsets = {},
+                    .seeds = {},
+                    .options = {.fanouts = fanouts,
+                                .max_seeds = 100,
+                                .edge_ids = true,
+                                .in_degrees = true,
+                                .transpose = true},
+                    .device = device};
   scenario.offsets = cut(2000, scenario.topology.num_machines());
   const auto all = test::random_nodes(300, 0, 2000, 3);
   Count next = 0;
@@ -109,42 +133,44 @@ Scenario make_scenario(const std::vector<int>& machines, const std::vector<int>&
 // Even the blocks are those of a rank that has the whole graph.
 void expect_reference(const Scenario& scenario) {
   const auto& seeds = scenario.seeds[static_cast<std::size_t>(test::world().rank())];
-  test::expect_equal(scenario.sample(), test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
+  test::expect_equal(scenario.sample(),
+                     test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
 }
 
-TEST(Exchange, GivesTheBlocksOfTheWholeGraph) {
+TEST_P(Exchange, GivesTheBlocksOfTheWholeGraph) {
   for (const auto& fanouts : {std::vector<int>{5, 4, 3}, {-1}, {3, -1}, {0, 2}}) {
-    expect_reference(make_scenario(a_machine_a_rank(), fanouts, {30, 50, 10}));
-    expect_reference(make_scenario(uneven_machines(), fanouts, {30, 50, 10}));
+    expect_reference(make_scenario(device(), a_machine_a_rank(), fanouts, {30, 50, 10}));
+    expect_reference(make_scenario(device(), uneven_machines(), fanouts, {30, 50, 10}));
   }
 }
 
-TEST(Exchange, TakesWideIds) {
-  Scenario scenario = make_scenario(a_machine_a_rank(), {4, 4}, {30});
+TEST_P(Exchange, TakesWideIds) {
+  Scenario scenario = make_scenario(device(), a_machine_a_rank(), {4, 4}, {30});
   scenario.wide = true;
   expect_reference(scenario);
 }
 
-TEST(Exchange, TakesRanksWithoutSeeds) {
-  expect_reference(make_scenario(a_machine_a_rank(), {5, 5}, {0, 40}));
-  expect_reference(make_scenario(a_machine_a_rank(), {5, 5}, {40, 0}));
-  expect_reference(make_scenario(a_machine_a_rank(), {5, 5}, {0}));
+TEST_P(Exchange, TakesRanksWithoutSeeds) {
+  expect_reference(make_scenario(device(), a_machine_a_rank(), {5, 5}, {0, 40}));
+  expect_reference(make_scenario(device(), a_machine_a_rank(), {5, 5}, {40, 0}));
+  expect_reference(make_scenario(device(), a_machine_a_rank(), {5, 5}, {0}));
 }
 
-TEST(Exchange, SamplesTheSameSetUnderEveryPartition) {
+TEST_P(Exchange, SamplesTheSameSetUnderEveryPartition) {
   const PlainGraph whole = test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000});
   const std::vector<int> fanouts{5, 4, 3};
-  const Scenario scenario = make_scenario(a_machine_a_rank(), fanouts, {25});
-  std::vector<NodeId> seeds;   // as original ids
+  const Scenario scenario = make_scenario(device(), a_machine_a_rank(), fanouts, {25});
+  std::vector<NodeId> seeds;  // as original ids
   for (const auto& of_rank : scenario.seeds) {
-    for (const NodeId seed : of_rank) seeds.push_back(scenario.graph.front().original_ids[static_cast<std::size_t>(seed)]);
+    for (const NodeId seed : of_rank)
+      seeds.push_back(scenario.graph.front().original_ids[static_cast<std::size_t>(seed)]);
   }
   const auto expected = test::sampled_edges(test::reference_blocks(whole, seeds, scenario.options, kKey));
   EXPECT_EQ(union_over_ranks(test::sampled_edges(scenario.sample())), expected);
 }
 
-TEST(Exchange, ReportsWhatItDid) {
-  const Scenario scenario = make_scenario(a_machine_a_rank(), {5, 4}, {20});
+TEST_P(Exchange, ReportsWhatItDid) {
+  const Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, 4}, {20});
   ExchangeReport report;
   const auto blocks = scenario.sample(&report, 3);
   ASSERT_EQ(report.frontier_nodes.size(), 2u);
@@ -153,7 +179,8 @@ TEST(Exchange, ReportsWhatItDid) {
     EXPECT_EQ(report.bytes_sent + report.bytes_received, 0);
     return;
   }
-  const auto machine = static_cast<std::size_t>(scenario.topology.ranks[static_cast<std::size_t>(test::world().rank())].machine);
+  const auto machine = static_cast<std::size_t>(
+      scenario.topology.ranks[static_cast<std::size_t>(test::world().rank())].machine);
   for (std::size_t hop = 0; hop < 2; ++hop) {
     const auto& block = blocks[1 - hop];
     Count remote = 0;

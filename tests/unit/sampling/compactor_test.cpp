@@ -1,10 +1,9 @@
-#include "compactor_cpu.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "compactor_cpu.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::sampling {
@@ -18,7 +17,9 @@ TYPED_TEST_SUITE(CompactorTest, IdTypes);
 template <typename Id>
 std::vector<Id> random_ids(Count count, Count below, std::uint64_t seed) {
   std::vector<Id> ids;
-  for (Count i = 0; i < count; ++i) ids.push_back(static_cast<Id>(mix64(seed * 1000003 + static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(below)));
+  for (Count i = 0; i < count; ++i)
+    ids.push_back(static_cast<Id>(mix64(seed * 1000003 + static_cast<std::uint64_t>(i)) %
+                                  static_cast<std::uint64_t>(below)));
   return ids;
 }
 
@@ -44,7 +45,8 @@ TYPED_TEST(CompactorTest, NumbersNewNodesInAscendingOrderAgainAndAgain) {
 
       std::vector<std::int32_t> local(neighbors.size(), -7);
       compactor.relabel(neighbors.data(), static_cast<Count>(neighbors.size()), local.data());
-      for (std::size_t e = 0; e < local.size(); ++e) ASSERT_EQ(nodes[static_cast<std::size_t>(local[e])], neighbors[e]);
+      for (std::size_t e = 0; e < local.size(); ++e)
+        ASSERT_EQ(nodes[static_cast<std::size_t>(local[e])], neighbors[e]);
     }
   }
 }

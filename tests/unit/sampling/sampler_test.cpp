@@ -17,20 +17,25 @@ struct Case {
   std::vector<int> fanouts;
   bool wide = false;
   int threads = 2;
-  bool everything = true;   // edge ids, degrees and transposes
+  bool everything = true;  // edge ids, degrees and transposes
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   out << "fanouts";
   for (const int f : c.fanouts) out << ' ' << f;
-  return out << (c.wide ? ", i64" : ", i32") << ", " << c.threads << " threads" << (c.everything ? "" : ", bare");
+  return out << (c.wide ? ", i64" : ", i32") << ", " << c.threads << " threads"
+             << (c.everything ? "" : ", bare");
 }
 
 class SamplerTest : public testing::TestWithParam<Case> {
  protected:
   SamplerOptions options() const {
     const bool all = GetParam().everything;
-    return {.fanouts = GetParam().fanouts, .max_seeds = 100, .edge_ids = all, .in_degrees = all, .transpose = all};
+    return {.fanouts = GetParam().fanouts,
+            .max_seeds = 100,
+            .edge_ids = all,
+            .in_degrees = all,
+            .transpose = all};
   }
 };
 
@@ -50,12 +55,14 @@ TEST_P(SamplerTest, EqualsTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, SamplerTest,
-                         testing::Values(Case{{5}}, Case{{5, 3, 2}}, Case{{15, 10, 5}, true}, Case{{-1}}, Case{{-1, 4}},
-                                         Case{{3, -1}, true}, Case{{0}}, Case{{2, 0, 3}}, Case{{40, 2}},
-                                         Case{{4, 4, 4}, false, 1}, Case{{4, 4}, false, 3, false}));
+                         testing::Values(Case{{5}}, Case{{5, 3, 2}}, Case{{15, 10, 5}, true}, Case{{-1}},
+                                         Case{{-1, 4}}, Case{{3, -1}, true}, Case{{0}}, Case{{2, 0, 3}},
+                                         Case{{40, 2}}, Case{{4, 4, 4}, false, 1},
+                                         Case{{4, 4}, false, 3, false}));
 
 TEST(Sampler, ChoosesFromAHub) {
-  const PlainGraph graph = test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});
+  const PlainGraph graph =
+      test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});
   const ViewOwner owner(graph, {});
   ThreadPool pool(2);
   const std::vector<NodeId> seeds{3, 10000, 4};
@@ -65,7 +72,8 @@ TEST(Sampler, ChoosesFromAHub) {
     const auto blocks = test::plain_blocks(sampler->sample(seeds, {.seed = 1}, 0, {}), {});
     test::expect_equal(blocks, test::reference_blocks(graph, seeds, options, {.seed = 1}));
     const auto& edges = blocks.back().edge_ids;
-    EXPECT_EQ(std::set<EdgeId>(edges.begin(), edges.end()).size(), edges.size()) << "an edge was sampled twice";
+    EXPECT_EQ(std::set<EdgeId>(edges.begin(), edges.end()).size(), edges.size())
+        << "an edge was sampled twice";
   }
 }
 
@@ -92,7 +100,8 @@ TEST(Sampler, DependsOnEveryPartOfTheKey) {
   const PlainGraph graph = test::random_graph({});
   const ViewOwner owner(graph, {});
   ThreadPool pool(2);
-  const auto sampler = make_sampler(owner.view(), {.fanouts = {3, 3}, .max_seeds = 100, .edge_ids = true}, {}, 1, pool);
+  const auto sampler =
+      make_sampler(owner.view(), {.fanouts = {3, 3}, .max_seeds = 100, .edge_ids = true}, {}, 1, pool);
   const auto seeds = test::random_nodes(100, 0, graph.num_nodes(), 1);
   const auto edges = [&](const BatchKey& key) {
     return test::sampled_edges(test::plain_blocks(sampler->sample(seeds, key, 0, {}), {}));

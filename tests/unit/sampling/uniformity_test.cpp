@@ -33,14 +33,15 @@ test::PlainGraph regular_graph(Count degree) {
 
 /// How often each position and each pair of positions was included in kNodes * kSteps draws.
 struct Inclusion {
-  std::vector<double> single;                // [degree]
-  std::vector<std::vector<double>> pair;     // [degree][degree]
+  std::vector<double> single;             // [degree]
+  std::vector<std::vector<double>> pair;  // [degree][degree]
 };
 
 Inclusion count_inclusions(const Case& c) {
   const test::ViewOwner owner(regular_graph(c.degree), {});
   ThreadPool pool(2);
-  const auto sampler = make_sampler(owner.view(), {.fanouts = {c.fanout}, .max_seeds = kNodes, .edge_ids = true}, {}, 1, pool);
+  const auto sampler =
+      make_sampler(owner.view(), {.fanouts = {c.fanout}, .max_seeds = kNodes, .edge_ids = true}, {}, 1, pool);
   const auto seeds = test::random_nodes(kNodes, 0, kNodes, 1);
   const auto degree = static_cast<std::size_t>(c.degree);
   Inclusion result{std::vector<double>(degree), std::vector(degree, std::vector<double>(degree))};
@@ -63,8 +64,9 @@ Inclusion count_inclusions(const Case& c) {
 
 class UniformityTest : public testing::TestWithParam<Case> {};
 
-// With k of d drawn without replacement, sum (O - E)^2 / (n p (1 - p)) * (d - 1) / d is chi-square with d - 1 degrees of
-// freedom. The bound is its quantile at 1e-6 (Wilson and Hilferty); keys are fixed, so the test cannot flicker.
+// With k of d drawn without replacement, sum (O - E)^2 / (n p (1 - p)) * (d - 1) / d is chi-square with d - 1
+// degrees of freedom. The bound is its quantile at 1e-6 (Wilson and Hilferty); keys are fixed, so the test
+// cannot flicker.
 TEST_P(UniformityTest, IncludesEveryPositionEquallyOften) {
   const auto [degree, fanout] = GetParam();
   const Inclusion inclusion = count_inclusions(GetParam());
@@ -91,9 +93,10 @@ TEST_P(UniformityTest, IncludesEveryPairEquallyOften) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Degrees, UniformityTest,
-                         testing::Values(Case{3, 1}, Case{3, 2}, Case{4, 3}, Case{5, 1}, Case{5, 2}, Case{6, 5}, Case{7, 3},
-                                         Case{8, 5}, Case{9, 2}, Case{9, 8}, Case{16, 5}, Case{17, 10}, Case{33, 15},
-                                         Case{100, 10}, Case{257, 5}),
+                         testing::Values(Case{3, 1}, Case{3, 2}, Case{4, 3}, Case{5, 1}, Case{5, 2},
+                                         Case{6, 5}, Case{7, 3}, Case{8, 5}, Case{9, 2}, Case{9, 8},
+                                         Case{16, 5}, Case{17, 10}, Case{33, 15}, Case{100, 10},
+                                         Case{257, 5}),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -1,0 +1,55 @@
+#pragma once
+#include <algorithm>
+
+#include "growing.hpp"
+#include "strata/cuda/check.cuh"
+#include "strata/util/types.hpp"
+
+/// What all kernels of the module share: launch shapes, loops over device-side counts, scans.
+namespace strata::sampling {
+
+inline constexpr int kThreads = 256;
+
+/// Blocks for a loop over at most `bound` items; every kernel loops with the grid's stride, so fewer blocks
+/// are right too.
+inline unsigned blocks_for(Count bound) {
+  constexpr Count kMaxBlocks = 132 * 16;  // two waves of eight resident blocks on the largest GPUs of today
+  return static_cast<unsigned>(std::clamp<Count>((bound + kThreads - 1) / kThreads, 1, kMaxBlocks));
+}
+
+template <typename Index>
+__device__ Index first_item() {
+  return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+template <typename Index>
+__device__ Index item_stride() {
+  return static_cast<Index>(gridDim.x) * blockDim.x;
+}
+
+/// The list that entry `e` lies in: the last i with offsets[i] <= e. REQUIRES: offsets[0] <= e <
+/// offsets[count].
+__device__ inline Count list_of(const Count* offsets, Count count, Count e) {
+  Count low = 0, high = count;  // offsets[low] <= e < offsets[high]
+  while (high - low > 1) {
+    const Count middle = low + (high - low) / 2;
+    if (offsets[middle] <= e)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/// Turns counts into offsets, in place; keeps its temporary memory.
+class DeviceScan {
+ public:
+  explicit DeviceScan(Device device) : device_(device) {}
+  /// values[i] = sum of values[0 .. i) for i < size.
+  void exclusive(Count* values, Count size, const cuda::Stream& stream);
+
+ private:
+  Device device_;
+  cuda::Array<std::byte> temporary_;
+};
+
+}  // namespace strata::sampling

@@ -1,0 +1,13 @@
+#pragma once
+#include <memory>
+
+#include "strata/sampling/sampler.hpp"
+
+namespace strata::sampling {
+
+/// The sampler for graphs that a GPU reads and results in its memory. See make_sampler; options are valid.
+std::unique_ptr<MiniBatchSampler> make_cuda_sampler(const store::GraphView& view,
+                                                    const SamplerOptions& options,
+                                                    const ExchangeContext& exchange, int num_slots);
+
+}  // namespace strata::sampling

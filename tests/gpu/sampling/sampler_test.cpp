@@ -1,0 +1,141 @@
+#include "strata/sampling/sampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/reference_sampler.hpp"
+
+namespace strata::sampling {
+namespace {
+
+using test::PlainGraph;
+using test::ViewOwner;
+
+constexpr Device kGpu{.kind = Device::Kind::cuda, .index = 0};
+
+/// Leaves non-zero bytes in memory that the next allocations are likely to get.
+void poison_device_memory() {
+  constexpr Count kBytes = Count{256} << 20;
+  const cuda::Stream stream(kGpu);
+  const cuda::Array<std::byte> poison(cuda::Memory::device, kBytes, "poison", kGpu);
+  cuda::fill_async(poison.data(), 0xA5, kBytes, stream);
+  stream.synchronize();
+}
+
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    poison_device_memory();
+  }
+};
+
+struct Case {
+  std::vector<int> fanouts;
+  bool wide = false;
+  bool everything = true;  // edge ids, degrees and transposes
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  out << "fanouts";
+  for (const int f : c.fanouts) out << ' ' << f;
+  return out << (c.wide ? ", i64" : ", i32") << (c.everything ? "" : ", bare");
+}
+
+class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
+ protected:
+  SamplerOptions options(Count max_seeds) const {
+    const bool all = GetParam().everything;
+    return {.fanouts = GetParam().fanouts,
+            .max_seeds = max_seeds,
+            .edge_ids = all,
+            .in_degrees = all,
+            .transpose = all};
+  }
+};
+
+// Sizes go up and down and the slots take turns, so that every buffer holds something old.
+TEST_P(GpuSampler, EqualsTheCpu) {
+  const PlainGraph graph = test::renumbered(test::random_graph({.num_nodes = 100000, .seed = 3}), 4);
+  const ViewOwner on_gpu(graph, {.wide = GetParam().wide, .device = kGpu}),
+      on_cpu(graph, {.wide = GetParam().wide});
+  ThreadPool pool(2);
+  const auto gpu = make_sampler(on_gpu.view(), options(1024), {}, 2, pool);
+  const auto cpu = make_sampler(on_cpu.view(), options(1024), {}, 1, pool);
+  const cuda::Stream stream(kGpu);
+  std::uint32_t step = 0;
+  for (const Count num_seeds : {1024, 3, 0, 700, 1, 1024}) {
+    SCOPED_TRACE("step " + std::to_string(step) + ", " + std::to_string(num_seeds) + " seeds");
+    const auto seeds = test::random_nodes(num_seeds, 0, graph.num_nodes(), step);
+    const BatchKey key{.seed = 11, .epoch = 2, .step = step};
+    const MiniBatch batch = gpu->sample(seeds, key, static_cast<int>(step % 2), stream);
+    EXPECT_EQ(batch.num_seeds, num_seeds);
+    test::expect_equal(test::plain_blocks(batch, stream),
+                       test::plain_blocks(cpu->sample(seeds, key, 0, {}), {}));
+    ++step;
+  }
+}
+
+TEST_P(GpuSampler, EqualsTheReference) {
+  const PlainGraph graph = test::renumbered(test::random_graph({.num_nodes = 3000, .seed = 5}), 6);
+  const ViewOwner owner(graph, {.wide = GetParam().wide, .device = kGpu});
+  ThreadPool pool(1);
+  const auto sampler = make_sampler(owner.view(), options(50), {}, 1, pool);
+  const auto seeds = test::random_nodes(50, 0, graph.num_nodes(), 1);
+  const cuda::Stream stream(kGpu);
+  test::expect_equal(test::plain_blocks(sampler->sample(seeds, {.seed = 3}, 0, stream), stream),
+                     test::reference_blocks(graph, seeds, options(50), {.seed = 3}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GpuSampler,
+                         testing::Values(Case{{5}}, Case{{5, 3, 2}}, Case{{15, 10, 5}, true}, Case{{-1}},
+                                         Case{{-1, 4}}, Case{{3, -1}, true}, Case{{-1, -1}}, Case{{0}},
+                                         Case{{2, 0, 3}}, Case{{40, 2}}, Case{{100, 3}},
+                                         Case{{4, 4}, false, false}));
+
+class GpuSampling : public GpuTest {};
+
+TEST_F(GpuSampling, ChoosesFromAHub) {
+  const PlainGraph graph =
+      test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});
+  const ViewOwner owner(graph, {.device = kGpu});
+  ThreadPool pool(1);
+  const cuda::Stream stream(kGpu);
+  const std::vector<NodeId> seeds{3, 10000, 4};
+  for (const int fanout : {10, 1000, -1}) {
+    const SamplerOptions options{.fanouts = {fanout, 2}, .max_seeds = 3, .edge_ids = true, .transpose = true};
+    const auto sampler = make_sampler(owner.view(), options, {}, 1, pool);
+    test::expect_equal(test::plain_blocks(sampler->sample(seeds, {.seed = 1}, 0, stream), stream),
+                       test::reference_blocks(graph, seeds, options, {.seed = 1}));
+  }
+}
+
+TEST_F(GpuSampling, KeepsEarlierSlotsOfOtherStreams) {
+  const PlainGraph graph = test::random_graph({});
+  const ViewOwner owner(graph, {.device = kGpu});
+  ThreadPool pool(1);
+  const SamplerOptions options{.fanouts = {4, 3}, .max_seeds = 100, .transpose = true};
+  const auto sampler = make_sampler(owner.view(), options, {}, 3, pool);
+  std::vector<cuda::Stream> streams;
+  std::vector<MiniBatch> batches;
+  std::vector<std::vector<NodeId>> seeds;
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    seeds.push_back(test::random_nodes(10 + 20 * slot, 0, graph.num_nodes(), slot));
+    streams.emplace_back(kGpu);
+    batches.push_back(sampler->sample(seeds.back(), {.step = slot}, static_cast<int>(slot), streams.back()));
+  }
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    test::expect_equal(test::plain_blocks(batches[slot], streams[slot]),
+                       test::reference_blocks(graph, seeds[slot], options, {.step = slot}));
+  }
+}
+
+TEST_F(GpuSampling, SamplesAnEmptyGraph) {
+  const ViewOwner owner(PlainGraph{}, {.device = kGpu});
+  ThreadPool pool(1);
+  const cuda::Stream stream(kGpu);
+  const auto sampler = make_sampler(owner.view(), {.fanouts = {3, -1}, .transpose = true}, {}, 1, pool);
+  EXPECT_EQ(sampler->sample({}, {}, 0, stream).num_inputs(), 0);
+}
+
+}  // namespace
+}  // namespace strata::sampling

@@ -173,6 +173,10 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
   add_evaluation_options(app, config);
   add_machine_options(app, config, raw);
   add_log_options(app, config);
+  // A script's defaults come first, a person's changes after them.
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   app.allow_extras();  // collected so that the refusal can name the nearest option
   try {
     app.parse(argc, argv);

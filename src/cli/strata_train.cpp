@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <malloc.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -52,9 +54,17 @@ int run(const train::TrainConfig& config, const comm::World& world, train::StopL
   world.abort(static_cast<int>(exit_code(error)));
 }
 
+/// Tensors of tens of megabytes come and go in every step: kept by malloc they are not faulted in anew each
+/// time.
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   // Bit-for-bit repeatable matrix products on the GPU need a fixed workspace; idle MPI ranks must not starve
   // busy ones.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);

@@ -1,6 +1,7 @@
 #include "shuffle_batch.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // One clone for each vector width, chosen when the program is loaded. Sanitizers run before such choices can
 // be made.
@@ -27,7 +28,7 @@ void walk(std::uint32_t* __restrict__ position, const std::uint32_t* __restrict_
       high[i] = position[b + i] >> low_bits[b + i];
       low[i] = position[b + i] & low_mask[b + i];
     }
-    for (std::uint32_t round = 0; round < 8; round += 2) {
+    for (std::uint32_t round = 0; round < Shuffle::kRounds; round += 2) {
       for (std::size_t i = 0; i < kBlock; ++i) {
         low[i] = (low[i] ^ mix32(high[i] * 0x9E3779B9u + k0[b + i] + round)) & low_mask[b + i];
       }
@@ -62,10 +63,15 @@ std::size_t ShuffleBatch::add(const Shuffle& shuffle, int count) {
   const std::size_t first = size_;
   size_ += static_cast<std::size_t>(count);
   if (size_ + kBlock > positions_.size()) grow(size_ + kBlock);
+  if (shuffle.is_small()) {
+    Deck deck = shuffle.deck();
+    for (std::size_t j = first; j < size_; ++j) positions_[j] = deck.deal();
+    return first;
+  }
   for (std::size_t done = 0; done < static_cast<std::size_t>(count); done += kGroup) {
     for (std::size_t j = 0; j < kGroup;
          ++j) {  // whole vectors: what is too much is overwritten by the next node
-      const std::size_t lane = first + done + j;
+      const std::size_t lane = num_lanes_ + done + j;
       lanes_.position[lane] = static_cast<std::uint32_t>(done + j);
       lanes_.size[lane] = static_cast<std::uint32_t>(shuffle.size);
       lanes_.low_bits[lane] = static_cast<std::uint32_t>(shuffle.low_bits);
@@ -73,14 +79,15 @@ std::size_t ShuffleBatch::add(const Shuffle& shuffle, int count) {
       lanes_.high_mask[lane] = shuffle.high_mask;
       lanes_.k0[lane] = shuffle.k0;
       lanes_.k1[lane] = shuffle.k1;
-      slots_[lane] = static_cast<std::uint32_t>(lane);
+      slots_[lane] = static_cast<std::uint32_t>(first + done + j);
     }
   }
+  num_lanes_ += static_cast<std::size_t>(count);
   return first;
 }
 
 void ShuffleBatch::run() {
-  std::size_t num_lanes = size_;
+  std::size_t num_lanes = std::exchange(num_lanes_, 0);
   while (num_lanes > 0) {
     walk(lanes_.position.data(), lanes_.low_bits.data(), lanes_.low_mask.data(), lanes_.high_mask.data(),
          lanes_.k0.data(), lanes_.k1.data(), num_lanes);

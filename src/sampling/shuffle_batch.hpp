@@ -18,7 +18,7 @@ class ShuffleBatch {
   /// REQUIRES: count <= shuffle.size, 2 <= shuffle.size < 2^32.
   std::size_t add(const Shuffle& shuffle, int count);
   void run();  ///< computes all that was added
-  void clear() { size_ = 0; }
+  void clear() { size_ = num_lanes_ = 0; }
 
   /// positions()[add(shuffle, n) + j] == shuffle(j) after run().
   const std::uint32_t* positions() const { return positions_.data(); }
@@ -38,7 +38,8 @@ class ShuffleBatch {
 
   static constexpr std::size_t kGroup = 16;  // lanes are filled this many at a time
 
-  std::size_t size_ = 0;
+  std::size_t size_ = 0;       // positions asked for
+  std::size_t num_lanes_ = 0;  // those that the network computes; decks are dealt at once
   Lanes lanes_;
   std::vector<std::uint32_t> slots_;    // which position a lane computes
   std::vector<std::uint32_t> outside_;  // lanes that have to walk again

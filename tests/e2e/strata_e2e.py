@@ -16,8 +16,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get('STRATA_DATA', REPOSITORY.parent / 'shared' / 'data'))
 MPIRUN = shutil.which('mpirun') or 'mpirun'
 ENVIRONMENT = dict(os.environ, OMPI_MCA_btl_vader_single_copy_mechanism='none', OMPI_ALLOW_RUN_AS_ROOT='1',
-                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_mpi_yield_when_idle='1',
-                   OMPI_MCA_odls_base_sigkill_timeout='20')
+                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_mpi_yield_when_idle='1')
 
 
 def needs_data(folder):

@@ -6,7 +6,7 @@ import time
 import strata_e2e as e2e
 
 SPEC = 'synthetic:kind=sbm,nodes=4000,edges=40000,features=24,classes=5,seed=3'
-JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '50', '--epochs', '4', '--log-every', '1', '--seed', '5']
+JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '25', '--epochs', '10', '--log-every', '1', '--seed', '5']
 STOPPED, STOPPED_UNSAVED = 75, 76
 
 
@@ -51,7 +51,7 @@ class Resume(e2e.Case):
     def test_sigterm_and_sigint_stop_with_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             output = self.folder / f'signal{int(number)}'
-            self.interrupt(output, number)
+            self.interrupt(output, number, options=['--epochs', '5000', '--eval-every', '500'])  # mpirun takes its time
             self.assertTrue((output / 'checkpoint.safetensors').exists(), f'signal {number}')
             self.assertTrue(e2e.final(output)['stopped'])
 

@@ -49,7 +49,10 @@ class Run {
   }
 
   TrainResult execute() {
-    if (session_.first_rank()) std::fputs(banner(session_).c_str(), stdout);
+    if (session_.first_rank()) {
+      std::fputs(banner(session_).c_str(), stdout);
+      std::fflush(stdout);
+    }
     bool stopped = false;
     while (!stopped && !finished()) {
       stopped = !train_epoch();

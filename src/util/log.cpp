@@ -18,7 +18,7 @@ void init_log(const std::string& name, const std::string& level) {
       std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_pattern("%H:%M:%S.%e %^%-5l%$ %n: %v");
   logger->set_level(parsed);
-  logger->flush_on(spdlog::level::warn);
+  logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
 }
 

@@ -18,8 +18,10 @@ class Resume(e2e.Case):
     def interrupt(self, output, number, ranks=2, after=10, options=()):
         """Starts a run, sends mpirun a signal after some steps, and returns its exit code."""
         command = e2e.mpirun_command(ranks, ['--graph', self.graph, '--output', output, '--device', 'cpu', *JOB, *options])
-        process = subprocess.Popen([str(word) for word in command], env=e2e.ENVIRONMENT, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
+        log = self.folder / f'{output.name}.log'   # a pipe that nobody reads would fill and stop the run
+        with log.open('w') as stream:
+            process = subprocess.Popen([str(word) for word in command], env=e2e.ENVIRONMENT, stdout=stream,
+                                       stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 120
         metrics = output / 'metrics.jsonl'
         while time.monotonic() < deadline and process.poll() is None:
@@ -27,8 +29,8 @@ class Resume(e2e.Case):
                 break
             time.sleep(0.02)
         process.send_signal(number)
-        text, _ = process.communicate(timeout=60)
-        return process.returncode, text
+        process.wait(timeout=60)
+        return process.returncode, log.read_text()
 
     def compare(self, ranks):
         whole, _ = self.train(self.graph, *JOB, ranks=ranks)

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "part_output.hpp"
 #include "relabel.hpp"
@@ -18,19 +17,6 @@
 
 namespace strata::partition {
 namespace {
-
-/// Seconds since it was made or last asked.
-class PhaseClock {
- public:
-  void end(const std::string& name, std::vector<Phase>& phases) {
-    const auto now = std::chrono::steady_clock::now();
-    phases.push_back({name, std::chrono::duration<double>(now - start_).count(), peak_resident_bytes()});
-    start_ = now;
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 template <typename T>
 void hash_vector(Hasher& hasher, const std::vector<T>& values) {
@@ -145,6 +131,16 @@ std::filesystem::path folder_of(const std::filesystem::path& output) {
 
 }  // namespace
 
+Phase PhaseClock::end(std::string name) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::clock_t cpu_now = std::clock();
+  Phase phase{std::move(name), std::chrono::duration<double>(now - start_).count(),
+              static_cast<double>(cpu_now - cpu_start_) / CLOCKS_PER_SEC, peak_resident_bytes()};
+  start_ = now;
+  cpu_start_ = cpu_now;
+  return phase;
+}
+
 void check_output(const BuildOptions& options) { refuse_output(options.output, options.force); }
 
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop) {
@@ -157,10 +153,10 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   graph.structure = {};
   graph.structure.num_nodes = structure.num_nodes;
   check_disk(folder_of(options.output), graph, structure, options);
-  clock.end("compact", report.phases);
+  report.phases.push_back(clock.end("compact"));
 
   const std::vector<std::int32_t> part_of = assign_parts(structure, graph.splits.train, options.assign, pool);
-  clock.end("assign", report.phases);
+  report.phases.push_back(clock.end("assign"));
   stop.check();
 
   const Relabeling relabeling =
@@ -175,7 +171,7 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
                   .seed = options.assign.seed,
                   .cleaning = graph.cleaning};
   warn_of_imbalance(record.constraints);
-  clock.end("relabel", report.phases);
+  report.phases.push_back(clock.end("relabel"));
 
   StagingDirectory staging{options.output, options.force, stop};
   record.parts = write_parts(staging.path(),
@@ -189,7 +185,7 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   write_manifest(staging.path(), record);
   stop.check();
   staging.publish();
-  clock.end("write", report.phases);
+  report.phases.push_back(clock.end("write"));
   return report;
 }
 

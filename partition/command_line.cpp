@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "build_report.hpp"
@@ -14,7 +13,6 @@
 #include "strata/partition/inspect.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/memory.hpp"
 
 namespace strata::partition {
 namespace {
@@ -183,11 +181,10 @@ int run_build(Arguments& args, const CLI::App& command) {
   check_output(args.build);
   StopFlag stop;
   const InterruptGuard guard{stop};
-  const auto start = std::chrono::steady_clock::now();
+  PhaseClock clock;
   try {
     graph::Graph graph = graph::read_graph(args.input, args.read);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    BuildReport report{{}, {{"read", seconds.count(), peak_resident_bytes()}}};
+    BuildReport report{{}, {clock.end("read")}};
     BuildReport built = build(std::move(graph), args.build, stop);
     report.record = std::move(built.record);
     report.phases.insert(report.phases.end(), built.phases.begin(), built.phases.end());

@@ -36,7 +36,9 @@ void InterruptGuard::wait() {
     int signal = 0;
     sigwait(&signals_, &signal);
     if (done_) return;
-    if (signal_ != 0 || !stop_.cleanup_needed()) die_of(signal);
+    if (signal_ != 0)
+      continue;  // timeout(1) and some terminals send it twice; removing the files takes moments
+    if (!stop_.cleanup_needed()) die_of(signal);
     signal_ = signal;
     stop_.request();
   }

@@ -11,8 +11,8 @@ namespace strata::partition {
 /// While it lives, SIGINT, SIGTERM and SIGHUP end a build cleanly. Make it before any other thread.
 ///
 /// A thread waits for the signals. Where nothing is on disk yet (METIS cannot be interrupted), the process
-/// dies of the signal at once; else the build is asked to stop and remove what it wrote. A second signal ends
-/// the process at once.
+/// dies of the signal at once; else the build is asked to stop and remove what it wrote, and further signals
+/// are ignored.
 class InterruptGuard {
  public:
   explicit InterruptGuard(StopFlag& stop);

@@ -1,4 +1,6 @@
 #pragma once
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,14 +18,26 @@ struct BuildOptions {
   DType feature_dtype = DType::f32;  ///< f32, f16 or bf16
   bool force = false;                ///< replace an existing partition directory
   int num_threads = 0;               ///< 0: all cores of this process
-  std::string input{};                ///< as the user named it; for the record
+  std::string input{};               ///< as the user named it; for the record
 };
 
 /// What one phase of a build took.
 struct Phase {
   std::string name;
   double seconds = 0;
+  double cpu_seconds = 0;       ///< of all threads
   std::int64_t peak_bytes = 0;  ///< most resident memory of the process until its end
+};
+
+/// Measures phases that follow each other.
+class PhaseClock {
+ public:
+  /// The phase since the clock was made or last asked.
+  Phase end(std::string name);
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::clock_t cpu_start_ = std::clock();
 };
 
 struct BuildReport {

@@ -198,6 +198,14 @@ void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) 
   if (state_->options.overlap) state_->stages->free.send(batch.slot);
 }
 
+void BatchLoader::release_buffers() {
+  state_->end_stages();
+  for (Slot& slot : state_->slots) {
+    slot.released.synchronize();
+    slot.features = {};
+  }
+}
+
 LoaderTimes BatchLoader::take_times() {
   State& s = *state_;
   return {.sample = s.sample_seconds.exchange(0),

@@ -78,6 +78,8 @@ double ScoreBoard::area_under_curve(const comm::Communicator& communicator) cons
       all.resize(old + blob.size() / sizeof(Scored));
       std::memcpy(all.data() + old, blob.data(), blob.size());
     }
+    // A model that diverged has no order.
+    if (std::any_of(all.begin(), all.end(), [](const Scored& s) { return std::isnan(s.score); })) all.clear();
     std::sort(all.begin(), all.end(), [](const Scored& a, const Scored& b) { return a.score < b.score; });
     // The Mann-Whitney statistic; ties count half.
     double rank_sum = 0, positives = 0;

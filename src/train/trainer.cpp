@@ -16,6 +16,7 @@
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
 #include "torch_device.hpp"
 
@@ -153,6 +154,8 @@ class Run {
 
   void evaluate() {
     alive("evaluating");
+    session_.loader->release_buffers();
+    return_freed_memory();
     Evaluator& evaluator =
         session_.sampled_evaluator ? *session_.sampled_evaluator : *session_.exact_evaluator;
     const Evaluation evaluation = evaluator.evaluate(*session_.model);

@@ -68,7 +68,7 @@ std::int64_t parse_bytes(std::string_view text) {
     return InputError(fmt::format("\"{}\" is not an amount of memory", text),
                       "Write a number and a unit: 4GiB, 800M, 4096.");
   };
-  if (failed != std::errc{} || value < 0) throw refuse();
+  if (failed != std::errc{} || !(value >= 0)) throw refuse();  // "nan" is a number to from_chars
   double scale = 1;
   if (!unit.empty() && unit != "B") {
     const auto* found = std::find_if(std::begin(kUnits), std::end(kUnits), [&](const Unit& u) {

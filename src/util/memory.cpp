@@ -1,5 +1,7 @@
 #include "strata/util/memory.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -39,5 +41,7 @@ std::int64_t available_host_bytes() {
   if (limit > 0 && used >= 0) available = std::min(available, std::max<std::int64_t>(0, limit - used));
   return available;
 }
+
+void return_freed_memory() { malloc_trim(0); }
 
 }  // namespace strata

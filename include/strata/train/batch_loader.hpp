@@ -60,6 +60,9 @@ class BatchLoader {
   /// The caller is done with the batch once `stream` reaches this point.
   void release(const LoadedBatch& batch, const cuda::Stream& stream);
 
+  /// Frees the gathered features between epochs; the next epoch allocates them anew.
+  void release_buffers();
+
   LoaderTimes take_times();
 
  private:

@@ -1,0 +1,83 @@
+#include "strata/util/files.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+#include <iterator>
+
+#include "strata/util/error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::ptrdiff_t entries_of(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+void expect_io_error(const std::function<void()>& action, const std::string& part) {
+  try {
+    action();
+    ADD_FAILURE() << "nothing was thrown; expected: " << part;
+  } catch (const IoError& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(WriteFileAtomically, ReplacesTheContentsAndLeavesNothingElse) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder / "file";
+  const std::string binary("a\0b\xff\n", 5), large(std::size_t{3} << 20, 'x');
+  for (const std::string& contents : {binary, large, std::string(), std::string("short")}) {
+    write_file_atomically(path, contents);
+    EXPECT_EQ(read_file(path), contents);
+    EXPECT_EQ(entries_of(folder.path()), 1);
+  }
+}
+
+TEST(WriteFileAtomically, LeavesTheOldContentsAndNoTemporaryWhenItFails) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder / "taken";
+  fs::create_directories(path / "inside");  // a folder cannot be replaced by a file
+  expect_io_error([&] { write_file_atomically(path, "new"); }, path.string());
+  EXPECT_TRUE(fs::exists(path / "inside"));
+  EXPECT_EQ(entries_of(folder.path()), 1);
+}
+
+TEST(WriteFileAtomically, NamesAFolderThatIsMissing) {
+  const test::TemporaryFolder folder;
+  expect_io_error([&] { write_file_atomically(folder / "missing/file", "new"); }, "missing/file");
+}
+
+TEST(WriteFileAtomically, SaysThatTheDiskIsFull) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const test::TemporaryFolder folder;
+  // The temporary's name is taken by a link to a device that is always full.
+  fs::create_symlink("/dev/full", folder / ("file.tmp" + std::to_string(::getpid())));
+  try {
+    write_file_atomically(folder / "file", "new");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const IoError& error) {
+    EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
+    EXPECT_NE(error.remedy().find("Free space"), std::string::npos) << error.remedy();
+  }
+  EXPECT_EQ(entries_of(folder.path()), 0);
+}
+
+TEST(ReadFile, NamesWhatCannotBeRead) {
+  const test::TemporaryFolder folder;
+  expect_io_error([&] { read_file(folder / "missing"); }, "missing");
+  expect_io_error([&] { read_file(folder.path()); }, folder.path().string());
+}
+
+TEST(FreeDiskBytes, AreKnown) {
+  const test::TemporaryFolder folder;
+  EXPECT_GT(free_disk_bytes(folder.path()), 0);
+  expect_io_error([&] { free_disk_bytes(folder / "missing"); }, "missing");
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,92 @@
+#include "strata/util/format.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.hpp"
+
+namespace strata {
+namespace {
+
+TEST(Format, Bytes) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(format_bytes(std::int64_t{5} << 20), "5.0 MiB");
+  EXPECT_EQ(format_bytes(std::int64_t{42} << 30), "42.0 GiB");
+  EXPECT_EQ(format_bytes(std::int64_t{3} << 50), "3072.0 TiB");
+  EXPECT_EQ(format_bytes(-2048), "-2.0 KiB");
+}
+
+TEST(Format, Counts) {
+  EXPECT_EQ(format_count(0), "0");
+  EXPECT_EQ(format_count(999), "999");
+  EXPECT_EQ(format_count(1000), "1,000");
+  EXPECT_EQ(format_count(1234567), "1,234,567");
+  EXPECT_EQ(format_count(-123456), "-123,456");
+}
+
+TEST(Format, Seconds) {
+  EXPECT_EQ(format_seconds(0.000123), "123 us");
+  EXPECT_EQ(format_seconds(0.0123), "12.3 ms");
+  EXPECT_EQ(format_seconds(1.25), "1.2 s");
+  EXPECT_EQ(format_seconds(75), "1:15");
+  EXPECT_EQ(format_seconds(3599), "59:59");
+  EXPECT_EQ(format_seconds(3661), "1:01:01");
+}
+
+TEST(ParseBytes, ReadsNumbersAndUnits) {
+  EXPECT_EQ(parse_bytes("0"), 0);
+  EXPECT_EQ(parse_bytes("4096"), 4096);
+  EXPECT_EQ(parse_bytes("4096B"), 4096);
+  EXPECT_EQ(parse_bytes("1.5GiB"), std::int64_t{3} << 29);
+  EXPECT_EQ(parse_bytes("800M"), std::int64_t{800} << 20);
+  EXPECT_EQ(parse_bytes("2KB"), 2048);
+  EXPECT_EQ(parse_bytes("1T"), std::int64_t{1} << 40);
+}
+
+TEST(ParseBytes, ReturnsWhatWasFormatted) {
+  for (int shift = 0; shift < 43; ++shift) {
+    const std::int64_t bytes = std::int64_t{1} << shift;
+    std::string text = format_bytes(bytes);
+    std::erase(text, ' ');
+    EXPECT_EQ(parse_bytes(text), bytes) << text;
+  }
+}
+
+TEST(ParseBytes, RefusesTheRest) {
+  for (const char* text :
+       {"", "GiB", "-1", "-1GiB", "4 GiB", "4gib", "4X", "4GiBs", "1e30", "nan", "inf", "9e18K"}) {
+    SCOPED_TRACE(text);
+    test::expect_error([&] { parse_bytes(text); }, {std::string("\"") + text + "\"", "4GiB, 800M, 4096"});
+  }
+}
+
+TEST(Closest, FindsTheNearestIfItIsNear) {
+  const std::vector<std::string> options = {"--fanouts", "--hidden", "--epochs", "--lr"};
+  EXPECT_EQ(closest("--fanout", options), "--fanouts");
+  EXPECT_EQ(closest("--hiden", options), "--hidden");
+  EXPECT_EQ(closest("--epcohs", options), "--epochs");
+  EXPECT_EQ(closest("--lr", options), "--lr");
+  EXPECT_EQ(closest("--something-else", options), "");
+  EXPECT_EQ(closest("--fanouts", {}), "");
+}
+
+TEST(Table, AlignsItsColumns) {
+  Table table({"part", "nodes"});
+  table.row({"0", "1,354"});
+  table.row({"longer", "7"});
+  EXPECT_EQ(table.str(),
+            "part    nodes\n"
+            "------  -----\n"
+            "0       1,354\n"
+            "longer      7\n");
+}
+
+TEST(Table, EndsNoLineWithSpaces) {
+  Table table({"name", "x"});
+  table.row({"a", ""});
+  EXPECT_EQ(table.str(), "name  x\n----  -\na\n");
+}
+
+}  // namespace
+}  // namespace strata

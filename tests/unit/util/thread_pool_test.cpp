@@ -1,0 +1,84 @@
+#include "strata/util/thread_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace strata {
+namespace {
+
+class ThreadPoolTest : public testing::TestWithParam<int> {};
+
+TEST_P(ThreadPoolTest, CoversTheRangeOnceInPiecesOfTheGrain) {
+  ThreadPool pool(GetParam());
+  EXPECT_EQ(pool.num_threads(), GetParam());
+  for (const std::int64_t count : {0, 1, 5, 64, 1000}) {
+    for (const std::int64_t grain : {1, 7, 64, 5000}) {
+      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+      std::atomic<int> bad_pieces = 0;
+      pool.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+        const bool whole = end - begin == grain || (end == count && end > begin && end - begin < grain);
+        if (begin % grain != 0 || !whole) ++bad_pieces;
+        for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+      });
+      EXPECT_EQ(bad_pieces, 0) << count << " by " << grain;
+      for (std::size_t i = 0; i < visits.size(); ++i)
+        ASSERT_EQ(visits[i], 1) << "element " << i << " of " << count << " by " << grain;
+    }
+  }
+}
+
+TEST_P(ThreadPoolTest, RethrowsAndGoesOn) {
+  ThreadPool pool(GetParam());
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_THROW(pool.parallel_for(100, 1,
+                                   [](std::int64_t begin, std::int64_t) {
+                                     if (begin == 37) throw std::out_of_range("37");
+                                   }),
+                 std::out_of_range);
+    std::atomic<std::int64_t> sum = 0;
+    pool.parallel_for(100, 3, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) sum += i;
+    });
+    ASSERT_EQ(sum, 4950);
+  }
+}
+
+TEST_P(ThreadPoolTest, TakesTurnsAmongCallers) {
+  ThreadPool pool(GetParam());
+  constexpr int kCallers = 4, kRounds = 50;
+  std::vector<std::int64_t> sums(kCallers);
+  {
+    std::vector<std::jthread> callers;
+    for (int c = 0; c < kCallers; ++c) {
+      callers.emplace_back([&, c] {
+        for (int r = 0; r < kRounds; ++r) {
+          std::atomic<std::int64_t> sum = 0;
+          pool.parallel_for(40 + c, 3, [&](std::int64_t begin, std::int64_t end) { sum += end - begin; });
+          sums[static_cast<std::size_t>(c)] += sum;
+        }
+      });
+    }
+  }
+  for (int c = 0; c < kCallers; ++c) EXPECT_EQ(sums[static_cast<std::size_t>(c)], kRounds * (40 + c));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 5));
+
+TEST(ThreadPool, HasAThreadACoreByDefault) {
+  EXPECT_GE(available_cores(), 1);
+  EXPECT_EQ(ThreadPool().num_threads(), available_cores());
+}
+
+TEST(ThreadPool, TreatsAGrainBelowOneAsOne) {
+  ThreadPool pool(2);
+  std::atomic<int> pieces = 0;
+  pool.parallel_for(10, 0, [&](std::int64_t, std::int64_t) { ++pieces; });
+  EXPECT_EQ(pieces, 10);
+}
+
+}  // namespace
+}  // namespace strata

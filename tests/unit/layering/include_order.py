@@ -1,0 +1,126 @@
+"""The order of the modules, and what of it a source tree breaks.
+
+    util < {cuda, graph} < comm < store < {sampling, feature} < nn < train < cli
+
+A module may include its own headers and those of lower modules; siblings never include each other. Some outside
+libraries belong to one module alone.
+"""
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["cli"]]
+LEVEL_OF = {module: level for level, modules in enumerate(LEVELS) for module in modules}
+# strata-partition runs where no CUDA, MPI or libtorch exists.
+PARTITION_MAY = {"util", "graph"}
+# The layers of a model read what a sampler made, and know no sampler.
+NN_MAY_OF_LEVEL_4 = {"strata/sampling/block.hpp"}
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Headers of an outside library and the modules that may include them."""
+
+    name: str
+    pattern: re.Pattern
+    modules: frozenset
+
+    def forbids(self, module, header):
+        return bool(self.pattern.match(header)) and module not in self.modules
+
+
+TENSOR_MODULES = frozenset({"nn", "train", "cli"})
+HOST_ONLY = frozenset({"util", "graph", "partition"})
+OUTSIDE = [
+    Outside("MPI", re.compile(r"mpi\w*\.h$"), frozenset({"comm"})),
+    Outside("NCCL", re.compile(r"nccl\w*\.h$"), frozenset({"comm"})),
+    Outside("HDF5", re.compile(r"(hdf5\w*|H5\w*)\.h$"), frozenset({"graph"})),
+    Outside("METIS", re.compile(r"metis\.h$"), frozenset({"partition"})),
+    Outside("libtorch", re.compile(r"(torch|ATen|c10)/"), TENSOR_MODULES),
+    Outside("CUDA", re.compile(r"(cuda\w*|cub/\S*|cooperative_groups)(\.h|\.cuh)?$"),
+            frozenset(LEVEL_OF) - HOST_ONLY),
+]
+
+SUFFIXES = {".hpp", ".cpp", ".h", ".cuh", ".cu"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Include:
+    file: Path
+    line: int
+    header: str
+    quoted: bool
+
+
+def includes_of(file):
+    text = file.read_text()
+    return [Include(file, text.count("\n", 0, m.start(2)) + 1, m.group(2), m.group(1) == '"')
+            for m in INCLUDE.finditer(text)]
+
+
+def module_of_header(header):
+    """strata/comm/machine.hpp -> comm; None: not a header of Strata."""
+    parts = header.split("/")
+    return parts[1] if parts[0] == "strata" and len(parts) > 2 else None
+
+
+def files_by_module(root):
+    """[(module, file)] of all sources below include/strata, src and partition."""
+    found = []
+    for base in (root / "include/strata", root / "src"):
+        for file in sorted(base.rglob("*")):
+            if file.suffix in SUFFIXES:
+                found.append((file.relative_to(base).parts[0], file))
+    found += [("partition", file) for file in sorted((root / "partition").rglob("*")) if file.suffix in SUFFIXES]
+    return found
+
+
+def fault_of_module(module, header):
+    """Why `module` may not include the Strata header, or an empty string."""
+    other = module_of_header(header)
+    if other == module:
+        return ""
+    if module == "partition":
+        return "" if other in PARTITION_MAY else "partition may know util and graph alone"
+    if other not in LEVEL_OF:
+        return f"{other} is no module below {module}"
+    if LEVEL_OF[other] > LEVEL_OF[module]:
+        return f"{other} is higher than {module}"
+    if LEVEL_OF[other] == LEVEL_OF[module]:
+        return f"{other} is a sibling of {module}"
+    if module == "nn" and other in LEVELS[4] and header not in NN_MAY_OF_LEVEL_4:
+        return f"of {other}, nn may know {', '.join(sorted(NN_MAY_OF_LEVEL_4))} alone"
+    return ""
+
+
+def fault_of(module, include, root):
+    """Why this include is wrong, or an empty string."""
+    for outside in OUTSIDE:
+        if outside.forbids(module, include.header):
+            return f"{outside.name} belongs to {', '.join(sorted(outside.modules))}"
+    if module_of_header(include.header):
+        exists = (root / "include" / include.header).is_file()
+        return fault_of_module(module, include.header) if exists else "there is no such header"
+    # What is left in quotes are private headers: beside their source, never of another module.
+    beside = include.file.parent / include.header
+    if include.quoted and (".." in include.header or not beside.is_file()):
+        return "a private header lies beside its source"
+    if include.quoted and (root / "include") in include.file.parents:
+        return "a public header may not include a private one"
+    return ""
+
+
+def faults(root):
+    """Every broken rule of the tree, as lines for a person."""
+    found = []
+    for module, file in files_by_module(root):
+        name = file.relative_to(root)
+        if module not in LEVEL_OF and module != "partition":
+            found.append(f"{name}: {module} has no place in the order of modules")
+            continue
+        for include in includes_of(file):
+            fault = fault_of(module, include, root)
+            if fault:
+                found.append(f"{name}:{include.line}: includes {include.header}: {fault}")
+    return found

@@ -1,0 +1,130 @@
+"""Tests the order of the modules and that public headers compile alone.
+
+    test_layering.py ROOT COMPILER [FLAGS...]
+"""
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import include_order
+import public_headers
+
+ROOT = Path()
+COMPILER = "c++"
+FLAGS = []
+
+
+class ThisProject(unittest.TestCase):
+    def test_keeps_the_order_of_modules(self):
+        self.assertEqual(include_order.faults(ROOT), [])
+
+    def test_was_looked_at_as_a_whole(self):
+        modules = {module for module, _ in include_order.files_by_module(ROOT)}
+        self.assertEqual(modules, set(include_order.LEVEL_OF) | {"partition"})
+
+    def test_has_public_headers_that_compile_alone(self):
+        self.assertGreater(len(public_headers.headers_without_libtorch(ROOT)), 20)
+        self.assertEqual(public_headers.faults(ROOT, COMPILER, FLAGS), [])
+
+
+class Tree(unittest.TestCase):
+    """A small project of which one file is wrong: the checks above can fail."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        for module in [*include_order.LEVEL_OF, "partition"]:
+            self.write(f"include/strata/{module}/{module}.hpp", "#pragma once\n")
+        self.write("include/strata/sampling/block.hpp", "#pragma once\n")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def expect_fault(self, name, header, part):
+        with self.subTest(file=name, header=header):
+            old = (self.root / name).read_text() if (self.root / name).exists() else None
+            self.write(name, f"#include <vector>\n  #  include {header}\n")
+            found = include_order.faults(self.root)
+            self.assertEqual(len(found), 1, found)
+            self.assertTrue(found[0].startswith(f"{name}:2: includes "), found[0])
+            self.assertIn(part, found[0])
+            if old is None:
+                (self.root / name).unlink()
+            else:
+                self.write(name, old)
+
+    def test_that_is_right_has_no_faults(self):
+        self.write("src/cli/main.cpp", "".join(f'#include "strata/{m}/{m}.hpp"\n' for m in include_order.LEVEL_OF))
+        self.write("src/nn/layers.cpp", '#include "layers.hpp"\n#include "strata/sampling/block.hpp"\n#include <ATen/A.h>\n')
+        self.write("src/nn/layers.hpp", '#include "strata/util/util.hpp"\n#include <torch/nn/module.h>\n')
+        self.write("src/comm/world.cpp", "#include <mpi.h>\n#include <nccl.h>\n")
+        self.write("src/graph/part.cpp", "#include <hdf5.h>\n")
+        self.write("partition/main.cpp", '#include <metis.h>\n#include "strata/graph/graph.hpp"\n')
+        self.write("src/store/gather.cu", "#include <cuda_runtime.h>\n")
+        self.assertEqual(include_order.faults(self.root), [])
+
+    def test_with_a_higher_module(self):
+        levels = include_order.LEVELS
+        for level, modules in enumerate(levels):
+            for module in modules:
+                for higher in (m for above in levels[level + 1:] for m in above):
+                    self.expect_fault(f"src/{module}/a.cpp", f'"strata/{higher}/{higher}.hpp"',
+                                      f"{higher} is higher than {module}")
+
+    def test_with_a_sibling(self):
+        for a, b in (("cuda", "graph"), ("sampling", "feature")):
+            self.expect_fault(f"src/{a}/a.cpp", f'"strata/{b}/{b}.hpp"', f"{b} is a sibling of {a}")
+            self.expect_fault(f"include/strata/{b}/{b}.hpp", f"<strata/{a}/{a}.hpp>", f"{a} is a sibling of {b}")
+
+    def test_with_a_sampler_in_nn(self):
+        self.expect_fault("src/nn/a.cu", '"strata/sampling/sampling.hpp"', "nn may know strata/sampling/block.hpp")
+        self.expect_fault("src/nn/a.cu", '"strata/feature/feature.hpp"', "nn may know strata/sampling/block.hpp")
+
+    def test_with_more_in_partition(self):
+        for module in set(include_order.LEVEL_OF) - include_order.PARTITION_MAY:
+            self.expect_fault("partition/a.cpp", f'"strata/{module}/{module}.hpp"', "util and graph alone")
+        self.expect_fault("src/cli/a.cpp", '"strata/partition/partition.hpp"', "no module below cli")
+
+    def test_with_an_outside_library_elsewhere(self):
+        for file, header, library in (("src/store/a.cpp", "<mpi.h>", "MPI"), ("src/train/a.cpp", "<nccl.h>", "NCCL"),
+                                      ("include/strata/graph/graph.hpp", "<mpi.h>", "MPI"),
+                                      ("src/store/a.cpp", "<hdf5.h>", "HDF5"), ("partition/a.cpp", "<H5public.h>", "HDF5"),
+                                      ("src/graph/a.cpp", "<metis.h>", "METIS"),
+                                      ("src/sampling/a.cpp", "<ATen/core/Tensor.h>", "libtorch"),
+                                      ("src/comm/a.cpp", "<torch/torch.h>", "libtorch"),
+                                      ("src/store/a.hpp", "<c10/cuda/CUDAStream.h>", "libtorch"),
+                                      ("src/util/a.cpp", "<cuda_runtime.h>", "CUDA"),
+                                      ("partition/a.cpp", "<cuda.h>", "CUDA")):
+            self.expect_fault(file, header, f"{library} belongs to ")
+
+    def test_with_a_private_header_of_another_module(self):
+        self.write("src/store/layout.hpp", "#pragma once\n")
+        private = "a private header lies beside its source"
+        self.expect_fault("src/train/a.cpp", '"../store/layout.hpp"', private)
+        self.expect_fault("src/train/a.cpp", '"layout.hpp"', private)
+        self.write("include/strata/util/detail.hpp", "#pragma once\n")
+        self.expect_fault("include/strata/util/util.hpp", '"detail.hpp"', "a public header")
+
+    def test_with_a_header_that_is_missing(self):
+        self.expect_fault("src/train/a.cpp", '"strata/util/missing.hpp"', "there is no such header")
+
+    def test_with_an_unknown_module(self):
+        self.write("src/misc/a.cpp", "")
+        self.assertEqual(include_order.faults(self.root), ["src/misc/a.cpp: misc has no place in the order of modules"])
+
+    def test_with_a_header_that_does_not_compile_alone(self):
+        self.write("include/strata/comm/comm.hpp", "#pragma once\ninline std::string name();\n")
+        self.write("include/strata/nn/nn.hpp", "#pragma once\n#include <ATen/core/Tensor.h>\n")
+        self.write("include/strata/train/train.hpp", '#pragma once\n#include "strata/nn/nn.hpp"\n')
+        found = public_headers.faults(self.root, COMPILER, [])
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("include/strata/comm/comm.hpp does not compile alone", found[0])
+
+
+if __name__ == "__main__":
+    ROOT, COMPILER, FLAGS = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    unittest.main(argv=sys.argv[:1])

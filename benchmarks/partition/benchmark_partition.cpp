@@ -27,10 +27,9 @@ struct Options {
 struct StrataRun {
   std::vector<partition::Phase> phases;
   Count edge_cut = 0;  ///< undirected edges
-  double seconds(const std::string& name) const {
+  double seconds() const {
     double sum = 0;
-    for (const partition::Phase& phase : phases)
-      sum += name.empty() || phase.name == name ? phase.seconds : 0;
+    for (const partition::Phase& phase : phases) sum += phase.seconds;
     return sum;
   }
 };

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Seeds a second and the time of each stage of a training epoch, as a table and as JSON.
+
+    epoch.py --graph GRAPH [--ranks 1] [--runs 3] [--json FILE] [-- OPTIONS OF strata-train]
+
+Each run trains three epochs without evaluation; the first warms up, the others count. Printed are medians over all counted
+epochs. Stage times overlap: what the sum has beyond the wall time is hidden. "wait" is what training waited for the other two.
+Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+EPOCHS = 3
+STAGES = ['seconds', 'sample_seconds', 'gather_seconds', 'train_seconds', 'wait_seconds']
+
+
+def program():
+    for folder in filter(None, [os.environ.get('STRATA_BIN'), REPOSITORY / 'build/cuda/bin', REPOSITORY / 'build/cpu/bin']):
+        if (pathlib.Path(folder) / 'strata-train').exists():
+            return pathlib.Path(folder) / 'strata-train'
+    sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
+
+
+def run(arguments, folder):
+    """The records of one run's metrics."""
+    command = ['mpirun', '-n', str(arguments.ranks), '--oversubscribe', '--bind-to', 'none', str(program()), '--graph',
+               arguments.graph, '--output', folder, '--epochs', str(EPOCHS), '--eval-every', '0', '--eval-fanouts',
+               arguments.cheap_evaluation, '--checkpoint-every', '0', *arguments.options]
+    done = subprocess.run(command, text=True, capture_output=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+    return [json.loads(line) for line in (pathlib.Path(folder) / 'metrics.jsonl').read_text().splitlines()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--graph', required=True)
+    parser.add_argument('--ranks', type=int, default=1)
+    parser.add_argument('--runs', type=int, default=3)
+    parser.add_argument('--json')
+    arguments, options = parser.parse_known_args()
+    arguments.options = [option for option in options if option != '--']
+    fanouts = next((value for name, value in zip(arguments.options, arguments.options[1:]) if name == '--fanouts'), '15,10,5')
+    # The run must end with an evaluation; one neighbour a hop keeps it short.
+    arguments.cheap_evaluation = ','.join('1' for _ in fanouts.split(','))
+
+    epochs, setup, final = [], {}, {}
+    for _ in range(arguments.runs):
+        with tempfile.TemporaryDirectory(prefix='strata-epoch-') as folder:
+            records = run(arguments, folder)
+        setup = next(record for record in records if record['type'] == 'run')
+        final = next(record for record in records if record['type'] == 'final')
+        epochs += [record for record in records if record['type'] == 'epoch'][1:]
+    row = {stage: statistics.median(epoch[stage] for epoch in epochs) for stage in STAGES}
+    row['seeds_per_second'] = statistics.median(epoch['seeds_per_second'] for epoch in epochs)
+    row['steps'] = epochs[0]['steps']
+    hidden = sum(row[f'{stage}_seconds'] for stage in ('sample', 'gather', 'train')) - row['seconds']
+    busy = row['sample_seconds'] + row['gather_seconds']
+    row['hidden_share'] = max(0.0, min(1.0, hidden / busy)) if busy > 0 else 0.0
+    row['peak_host_bytes'] = final['peak_host_bytes']
+    print(f'{arguments.graph}, {setup["ranks"]} ranks on {setup["device"]}, fanouts {setup["fanouts"]}, hidden {setup["hidden"]}, '
+          f'{setup["global_batch_size"]} seeds a step; median of {len(epochs)} epochs')
+    print(f'{"epoch s":>9} {"seeds/s":>11} {"sample s":>9} {"gather s":>9} {"train s":>9} {"wait s":>8} {"hidden":>7} {"peak host":>10}')
+    print(f'{row["seconds"]:9.3f} {row["seeds_per_second"]:11,.0f} {row["sample_seconds"]:9.3f} {row["gather_seconds"]:9.3f} '
+          f'{row["train_seconds"]:9.3f} {row["wait_seconds"]:8.3f} {row["hidden_share"]:7.0%} {row["peak_host_bytes"] / 2**30:6.2f} GiB')
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps({'setup': setup, 'median': row, 'epochs': epochs}, indent=1) + '\n')
+
+
+if __name__ == '__main__':
+    main()

@@ -182,7 +182,8 @@ std::string header_of(const TensorFile& file) {
 const at::Tensor& TensorFile::at(const std::string& name, const Path& path) const {
   const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
   if (found == tensors.end())
-    throw InputError(fmt::format("{}: there is no tensor \"{}\"", path.string(), name));
+    throw InputError(fmt::format("{}: there is no tensor \"{}\"", path.string(), name),
+                     "Use a file that the same model and optimizer wrote.");
   return found->tensor;
 }
 

@@ -108,7 +108,8 @@ void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& p
   const auto field = [&](const std::string& name) -> const std::string& {
     const auto found = file.metadata.find(name);
     if (found == file.metadata.end()) {
-      throw InputError(fmt::format("{}: not a checkpoint of strata-train (no \"{}\")", path.string(), name));
+      throw InputError(fmt::format("{}: not a checkpoint of strata-train (no \"{}\")", path.string(), name),
+                       "Give --output the folder of the run to resume, or start anew without --resume.");
     }
     return found->second;
   };

@@ -1,0 +1,179 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "strata/train/metrics.hpp"
+#include "support/expect_error.hpp"
+#include "support/mpi_world.hpp"
+
+namespace strata::train {
+namespace {
+
+struct Prediction {
+  std::vector<float> logits;
+  std::int32_t label = 0;
+
+  std::int32_t best() const {
+    std::int32_t best = 0;
+    for (std::size_t c = 1; c < logits.size(); ++c) {
+      if (logits[c] > logits[static_cast<std::size_t>(best)]) best = static_cast<std::int32_t>(c);
+    }
+    return best;
+  }
+};
+
+/// Logits are multiples of a quarter, so that many scores tie; labels follow the logits more often than not.
+std::vector<Prediction> random_predictions(int count, int classes, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> quarter(-6, 6), label(0, classes - 1), coin(0, 2);
+  std::vector<Prediction> all(static_cast<std::size_t>(count));
+  for (Prediction& p : all) {
+    for (int c = 0; c < classes; ++c) p.logits.push_back(static_cast<float>(quarter(random)) / 4);
+    p.label = coin(random) > 0 ? p.best() : label(random);
+  }
+  return all;
+}
+
+/// The share of pairs (positive, negative) in the right order; ties count half.
+double naive_auc(const std::vector<Prediction>& all) {
+  double right = 0, pairs = 0;
+  for (const Prediction& p : all) {
+    for (const Prediction& n : all) {
+      if (p.label != 1 || n.label != 0) continue;
+      const float a = p.logits[1] - p.logits[0], b = n.logits[1] - n.logits[0];
+      right += a > b ? 1 : a == b ? 0.5 : 0;
+      ++pairs;
+    }
+  }
+  return right / pairs;
+}
+
+double naive_macro_f1(const std::vector<Prediction>& all, int classes) {
+  double sum = 0;
+  int present = 0;
+  for (int c = 0; c < classes; ++c) {
+    double hits = 0, predicted = 0, labelled = 0;
+    for (const Prediction& p : all) {
+      hits += p.best() == c && p.label == c;
+      predicted += p.best() == c;
+      labelled += p.label == c;
+    }
+    if (predicted + labelled == 0) continue;
+    ++present;
+    if (hits == 0) continue;
+    const double precision = hits / predicted, recall = hits / labelled;
+    sum += 2 * precision * recall / (precision + recall);
+  }
+  return sum / present;
+}
+
+Scores naive_scores(const std::vector<Prediction>& all, int classes) {
+  Scores scores{.nodes = static_cast<Count>(all.size())};
+  for (const Prediction& p : all) {
+    double sum = 0;
+    for (const float logit : p.logits) sum += std::exp(static_cast<double>(logit));
+    scores.loss -= std::log(std::exp(static_cast<double>(p.logits[static_cast<std::size_t>(p.label)])) / sum);
+    scores.accuracy += p.best() == p.label;
+  }
+  scores.loss /= static_cast<double>(all.size());
+  scores.accuracy /= static_cast<double>(all.size());
+  scores.macro_f1 = naive_macro_f1(all, classes);
+  scores.roc_auc = classes == 2 ? naive_auc(all) : std::numeric_limits<double>::quiet_NaN();
+  return scores;
+}
+
+enum class Spread { round_robin, last_rank };
+
+Scores score(const std::vector<Prediction>& all, int classes, Spread spread = Spread::round_robin) {
+  ScoreBoard board(classes);
+  const auto rank = static_cast<std::size_t>(test::world().rank()),
+             size = static_cast<std::size_t>(test::world().size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t owner = spread == Spread::last_rank ? size - 1 : i % size;
+    if (owner == rank) board.add(all[i].logits, all[i].label);
+  }
+  return board.finish(test::world().communicator());
+}
+
+void expect_near(const Scores& got, const Scores& wanted) {
+  EXPECT_EQ(got.nodes, wanted.nodes);
+  EXPECT_NEAR(got.loss, wanted.loss, 1e-12);
+  EXPECT_NEAR(got.accuracy, wanted.accuracy, 1e-12);
+  EXPECT_NEAR(got.macro_f1, wanted.macro_f1, 1e-12);
+  EXPECT_EQ(std::isnan(got.roc_auc), std::isnan(wanted.roc_auc)) << got.roc_auc;
+  if (!std::isnan(wanted.roc_auc)) {
+    EXPECT_NEAR(got.roc_auc, wanted.roc_auc, 1e-12);
+  }
+}
+
+TEST(ScoreBoard, EqualsTheNaiveScores) {
+  for (const int classes : {2, 3, 7}) {
+    for (const int count : {1, 2, 17, 400}) {
+      const auto all = random_predictions(count, classes, static_cast<std::uint32_t>(1000 * classes + count));
+      SCOPED_TRACE(testing::Message() << classes << " classes, " << count << " nodes");
+      expect_near(score(all, classes), naive_scores(all, classes));
+      expect_near(score(all, classes, Spread::last_rank), naive_scores(all, classes));
+    }
+  }
+}
+
+TEST(ScoreBoard, LeavesOutClassesThatDoNotOccur) {
+  std::vector<Prediction> all;
+  for (Prediction p : random_predictions(100, 3, 4)) {
+    p.logits.resize(6, -100.0f);  // classes 3 to 5 are neither labels nor predictions
+    all.push_back(p);
+  }
+  expect_near(score(all, 6), naive_scores(all, 6));
+  EXPECT_GT(score(all, 6).macro_f1, 0.5);
+}
+
+TEST(ScoreBoard, HasNoCurveWhereAClassIsMissing) {
+  for (const std::int32_t label : {0, 1}) {
+    auto all = random_predictions(50, 2, 6);
+    for (Prediction& p : all) p.label = label;
+    EXPECT_TRUE(std::isnan(score(all, 2).roc_auc)) << label;
+  }
+  EXPECT_TRUE(std::isnan(score(random_predictions(50, 3, 6), 3).roc_auc));
+}
+
+TEST(ScoreBoard, KnowsTheExtremesOfTheCurve) {
+  std::vector<Prediction> all;
+  for (int i = 0; i < 20; ++i) all.push_back({{0.0f, static_cast<float>(i)}, i < 9 ? 0 : 1});
+  EXPECT_EQ(score(all, 2).roc_auc, 1);
+  for (Prediction& p : all) p.label = 1 - p.label;
+  EXPECT_EQ(score(all, 2).roc_auc, 0);
+  for (Prediction& p : all) p.logits = {1.0f, 1.0f};
+  EXPECT_EQ(score(all, 2).roc_auc, 0.5);
+}
+
+TEST(ScoreBoard, HasNoCurveForADivergedModel) {
+  auto all = random_predictions(50, 2, 8);
+  all[7].logits[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(score(all, 2).roc_auc));
+}
+
+TEST(ScoreBoard, TakesLargeLogits) {
+  const Scores scores = score({{{1000.0f, -1000.0f, 0.0f}, 0}, {{1000.0f, -1000.0f, 0.0f}, 2}}, 3);
+  EXPECT_DOUBLE_EQ(scores.loss, 500);
+}
+
+TEST(ScoreBoard, OfNoNodesIsZero) {
+  const Scores scores = score({}, 2);
+  EXPECT_EQ(scores.nodes, 0);
+  EXPECT_EQ(scores.accuracy, 0);
+  EXPECT_EQ(scores.macro_f1, 0);
+  EXPECT_TRUE(std::isnan(scores.roc_auc));
+}
+
+TEST(Scores, AreFoundByName) {
+  const Scores scores{.accuracy = 1, .macro_f1 = 2, .roc_auc = 3};
+  EXPECT_EQ(scores.by_name("accuracy"), 1);
+  EXPECT_EQ(scores.by_name("macro_f1"), 2);
+  EXPECT_EQ(scores.by_name("roc_auc"), 3);
+  test::expect_error([&] { scores.by_name("f1"); }, {"\"f1\"", "macro_f1"});
+}
+
+}  // namespace
+}  // namespace strata::train

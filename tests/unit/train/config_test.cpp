@@ -1,0 +1,121 @@
+#include "strata/train/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "support/expect_error.hpp"
+
+namespace strata::train {
+namespace {
+
+TrainConfig good_config() {
+  TrainConfig config;
+  config.graph = "parts";
+  return config;
+}
+
+using Change = std::function<void(TrainConfig&)>;
+
+void expect_refused(const Change& change, const std::vector<std::string>& parts) {
+  TrainConfig config = good_config();
+  change(config);
+  test::expect_error([&] { validate(config); }, parts);
+}
+
+TEST(Validate, AcceptsDefaultsAndLimits) {
+  EXPECT_NO_THROW(validate(good_config()));
+  for (const Change& change : std::initializer_list<Change>{
+           [](TrainConfig& c) {
+             c.fanouts = {-1, 0, 5};
+           },
+           [](TrainConfig& c) { c.dropout = 0; },
+           [](TrainConfig& c) {
+             c.eval_fanouts = {5, 5, 5};
+           },
+           [](TrainConfig& c) { c.eval_every = 0; }, [](TrainConfig& c) { c.patience = 3; },
+           [](TrainConfig& c) { c.predictions = "all.npy"; }}) {
+    TrainConfig config = good_config();
+    change(config);
+    EXPECT_NO_THROW(validate(config));
+  }
+}
+
+TEST(Validate, RefusesWhatCannotBe) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  expect_refused([](auto& c) { c.graph.clear(); }, {"--graph is missing", "partition directory"});
+  expect_refused([](auto& c) { c.fanouts.clear(); }, {"--fanouts is empty", "15,10,5"});
+  expect_refused([](auto& c) { c.fanouts = {5, -2}; }, {"--fanouts: -2", "-1 for all"});
+  expect_refused([](auto& c) { c.eval_fanouts = {5, -7, 5}; }, {"--eval-fanouts: -7"});
+  expect_refused([](auto& c) { c.hidden = 0; }, {"--hidden: 0", "256"});
+  expect_refused([](auto& c) { c.batch_size = -4; }, {"--batch-size: -4"});
+  expect_refused([](auto& c) { c.global_batch_size = -1; }, {"--global-batch-size: -1"});
+  expect_refused([](auto& c) { c.epochs = 0; }, {"--epochs: 0"});
+  expect_refused([](auto& c) { c.learning_rate = 0; }, {"--lr: 0"});
+  expect_refused([=](auto& c) { c.learning_rate = nan; }, {"--lr: nan"});
+  expect_refused([](auto& c) { c.weight_decay = -0.5; }, {"--weight-decay: -0.5"});
+  expect_refused([](auto& c) { c.dropout = 1; }, {"--dropout: 1", "below 1"});
+  expect_refused([=](auto& c) { c.dropout = nan; }, {"--dropout: nan"});
+  expect_refused([](auto& c) { c.input_dropout = -0.1; }, {"--input-dropout: -0.1"});
+  expect_refused([](auto& c) { c.topology.ranks_per_machine = -1; }, {"--ranks-per-machine"});
+  for (int TrainConfig::*count :
+       {&TrainConfig::eval_every, &TrainConfig::patience, &TrainConfig::checkpoint_every,
+        &TrainConfig::log_every, &TrainConfig::watchdog_seconds}) {
+    expect_refused([=](auto& c) { c.*count = -1; }, {"no negative numbers", "0 to turn one off"});
+  }
+}
+
+TEST(Validate, RefusesWhatContradictsItself) {
+  expect_refused([](auto& c) { c.eval_fanouts = {5, 5}; }, {"--eval-fanouts has 2 entries, --fanouts 3"});
+  expect_refused(
+      [](auto& c) {
+        c.eval_fanouts = {5, 5, 5};
+        c.predictions = "all.npy";
+      },
+      {"--predictions contradicts --eval-fanouts"});
+  expect_refused(
+      [](auto& c) {
+        c.patience = 2;
+        c.eval_every = 0;
+      },
+      {"--patience needs evaluations", "--eval-every 1"});
+}
+
+TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
+  const std::string signature = resume_signature(good_config(), 2);
+  EXPECT_EQ(signature, resume_signature(good_config(), 2));
+  EXPECT_EQ(signature.find('\n'), std::string::npos);
+  EXPECT_NE(signature, resume_signature(good_config(), 3));
+  for (const Change& change : std::initializer_list<Change>{
+           [](TrainConfig& c) { c.model = "gcn"; }, [](TrainConfig& c) { c.hidden = 8; },
+           [](TrainConfig& c) {
+             c.fanouts = {15, 10};
+           },
+           [](TrainConfig& c) { c.dropout = 0.1; }, [](TrainConfig& c) { c.input_dropout = 0.1; },
+           [](TrainConfig& c) { c.batch_size = 7; }, [](TrainConfig& c) { c.learning_rate = 1; },
+           [](TrainConfig& c) { c.weight_decay = 1; }, [](TrainConfig& c) { c.optimizer = "sgd"; },
+           [](TrainConfig& c) { c.seed = 9; }, [](TrainConfig& c) { c.metric = "macro_f1"; },
+           [](TrainConfig& c) { c.tf32 = true; }, [](TrainConfig& c) { c.normalize_features = true; }}) {
+    TrainConfig config = good_config();
+    change(config);
+    EXPECT_NE(resume_signature(config, 2), signature) << resume_signature(config, 2);
+  }
+}
+
+TEST(ResumeSignature, LeavesOpenWhatDoesNotChangeTheRun) {
+  TrainConfig config = good_config();
+  config.epochs = 99;
+  config.pipeline = false;
+  config.output = "elsewhere";
+  config.resume = true;
+  config.log_every = 5;
+  config.eval_every = 3;
+  EXPECT_EQ(resume_signature(config, 2), resume_signature(good_config(), 2));
+  config.batch_size = 1;  // the batch of a step counts, however it was given
+  config.global_batch_size = 2048;
+  EXPECT_EQ(resume_signature(config, 2), resume_signature(good_config(), 2));
+}
+
+}  // namespace
+}  // namespace strata::train

@@ -1,0 +1,147 @@
+#include "strata/cli/options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "strata/util/files.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+ParsedOptions parse(const Arguments& arguments) {
+  std::vector<const char*> argv{"strata-train"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return parse_train_options(static_cast<int>(argv.size()), argv.data());
+}
+
+train::TrainConfig config_of(Arguments arguments) {
+  arguments.insert(arguments.begin(), {"--graph", "parts"});
+  return parse(arguments).config.value();
+}
+
+void expect_refused(Arguments arguments, const std::vector<std::string>& parts) {
+  arguments.insert(arguments.begin(), {"--graph", "parts"});
+  test::expect_error([&] { parse(arguments); }, parts);
+}
+
+TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
+  const train::TrainConfig config = config_of({}), library;
+  EXPECT_EQ(config.graph, "parts");
+  EXPECT_EQ(config.fanouts, library.fanouts);
+  EXPECT_EQ(config.hidden, library.hidden);
+  EXPECT_EQ(config.batch_size, library.batch_size);
+  EXPECT_EQ(config.learning_rate, library.learning_rate);
+  EXPECT_EQ(config.optimizer, library.optimizer);
+  EXPECT_EQ(config.pipeline, library.pipeline);
+  EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::automatic);
+}
+
+TEST(TrainOptions, AreRead) {
+  const auto config = config_of({"--model",
+                                 "gcn",
+                                 "--fanouts",
+                                 "-1,-1",
+                                 "--hidden=64",
+                                 "--lr",
+                                 "1e-2",
+                                 "--optimizer",
+                                 "adamw",
+                                 "--seed",
+                                 "18446744073709551615",
+                                 "--device",
+                                 "cpu",
+                                 "--gpu-memory",
+                                 "1.5GiB",
+                                 "--pipeline",
+                                 "off",
+                                 "--tf32",
+                                 "--eval-fanouts",
+                                 "20,20",
+                                 "--metric",
+                                 "macro_f1",
+                                 "--ranks-per-machine",
+                                 "2",
+                                 "--resume"});
+  EXPECT_EQ(config.model, "gcn");
+  EXPECT_THAT(config.fanouts, ElementsAre(-1, -1));
+  EXPECT_EQ(config.hidden, 64);
+  EXPECT_EQ(config.learning_rate, 0.01);
+  EXPECT_EQ(config.optimizer, "adamw");
+  EXPECT_EQ(config.seed, ~std::uint64_t{0});
+  EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::cpu);
+  EXPECT_EQ(config.gpu_memory_bytes, std::int64_t{3} << 29);
+  EXPECT_FALSE(config.pipeline);
+  EXPECT_TRUE(config.tf32);
+  EXPECT_TRUE(config.resume);
+  EXPECT_THAT(config.eval_fanouts, ElementsAre(20, 20));
+  EXPECT_EQ(config.metric, "macro_f1");
+  EXPECT_EQ(config.topology.ranks_per_machine, 2);
+}
+
+TEST(TrainOptions, TheLastOfTwoCounts) {
+  EXPECT_EQ(config_of({"--hidden", "32", "--hidden", "128"}).hidden, 128);
+}
+
+TEST(TrainOptions, ComeFromAFileUnderTheCommandLine) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "run.toml";
+  write_file_atomically(path,
+                        "graph = \"from-file\"\nhidden = 48\nfanouts = [4, 3]\nlr = 0.5\ntf32 = true\n");
+  const auto from_file = parse({"--config", path.string()}).config.value();
+  EXPECT_EQ(from_file.graph, "from-file");
+  EXPECT_EQ(from_file.hidden, 48);
+  EXPECT_THAT(from_file.fanouts, ElementsAre(4, 3));
+  EXPECT_TRUE(from_file.tf32);
+  const auto both = parse({"--hidden", "96", "--config", path.string(), "--fanouts", "7"}).config.value();
+  EXPECT_EQ(both.graph, "from-file");
+  EXPECT_EQ(both.hidden, 96);
+  EXPECT_THAT(both.fanouts, ElementsAre(7));
+  EXPECT_EQ(both.learning_rate, 0.5);
+}
+
+TEST(TrainOptions, OfAFileAreCheckedToo) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "run.toml";
+  write_file_atomically(path, "hiden = 48\n");
+  expect_refused({"--config", path.string()}, {"hiden"});
+  write_file_atomically(path, "hidden = \"wide\"\n");
+  expect_refused({"--config", path.string()}, {"hidden", "wide"});
+  write_file_atomically(path, "epochs = -3\n");
+  expect_refused({"--config", path.string()}, {"--epochs: -3"});
+  expect_refused({"--config", (folder / "missing.toml").string()}, {"missing.toml"});
+}
+
+TEST(TrainOptions, ThatAreWrongAreNamed) {
+  expect_refused({"--fanout", "5"}, {"unknown option --fanout", "Did you mean --fanouts?"});
+  expect_refused({"--epoch=5"}, {"unknown option --epoch", "Did you mean --epochs?"});
+  expect_refused({"stray"}, {"stray", "--help"});
+  expect_refused({"--model", "mlp"}, {"--model", "mlp", "sage"});
+  expect_refused({"--optimizer", "rmsprop"}, {"--optimizer", "adamw"});
+  expect_refused({"--metric", "loss"}, {"--metric", "roc_auc"});
+  expect_refused({"--device", "tpu"}, {"--device", "cuda"});
+  expect_refused({"--pipeline", "maybe"}, {"--pipeline", "off"});
+  expect_refused({"--hidden", "many"}, {"--hidden", "many"});
+  expect_refused({"--fanouts", "5,x"}, {"--fanouts", "x"});
+  expect_refused({"--hidden"}, {"--hidden"});
+  expect_refused({"--gpu-memory", "lots"}, {"\"lots\"", "4GiB"});
+  expect_refused({"--dropout", "1.5"}, {"--dropout: 1.5"});
+  test::expect_error([] { parse({}); }, {"--graph is missing"});
+}
+
+TEST(TrainOptions, HelpAndVersionAreTexts) {
+  const ParsedOptions help = parse({"--help"});
+  EXPECT_FALSE(help.config.has_value());
+  EXPECT_THAT(help.text, HasSubstr("FIRST HOP FIRST"));
+  const ParsedOptions version = parse({"--version"});
+  EXPECT_FALSE(version.config.has_value());
+  EXPECT_THAT(version.text, HasSubstr("strata-train "));
+}
+
+}  // namespace
+}  // namespace strata::cli

@@ -1,0 +1,150 @@
+#include "strata/train/seed_schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+
+namespace strata::train {
+namespace {
+
+constexpr NodeId kNodes = 5000;
+constexpr std::uint64_t kSeed = 17;
+
+/// A third of the nodes, in an order that is not that of their global ids, as original ids give.
+std::vector<NodeId> random_train_nodes(std::uint64_t seed) {
+  std::vector<NodeId> nodes(kNodes);
+  std::iota(nodes.begin(), nodes.end(), NodeId{0});
+  std::mt19937_64 random(seed);
+  std::shuffle(nodes.begin(), nodes.end(), random);
+  nodes.resize(kNodes / 3);
+  return nodes;
+}
+
+/// Who takes part: ranks[m] ranks on machine m, which owns [offsets[m], offsets[m + 1]).
+struct Cluster {
+  std::vector<NodeId> offsets;
+  std::vector<int> ranks;
+};
+
+const Cluster kOne{{0, kNodes}, {1}};
+const Cluster kUneven{{0, 700, 700, 3100, kNodes}, {2, 1, 3, 4}};  // machine 1 owns nothing
+
+std::vector<SeedSchedule> schedules(const Cluster& cluster, const std::vector<NodeId>& nodes,
+                                    Count global_batch) {
+  std::vector<SeedSchedule> all;
+  for (std::size_t m = 0; m < cluster.ranks.size(); ++m) {
+    for (int r = 0; r < cluster.ranks[m]; ++r) {
+      all.emplace_back(SeedSchedule::Options{.train_nodes = nodes,
+                                             .machine_offsets = cluster.offsets,
+                                             .machine = static_cast<int>(m),
+                                             .local_rank = r,
+                                             .machine_ranks = cluster.ranks[m],
+                                             .global_batch = global_batch,
+                                             .seed = kSeed});
+    }
+  }
+  return all;
+}
+
+/// The seeds of a step on all ranks together, sorted.
+std::vector<NodeId> seeds_of_step(const std::vector<SeedSchedule>& ranks, std::uint32_t epoch, Count step) {
+  std::vector<NodeId> all;
+  for (const SeedSchedule& rank : ranks) {
+    const SeedSchedule::Step mine = rank.step(epoch, step);
+    all.insert(all.end(), mine.seeds.begin(), mine.seeds.end());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(SeedSchedule, VisitsEveryTrainingNodeOnceAnEpoch) {
+  const auto nodes = random_train_nodes(1);
+  std::vector<NodeId> wanted = nodes;
+  std::sort(wanted.begin(), wanted.end());
+  for (const Count batch : {Count{1}, Count{64}, Count{1000}, Count{1666}, Count{100000}}) {
+    const auto ranks = schedules(kUneven, nodes, batch);
+    std::vector<NodeId> visited;
+    for (Count s = 0; s < ranks.front().steps_per_epoch(); ++s) {
+      const auto seeds = seeds_of_step(ranks, 3, s);
+      visited.insert(visited.end(), seeds.begin(), seeds.end());
+    }
+    std::sort(visited.begin(), visited.end());
+    EXPECT_EQ(visited, wanted) << "global batch " << batch;
+  }
+}
+
+TEST(SeedSchedule, StepsHaveTheSameSeedsWhateverTheMachines) {
+  const auto nodes = random_train_nodes(2);
+  constexpr Count kBatch = 130;
+  const auto one = schedules(kOne, nodes, kBatch), many = schedules(kUneven, nodes, kBatch);
+  ASSERT_EQ(one.front().steps_per_epoch(), (static_cast<Count>(nodes.size()) + kBatch - 1) / kBatch);
+  for (Count s = 0; s < one.front().steps_per_epoch(); ++s) {
+    const auto seeds = seeds_of_step(many, 0, s);
+    EXPECT_EQ(seeds, seeds_of_step(one, 0, s)) << "step " << s;
+    for (const SeedSchedule& rank : many)
+      EXPECT_EQ(rank.step(0, s).num_global, static_cast<Count>(seeds.size())) << "step " << s;
+  }
+}
+
+TEST(SeedSchedule, AMachineTrainsItsOwnNodesSplitEvenly) {
+  const auto nodes = random_train_nodes(3);
+  const auto ranks = schedules(kUneven, nodes, 300);
+  for (Count s = 0; s < ranks.front().steps_per_epoch(); ++s) {
+    std::size_t at = 0;
+    for (std::size_t m = 0; m < kUneven.ranks.size(); ++m) {
+      Count least = kNodes, most = 0;
+      for (int r = 0; r < kUneven.ranks[m]; ++r, ++at) {
+        const auto seeds = ranks[at].step(1, s).seeds;
+        for (const NodeId seed : seeds) {
+          EXPECT_GE(seed, kUneven.offsets[m]);
+          EXPECT_LT(seed, kUneven.offsets[m + 1]);
+        }
+        least = std::min(least, static_cast<Count>(seeds.size()));
+        most = std::max(most, static_cast<Count>(seeds.size()));
+        EXPECT_LE(static_cast<Count>(seeds.size()), ranks[at].max_seeds())
+            << "machine " << m << " step " << s;
+      }
+      EXPECT_LE(most - least, 1) << "machine " << m << " step " << s;
+    }
+  }
+}
+
+TEST(SeedSchedule, MaxSeedsIsReachedByAMachineThatOwnsAll) {
+  const auto nodes = random_train_nodes(4);
+  const Cluster cluster{{0, kNodes}, {3}};
+  const auto ranks = schedules(cluster, nodes, 100);
+  Count most = 0;
+  for (const SeedSchedule& rank : ranks)
+    most = std::max(most, static_cast<Count>(rank.step(0, 0).seeds.size()));
+  EXPECT_EQ(most, ranks.front().max_seeds());
+  EXPECT_EQ(most, 34);
+}
+
+TEST(SeedSchedule, OrderDependsOnEpochAndSeed) {
+  const auto nodes = random_train_nodes(5);
+  const auto first = schedules(kOne, nodes, 200);
+  EXPECT_EQ(first.front().step(0, 0).seeds, first.front().step(0, 0).seeds);
+  EXPECT_NE(seeds_of_step(first, 0, 0), seeds_of_step(first, 1, 0));
+  const SeedSchedule other({.train_nodes = nodes,
+                            .machine_offsets = kOne.offsets,
+                            .machine = 0,
+                            .local_rank = 0,
+                            .machine_ranks = 1,
+                            .global_batch = 200,
+                            .seed = kSeed + 1});
+  EXPECT_NE(first.front().step(0, 0).seeds, other.step(0, 0).seeds);
+}
+
+TEST(SeedSchedule, StepsBehindTheLastAreEmpty) {
+  const auto nodes = random_train_nodes(6);
+  const auto ranks = schedules(kUneven, nodes, 128);
+  const SeedSchedule::Step step = ranks.back().step(0, ranks.back().steps_per_epoch());
+  EXPECT_TRUE(step.seeds.empty());
+  EXPECT_EQ(step.num_global, 0);
+}
+
+}  // namespace
+}  // namespace strata::train

@@ -45,7 +45,8 @@ struct PartData {
   } train, valid, test;
 };
 
-/// One open part file. An owner of the HDF5 handle; HDF5 calls of a process are serialised inside.
+/// One open part file. An owner of its descriptor; HDF5 is asked only at open(), and one thread at a time, where the datasets
+/// lie. The `read_*` calls may come from several threads at once.
 ///
 /// The `read_*` calls copy a range straight into the caller's memory and convert nothing but integer widths.
 /// They throw IoError or InputError naming the file and dataset.

@@ -1,0 +1,53 @@
+"""metrics.jsonl has the records and fields that docs/metrics.md names, no more and no less."""
+import re
+
+import strata_e2e as e2e
+
+SPEC = 'synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes={classes},seed=1'
+KINDS = ['run', 'step', 'epoch', 'evaluation', 'final']
+SMALL = ['--fanouts', '3,2', '--hidden', '8', '--epochs', '2', '--log-every', '1']
+
+
+def documented_fields():
+    """{section of docs/metrics.md: names in the first column of its table}."""
+    fields = {}
+    for section in (e2e.REPOSITORY / 'docs/metrics.md').read_text().split('\n## ')[1:]:
+        title, *lines = section.splitlines()
+        names = (re.findall(r'`(\w+)`', line.split('|')[1]) for line in lines if line.startswith('| `'))
+        fields[title.strip()] = {name for row in names for name in row}
+    return fields
+
+
+class Metrics(e2e.Case):
+    def test_follows_its_document(self):
+        fields = documented_fields()
+        self.assertEqual(set(fields), {*KINDS, 'Scores'})
+        output, _ = self.train(SPEC.format(classes=3), *SMALL)
+        for kind in KINDS:
+            records = e2e.metrics(output, kind)
+            self.assertTrue(records, kind)
+            for record in records:
+                self.assertEqual(set(record), fields[kind], kind)
+                for split in {'valid', 'test'} & set(record):
+                    self.assertEqual(set(record[split]), fields['Scores'], f'{kind} {split}')
+
+    def test_counts_records(self):
+        output, _ = self.train(SPEC.format(classes=2), *SMALL, ranks=2)
+        run = e2e.metrics(output, 'run')
+        self.assertEqual(len(run), 1)
+        self.assertEqual((run[0]['ranks'], run[0]['device']), (2, 'cpu'))
+        steps = run[0]['steps_per_epoch']
+        self.assertEqual([(r['epoch'], r['step']) for r in e2e.metrics(output, 'step')],
+                         [(e, s) for e in (1, 2) for s in range(1, steps + 1)])
+        self.assertEqual([r['epoch'] for r in e2e.metrics(output, 'epoch')], [1, 2])
+        self.assertEqual([r['epoch'] for r in e2e.metrics(output, 'evaluation')], [1, 2])
+        self.assertIsNotNone(e2e.final(output)['valid']['roc_auc'])
+
+    def test_has_null_where_there_is_no_value(self):
+        output, _ = self.train(SPEC.format(classes=3), *SMALL, '--epochs', '1')
+        self.assertIsNone(e2e.final(output)['test']['roc_auc'])
+        self.assertNotIn('NaN', (output / 'metrics.jsonl').read_text())
+
+
+if __name__ == '__main__':
+    e2e.main()

@@ -60,7 +60,8 @@ Session::Session(const TrainConfig& c, const comm::World& w)
 namespace {
 
 /// Refuses before anything large is read.
-void check_trainable(const std::string& graph, Count feature_cols, Count num_classes, Count num_train) {
+void check_trainable(const std::string& graph, const std::string& metric, Count feature_cols,
+                     Count num_classes, Count num_train) {
   if (feature_cols == 0) {
     throw InputError(fmt::format("{}: the graph has no node features", graph),
                      "Build it from an input with features.");
@@ -68,6 +69,10 @@ void check_trainable(const std::string& graph, Count feature_cols, Count num_cla
   if (num_classes < 2) {
     throw InputError(fmt::format("{}: the graph has no labels", graph),
                      "Build it from an input with node labels.");
+  }
+  if (metric == "roc_auc" && num_classes != 2) {
+    throw InputError(fmt::format("--metric roc_auc needs two classes; {} has {}", graph, num_classes),
+                     "Use --metric accuracy or macro_f1.");
   }
   if (num_train == 0) {
     throw InputError(fmt::format("{}: the graph has no training nodes", graph),
@@ -82,7 +87,8 @@ store::MachineGraph Session::load_graph() {
   store::LoadOptions options{.in_degrees = config.model == "gcn", .row_normalize = config.normalize_features};
   if (!is_synthetic(config.graph)) {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
-    check_trainable(config.graph, manifest.feature_cols, manifest.num_classes, manifest.num_train);
+    check_trainable(config.graph, config.metric, manifest.feature_cols, manifest.num_classes,
+                    manifest.num_train);
     options.gpu_budget_bytes = gpu_budget_bytes(manifest.book.num_nodes(), manifest.feature_cols);
     return store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
   }
@@ -97,7 +103,7 @@ store::MachineGraph Session::load_graph() {
     if (machine.rank() > 0) return;
     generated =
         std::make_unique<graph::Graph>(graph::read_graph(config.graph, {.num_threads = available_cores()}));
-    check_trainable(config.graph, generated->features.cols, generated->num_classes,
+    check_trainable(config.graph, config.metric, generated->features.cols, generated->num_classes,
                     static_cast<Count>(generated->splits.train.size()));
   });
   std::vector<std::int64_t> shape{generated ? generated->num_nodes() : 0,

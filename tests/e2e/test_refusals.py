@@ -76,6 +76,9 @@ class Refusals(e2e.Case):
         manifest.write_text(json.dumps(contents))
         self.refuse(['version', '99'], graph=graph)
 
+    def test_metric_of_other_classes(self):
+        self.refuse(['--metric roc_auc', 'two classes'], '--metric', 'roc_auc')
+
     def test_more_machines_than_parts(self):
         self.refuse(['machines', 'parts'], '--ranks-per-machine', '1', ranks=3)
 

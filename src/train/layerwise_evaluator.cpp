@@ -62,6 +62,7 @@ struct LayerwiseEvaluator::State {
   std::vector<Member> members;
   cuda::Array<float> input;
   cuda::Array<float> host_output;
+  at::Tensor kept;  ///< what to_host() points into on the cpu
 
   explicit State(const EvaluationContext& c)
       : context(c),
@@ -121,7 +122,6 @@ struct LayerwiseEvaluator::State {
     stream.synchronize();
     return host_output.data();
   }
-  at::Tensor kept;  ///< what to_host() points into on the cpu
 
   struct LayerPass {
     nn::BlockModel* model;
@@ -149,6 +149,7 @@ struct LayerwiseEvaluator::State {
                                    device);
       }
       fetcher.fetch(batch.input_nodes(), rows, input.data(), stream);
+      context.alive();
       if (range.count == 0) continue;
       const at::Tensor output =
           pass.model->forward_layer(pass.layer, wrap_rows(input.data(), rows, cols, device),

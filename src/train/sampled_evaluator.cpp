@@ -70,6 +70,7 @@ class SampledEvaluator final : public Evaluator {
       const at::Tensor input =
           at::empty({batch.num_inputs(), cols}, at::TensorOptions().device(torch_device(device_)));
       fetcher.fetch(batch.input_nodes(), batch.num_inputs(), input.mutable_data_ptr<float>(), stream);
+      context_.alive();
       if (seeds.empty()) continue;
       const at::Tensor logits =
           model.forward(input, batch, {.key = key, .training = false}).cpu().contiguous();

@@ -34,9 +34,10 @@ bool is_synthetic(const std::string& graph) { return graph.starts_with("syntheti
 
 }  // namespace
 
-Session::Session(const TrainConfig& c, const comm::World& w)
+Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_listener)
     : config(c),
       world(w),
+      stop(stop_listener),
       topology(comm::discover(w.communicator(), c.topology)),
       machine(w.communicator(), topology),
       device(machine.device()),
@@ -83,7 +84,7 @@ void check_trainable(const std::string& graph, const std::string& metric, Count 
 }  // namespace
 
 store::MachineGraph Session::load_graph() {
-  watchdog.alive("loading the graph");
+  alive("loading the graph");
   store::LoadOptions options{.in_degrees = config.model == "gcn", .row_normalize = config.normalize_features};
   if (!is_synthetic(config.graph)) {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
@@ -115,15 +116,15 @@ store::MachineGraph Session::load_graph() {
 
 std::int64_t Session::gpu_budget_bytes(Count num_nodes, Count feature_cols) const {
   if (!device.is_cuda()) return 0;
-  if (config.gpu_memory_bytes > 0) return config.gpu_memory_bytes;
+  if (config.gpu_memory_bytes > 0)
+    return config.gpu_memory_bytes;  // a GPU's; the store divides it among its ranks
   const auto& mine = topology.ranks[static_cast<std::size_t>(world.rank())];
   const auto sharers = std::count_if(topology.ranks.begin(), topology.ranks.end(),
                                      [&](const auto& rank) { return rank.gpu_uuid == mine.gpu_uuid; });
   constexpr double kUsable = 0.92;  // the driver, NCCL and fragmentation take the rest
-  const double free = static_cast<double>(cuda::device_memory(device.index).free_bytes) * kUsable /
-                      static_cast<double>(sharers);
+  const double free = static_cast<double>(cuda::device_memory(device.index).free_bytes) * kUsable;
   return std::max<std::int64_t>(
-      0, static_cast<std::int64_t>(free) - training_device_bytes(num_nodes, feature_cols));
+      0, static_cast<std::int64_t>(free) - sharers * training_device_bytes(num_nodes, feature_cols));
 }
 
 std::int64_t Session::training_device_bytes(Count num_nodes, Count feature_cols) const {
@@ -200,15 +201,21 @@ void Session::make_evaluators() {
                                   .machine = &machine,
                                   .graph = &graph,
                                   .pool = &sample_pool,
-                                  .seed = config.seed};
+                                  .seed = config.seed,
+                                  .alive = [this] { alive("evaluating"); }};
   exact_evaluator = std::make_unique<LayerwiseEvaluator>(context);
   if (!config.eval_fanouts.empty()) {
     sampled_evaluator = make_sampled_evaluator(context, config.eval_fanouts, config.batch_size);
   }
 }
 
+void Session::alive(const char* what) {
+  watchdog.alive(what);
+  stop.alive();
+}
+
 void Session::close() {
-  watchdog.alive("closing");
+  alive("closing");
   loader.reset();
   if (sampled_evaluator) sampled_evaluator->close();
   exact_evaluator->close();

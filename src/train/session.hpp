@@ -13,6 +13,7 @@
 #include "strata/train/flat_parameters.hpp"
 #include "strata/train/optimizer.hpp"
 #include "strata/train/seed_schedule.hpp"
+#include "strata/train/stop_listener.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::train {
@@ -22,16 +23,19 @@ namespace strata::train {
 /// Members refer to each other, so a session never moves.
 class Session {
  public:
-  Session(const TrainConfig& config, const comm::World& world);  ///< collective; loads the graph
+  Session(const TrainConfig& config, const comm::World& world,
+          StopListener& stop);  ///< collective; loads the graph
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   void close();  ///< collective
 
+  void alive(const char* what);  ///< tells the watchdog and the stop listener that something moved
   Count global_batch() const { return global_batch_; }
   bool first_rank() const { return world.rank() == 0; }
 
   const TrainConfig& config;
   const comm::World& world;
+  StopListener& stop;
   comm::Topology topology;
   comm::Machine machine;
   Device device;

@@ -35,7 +35,7 @@ class Run {
   Run(const TrainConfig& config, const comm::World& world, StopListener& stop)
       : config_(config),
         stop_(stop),
-        session_(config, world),
+        session_(config, world, stop),
         signature_(resume_signature(config, world.size())),
         stream_(current_stream(session_.device)),
         steps_({.model = session_.model.get(),
@@ -92,11 +92,6 @@ class Run {
            (config_.eval_every > 0 && progress_.epoch % static_cast<std::uint32_t>(config_.eval_every) == 0);
   }
 
-  void alive(const char* what) {
-    session_.watchdog.alive(what);
-    stop_.alive();
-  }
-
   /// False if the ranks agreed to stop; progress_ then says where.
   bool train_epoch() {
     const auto start = Clock::now();
@@ -110,7 +105,7 @@ class Run {
     while (!stopping) {
       const LoadedBatch* batch = session_.loader->next(stream_);
       if (batch == nullptr) break;
-      alive("training");
+      session_.alive("training");
       const auto outcome = steps_.run(*batch, stop_.requested(), stream_);
       ++progress_.step_in_epoch;
       bar.advance(batch->num_global_seeds);
@@ -153,13 +148,13 @@ class Run {
   }
 
   void evaluate() {
-    alive("evaluating");
+    session_.alive("evaluating");
     session_.loader->release_buffers();
     return_freed_memory();
     Evaluator& evaluator =
         session_.sampled_evaluator ? *session_.sampled_evaluator : *session_.exact_evaluator;
     const Evaluation evaluation = evaluator.evaluate(*session_.model);
-    alive("training");
+    session_.alive("training");
     const int epoch = static_cast<int>(progress_.epoch);
     metrics_.write(evaluation_record(epoch, evaluation));
     if (session_.first_rank()) spdlog::info("{}", evaluation_line(evaluation, config_.metric));
@@ -198,7 +193,7 @@ class Run {
         .epochs_done = static_cast<int>(progress_.epoch),
         .seeds_per_second = train_seconds_ > 0 ? static_cast<double>(trained_seeds_) / train_seconds_ : 0};
     if (!stopped && !config_.predictions.empty()) {
-      alive("predicting");
+      session_.alive("predicting");
       session_.parameters->values().copy_(progress_.best_parameters);
       session_.exact_evaluator->predict(*session_.model, config_.predictions);
     }

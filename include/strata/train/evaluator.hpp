@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -34,6 +35,7 @@ struct EvaluationContext {
   const store::MachineGraph* graph = nullptr;
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
+  std::function<void()> alive;  ///< called after every piece of work, for watchdogs
 };
 
 /// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice.

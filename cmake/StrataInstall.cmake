@@ -50,7 +50,7 @@ strata_install_executables(programs bin ../lib ${STRATA_PROGRAMS})
 set(STRATA_INSTALL_WHEN EXCLUDE_FROM_ALL)
 strata_install_executables(tests bin/tests ../../lib ${test_programs} ${benchmark_programs})
 
-# What quickstart builds, and what runs under the sanitizers.
+# What quickstart builds, and what can run under the sanitizers.
 add_custom_target(programs DEPENDS ${STRATA_PROGRAMS})
 strata_collect_executables(unit_programs tests/unit)
 add_custom_target(unit_tests DEPENDS ${unit_programs})

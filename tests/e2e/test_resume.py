@@ -20,7 +20,9 @@ class Resume(e2e.Case):
         command = e2e.mpirun_command(ranks, ['--graph', self.graph, '--output', output, '--device', 'cpu', *JOB, *options])
         log = self.folder / f'{output.name}.log'   # a pipe that nobody reads would fill and stop the run
         with log.open('w') as stream:
-            process = subprocess.Popen([str(word) for word in command], env=e2e.ENVIRONMENT, stdout=stream,
+            # mpirun kills what has not ended in this time after SIGTERM: its default of 1 s is short on a busy machine.
+            environment = dict(e2e.ENVIRONMENT, OMPI_MCA_odls_base_sigkill_timeout='5')
+            process = subprocess.Popen([str(word) for word in command], env=environment, stdout=stream,
                                        stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 120
         metrics = output / 'metrics.jsonl'

@@ -139,19 +139,6 @@ std::string descr_of(DType dtype) {
   throw InputError(fmt::format("npy files cannot hold {}", name_of(dtype)), "Convert to f16 or f32.");
 }
 
-std::string npy_header(DType dtype, const std::vector<Count>& shape) {
-  const std::string extents =
-      shape.size() == 1 ? fmt::format("{},", shape[0]) : fmt::format("{}", fmt::join(shape, ", "));
-  std::string dict =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr_of(dtype), extents);
-  const std::size_t fixed = kMagic.size() + 4;  // magic, version, length
-  dict.append(kAlignment - (fixed + dict.size() + 1) % kAlignment, ' ');
-  dict += '\n';
-  std::string header(kMagic);
-  header += {'\x01', '\x00', static_cast<char>(dict.size() & 0xff), static_cast<char>(dict.size() >> 8)};
-  return header + dict;
-}
-
 class OutputFile {
  public:
   explicit OutputFile(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wb")) {
@@ -230,6 +217,19 @@ NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
 NpyArray read_npy(const std::filesystem::path& path) {
   const auto file = std::make_shared<const MappedFile>(path);
   return parse_npy(path.string(), {file->data(), file->size()}, file);
+}
+
+std::string npy_header(DType dtype, const std::vector<Count>& shape) {
+  const std::string extents =
+      shape.size() == 1 ? fmt::format("{},", shape[0]) : fmt::format("{}", fmt::join(shape, ", "));
+  std::string dict =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr_of(dtype), extents);
+  const std::size_t fixed = kMagic.size() + 4;  // magic, version, length
+  dict.append((kAlignment - (fixed + dict.size() + 1) % kAlignment) % kAlignment, ' ');
+  dict += '\n';
+  std::string header(kMagic);
+  header += {'\x01', '\x00', static_cast<char>(dict.size() & 0xff), static_cast<char>(dict.size() >> 8)};
+  return header + dict;
 }
 
 void write_npy(const std::filesystem::path& path, DType dtype, const std::vector<Count>& shape,

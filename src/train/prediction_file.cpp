@@ -8,25 +8,11 @@
 #include <cstring>
 #include <utility>
 
+#include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
 namespace {
-
-/// The header of NumPy's format 1.0, padded so that the data begin at a multiple of 64 bytes.
-std::string npy_header(Count rows, Count cols) {
-  std::string dict =
-      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
-  constexpr std::size_t kPrefix = 10;
-  dict.append((64 - (kPrefix + dict.size() + 1) % 64) % 64, ' ');
-  dict += '\n';
-  std::string header = "\x93NUMPY";
-  header += '\x01';
-  header += '\0';
-  header += static_cast<char>(dict.size() & 0xFF);
-  header += static_cast<char>(dict.size() >> 8);
-  return header + dict;
-}
 
 [[noreturn]] void fail(const char* what, const std::string& path) {
   throw IoError(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)),
@@ -49,7 +35,7 @@ void write_at(int fd, const char* data, std::size_t bytes, Count offset, const s
 PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
                                const comm::Communicator& communicator)
     : path_(path), temporary_(path + ".tmp"), communicator_(communicator), cols_(cols) {
-  const std::string header = npy_header(rows, cols);
+  const std::string header = graph::npy_header(DType::f32, {rows, cols});
   header_bytes_ = static_cast<Count>(header.size());
   if (communicator.rank() == 0) {
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

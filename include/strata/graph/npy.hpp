@@ -64,9 +64,14 @@ class NpzFile {
   std::map<std::string, Member> members_;
 };
 
+/// What a .npy file holds before the elements of a C-order array: a multiple of 64 bytes.
+///
+/// `shape` has one or two extents. Throws InputError: dtype is bf16, which NumPy cannot name.
+std::string npy_header(DType dtype, const std::vector<Count>& shape);
+
 /// Writes a C-order array so that `path` holds its old or its new contents, never half of them.
 ///
-/// `shape` has one or two extents. REQUIRES: dtype is not bf16, which NumPy cannot name. Throws IoError.
+/// `dtype` and `shape` are as for npy_header. Throws IoError.
 void write_npy(const std::filesystem::path& path, DType dtype, const std::vector<Count>& shape,
                const void* data);
 

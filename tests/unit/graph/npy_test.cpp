@@ -52,6 +52,15 @@ TEST_F(Npy, WritesEveryTypeAndReplacesAFile) {
   expect_error([&] { write_npy(path_, DType::bf16, {5}, zeros.data()); }, {"bf16", "f16"});
 }
 
+TEST_F(Npy, HeadersOfAnyShapeFillWholeLines) {
+  for (Count rows = 1; rows < Count{1} << 60; rows *= 7) {
+    const std::string header = npy_header(DType::f32, {rows, 3});
+    EXPECT_EQ(header.size() % 64, 0u) << rows;
+    EXPECT_LE(header.size(), 128u) << rows;
+    EXPECT_EQ(header.back(), '\n') << rows;
+  }
+}
+
 TEST_F(Npy, WritesEmptyArrays) {
   write_npy(path_, DType::i64, {0, 4}, nullptr);
   EXPECT_EQ(read_npy(path_).size(), 0);

@@ -65,10 +65,3 @@ set(STRATA_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
 # Containers forbid the cross-memory attach that Open MPI prefers; tests may run as root.
 set(STRATA_MPI_ENVIRONMENT OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
-
-# A folder that may not be there yet.
-macro(strata_add_folder folder)
-  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
-    add_subdirectory(${folder})
-  endif()
-endmacro()

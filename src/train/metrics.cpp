@@ -18,6 +18,12 @@ double Scores::by_name(const std::string& metric) const {
   throw InputError(fmt::format("there is no metric \"{}\"", metric), "Use accuracy, macro_f1 or roc_auc.");
 }
 
+bool Scores::beats(const Scores& best, const std::string& metric) const {
+  if (nodes == 0) return true;
+  const double mine = by_name(metric), other = best.by_name(metric);
+  return mine > other || (std::isnan(other) && !std::isnan(mine));
+}
+
 ScoreBoard::ScoreBoard(Count num_classes)
     : num_classes_(num_classes),
       true_positives_(static_cast<std::size_t>(num_classes)),

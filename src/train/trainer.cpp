@@ -158,9 +158,7 @@ class Run {
     const int epoch = static_cast<int>(progress_.epoch);
     metrics_.write(evaluation_record(epoch, evaluation));
     if (session_.first_rank()) spdlog::info("{}", evaluation_line(evaluation, config_.metric));
-    const bool better = progress_.best_epoch == 0 || evaluation.valid.by_name(config_.metric) >
-                                                         progress_.best_valid.by_name(config_.metric);
-    if (!better) {
+    if (progress_.best_epoch > 0 && !evaluation.valid.beats(progress_.best_valid, config_.metric)) {
       ++progress_.evaluations_without_gain;
       return;
     }

@@ -17,6 +17,10 @@ struct Scores {
   double roc_auc = 0;   ///< of class 1, two classes only; NaN elsewhere and where one class is missing
 
   double by_name(const std::string& metric) const;  ///< accuracy, macro_f1, roc_auc; throws InputError
+
+  /// Whether the model with these validation scores replaces the one with `best`: its metric is higher, where
+  /// NaN loses to every number and beats nothing. Without validation nodes the latest model is the best.
+  bool beats(const Scores& best, const std::string& metric) const;
 };
 
 /// Collects predictions of one split on this rank; `finish` adds up all ranks.

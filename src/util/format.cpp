@@ -36,10 +36,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string format_bytes(std::int64_t bytes) {
+  constexpr double kRoundsUp = 1 - 0.05 / 1024;  // 1023.95 of a unit would be printed as 1024.0 of it
+  const auto value = static_cast<double>(bytes);
   for (const Unit& unit : kUnits) {
-    if (static_cast<double>(std::abs(bytes)) >= unit.bytes) {
-      return fmt::format("{:.1f} {}", static_cast<double>(bytes) / unit.bytes, unit.name);
-    }
+    if (std::abs(value) >= unit.bytes * kRoundsUp)
+      return fmt::format("{:.1f} {}", value / unit.bytes, unit.name);
   }
   return fmt::format("{} B", bytes);
 }
@@ -52,9 +53,10 @@ std::string format_count(std::int64_t count) {
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  // What would round up to the next unit is given in that unit.
+  if (seconds * 1e6 < 999.5) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds * 1e3 < 999.95) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   const auto total = static_cast<std::int64_t>(std::llround(seconds));
   if (total < 3600) return fmt::format("{}:{:02}", total / 60, total % 60);
   return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "support/expect_error.hpp"
 
 namespace strata {
@@ -15,6 +17,17 @@ TEST(Format, Bytes) {
   EXPECT_EQ(format_bytes(std::int64_t{42} << 30), "42.0 GiB");
   EXPECT_EQ(format_bytes(std::int64_t{3} << 50), "3072.0 TiB");
   EXPECT_EQ(format_bytes(-2048), "-2.0 KiB");
+  EXPECT_EQ(format_bytes(std::numeric_limits<std::int64_t>::min()), "-8388608.0 TiB");
+}
+
+TEST(Format, BytesRoundUpToTheNextUnit) {
+  EXPECT_EQ(format_bytes(1024), "1.0 KiB");
+  EXPECT_EQ(format_bytes(1048524), "1023.9 KiB");
+  EXPECT_EQ(format_bytes(1048525), "1.0 MiB");
+  EXPECT_EQ(format_bytes(1048575), "1.0 MiB");
+  EXPECT_EQ(format_bytes(-1048575), "-1.0 MiB");
+  EXPECT_EQ(format_bytes((std::int64_t{1} << 30) - 1), "1.0 GiB");
+  EXPECT_EQ(format_bytes((std::int64_t{1} << 40) - 1), "1.0 TiB");
 }
 
 TEST(Format, Counts) {
@@ -32,6 +45,16 @@ TEST(Format, Seconds) {
   EXPECT_EQ(format_seconds(75), "1:15");
   EXPECT_EQ(format_seconds(3599), "59:59");
   EXPECT_EQ(format_seconds(3661), "1:01:01");
+}
+
+TEST(Format, SecondsRoundUpToTheNextUnit) {
+  EXPECT_EQ(format_seconds(0.0009994), "999 us");
+  EXPECT_EQ(format_seconds(0.0009996), "1.0 ms");
+  EXPECT_EQ(format_seconds(0.99994), "999.9 ms");
+  EXPECT_EQ(format_seconds(0.99996), "1.0 s");
+  EXPECT_EQ(format_seconds(59.94), "59.9 s");
+  EXPECT_EQ(format_seconds(59.96), "1:00");
+  EXPECT_EQ(format_seconds(3599.6), "1:00:00");
 }
 
 TEST(ParseBytes, ReadsNumbersAndUnits) {

@@ -23,122 +23,77 @@ struct RawOptions {
 };
 
 void add_data_options(CLI::App& app, TrainConfig& c) {
-  const char* group = "Data and output";
+  app.option_defaults()->group("Data and output");
   app.add_option("--graph", c.graph,
-                 "Partition directory, or synthetic:KEY=VALUE,... (one machine, no files)")
-      ->group(group);
+                 "Partition directory, or synthetic:KEY=VALUE,... (one machine, no files)");
   app.add_option("--output", c.output,
-                 "Folder for model.safetensors, checkpoint.safetensors, metrics.jsonl, train.log")
-      ->group(group)
-      ->capture_default_str();
-  app.add_flag("--resume", c.resume, "Continue from the checkpoint in --output")->group(group);
+                 "Folder for model.safetensors, checkpoint.safetensors, metrics.jsonl, train.log");
+  app.add_flag("--resume", c.resume, "Continue from the checkpoint in --output");
   app.add_option("--predictions", c.predictions,
-                 "Write the best model's logits of all nodes to this .npy file")
-      ->group(group);
+                 "Write the best model's logits of all nodes to this .npy file");
   app.add_flag("--normalize-features", c.normalize_features,
-               "Scale each feature row to a sum of absolute values of 1")
-      ->group(group);
+               "Scale each feature row to a sum of absolute values of 1");
 }
 
 void add_model_options(CLI::App& app, TrainConfig& c) {
-  const char* group = "Model";
-  app.add_option("--model", c.model, "Layers of the model")
-      ->group(group)
-      ->check(CLI::IsMember({"sage", "gcn"}))
-      ->capture_default_str();
-  app.add_option("--hidden", c.hidden, "Width of the hidden layers")->group(group)->capture_default_str();
+  app.option_defaults()->group("Model");
+  app.add_option("--model", c.model, "Layers of the model")->check(CLI::IsMember({"sage", "gcn"}));
+  app.add_option("--hidden", c.hidden, "Width of the hidden layers");
   app.add_option("--fanouts", c.fanouts,
                  "Neighbours sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
-                 "lists them; DGL lists "
-                 "them the other way round); -1: all neighbours")
-      ->group(group)
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--dropout", c.dropout, "After each hidden layer")->group(group)->capture_default_str();
-  app.add_option("--input-dropout", c.input_dropout, "Of the input features")
-      ->group(group)
-      ->capture_default_str();
+                 "lists them; DGL lists them the other way round); -1: all neighbours")
+      ->delimiter(',');
+  app.add_option("--dropout", c.dropout, "After each hidden layer");
+  app.add_option("--input-dropout", c.input_dropout, "Of the input features");
 }
 
 void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
-  const char* group = "Training";
-  app.add_option("--batch-size", c.batch_size, "Seed nodes a rank and step")
-      ->group(group)
-      ->capture_default_str();
+  app.option_defaults()->group("Training");
+  app.add_option("--batch-size", c.batch_size, "Seed nodes a rank and step");
   app.add_option("--global-batch-size", c.global_batch_size,
-                 "Seed nodes a step over all ranks; 0: --batch-size times ranks")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--epochs", c.epochs, "Passes over the training nodes")->group(group)->capture_default_str();
-  app.add_option("--lr", c.learning_rate, "Learning rate")->group(group)->capture_default_str();
-  app.add_option("--weight-decay", c.weight_decay, "L2 for adam and sgd, decoupled for adamw")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--optimizer", c.optimizer, "Optimizer")
-      ->group(group)
-      ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
-      ->capture_default_str();
-  app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout")
-      ->group(group)
-      ->capture_default_str();
+                 "Seed nodes a step over all ranks; 0: --batch-size times ranks");
+  app.add_option("--epochs", c.epochs, "Passes over the training nodes");
+  app.add_option("--lr", c.learning_rate, "Learning rate");
+  app.add_option("--weight-decay", c.weight_decay, "L2 for adam and sgd, decoupled for adamw");
+  app.add_option("--optimizer", c.optimizer, "Optimizer")->check(CLI::IsMember({"adam", "adamw", "sgd"}));
+  app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout");
   app.add_option("--checkpoint-every", c.checkpoint_every,
-                 "Epochs between checkpoints; 0: only when stopped by a signal")
-      ->group(group)
-      ->capture_default_str();
+                 "Epochs between checkpoints; 0: only when stopped by a signal");
   app.add_option("--pipeline", raw.pipeline,
                  "Overlap sampling and gathering with training (on), or not (off: the same numbers)")
-      ->group(group)
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app.add_flag("--tf32", c.tf32, "Allow TF32 in matrix products on the GPU")->group(group);
+      ->check(CLI::IsMember({"on", "off"}));
+  app.add_flag("--tf32", c.tf32, "Allow TF32 in matrix products on the GPU");
 }
 
 void add_evaluation_options(CLI::App& app, TrainConfig& c) {
-  const char* group = "Evaluation";
-  app.add_option("--eval-every", c.eval_every, "Epochs between evaluations; 0: only at the end")
-      ->group(group)
-      ->capture_default_str();
+  app.option_defaults()->group("Evaluation");
+  app.add_option("--eval-every", c.eval_every, "Epochs between evaluations; 0: only at the end");
   app.add_option("--eval-fanouts", c.eval_fanouts,
                  "Sampled evaluation with these fanouts (default: exact, layer by layer)")
-      ->group(group)
-      ->delimiter(',');
+      ->delimiter(',')
+      ->default_str("");
   app.add_option("--metric", c.metric, "Validation metric that chooses the best model")
-      ->group(group)
-      ->check(CLI::IsMember({"accuracy", "macro_f1", "roc_auc"}))
-      ->capture_default_str();
-  app.add_option("--patience", c.patience, "Evaluations without a gain before the run ends; 0: never")
-      ->group(group)
-      ->capture_default_str();
+      ->check(CLI::IsMember({"accuracy", "macro_f1", "roc_auc"}));
+  app.add_option("--patience", c.patience, "Evaluations without a gain before the run ends; 0: never");
 }
 
 void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
-  const char* group = "Machines and devices";
+  app.option_defaults()->group("Machines and devices");
   app.add_option("--device", raw.device, "What ranks compute on; auto: a GPU where there is one")
-      ->group(group)
-      ->check(CLI::IsMember(kDevices))
-      ->capture_default_str();
+      ->check(CLI::IsMember(kDevices));
   app.add_option("--ranks-per-machine", c.topology.ranks_per_machine,
-                 "Make virtual machines of so many ranks that share nothing; 0: a machine is a host")
-      ->group(group)
-      ->capture_default_str();
+                 "Make virtual machines of so many ranks that share nothing; 0: a machine is a host");
   app.add_option("--gpu-memory", raw.gpu_memory,
-                 "Of each GPU for the graph, e.g. 60GiB (default: what training leaves)")
-      ->group(group);
+                 "Of each GPU for the graph, e.g. 60GiB (default: what training leaves)");
   app.add_option("--watchdog", c.watchdog_seconds,
-                 "Seconds without progress of a rank before the run is ended; 0: never")
-      ->group(group)
-      ->capture_default_str();
+                 "Seconds without progress of a rank before the run is ended; 0: never");
 }
 
 void add_log_options(CLI::App& app, TrainConfig& c) {
-  const char* group = "Log";
+  app.option_defaults()->group("Log");
   app.add_option("--log-every", c.log_every,
-                 "Steps between lines with loss and training accuracy; 0: a line an epoch")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--log-level", c.log_level, "trace, debug, info, warn, error or off")
-      ->group(group)
-      ->capture_default_str();
+                 "Steps between lines with loss and training accuracy; 0: a line an epoch");
+  app.add_option("--log-level", c.log_level, "trace, debug, info, warn, error or off");
 }
 
 /// CLI11 knows the option names only as "--name"; the first argument that is none of them gets a hint.
@@ -167,6 +122,7 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
   app.set_config("--config", "", "TOML file with the same names as the options; the command line wins")
       ->check(CLI::ExistingFile);
   app.allow_config_extras(CLI::config_extras_mode::error);
+  app.option_defaults()->always_capture_default();
   add_data_options(app, config);
   add_model_options(app, config);
   add_training_options(app, config, raw);

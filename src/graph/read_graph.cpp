@@ -5,9 +5,9 @@
 
 #include "assemble.hpp"
 #include "strata/graph/graph.hpp"
+#include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
-#include "synthetic.hpp"
 
 namespace strata::graph {
 namespace {

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "strata/graph/build_csc.hpp"
-#include "synthetic.hpp"
+#include "synthetic_kinds.hpp"
 
 namespace strata::graph {
 namespace {
@@ -152,7 +152,6 @@ void generate_sbm_with(const SyntheticSpec& spec, const ReadOptions& options, Th
 }  // namespace
 
 void generate_sbm(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool, Graph& graph) {
-  graph.name = "synthetic-sbm";
   if (spec.nodes <= INT32_MAX)
     generate_sbm_with<std::int32_t>(spec, options, pool, graph);
   else
@@ -160,8 +159,8 @@ void generate_sbm(const SyntheticSpec& spec, const ReadOptions& options, ThreadP
 }
 
 void generate_rmat(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool, Graph& graph) {
-  graph.name = "synthetic-rmat";
-  graph.labels = random_labels(spec, pool);
+  graph.labels.resize(static_cast<std::size_t>(spec.nodes));
+  random_labels(spec, 0, graph.labels, pool);
   const RmatEdges edges(spec);
   if (spec.nodes <= INT32_MAX)
     build_from<std::int32_t>(edges, spec, options, pool, graph);

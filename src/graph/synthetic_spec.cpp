@@ -1,5 +1,3 @@
-#include "synthetic_spec.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -230,6 +229,10 @@ void read_splits(const Values& values, SyntheticSpec& spec) {
 }
 
 }  // namespace
+
+std::string synthetic_name(const SyntheticSpec& spec) {
+  return fmt::format("synthetic-{}", kKindNames[static_cast<std::size_t>(spec.kind)]);
+}
 
 SyntheticSpec parse_synthetic(std::string_view text) {
   const Values values(parse_settings(text));

@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "strata/graph/build_csc.hpp"
 #include "strata/graph/graph.hpp"
+#include "strata/graph/synthetic_pieces.hpp"
 #include "strata/util/hash.hpp"
 #include "support/expect_error.hpp"
 
@@ -240,6 +244,65 @@ TEST(Lognormal, CompleteAndEmptyGraphs) {
   EXPECT_EQ(complete.structure.num_edges(), 1600);
   EXPECT_EQ(make("kind=lognormal,nodes=40,edges=0").structure.num_edges(), 0);
   expect_well_formed(make("kind=lognormal,nodes=40,edges=1500,sigma=3"));
+}
+
+/// Lets the shares of several processes add up: exchange() of share i is called by a thread of its own.
+class Exchange {
+ public:
+  explicit Exchange(std::size_t size) : own_(size), meeting_(static_cast<std::ptrdiff_t>(size)) {}
+
+  NodeShare::Sums operator()(std::size_t rank, Count own) {
+    own_[rank] = own;
+    meeting_.arrive_and_wait();
+    NodeShare::Sums sums;
+    for (std::size_t r = 0; r < own_.size(); ++r) {
+      if (r < rank) sums.before += own_[r];
+      sums.total += own_[r];
+    }
+    meeting_.arrive_and_wait();
+    return sums;
+  }
+
+ private:
+  std::vector<Count> own_;
+  std::barrier<> meeting_;
+};
+
+/// Calls work(share) for shares of [0, nodes) that end at `ends`, all at once.
+template <typename Work>
+void in_shares(const std::vector<NodeId>& ends, const Work& work) {
+  Exchange exchange(ends.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    const NodeId first = rank == 0 ? 0 : ends[rank - 1];
+    threads.emplace_back([&exchange, &work, first, rank, end = ends[rank]] {
+      work(NodeShare{first, end - first, [&exchange, rank](Count own) { return exchange(rank, own); }});
+    });
+  }
+}
+
+TEST(LognormalIndptr, IsTheSameInShares) {
+  for (const char* const settings :
+       {"kind=lognormal,nodes=100000,degree=30", "kind=lognormal,nodes=40000,edges=20000,sigma=3",
+        "kind=lognormal,nodes=40000,degree=30000,sigma=4"}) {
+    const SyntheticSpec spec = parse_synthetic(settings);
+    const auto entries = static_cast<std::size_t>(spec.nodes) + 1;
+    ThreadPool pool(2);
+    std::vector<Count> whole(entries, -1);
+    lognormal_indptr(spec, NodeShare::all(spec.nodes), whole.data(), pool);
+    EXPECT_TRUE(std::is_sorted(whole.begin(), whole.end()));
+    EXPECT_EQ(whole.front(), 0);
+    for (const std::vector<NodeId>& ends : {std::vector<NodeId>{17, spec.nodes},
+                                            {0, 16384, 16385, spec.nodes},
+                                            {spec.nodes / 2, spec.nodes, spec.nodes}}) {
+      std::vector<Count> shared(entries, -1);
+      in_shares(ends, [&](const NodeShare& share) {
+        ThreadPool own_pool(1);
+        lognormal_indptr(spec, share, shared.data(), own_pool);
+      });
+      EXPECT_EQ(shared, whole) << settings;
+    }
+  }
 }
 
 TEST(Grid, IsAGrid) {

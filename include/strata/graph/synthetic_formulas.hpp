@@ -1,0 +1,93 @@
+#pragma once
+#include <cstdint>
+
+#include "strata/util/random.hpp"
+#include "strata/util/types.hpp"
+
+/// The elements of synthetic graphs, each from its index alone: the same bits on CPU and GPU. Where a product
+/// enters a sum, rounded() keeps compilers from fusing the two.
+namespace strata::graph {
+
+/// What a random word of the generators is for; different purposes share no bits.
+enum class Purpose : std::uint64_t { degree = 1, edge, member, label, feature, class_mean, split };
+
+/// Random words keyed by (seed, purpose, index): the stream of SplitMix64, read at any place.
+class KeyedWords {
+ public:
+  KeyedWords(std::uint64_t seed, Purpose purpose)
+      : base_(mix64(mix64(seed) + static_cast<std::uint64_t>(purpose))) {}
+  STRATA_HOST_DEVICE std::uint64_t operator()(std::uint64_t index) const {
+    return mix64(base_ + index * 0x9E3779B97F4A7C15ull);
+  }
+  STRATA_HOST_DEVICE double unit(std::uint64_t index) const { return unit_double((*this)(index)); }
+
+ private:
+  std::uint64_t base_;
+};
+
+/// a * b rounded to f32, whatever is done with it. (Host code is compiled without contraction.)
+STRATA_HOST_DEVICE inline float rounded_product(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+/// Nearly normal with mean 0 and variance 1: the sum of four 16-bit uniforms. Exact integer arithmetic but
+/// for one product.
+STRATA_HOST_DEVICE inline float near_normal(std::uint64_t word) {
+  const auto sum = static_cast<std::int32_t>((word & 0xffff) + ((word >> 16) & 0xffff) +
+                                             ((word >> 32) & 0xffff) + (word >> 48));
+  constexpr float kScale = 1.7320508f / 65536.0f;  // the variance of the sum is 65536^2 / 3
+  return rounded_product(static_cast<float>(sum - 131070), kScale);
+}
+
+/// Uniform with mean 0 and variance 1.
+STRATA_HOST_DEVICE inline float centered_uniform(std::uint64_t word) {
+  constexpr float kScale = 3.4641016f / 16777216.0f;
+  return rounded_product(static_cast<float>(word >> 40) - 8388607.5f, kScale);
+}
+
+/// Features of a node: where `class_means` are given, the mean of its class, blurred; else random numbers. A
+/// view.
+struct FeatureFormula {
+  KeyedWords words;
+  Count cols = 0;
+  const float* class_means = nullptr;  ///< [classes, cols], or null
+  float blur = 0;
+
+  STRATA_HOST_DEVICE float operator()(NodeId node, Count col, std::int32_t label) const {
+    const std::uint64_t word = words(static_cast<std::uint64_t>(node * cols + col));
+    if (class_means == nullptr) return centered_uniform(word);
+    return class_means[label * cols + col] + rounded_product(blur, near_normal(word));
+  }
+};
+
+/// The list of in-neighbours of one node of kind=lognormal.
+///
+/// Slot j of d takes u from [j/d, (j+1)/d) and wishes for the neighbour floor(u^2 n), so a list comes sorted
+/// and the neighbours of all lists together are skewed as if each u were drawn from [0, 1). Where two slots
+/// meet, which the lowest ids invite, the later moves up: neighbour(j) = max(neighbour(j - 1) + 1, wish(j)),
+/// but n - 1 at most. As neighbour(j) - j never falls before it is cut off, that is the prefix maximum of
+/// wish(j) - j:
+///
+///     neighbour(j) = min(j + max over i <= j of (wish(i) - i), n - 1)
+struct SkewedList {
+  KeyedWords words;
+  NodeId num_nodes;
+  Count first;   ///< number of slot 0 among the slots of all lists
+  double width;  ///< 1 / d
+
+  STRATA_HOST_DEVICE SkewedList(const KeyedWords& words_, NodeId num_nodes_, Count first_, Count size)
+      : words(words_), num_nodes(num_nodes_), first(first_), width(1 / static_cast<double>(size)) {}
+
+  STRATA_HOST_DEVICE NodeId wish(Count slot) const {
+    // unit() is a whole number times 2^-53: fused or not, the sum is the same.
+    const double u =
+        (static_cast<double>(slot) + words.unit(static_cast<std::uint64_t>(first + slot))) * width;
+    return static_cast<NodeId>(u * u * static_cast<double>(num_nodes));
+  }
+};
+
+}  // namespace strata::graph

@@ -34,6 +34,7 @@ void* allocate_pinned(std::size_t bytes);
 void free_device(void* data);
 void free_pinned(void* data);
 
+bool is_device_memory(const void* data);
 void copy(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
 void fill(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void register_host(void* data, std::size_t bytes);

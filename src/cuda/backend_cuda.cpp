@@ -107,6 +107,12 @@ void* allocate_pinned(std::size_t bytes) {
 void free_device(void* data) { cudaFree(data); }
 void free_pinned(void* data) { cudaFreeHost(data); }
 
+bool is_device_memory(const void* data) {
+  cudaPointerAttributes attributes{};
+  STRATA_CUDA_CHECK(cudaPointerGetAttributes(&attributes, data));
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
 void copy(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {
   STRATA_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 }

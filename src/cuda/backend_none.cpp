@@ -31,6 +31,7 @@ void* allocate_device(std::size_t) { refuse(); }
 void* allocate_pinned(std::size_t) { refuse(); }
 void free_device(void*) {}
 void free_pinned(void*) {}
+bool is_device_memory(const void*) { return false; }
 void copy(void*, const void*, std::size_t, CUstream_st*) { refuse(); }
 void fill(void*, int, std::size_t, CUstream_st*) { refuse(); }
 void register_host(void*, std::size_t) { refuse(); }

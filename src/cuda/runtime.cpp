@@ -161,6 +161,10 @@ Buffer::~Buffer() {
   }
 }
 
+bool is_device_memory(const void* data) {
+  return data != nullptr && device_count() > 0 && backend::is_device_memory(data);
+}
+
 void copy_async(void* to, const void* from, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
   if (stream.device().is_cuda()) {

@@ -8,6 +8,7 @@
 #include "agreement.hpp"
 #include "layout.hpp"
 #include "shares.hpp"
+#include "strata/store/host_region.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::store {

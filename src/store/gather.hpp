@@ -4,43 +4,97 @@
 #include <cstdint>
 
 #include "layout.hpp"
+#include "strata/cuda/runtime.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "strata/store/rows.hpp"
 
 namespace strata::store {
-
-/// Rows one after the other in host memory.
-struct HostRows {
-  const TensorSpec* spec = nullptr;
-  const std::byte* data = nullptr;
-};
-
-/// ChunkTensor::gather on the cpu. Throws Error for an id out of range.
-void gather_on_cpu(const HostRows& rows, const RowIds& ids, float* out, ThreadPool& pool);
 
 constexpr int kMaxStripeGpus = 16;   ///< GPUs of one host
 constexpr int kInlineSegments = 16;  ///< segments that travel with a launch; more are read from device memory
 
-/// Every stratum of a tensor as one GPU sees it. A view, passed to the kernel by value.
-struct GatherTable {
-  const std::byte* replicated = nullptr;
-  const std::byte* host = nullptr;
-  std::array<const std::byte*, kMaxStripeGpus> stripes{};
+/// The first id out of range that a checked operation met; in memory that host and device see.
+struct BadId {
+  std::int32_t locked = 0;
+  std::int32_t found = 0;
+  Count position = 0;
+  NodeId id = 0;
+};
+
+/// Every stratum of a tensor as one GPU sees it. A view, passed to kernels by value.
+struct RowTable {
+  std::byte* replicated = nullptr;
+  std::byte* host = nullptr;
+  std::array<std::byte*, kMaxStripeGpus> stripes{};
   int num_gpus = 0;
   int stripe_shift = 0;
   int num_segments = 0;
   std::array<SegmentLayout, kInlineSegments> inline_segments{};
   const SegmentLayout* device_segments = nullptr;  ///< used if num_segments > kInlineSegments
-  Count row_bytes = 0;
+  Count rows = 0;
+  Count row_bytes = 0;   ///< of the elements
+  Count row_pitch = 0;   ///< from one row to the next, in bytes
+  BadId* bad = nullptr;  ///< null: ids are not checked
 };
 
-struct GatherShape {
-  DType dtype = DType::f32;
+/// The ids of an operation as kernels take them: entries [*begin, *end) of a list.
+struct RowList {
+  const void* ids = nullptr;
+  bool wide = true;
+  NodeId first = 0;
+  Count bound = 0;                           ///< entries at most
+  const Count* begin = nullptr;              ///< on the device; null: 0
+  const Count* end = nullptr;                ///< on the device; null: bound
+  const std::uint32_t* positions = nullptr;  ///< output row of an entry; null: the entry's own number
+
+  static RowList of(const RowIds& ids) {
+    return {.ids = ids.data, .wide = ids.wide, .first = ids.first, .bound = ids.size, .end = ids.count};
+  }
+};
+
+/// Elements as the kernels move them.
+struct RowFormat {
+  DType stored = DType::f32, out = DType::f32;
   Count cols = 0;
-  int num_multiprocessors = 0;
+  Count out_pitch = 0;  ///< in elements
+  float scale = 1;      ///< of i8 that become floats
 };
 
-/// ChunkTensor::gather on a GPU, asynchronous on `stream`.
-void gather_on_gpu(const GatherTable& table, const GatherShape& shape, const RowIds& ids, float* out,
-                   const cuda::Stream& stream);
+/// How a kernel may use the GPU.
+struct LaunchShape {
+  int multiprocessors = 0;  ///< at most so many
+  Count start = 0;  ///< the walk begins at this share of 2^20 of the list, so that GPUs read different peers
+  bool aligned = false;  ///< reads of long rows begin at multiples of 128 bytes
+  bool bulk = false;     ///< rows by bulk copies, for which all rows must be local
+};
+
+bool has_bulk_copies(Device device);  ///< compute capability 9 or later
+/// Whether bulk copies can move such rows; `out` matters for its alignment.
+bool can_bulk(const RowTable& table, const RowFormat& format, const void* out);
+
+/// out[position] = row for each entry of the list. Asynchronous on `stream`.
+void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
+                   const LaunchShape& shape, const cuda::Stream& stream);
+
+/// Writes rows to wherever they lie; a replicated row to `replicas` [count] in turn. Asynchronous on
+/// `stream`.
+struct Replicas {
+  std::array<std::byte*, kMaxStripeGpus> data{};
+  int count = 0;
+};
+void scatter_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, const void* in,
+                    const Replicas& replicas, const LaunchShape& shape, const cuda::Stream& stream);
+
+/// Rows one after the other in host memory.
+struct HostRows {
+  const TensorSpec* spec = nullptr;
+  std::byte* data = nullptr;
+};
+
+/// ChunkTensor::gather and scatter on the cpu. Throw Error for an id out of range if `checked`.
+void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, bool checked,
+                   ThreadPool& pool);
+void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,
+                    ThreadPool& pool);
 
 }  // namespace strata::store

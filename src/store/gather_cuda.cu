@@ -1,203 +1,166 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
-#include <cstring>
-#include <limits>
+#include <bit>
 
 #include "gather.hpp"
+#include "gather_bulk_cuda.hpp"
+#include "row_access_cuda.cuh"
+#include "row_codecs_cuda.cuh"
 #include "strata/cuda/check.cuh"
 
 namespace strata::store {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kBlocksPerMultiprocessor = 8;
 constexpr int kInFlight = 4;  // independent loads a thread; 8 gained nothing in measurements
+constexpr int kWarp = 32;
+constexpr int kLineBytes = 128;
 
-template <int kBytes>
-struct Word;
-template <>
-struct Word<1> {
-  using Type = unsigned char;
-};
-template <>
-struct Word<2> {
-  using Type = unsigned short;
-};
-template <>
-struct Word<4> {
-  using Type = unsigned int;
-};
-template <>
-struct Word<8> {
-  using Type = uint2;
-};
-template <>
-struct Word<16> {
-  using Type = uint4;
+/// A row is read by a team of 2^team_shift lanes, in as many chunks of one word a lane as it takes.
+struct TeamShape {
+  std::uint32_t words_a_row = 0;
+  std::uint32_t chunks_a_row = 1;
+  int team_shift = 0;
+  bool aligned = false;
+  Count start = 0;
+  Count out_pitch_bytes = 0;
+  float scale = 1;
 };
 
-/// kWidth neighbouring elements of a row, loaded at once.
-template <typename Element, int kWidth>
-struct Pack {
-  using Bits = typename Word<static_cast<int>(sizeof(Element)) * kWidth>::Type;
-  Bits bits;
-};
-
-template <typename Element>
-__device__ float to_float(Element value) {
-  return static_cast<float>(value);
-}
-template <>
-__device__ float to_float(__half value) {
-  return __half2float(value);
-}
-template <>
-__device__ float to_float(__nv_bfloat16 value) {
-  return __bfloat162float(value);
-}
-
-__device__ const std::byte* address_of(const GatherTable& table, Count row) {
-  const SegmentLayout* segments =
-      table.num_segments > kInlineSegments ? table.device_segments : table.inline_segments.data();
-  const Location at = locate(segments, table.num_segments, row);
-  if (at.stratum == Stratum::replicated) return table.replicated + at.row * table.row_bytes;
-  if (at.stratum == Stratum::host) return table.host + at.row * table.row_bytes;
-  const StripeLocation stripe = locate_stripe(at.row, table.stripe_shift, table.num_gpus);
-  return table.stripes[static_cast<std::size_t>(stripe.gpu)] + stripe.row * table.row_bytes;
-}
-
-template <typename Element, int kWidth>
-__device__ void store_as_floats(const Pack<Element, kWidth>& pack, float* out) {
-  Element elements[kWidth];
-  memcpy(elements, &pack.bits, sizeof(elements));
-  float values[kWidth];
-#pragma unroll
-  for (int e = 0; e < kWidth; ++e) values[e] = to_float(elements[e]);
-  if constexpr (kWidth % 4 == 0) {
-#pragma unroll
-    for (int e = 0; e < kWidth; e += 4) {
-      __stcs(reinterpret_cast<float4*>(out + e),
-             make_float4(values[e], values[e + 1], values[e + 2], values[e + 3]));
-    }
-  } else if constexpr (kWidth == 2) {
-    __stcs(reinterpret_cast<float2*>(out), make_float2(values[0], values[1]));
-  } else {
-    __stcs(out, values[0]);
-  }
-}
-
-struct RowIdsChunk {
-  const NodeId* ids;
-  NodeId first;
-  std::uint32_t rows;
-};
-
-// Consecutive threads take consecutive packs of the output, so that stores coalesce and the loads of a row
-// do; each thread has kInFlight loads on their way before it stores the first. The loads decide: 512-byte
-// rows stream from local HBM at about 1.9 TB/s, from a peer at 0.37, from host memory at 0.05 (one
-// translation a row there, whatever the kernel does). Indices stay below 2^31 (see launch), which makes the
-// divisions 32-bit ones.
-template <typename Element, int kWidth>
+// A team's lanes load neighbouring words, so that a line of a row is asked for once: over NVLink and PCIe a
+// line that two instructions share crosses the wire twice. Each thread has kInFlight loads on their way
+// before it stores the first; which rows they belong to is of no matter.
+template <typename Codec>
 __global__ void __launch_bounds__(kThreads)
-    gather_rows(const __grid_constant__ GatherTable table, RowIdsChunk chunk, std::uint32_t packs_a_row,
-                float* out) {
-  using Bits = typename Pack<Element, kWidth>::Bits;
-  const std::uint32_t total = chunk.rows * packs_a_row;
-  const std::uint32_t stride = gridDim.x * blockDim.x;
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < total; i += stride * kInFlight) {
-    Pack<Element, kWidth> packs[kInFlight];
+    gather_teams(const __grid_constant__ RowTable table, const __grid_constant__ RowList list, Piece piece,
+                 const __grid_constant__ TeamShape shape, std::byte* out) {
+  using Bits = typename Codec::Bits;
+  const Entries entries = entries_of(list, piece);
+  const std::uint32_t items = entries.rows * shape.chunks_a_row;
+  const auto start = static_cast<std::uint32_t>((entries.rows * shape.start) >> 20);
+  const std::uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+  const std::uint32_t lane = thread & ((1u << shape.team_shift) - 1);
+  const std::uint32_t teams = (gridDim.x * blockDim.x) >> shape.team_shift;
+  for (std::uint32_t i = thread >> shape.team_shift; i < items; i += teams * kInFlight) {
+    Bits bits[kInFlight];
+    std::byte* target[kInFlight];
 #pragma unroll
     for (int k = 0; k < kInFlight; ++k) {
-      const std::uint32_t j = i + static_cast<std::uint32_t>(k) * stride;
-      if (j >= total) break;
-      const std::uint32_t row = j / packs_a_row, pack = j - row * packs_a_row;
-      const NodeId id = chunk.ids[row];
-      packs[k].bits = Bits{};
-      if (id >= 0) {
-        const std::byte* address = address_of(table, id - chunk.first);
-        packs[k].bits = __ldcs(reinterpret_cast<const Bits*>(address) + pack);
+      target[k] = nullptr;
+      const std::uint32_t item = i + static_cast<std::uint32_t>(k) * teams;
+      if (item >= items) continue;
+      const std::uint32_t walk = shape.chunks_a_row == 1 ? item : item / shape.chunks_a_row;
+      const std::uint32_t chunk = item - walk * shape.chunks_a_row;
+      const std::uint32_t turned = walk + start;
+      const Count entry = entries.first + (turned < entries.rows ? turned : turned - entries.rows);
+      const Count row = row_of(table, list, entry, lane == 0 && chunk == 0);
+      std::uint32_t word = (chunk << shape.team_shift) + lane;
+      const std::byte* address = nullptr;
+      if (row >= 0) {
+        address = address_of(table, row);
+        if (shape.aligned)
+          word -= (static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(address)) & (kLineBytes - 1)) /
+                  Codec::kIn;
       }
+      if (word >= shape.words_a_row) continue;  // words before the row wrap around to large numbers
+      bits[k] = row >= 0 ? __ldcs(reinterpret_cast<const Bits*>(address) + word) : Bits{};
+      target[k] = out + position_of(list, entry) * shape.out_pitch_bytes + Count{word} * Codec::kOut;
     }
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      const std::uint32_t j = i + static_cast<std::uint32_t>(k) * stride;
-      if (j >= total) break;
-      store_as_floats<Element, kWidth>(packs[k], out + static_cast<std::size_t>(j) * kWidth);
-    }
+    for (int k = 0; k < kInFlight; ++k)
+      if (target[k] != nullptr) Codec::store(bits[k], target[k], shape.scale);
   }
 }
 
 struct Launch {
-  const GatherTable& table;
-  const GatherShape& shape;
-  const RowIds& ids;
-  float* out;
+  const RowTable& table;
+  const RowList& list;
+  const RowFormat& format;
+  std::byte* out;
+  const LaunchShape& shape;
   const cuda::Stream& stream;
+
+  Count out_pitch_bytes() const { return format.out_pitch * static_cast<Count>(size_of(format.out)); }
 };
 
-/// In pieces of fewer than 2^30 packs each.
-template <typename Element, int kWidth>
+template <typename Codec>
 void launch(const Launch& l) {
-  constexpr Count kMaxPacks = Count{1} << 30;
-  const Count packs_a_row = l.shape.cols / kWidth;
-  const Count max_rows = std::max<Count>(1, kMaxPacks / packs_a_row);
-  for (Count begin = 0; begin < l.ids.size; begin += max_rows) {
-    const Count rows = std::min(max_rows, l.ids.size - begin);
-    constexpr Count kPacksPerBlock = Count{kThreads} * kInFlight;
-    const Count blocks = std::min<Count>((rows * packs_a_row + kPacksPerBlock - 1) / kPacksPerBlock,
-                                         Count{l.shape.num_multiprocessors} * kBlocksPerMultiprocessor);
-    const RowIdsChunk chunk{l.ids.data + begin, l.ids.first, static_cast<std::uint32_t>(rows)};
-    gather_rows<Element, kWidth><<<static_cast<unsigned>(blocks), kThreads, 0, l.stream.get()>>>(
-        l.table, chunk, static_cast<std::uint32_t>(packs_a_row), l.out + begin * l.shape.cols);
-    cuda::check_launch("gather_rows");
-  }
+  const Count words = l.table.row_bytes / Codec::kIn;
+  TeamShape shape{.words_a_row = static_cast<std::uint32_t>(words),
+                  .team_shift = std::countr_zero(
+                      std::bit_ceil(static_cast<std::uint32_t>(std::min<Count>(words, kWarp)))),
+                  .start = l.shape.start,
+                  .out_pitch_bytes = l.out_pitch_bytes(),
+                  .scale = l.format.scale};
+  const Count team = Count{1} << shape.team_shift;
+  shape.aligned = l.shape.aligned && words > team && l.table.row_pitch % kLineBytes != 0;
+  const Count before = shape.aligned ? kLineBytes / Codec::kIn - 1 : 0;
+  shape.chunks_a_row = static_cast<std::uint32_t>((words + before + team - 1) / team);
+  for_each_piece(l.list.bound, shape.chunks_a_row, [&](Piece piece) {
+    const Count threads = piece.rows * shape.chunks_a_row * team;
+    const Count blocks = std::clamp<Count>((threads + kThreads * kInFlight - 1) / (kThreads * kInFlight), 1,
+                                           Count{l.shape.multiprocessors} * kBlocksPerMultiprocessor);
+    gather_teams<Codec><<<static_cast<unsigned>(blocks), kThreads, 0, l.stream.get()>>>(l.table, l.list,
+                                                                                        piece, shape, l.out);
+    cuda::check_launch("gather_teams");
+  });
 }
 
-/// Rows begin at multiples of their size in memory that is aligned to 256 bytes, so a load of kWidth elements
-/// is aligned where kWidth divides the columns; its store also needs the output to be.
-template <typename Element, int kWidth>
+/// Words of kIn bytes can be loaded and of kOut stored wherever rows begin.
+template <typename Codec>
 bool fits(const Launch& l) {
-  const std::size_t store_alignment = std::min<std::size_t>(16, kWidth * sizeof(float));
-  return l.shape.cols % kWidth == 0 && reinterpret_cast<std::uintptr_t>(l.out) % store_alignment == 0;
+  const auto divides = [](std::uint64_t bytes, int word) {
+    return bytes % static_cast<std::uint64_t>(word) == 0;
+  };
+  constexpr int kStore = std::min(16, Codec::kOut);
+  return divides(static_cast<std::uint64_t>(l.table.row_bytes), Codec::kIn) &&
+         divides(static_cast<std::uint64_t>(l.table.row_pitch), Codec::kIn) &&
+         divides(reinterpret_cast<std::uintptr_t>(l.table.host), Codec::kIn) &&
+         divides(reinterpret_cast<std::uintptr_t>(l.out), kStore) &&
+         divides(static_cast<std::uint64_t>(l.out_pitch_bytes()), kStore);
 }
 
-template <typename Element>
-void launch_widest(const Launch& l) {
-  if constexpr (sizeof(Element) == 2) {
-    if (fits<Element, 8>(l)) return launch<Element, 8>(l);
+template <typename Codec, typename... Narrower>
+void launch_first_that_fits(const Launch& l) {
+  if constexpr (sizeof...(Narrower) == 0) {
+    launch<Codec>(l);
+  } else {
+    if (fits<Codec>(l)) return launch<Codec>(l);
+    launch_first_that_fits<Narrower...>(l);
   }
-  if (fits<Element, 4>(l)) return launch<Element, 4>(l);
-  if (fits<Element, 2>(l)) return launch<Element, 2>(l);
-  launch<Element, 1>(l);
+}
+
+void launch_as_floats(const Launch& l) {
+  switch (l.format.stored) {
+    case DType::f32:
+      return;  // not converted
+    case DType::f16:
+      return launch_first_that_fits<ToFloat<__half, 8>, ToFloat<__half, 2>, ToFloat<__half, 1>>(l);
+    case DType::bf16:
+      return launch_first_that_fits<ToFloat<__nv_bfloat16, 8>, ToFloat<__nv_bfloat16, 2>,
+                                    ToFloat<__nv_bfloat16, 1>>(l);
+    case DType::f64:
+      return launch_first_that_fits<ToFloat<double, 2>, ToFloat<double, 1>>(l);
+    case DType::i8:
+      return launch_first_that_fits<ToFloat<std::int8_t, 8>, ToFloat<std::int8_t, 1>>(l);
+    case DType::u8:
+      return launch_first_that_fits<ToFloat<std::uint8_t, 8>, ToFloat<std::uint8_t, 1>>(l);
+    case DType::i32:
+      return launch_first_that_fits<ToFloat<std::int32_t, 4>, ToFloat<std::int32_t, 1>>(l);
+    case DType::i64:
+      return launch_first_that_fits<ToFloat<std::int64_t, 2>, ToFloat<std::int64_t, 1>>(l);
+  }
 }
 
 }  // namespace
 
-void gather_on_gpu(const GatherTable& table, const GatherShape& shape, const RowIds& ids, float* out,
-                   const cuda::Stream& stream) {
-  if (ids.size == 0 || shape.cols == 0) return;
+void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
+                   const LaunchShape& shape, const cuda::Stream& stream) {
+  if (list.bound == 0 || format.cols == 0) return;
   const cuda::DeviceGuard guard(stream.device());
-  const Launch l{table, shape, ids, out, stream};
-  switch (shape.dtype) {
-    case DType::f32:
-      return launch_widest<float>(l);
-    case DType::f16:
-      return launch_widest<__half>(l);
-    case DType::bf16:
-      return launch_widest<__nv_bfloat16>(l);
-    case DType::f64:
-      return launch<double, 1>(l);
-    case DType::i8:
-      return launch<std::int8_t, 1>(l);
-    case DType::u8:
-      return launch<std::uint8_t, 1>(l);
-    case DType::i32:
-      return launch<std::int32_t, 1>(l);
-    case DType::i64:
-      return launch<std::int64_t, 1>(l);
-  }
+  if (shape.bulk && can_bulk(table, format, out)) return gather_bulk(table, list, format, out, shape, stream);
+  const Launch l{table, list, format, static_cast<std::byte*>(out), shape, stream};
+  if (format.stored == format.out) return launch_first_that_fits<Raw<16>, Raw<8>, Raw<4>, Raw<2>, Raw<1>>(l);
+  if (format.out == DType::bf16) return launch_first_that_fits<ToBFloat<4>, ToBFloat<1>>(l);
+  launch_as_floats(l);
 }
 
 }  // namespace strata::store

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gather.hpp"
 #include "layout.hpp"
@@ -16,37 +17,62 @@ class GpuStrata {
  public:
   GpuStrata(Device device, const TensorSpec& spec);
 
-  /// Allocates the replicated rows on this rank's GPU, and the striped ones on the GPUs of all ranks, which
-  /// may turn out to be impossible (has_stripes()). Collective over a machine whose ranks all have a GPU;
-  /// throws on all of them alike.
-  void allocate(const comm::Machine& machine, const std::string& name, const Placement& placement);
-
-  bool has_stripes() const { return peers_ != nullptr; }
-  const std::string& why_no_stripes() const { return why_no_stripes_; }
+  /// Allocates the replicated rows on this rank's GPU, and the striped ones on the GPUs of all ranks. What
+  /// needs peer access that is not there is left out: lacks() says which. Collective over a machine whose
+  /// ranks all have a GPU; throws on all of them alike.
+  void allocate(const comm::Machine& machine, const Placement& placement);
+  struct Lacks {
+    bool replicas = false, stripes = false;
+    std::string reason;
+  };
+  const Lacks& lacks() const { return lacks_; }
 
   /// Takes the final layout and the registered host rows; needed once, before anything is written or read.
-  void adopt(const Layout& layout, const std::byte* host_rows);
+  void adopt(const Layout& layout, std::byte* host_rows);
 
-  /// Copies a run of rows of the replicated or striped stratum; finish_writes() waits for all copies of this
-  /// rank.
+  /// Copies between a run of rows and memory of the host or of this GPU; finish_copies() waits for all copies
+  /// of this rank.
   void write(const Layout::Run& run, const std::byte* rows);
-  void finish_writes() const { writer_.synchronize(); }
-  void gather(const RowIds& ids, float* out, const cuda::Stream& stream) const;
+  void read(const Layout::Run& run, std::byte* rows) const;
+  void finish_copies() const { copier_.synchronize(); }
+
+  void gather(const RowIds& ids, const RowsOut& out, const GatherSettings& settings,
+              const cuda::Stream& stream) const;
+  void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
+  void check_ids(bool on) { table_.bad = on ? bad_.data() : nullptr; }
+  /// The first id out of range that finished work met since the last call; found is 0 if none.
+  BadId take_bad_id() const;
+  std::vector<StratumView> views() const;
   void close(const comm::Machine& machine);  ///< collective
 
  private:
-  void write_stripes(Count first, Count count, const std::byte* rows);
-  void write_part_of_block(Count first, Count count, const std::byte* rows);
+  struct Copy {
+    std::byte* stratum;  ///< address in a stratum
+    std::byte* rows;     ///< [count] dense
+    Count count;
+    bool to_stratum;
+  };
+  template <typename Visit>
+  void for_each_piece_of_stripes(Count first, Count count, Visit&& visit) const;
+  void copy(const Layout::Run& run, std::byte* rows, bool to_stratum) const;
+  void copy_rows(const Copy& copy) const;
+  void copy_stripes(const Layout::Run& run, std::byte* rows, bool to_stratum) const;
+  RowFormat format(DType out, Count out_pitch) const;
+  LaunchShape shape(const GatherSettings& settings) const;
 
   Device device_;
-  std::size_t row_bytes_;
-  GatherTable table_;
-  GatherShape shape_;
-  std::unique_ptr<PeerMemory> peers_;
-  std::string why_no_stripes_;
+  TensorSpec spec_;
+  int multiprocessors_;
+  bool bulk_copies_;
+  RowTable table_;
+  Layout layout_;
+  int mine_ = 0;  // this GPU among those of the machine
+  std::unique_ptr<PeerMemory> stripes_, replicas_;
+  Lacks lacks_;
   cuda::Buffer replicated_;
   cuda::Buffer segments_;  // where there are more than travel with a launch
-  cuda::Stream writer_;
+  cuda::Array<BadId> bad_;
+  cuda::Stream copier_;
 };
 
 }  // namespace strata::store

@@ -6,46 +6,78 @@
 #include "agreement.hpp"
 #include "gpu_strata.hpp"
 #include "strata/cuda/check.cuh"
+#include "strata/util/error.hpp"
 
 namespace strata::store {
+namespace {
+
+/// Reads over NVLink and PCIe are fastest with few threads in the way of each other (measured: 24 of 132
+/// multiprocessors' worth read 441 GB/s from three peers, all of them 430), and leave the others to training.
+int multiprocessors_for_wires(int all) { return std::max(1, all * 18 / 100); }
+
+BadId no_bad_id() { return {}; }
+
+}  // namespace
 
 GpuStrata::GpuStrata(Device device, const TensorSpec& spec)
-    : device_(device), row_bytes_(spec.row_bytes()), writer_(device) {
-  table_.row_bytes = static_cast<Count>(row_bytes_);
-  shape_ = {
-      .dtype = spec.dtype, .cols = spec.cols, .num_multiprocessors = cuda::num_multiprocessors(device.index)};
+    : device_(device),
+      spec_(spec),
+      multiprocessors_(cuda::num_multiprocessors(device.index)),
+      bulk_copies_(has_bulk_copies(device)),
+      bad_(cuda::Memory::pinned, 1, "the check of ids", device),
+      copier_(device) {
+  table_.rows = spec.rows;
+  table_.row_bytes = static_cast<Count>(spec.row_bytes());
+  table_.row_pitch = static_cast<Count>(spec.row_pitch());
+  bad_[0] = no_bad_id();
 }
 
-void GpuStrata::allocate(const comm::Machine& machine, const std::string& name, const Placement& placement) {
+void GpuStrata::allocate(const comm::Machine& machine, const Placement& placement) {
   const Layout layout(placement);
-  agree(machine.communicator(), [&] {
-    replicated_ =
-        cuda::Buffer(cuda::Memory::device, static_cast<std::size_t>(layout.replicated_rows()) * row_bytes_,
-                     fmt::format("the replicated rows of \"{}\"", name), device_);
-  });
-  if (layout.striped_rows() == 0) return;
+  const std::size_t replica_bytes = static_cast<std::size_t>(layout.replicated_rows()) * spec_.row_pitch();
+  if (!spec_.scatters) {
+    agree(machine.communicator(), [&] {
+      replicated_ = cuda::Buffer(cuda::Memory::device, replica_bytes,
+                                 fmt::format("the replicated rows of \"{}\"", spec_.name), device_);
+    });
+    if (layout.striped_rows() == 0) return;
+  }
   const GpuMap gpus = gpus_of(machine);
+  mine_ = gpus.mine;
   if (gpus.size() > kMaxStripeGpus) {
-    why_no_stripes_ =
-        fmt::format("{} GPUs are more than the {} that stripes go to", gpus.size(), kMaxStripeGpus);
+    lacks_ = {.replicas = spec_.scatters,
+              .stripes = true,
+              .reason = fmt::format("{} GPUs are more than the {} that can be shared", gpus.size(),
+                                    kMaxStripeGpus)};
     return;
   }
-  const Count blocks = (layout.striped_rows() + placement.stripe_rows - 1) / placement.stripe_rows;
-  const Count blocks_a_gpu = (blocks + gpus.size() - 1) / gpus.size();
-  const std::size_t bytes = static_cast<std::size_t>(blocks_a_gpu * placement.stripe_rows) * row_bytes_;
-  PeerMemory::Result peers = PeerMemory::create(machine, gpus, bytes, name);
-  peers_ = std::move(peers.memory);
-  why_no_stripes_ = std::move(peers.reason);
-  table_.stripe_shift = stripe_shift(placement);
+  const auto share = [&](std::size_t bytes_a_gpu, const char* kind, bool& lacking) {
+    PeerMemory::Result peers = PeerMemory::create(machine, gpus, bytes_a_gpu,
+                                                  fmt::format("the {} rows of \"{}\"", kind, spec_.name));
+    lacking = peers.memory == nullptr;
+    if (lacking) lacks_.reason = peers.reason;
+    return std::move(peers.memory);
+  };
+  if (layout.striped_rows() > 0) {
+    const Count blocks = (layout.striped_rows() + placement.stripe_rows - 1) / placement.stripe_rows;
+    const Count blocks_a_gpu = (blocks + gpus.size() - 1) / gpus.size();
+    stripes_ = share(static_cast<std::size_t>(blocks_a_gpu * placement.stripe_rows) * spec_.row_pitch(),
+                     "striped", lacks_.stripes);
+    table_.stripe_shift = stripe_shift(placement);
+  }
+  if (spec_.scatters && layout.replicated_rows() > 0)
+    replicas_ = share(replica_bytes, "replicated", lacks_.replicas);
 }
 
-void GpuStrata::adopt(const Layout& layout, const std::byte* host_rows) {
+void GpuStrata::adopt(const Layout& layout, std::byte* host_rows) {
   const cuda::DeviceGuard guard(device_);
-  table_.replicated = static_cast<const std::byte*>(replicated_.data());
+  layout_ = layout;
+  table_.replicated = replicas_ ? replicas_->pointers()[static_cast<std::size_t>(mine_)]
+                                : static_cast<std::byte*>(replicated_.data());
   table_.host = host_rows;
-  if (peers_) {
-    std::ranges::copy(peers_->pointers(), table_.stripes.begin());
-    table_.num_gpus = static_cast<int>(peers_->pointers().size());
+  if (stripes_) {
+    std::ranges::copy(stripes_->pointers(), table_.stripes.begin());
+    table_.num_gpus = static_cast<int>(stripes_->pointers().size());
   }
   const std::vector<SegmentLayout>& segments = layout.segments();
   table_.num_segments = static_cast<int>(segments.size());
@@ -55,58 +87,132 @@ void GpuStrata::adopt(const Layout& layout, const std::byte* host_rows) {
   }
   const std::size_t bytes = segments.size() * sizeof(SegmentLayout);
   segments_ = cuda::Buffer(cuda::Memory::device, bytes, "segments", device_);
-  cuda::copy_async(segments_.data(), segments.data(), bytes, writer_);
-  writer_.synchronize();
+  cuda::copy_async(segments_.data(), segments.data(), bytes, copier_);
+  copier_.synchronize();
   table_.device_segments = static_cast<const SegmentLayout*>(segments_.data());
 }
 
 void GpuStrata::write(const Layout::Run& run, const std::byte* rows) {
+  copy(run, const_cast<std::byte*>(rows), true);  // only read
+}
+
+void GpuStrata::read(const Layout::Run& run, std::byte* rows) const { copy(run, rows, false); }
+
+void GpuStrata::copy(const Layout::Run& run, std::byte* rows, bool to_stratum) const {
   const cuda::DeviceGuard guard(device_);
-  if (run.location.stratum == Stratum::striped) return write_stripes(run.location.row, run.count, rows);
-  cuda::copy_async(
-      static_cast<std::byte*>(replicated_.data()) + static_cast<std::size_t>(run.location.row) * row_bytes_,
-      rows, static_cast<std::size_t>(run.count) * row_bytes_, writer_);
+  if (run.location.stratum == Stratum::striped) return copy_stripes(run, rows, to_stratum);
+  std::byte* stratum = run.location.stratum == Stratum::host ? table_.host : table_.replicated;
+  copy_rows({stratum + run.location.row * table_.row_pitch, rows, run.count, to_stratum});
 }
 
-void GpuStrata::write_part_of_block(Count first, Count count, const std::byte* rows) {
-  if (count == 0) return;
-  const StripeLocation at = locate_stripe(first, table_.stripe_shift, table_.num_gpus);
-  std::byte* target =
-      peers_->pointers()[static_cast<std::size_t>(at.gpu)] + static_cast<std::size_t>(at.row) * row_bytes_;
-  cuda::copy_async(target, rows, static_cast<std::size_t>(count) * row_bytes_, writer_);
+void GpuStrata::copy_rows(const Copy& c) const {
+  if (c.count == 0) return;
+  const auto pitch = static_cast<std::size_t>(table_.row_pitch),
+             width = static_cast<std::size_t>(table_.row_bytes);
+  // A dense copy may be of any height; the height of a pitched one has no limit that matters here.
+  if (pitch == width) {
+    const std::size_t bytes = width * static_cast<std::size_t>(c.count);
+    return c.to_stratum ? cuda::copy_async(c.stratum, c.rows, bytes, copier_)
+                        : cuda::copy_async(c.rows, c.stratum, bytes, copier_);
+  }
+  const auto height = static_cast<std::size_t>(c.count);
+  cuda::check(c.to_stratum ? cudaMemcpy2DAsync(c.stratum, pitch, c.rows, width, width, height,
+                                               cudaMemcpyDefault, copier_.get())
+                           : cudaMemcpy2DAsync(c.rows, width, c.stratum, pitch, width, height,
+                                               cudaMemcpyDefault, copier_.get()),
+              "cudaMemcpy2DAsync");
 }
 
-// The whole blocks of a GPU are every num_gpus-th in the source and neighbours in the target: one 2-D copy a
-// GPU, where a copy a block would cost microseconds for some KiB.
-void GpuStrata::write_stripes(Count first, Count count, const std::byte* rows) {
-  const Count stripe = Count{1} << table_.stripe_shift, end = first + count;
+// The whole blocks of a GPU are every num_gpus-th among the rows and neighbours in the stratum: one 2-D copy
+// a GPU, where a copy a block would cost microseconds for some KiB. Padded rows go block by block.
+void GpuStrata::copy_stripes(const Layout::Run& run, std::byte* rows, bool to_stratum) const {
+  const Count stripe = Count{1} << table_.stripe_shift, first = run.location.row, end = first + run.count;
   const Count whole_begin = std::min(end, (first + stripe - 1) / stripe * stripe);
   const Count whole_end = std::max(whole_begin, end / stripe * stripe);
-  const auto source = [&](Count row) { return rows + static_cast<std::size_t>(row - first) * row_bytes_; };
-  write_part_of_block(first, whole_begin - first, rows);
-  write_part_of_block(whole_end, end - whole_end, source(whole_end));
-  const Count num_blocks = (whole_end - whole_begin) / stripe;
-  const std::size_t block_bytes = static_cast<std::size_t>(stripe) * row_bytes_;
-  for (Count block = 0; block < std::min<Count>(num_blocks, table_.num_gpus); ++block) {
-    const Count row = whole_begin + block * stripe;
-    const Count height = (num_blocks - block + table_.num_gpus - 1) / table_.num_gpus;
+  const auto dense = [&](Count row) { return rows + (row - first) * table_.row_bytes; };
+  const auto stratum = [&](Count row) {
     const StripeLocation at = locate_stripe(row, table_.stripe_shift, table_.num_gpus);
-    std::byte* target =
-        peers_->pointers()[static_cast<std::size_t>(at.gpu)] + static_cast<std::size_t>(at.row) * row_bytes_;
-    cuda::check(cudaMemcpy2DAsync(target, block_bytes, source(row),
-                                  block_bytes * static_cast<std::size_t>(table_.num_gpus), block_bytes,
-                                  static_cast<std::size_t>(height), cudaMemcpyDefault, writer_.get()),
+    return table_.stripes[static_cast<std::size_t>(at.gpu)] + at.row * table_.row_pitch;
+  };
+  copy_rows({stratum(first), rows, whole_begin - first, to_stratum});
+  if (whole_end < end) copy_rows({stratum(whole_end), dense(whole_end), end - whole_end, to_stratum});
+  if (table_.row_pitch != table_.row_bytes) {
+    for (Count row = whole_begin; row < whole_end; row += stripe)
+      copy_rows({stratum(row), dense(row), stripe, to_stratum});
+    return;
+  }
+  const Count num_blocks = (whole_end - whole_begin) / stripe, gpus = table_.num_gpus;
+  const auto block_bytes = static_cast<std::size_t>(stripe * table_.row_bytes);
+  for (Count block = 0; block < std::min(num_blocks, gpus); ++block) {
+    const Count row = whole_begin + block * stripe;
+    const auto height = static_cast<std::size_t>((num_blocks - block + gpus - 1) / gpus);
+    const std::size_t spread = block_bytes * static_cast<std::size_t>(gpus);
+    cuda::check(to_stratum ? cudaMemcpy2DAsync(stratum(row), block_bytes, dense(row), spread, block_bytes,
+                                               height, cudaMemcpyDefault, copier_.get())
+                           : cudaMemcpy2DAsync(dense(row), spread, stratum(row), block_bytes, block_bytes,
+                                               height, cudaMemcpyDefault, copier_.get()),
                 "cudaMemcpy2DAsync");
   }
 }
 
-void GpuStrata::gather(const RowIds& ids, float* out, const cuda::Stream& stream) const {
-  gather_on_gpu(table_, shape_, ids, out, stream);
+RowFormat GpuStrata::format(DType out, Count out_pitch) const {
+  return {.stored = spec_.dtype,
+          .out = out,
+          .cols = spec_.cols,
+          .out_pitch = out_pitch > 0 ? out_pitch : spec_.cols,
+          .scale = spec_.scale};
+}
+
+LaunchShape GpuStrata::shape(const GatherSettings& settings) const {
+  const bool all_local = layout_.replicated_rows() == spec_.rows;
+  const bool none_local = layout_.replicated_rows() == 0;
+  LaunchShape shape{
+      .multiprocessors = none_local ? multiprocessors_for_wires(multiprocessors_) : multiprocessors_,
+      .aligned = settings.aligned_reads && !all_local,
+      .bulk = all_local && bulk_copies_};
+  if (settings.multiprocessors > 0)
+    shape.multiprocessors = std::min(settings.multiprocessors, multiprocessors_);
+  if (table_.num_gpus > 1) shape.start = (Count{1} << 20) * mine_ / table_.num_gpus;
+  return shape;
+}
+
+void GpuStrata::gather(const RowIds& ids, const RowsOut& out, const GatherSettings& settings,
+                       const cuda::Stream& stream) const {
+  gather_on_gpu(table_, RowList::of(ids), format(out.dtype, out.pitch), out.data, shape(settings), stream);
+}
+
+void GpuStrata::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const {
+  Replicas replicas;
+  if (replicas_) {
+    std::ranges::copy(replicas_->pointers(), replicas.data.begin());
+    replicas.count = static_cast<int>(replicas_->pointers().size());
+  }
+  scatter_on_gpu(table_, RowList::of(ids), format(spec_.dtype, in.pitch), in.data, replicas,
+                 {.multiprocessors = multiprocessors_}, stream);
+}
+
+BadId GpuStrata::take_bad_id() const { return std::exchange(bad_[0], no_bad_id()); }
+
+std::vector<StratumView> GpuStrata::views() const {
+  std::vector<StratumView> views;
+  const std::size_t pitch = spec_.row_pitch();
+  if (layout_.replicated_rows() > 0)
+    views.push_back({Stratum::replicated, device_, table_.replicated, layout_.replicated_rows(), pitch});
+  if (stripes_) {
+    const StripeLocation end = locate_stripe(layout_.striped_rows(), table_.stripe_shift, table_.num_gpus);
+    const Count stripe = Count{1} << table_.stripe_shift, whole_rounds = end.row / stripe * stripe;
+    const Count rows = mine_ < end.gpu ? whole_rounds + stripe : mine_ == end.gpu ? end.row : whole_rounds;
+    views.push_back(
+        {Stratum::striped, device_, stripes_->pointers()[static_cast<std::size_t>(mine_)], rows, pitch});
+  }
+  return views;
 }
 
 void GpuStrata::close(const comm::Machine& machine) {
-  if (peers_) peers_->close(machine);
-  peers_.reset();
+  for (std::unique_ptr<PeerMemory>* peers : {&stripes_, &replicas_}) {
+    if (*peers) (*peers)->close(machine);
+    peers->reset();
+  }
 }
 
 }  // namespace strata::store

@@ -5,6 +5,7 @@
 
 #include "strata/comm/machine.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "strata/store/host_region.hpp"
 #include "strata/store/machine_graph.hpp"
 
 namespace strata::store {
@@ -76,6 +77,8 @@ struct GraphRegions {
   HostArray<NodeId> train, valid, test;
 
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes);  ///< collective
+  /// The same around an indptr that is there already: who counts edges has one before the sizes are known.
+  static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes, HostArray<Count> indptr);
   GraphView view() const;
 };
 

@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "agreement.hpp"
-#include "strata/store/chunk_tensor.hpp"
+#include "strata/cuda/runtime.hpp"
+#include "strata/store/host_region.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"

@@ -19,8 +19,6 @@ struct SegmentLayout {
   Count replicated_shift, striped_shift, host_shift;  ///< row + shift is the row within the stratum
 };
 
-enum class Stratum : std::uint8_t { replicated, striped, host };
-
 struct Location {
   Stratum stratum;
   Count row;  ///< within the stratum

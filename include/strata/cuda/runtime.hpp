@@ -126,6 +126,9 @@ class Array {
 /// Memory for results that live on `device`: device memory on a GPU, host memory on the cpu.
 inline Memory memory_on(Device device) { return device.is_cuda() ? Memory::device : Memory::host; }
 
+/// Whether `data` points into the memory of a GPU.
+bool is_device_memory(const void* data);
+
 /// Asynchronous copy in any direction between host, pinned and device memory; an ordinary memcpy for the
 /// cpu's stream.
 void copy_async(void* to, const void* from, std::size_t bytes, const Stream& stream);

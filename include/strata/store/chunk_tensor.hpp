@@ -6,6 +6,7 @@
 
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/runtime.hpp"
+#include "strata/store/rows.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 
@@ -16,8 +17,17 @@ struct TensorSpec {
   Count rows = 0;
   Count cols = 1;
   DType dtype = DType::f32;
+  float scale = 1;  ///< the value of an i8 element is element * scale, wherever it becomes a float
+  bool scatters =
+      false;  ///< rows will be scattered to: replicated rows are then opened to all ranks of the machine
+  bool padded =
+      false;  ///< rows begin at multiples of 128 bytes: more memory, fewer lines to cross PCIe and NVLink
 
   std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
+  std::size_t row_pitch() const {  ///< bytes from one row to the next
+    constexpr std::size_t kLine = 128;
+    return padded ? (row_bytes() + kLine - 1) / kLine * kLine : row_bytes();
+  }
 };
 
 /// Where the rows of one segment (a hosted part) lie. The hottest rows come first.
@@ -31,17 +41,38 @@ struct Segment {
 
 struct Placement {
   std::vector<Segment> segments;  ///< their rows add up to the tensor's
-  Count stripe_rows = 64;         ///< rows of a stripe block
+  Count stripe_rows = 64;         ///< rows of a stripe block, a power of two
 
   static Placement on_host(Count rows) { return {.segments = {{.host = rows}}}; }
   static Placement replicated(Count rows) { return {.segments = {{.replicated = rows}}}; }
+  static Placement striped(Count rows) { return {.segments = {{.striped = rows}}}; }
 };
 
-/// Ids of rows to gather. `size` ids; -1 asks for a row of zeros.
-struct RowIds {
-  const NodeId* data = nullptr;  ///< on the device of the stream
-  Count size = 0;
-  NodeId first = 0;  ///< subtracted from every id but -1: lets global ids address a machine's rows
+enum class Stratum : std::uint8_t { replicated, striped, host };
+
+/// Rows that lie one after the other in one memory; a view.
+struct StratumView {
+  Stratum stratum = Stratum::host;
+  Device device;  ///< cpu for host rows
+  std::byte* data = nullptr;
+  Count rows = 0;
+  std::size_t row_pitch = 0;  ///< bytes
+};
+
+/// How host rows reach a GPU.
+enum class HostPath : std::uint8_t {
+  zero_copy,  ///< kernels read them over PCIe, limited by address translation for short rows of large tables
+  threads,    ///< CPU threads gather them into a pinned ring, a copy engine drains it
+  both,       ///< the threads take a measured share, the kernels the rest
+};
+
+/// What the gathers of a tensor may use; the defaults are measured where the value is 0 or automatic.
+struct GatherSettings {
+  HostPath host_path = HostPath::zero_copy;
+  int threads = 0;            ///< CPU threads of this rank for `threads` and `both`
+  double threads_share = 0;   ///< of the host rows, for `both`; 0: measured at the first gather
+  int multiprocessors = 0;    ///< of the GPU at most; 0: what is best for the tensor's strata
+  bool aligned_reads = true;  ///< long rows that lie off this GPU are read in pieces aligned to 128 bytes
 };
 
 /// A tensor whose rows lie in the memory of a whole machine. An owner of its strata.
@@ -61,26 +92,61 @@ class ChunkTensor {
   /// Throws on every rank if one rank fails: OutOfMemory names the tensor, the bytes wanted and free and what
   /// to lower.
   static ChunkTensor create(const comm::Machine& machine, const TensorSpec& spec, const Placement& placement);
+  /// Reads rows that the caller has: [spec.rows, spec.cols] row-major in host memory, registered in place for
+  /// `device` where that is a GPU, and kept alive as long as the tensor lives. This rank's alone; not
+  /// collective. Throws CudaError with the remedy where registration fails.
+  static ChunkTensor wrap(Device device, const TensorSpec& spec, void* rows,
+                          std::shared_ptr<const void> keep_alive);
   ChunkTensor(ChunkTensor&&) noexcept;
   ChunkTensor& operator=(ChunkTensor&&) noexcept;
   ~ChunkTensor();
 
   const TensorSpec& spec() const;
   const Placement& placement() const;  ///< as realised
+  /// Of this rank's own memory: its replicated rows, its share of the stripes, the machine's host rows. Valid
+  /// until close(). Rows within a view are in the order of the stratum.
+  std::vector<StratumView> views() const;
 
-  /// Writes rows [first, first + count) from host memory to wherever they lie; replicated rows on this rank's
-  /// GPU only, so every rank writes those. Blocks. Different rows may be written by different threads and
-  /// ranks at once. Readers on other ranks see them after machine.barrier().
+  /// Takes effect at the next gather. Not thread safe. Throws InputError for a value out of range.
+  void configure(const GatherSettings& settings);
+  const GatherSettings& settings() const;  ///< as chosen
+
+  /// Writes rows [first, first + count) from `rows`, in host memory or this rank's GPU, to wherever they lie;
+  /// replicated rows on this rank's GPU only, so every rank writes those. Blocks. Different rows may be
+  /// written by different threads and ranks at once. Readers on other ranks see them after fence().
   void write_rows(Count first, Count count, const void* rows);
+  /// Reads rows [first, first + count) into host memory. Blocks. Thread safe.
+  void read_rows(Count first, Count count, void* rows) const;
+  /// Sets every element to `value` converted to the tensor's type. Collective over the machine; ends with a
+  /// fence.
+  void fill(const comm::Machine& machine, double value, ThreadPool& pool);
 
-  /// out[i] = row(ids[i] - ids.first) as f32, row-major with `spec().cols` columns; rows of zeros for -1.
+  /// out[i] = row(ids[i]), converted to out.dtype; zeros for -1. A 1-D tensor is one of one column.
   ///
-  /// On a GPU: asynchronous on `stream`; allocates and synchronises nothing. On the cpu (stream of the cpu):
-  /// blocks, runs on `pool`. Thread safe. An id out of range is undefined unless checks are on (see
-  /// check_ids).
-  void gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const;
+  /// On a GPU: asynchronous on `stream`; allocates and synchronises nothing but at a first gather along a
+  /// HostPath with threads. On the cpu (stream of the cpu): blocks, runs on `pool`. Thread safe on different
+  /// streams. Throws Error for a type that can_gather() refuses.
+  void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream, ThreadPool& pool) const;
+  void gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const {
+    gather(ids, RowsOut{.data = out}, stream, pool);
+  }
 
-  /// Pointer to host row 0 when ALL rows lie in the host stratum of one segment; null otherwise.
+  /// row(ids[i]) = in[i]; ids must differ. Asynchronous on a GPU's stream, blocks on the cpu. All readers of
+  /// the machine see the rows after fence(). Throws Error for a tensor of replicated rows made without
+  /// `scatters`.
+  void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool);
+
+  /// Makes what the ranks wrote and scattered (on `stream`) visible to all of them, CPU and GPU. Collective
+  /// over the machine; waits for `stream`.
+  void fence(const comm::Machine& machine, const cuda::Stream& stream) const;
+
+  /// Turns the check of ids on or off; it costs a comparison a row. Then verify() waits for `stream` and
+  /// throws Error naming the first id out of range that a gather or scatter met since the last call. On the
+  /// cpu the operation itself throws.
+  void check_ids(bool on);
+  void verify(const cuda::Stream& stream) const;
+
+  /// Pointer to host row 0 when ALL rows lie in the host stratum, one after the other; null otherwise.
   std::byte* host_data() const;
 
   void close(const comm::Machine& machine);  ///< frees the strata. Collective over the machine
@@ -88,26 +154,6 @@ class ChunkTensor {
  private:
   struct State;
   explicit ChunkTensor(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
-
-/// Host memory shared by the ranks of a machine; an owner of this rank's mapping and registration.
-///
-/// The segment has no name once create() returned: nothing is left in /dev/shm whatever happens later.
-class HostRegion {
- public:
-  /// Collective. Zero-filled. Registered with CUDA where the machine has GPUs. Throws OutOfMemory on all
-  /// ranks (also when /dev/shm is too small, naming its size and the remedy).
-  static HostRegion create(const comm::Machine& machine, std::size_t bytes, const std::string& name);
-  HostRegion(HostRegion&&) noexcept;
-  HostRegion& operator=(HostRegion&&) noexcept;
-  ~HostRegion();
-  std::byte* data() const;
-  std::size_t bytes() const;
-
- private:
-  struct State;
-  explicit HostRegion(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

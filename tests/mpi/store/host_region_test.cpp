@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "strata/store/chunk_tensor.hpp"
+#include "strata/store/host_region.hpp"
 #include "strata/util/error.hpp"
 #include "support/run_setup.hpp"
 

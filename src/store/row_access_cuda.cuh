@@ -1,0 +1,92 @@
+#pragma once
+#include "gather.hpp"
+
+/// What the kernels of this module share: entries of a list, addresses of rows. For .cu files alone.
+namespace strata::store {
+
+constexpr int kThreads = 256;
+constexpr int kBlocksPerMultiprocessor = 8;
+
+/// A piece of a list, so that entry numbers stay below 2^32 within a launch.
+struct Piece {
+  Count first = 0, rows = 0;
+};
+
+struct Entries {
+  Count first;
+  std::uint32_t rows;
+};
+
+__device__ inline Entries entries_of(const RowList& list, const Piece& piece) {
+  const Count begin = list.begin != nullptr ? *list.begin : 0;
+  const Count end = list.end != nullptr ? min(*list.end, list.bound) : list.bound;
+  const Count first = max(begin, piece.first), last = min(end, piece.first + piece.rows);
+  return {first, last > first ? static_cast<std::uint32_t>(last - first) : 0u};
+}
+
+__device__ inline NodeId id_of(const RowList& list, Count entry) {
+  return list.wide ? static_cast<const std::int64_t*>(list.ids)[entry]
+                   : NodeId{static_cast<const std::int32_t*>(list.ids)[entry]};
+}
+
+__device__ inline Count position_of(const RowList& list, Count entry) {
+  return list.positions != nullptr ? Count{list.positions[entry]} : entry;
+}
+
+__device__ inline Location location_of(const RowTable& table, Count row) {
+  const SegmentLayout* segments =
+      table.num_segments > kInlineSegments ? table.device_segments : table.inline_segments.data();
+  return locate(segments, table.num_segments, row);
+}
+
+__device__ inline std::byte* stripe_address(const RowTable& table, Count row) {
+  const StripeLocation stripe = locate_stripe(row, table.stripe_shift, table.num_gpus);
+  return table.stripes[static_cast<std::size_t>(stripe.gpu)] + stripe.row * table.row_pitch;
+}
+
+__device__ inline std::byte* address_of(const RowTable& table, Count row) {
+  const Location at = location_of(table, row);
+  if (at.stratum == Stratum::replicated) return table.replicated + at.row * table.row_pitch;
+  if (at.stratum == Stratum::host) return table.host + at.row * table.row_pitch;
+  return stripe_address(table, at.row);
+}
+
+struct BadEntry {
+  Count position;
+  NodeId id;
+};
+
+/// Keeps the bad id of the lowest position. Rare, so a lock will do.
+__device__ inline void note_bad_id(BadId* bad, const BadEntry& entry) {
+  while (atomicCAS_system(&bad->locked, 0, 1) != 0) {
+  }
+  __threadfence_system();
+  volatile BadId* record = bad;
+  if (record->found == 0 || entry.position < record->position) {
+    record->found = 1;
+    record->position = entry.position;
+    record->id = entry.id;
+  }
+  __threadfence_system();
+  atomicExch_system(&bad->locked, 0);
+}
+
+/// The row an entry names, or -1.
+__device__ inline Count row_of(const RowTable& table, const RowList& list, Count entry, bool reports) {
+  const NodeId id = id_of(list, entry);
+  const Count row = id - list.first;
+  if (id != -1 && row >= 0 && row < table.rows) return row;
+  if (id != -1 && reports && table.bad != nullptr) note_bad_id(table.bad, {position_of(list, entry), id});
+  return -1;
+}
+
+/// Calls launch(piece) for pieces of fewer than 2^30 items each.
+template <typename Launch>
+void for_each_piece(Count bound, Count items_a_row, Launch&& launch) {
+  constexpr Count kMaxItems = Count{1} << 30;
+  const Count step = kMaxItems / items_a_row > 0 ? kMaxItems / items_a_row : 1;
+  for (Count first = 0; first < bound; first += step)
+    launch(Piece{first, first + step < bound ? step : bound - first});
+}
+
+}  // namespace strata::store

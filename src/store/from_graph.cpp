@@ -1,3 +1,5 @@
+#include "from_graph.hpp"
+
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,7 +12,6 @@
 #include "agreement.hpp"
 #include "feature_rows.hpp"
 #include "gpu_map.hpp"
-#include "machine_graph_state.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
@@ -147,38 +148,53 @@ std::int64_t gpu_budget(const comm::Machine& machine, std::int64_t budget) {
 
 }  // namespace
 
+WholeGraphPlan plan_whole_graph(const graph::Manifest& manifest, const comm::Machine& machine,
+                                const LoadOptions& options) {
+  const Count num_nodes = manifest.book.num_nodes();
+  WholeGraphPlan plan{
+      .sizes = {.num_nodes = num_nodes,
+                .first_node = 0,
+                .num_local = num_nodes,
+                .local_edges = manifest.num_edges,
+                .num_train = manifest.num_train,
+                .local_valid = manifest.num_valid,
+                .local_test = manifest.num_test,
+                .edge_ids = options.edge_ids,
+                .in_degrees = options.in_degrees,
+                .labels = manifest.has_labels},
+      .features = {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}},
+      .placement = {}};
+  plan.placement = plan_placement(plan.sizes, plan.features, gpu_budget(machine, options.gpu_budget_bytes));
+  return plan;
+}
+
+void take_graph(graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options,
+                const FeatureFiller& fill, GraphState& state) {
+  agree(machine.communicator(), [&] { check_graph(graph, machine, options); });
+  state.manifest = share_manifest(graph, machine.communicator());
+  const WholeGraphPlan plan = plan_whole_graph(state.manifest, machine, options);
+  state.machine_offsets = {0, plan.sizes.num_nodes};
+  state.regions.emplace(GraphRegions::create(machine, plan.sizes));
+  agree(machine.communicator(), [&] {
+    if (graph) move_in(*graph, *state.regions);
+  });
+  state.features.emplace(
+      ChunkTensor::create(machine, state.feature_spec(plan.sizes.num_nodes), plan.placement.features));
+  fill(*state.features, *state.regions);
+  state.place(machine, plan.placement);
+}
+
 MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
                                       const LoadOptions& options) {
-  agree(machine.communicator(), [&] { check_graph(graph.get(), machine, options); });
   auto state = std::make_unique<State>();
-  state->manifest = share_manifest(graph.get(), machine.communicator());
-  const graph::Manifest& manifest = state->manifest;
-  const Count num_nodes = manifest.book.num_nodes();
-  state->machine_offsets = {0, num_nodes};
-  const RegionSizes sizes{.num_nodes = num_nodes,
-                          .first_node = 0,
-                          .num_local = num_nodes,
-                          .local_edges = manifest.num_edges,
-                          .num_train = manifest.num_train,
-                          .local_valid = manifest.num_valid,
-                          .local_test = manifest.num_test,
-                          .edge_ids = options.edge_ids,
-                          .in_degrees = options.in_degrees,
-                          .labels = manifest.has_labels};
-  const FeatureShape shape{
-      .cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}};
-  const GraphPlacement placement =
-      plan_placement(sizes, shape, gpu_budget(machine, options.gpu_budget_bytes));
-  state->regions.emplace(GraphRegions::create(machine, sizes));
-  agree(machine.communicator(), [&] {
-    if (graph) move_in(*graph, *state->regions);
-  });
-  state->features.emplace(ChunkTensor::create(machine, state->feature_spec(num_nodes), placement.features));
-  ProgressBar progress("place features", num_nodes * shape.row_bytes(), "B",
-                       graph != nullptr && output_is_terminal());
-  fill_features(machine, *state->features, {source_of(graph.get()), options.row_normalize, progress});
-  graph.reset();
-  state->place(machine, placement);
+  const auto fill = [&](ChunkTensor& features, const GraphRegions&) {
+    const TensorSpec& spec = features.spec();
+    ProgressBar progress("place features", spec.rows * static_cast<Count>(spec.row_bytes()), "B",
+                         graph != nullptr && output_is_terminal());
+    fill_features(machine, features, {source_of(graph.get()), options.row_normalize, progress});
+    graph.reset();
+  };
+  take_graph(graph.get(), machine, options, fill, *state);
   return MachineGraph(std::move(state));
 }
 

@@ -1,5 +1,7 @@
 #include "graph_regions.hpp"
 
+#include <utility>
+
 namespace strata::store {
 
 std::int64_t RegionSizes::bytes() const {
@@ -13,10 +15,15 @@ std::int64_t RegionSizes::bytes() const {
 }
 
 GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes) {
+  return create(machine, sizes, HostArray<Count>::create(machine, sizes.num_local + 1, "indptr"));
+}
+
+GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes,
+                                  HostArray<Count> indptr) {
   const auto if_asked = [](bool asked, Count size) { return asked ? size : 0; };
   return {
       .sizes = sizes,
-      .indptr = HostArray<Count>::create(machine, sizes.num_local + 1, "indptr"),
+      .indptr = std::move(indptr),
       .indices = HostIds::create(machine, sizes.local_edges, sizes.wide_nodes(), "indices"),
       .edge_ids = HostArray<EdgeId>::create(machine, if_asked(sizes.edge_ids, sizes.local_edges), "edge ids"),
       .original_ids = HostIds::create(machine, sizes.num_nodes, sizes.wide_nodes(), "original ids"),

@@ -7,7 +7,9 @@
 #include "strata/comm/machine.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/graph/synthetic.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 
@@ -54,6 +56,16 @@ class MachineGraph {
   /// second full copy is made.
   static MachineGraph from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
                                  const LoadOptions& options);
+  /// The same from a synthetic graph, bit for bit graph::generate's, in its own order of ids. Where every
+  /// rank of the machine has a GPU, the GPUs make neighbour lists (of kind=lognormal) and features straight
+  /// into place; else the first rank generates and from_graph() takes over. One machine only; collective over
+  /// it. Logs the time it took.
+  ///
+  /// `pool` holds this rank's cores; what the first rank does alone runs on as many threads as `read` says.
+  /// Throws on all ranks alike: OutOfMemory before anything large is allocated, InputError as
+  /// graph::generate.
+  static MachineGraph generate(const graph::SyntheticSpec& spec, const graph::ReadOptions& read,
+                               const comm::Machine& machine, const LoadOptions& load, ThreadPool& pool);
   MachineGraph(MachineGraph&&) noexcept;
   MachineGraph& operator=(MachineGraph&&) noexcept;
   ~MachineGraph();

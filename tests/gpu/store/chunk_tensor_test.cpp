@@ -6,6 +6,7 @@
 #include "strata/util/error.hpp"
 #include "support/run_setup.hpp"
 #include "support/tensor_cases.hpp"
+#include "support/tensor_model.hpp"
 
 namespace strata::store {
 namespace {
@@ -67,6 +68,11 @@ TEST_F(ChunkTensorOnGpu, GathersEveryTypeFromEveryStratum) {
       for (const Count cols : {1, 3, 6, 32, 100}) expect_gathers({dtype, cols, placement, seed++});
     }
   }
+}
+
+TEST_F(ChunkTensorOnGpu, DoesWhatItsModelDoes) {
+  for (std::uint64_t seed = 1; seed <= 150; ++seed)
+    test::check_random_tensor(machine(), machine().device(), seed);
 }
 
 TEST_F(ChunkTensorOnGpu, GathersShortAndLongRows) {

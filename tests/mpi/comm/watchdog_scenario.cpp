@@ -24,6 +24,13 @@ void work_for_a_while(Watchdog& watchdog) {
   }
 }
 
+/// What takes longer than the patience, and for which the others wait.
+void start_slowly(const World& world, Watchdog& watchdog) {
+  watchdog.take_time("load the graph");
+  if (world.rank() == world.size() - 1) std::this_thread::sleep_for(2s);
+  world.communicator().barrier();
+}
+
 /// All others wait in a barrier for a rank that never comes.
 void leave_others_waiting(const World& world, Watchdog& watchdog, int missing, bool stopped) {
   if (world.rank() != missing) {
@@ -44,18 +51,20 @@ void leave_others_waiting(const World& world, Watchdog& watchdog, int missing, b
 }
 
 void run(const World& world, const std::string& scenario) {
-  const bool patient = scenario == "stuck" || scenario == "healthy";
+  const bool patient = scenario == "stuck" || scenario == "healthy" || scenario == "slow-start";
   // Where nobody falls silent a busy machine must not look like silence; and when the network breaks, mpirun
   // must notice first.
   const bool falls_silent = scenario == "stopped" || scenario == "stopped-root";
   const auto silence = falls_silent ? 1500ms : 30000ms;
   Watchdog watchdog(world, {.period = 50ms, .patience = patient ? 1000ms : 0ms, .silence = silence});
   if (scenario == "healthy") work_for_a_while(watchdog);
+  if (scenario == "slow-start") start_slowly(world, watchdog);
   if (scenario == "endless") work_for_ever(watchdog);
   if (scenario == "late" && world.rank() == world.size() - 1) std::this_thread::sleep_for(2s);
   if (scenario == "stopped") leave_others_waiting(world, watchdog, world.size() - 1, true);
   if (scenario == "stopped-root") leave_others_waiting(world, watchdog, 0, true);
   if (scenario == "stuck") {
+    watchdog.take_time("load the graph");  // over with the next act
     // The others start to wait later, so the stuck rank has waited longest.
     watchdog.alive(world.rank() == world.size() - 1 ? "gather rows" : "start");
     if (world.rank() != world.size() - 1) {

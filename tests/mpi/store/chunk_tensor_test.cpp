@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 
 #include "strata/util/error.hpp"
 #include "support/run_setup.hpp"
 #include "support/tensor_cases.hpp"
+#include "support/tensor_model.hpp"
 
 namespace strata::store {
 namespace {
@@ -92,6 +97,64 @@ TEST(ChunkTensorOnHost, KeepsSpecialHalfValues) {
   tensor.close(run.machine);
 }
 
+TEST(ChunkTensorOnHost, DoesWhatItsModelDoes) {
+  const RunSetup run(0);
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) test::check_random_tensor(run.machine, {}, seed);
+}
+
+TEST(ChunkTensorOnHost, WrapsMemoryAndKeepsItAlive) {
+  std::weak_ptr<std::vector<float>> watch;
+  const auto wrap_temporary = [&] {
+    auto rows = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
+    watch = rows;
+    float* data = rows->data();
+    return ChunkTensor::wrap({}, {.name = "wrapped", .rows = 3, .cols = 2}, data, std::move(rows));
+  };
+  {
+    const ChunkTensor tensor = wrap_temporary();
+    EXPECT_FALSE(watch.expired());
+    EXPECT_EQ(test::gathered(tensor, {}, std::vector<NodeId>{2, -1, 0}, {}),
+              (std::vector<float>{5, 6, 0, 0, 1, 2}));
+  }
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(ChunkTensorOnHost, RefusesConversionsThatItDoesNotKnow) {
+  const RunSetup run(0);
+  ChunkTensor tensor = ChunkTensor::create(run.machine, {.name = "ids", .rows = 4, .dtype = DType::i64},
+                                           Placement::on_host(4));
+  std::vector<std::int32_t> out(1);
+  const std::vector<NodeId> ids{1};
+  ThreadPool pool(1);
+  EXPECT_THROW(tensor.gather({.data = ids.data(), .size = 1}, {.data = out.data(), .dtype = DType::i32},
+                             cuda::Stream(), pool),
+               Error);
+  EXPECT_THROW(tensor.configure({.threads = -1}), InputError);
+  EXPECT_THROW(tensor.configure({.threads_share = 1.5}), InputError);
+  tensor.close(run.machine);
+}
+
+std::ptrdiff_t entries_of(const char* directory) {
+  return std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator());
+}
+
+std::ptrdiff_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+}
+
+TEST(ChunkTensorOnHost, LeavesNothingBehind) {
+  const RunSetup run(0);
+  const auto descriptors = entries_of("/proc/self/fd"), mapped = mappings();
+  for (int i = 0; i < 1000; ++i) {
+    ChunkTensor tensor = ChunkTensor::create(run.machine, {.name = "cycle", .rows = 1000, .cols = 4},
+                                             Placement::on_host(1000));
+    tensor.close(run.machine);
+  }
+  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+  EXPECT_LT(mappings(), mapped + 20) << "MPI may have mapped some, but not one a cycle";
+}
+
 TEST(ChunkTensorOnHost, MayBeEmpty) {
   const RunSetup run(0);
   expect_gathers(run.machine, {DType::f32, 4, Placement::on_host(0), 1});
@@ -106,6 +169,7 @@ TEST(ChunkTensorOnHost, RefusesRowsThatItDoesNotHave) {
   EXPECT_THROW(tensor.write_rows(9, 2, rows.data()), Error);
   EXPECT_THROW(tensor.write_rows(-1, 2, rows.data()), Error);
   const std::vector<NodeId> ids{3, 110};
+  tensor.check_ids(true);
   try {
     test::gathered(tensor, {}, ids, {.first = 100});
     FAIL() << "accepted";

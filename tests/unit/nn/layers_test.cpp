@@ -125,6 +125,20 @@ TEST_P(Layer, AgreesWithReferenceForwardAndBackward) {
   }
 }
 
+TEST_P(Layer, GivesTheSameWhereRowsAreProjectedBeforeTheirSum) {
+  const c10::NoGradGuard no_grad;
+  const OwnedBlock owned = block(3);
+  const auto model = single_layer(kind(), shape().in_cols, shape().out_cols);
+  for (at::Tensor& p : model->parameters()) p.add_(0.1);  // biases start with zeros in some layers
+  const at::Tensor x = random_rows(shape().num_src, shape().in_cols, 4);
+  const at::Tensor projected = model->project(0, x);
+  EXPECT_EQ(projected.size(0), shape().num_src);
+  ASSERT_EQ(projected.size(1), model->projected_cols(0));
+  const at::Tensor output = model->combine(0, projected, owned.view());
+  expect_close(output, reference(kind(), *model, f64(x), owned), "reference");
+  expect_close(output, model->forward_layer(0, x, owned.view(), {}), "forward_layer");
+}
+
 TEST_P(Layer, GivesTheSameBitsAgain) {
   const OwnedBlock owned = block(5);
   const auto model = single_layer(kind(), shape().in_cols, shape().out_cols);

@@ -135,6 +135,37 @@ TEST(Model, InputDropoutActsOnTheFeatures) {
   EXPECT_TRUE(x.equal(before)) << "the input belongs to the caller";
 }
 
+TEST(Model, ActivatesHiddenLayersThatWereProjected) {
+  const c10::NoGradGuard no_grad;
+  for (const char* kind : {"sage", "gcn"}) {
+    const TwoHops hops = two_hops(10, 30, 60);
+    const auto model = make_model(small(kind));
+    const at::Tensor x = random_rows(60, 12, 1);
+    const at::Tensor plain = model->forward_layer(0, x, hops.outer.view(), {});
+    const at::Tensor combined = model->combine(0, model->project(0, x), hops.outer.view());
+    EXPECT_TRUE(combined.allclose(plain, 1e-5, 1e-5)) << kind;
+    EXPECT_GE(combined.min().item<float>(), 0.0f) << kind;
+  }
+}
+
+/// A user's model, which knows nothing of projection.
+class OneMap final : public BlockModel {
+ public:
+  int num_layers() const override { return 1; }
+  std::int64_t output_cols(int) const override { return 3; }
+  at::Tensor forward_layer(int, const at::Tensor& x, const sampling::Block& block, const Pass&) override {
+    return x.narrow(0, 0, block.num_dst).narrow(1, 0, 3);
+  }
+};
+
+TEST(Model, NeedsNoProjection) {
+  OneMap model;
+  const OwnedBlock block = random_block({.num_dst = 2, .num_src = 4, .seed = 1});
+  EXPECT_EQ(model.projected_cols(0), 0);
+  EXPECT_THROW(model.project(0, random_rows(4, 5, 1)), Error);
+  EXPECT_THROW(model.combine(0, random_rows(4, 5, 1), block.view()), Error);
+}
+
 TEST(Model, RefusesBadOptions) {
   const auto message = [](auto change) {
     ModelOptions options = small("sage");

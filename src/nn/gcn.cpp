@@ -37,15 +37,21 @@ class GcnModel final : public StackedModel {
 
   bool needs_in_degrees() const override { return true; }
 
+  std::int64_t projected_cols(int layer) const override { return output_cols(layer); }
+  at::Tensor project(int layer, const at::Tensor& x) override { return x.mm(map_of(layer)); }
+
  private:
   at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) override {
-    const at::Tensor map = at_layer(layer).lin->weight.t();
-    const BlockScales scales = gcn_scales(block);
     if (maps_first(input_cols(layer), output_cols(layer), x, block))
-      return aggregate(x.mm(map), block, scales);
-    return aggregate(x, block, scales).mm(map);
+      return sum_projected(layer, project(layer, x), block);
+    return aggregate(x, block, gcn_scales(block)).mm(map_of(layer));
   }
 
+  at::Tensor sum_projected(int, const at::Tensor& projected, const sampling::Block& block) override {
+    return aggregate(projected, block, gcn_scales(block));
+  }
+
+  at::Tensor map_of(int layer) const { return at_layer(layer).lin->weight.t(); }
   const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
   const GcnLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
 

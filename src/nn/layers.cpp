@@ -21,12 +21,20 @@ void StackedModel::register_layers(const std::vector<std::shared_ptr<torch::nn::
 at::Tensor StackedModel::forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                        const Pass& pass) {
   check_input(x, block);
-  const int dst_hop = options_.num_layers - 1 - layer;
   const at::Tensor input =
-      layer == 0 ? dropout(x, make_dropout(options_.input_dropout, pass, dst_hop + 1, block)) : x;
-  const at::Tensor z = convolve(layer, input, block);
+      layer == 0 ? dropout(x, make_dropout(options_.input_dropout, pass, hop_of_dst(layer) + 1, block)) : x;
+  return finish(layer, convolve(layer, input, block), block, pass);
+}
+
+at::Tensor StackedModel::combine(int layer, const at::Tensor& projected, const sampling::Block& block) {
+  check_input(projected, block);
+  return finish(layer, sum_projected(layer, projected, block), block, {});
+}
+
+at::Tensor StackedModel::finish(int layer, const at::Tensor& z, const sampling::Block& block,
+                                const Pass& pass) const {
   if (is_last(layer)) return add_bias(z, bias(layer));
-  return bias_relu_dropout(z, bias(layer), make_dropout(options_.dropout, pass, dst_hop, block));
+  return bias_relu_dropout(z, bias(layer), make_dropout(options_.dropout, pass, hop_of_dst(layer), block));
 }
 
 bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x,
@@ -34,8 +42,8 @@ bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x
   // The gradient of the mapped rows flows back over the transpose, which the input layer of a training step
   // does not have.
   if (c10::GradMode::is_enabled() && block.transposed_indptr == nullptr) return false;
-  // What a gathered element costs in multiply-adds of a matrix product: 4 bytes at 10 GB/s against 50 G/s on two CPU cores
-  // make 20, on an H200 (f32) it is about 60.
+  // What a gathered element costs in multiply-adds of a matrix product: 4 bytes at 10 GB/s against 50 G/s on
+  // two CPU cores make 20, on an H200 (f32) it is about 60.
   constexpr double kGatherCost = 32.0;
   const auto product = static_cast<double>(in_cols) * static_cast<double>(out_cols);
   const double map_first = static_cast<double>(x.size(0)) * product +

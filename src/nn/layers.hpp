@@ -24,19 +24,25 @@ class StackedModel : public BlockModel {
   }
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const Pass& pass) final;
+  at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block) final;
 
  protected:
   /// The layer without its bias.
   virtual at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) = 0;
+  /// The same of rows that project() gave.
+  virtual at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block) = 0;
   virtual const at::Tensor& bias(int layer) const = 0;
 
   std::int64_t input_cols(int layer) const { return layer == 0 ? options_.in_cols : options_.hidden; }
   bool is_last(int layer) const { return layer + 1 == options_.num_layers; }
+  int hop_of_dst(int layer) const { return options_.num_layers - 1 - layer; }  ///< counted from the seeds
   const ModelOptions& options() const { return options_; }
   /// Registers the modules of the layers as convs.0, convs.1, ...
   void register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers);
 
  private:
+  at::Tensor finish(int layer, const at::Tensor& z, const sampling::Block& block, const Pass& pass) const;
+
   ModelOptions options_;
 };
 

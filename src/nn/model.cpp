@@ -31,7 +31,18 @@ void check_options(const ModelOptions& options) {
   }
 }
 
+[[noreturn]] void refuse_projection(int layer) {
+  throw Error(fmt::format("layer {} of this model cannot be projected before its sum", layer),
+              "Override project() and combine() where projected_cols() is not 0.");
+}
+
 }  // namespace
+
+std::int64_t BlockModel::projected_cols(int) const { return 0; }
+at::Tensor BlockModel::project(int layer, const at::Tensor&) { refuse_projection(layer); }
+at::Tensor BlockModel::combine(int layer, const at::Tensor&, const sampling::Block&) {
+  refuse_projection(layer);
+}
 
 at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) {
   if (batch.blocks.size() != static_cast<std::size_t>(num_layers())) {

@@ -1,3 +1,5 @@
+#include <ATen/ops/cat.h>
+
 #include <cmath>
 
 #include "init.hpp"
@@ -33,6 +35,12 @@ class SageModel final : public StackedModel {
     register_layers({layers_.begin(), layers_.end()});
   }
 
+  /// A node's row for its neighbours, then its row for itself.
+  std::int64_t projected_cols(int layer) const override { return 2 * output_cols(layer); }
+  at::Tensor project(int layer, const at::Tensor& x) override {
+    return x.mm(at::cat({at_layer(layer).neighbours->weight, at_layer(layer).root->weight}).t());
+  }
+
  private:
   at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) override {
     const at::Tensor& neighbours = at_layer(layer).neighbours->weight;
@@ -41,6 +49,12 @@ class SageModel final : public StackedModel {
       return sage_convolution(x, neighbours, root, block);
     const at::Tensor mapped = aggregate(x.mm(neighbours.t()), block, mean_scales(block));
     return mapped.addmm(x.narrow(0, 0, block.num_dst), root.t());
+  }
+
+  at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block) override {
+    const std::int64_t cols = output_cols(layer);
+    const at::Tensor mean = aggregate(projected.narrow(1, 0, cols), block, mean_scales(block));
+    return mean.add(projected.narrow(0, 0, block.num_dst).narrow(1, cols, cols));
   }
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).neighbours->bias; }

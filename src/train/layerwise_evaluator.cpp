@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "node_chunks.hpp"
 #include "prediction_file.hpp"
 #include "strata/feature/fetcher.hpp"
 #include "strata/nn/model.hpp"
@@ -16,29 +17,23 @@
 namespace strata::train {
 namespace {
 
-struct NodeRange {
-  Count first = 0, count = 0;  ///< local ids of the machine
-};
+constexpr Count kMaxChunkNodes = 65536;
+constexpr Count kFloatBytes = sizeof(float);
+constexpr Count kIdBytes = 40;  // of an input row: global and original id, degree, edge, the fetcher's copies
 
-/// Cuts [first, last) so that a piece has at most `max_nodes` nodes and, unless one node alone has more,
-/// `max_edges` edges.
-std::vector<NodeRange> cut(const Count* indptr, Count first, Count last, Count max_nodes, Count max_edges) {
-  std::vector<NodeRange> pieces;
-  for (Count v = first; v < last; ++v) {
-    const bool fits = !pieces.empty() && pieces.back().count < max_nodes &&
-                      indptr[v + 1] - indptr[pieces.back().first] <= max_edges;
-    if (!fits) pieces.push_back({v, 0});
-    ++pieces.back().count;
-  }
-  return pieces;
+/// Memory of the chunk that a layer is applied to. On the cpu more does not make it faster, for few rows are
+/// shared by the nodes of a chunk; a GPU wants many rows at once.
+Count default_chunk_bytes(Device device) { return device.is_cuda() ? Count{1} << 30 : Count{32} << 20; }
+
+/// Does the layer read rows that were projected when they were computed? It does where they are shorter.
+bool reads_projected(const nn::BlockModel& model, int layer) {
+  return layer > 0 && model.projected_cols(layer) > 0 &&
+         model.projected_cols(layer) < model.output_cols(layer - 1);
 }
 
-constexpr Count kMaxChunkNodes = 65536;
-
-/// Edges of a chunk so that its gathered rows stay below the budget however few neighbours its nodes share.
-Count max_chunk_edges(Count widest_cols, Device device) {
-  const Count budget_bytes = device.is_cuda() ? Count{1} << 30 : Count{128} << 20;
-  return std::max<Count>(budget_bytes / (widest_cols * static_cast<Count>(sizeof(float))), 4096);
+/// Columns of the table that hidden layer `layer` reads.
+Count read_cols(const nn::BlockModel& model, int layer) {
+  return reads_projected(model, layer) ? model.projected_cols(layer) : model.output_cols(layer - 1);
 }
 
 enum class Member : std::uint8_t { none, valid, test };
@@ -59,6 +54,7 @@ struct LayerwiseEvaluator::State {
   EvaluationContext context;
   comm::Communicator communicator;
   Device device;
+  Count chunk_bytes;
   std::vector<Member> members;
   cuda::Array<float> input;
   cuda::Array<float> host_output;
@@ -68,6 +64,7 @@ struct LayerwiseEvaluator::State {
       : context(c),
         communicator(c.world->duplicate()),
         device(c.machine->device()),
+        chunk_bytes(c.chunk_bytes > 0 ? c.chunk_bytes : default_chunk_bytes(device)),
         members(membership(*c.graph)) {}
 
   bool distributed() const { return context.topology->num_machines() > 1; }
@@ -86,24 +83,30 @@ struct LayerwiseEvaluator::State {
             .machine = context.machine->index()};
   }
 
-  /// This rank's pieces of the machine's nodes; as many as the rank with the most, the rest empty, since
-  /// every step is collective.
-  std::vector<NodeRange> chunks(Count max_edges) const {
+  /// This rank's chunks of the machine's nodes for a layer; as many as the rank with the most, the rest
+  /// empty, since every step is collective.
+  std::vector<NodeRange> chunks(const nn::BlockModel& model, int layer, Count cols) const {
     const store::GraphView& view = context.graph->host_view();
     const Count ranks = context.machine->size(), rank = context.machine->rank();
-    std::vector<NodeRange> pieces = cut(view.indptr, view.num_local * rank / ranks,
-                                        view.num_local * (rank + 1) / ranks, kMaxChunkNodes, max_edges);
+    const Count first = view.num_local * rank / ranks, last = view.num_local * (rank + 1) / ranks;
+    const Count row_bytes = cols * kFloatBytes + kIdBytes;
+    // Beside its own input row a node has the sum of its neighbours' rows, and its output before and after
+    // the activation.
+    const Count node_bytes = row_bytes + (cols + 2 * model.output_cols(layer)) * kFloatBytes;
+    std::vector<NodeRange> pieces = cut_nodes(view.indptr, {.first = first, .count = last - first},
+                                              {.node_bytes = node_bytes, .edge_bytes = row_bytes},
+                                              {.nodes = kMaxChunkNodes, .bytes = chunk_bytes});
     std::vector<std::int64_t> count{static_cast<std::int64_t>(pieces.size())};
     communicator.all_reduce(std::span(count), comm::Communicator::Op::max);
     pieces.resize(static_cast<std::size_t>(count[0]));
     return pieces;
   }
 
-  store::ChunkTensor make_hidden(int layer, Count cols) const {
+  store::ChunkTensor make_table(int layer, Count cols) const {
     const Count rows = context.graph->host_view().num_local;
     return store::ChunkTensor::create(
         *context.machine,
-        {.name = "layer " + std::to_string(layer) + " of all nodes", .rows = rows, .cols = cols},
+        {.name = "input of layer " + std::to_string(layer) + " of all nodes", .rows = rows, .cols = cols},
         store::Placement::on_host(rows));
   }
 
@@ -127,9 +130,19 @@ struct LayerwiseEvaluator::State {
     nn::BlockModel* model;
     int layer;
     const store::ChunkTensor* table;
-    const std::vector<NodeRange>* chunks;
     sampling::MiniBatchSampler* sampler;
   };
+
+  /// The layer's output, or what the next layer reads of it.
+  at::Tensor apply(const LayerPass& pass, const at::Tensor& rows, const sampling::Block& block) const {
+    nn::BlockModel& model = *pass.model;
+    const at::Tensor output =
+        reads_projected(model, pass.layer)
+            ? model.combine(pass.layer, rows, block)
+            : model.forward_layer(pass.layer, rows, block, {.key = {}, .training = false});
+    const int next = pass.layer + 1;
+    return next < model.num_layers() && reads_projected(model, next) ? model.project(next, output) : output;
+  }
 
   /// Applies one layer to all nodes; `consume(range, rows)` gets each chunk's result in host memory.
   template <typename Consume>
@@ -138,7 +151,7 @@ struct LayerwiseEvaluator::State {
     feature::RowFetcher fetcher(*pass.table, device, row_exchange(), *context.pool);
     const cuda::Stream stream = current_stream(device);
     std::vector<NodeId> seeds;
-    for (const NodeRange& range : *pass.chunks) {
+    for (const NodeRange& range : chunks(*pass.model, pass.layer, cols)) {
       seeds.resize(static_cast<std::size_t>(range.count));
       std::iota(seeds.begin(), seeds.end(), context.graph->host_view().first_node + range.first);
       const sampling::MiniBatch batch = pass.sampler->sample(seeds, {.seed = context.seed}, 0, stream);
@@ -152,8 +165,7 @@ struct LayerwiseEvaluator::State {
       context.alive();
       if (range.count == 0) continue;
       const at::Tensor output =
-          pass.model->forward_layer(pass.layer, wrap_rows(input.data(), rows, cols, device),
-                                    batch.blocks.front(), {.key = {}, .training = false});
+          apply(pass, wrap_rows(input.data(), rows, cols, device), batch.blocks.front());
       consume(range, to_host(output, stream));
     }
     context.machine->barrier();
@@ -164,31 +176,29 @@ struct LayerwiseEvaluator::State {
     const at::NoGradGuard no_grad;
     model.eval();
     const int last = model.num_layers() - 1;
-    Count widest = context.graph->features().spec().cols;
-    for (int layer = 0; layer < last; ++layer) widest = std::max<Count>(widest, model.output_cols(layer));
-    const std::vector<NodeRange> pieces = chunks(max_chunk_edges(widest, device));
     const auto sampler = sampling::make_sampler(
         context.graph->view(),
         {.fanouts = {-1}, .max_seeds = kMaxChunkNodes, .in_degrees = model.needs_in_degrees()},
         sampling_exchange(), 1, *context.pool);
 
     std::optional<store::ChunkTensor> table;
+    const auto pass_of = [&](int layer) -> LayerPass {
+      return {&model, layer, table ? &*table : &context.graph->features(), sampler.get()};
+    };
     for (int layer = 0; layer < last; ++layer) {
-      store::ChunkTensor next = make_hidden(layer, model.output_cols(layer));
-      apply_layer({&model, layer, table ? &*table : &context.graph->features(), &pieces, sampler.get()},
-                  [&](const NodeRange& range, const float* rows) {
-                    next.write_rows(range.first, range.count, rows);
-                  });
+      store::ChunkTensor next = make_table(layer + 1, read_cols(model, layer + 1));
+      apply_layer(pass_of(layer), [&](const NodeRange& range, const float* rows) {
+        next.write_rows(range.first, range.count, rows);
+      });
       if (table) table->close(*context.machine);
       table = std::move(next);
     }
     const Count classes = model.output_cols(last);
     ScoreBoard valid(classes), test(classes);
-    apply_layer({&model, last, table ? &*table : &context.graph->features(), &pieces, sampler.get()},
-                [&](const NodeRange& range, const float* rows) {
-                  score(range, rows, classes, valid, test);
-                  if (predictions != nullptr) write(range, rows, classes, *predictions);
-                });
+    apply_layer(pass_of(last), [&](const NodeRange& range, const float* rows) {
+      score(range, rows, classes, valid, test);
+      if (predictions != nullptr) write(range, rows, classes, *predictions);
+    });
     if (table) table->close(*context.machine);
     model.train();
     release_buffers();

@@ -34,6 +34,19 @@ class BlockModel : public torch::nn::Module {
   virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                    const Pass& pass) = 0;
 
+  /// A layer that is linear up to its sum over the neighbours may map each node's row first and sum the
+  /// mapped rows after. Exact evaluation then keeps the mapped rows of all nodes where they are shorter than
+  /// the layer's input. Optional: 0 columns stand for a layer that cannot, whose project() and combine() are
+  /// never called.
+  ///
+  ///     combine(l, project(l, x), block) == forward_layer(l, x, block, {.training = false})   up to rounding
+  virtual std::int64_t projected_cols(int layer) const;
+  /// x [rows, cols] f32 -> [rows, projected_cols(layer)], each row by itself.
+  virtual at::Tensor project(int layer, const at::Tensor& x);
+  /// projected [block.num_src, projected_cols(layer)] on the block's device -> [block.num_dst,
+  /// output_cols(layer)], with the activation that follows.
+  virtual at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block);
+
   /// All layers, blocks.front() first.
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);
 };

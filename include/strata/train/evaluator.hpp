@@ -36,11 +36,14 @@ struct EvaluationContext {
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
   std::function<void()> alive;  ///< called after every piece of work, for watchdogs
+  Count chunk_bytes = 0;        ///< of exact evaluation: what a chunk of nodes may take; 0: by device
 };
 
 /// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice.
 /// Memory is bounded: two layers' rows of this machine's nodes, and one chunk of nodes whose edges are
-/// limited.
+/// limited. A layer that can sum projected rows (BlockModel::project), which are shorter, has those kept
+/// instead of its input: usually the last, so that a model of three layers has one table of hidden rows at a
+/// time.
 class LayerwiseEvaluator final : public Evaluator {
  public:
   explicit LayerwiseEvaluator(const EvaluationContext& context);

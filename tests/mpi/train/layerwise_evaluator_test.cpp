@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ExactEvaluation,
                                          Case{"sage", 3, 14, 1, kManyChunks}, Case{"gcn", 1, 5, 1, 0},
                                          Case{"gcn", 2, 14, 0, kManyChunks},
                                          Case{"gcn", 3, 5, 0, kManyChunks}, Case{"gcn", 3, 5, 1, kManyChunks},
-                                         Case{"gcn", 3, 14, 2, 0}),
+                                         Case{"gcn", 3, 14, 1, 0}),
                          name_of);
 
 }  // namespace

@@ -85,8 +85,13 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
                  "Make virtual machines of so many ranks that share nothing; 0: a machine is a host");
   app.add_option("--gpu-memory", raw.gpu_memory,
                  "Of each GPU for the graph, e.g. 60GiB (default: what training leaves)");
-  app.add_option("--watchdog", c.watchdog_seconds,
-                 "Seconds without progress of a rank before the run is ended; 0: never");
+  app.add_option("--placement", c.placement,
+                 "Where the graph lies: auto (planned from heat and measured rates), host, replicate (on every "
+                 "GPU), stripe (features over the GPUs), or TENSOR=R/S/H,... in percent of its rows "
+                 "(features=10/40/50)");
+  app.add_option(
+      "--watchdog", c.watchdog_seconds,
+      "Seconds without progress of a rank, once the graph is loaded, before the run is ended; 0: never");
 }
 
 void add_log_options(CLI::App& app, TrainConfig& c) {

@@ -73,6 +73,7 @@ struct Watchdog::State {
 
   std::atomic<const char*> last_done{"start"};
   std::atomic<std::uint64_t> progress{0};
+  std::atomic<bool> taking_time{false};
   std::uint64_t progress_seen = 0;
   std::int64_t idle_ticks = 0;
 
@@ -103,7 +104,7 @@ void Watchdog::State::watch() {
 
 void Watchdog::State::tick() {
   const std::uint64_t now = progress.load(std::memory_order_relaxed);
-  idle_ticks = now == progress_seen ? idle_ticks + 1 : 0;
+  idle_ticks = now == progress_seen && !taking_time ? idle_ticks + 1 : 0;
   progress_seen = now;
   heartbeats.tick(own_heartbeat());
   check_silence();
@@ -163,7 +164,13 @@ Watchdog::~Watchdog() {
 
 void Watchdog::alive(const char* what) noexcept {
   state_->last_done.store(what, std::memory_order_relaxed);
+  state_->taking_time.store(false, std::memory_order_relaxed);
   state_->progress.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Watchdog::take_time(const char* what) noexcept {
+  alive(what);
+  state_->taking_time.store(true, std::memory_order_relaxed);
 }
 
 void Watchdog::close() {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "strata/store/placement_request.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
@@ -51,11 +52,12 @@ void validate(const TrainConfig& c) {
   check_probability(c.input_dropout, "--input-dropout");
   require(c.eval_every >= 0 && c.patience >= 0 && c.checkpoint_every >= 0 && c.log_every >= 0 &&
               c.watchdog_seconds >= 0,
-          "--eval-every, --patience, --checkpoint-every, --log-every and --watchdog-seconds take no negative "
+          "--eval-every, --patience, --checkpoint-every, --log-every and --watchdog take no negative "
           "numbers",
           "Use 0 to turn one off.");
   require(c.patience == 0 || c.eval_every > 0, "--patience needs evaluations, but --eval-every is 0",
           "Set --eval-every 1.");
+  store::parse_placement(c.placement);
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
           "Give 0 for one machine a host.");
 }

@@ -49,6 +49,7 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
       global_batch_(c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * w.size()),
       sample_communicator_(w.communicator().duplicate()),
       gather_communicator_(w.communicator().duplicate()) {
+  alive("preparing to train");
   at::set_num_threads(cores);
   at::globalContext().setAllowTF32CuBLAS(config.tf32);
   use_own_stream(device);
@@ -84,8 +85,13 @@ void check_trainable(const std::string& graph, const std::string& metric, Count 
 }  // namespace
 
 store::MachineGraph Session::load_graph() {
-  alive("loading the graph");
-  store::LoadOptions options{.in_degrees = config.model == "gcn", .row_normalize = config.normalize_features};
+  // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
+  watchdog.take_time("loading the graph");
+  store::LoadOptions options{.in_degrees = config.model == "gcn",
+                             .row_normalize = config.normalize_features,
+                             .placement = store::parse_placement(config.placement),
+                             .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
+                             .count_accesses = nullptr};
   if (!is_synthetic(config.graph)) {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
     check_trainable(config.graph, config.metric, manifest.feature_cols, manifest.num_classes,
@@ -127,11 +133,13 @@ std::int64_t Session::gpu_budget_bytes(Count num_nodes, Count feature_cols) cons
       0, static_cast<std::int64_t>(free) - sharers * training_device_bytes(num_nodes, feature_cols));
 }
 
+Count Session::seeds_a_rank() const {
+  return config.global_batch_size > 0 ? config.global_batch_size / world.size() + 1 : config.batch_size;
+}
+
 std::int64_t Session::training_device_bytes(Count num_nodes, Count feature_cols) const {
   // The upper bounds of a minibatch: every slot of every fanout finds a new node.
-  const Count seeds =
-      config.global_batch_size > 0 ? config.global_batch_size / world.size() + 1 : config.batch_size;
-  double rows = static_cast<double>(std::min(seeds * topology.num_machines(), num_nodes));
+  double rows = static_cast<double>(std::min(seeds_a_rank() * topology.num_machines(), num_nodes));
   double activations = 0;
   for (const int fanout : config.fanouts) {
     activations +=

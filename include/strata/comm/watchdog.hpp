@@ -24,6 +24,9 @@ class Watchdog {
 
   /// Progress was made; `what` (a literal) is named if it was the last. Thread safe, a store.
   void alive(const char* what) noexcept;
+  /// `what` (a literal) begins and may take any time, as reading a large graph does: until the next alive()
+  /// of this rank only its silence ends the run. Thread safe.
+  void take_time(const char* what) noexcept;
   void close();  ///< collective; before the World ends
 
  private:

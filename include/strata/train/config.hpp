@@ -30,6 +30,7 @@ struct TrainConfig {
 
   comm::TopologyOptions topology;
   std::int64_t gpu_memory_bytes = 0;  ///< a GPU, for the graph; 0: what is free less what training needs
+  std::string placement = "auto";     ///< of the graph in memory; see store::parse_placement
   bool tf32 = false;
   bool pipeline = true;  ///< stages of different steps overlap; off gives the same numbers
   bool normalize_features = false;
@@ -44,7 +45,7 @@ struct TrainConfig {
 
   int log_every = 0;  ///< steps; 0: a line an epoch only
   std::string log_level = "info";
-  int watchdog_seconds = 300;  ///< without progress of a rank before the run is ended
+  int watchdog_seconds = 300;  ///< without progress of a rank after loading before the run is ended; 0: never
 
   int num_layers() const { return static_cast<int>(fanouts.size()); }
 };

@@ -4,6 +4,8 @@ import os
 import pathlib
 import shutil
 
+import h5py
+
 import strata_e2e as e2e
 
 SPEC = 'synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes=3,seed=1'
@@ -67,6 +69,13 @@ class Refusals(e2e.Case):
         other = self.build(SPEC.replace('seed=1', 'seed=2'), 2, 'other')
         shutil.copy(self.part_of(other), part)
         self.refuse([part.name], graph=graph)
+
+    def test_damaged_part_of_another_machine(self):
+        graph = self.copy()
+        part = self.part_of(graph)
+        with h5py.File(part, 'r+') as contents:
+            contents['/edges/node__to__node/indices'][17] = 500
+        self.refuse([part.name, 'is 500, but nodes are 0 to 499'], '--ranks-per-machine', '1', graph=graph, ranks=2)
 
     def test_newer_version(self):
         graph = self.copy()

@@ -1,0 +1,140 @@
+#include "support/generate_cases.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <span>
+
+namespace strata::test {
+namespace {
+
+using graph::EdgePolicy;
+using store::MachineGraph;
+
+std::vector<NodeId> ids_of(const IdSpan& span) {
+  std::vector<NodeId> ids;
+  for (Count i = 0; i < span.size; ++i) ids.push_back(span[i]);
+  return ids;
+}
+
+template <typename T>
+std::vector<T> copy_of(const T* data, Count size) {
+  return data == nullptr ? std::vector<T>() : std::vector<T>(data, data + size);
+}
+
+template <typename T>
+std::vector<T> copy_of(std::span<const T> values) {
+  return {values.begin(), values.end()};
+}
+
+/// The bits of all feature rows, from wherever they lie.
+std::vector<std::byte> rows_of(const store::ChunkTensor& features) {
+  const store::TensorSpec& spec = features.spec();
+  std::vector<std::byte> rows(static_cast<std::size_t>(spec.rows) * spec.row_bytes(), std::byte{0xFB});
+  features.read_rows(0, spec.rows, rows.data());
+  return rows;
+}
+
+void expect_same_manifest(const graph::Manifest& made, const graph::Manifest& expected) {
+  EXPECT_EQ(made.name, expected.name);
+  EXPECT_EQ(made.book.num_nodes(), expected.book.num_nodes());
+  EXPECT_EQ(made.num_edges, expected.num_edges);
+  EXPECT_EQ(made.undirected, expected.undirected);
+  EXPECT_EQ(made.feature_cols, expected.feature_cols);
+  EXPECT_EQ(made.feature_dtype, expected.feature_dtype);
+  EXPECT_EQ(made.num_classes, expected.num_classes);
+  EXPECT_EQ(made.has_labels, expected.has_labels);
+  EXPECT_EQ(made.num_train, expected.num_train);
+  EXPECT_EQ(made.num_valid, expected.num_valid);
+  EXPECT_EQ(made.num_test, expected.num_test);
+}
+
+void expect_same_view(const store::GraphView& made, const store::GraphView& expected) {
+  ASSERT_EQ(made.num_nodes, expected.num_nodes);
+  EXPECT_EQ(made.first_node, expected.first_node);
+  ASSERT_EQ(made.num_local, expected.num_local);
+  EXPECT_EQ(copy_of(made.indptr, made.num_local + 1), copy_of(expected.indptr, expected.num_local + 1));
+  EXPECT_EQ(made.indices.wide, expected.indices.wide);
+  EXPECT_EQ(ids_of(made.indices), ids_of(expected.indices));
+  EXPECT_EQ(ids_of(made.edge_ids), ids_of(expected.edge_ids));
+  EXPECT_EQ(ids_of(made.original_ids), ids_of(expected.original_ids));
+  EXPECT_EQ(copy_of(made.in_degrees, made.num_nodes), copy_of(expected.in_degrees, expected.num_nodes));
+}
+
+void expect_same_graph(const MachineGraph& made, const MachineGraph& expected) {
+  expect_same_manifest(made.manifest(), expected.manifest());
+  EXPECT_EQ(copy_of(made.machine_offsets()), copy_of(expected.machine_offsets()));
+  expect_same_view(made.host_view(), expected.host_view());
+  EXPECT_EQ(copy_of(made.labels()), copy_of(expected.labels()));
+  EXPECT_EQ(copy_of(made.train_nodes()), copy_of(expected.train_nodes()));
+  EXPECT_EQ(copy_of(made.valid_nodes()), copy_of(expected.valid_nodes()));
+  EXPECT_EQ(copy_of(made.test_nodes()), copy_of(expected.test_nodes()));
+  EXPECT_TRUE(rows_of(made.features()) == rows_of(expected.features())) << "features differ";
+}
+
+std::vector<graph::ReadOptions> all_policies() {
+  std::vector<graph::ReadOptions> policies;
+  for (const EdgePolicy duplicates : {EdgePolicy::keep, EdgePolicy::remove})
+    for (const EdgePolicy self_loops : {EdgePolicy::keep, EdgePolicy::remove})
+      policies.push_back({.duplicates = duplicates, .self_loops = self_loops});
+  return policies;
+}
+
+}  // namespace
+
+std::string GenerateCase::str() const {
+  return fmt::format(
+      "{}, {} duplicates, {} self-loops, normalize {}, row_normalize {}, edge ids {}, in-degrees {}, budget "
+      "{}",
+      settings, read.duplicates == EdgePolicy::keep ? "keep" : "remove",
+      read.self_loops == EdgePolicy::keep ? "keep" : "remove", read.normalize_features, load.row_normalize,
+      load.edge_ids, load.in_degrees, load.gpu_budget_bytes);
+}
+
+std::vector<GenerateCase> generate_cases(const std::string& kind) {
+  constexpr std::int64_t kPlenty = std::int64_t{1} << 28;
+  const store::LoadOptions on_gpu{.in_degrees = true, .gpu_budget_bytes = kPlenty};
+  const store::LoadOptions row_normalized{.gpu_budget_bytes = kPlenty, .row_normalize = true};
+  const std::string settings = fmt::format("kind={},", kind);
+  std::vector<GenerateCase> cases;
+  for (const char* const size : {"nodes=1", "nodes=2", "nodes=33,classes=5", "nodes=4099,features=7"})
+    cases.push_back({settings + size, {}, on_gpu});
+  for (const char* const type : {"f32", "f16", "bf16"}) {
+    const std::string typed =
+        fmt::format("{}nodes=3001,features=13,noise=2.5,seed=9,dtype={}", settings, type);
+    cases.push_back({typed, {}, on_gpu});
+    cases.push_back({typed, {.normalize_features = true}, on_gpu});
+    cases.push_back({typed, {}, row_normalized});
+    cases.push_back({typed, {.normalize_features = true}, row_normalized});
+  }
+  // Nothing fits on the GPU; lookups and a part of the rows do. No features, no training nodes.
+  cases.push_back({settings + "nodes=5000,features=100", {}, {}});
+  cases.push_back({settings + "nodes=5000,features=100", {}, {.gpu_budget_bytes = 1'500'000}});
+  cases.push_back({settings + "nodes=5000,features=0,train=0,dtype=f16", {}, on_gpu});
+  if (kind != "lognormal") {
+    cases.push_back({settings + "nodes=2000", {}, {.edge_ids = true}});
+    return cases;
+  }
+  for (const graph::ReadOptions& read : all_policies()) {
+    for (const char* const lists : {"nodes=40,edges=1500,sigma=3", "nodes=500,degree=100,sigma=4",
+                                    "nodes=6,edges=36,sigma=0", "nodes=40,edges=0", "nodes=5000,edges=3000"})
+      cases.push_back({fmt::format("{}{},seed=3", settings, lists), read, on_gpu});
+  }
+  return cases;
+}
+
+void expect_generates(const comm::Machine& machine, const GenerateCase& generate_case) {
+  SCOPED_TRACE(generate_case.str());
+  const graph::SyntheticSpec spec = graph::parse_synthetic(generate_case.settings);
+  ThreadPool pool(2);
+  MachineGraph made = MachineGraph::generate(spec, generate_case.read, machine, generate_case.load, pool);
+  auto graph = machine.rank() == 0
+                   ? std::make_unique<graph::Graph>(graph::generate(spec, generate_case.read, pool))
+                   : nullptr;
+  MachineGraph expected = MachineGraph::from_graph(std::move(graph), machine, generate_case.load);
+  expect_same_graph(made, expected);
+  made.close(machine);
+  expected.close(machine);
+}
+
+}  // namespace strata::test

@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
-#include "strata/graph/graph.hpp"
+#include "strata/graph/synthetic.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
@@ -30,7 +31,9 @@ comm::Watchdog::Options watchdog_options(const TrainConfig& config) {
   return options;
 }
 
-bool is_synthetic(const std::string& graph) { return graph.starts_with("synthetic:"); }
+constexpr std::string_view kSynthetic = "synthetic:";
+
+bool is_synthetic(const std::string& graph) { return graph.starts_with(kSynthetic); }
 
 }  // namespace
 
@@ -105,19 +108,11 @@ store::MachineGraph Session::load_graph() {
                     topology.num_machines()),
         "Write it once with strata-partition build --input synthetic:... and give the directory.");
   }
-  std::unique_ptr<graph::Graph> generated;
-  machine.together([&] {
-    if (machine.rank() > 0) return;
-    generated =
-        std::make_unique<graph::Graph>(graph::read_graph(config.graph, {.num_threads = available_cores()}));
-    check_trainable(config.graph, config.metric, generated->features.cols, generated->num_classes,
-                    static_cast<Count>(generated->splits.train.size()));
-  });
-  std::vector<std::int64_t> shape{generated ? generated->num_nodes() : 0,
-                                  generated ? generated->features.cols : 0};
-  machine.communicator().broadcast(shape.data(), 2 * sizeof(std::int64_t), 0);
-  options.gpu_budget_bytes = gpu_budget_bytes(shape[0], shape[1]);
-  return store::MachineGraph::from_graph(std::move(generated), machine, options);
+  const std::string_view settings = std::string_view(config.graph).substr(kSynthetic.size());
+  const graph::SyntheticSpec spec = graph::parse_synthetic(settings);
+  check_trainable(config.graph, config.metric, spec.features, spec.classes, spec.train);
+  options.gpu_budget_bytes = gpu_budget_bytes(spec.nodes, spec.features);
+  return store::MachineGraph::generate(spec, {}, machine, options, sample_pool);
 }
 
 std::int64_t Session::gpu_budget_bytes(Count num_nodes, Count feature_cols) const {

@@ -148,10 +148,9 @@ std::int64_t gpu_budget(const comm::Machine& machine, std::int64_t budget) {
 
 }  // namespace
 
-WholeGraphPlan plan_whole_graph(const graph::Manifest& manifest, const comm::Machine& machine,
-                                const LoadOptions& options) {
+WholeGraph WholeGraph::of(const graph::Manifest& manifest, const LoadOptions& options) {
   const Count num_nodes = manifest.book.num_nodes();
-  WholeGraphPlan plan{
+  return {
       .sizes = {.num_nodes = num_nodes,
                 .first_node = 0,
                 .num_local = num_nodes,
@@ -162,26 +161,39 @@ WholeGraphPlan plan_whole_graph(const graph::Manifest& manifest, const comm::Mac
                 .edge_ids = options.edge_ids,
                 .in_degrees = options.in_degrees,
                 .labels = manifest.has_labels},
-      .features = {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}},
-      .placement = {}};
-  plan.placement = plan_placement(plan.sizes, plan.features, gpu_budget(machine, options.gpu_budget_bytes));
-  return plan;
+      .features = {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}}};
+}
+
+std::int64_t least_host_bytes(const WholeGraph& graph, const comm::Machine& machine,
+                              const LoadOptions& options) {
+  return least_host_bytes(graph.sizes, graph.features,
+                          gpu_budget(machine, options.gpu_budget_bytes) * gpus_of(machine).size());
+}
+
+void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, const LoadOptions& options,
+                       const FeatureFiller& fill, GraphState& state) {
+  state.machine_offsets = {0, graph.sizes.num_nodes};
+  const GraphPlacement placement =
+      plan_placement(machine, *state.regions,
+                     {.features = graph.features,
+                      .options = options,
+                      .gpu_bytes = gpu_budget(machine, options.gpu_budget_bytes)});
+  state.features.emplace(
+      ChunkTensor::create(machine, state.feature_spec(graph.sizes.num_nodes), placement.features));
+  fill(*state.features, *state.regions);
+  state.place(machine, placement);
 }
 
 void take_graph(graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options,
                 const FeatureFiller& fill, GraphState& state) {
   agree(machine.communicator(), [&] { check_graph(graph, machine, options); });
   state.manifest = share_manifest(graph, machine.communicator());
-  const WholeGraphPlan plan = plan_whole_graph(state.manifest, machine, options);
-  state.machine_offsets = {0, plan.sizes.num_nodes};
-  state.regions.emplace(GraphRegions::create(machine, plan.sizes));
+  const WholeGraph whole = WholeGraph::of(state.manifest, options);
+  state.regions.emplace(GraphRegions::create(machine, whole.sizes));
   agree(machine.communicator(), [&] {
     if (graph) move_in(*graph, *state.regions);
   });
-  state.features.emplace(
-      ChunkTensor::create(machine, state.feature_spec(plan.sizes.num_nodes), plan.placement.features));
-  fill(*state.features, *state.regions);
-  state.place(machine, plan.placement);
+  place_whole_graph(whole, machine, options, fill, state);
 }
 
 MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,

@@ -8,22 +8,26 @@
 namespace strata::store {
 
 /// How a machine keeps a graph that it has alone, as one part.
-struct WholeGraphPlan {
+struct WholeGraph {
   RegionSizes sizes;
   FeatureShape features;
-  GraphPlacement placement;
 
-  std::int64_t host_bytes() const { return placement.host_bytes(sizes, features); }
+  static WholeGraph of(const graph::Manifest& manifest, const LoadOptions& options);
 };
 
-/// Collective over the machine.
-WholeGraphPlan plan_whole_graph(const graph::Manifest& manifest, const comm::Machine& machine,
-                                const LoadOptions& options);
+/// What every placement of the graph needs of the host's memory. Collective over the machine.
+std::int64_t least_host_bytes(const WholeGraph& graph, const comm::Machine& machine,
+                              const LoadOptions& options);
+
+/// Places a graph whose structure and labels are in state.regions; `fill` writes the rows of the features.
+/// Collective over the machine; so is `fill`.
+using FeatureFiller = std::function<void(ChunkTensor& features, const GraphRegions& regions)>;
+void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, const LoadOptions& options,
+                       const FeatureFiller& fill, GraphState& state);
 
 /// Puts a graph into memory and onto the GPUs of the machine; see MachineGraph::from_graph. `fill` writes the
 /// rows of the features, given the structure and the labels in place; of graph->features only shape and type
 /// matter here. Collective over the machine; so is `fill`.
-using FeatureFiller = std::function<void(ChunkTensor& features, const GraphRegions& regions)>;
 void take_graph(graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options,
                 const FeatureFiller& fill, GraphState& state);
 

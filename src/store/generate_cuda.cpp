@@ -36,11 +36,11 @@ graph::Manifest manifest_of(const GenerateTask& task) {
 /// What the host holds in the end, and beside it the marks of the splits and the offsets of lists before they
 /// are cleaned. graph::generate looks after its own needs.
 void check_host_room(const GenerateTask& task, const graph::Manifest& most) {
-  const WholeGraphPlan plan = plan_whole_graph(most, task.machine, task.load);
+  const std::int64_t least = least_host_bytes(WholeGraph::of(most, task.load), task.machine, task.load);
   const double lists = task.spec.kind == Kind::lognormal ? static_cast<double>(sizeof(Count)) : 0;
   agree(task.machine.communicator(), [&] {
-    graph::check_room(task.spec, static_cast<double>(plan.host_bytes()) +
-                                     (1 + lists) * static_cast<double>(task.spec.nodes));
+    graph::check_room(task.spec,
+                      static_cast<double>(least) + (1 + lists) * static_cast<double>(task.spec.nodes));
   });
 }
 
@@ -70,12 +70,13 @@ void generate_structure_on_cpu(const GenerateTask& task, GraphState& state) {
 }
 
 void generate_all_on_gpus(const GenerateTask& task, GraphState& state) {
-  const WholeGraphPlan plan = generate_lognormal(task, state);
-  state.machine_offsets = {0, task.spec.nodes};
-  state.features.emplace(
-      ChunkTensor::create(task.machine, state.feature_spec(task.spec.nodes), plan.placement.features));
-  generate_features(task, state.regions->labels.data(), *state.features);
-  state.place(task.machine, plan.placement);
+  generate_lognormal(task, state);
+  place_whole_graph(
+      WholeGraph::of(state.manifest, task.load), task.machine, task.load,
+      [&](ChunkTensor& features, const GraphRegions& regions) {
+        generate_features(task, regions.labels.data(), features);
+      },
+      state);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ void generate_on_gpus(const GenerateTask& task, GraphState& state);
 
 /// The graph of kind=lognormal but for its features: completes state.manifest, which lacks the number of
 /// edges and whether the graph is undirected, and makes the regions. Collective over the machine.
-WholeGraphPlan generate_lognormal(const GenerateTask& task, GraphState& state);
+void generate_lognormal(const GenerateTask& task, GraphState& state);
 
 /// Makes the rows of `features` and writes them where they lie. `labels` covers all nodes, in a HostRegion.
 /// Collective over the machine.

@@ -221,7 +221,7 @@ bool agree_on_symmetry(const GenerateTask& task, const GraphView& graph) {
 
 }  // namespace
 
-WholeGraphPlan generate_lognormal(const GenerateTask& task, GraphState& state) {
+void generate_lognormal(const GenerateTask& task, GraphState& state) {
   const comm::Machine& machine = task.machine;
   const Count nodes = task.spec.nodes;
   auto offsets = HostArray<Count>::create(machine, nodes + 1, "indptr");
@@ -234,8 +234,8 @@ WholeGraphPlan generate_lognormal(const GenerateTask& task, GraphState& state) {
   state.manifest.num_edges = indptr.data()[nodes];
   if (task.load.edge_ids && state.manifest.num_edges > 0)
     throw InputError(fmt::format("the graph \"{}\" has no edge ids", state.manifest.name));
-  const WholeGraphPlan plan = plan_whole_graph(state.manifest, machine, task.load);
-  state.regions.emplace(GraphRegions::create(machine, plan.sizes, std::move(indptr)));
+  const RegionSizes sizes = WholeGraph::of(state.manifest, task.load).sizes;
+  state.regions.emplace(GraphRegions::create(machine, sizes, std::move(indptr)));
   const GraphRegions& regions = *state.regions;
   agree(machine.communicator(), [&] {
     lists->start_writing(regions.indptr.data(), regions.indices);
@@ -243,7 +243,6 @@ WholeGraphPlan generate_lognormal(const GenerateTask& task, GraphState& state) {
     lists->finish_writing();
   });
   state.manifest.undirected = agree_on_symmetry(task, regions.view());
-  return plan;
 }
 
 }  // namespace strata::store

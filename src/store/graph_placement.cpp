@@ -1,50 +1,189 @@
 #include "graph_placement.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
+
+#include "gpu_map.hpp"
+#include "path_rates.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::store {
 namespace {
 
+constexpr std::int64_t kOffsetWidth = sizeof(Count), kDegreeWidth = sizeof(std::int32_t);
+
+constexpr const char* kIndptr = "indptr";
+constexpr const char* kIndices = "indices";
+constexpr const char* kOriginalIds = "original ids";
+constexpr const char* kInDegrees = "in-degrees";
+constexpr const char* kFeatures = "features";
+
 std::int64_t id_width(const RegionSizes& sizes) { return sizes.wide_nodes() ? 8 : 4; }
+
+std::vector<std::int64_t> row_lengths(const RegionSizes& sizes, const FeatureShape& features) {
+  std::vector<std::int64_t> lengths = {kOffsetWidth, id_width(sizes)};
+  if (sizes.in_degrees) lengths.push_back(kDegreeWidth);
+  if (features.row_bytes() > 0) lengths.push_back(features.row_bytes());
+  std::ranges::sort(lengths);
+  const auto repeated = std::ranges::unique(lengths);
+  lengths.erase(repeated.begin(), repeated.end());
+  return lengths;
+}
+
+std::vector<MeasuredRates> measure(const comm::Machine& machine, std::span<const std::int64_t> lengths) {
+  const std::vector<PathRates> rates = measure_path_rates(machine, lengths);
+  std::vector<MeasuredRates> measured;
+  for (std::size_t i = 0; i < lengths.size(); ++i) measured.push_back({lengths[i], rates[i]});
+  return measured;
+}
+
+BatchAccesses accesses_of(const comm::Machine& machine, const GraphView& view, const PlacementTask& task) {
+  const NodeHeat heat = count_heat(
+      machine, {.graph = view, .part_rows = task.features.part_rows, .fanouts = task.options.batch.fanouts});
+  BatchAccesses accesses = expect_accesses(heat, task.options.batch);
+  if (task.options.count_accesses) {
+    AccessCounts counts;
+    machine.together([&] { counts = task.options.count_accesses(view); });
+    accesses.features = curves_of_counts(machine, counts, task.features.part_rows);
+  }
+  return accesses;
+}
+
+void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measured,
+              const MachinePlan& plan) {
+  if (machine.rank() > 0 || machine.index() > 0) return;
+  for (const MeasuredRates& m : measured) {
+    constexpr double kGiga = 1e9;
+    spdlog::info(
+        "random rows of {}: {:.1f} GB/s from the GPU itself, {:.1f} from its peers, {:.1f} from the host",
+        format_bytes(m.row_bytes), m.rates.local / kGiga, m.rates.peer / kGiga, m.rates.host / kGiga);
+  }
+  spdlog::info("placement: {} of each GPU; reads of a batch should take {} (GPU {}, peers {}, host {})",
+               format_bytes(plan.gpu_bytes), format_seconds(plan.seconds.batch()),
+               format_seconds(plan.seconds.local), format_seconds(plan.seconds.peer),
+               format_seconds(plan.seconds.host));
+}
+
+Placement all_on_host(const FeatureShape& features) {
+  Placement placement;
+  for (const Count rows : features.part_rows) placement.segments.push_back({.host = rows});
+  return placement;
+}
+
+/// Takes what the plan says of each tensor.
+void adopt(const MachinePlan& plan, GraphPlacement& placement) {
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.name == kFeatures) {
+      placement.features = tensor.placement;
+      continue;
+    }
+    const bool on_gpu = tensor.placement.segments[0].replicated > 0;
+    if (tensor.name == kIndptr) placement.indptr = on_gpu;
+    if (tensor.name == kIndices) placement.indices = on_gpu;
+    if (tensor.name == kOriginalIds) placement.original_ids = on_gpu;
+    if (tensor.name == kInDegrees) placement.in_degrees = on_gpu;
+  }
+}
+
+/// As realised: without peer access, stripes have gone to the host.
+std::vector<Placement> realised(const GraphPlacement& placement, const ChunkTensor& features) {
+  std::vector<Placement> placements;
+  for (const TensorDemand& demand : placement.demands) {
+    const bool on_gpu = (demand.name == kIndptr && placement.indptr) ||
+                        (demand.name == kIndices && placement.indices) ||
+                        (demand.name == kOriginalIds && placement.original_ids) ||
+                        (demand.name == kInDegrees && placement.in_degrees);
+    if (demand.whole) {
+      placements.push_back(on_gpu ? Placement::replicated(demand.rows()) : Placement::on_host(demand.rows()));
+    } else if (features.placement().segments.size() == demand.segments.size()) {
+      placements.push_back(features.placement());
+    } else {  // a tensor that lies on the host alone forgets its segments
+      Placement host;
+      for (const HeatCurve& curve : demand.segments) host.segments.push_back({.host = curve.rows()});
+      placements.push_back(std::move(host));
+    }
+  }
+  return placements;
+}
+
+const char* name_of(Stratum stratum) {
+  switch (stratum) {
+    case Stratum::replicated:
+      return "replicated";
+    case Stratum::striped:
+      return "striped";
+    case Stratum::host:
+      return "host";
+  }
+  return "";
+}
 
 }  // namespace
 
 Count FeatureShape::rows() const { return std::accumulate(part_rows.begin(), part_rows.end(), Count{0}); }
 
-std::int64_t GraphPlacement::host_bytes(const RegionSizes& sizes, const FeatureShape& shape) const {
+std::int64_t GraphPlacement::host_feature_bytes(const FeatureShape& shape) const {
   Count host_rows = 0;
   for (const Segment& s : features.segments) host_rows += s.host;
-  return sizes.bytes() + host_rows * shape.row_bytes();
+  return host_rows * shape.row_bytes();
 }
 
-GraphPlacement plan_placement(const RegionSizes& sizes, const FeatureShape& features,
+std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& features,
                               std::int64_t gpu_bytes) {
-  std::int64_t left = gpu_bytes;
-  const auto take = [&left](bool wanted, std::int64_t bytes) {
-    if (!wanted || bytes > left) return false;
-    left -= bytes;
-    return true;
+  return sizes.bytes() + std::max<std::int64_t>(0, features.rows() * features.row_bytes() - gpu_bytes);
+}
+
+std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
+                                        const BatchAccesses& accesses,
+                                        std::span<const MeasuredRates> measured) {
+  const auto rates_of = [&](std::int64_t row_bytes, std::int64_t table_bytes) {
+    const auto found = std::ranges::find(measured, row_bytes, &MeasuredRates::row_bytes);
+    PathRates rates = found == measured.end() ? PathRates{} : found->rates;
+    rates.host = host_rate_of_table(rates.host, row_bytes, table_bytes);
+    return rates;
   };
-  GraphPlacement plan;
-  if (gpu_bytes > 0) {
-    plan.indptr = take(true, (sizes.num_local + 1) * static_cast<std::int64_t>(sizeof(Count)));
-    plan.original_ids = take(true, sizes.num_nodes * id_width(sizes));
-    plan.in_degrees =
-        take(sizes.in_degrees, sizes.num_nodes * static_cast<std::int64_t>(sizeof(std::int32_t)));
-    plan.indices = take(true, sizes.local_edges * id_width(sizes));
+  std::vector<TensorDemand> demands;
+  const auto add = [&](const char* name, std::int64_t width, Count rows, double reads) {
+    demands.push_back({.name = name,
+                       .row_bytes = width,
+                       .segments = {HeatCurve::flat(rows, reads)},
+                       .rates = rates_of(width, rows * width),
+                       .whole = true});
+  };
+  add(kIndptr, kOffsetWidth, sizes.num_local + 1, accesses.lists);
+  add(kIndices, id_width(sizes), sizes.local_edges, accesses.neighbors);
+  add(kOriginalIds, id_width(sizes), sizes.num_nodes, accesses.lists);
+  if (sizes.in_degrees) add(kInDegrees, kDegreeWidth, sizes.num_nodes, accesses.nodes);
+  demands.push_back({.name = kFeatures,
+                     .row_bytes = features.row_bytes(),
+                     .segments = accesses.features,
+                     .rates = rates_of(features.row_bytes(), features.rows() * features.row_bytes())});
+  return demands;
+}
+
+GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& regions,
+                              const PlacementTask& task) {
+  GraphPlacement placement;
+  placement.features = all_on_host(task.features);
+  placement.limits = {
+      .gpu_bytes = task.gpu_bytes, .host_bytes = task.host_bytes, .num_gpus = gpus_of(machine).size()};
+  const RegionSizes& sizes = regions.sizes;
+  if (placement.limits.num_gpus == 0) {
+    std::vector<TensorDemand> demands = graph_demands(sizes, task.features, {}, {});
+    fix_placements(task.options.placement, placement.limits, demands);
+    return placement;
   }
-  const Count rows = features.rows();
-  const Count rows_that_fit = features.row_bytes() > 0 ? std::min(rows, left / features.row_bytes()) : 0;
-  const double fraction = rows > 0 ? static_cast<double>(rows_that_fit) / static_cast<double>(rows) : 0;
-  for (const Count part_rows : features.part_rows) {
-    const Count on_gpu =
-        rows_that_fit == rows ? part_rows : static_cast<Count>(fraction * static_cast<double>(part_rows));
-    plan.features.segments.push_back({.replicated = gpu_bytes > 0 ? on_gpu : 0,
-                                      .striped = 0,
-                                      .host = gpu_bytes > 0 ? part_rows - on_gpu : part_rows});
-  }
-  return plan;
+  const std::vector<MeasuredRates> measured = measure(machine, row_lengths(sizes, task.features));
+  placement.demands =
+      graph_demands(sizes, task.features, accesses_of(machine, regions.view(), task), measured);
+  fix_placements(task.options.placement, placement.limits, placement.demands);
+  const MachinePlan plan = plan_tensors(placement.demands, placement.limits);
+  log_plan(machine, measured, plan);
+  adopt(plan, placement);
+  return placement;
 }
 
 GraphOnDevice::GraphOnDevice(Device device, const GraphView& host, const GraphPlacement& placement)
@@ -83,31 +222,36 @@ const void* GraphOnDevice::copy(const void* data, std::int64_t bytes, const std:
 }
 
 std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const GraphPlacement& placement,
-                                             const ChunkTensor& features, Device device) {
-  const RegionSizes& sizes = regions.sizes;
-  std::vector<MachineGraph::PlanRow> rows;
-  const auto add = [&](const char* tensor, bool on_gpu, Count count, std::int64_t bytes) {
-    if (count > 0) rows.push_back({tensor, on_gpu && device.is_cuda() ? "gpu" : "host", count, bytes});
-  };
-  add("indptr", placement.indptr, sizes.num_local + 1,
-      static_cast<std::int64_t>(regions.indptr.span().size_bytes()));
-  add("indices", placement.indices, sizes.local_edges, static_cast<std::int64_t>(regions.indices.bytes()));
-  add("edge ids", false, regions.edge_ids.size(),
-      static_cast<std::int64_t>(regions.edge_ids.span().size_bytes()));
-  add("original ids", placement.original_ids, sizes.num_nodes,
-      static_cast<std::int64_t>(regions.original_ids.bytes()));
-  add("in-degrees", placement.in_degrees, regions.in_degrees.size(),
-      static_cast<std::int64_t>(regions.in_degrees.span().size_bytes()));
-  Segment sum;
-  for (const Segment& s : features.placement().segments) {
-    sum.replicated += s.replicated;
-    sum.striped += s.striped;
-    sum.host += s.host;
+                                             const ChunkTensor& features) {
+  using PlanRow = MachineGraph::PlanRow;
+  std::vector<PlanRow> rows;
+  if (!placement.demands.empty()) {
+    for (const TensorPlan& tensor :
+         estimate(placement.demands, realised(placement, features), placement.limits).tensors) {
+      for (const StratumEstimate& s : tensor.strata) {
+        rows.push_back({tensor.name, name_of(s.stratum), s.rows, s.rows * tensor.row_bytes,
+                        PlanRow::Expected{s.share, s.bytes_per_second}});
+      }
+    }
+  } else {
+    const auto add = [&](const char* tensor, Count count, std::size_t bytes) {
+      if (count > 0) rows.push_back({tensor, "host", count, static_cast<std::int64_t>(bytes), {}});
+    };
+    add(kIndptr, regions.indptr.size(), regions.indptr.span().size_bytes());
+    add(kIndices, regions.indices.view().size, regions.indices.bytes());
+    add(kOriginalIds, regions.original_ids.view().size, regions.original_ids.bytes());
+    add(kInDegrees, regions.in_degrees.size(), regions.in_degrees.span().size_bytes());
+    const TensorSpec& spec = features.spec();
+    if (spec.row_bytes() > 0) {
+      add(kFeatures, spec.rows, static_cast<std::size_t>(spec.rows) * spec.row_bytes());
+    }
   }
-  const auto row_bytes = static_cast<std::int64_t>(features.spec().row_bytes());
-  if (row_bytes > 0) {
-    add("features", true, sum.replicated, sum.replicated * row_bytes);
-    add("features", false, sum.host, sum.host * row_bytes);
+  if (regions.edge_ids.size() > 0) {
+    rows.push_back({"edge ids",
+                    "host",
+                    regions.edge_ids.size(),
+                    static_cast<std::int64_t>(regions.edge_ids.span().size_bytes()),
+                    {}});
   }
   return rows;
 }

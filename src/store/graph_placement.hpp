@@ -1,10 +1,14 @@
 #pragma once
+#include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "graph_regions.hpp"
+#include "heat.hpp"
 #include "strata/store/chunk_tensor.hpp"
 #include "strata/store/machine_graph.hpp"
+#include "strata/store/planner.hpp"
 
 namespace strata::store {
 
@@ -18,17 +22,44 @@ struct FeatureShape {
   Count rows() const;
 };
 
-/// What of a machine's graph goes to every GPU of it, in the order in which the budget is spent.
+/// What of a machine's graph goes to every GPU of it.
 struct GraphPlacement {
   bool indptr = false, original_ids = false, in_degrees = false, indices = false;
   Placement features;
+  std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
+  PlanLimits limits;
 
-  std::int64_t host_bytes(const RegionSizes& sizes, const FeatureShape& features) const;
+  std::int64_t host_feature_bytes(const FeatureShape& shape) const;
 };
 
-/// Spends `gpu_bytes`: what the sampler reads at random first, then the indices if they fit whole, then the
-/// hottest rows of each part's features, the same fraction of each.
-GraphPlacement plan_placement(const RegionSizes& sizes, const FeatureShape& features, std::int64_t gpu_bytes);
+/// What every placement needs of the host's memory: all structure, and the features that `gpu_bytes` of all
+/// GPUs together cannot hold.
+std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& features, std::int64_t gpu_bytes);
+
+/// What plan_placement() may spend.
+struct PlacementTask {
+  const FeatureShape& features;
+  const LoadOptions& options;
+  std::int64_t gpu_bytes = 0;  ///< a GPU
+  std::int64_t host_bytes =
+      std::numeric_limits<std::int64_t>::max();  ///< for feature rows; the same on all ranks
+};
+
+/// Plans with the heat that the structure shows and the rates measured now. The same on all ranks. Collective
+/// over the machine; throws on all of its ranks alike: InputError for a placement asked for that cannot be.
+GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& regions,
+                              const PlacementTask& task);
+
+/// Rates for rows of one length, of a small table.
+struct MeasuredRates {
+  std::int64_t row_bytes = 0;
+  PathRates rates;
+};
+
+/// The tensors that compete for the GPUs; `measured` has the rates for the rows of each.
+std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
+                                        const BatchAccesses& accesses,
+                                        std::span<const MeasuredRates> measured);
 
 /// Copies of structure on this rank's GPU, and the view that kernels get: each array there, or zero-copy in
 /// host memory. An owner; on the cpu it holds nothing and the view is the host's.
@@ -44,7 +75,8 @@ class GraphOnDevice {
   std::vector<cuda::Buffer> buffers_;
 };
 
+/// The plan as realised, for the banner.
 std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const GraphPlacement& placement,
-                                             const ChunkTensor& features, Device device);
+                                             const ChunkTensor& features);
 
 }  // namespace strata::store

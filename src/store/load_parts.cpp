@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agreement.hpp"
+#include "gpu_map.hpp"
 #include "machine_graph_state.hpp"
 #include "part_loader.hpp"
 #include "strata/util/error.hpp"
@@ -42,17 +43,24 @@ MemoryShare memory_share(const comm::Communicator& world, const comm::Topology& 
   return share;
 }
 
-void refuse_if_too_large(std::int64_t wanted, const MemoryShare& share, const std::string& host,
+/// `what` of the graph: "its parts", "its features".
+struct Wanted {
+  const char* what;
+  std::int64_t bytes;
+};
+
+void refuse_if_too_large(const Wanted& wanted, const MemoryShare& share, const std::string& host,
                          const graph::Manifest& manifest) {
-  if (wanted <= share.free) return;
-  throw OutOfMemory(fmt::format("\"{}\" does not fit in the memory of {}: its parts here take {}, free are "
-                                "{} ({} of {} ranks of the host, "
-                                "which has {} free)",
-                                manifest.name, host, format_bytes(wanted), format_bytes(share.free),
-                                share.ranks, share.host_ranks, format_bytes(share.host_free)),
-                    "Use more machines, build the parts with smaller features (strata-partition build "
-                    "--features bf16), or free memory on "
-                    "this host.");
+  if (wanted.bytes <= share.free) return;
+  throw OutOfMemory(
+      fmt::format("\"{}\" does not fit in the memory of {}: {} here take {}, free are "
+                  "{} ({} of {} ranks of the host, "
+                  "which has {} free)",
+                  manifest.name, host, wanted.what, format_bytes(wanted.bytes), format_bytes(share.free),
+                  share.ranks, share.host_ranks, format_bytes(share.host_free)),
+      "Use more machines, build the parts with smaller features (strata-partition build "
+      "--features bf16), or free memory on "
+      "this host.");
 }
 
 /// One load(); each step is collective over the machine and fails on all of its ranks alike.
@@ -77,29 +85,38 @@ class Loading {
     machine_.communicator().all_reduce(std::span(split_sizes_));
   }
 
-  GraphPlacement plan(std::int64_t gpu_bytes) const {
-    return plan_placement(region_sizes(), feature_shape(), gpu_bytes);
+  std::int64_t least_host_bytes(std::int64_t gpu_bytes) const {
+    return store::least_host_bytes(region_sizes(), feature_shape(), gpu_bytes);
   }
 
-  std::int64_t host_bytes(const GraphPlacement& placement) const {
-    return placement.host_bytes(region_sizes(), feature_shape());
-  }
-
-  void fill(const GraphPlacement& placement, bool show_progress) {
+  void read_structure(bool show_progress) {
     state_.regions.emplace(GraphRegions::create(machine_, region_sizes()));
-    state_.features.emplace(
-        ChunkTensor::create(machine_, state_.feature_spec(loader_->num_local()), placement.features));
-    ProgressBar progress("load graph", loader_->share_bytes(options_), "B",
-                         show_progress && output_is_terminal());
+    progress_.emplace("load graph", loader_->share_bytes(options_), "B",
+                      show_progress && output_is_terminal());
     agree(machine_.communicator(), [&] {
       if (machine_.rank() == 0) std::ranges::fill(state_.regions->train.span(), NodeId{-1});
-      loader_->read_structure(*state_.regions, progress);
+      loader_->read_structure(*state_.regions, *progress_);
     });
     agree(machine_.communicator(), [&] { loader_->write_splits(*state_.regions, split_sizes_); });
     agree(machine_.communicator(), [&] { check_train(); });
+  }
+
+  /// Plans for what the structure shows; `host_bytes` are left for features.
+  void plan(std::int64_t gpu_bytes, std::int64_t host_bytes) {
+    placement_ = plan_placement(
+        machine_, *state_.regions,
+        {.features = feature_shape(), .options = options_, .gpu_bytes = gpu_bytes, .host_bytes = host_bytes});
+  }
+
+  std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
+
+  void fill_features() {
+    state_.features.emplace(
+        ChunkTensor::create(machine_, state_.feature_spec(loader_->num_local()), placement_.features));
     const FeatureSource source = loader_->features();
-    fill_features(machine_, *state_.features, {source, options_.row_normalize, progress});
-    state_.place(machine_, placement);
+    store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_});
+    state_.place(machine_, placement_);
+    progress_.reset();
   }
 
  private:
@@ -144,6 +161,8 @@ class Loading {
   const LoadOptions& options_;
   Range parts_;
   std::optional<PartLoader> loader_;
+  std::optional<ProgressBar> progress_;
+  GraphPlacement placement_;
   std::vector<std::int64_t> split_sizes_;
 };
 
@@ -154,15 +173,22 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
                                 const LoadOptions& options) {
   auto state = std::make_unique<State>();
   Loading loading(*state, machine, options);
-  GraphPlacement placement;
+  const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
+  const std::int64_t gpu_bytes = gpu_budget(topology, machine, options.gpu_budget_bytes);
   agree(world, [&] {
     loading.open(directory, topology.num_machines());
-    placement = loading.plan(gpu_budget(topology, machine, options.gpu_budget_bytes));
-    const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
-    refuse_if_too_large(loading.host_bytes(placement), memory_share(world, topology, machine), host,
-                        state->manifest);
+    const std::int64_t all_gpus = gpu_bytes * gpus_of(machine).size();
+    refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)},
+                        memory_share(world, topology, machine), host, state->manifest);
   });
-  agree(world, [&] { loading.fill(placement, world.rank() == 0); });
+  agree(world, [&] { loading.read_structure(world.rank() == 0); });
+  agree(world, [&] {
+    MemoryShare share = memory_share(world, topology, machine);
+    machine.communicator().all_reduce(std::span(&share.free, 1), comm::Communicator::Op::min);
+    loading.plan(gpu_bytes, share.free);
+    refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
+  });
+  agree(world, [&] { loading.fill_features(); });
   return MachineGraph(std::move(state));
 }
 

@@ -42,7 +42,7 @@ void MachineGraph::close(const comm::Machine& machine) {
 void GraphState::place(const comm::Machine& machine, const GraphPlacement& placement) {
   host_view = regions->view();
   agree(machine.communicator(), [&] { on_device = GraphOnDevice(machine.device(), host_view, placement); });
-  plan = plan_rows(*regions, placement, *features, machine.device());
+  plan = plan_rows(*regions, placement, *features);
 }
 
 TensorSpec GraphState::feature_spec(Count rows) const {

@@ -46,9 +46,13 @@ std::string ranks_table(const comm::Topology& topology) {
 }
 
 std::string plan_table(const store::MachineGraph& graph) {
-  Table table({"tensor (machine 0)", "stratum", "rows", "size"});
-  for (const auto& row : graph.plan())
-    table.row({row.tensor, row.stratum, format_count(row.rows), format_bytes(row.bytes)});
+  Table table({"tensor (machine 0)", "stratum", "rows", "size", "accesses", "GB/s"});
+  for (const auto& row : graph.plan()) {
+    const auto& expected = row.expected;
+    table.row({row.tensor, row.stratum, format_count(row.rows), format_bytes(row.bytes),
+               expected ? fmt::format("{:.1f} %", 100 * expected->share) : "-",
+               expected ? fmt::format("{:.1f}", expected->bytes_per_second / 1e9) : "-"});
+  }
   return table.str();
 }
 

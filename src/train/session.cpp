@@ -93,8 +93,7 @@ store::MachineGraph Session::load_graph() {
   store::LoadOptions options{.in_degrees = config.model == "gcn",
                              .row_normalize = config.normalize_features,
                              .placement = store::parse_placement(config.placement),
-                             .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
-                             .count_accesses = nullptr};
+                             .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts}};
   if (!is_synthetic(config.graph)) {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
     check_trainable(config.graph, config.metric, manifest.feature_cols, manifest.num_classes,

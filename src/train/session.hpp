@@ -58,6 +58,7 @@ class Session {
   void make_model();
   void make_loader();
   void make_evaluators();
+  Count seeds_a_rank() const;  ///< of a step
   std::int64_t gpu_budget_bytes(Count num_nodes, Count feature_cols) const;
   std::int64_t training_device_bytes(Count num_nodes, Count feature_cols) const;
 

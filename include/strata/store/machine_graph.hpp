@@ -1,7 +1,10 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "strata/comm/machine.hpp"
@@ -9,6 +12,7 @@
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "strata/store/placement_request.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
@@ -34,12 +38,30 @@ struct GraphView {
   bool owns(NodeId global) const { return global >= first_node && global < first_node + num_local; }
 };
 
+/// The batches of a run, for the placement.
+struct BatchShape {
+  Count seeds = 1024;                      ///< a rank
+  std::vector<int> fanouts = {15, 10, 5};  ///< from the seeds outwards; -1: all neighbours
+};
+
+/// How often the rows of a machine's nodes were read in some batches.
+struct AccessCounts {
+  std::vector<std::uint32_t> rows;  ///< [num_local] of the graph that was read, or empty
+  Count batches = 0;
+};
+
 /// How much of a GPU the store may take and what it shall load.
 struct LoadOptions {
   bool edge_ids = false;
   bool in_degrees = false;
   std::int64_t gpu_budget_bytes = 0;  ///< a GPU, for structure and features together; ignored on the cpu
   bool row_normalize = false;         ///< scale feature rows to sum of absolute values 1 while loading
+  PlacementRequest placement = {};
+  BatchShape batch = {};
+  /// Reads batches as training will, from the structure in host memory, and counts the feature rows. The
+  /// ranks of the machine call it at once, each for batches of its own. Empty: rows are as hot as their nodes
+  /// occur often in `indices`.
+  std::function<AccessCounts(const GraphView&)> count_accesses = {};
 };
 
 /// The parts that this machine hosts, in memory once a machine. An owner.
@@ -84,11 +106,16 @@ class MachineGraph {
   std::span<const NodeId> valid_nodes() const;  ///< of this machine, ascending
   std::span<const NodeId> test_nodes() const;
 
-  /// Lines for the banner: tensor, stratum, rows, bytes.
+  /// What lies where, for the banner.
   struct PlanRow {
-    std::string tensor, stratum;
+    std::string tensor, stratum;  ///< replicated, striped, host
     Count rows;
-    std::int64_t bytes;
+    std::int64_t bytes;  ///< of replicated rows: on each GPU; of the others: on the machine
+    struct Expected {
+      double share;             ///< of the accesses to the tensor
+      double bytes_per_second;  ///< useful bytes that one GPU reads, were the stratum read alone
+    };
+    std::optional<Expected> expected;  ///< on machines with GPUs, of the tensors that the plan is about
   };
   const std::vector<PlanRow>& plan() const;
 

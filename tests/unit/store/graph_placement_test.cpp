@@ -2,54 +2,85 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "path_rates.hpp"
+
 namespace strata::store {
 namespace {
 
 const RegionSizes kSizes{
     .num_nodes = 1000, .first_node = 0, .num_local = 400, .local_edges = 5000, .in_degrees = true};
 const FeatureShape kFeatures{.cols = 10, .dtype = DType::f32, .part_rows = {300, 0, 100}};
+const std::vector<MeasuredRates> kMeasured = {{4, {.local = 400, .peer = 40, .host = 4}},
+                                              {8, {.local = 800, .peer = 80, .host = 8}},
+                                              {40, {.local = 2000, .peer = 400, .host = 40}}};
 constexpr std::int64_t kLookups = 401 * 8 + 1000 * 4 + 1000 * 4;
 constexpr std::int64_t kIndices = 5000 * 4;
 constexpr std::int64_t kRow = 40;
 
-Count replicated(const GraphPlacement& plan) {
-  Count sum = 0;
-  for (const Segment& s : plan.features.segments) sum += s.replicated;
-  return sum;
+const BatchAccesses kAccesses{.features = {HeatCurve::flat(300, 300), {}, HeatCurve::flat(100, 100)},
+                              .lists = 300,
+                              .neighbors = 900,
+                              .nodes = 900};
+
+std::vector<TensorDemand> demands(const RegionSizes& sizes = kSizes) {
+  return graph_demands(sizes, kFeatures, kAccesses, kMeasured);
 }
 
-TEST(PlanPlacement, KeepsAllOnTheHostWithoutABudget) {
-  const GraphPlacement plan = plan_placement(kSizes, kFeatures, 0);
-  EXPECT_FALSE(plan.indptr || plan.original_ids || plan.in_degrees || plan.indices);
-  EXPECT_EQ(replicated(plan), 0);
-  EXPECT_EQ(plan.host_bytes(kSizes, kFeatures), kSizes.bytes() + 400 * kRow);
+const TensorDemand& named(const std::vector<TensorDemand>& all, const std::string& name) {
+  return *std::ranges::find(all, name, &TensorDemand::name);
 }
 
-TEST(PlanPlacement, PlacesLookupsThenIndicesThenFeatures) {
-  GraphPlacement plan = plan_placement(kSizes, kFeatures, kLookups);
-  EXPECT_TRUE(plan.indptr && plan.original_ids && plan.in_degrees);
-  EXPECT_FALSE(plan.indices);
-  plan = plan_placement(kSizes, kFeatures, kLookups + kIndices);
-  EXPECT_TRUE(plan.indices);
-  EXPECT_EQ(replicated(plan), 0);
+TEST(GraphDemands, AreTheTensorsOfARun) {
+  const std::vector<TensorDemand> all = demands();
+  ASSERT_EQ(all.size(), 5u);
+  EXPECT_EQ(named(all, "indptr").rows(), 401);
+  EXPECT_EQ(named(all, "indptr").row_bytes, 8);
+  EXPECT_EQ(named(all, "indptr").accesses(), 300);
+  EXPECT_EQ(named(all, "indptr").rates.host, 8);
+  EXPECT_EQ(named(all, "indices").rows(), 5000);
+  EXPECT_EQ(named(all, "indices").accesses(), 900);
+  EXPECT_EQ(named(all, "original ids").row_bytes, 4);
+  EXPECT_EQ(named(all, "in-degrees").rows(), 1000);
+  EXPECT_EQ(named(all, "features").rows(), 400);
+  EXPECT_EQ(named(all, "features").rates.peer, 400);
+  EXPECT_TRUE(named(all, "indices").whole);
+  EXPECT_FALSE(named(all, "features").whole);
 }
 
-TEST(PlanPlacement, TakesTheSameFractionOfEachPart) {
-  const GraphPlacement plan = plan_placement(kSizes, kFeatures, kLookups + kIndices + 200 * kRow);
-  ASSERT_EQ(plan.features.segments.size(), 3u);
-  EXPECT_EQ(plan.features.segments[0].replicated, 150);
-  EXPECT_EQ(plan.features.segments[0].host, 150);
-  EXPECT_EQ(plan.features.segments[1].rows(), 0);
-  EXPECT_EQ(plan.features.segments[2].replicated, 50);
+TEST(GraphDemands, LeaveOutWhatIsNotLoaded) {
+  RegionSizes sizes = kSizes;
+  sizes.in_degrees = false;
+  EXPECT_EQ(demands(sizes).size(), 4u);
 }
 
-TEST(PlanPlacement, KeepsNoFeatureOnTheHostWhereAllFit) {
-  const GraphPlacement plan = plan_placement(kSizes, kFeatures, kLookups + kIndices + 400 * kRow);
-  EXPECT_EQ(replicated(plan), 400);
-  EXPECT_EQ(plan.host_bytes(kSizes, kFeatures), kSizes.bytes());
+TEST(GraphDemands, PlaceLookupsBeforeFeatures) {
+  const MachinePlan plan =
+      plan_tensors(demands(), {.gpu_bytes = kLookups + kIndices + 200 * kRow, .num_gpus = 1});
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.name == "features") continue;
+    EXPECT_GT(tensor.placement.segments[0].replicated, 0) << tensor.name;
+  }
+  const auto& features = plan.tensors.back().placement.segments;
+  ASSERT_EQ(features.size(), 3u);
+  EXPECT_EQ(features[0].replicated, 150);
+  EXPECT_EQ(features[2].replicated, 50);
 }
 
-TEST(PlanPlacement, CountsWideIdsAsEightBytes) {
+TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
+  EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 0), kSizes.bytes() + 400 * kRow);
+  EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 100 * kRow), kSizes.bytes() + 300 * kRow);
+  EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 1000 * kRow), kSizes.bytes());
+}
+
+TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
+  EXPECT_EQ(host_rate_of_table(50e9, 512, std::int64_t{1} << 30), 50e9);
+  EXPECT_EQ(host_rate_of_table(50e9, 512, std::int64_t{1} << 31), 30e6 * 512);
+  EXPECT_EQ(host_rate_of_table(50e9, 4096, std::int64_t{1} << 31), 50e9);
+}
+
+TEST(RegionSizes, CountWideIdsAsEightBytes) {
   RegionSizes sizes = kSizes;
   sizes.num_nodes = Count{1} << 31;
   sizes.in_degrees = false;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -34,7 +37,7 @@ std::vector<double> zipf(Count rows, double exponent) {
 }
 
 TensorDemand features(std::vector<HeatCurve> segments) {
-  return {.name = "features", .row_bytes = 16, .segments = std::move(segments), .rates = kRates, .fixed = {}};
+  return {.name = "features", .row_bytes = 16, .segments = std::move(segments), .rates = kRates};
 }
 
 Segment totals(const TensorPlan& plan) {
@@ -152,8 +155,7 @@ TEST(Plan, ReplicatesAllThatFits) {
                                                 .row_bytes = 8,
                                                 .segments = {HeatCurve::flat(51, 10)},
                                                 .rates = kRates,
-                                                .whole = true,
-                                                .fixed = {}},
+                                                .whole = true},
                                                features({curve_of(zipf(40, 1)), {}, HeatCurve::flat(10, 0)})};
     const MachinePlan plan = plan_tensors(demands, {.gpu_bytes = 51 * 8 + 50 * 16, .num_gpus = gpus});
     EXPECT_EQ(totals(plan.tensors[0]).replicated, 51);
@@ -214,8 +216,7 @@ TEST(Plan, SharesTheBudgetAmongTensorsAsWellAsBruteForce) {
                                             .row_bytes = 4,
                                             .segments = {HeatCurve::flat(1500, 3e4)},
                                             .rates = {.local = 500, .peer = 100, .host = 5},
-                                            .whole = true,
-                                            .fixed = {}}};
+                                            .whole = true}};
       demands[1].row_bytes = 8;
       const PlanLimits limits{.gpu_bytes = budget, .num_gpus = gpus, .stripe_rows = 1};
       const MachinePlan plan = plan_tensors(demands, limits);
@@ -234,8 +235,7 @@ TEST(Plan, IsNeverWorseWithMoreMemory) {
          .row_bytes = 4,
          .segments = {HeatCurve::flat(8000, 1e5)},
          .rates = kRates,
-         .whole = true,
-         .fixed = {}}};
+         .whole = true}};
     double last = std::numeric_limits<double>::infinity();
     for (std::int64_t budget = 0; budget <= 100000; budget += 2500) {
       const double seconds =
@@ -279,6 +279,17 @@ TEST(Plan, SeesHeatBehindColdRows) {
   EXPECT_EQ(plan.tensors[0].placement.segments[0].replicated, 100);
   EXPECT_EQ(plan.tensors[0].placement.segments[1].replicated, 0);
   EXPECT_DOUBLE_EQ(plan.tensors[0].strata[0].share, 1000 / 1500.0);
+}
+
+TEST(Plan, KeepsToTheMemoryOfTheHost) {
+  TensorDemand demand = features({HeatCurve{{{100, 100000}, {1000, 1000}}}});
+  demand.segments[0].points.back().accesses = 101000;
+  PlanLimits limits{.gpu_bytes = 250 * 16, .num_gpus = 4, .stripe_rows = 1};
+  EXPECT_GT(totals(plan_tensors(std::span(&demand, 1), limits).tensors[0]).host, 200);
+  limits.host_bytes = 100 * 16;
+  const Segment sum = totals(plan_tensors(std::span(&demand, 1), limits).tensors[0]);
+  EXPECT_LE(sum.host, 100);
+  EXPECT_GT(sum.replicated, 0);
 }
 
 TEST(Plan, KeepsWholeTensorsWhole) {

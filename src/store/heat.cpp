@@ -1,0 +1,225 @@
+#include "heat.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <numeric>
+
+#include "shares.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::store {
+namespace {
+
+constexpr Count kBlock = 4096;  // entries read one after the other
+constexpr Count kRowsAPiece = 1 << 20;
+
+/// Where the buckets of each segment lie in one array of sums.
+class BucketMap {
+ public:
+  explicit BucketMap(std::span<const Count> part_rows) {
+    for (const Count rows : part_rows) {
+      first_row_.push_back(first_row_.back() + rows);
+      first_bucket_.push_back(first_bucket_.back() + static_cast<std::size_t>(row_buckets::count(rows)));
+    }
+  }
+  std::size_t num_buckets() const { return first_bucket_.back(); }
+  std::size_t num_segments() const { return first_row_.size() - 1; }
+  std::size_t segment_of(Count row) const {
+    if (num_segments() == 1) return 0;
+    return static_cast<std::size_t>(std::ranges::upper_bound(first_row_, row) - first_row_.begin()) - 1;
+  }
+  std::size_t bucket_of(Count row) const {
+    const std::size_t s = segment_of(row);
+    return first_bucket_[s] + static_cast<std::size_t>(row_buckets::of(row - first_row_[s]));
+  }
+  /// Calls visit(segment, bucket, rows), ascending.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (std::size_t s = 0; s < num_segments(); ++s) {
+      const Count rows = first_row_[s + 1] - first_row_[s];
+      for (int b = 0; b < row_buckets::count(rows); ++b) {
+        visit(s, first_bucket_[s] + static_cast<std::size_t>(b),
+              std::min(rows, row_buckets::begin(b + 1)) - row_buckets::begin(b));
+      }
+    }
+  }
+
+ private:
+  std::vector<Count> first_row_ = {0};
+  std::vector<std::size_t> first_bucket_ = {0};
+};
+
+using Sums = std::vector<std::int64_t>;
+
+/// Sums of pieces that threads make in private and add here.
+class SharedSums {
+ public:
+  explicit SharedSums(std::size_t size) : sums_(size) {}
+  template <typename Work>
+  void add(Work&& work) {
+    Sums own(sums_.size());
+    work(own);
+    const std::lock_guard lock(mutex_);
+    std::ranges::transform(sums_, own, sums_.begin(), std::plus<>());
+  }
+  Sums& get() { return sums_; }
+
+ private:
+  std::mutex mutex_;
+  Sums sums_;
+};
+
+/// Cores for one rank; a launcher that bound it to some has divided them already, and then this is modest.
+int threads_of(const comm::Machine& machine) { return std::max(1, available_cores() / machine.size()); }
+
+/// Adds the occurrences of this machine's nodes in every `stride`-th block of `entries`.
+template <typename Id>
+void count_occurrences(const Id* ids, Range entries, Count stride, const HeatSource& source,
+                       const BucketMap& map, Sums& sums) {
+  const NodeId first_node = source.graph.first_node;
+  const auto num_local = static_cast<std::uint64_t>(source.graph.num_local);
+  for (Count first = entries.first; first < entries.end(); first += kBlock * stride) {
+    const Count end = std::min(first + kBlock, entries.end());
+    for (Count i = first; i < end; ++i) {
+      const NodeId local = static_cast<NodeId>(ids[i]) - first_node;
+      if (static_cast<std::uint64_t>(local) < num_local) ++sums[map.bucket_of(local)];
+    }
+  }
+}
+
+void count_lists(Range rows, const HeatSource& source, const BucketMap& map, Sums& sums) {
+  const std::size_t width = source.fanouts.size();
+  for (Count row = rows.first; row < rows.end(); ++row) {
+    const Count degree = source.graph.indptr[row + 1] - source.graph.indptr[row];
+    std::int64_t* group = sums.data() + map.bucket_of(row) * width;
+    for (std::size_t f = 0; f < width; ++f) {
+      const int fanout = source.fanouts[f];
+      group[f] += fanout < 0 ? degree : std::min<Count>(degree, fanout);
+    }
+  }
+}
+
+/// Pieces of a few thousand blocks, so that their private sums cost little and the threads stay busy.
+Count entries_a_piece(Count stride, std::size_t num_buckets) {
+  const Count least = Count{1} << 22;
+  return std::max(least, static_cast<Count>(num_buckets) * 16) / kBlock * kBlock * stride;
+}
+
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+HeatCurve curve_of(std::span<const HeatCurve::Point> steps) {
+  HeatCurve curve;
+  HeatCurve::Point sum;
+  for (const HeatCurve::Point& step : steps) {
+    sum = {sum.rows + step.rows, sum.accesses + step.accesses};
+    curve.points.push_back(sum);
+  }
+  return curve;
+}
+
+}  // namespace
+
+NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
+  const BucketMap map(source.part_rows);
+  const Count num_entries = source.graph.indices.size;
+  const Count stride = std::max<Count>(1, (num_entries + source.max_entries - 1) / source.max_entries);
+  const Range entries = share_of({0, num_entries}, machine.rank(), machine.size());
+  const Range rows = share_of({0, source.graph.num_local}, machine.rank(), machine.size());
+  ThreadPool pool(threads_of(machine));
+
+  SharedSums occurrences(map.num_buckets()), lists(map.num_buckets() * source.fanouts.size());
+  source.graph.indices.visit([&](const auto* ids) {
+    pool.parallel_for(entries.count, entries_a_piece(stride, map.num_buckets()), [&](Count begin, Count end) {
+      const Range piece{entries.first + begin, end - begin};
+      occurrences.add([&](Sums& sums) { count_occurrences(ids, piece, stride, source, map, sums); });
+    });
+  });
+  pool.parallel_for(rows.count, kRowsAPiece, [&](Count begin, Count end) {
+    const Range piece{rows.first + begin, end - begin};
+    lists.add([&](Sums& sums) { count_lists(piece, source, map, sums); });
+  });
+  machine.communicator().all_reduce(std::span(occurrences.get()));
+  machine.communicator().all_reduce(std::span(lists.get()));
+
+  NodeHeat heat{.segments = std::vector<std::vector<NodeGroup>>(map.num_segments())};
+  map.for_each([&](std::size_t segment, std::size_t bucket, Count nodes) {
+    NodeGroup group{nodes, static_cast<double>(occurrences.get()[bucket] * stride), {}};
+    for (std::size_t f = 0; f < source.fanouts.size(); ++f) {
+      group.sampled.push_back(static_cast<double>(lists.get()[bucket * source.fanouts.size() + f]));
+    }
+    heat.segments[segment].push_back(std::move(group));
+  });
+  return heat;
+}
+
+BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
+  std::vector<const NodeGroup*> groups;
+  double num_nodes = 0, occurrences = 0;
+  for (const auto& segment : heat.segments) {
+    for (const NodeGroup& group : segment) {
+      groups.push_back(&group);
+      num_nodes += static_cast<double>(group.nodes);
+      occurrences += group.occurrences;
+    }
+  }
+  // Of a group's nodes, the expected fraction in the frontier.
+  std::vector<double> reached(groups.size(),
+                              std::min(1.0, ratio(static_cast<double>(batch.seeds), num_nodes)));
+  const auto frontier = [&] {
+    double sum = 0;
+    for (std::size_t g = 0; g < groups.size(); ++g) sum += reached[g] * static_cast<double>(groups[g]->nodes);
+    return sum;
+  };
+  BatchAccesses accesses;
+  for (std::size_t hop = 0; hop < batch.fanouts.size(); ++hop) {
+    double draws = 0;
+    for (std::size_t g = 0; g < groups.size(); ++g) draws += reached[g] * groups[g]->sampled[hop];
+    accesses.lists += frontier();
+    accesses.neighbors += draws;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const double a_node =
+          ratio(draws * groups[g]->occurrences, occurrences * static_cast<double>(groups[g]->nodes));
+      reached[g] = 1 - (1 - reached[g]) * std::exp(-a_node);
+    }
+    accesses.nodes += frontier();
+  }
+  std::size_t g = 0;
+  for (const auto& segment : heat.segments) {
+    std::vector<HeatCurve::Point> steps;
+    for (const NodeGroup& group : segment) {
+      steps.push_back({group.nodes, reached[g++] * static_cast<double>(group.nodes)});
+    }
+    accesses.features.push_back(curve_of(steps));
+  }
+  return accesses;
+}
+
+std::vector<HeatCurve> curves_of_counts(const comm::Machine& machine, const AccessCounts& counts,
+                                        std::span<const Count> part_rows) {
+  const BucketMap map(part_rows);
+  const Count num_rows = std::accumulate(part_rows.begin(), part_rows.end(), Count{0});
+  if (!counts.rows.empty() && std::ssize(counts.rows) != num_rows) {
+    throw Error(fmt::format("{} counts of accesses were given for {} rows", counts.rows.size(), num_rows));
+  }
+  Sums sums(map.num_buckets() + 1);  // the batches come last
+  for (std::size_t row = 0; row < counts.rows.size(); ++row) {
+    sums[map.bucket_of(static_cast<Count>(row))] += counts.rows[row];
+  }
+  sums.back() = counts.batches;
+  machine.communicator().all_reduce(std::span(sums));
+  std::vector<std::vector<HeatCurve::Point>> steps(map.num_segments());
+  map.for_each([&](std::size_t segment, std::size_t bucket, Count rows) {
+    steps[segment].push_back(
+        {rows, ratio(static_cast<double>(sums[bucket]), static_cast<double>(sums.back()))});
+  });
+  std::vector<HeatCurve> curves;
+  for (const auto& segment : steps) curves.push_back(curve_of(segment));
+  return curves;
+}
+
+}  // namespace strata::store

@@ -1,0 +1,137 @@
+#include "path_rates.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <optional>
+
+#include "agreement.hpp"
+#include "gpu_map.hpp"
+#include "strata/cuda/runtime.hpp"
+#include "strata/util/random.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::store {
+namespace {
+
+constexpr std::int64_t kFreeShares = 16;  // of a GPU's free memory, a scratch table takes at most one
+constexpr int kRepeats = 3;
+constexpr int kGathers = 4;  // one after the other, so that launching them hides
+
+/// How much is gathered at once.
+struct Load {
+  std::int64_t bytes = 0;
+  Count ids = 0;
+};
+constexpr Load kGpuLoad{std::int64_t{64} << 20, Count{1} << 20};
+constexpr Load kHostLoad{std::int64_t{32} << 20, Count{1} << 17};
+
+/// Rows of the given length in the widest type that divides it.
+TensorSpec scratch_spec(std::int64_t table_bytes, std::int64_t row_bytes) {
+  const DType dtype = row_bytes % 8 == 0 ? DType::i64 : row_bytes % 4 == 0 ? DType::i32 : DType::u8;
+  return {.name = "scratch of the measured rates",
+          .rows = std::max<Count>(1, table_bytes / row_bytes),
+          .cols = row_bytes / static_cast<std::int64_t>(size_of(dtype)),
+          .dtype = dtype};
+}
+
+/// Random ids and room for what they name, on this rank's device.
+class Probe {
+ public:
+  explicit Probe(const comm::Machine& machine)
+      : machine_(machine), stream_(machine.device()), memory_(cuda::memory_on(machine.device())) {}
+
+  /// The rate of the best of some runs. All ranks begin together; the least of theirs.
+  double rate(const TensorSpec& spec, const Placement& placement, const Load& load) {
+    ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
+    const auto row_bytes = static_cast<std::int64_t>(spec.row_bytes());
+    const Count count = std::clamp<Count>(load.bytes / row_bytes, 1, load.ids);
+    agree(machine_.communicator(), [&] { prepare(spec.rows, count, row_bytes); });
+    double seconds = std::numeric_limits<double>::infinity();
+    for (int i = 0; i <= kRepeats; ++i) {
+      machine_.barrier();
+      agree(machine_.communicator(), [&] {
+        const double taken = gather(tensor, count);
+        if (i > 0) seconds = std::min(seconds, taken);  // the first run warms up
+      });
+    }
+    const bool realised = !(placement.segments[0].striped > 0 && tensor.placement().segments[0].striped == 0);
+    tensor.close(machine_);
+    double rate = realised ? static_cast<double>(count * row_bytes) / seconds : 0;
+    machine_.communicator().all_reduce(std::span(&rate, 1), comm::Communicator::Op::min);
+    return rate;
+  }
+
+ private:
+  void prepare(Count rows, Count count, std::int64_t row_bytes) {
+    cuda::Array<NodeId> ids(cuda::Memory::pinned, count, "ids", machine_.device());
+    for (Count i = 0; i < count; ++i) {
+      ids[i] = static_cast<NodeId>(mix64(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(rows));
+    }
+    ids_ = cuda::Array<NodeId>(memory_, count, "ids", machine_.device());
+    cuda::copy_async(ids_.data(), ids.data(), static_cast<std::size_t>(count) * sizeof(NodeId), stream_);
+    const auto bytes = static_cast<std::size_t>(count * row_bytes);
+    if (out_.bytes() < bytes) out_ = cuda::Buffer(memory_, bytes, "gathered rows", machine_.device());
+    stream_.synchronize();
+  }
+
+  double gather(const ChunkTensor& tensor, Count count) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kGathers; ++i) {
+      tensor.gather({.data = ids_.data(), .size = count}, {.data = out_.data(), .dtype = tensor.spec().dtype},
+                    stream_, pool_);
+    }
+    stream_.synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kGathers;
+  }
+
+  const comm::Machine& machine_;
+  cuda::Stream stream_;
+  cuda::Memory memory_;
+  cuda::Array<NodeId> ids_;
+  cuda::Buffer out_;
+  ThreadPool pool_{1};
+};
+
+/// At most `wanted`; the same on all ranks.
+std::int64_t gpu_table_bytes(const comm::Machine& machine, std::int64_t wanted) {
+  if (!machine.device().is_cuda()) return wanted;
+  std::int64_t bytes = std::min(wanted, cuda::device_memory(machine.device().index).free_bytes / kFreeShares);
+  machine.communicator().all_reduce(std::span(&bytes, 1), comm::Communicator::Op::min);
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<PathRates> measure_path_rates(const comm::Machine& machine,
+                                          std::span<const std::int64_t> row_bytes,
+                                          const ScratchTables& tables) {
+  const std::int64_t gpu_table = gpu_table_bytes(machine, tables.gpu_bytes);
+  const int num_gpus = gpus_of(machine).size();
+  std::optional<Probe> probe;
+  agree(machine.communicator(), [&] { probe.emplace(machine); });
+  bool peers = num_gpus > 1;
+  std::vector<PathRates> rates;
+  for (const std::int64_t length : row_bytes) {
+    const TensorSpec on_gpu = scratch_spec(gpu_table, length),
+                     on_host = scratch_spec(tables.host_bytes, length);
+    PathRates r{.local = probe->rate(on_gpu, Placement::replicated(on_gpu.rows), kGpuLoad),
+                .host = probe->rate(on_host, Placement::on_host(on_host.rows), kHostLoad)};
+    if (peers) {
+      // A share of 1 / G of striped rows is local and costs next to nothing.
+      r.peer = probe->rate(on_gpu, Placement::striped(on_gpu.rows), kGpuLoad) * (num_gpus - 1) / num_gpus;
+      peers = r.peer > 0;
+    }
+    rates.push_back(r);
+  }
+  return rates;
+}
+
+double host_rate_of_table(double measured, std::int64_t row_bytes, std::int64_t table_bytes) {
+  constexpr double kGranulesASecond = 30e6;
+  constexpr std::int64_t kGranule = std::int64_t{64} << 10, kCovered = std::int64_t{1} << 30;
+  if (table_bytes <= kCovered) return measured;
+  return std::min(measured, kGranulesASecond * static_cast<double>(std::min(row_bytes, kGranule)));
+}
+
+}  // namespace strata::store

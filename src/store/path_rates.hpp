@@ -1,0 +1,30 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "strata/comm/machine.hpp"
+#include "strata/store/planner.hpp"
+
+namespace strata::store {
+
+/// Tables that the rates are measured with.
+struct ScratchTables {
+  std::int64_t gpu_bytes = std::int64_t{384}
+                           << 20;  ///< on each GPU, well beyond its caches; less where memory is short
+  std::int64_t host_bytes = std::int64_t{64} << 20;  ///< of the machine
+};
+
+/// Gathers random rows of each length from small tables in every stratum, all GPUs of the machine at once, as
+/// the stages of training will; the least rates over the ranks. Peer rates are 0 on one GPU and where the
+/// GPUs cannot reach each other. Takes some 0.1 s a length. On a machine without GPUs it measures the cpu.
+/// Collective over the machine.
+std::vector<PathRates> measure_path_rates(const comm::Machine& machine,
+                                          std::span<const std::int64_t> row_bytes,
+                                          const ScratchTables& tables = {});
+
+/// The rate of a table of `table_bytes` where a small one reaches `measured`: GPUs translate addresses of at
+/// most about 30 million distinct 64-KiB granules a second (measured), and each random row of a large table
+/// is in another one.
+double host_rate_of_table(double measured, std::int64_t row_bytes, std::int64_t table_bytes);
+
+}  // namespace strata::store

@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "graph_placement.hpp"
+#include "heat.hpp"
+#include "path_rates.hpp"
+#include "strata/util/error.hpp"
+#include "support/expect_error.hpp"
+#include "support/random_dataset.hpp"
+#include "support/run_setup.hpp"
+
+namespace strata::store {
+namespace {
+
+using test::RunSetup;
+
+/// A machine's share of a random graph of which it hosts the middle, in three parts. The same on all ranks.
+class Structure {
+ public:
+  explicit Structure(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    indptr_.push_back(0);
+    for (Count v = 0; v < kLocal; ++v) indptr_.push_back(indptr_.back() + static_cast<Count>(random() % 40));
+    for (Count e = 0; e < indptr_.back(); ++e) {
+      const auto a = random() % kNodes, b = random() % kNodes;
+      indices_.push_back(static_cast<std::int32_t>(std::min(a, b)));
+    }
+  }
+
+  GraphView view() const {
+    return {.device = {},
+            .num_nodes = kNodes,
+            .first_node = kFirst,
+            .num_local = kLocal,
+            .indptr = indptr_.data(),
+            .indices = {.data = indices_.data(), .size = std::ssize(indices_), .wide = false},
+            .edge_ids = {},
+            .original_ids = {}};
+  }
+  const std::vector<Count>& part_rows() const { return part_rows_; }
+  const std::vector<Count>& indptr() const { return indptr_; }
+  const std::vector<std::int32_t>& indices() const { return indices_; }
+
+  static constexpr Count kNodes = 3000, kFirst = 500, kLocal = 2000;
+
+ private:
+  std::vector<Count> indptr_, part_rows_ = {1200, 0, 800};
+  std::vector<std::int32_t> indices_;
+};
+
+constexpr int kFanouts[] = {10, -1};
+
+NodeHeat heat_of(const comm::Machine& machine, const Structure& structure, Count max_entries) {
+  return count_heat(machine, {.graph = structure.view(),
+                              .part_rows = structure.part_rows(),
+                              .fanouts = kFanouts,
+                              .max_entries = max_entries});
+}
+
+TEST(CountHeat, CountsOccurrencesAndSampledNeighbors) {
+  const RunSetup run(0);
+  const Structure structure(1);
+  const NodeHeat heat = heat_of(run.machine, structure, Count{1} << 40);
+  ASSERT_EQ(heat.segments.size(), 3u);
+  Count row = 0;
+  for (std::size_t s = 0; s < 3; ++s) {
+    Count nodes = 0;
+    for (const NodeGroup& group : heat.segments[s]) {
+      double occurrences = 0, first = 0, second = 0;
+      for (Count end = row + group.nodes; row < end; ++row) {
+        const auto r = static_cast<std::size_t>(row);
+        const Count degree = structure.indptr()[r + 1] - structure.indptr()[r];
+        occurrences += static_cast<double>(
+            std::ranges::count(structure.indices(), static_cast<std::int32_t>(Structure::kFirst + row)));
+        first += static_cast<double>(std::min<Count>(degree, 10));
+        second += static_cast<double>(degree);
+      }
+      nodes += group.nodes;
+      ASSERT_EQ(group.occurrences, occurrences) << "rows before " << row;
+      ASSERT_EQ(group.sampled, (std::vector<double>{first, second})) << "rows before " << row;
+    }
+    EXPECT_EQ(nodes, structure.part_rows()[s]);
+  }
+  EXPECT_EQ(row, Structure::kLocal);
+}
+
+TEST(CountHeat, OfPiecesIsNearThatOfAll) {
+  const RunSetup run(0);
+  const Structure structure(2);
+  const Count entries = std::ssize(structure.indices());
+  ASSERT_GT(entries, 30000);
+  const auto total = [](const NodeHeat& heat) {
+    double sum = 0;
+    for (const auto& segment : heat.segments) {
+      for (const NodeGroup& group : segment) sum += group.occurrences;
+    }
+    return sum;
+  };
+  const double all = total(heat_of(run.machine, structure, entries));
+  const double some = total(heat_of(run.machine, structure, entries / 2));
+  EXPECT_NE(some, all);
+  EXPECT_NEAR(some, all, 0.5 * all);
+}
+
+TEST(CurvesOfCounts, AddUpTheRanksInTheOrderOfTheRows) {
+  const RunSetup run(0);
+  const Structure structure(3);
+  AccessCounts counts{.rows = std::vector<std::uint32_t>(Structure::kLocal), .batches = 2};
+  for (std::size_t i = 0; i < counts.rows.size(); ++i) counts.rows[i] = static_cast<std::uint32_t>(4 * i);
+  const std::vector<HeatCurve> curves = curves_of_counts(run.machine, counts, structure.part_rows());
+  ASSERT_EQ(curves.size(), 3u);
+  EXPECT_DOUBLE_EQ(curves[0].accesses_below(10), 2 * 45);
+  EXPECT_DOUBLE_EQ(curves[0].accesses(), 2.0 * 1199 * 1200 / 2);
+  EXPECT_EQ(curves[1].rows(), 0);
+  EXPECT_DOUBLE_EQ(curves[2].accesses_below(2), 2 * (1200 + 1201));
+  counts.rows.pop_back();
+  EXPECT_THROW(curves_of_counts(run.machine, counts, structure.part_rows()), Error);
+}
+
+TEST(CurvesOfCounts, NeedNotComeFromEveryRank) {
+  const RunSetup run(0);
+  const Structure structure(4);
+  AccessCounts counts;
+  if (run.machine.rank() == 0) counts = {std::vector<std::uint32_t>(Structure::kLocal, 3), 1};
+  const std::vector<HeatCurve> curves = curves_of_counts(run.machine, counts, structure.part_rows());
+  EXPECT_DOUBLE_EQ(curves[2].accesses(), 3 * 800);
+}
+
+std::string text_of(const MachinePlan& plan) {
+  std::string text = fmt::format("{} {}", plan.gpu_bytes, plan.seconds.batch());
+  for (const TensorPlan& tensor : plan.tensors) {
+    text += "\n" + tensor.name;
+    for (const Segment& s : tensor.placement.segments) {
+      text += fmt::format(" {}/{}/{}", s.replicated, s.striped, s.host);
+    }
+  }
+  return text;
+}
+
+// The rates are those of the cpu; that every rank measures others is what matters.
+TEST(Plan, IsTheSameOnAllRanks) {
+  for (const int ranks_per_machine : {0, 1}) {
+    const RunSetup run(ranks_per_machine);
+    const Structure structure(5);
+    const FeatureShape features{.cols = 25, .dtype = DType::f32, .part_rows = structure.part_rows()};
+    const RegionSizes sizes{.num_nodes = Structure::kNodes,
+                            .first_node = Structure::kFirst,
+                            .num_local = Structure::kLocal,
+                            .local_edges = structure.view().indices.size};
+    const std::vector<std::int64_t> lengths = {4, 8, 100};
+    const std::vector<PathRates> rates =
+        measure_path_rates(run.machine, lengths, {.gpu_bytes = 1 << 20, .host_bytes = 1 << 20});
+    ASSERT_EQ(rates.size(), lengths.size());
+    std::vector<MeasuredRates> measured;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      EXPECT_GT(rates[i].local, 0);
+      EXPECT_GT(rates[i].host, 0);
+      EXPECT_EQ(rates[i].peer, 0);
+      measured.push_back({lengths[i], {rates[i].local, rates[i].local / 3, rates[i].host / 20}});
+    }
+    const BatchAccesses accesses =
+        expect_accesses(heat_of(run.machine, structure, 20000), {.seeds = 30, .fanouts = {10, -1}});
+    const MachinePlan plan = plan_tensors(graph_demands(sizes, features, accesses, measured),
+                                          {.gpu_bytes = 100000, .num_gpus = 3, .stripe_rows = 4});
+    EXPECT_GT(plan.tensors.back().placement.segments[0].striped, 0);
+    for (const std::string& other : run.machine.communicator().all_gather(text_of(plan))) {
+      EXPECT_EQ(other, text_of(plan));
+    }
+  }
+}
+
+MachineGraph load(const RunSetup& run, const LoadOptions& options) {
+  std::unique_ptr<graph::Graph> graph;
+  if (run.machine.rank() == 0) graph = test::random_dataset({.seed = 6});
+  return MachineGraph::from_graph(std::move(graph), run.machine, options);
+}
+
+TEST(PlacementOption, ForGpusIsRefusedWithoutThem) {
+  const RunSetup run(0);
+  if (test::world().size() != run.machine.size()) GTEST_SKIP() << "one machine only";
+  for (const char* text : {"replicate", "stripe", "features=1/0/99"}) {
+    test::expect_error([&] { load(run, {.placement = parse_placement(text)}); },
+                       {std::string("--placement ") + text, "no GPU"});
+  }
+}
+
+TEST(PlacementOption, ForTheHostIsTaken) {
+  const RunSetup run(0);
+  if (test::world().size() != run.machine.size()) GTEST_SKIP() << "one machine only";
+  MachineGraph graph = load(run, {.placement = parse_placement("features=0/0/100")});
+  for (const MachineGraph::PlanRow& row : graph.plan()) {
+    EXPECT_EQ(row.stratum, "host");
+    EXPECT_FALSE(row.expected.has_value());
+  }
+  graph.close(run.machine);
+}
+
+}  // namespace
+}  // namespace strata::store

@@ -340,8 +340,7 @@ void ChunkTensor::check_ids(bool on) {
 void ChunkTensor::verify([[maybe_unused]] const cuda::Stream& stream) const {
 #if STRATA_WITH_CUDA
   if (!state_->gpu) return;
-  stream.synchronize();
-  const BadId bad = state_->gpu->take_bad_id();
+  const BadId bad = state_->gpu->take_bad_id(stream);
   if (bad.found == 0) return;
   throw Error(fmt::format("id {} at position {} is not a row of \"{}\" of {} rows", bad.id, bad.position,
                           state_->spec.name, state_->spec.rows));

@@ -13,7 +13,7 @@ namespace strata::store {
 constexpr int kMaxStripeGpus = 16;   ///< GPUs of one host
 constexpr int kInlineSegments = 16;  ///< segments that travel with a launch; more are read from device memory
 
-/// The first id out of range that a checked operation met; in memory that host and device see.
+/// The first id out of range that a checked operation met; in device memory.
 struct BadId {
   std::int32_t locked = 0;
   std::int32_t found = 0;
@@ -62,15 +62,11 @@ struct RowFormat {
 
 /// How a kernel may use the GPU.
 struct LaunchShape {
-  int multiprocessors = 0;  ///< at most so many
+  int multiprocessors = 0;  ///< at most the threads of so many; 0: no limit
   Count start = 0;  ///< the walk begins at this share of 2^20 of the list, so that GPUs read different peers
   bool aligned = false;  ///< reads of long rows begin at multiples of 128 bytes
-  bool bulk = false;     ///< rows by bulk copies, for which all rows must be local
+  bool local = false;    ///< all rows are replicated
 };
-
-bool has_bulk_copies(Device device);  ///< compute capability 9 or later
-/// Whether bulk copies can move such rows; `out` matters for its alignment.
-bool can_bulk(const RowTable& table, const RowFormat& format, const void* out);
 
 /// out[position] = row for each entry of the list. Asynchronous on `stream`.
 void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,

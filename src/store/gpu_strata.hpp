@@ -40,8 +40,9 @@ class GpuStrata {
               const cuda::Stream& stream) const;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
   void check_ids(bool on) { table_.bad = on ? bad_.data() : nullptr; }
-  /// The first id out of range that finished work met since the last call; found is 0 if none.
-  BadId take_bad_id() const;
+  /// The first id out of range that work met up to this point of the stream since the last call; found is 0 if
+  /// none. Waits for the stream.
+  BadId take_bad_id(const cuda::Stream& stream) const;
   std::vector<StratumView> views() const;
   void close(const comm::Machine& machine);  ///< collective
 
@@ -63,7 +64,6 @@ class GpuStrata {
   Device device_;
   TensorSpec spec_;
   int multiprocessors_;
-  bool bulk_copies_;
   RowTable table_;
   Layout layout_;
   int mine_ = 0;  // this GPU among those of the machine

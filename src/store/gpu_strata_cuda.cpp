@@ -15,21 +15,19 @@ namespace {
 /// multiprocessors' worth read 441 GB/s from three peers, all of them 430), and leave the others to training.
 int multiprocessors_for_wires(int all) { return std::max(1, all * 18 / 100); }
 
-BadId no_bad_id() { return {}; }
-
 }  // namespace
 
 GpuStrata::GpuStrata(Device device, const TensorSpec& spec)
     : device_(device),
       spec_(spec),
       multiprocessors_(cuda::num_multiprocessors(device.index)),
-      bulk_copies_(has_bulk_copies(device)),
-      bad_(cuda::Memory::pinned, 1, "the check of ids", device),
+      bad_(cuda::Memory::device, 1, "the check of ids", device),
       copier_(device) {
   table_.rows = spec.rows;
   table_.row_bytes = static_cast<Count>(spec.row_bytes());
   table_.row_pitch = static_cast<Count>(spec.row_pitch());
-  bad_[0] = no_bad_id();
+  cuda::fill_async(bad_.data(), 0, sizeof(BadId), copier_);
+  copier_.synchronize();
 }
 
 void GpuStrata::allocate(const comm::Machine& machine, const Placement& placement) {
@@ -164,14 +162,11 @@ RowFormat GpuStrata::format(DType out, Count out_pitch) const {
 }
 
 LaunchShape GpuStrata::shape(const GatherSettings& settings) const {
-  const bool all_local = layout_.replicated_rows() == spec_.rows;
-  const bool none_local = layout_.replicated_rows() == 0;
-  LaunchShape shape{
-      .multiprocessors = none_local ? multiprocessors_for_wires(multiprocessors_) : multiprocessors_,
-      .aligned = settings.aligned_reads && !all_local,
-      .bulk = all_local && bulk_copies_};
-  if (settings.multiprocessors > 0)
-    shape.multiprocessors = std::min(settings.multiprocessors, multiprocessors_);
+  // Row r of a tensor of replicated rows alone is row r of the stratum.
+  const bool local = layout_.replicated_rows() == spec_.rows;
+  LaunchShape shape{.aligned = settings.aligned_reads, .local = local};
+  if (layout_.replicated_rows() == 0) shape.multiprocessors = multiprocessors_for_wires(multiprocessors_);
+  if (settings.multiprocessors > 0) shape.multiprocessors = std::min(settings.multiprocessors, multiprocessors_);
   if (table_.num_gpus > 1) shape.start = (Count{1} << 20) * mine_ / table_.num_gpus;
   return shape;
 }
@@ -191,7 +186,13 @@ void GpuStrata::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream&
                  {.multiprocessors = multiprocessors_}, stream);
 }
 
-BadId GpuStrata::take_bad_id() const { return std::exchange(bad_[0], no_bad_id()); }
+BadId GpuStrata::take_bad_id(const cuda::Stream& stream) const {
+  BadId bad;
+  cuda::copy_async(&bad, bad_.data(), sizeof(bad), stream);
+  cuda::fill_async(bad_.data(), 0, sizeof(bad), stream);
+  stream.synchronize();
+  return bad;
+}
 
 std::vector<StratumView> GpuStrata::views() const {
   std::vector<StratumView> views;

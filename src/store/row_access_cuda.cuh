@@ -51,33 +51,27 @@ __device__ inline std::byte* address_of(const RowTable& table, Count row) {
   return stripe_address(table, at.row);
 }
 
-struct BadEntry {
-  Count position;
-  NodeId id;
-};
-
-/// Keeps the bad id of the lowest position. Rare, so a lock will do.
-__device__ inline void note_bad_id(BadId* bad, const BadEntry& entry) {
-  while (atomicCAS_system(&bad->locked, 0, 1) != 0) {
-  }
-  __threadfence_system();
-  volatile BadId* record = bad;
-  if (record->found == 0 || entry.position < record->position) {
-    record->found = 1;
-    record->position = entry.position;
-    record->id = entry.id;
-  }
-  __threadfence_system();
-  atomicExch_system(&bad->locked, 0);
+/// Whether `row` is one. Ids less `first` are negative for -1, since `first` is not negative.
+__device__ inline bool is_row(const RowTable& table, Count row) {
+  return static_cast<std::uint64_t>(row) < static_cast<std::uint64_t>(table.rows);
 }
 
-/// The row an entry names, or -1.
-__device__ inline Count row_of(const RowTable& table, const RowList& list, Count entry, bool reports) {
+/// Keeps the bad id of the lowest position. Rare, so a lock will do.
+__device__ inline void note_if_bad(const RowTable& table, const RowList& list, Count entry) {
   const NodeId id = id_of(list, entry);
-  const Count row = id - list.first;
-  if (id != -1 && row >= 0 && row < table.rows) return row;
-  if (id != -1 && reports && table.bad != nullptr) note_bad_id(table.bad, {position_of(list, entry), id});
-  return -1;
+  if (id == -1 || is_row(table, id - list.first)) return;
+  while (atomicCAS(&table.bad->locked, 0, 1) != 0) {
+  }
+  __threadfence();
+  volatile BadId* record = table.bad;
+  const Count position = position_of(list, entry);
+  if (record->found == 0 || position < record->position) {
+    record->found = 1;
+    record->position = position;
+    record->id = id;
+  }
+  __threadfence();
+  atomicExch(&table.bad->locked, 0);
 }
 
 /// Calls launch(piece) for pieces of fewer than 2^30 items each.

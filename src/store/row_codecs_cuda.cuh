@@ -39,7 +39,7 @@ struct Raw {
   using Bits = typename Word<kBytes>::Type;
   static constexpr int kIn = kBytes, kOut = kBytes;
   static __device__ void store(const Bits& bits, std::byte* out, float) {
-    __stcs(reinterpret_cast<Bits*>(out), bits);
+    *reinterpret_cast<Bits*>(out) = bits;
   }
 };
 
@@ -67,7 +67,7 @@ __device__ void store_words(const void* bytes, std::byte* out) {
   Bits words[kBytes / kWord];
   memcpy(words, bytes, kBytes);
 #pragma unroll
-  for (int w = 0; w < kBytes / kWord; ++w) __stcs(reinterpret_cast<Bits*>(out) + w, words[w]);
+  for (int w = 0; w < kBytes / kWord; ++w) reinterpret_cast<Bits*>(out)[w] = words[w];
 }
 
 /// kWidth neighbouring elements that become f32.

@@ -36,8 +36,9 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t teams = (gridDim.x * blockDim.x) >> shape.team_shift;
   for (std::uint32_t i = thread >> shape.team_shift; i < entries.rows; i += teams) {
     const Count entry = entries.first + i;
-    const Count row = row_of(table, list, entry, lane == 0);
-    if (row < 0) continue;
+    const Count row = id_of(list, entry) - list.first;
+    if (lane == 0 && table.bad != nullptr) note_if_bad(table, list, entry);
+    if (!is_row(table, row)) continue;
     const Location at = location_of(table, row);
     const auto* source = reinterpret_cast<const Bits*>(in + position_of(list, entry) * shape.in_pitch_bytes);
     for (std::uint32_t word = lane; word < shape.words_a_row; word += team)

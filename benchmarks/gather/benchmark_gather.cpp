@@ -1,0 +1,315 @@
+// Useful bytes a second of ChunkTensor::gather, against what the hardware does at best. See README.md.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "limits.hpp"
+#include "strata/store/chunk_tensor.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::benchmark {
+namespace {
+
+using store::HostPath;
+
+struct Arguments {
+  std::vector<std::string> cases{"local", "convert", "striped", "host"};
+  std::vector<Count> row_bytes{16, 32, 64, 128, 256, 400, 512, 1024, 2048, 4096};
+  std::vector<Count> num_rows{1'000'000, 100'000};
+  std::vector<Count> host_row_bytes{128, 400, 512, 1024};
+  std::vector<std::string> host_paths{"zero-copy", "threads", "both"};
+  std::vector<int> threads{0};
+  std::vector<double> shares{0};
+  std::vector<int> multiprocessors{0};
+  double local_gib = 8, host_gib = 64;
+  Timing timing;
+  std::string json;
+};
+
+void add_options(CLI::App& app, Arguments& a) {
+  app.add_option("--cases", a.cases, "of local, convert, striped, host")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--row-bytes", a.row_bytes)->delimiter(',')->capture_default_str();
+  app.add_option("--rows", a.num_rows, "gathered at once")->delimiter(',')->capture_default_str();
+  app.add_option("--host-row-bytes", a.host_row_bytes)->delimiter(',')->capture_default_str();
+  app.add_option("--host-paths", a.host_paths)
+      ->delimiter(',')
+      ->check(CLI::IsMember({"zero-copy", "threads", "both"}))
+      ->capture_default_str();
+  app.add_option("--threads", a.threads, "CPU threads of a rank; 0: the default")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--shares", a.shares, "of the rows for the threads; 0: measured")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--multiprocessors", a.multiprocessors, "of the GPU; 0: the default")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--local-gib", a.local_gib, "table on each GPU")->capture_default_str();
+  app.add_option("--host-gib", a.host_gib, "table in host memory")->capture_default_str();
+  app.add_option("--runs", a.timing.runs)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--json", a.json, "file for the results");
+}
+
+/// The result of one row of the table.
+struct Result {
+  std::string where, order, how;
+  Count row_bytes = 0, rows = 0;
+  double useful = 0;  ///< bytes a second, of one GPU
+  double limit = 0;   ///< that the ratio refers to, for the same bytes
+};
+
+HostPath host_path(const std::string& name) {
+  return name == "threads" ? HostPath::threads : name == "both" ? HostPath::both : HostPath::zero_copy;
+}
+
+/// Everything the cases share.
+class Benchmark {
+ public:
+  Benchmark(const comm::Machine& machine, const Arguments& arguments)
+      : machine_(machine),
+        arguments_(arguments),
+        stream_(machine.device()),
+        limits_(measure_limits(machine, stream_, arguments.timing)) {}
+
+  void run() {
+    for (const std::string& name : arguments_.cases) {
+      if (name == "local") local();
+      if (name == "convert") convert();
+      if (name == "striped") striped();
+      if (name == "host") host();
+    }
+  }
+  const Limits& limits() const { return limits_; }
+  const std::vector<Result>& results() const { return results_; }
+
+ private:
+  struct Gather {
+    std::string where, how;
+    bool sorted = false;
+    Count rows = 0;
+    DType out = DType::f32;
+    double limit = 0;
+  };
+
+  /// `batches` times `count` ids on the device.
+  cuda::Array<std::int64_t> random_ids(const Gather& gather, Count below, Count batches) const {
+    std::mt19937_64 random(static_cast<std::uint64_t>(gather.rows + machine_.rank()));
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(gather.rows * batches));
+    for (auto& id : ids) id = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(below));
+    for (Count batch = 0; gather.sorted && batch < batches; ++batch)
+      std::sort(ids.begin() + batch * gather.rows, ids.begin() + (batch + 1) * gather.rows);
+    cuda::Array<std::int64_t> on_device(cuda::Memory::device, std::ssize(ids), "ids", machine_.device());
+    cuda::copy_async(on_device.data(), ids.data(), ids.size() * sizeof(std::int64_t), stream_);
+    stream_.synchronize();
+    return on_device;
+  }
+
+  /// Several batches of different ids follow each other on the stream, as in training: small ones are then
+  /// not measured by the time of a launch, and none finds its rows in the cache.
+  void measure(const store::ChunkTensor& tensor, const Gather& gather) {
+    constexpr Count kBatches = 8;
+    const auto ids = random_ids(gather, tensor.spec().rows, kBatches);
+    const std::size_t out_bytes =
+        static_cast<std::size_t>(gather.rows * tensor.spec().cols) * size_of(gather.out);
+    const cuda::Buffer out(cuda::Memory::device, out_bytes, "gathered rows", machine_.device());
+    const double seconds = median_seconds(machine_, stream_, arguments_.timing, [&] {
+      for (Count batch = 0; batch < kBatches; ++batch)
+        tensor.gather(
+            {.data = ids.data() + batch * gather.rows, .size = gather.rows, .sorted = gather.sorted},
+            {.data = out.data(), .dtype = gather.out}, stream_, pool_);
+    });
+    const auto row_bytes = static_cast<Count>(tensor.spec().row_bytes());
+    const double useful = static_cast<double>(kBatches * gather.rows * row_bytes) / seconds;
+    add({gather.where, gather.sorted ? "sorted" : "random", gather.how, row_bytes, gather.rows, useful,
+         gather.limit});
+  }
+
+  void add(const Result& result) {
+    results_.push_back(result);
+    if (machine_.rank() == 0)
+      fmt::print(stderr, "{:<10} {:<7} {:<22} {:>5} B x {:>9}: {:7.1f} GB/s, {:.3f} of the limit\n",
+                 result.where, result.order, result.how, result.row_bytes, result.rows, result.useful / 1e9,
+                 result.useful / result.limit);
+  }
+
+  store::ChunkTensor table(double gib, Count row_bytes, DType dtype,
+                           const std::function<store::Placement(Count)>& place) {
+    const Count rows = static_cast<Count>(gib * 1073741824.0) / row_bytes;
+    return store::ChunkTensor::create(machine_,
+                                      {.name = "table",
+                                       .rows = rows,
+                                       .cols = row_bytes / static_cast<Count>(size_of(dtype)),
+                                       .dtype = dtype},
+                                      place(rows));
+  }
+
+  void local() {
+    for (const Count bytes : arguments_.row_bytes) {
+      store::ChunkTensor tensor =
+          table(arguments_.local_gib, bytes, DType::f32, store::Placement::replicated);
+      for (const Count rows : arguments_.num_rows)
+        for (const bool sorted : {false, true})
+          measure(tensor, {.where = "local",
+                           .how = "",
+                           .sorted = sorted,
+                           .rows = rows,
+                           .limit = limits_.device_copy / 2});
+      tensor.close(machine_);
+    }
+  }
+
+  /// Half as many bytes are read as written; the limit is what moving both takes.
+  void convert() {
+    for (const Count bytes : {128, 256, 512}) {
+      store::ChunkTensor tensor =
+          table(arguments_.local_gib, bytes, DType::bf16, store::Placement::replicated);
+      measure(tensor, {.where = "local",
+                       .how = "bf16 as it is",
+                       .rows = 1'000'000,
+                       .out = DType::bf16,
+                       .limit = limits_.device_copy / 2});
+      measure(tensor, {.where = "local",
+                       .how = "bf16 to f32",
+                       .rows = 1'000'000,
+                       .out = DType::f32,
+                       .limit = limits_.device_copy / 3});
+      tensor.close(machine_);
+    }
+  }
+
+  void striped() {
+    for (const Count bytes : arguments_.row_bytes) {
+      store::ChunkTensor tensor =
+          table(arguments_.local_gib * machine_.size(), bytes, DType::f32, store::Placement::striped);
+      const double limit = machine_.size() > 1 ? limits_.all_to_all * machine_.size() / (machine_.size() - 1)
+                                               : limits_.device_copy / 2;
+      for (const int multiprocessors : arguments_.multiprocessors) {
+        tensor.configure({.multiprocessors = multiprocessors});
+        for (const Count rows : arguments_.num_rows)
+          for (const bool sorted : {false, true})
+            measure(tensor, {.where = "striped",
+                             .how = multiprocessors > 0 ? fmt::format("{} SMs", multiprocessors) : "",
+                             .sorted = sorted,
+                             .rows = rows,
+                             .limit = limit});
+      }
+      tensor.close(machine_);
+    }
+  }
+
+  void host() {
+    for (const Count bytes : arguments_.host_row_bytes) {
+      store::ChunkTensor tensor = table(arguments_.host_gib, bytes, DType::f32, store::Placement::on_host);
+      for (const std::string& path : arguments_.host_paths)
+        for (const int threads : path == "zero-copy" ? std::vector<int>{0} : arguments_.threads)
+          for (const double share : path == "both" ? arguments_.shares : std::vector<double>{0})
+            for (const int multiprocessors : arguments_.multiprocessors) {
+              tensor.configure({.host_path = host_path(path),
+                                .threads = threads,
+                                .threads_share = share,
+                                .multiprocessors = multiprocessors});
+              host_gathers(tensor, path);
+            }
+      tensor.close(machine_);
+    }
+  }
+
+  void host_gathers(const store::ChunkTensor& tensor, const std::string& path) {
+    const store::GatherSettings& s = tensor.settings();
+    std::string how = path;
+    if (s.threads > 0) how += fmt::format(", {} threads", s.threads);
+    if (s.threads_share > 0) how += fmt::format(", {:.2f}", s.threads_share);
+    if (s.multiprocessors > 0) how += fmt::format(", {} SMs", s.multiprocessors);
+    for (const Count rows : arguments_.num_rows)
+      for (const bool sorted : {false, true})
+        measure(
+            tensor,
+            {.where = "host", .how = how, .sorted = sorted, .rows = rows, .limit = limits_.host_to_device});
+  }
+
+  const comm::Machine& machine_;
+  const Arguments& arguments_;
+  cuda::Stream stream_;
+  ThreadPool pool_{1};
+  Limits limits_;
+  std::vector<Result> results_;
+};
+
+nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine) {
+  const Limits& l = benchmark.limits();
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Result& r : benchmark.results())
+    rows.push_back({{"where", r.where},
+                    {"order", r.order},
+                    {"how", r.how},
+                    {"row_bytes", r.row_bytes},
+                    {"rows", r.rows},
+                    {"bytes_a_second", r.useful},
+                    {"share_of_limit", r.useful / r.limit}});
+  return {{"gpu", cuda::device_name(machine.device().index)},
+          {"gpus", machine.size()},
+          {"limits",
+           {{"device_copy", l.device_copy},
+            {"host_to_device", l.host_to_device},
+            {"peer_copy", l.peer_copy},
+            {"all_to_all", l.all_to_all}}},
+          {"results", rows}};
+}
+
+void print_table(const Benchmark& benchmark, int gpus) {
+  const Limits& l = benchmark.limits();
+  fmt::print(
+      "{} GPUs; limits a GPU in GB/s: device copy {:.0f} (read + written), host to device {:.1f}, peer copy "
+      "{:.0f}, NCCL all-to-all {:.0f}\n",
+      gpus, l.device_copy / 1e9, l.host_to_device / 1e9, l.peer_copy / 1e9, l.all_to_all / 1e9);
+  Table table({"where", "order", "how", "row bytes", "rows", "GB/s a GPU", "of the limit"});
+  for (const Result& r : benchmark.results())
+    table.row({r.where, r.order, r.how, format_count(r.row_bytes), format_count(r.rows),
+               fmt::format("{:.1f}", r.useful / 1e9), fmt::format("{:.3f}", r.useful / r.limit)});
+  fmt::print("{}", table.str());
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
+  if (!file || std::fputs(text.c_str(), file.get()) < 0) throw IoError("cannot write " + path);
+}
+
+void run(const Arguments& arguments, const comm::World& world) {
+  const comm::Topology topology =
+      comm::discover(world.communicator(), {.compute = comm::TopologyOptions::Compute::cuda});
+  comm::Machine machine(world.communicator(), topology);
+  {
+    const cuda::DeviceGuard guard(machine.device());
+    Benchmark benchmark(machine, arguments);
+    benchmark.run();
+    if (machine.rank() == 0) {
+      print_table(benchmark, machine.size());
+      if (!arguments.json.empty()) write_file(arguments.json, to_json(benchmark, machine).dump(2));
+    }
+  }
+  machine.close();
+}
+
+}  // namespace
+}  // namespace strata::benchmark
+
+int main(int argc, char** argv) {
+  strata::benchmark::Arguments arguments;
+  CLI::App app("Rates of gathering rows from every stratum");
+  strata::benchmark::add_options(app, arguments);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const strata::comm::World world(&argc, &argv);
+    strata::benchmark::run(arguments, world);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}", strata::format_error("benchmark_gather", error));
+    return static_cast<int>(strata::exit_code(error));
+  }
+}

@@ -1,0 +1,28 @@
+#pragma once
+#include <functional>
+
+#include "strata/comm/machine.hpp"
+#include "strata/cuda/runtime.hpp"
+
+namespace strata::benchmark {
+
+struct Timing {
+  int warm_up = 3;
+  int runs = 10;
+};
+
+/// Median seconds of `work` on `stream`, of the slowest rank; all ranks begin each run together. Collective.
+double median_seconds(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing,
+                      const std::function<void()>& work);
+
+/// What the hardware does at best, in bytes a second of this GPU while all GPUs of the machine do the same.
+struct Limits {
+  double device_copy = 0;  ///< read + written
+  double host_to_device = 0;
+  double peer_copy = 0;   ///< from the next GPU; 0 for one GPU
+  double all_to_all = 0;  ///< NCCL, bytes that leave a GPU; 0 for one GPU
+};
+/// Collective over a machine whose ranks have a GPU each.
+Limits measure_limits(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing);
+
+}  // namespace strata::benchmark

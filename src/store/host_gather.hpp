@@ -55,7 +55,8 @@ class HostGather {
 
   /// out[position] = row for each entry of the list. Asynchronous on `stream`: waits for the GPU only when it
   /// has to allocate more for a larger list. Thread safe; jobs run one after the other. Short lists go by
-  /// zero copy alone, unless the share is 1. Throws CudaError; after a failed launch, at every call.
+  /// zero copy alone, unless a share of 1 was given. Throws OutOfMemory, and CudaError: after a failed launch
+  /// at every call.
   void gather(const Job& job, const cuda::Stream& stream);
 
   /// Of the rows, for the threads: as given, or as measured so far.

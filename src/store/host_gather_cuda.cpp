@@ -85,12 +85,13 @@ struct HostGather::State {
   double share_of(bool sorted) const { return options.share > 0 ? options.share : tuners[sorted].share(); }
 
   void gather(const Job& job, const cuda::Stream& stream);
-  void launch(const Job& job, const Plan& plan, const cuda::Stream& stream);
+  void launch(const Job& job, const Plan& plan, const HostJob& host_job, const cuda::Stream& stream);
   HostJob next_job(const Job& job, const Plan& plan);
   void launch_threads_part(const Job& job, const HostJob& host_job, const cuda::Stream& stream);
   void launch_kernel_part(const Job& job, const Plan& plan, const cuda::Stream& stream);
   Count chunk_rows(const Job& job, const Plan& plan) const;
   void reserve(Count rows, Count chunks);
+  void reserve_sort(Count bound);
   void learn();
   void report(bool sorted) const;
   RowTable table_for(const Job& job) const;
@@ -167,12 +168,13 @@ RowTable HostGather::State::table_for(const Job& job) const {
 HostGather::State::Plan HostGather::State::plan_of(const Job& job) const {
   Plan plan;
   plan.share = share_of(job.sorted);
-  const bool small = job.list.bound < kSmallJob && plan.share < 1;
+  const bool threads_alone = options.share == 1;  // a share of 1 that was measured is not one for short lists
+  const bool small = job.list.bound < kSmallJob && !threads_alone;
   if (small) plan.share = 0;
   plan.rule = {.threads_share = std::llround(plan.share * static_cast<double>(SplitRule::kUnit)),
-               .least_rows = plan.share < 1 ? kSmallJob : 0};
+               .least_rows = threads_alone ? 0 : kSmallJob};
   plan.threads = plan.rule.threads_share > 0;
-  plan.kernel = plan.rule.threads_share < SplitRule::kUnit;
+  plan.kernel = !threads_alone;
   // Most rows are left to the kernel either by the longest list or by the longest that the threads have no
   // part in.
   plan.kernel_bound = std::max(job.list.bound - plan.rule.threads_rows(job.list.bound),
@@ -181,7 +183,8 @@ HostGather::State::Plan HostGather::State::plan_of(const Job& job) const {
       static_cast<std::size_t>(source.table.rows) * static_cast<std::size_t>(source.table.row_pitch) >
       options.sort_above_bytes;
   constexpr Count kMaxPositions = Count{1} << 32;
-  plan.sorts = plan.kernel && !job.sorted && !small && large_table && job.list.bound <= kMaxPositions;
+  plan.sorts = plan.kernel && !job.sorted && large_table && plan.kernel_bound > kSmallJob &&
+               job.list.bound <= kMaxPositions;
   plan.measured = options.share == 0 && !small && !measured.running && !tuners[job.sorted].settled();
   return plan;
 }
@@ -208,6 +211,12 @@ void HostGather::State::reserve(Count rows, Count chunks) {
   std::ranges::fill(memory.flags.span(), 0);
   memory.rows = more_rows;
   memory.chunks = more_chunks;
+}
+
+void HostGather::State::reserve_sort(Count bound) {
+  if (sorter.has_room(bound)) return;
+  done.synchronize();
+  sorter.reserve(bound + bound / 4);
 }
 
 HostJob HostGather::State::next_job(const Job& job, const Plan& plan) {
@@ -249,20 +258,14 @@ void HostGather::State::launch_kernel_part(const Job& job, const Plan& plan, con
   RowList list = job.list;
   list.begin = &split.data()->begin;
   list.end = &split.data()->middle;
-  if (plan.sorts) {
-    if (!sorter.has_room(plan.kernel_bound)) {
-      done.synchronize();
-      sorter.reserve(plan.kernel_bound + plan.kernel_bound / 4);
-    }
-    list = sorter.sort(table, job.list, split.data(), plan.kernel_bound, stream);
-  }
+  if (plan.sorts) list = sorter.sort(table, job.list, split.data(), plan.kernel_bound, stream);
   gather_on_gpu(table, list, job.format, job.out, zero_copy, stream);
 }
 
-void HostGather::State::launch(const Job& job, const Plan& plan, const cuda::Stream& stream) {
+void HostGather::State::launch(const Job& job, const Plan& plan, const HostJob& host_job,
+                               const cuda::Stream& stream) {
+  stream.wait(done);
   if (plan.measured) measured.start.record(stream);
-  HostJob host_job;
-  if (plan.threads) host_job = next_job(job, plan);
   split_list(job.list, plan.rule, host_job, split.data(), plan.measured ? measured.split.data() : nullptr,
              stream);
   if (plan.threads) launch_threads_part(job, host_job, stream);
@@ -274,9 +277,11 @@ void HostGather::State::launch(const Job& job, const Plan& plan, const cuda::Str
     measured.share = plan.share;
     measured.running = true;
   }
-  if (!plan.threads) return;
-  joined.record(side);
-  stream.wait(joined);
+  if (plan.threads) {
+    joined.record(side);
+    stream.wait(joined);
+  }
+  done.record(stream);
 }
 
 void HostGather::State::gather(const Job& given, const cuda::Stream& stream) {
@@ -292,10 +297,11 @@ void HostGather::State::gather(const Job& given, const cuda::Stream& stream) {
   if (job.format.out_pitch == 0) job.format.out_pitch = job.format.cols;
   learn();
   const Plan plan = plan_of(job);
-  stream.wait(done);
+  HostJob host_job;
+  if (plan.threads) host_job = next_job(job, plan);
+  if (plan.sorts) reserve_sort(plan.kernel_bound);
   try {
-    launch(job, plan, stream);
-    done.record(stream);
+    launch(job, plan, host_job, stream);
   } catch (...) {
     failure = std::current_exception();
     throw;

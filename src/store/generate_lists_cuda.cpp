@@ -43,6 +43,7 @@ class ListMaker {
 
   /// Entries that the policies drop from this share.
   Count count_dropped() {
+    const cuda::DeviceGuard guard(device_);
     cuda::fill_async(dropped_.data(), 0, sizeof(Count), stream_);
     for_each_piece([&](const ListTask& lists) { count_entries(lists, dropped_.data(), nullptr, stream_); });
     Count dropped = 0;

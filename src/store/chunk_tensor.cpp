@@ -154,7 +154,9 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
   state->device = machine.device();
 #if STRATA_WITH_CUDA
   agree(machine.communicator(), [&] {
-    if (machine.device().is_cuda()) state->gpu = std::make_unique<GpuStrata>(machine.device(), spec);
+    if (machine.device().is_cuda())
+      state->gpu = std::make_unique<GpuStrata>(
+          machine.device(), spec, GpuStrata::Rank{.rank = machine.rank(), .size = machine.size()});
   });
   if (wants_gpu(realised)) {
     state->gpu->allocate(machine, realised);
@@ -170,7 +172,9 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
   state->host = state->region->data();
 #if STRATA_WITH_CUDA
   agree(machine.communicator(), [&] {
-    if (state->gpu) state->gpu->adopt(state->layout, state->host);
+    if (!state->gpu) return;
+    state->gpu->adopt(state->layout, state->host);
+    state->gpu->configure(state->settings);
   });
 #endif
   return ChunkTensor(std::move(state));
@@ -190,8 +194,9 @@ ChunkTensor ChunkTensor::wrap(Device device, const TensorSpec& spec, void* rows,
   if (device.is_cuda()) {
     const cuda::DeviceGuard guard(device);
     state->registration = cuda::Registration(rows, static_cast<std::size_t>(spec.rows) * spec.row_pitch());
-    state->gpu = std::make_unique<GpuStrata>(device, spec);
+    state->gpu = std::make_unique<GpuStrata>(device, spec, GpuStrata::Rank{});
     state->gpu->adopt(state->layout, state->host);
+    state->gpu->configure(state->settings);
   }
 #endif
   return ChunkTensor(std::move(state));
@@ -214,6 +219,9 @@ void ChunkTensor::configure(const GatherSettings& settings) {
         state_->spec.name, settings.threads, settings.multiprocessors, settings.threads_share));
   }
   state_->settings = settings;
+#if STRATA_WITH_CUDA
+  if (state_->gpu) state_->gpu->configure(state_->settings);
+#endif
 }
 
 std::vector<StratumView> ChunkTensor::views() const {
@@ -301,7 +309,7 @@ void ChunkTensor::gather(const RowIds& ids, const RowsOut& out, const cuda::Stre
   if (stream.device().is_cuda()) {
     state_->need_this_device(stream);
 #if STRATA_WITH_CUDA
-    state_->gpu->gather(ids, out, state_->settings, stream);
+    state_->gpu->gather(ids, out, stream);
 #endif
     return;
   }

@@ -68,7 +68,8 @@ struct LaunchShape {
   bool local = false;    ///< all rows are replicated
 };
 
-/// out[position] = row for each entry of the list. Asynchronous on `stream`.
+/// out[position] = row for each entry of the list. Host rows are left out if table.host is null. Asynchronous
+/// on `stream`.
 void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
                    const LaunchShape& shape, const cuda::Stream& stream);
 

@@ -66,6 +66,10 @@ __global__ void __launch_bounds__(kThreads)
       bits[k] = Bits{};
       if (!is_row(table, t.row)) continue;
       const std::byte* address = address_of(table, t.row);
+      if (address == nullptr) {
+        t.word = kNoWord;
+        continue;
+      }
       if (shape.aligned)  // words before the row wrap around to large numbers
         t.word -= (static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(address)) & (kLineBytes - 1)) /
                   Codec::kIn;

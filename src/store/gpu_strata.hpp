@@ -8,6 +8,7 @@
 #include "peer_memory.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "threaded_gather.hpp"
 
 namespace strata::store {
 
@@ -15,7 +16,11 @@ namespace strata::store {
 /// owner.
 class GpuStrata {
  public:
-  GpuStrata(Device device, const TensorSpec& spec);
+  /// This rank among those that share the cores of the host.
+  struct Rank {
+    int rank = 0, size = 1;
+  };
+  GpuStrata(Device device, const TensorSpec& spec, Rank rank);
 
   /// Allocates the replicated rows on this rank's GPU, and the striped ones on the GPUs of all ranks. What
   /// needs peer access that is not there is left out: lacks() says which. Collective over a machine whose
@@ -36,12 +41,13 @@ class GpuStrata {
   void read(const Layout::Run& run, std::byte* rows) const;
   void finish_copies() const { copier_.synchronize(); }
 
-  void gather(const RowIds& ids, const RowsOut& out, const GatherSettings& settings,
-              const cuda::Stream& stream) const;
+  /// Resolves what is automatic, and starts the threads of the host stratum if it has a use for them.
+  void configure(GatherSettings& settings);
+  void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream) const;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
   void check_ids(bool on) { table_.bad = on ? bad_.data() : nullptr; }
-  /// The first id out of range that work met up to this point of the stream since the last call; found is 0 if
-  /// none. Waits for the stream.
+  /// The first id out of range that work met up to this point of the stream since the last call; found is 0
+  /// if none. Waits for the stream.
   BadId take_bad_id(const cuda::Stream& stream) const;
   std::vector<StratumView> views() const;
   void close(const comm::Machine& machine);  ///< collective
@@ -58,10 +64,16 @@ class GpuStrata {
   void copy(const Layout::Run& run, std::byte* rows, bool to_stratum) const;
   void copy_rows(const Copy& copy) const;
   void copy_stripes(const Layout::Run& run, std::byte* rows, bool to_stratum) const;
-  RowFormat format(DType out, Count out_pitch) const;
-  LaunchShape shape(const GatherSettings& settings) const;
+  RowFormat format_of(DType out, Count out_pitch) const;
+  LaunchShape shape() const;
+  struct Cores {
+    int first, count;
+  };
+  Cores cores() const;  ///< that this rank may use
 
   Device device_;
+  Rank rank_;
+  GatherSettings settings_;
   TensorSpec spec_;
   int multiprocessors_;
   RowTable table_;
@@ -73,6 +85,7 @@ class GpuStrata {
   cuda::Buffer segments_;  // where there are more than travel with a launch
   cuda::Array<BadId> bad_;
   cuda::Stream copier_;
+  std::unique_ptr<ThreadedGather> threaded_;  // null: zero copy
 };
 
 }  // namespace strata::store

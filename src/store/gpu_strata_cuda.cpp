@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "agreement.hpp"
 #include "gpu_strata.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/util/error.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
@@ -17,8 +19,9 @@ int multiprocessors_for_wires(int all) { return std::max(1, all * 18 / 100); }
 
 }  // namespace
 
-GpuStrata::GpuStrata(Device device, const TensorSpec& spec)
+GpuStrata::GpuStrata(Device device, const TensorSpec& spec, Rank rank)
     : device_(device),
+      rank_(rank),
       spec_(spec),
       multiprocessors_(cuda::num_multiprocessors(device.index)),
       bad_(cuda::Memory::device, 1, "the check of ids", device),
@@ -153,7 +156,7 @@ void GpuStrata::copy_stripes(const Layout::Run& run, std::byte* rows, bool to_st
   }
 }
 
-RowFormat GpuStrata::format(DType out, Count out_pitch) const {
+RowFormat GpuStrata::format_of(DType out, Count out_pitch) const {
   return {.stored = spec_.dtype,
           .out = out,
           .cols = spec_.cols,
@@ -161,19 +164,50 @@ RowFormat GpuStrata::format(DType out, Count out_pitch) const {
           .scale = spec_.scale};
 }
 
-LaunchShape GpuStrata::shape(const GatherSettings& settings) const {
+GpuStrata::Cores GpuStrata::cores() const {
+  const int own = available_cores(), all = static_cast<int>(std::thread::hardware_concurrency());
+  if (own < all) return {0, own};  // a rank that is bound has its cores for itself
+  const int share = std::max(1, own / rank_.size);
+  return {rank_.rank * share, share};
+}
+
+void GpuStrata::configure(GatherSettings& settings) {
+  constexpr Count kLargeBytes = Count{1} << 30;  // smaller tables are translated without misses
+  constexpr int kEnoughCores = 4;
+  const Count host_bytes = layout_.host_rows() * table_.row_pitch;
+  if (settings.host_path == HostPath::automatic) {
+    const bool worth_it = host_bytes > kLargeBytes && cores().count >= kEnoughCores;
+    settings.host_path = worth_it ? HostPath::both : HostPath::zero_copy;
+  }
+  if (settings.threads == 0) settings.threads = std::max(1, cores().count - 1);
+  settings_ = settings;
+  threaded_.reset();
+  if (settings.host_path == HostPath::zero_copy || host_bytes == 0) return;
+  HostGather::Options options{.threads = settings.threads,
+                              .first_core = cores().first,
+                              .share = settings.host_path == HostPath::threads ? 1 : settings.threads_share};
+  options.zero_copy.multiprocessors = settings.multiprocessors;
+  options.zero_copy.aligned = settings.aligned_reads;
+  const cuda::DeviceGuard guard(device_);
+  threaded_ = std::make_unique<ThreadedGather>(device_, table_, layout_.host_rows(), options);
+}
+
+LaunchShape GpuStrata::shape() const {
   // Row r of a tensor of replicated rows alone is row r of the stratum.
   const bool local = layout_.replicated_rows() == spec_.rows;
-  LaunchShape shape{.aligned = settings.aligned_reads, .local = local};
+  LaunchShape shape{.aligned = settings_.aligned_reads, .local = local};
   if (layout_.replicated_rows() == 0) shape.multiprocessors = multiprocessors_for_wires(multiprocessors_);
-  if (settings.multiprocessors > 0) shape.multiprocessors = std::min(settings.multiprocessors, multiprocessors_);
+  if (settings_.multiprocessors > 0)
+    shape.multiprocessors = std::min(settings_.multiprocessors, multiprocessors_);
   if (table_.num_gpus > 1) shape.start = (Count{1} << 20) * mine_ / table_.num_gpus;
   return shape;
 }
 
-void GpuStrata::gather(const RowIds& ids, const RowsOut& out, const GatherSettings& settings,
-                       const cuda::Stream& stream) const {
-  gather_on_gpu(table_, RowList::of(ids), format(out.dtype, out.pitch), out.data, shape(settings), stream);
+void GpuStrata::gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream) const {
+  const RowList list = RowList::of(ids);
+  const RowFormat format = format_of(out.dtype, out.pitch);
+  if (threaded_) return threaded_->gather({table_, list, format, out.data, ids.sorted, shape()}, stream);
+  gather_on_gpu(table_, list, format, out.data, shape(), stream);
 }
 
 void GpuStrata::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const {
@@ -182,7 +216,7 @@ void GpuStrata::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream&
     std::ranges::copy(replicas_->pointers(), replicas.data.begin());
     replicas.count = static_cast<int>(replicas_->pointers().size());
   }
-  scatter_on_gpu(table_, RowList::of(ids), format(spec_.dtype, in.pitch), in.data, replicas,
+  scatter_on_gpu(table_, RowList::of(ids), format_of(spec_.dtype, in.pitch), in.data, replicas,
                  {.multiprocessors = multiprocessors_}, stream);
 }
 
@@ -210,6 +244,7 @@ std::vector<StratumView> GpuStrata::views() const {
 }
 
 void GpuStrata::close(const comm::Machine& machine) {
+  threaded_.reset();
   for (std::unique_ptr<PeerMemory>* peers : {&stripes_, &replicas_}) {
     if (*peers) (*peers)->close(machine);
     peers->reset();

@@ -311,7 +311,16 @@ void check_random_tensor(const comm::Machine& machine, Device device, std::uint6
                   .common = common,
                   .own = Random(seed * 31 + static_cast<std::uint64_t>(machine.rank()))};
   fixture.expect_contents("write");
-  for (int i = 0; i < 4; ++i) fixture.check_gather();
+  constexpr store::HostPath kPaths[] = {store::HostPath::automatic, store::HostPath::zero_copy,
+                                        store::HostPath::threads, store::HostPath::both};
+  for (const store::HostPath path : kPaths) {
+    tensor.configure({.host_path = path,
+                      .threads = 2,
+                      .threads_share = path == store::HostPath::both ? 0.5 : 0,
+                      .multiprocessors = static_cast<int>(common() % 3) * 7,
+                      .aligned_reads = common() % 2 == 0});
+    for (int i = 0; i < 2; ++i) fixture.check_gather();
+  }
   machine.barrier();
   const bool has_replicas = std::ranges::any_of(tensor.placement().segments,
                                                 [](const store::Segment& s) { return s.replicated > 0; });

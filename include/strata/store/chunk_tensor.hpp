@@ -61,6 +61,7 @@ struct StratumView {
 
 /// How host rows reach a GPU.
 enum class HostPath : std::uint8_t {
+  automatic,  ///< both where more than 1 GiB lies on the host and the rank has 4 cores; else zero copy
   zero_copy,  ///< kernels read them over PCIe, limited by address translation for short rows of large tables
   threads,    ///< CPU threads gather them into a pinned ring, a copy engine drains it
   both,       ///< the threads take a measured share, the kernels the rest
@@ -68,8 +69,9 @@ enum class HostPath : std::uint8_t {
 
 /// What the gathers of a tensor may use; the defaults are measured where the value is 0 or automatic.
 struct GatherSettings {
-  HostPath host_path = HostPath::zero_copy;
-  int threads = 0;            ///< CPU threads of this rank for `threads` and `both`
+  HostPath host_path = HostPath::automatic;
+  int threads =
+      0;  ///< CPU threads of this rank for `threads` and `both`; 0: all but one of its share of the cores
   double threads_share = 0;   ///< of the host rows, for `both`; 0: measured at the first gather
   int multiprocessors = 0;    ///< of the GPU at most; 0: what is best for the tensor's strata
   bool aligned_reads = true;  ///< long rows that lie off this GPU are read in pieces aligned to 128 bytes

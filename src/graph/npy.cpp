@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "mapped_file.hpp"
-#include "npy_header.hpp"
+#include "parse_npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 

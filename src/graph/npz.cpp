@@ -9,7 +9,7 @@
 #include <span>
 
 #include "mapped_file.hpp"
-#include "npy_header.hpp"
+#include "parse_npy.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 

@@ -25,9 +25,8 @@ struct BadId {
 struct RowTable {
   std::byte* replicated = nullptr;
   std::byte* host = nullptr;
-  std::array<std::byte*, kMaxStripeGpus> stripes{};
-  int num_gpus = 0;
-  int stripe_shift = 0;
+  std::array<std::byte*, kMaxStripeGpus> stripe_data{};
+  Stripes stripes;
   int num_segments = 0;
   std::array<SegmentLayout, kInlineSegments> inline_segments{};
   const SegmentLayout* device_segments = nullptr;  ///< used if num_segments > kInlineSegments

@@ -5,16 +5,23 @@
 
 namespace strata::store {
 
-/// The distinct GPUs of a machine's ranks, in order of the lowest rank that drives each.
+/// The distinct GPUs of a machine: those that its ranks drive, in order of the lowest rank that drives each,
+/// and then, if asked for, those that no rank drives.
 struct GpuMap {
-  std::vector<int> owner;  ///< by GPU: the lowest rank that drives it
-  int mine = -1;           ///< this rank's GPU
-  int sharers = 1;         ///< ranks of the machine that drive the same GPU as this one
+  struct Gpu {
+    int owner;  ///< the rank that allocates on it
+    int index;  ///< its CUDA ordinal in the owner's process
+  };
+  std::vector<Gpu> gpus;
+  int mine = -1;    ///< this rank's GPU
+  int sharers = 1;  ///< ranks of the machine that drive the same GPU as this one
 
-  int size() const { return static_cast<int>(owner.size()); }
+  int size() const { return static_cast<int>(gpus.size()); }
 };
 
-/// Empty if a rank of the machine computes on the cpu. Collective over the machine.
-GpuMap gpus_of(const comm::Machine& machine);
+/// Empty if a rank of the machine computes on the cpu. Collective over the machine. `with_idle`: also the
+/// GPUs that are visible to a rank and driven by none, owned by the lowest rank that sees them. Only for
+/// machines that are alone on their host, since ranks of others may drive them.
+GpuMap gpus_of(const comm::Machine& machine, bool with_idle = false);
 
 }  // namespace strata::store

@@ -53,6 +53,13 @@ class GpuStrata {
   void close(const comm::Machine& machine);  ///< collective
 
  private:
+  /// Memory on all GPUs of a map.
+  struct Shared {
+    const GpuMap& gpus;
+    std::size_t bytes_a_gpu;
+    const char* kind;
+  };
+  std::unique_ptr<PeerMemory> share(const comm::Machine& machine, const Shared& what, bool& lacking);
   struct Copy {
     std::byte* stratum;  ///< address in a stratum
     std::byte* rows;     ///< [count] dense

@@ -41,33 +41,32 @@ void GpuStrata::allocate(const comm::Machine& machine, const Placement& placemen
       replicated_ = cuda::Buffer(cuda::Memory::device, replica_bytes,
                                  fmt::format("the replicated rows of \"{}\"", spec_.name), device_);
     });
-    if (layout.striped_rows() == 0) return;
   }
-  const GpuMap gpus = gpus_of(machine);
-  mine_ = gpus.mine;
-  if (gpus.size() > kMaxStripeGpus) {
-    lacks_ = {.replicas = spec_.scatters,
-              .stripes = true,
-              .reason = fmt::format("{} GPUs are more than the {} that can be shared", gpus.size(),
-                                    kMaxStripeGpus)};
-    return;
+  if (spec_.scatters && replica_bytes > 0)
+    replicas_ = share(machine, {gpus_of(machine), replica_bytes, "replicated"}, lacks_.replicas);
+  if (layout.striped_rows() == 0) return;
+  const GpuMap gpus = gpus_of(machine, placement.idle_gpus);
+  const Count blocks = (layout.striped_rows() + placement.stripe_rows - 1) / placement.stripe_rows;
+  const Count rows_a_gpu = (blocks + gpus.size() - 1) / gpus.size() * placement.stripe_rows;
+  table_.stripes = Stripes::of(placement.stripe_rows, gpus.size());
+  stripes_ = share(machine, {gpus, static_cast<std::size_t>(rows_a_gpu) * spec_.row_pitch(), "striped"},
+                   lacks_.stripes);
+}
+
+std::unique_ptr<PeerMemory> GpuStrata::share(const comm::Machine& machine, const Shared& what,
+                                             bool& lacking) {
+  mine_ = what.gpus.mine;
+  lacking = what.gpus.size() > kMaxStripeGpus;
+  if (lacking) {
+    lacks_.reason =
+        fmt::format("{} GPUs are more than the {} that can be shared", what.gpus.size(), kMaxStripeGpus);
+    return nullptr;
   }
-  const auto share = [&](std::size_t bytes_a_gpu, const char* kind, bool& lacking) {
-    PeerMemory::Result peers = PeerMemory::create(machine, gpus, bytes_a_gpu,
-                                                  fmt::format("the {} rows of \"{}\"", kind, spec_.name));
-    lacking = peers.memory == nullptr;
-    if (lacking) lacks_.reason = peers.reason;
-    return std::move(peers.memory);
-  };
-  if (layout.striped_rows() > 0) {
-    const Count blocks = (layout.striped_rows() + placement.stripe_rows - 1) / placement.stripe_rows;
-    const Count blocks_a_gpu = (blocks + gpus.size() - 1) / gpus.size();
-    stripes_ = share(static_cast<std::size_t>(blocks_a_gpu * placement.stripe_rows) * spec_.row_pitch(),
-                     "striped", lacks_.stripes);
-    table_.stripe_shift = stripe_shift(placement);
-  }
-  if (spec_.scatters && layout.replicated_rows() > 0)
-    replicas_ = share(replica_bytes, "replicated", lacks_.replicas);
+  PeerMemory::Result peers = PeerMemory::create(machine, what.gpus, what.bytes_a_gpu,
+                                                fmt::format("the {} rows of \"{}\"", what.kind, spec_.name));
+  lacking = peers.memory == nullptr;
+  if (lacking) lacks_.reason = peers.reason;
+  return std::move(peers.memory);
 }
 
 void GpuStrata::adopt(const Layout& layout, std::byte* host_rows) {
@@ -77,8 +76,7 @@ void GpuStrata::adopt(const Layout& layout, std::byte* host_rows) {
                                 : static_cast<std::byte*>(replicated_.data());
   table_.host = host_rows;
   if (stripes_) {
-    std::ranges::copy(stripes_->pointers(), table_.stripes.begin());
-    table_.num_gpus = static_cast<int>(stripes_->pointers().size());
+    std::ranges::copy(stripes_->pointers(), table_.stripe_data.begin());
   }
   const std::vector<SegmentLayout>& segments = layout.segments();
   table_.num_segments = static_cast<int>(segments.size());
@@ -127,13 +125,13 @@ void GpuStrata::copy_rows(const Copy& c) const {
 // The whole blocks of a GPU are every num_gpus-th among the rows and neighbours in the stratum: one 2-D copy
 // a GPU, where a copy a block would cost microseconds for some KiB. Padded rows go block by block.
 void GpuStrata::copy_stripes(const Layout::Run& run, std::byte* rows, bool to_stratum) const {
-  const Count stripe = Count{1} << table_.stripe_shift, first = run.location.row, end = first + run.count;
+  const Count stripe = table_.stripes.rows, first = run.location.row, end = first + run.count;
   const Count whole_begin = std::min(end, (first + stripe - 1) / stripe * stripe);
   const Count whole_end = std::max(whole_begin, end / stripe * stripe);
   const auto dense = [&](Count row) { return rows + (row - first) * table_.row_bytes; };
   const auto stratum = [&](Count row) {
-    const StripeLocation at = locate_stripe(row, table_.stripe_shift, table_.num_gpus);
-    return table_.stripes[static_cast<std::size_t>(at.gpu)] + at.row * table_.row_pitch;
+    const StripeLocation at = locate_stripe(row, table_.stripes);
+    return table_.stripe_data[static_cast<std::size_t>(at.gpu)] + at.row * table_.row_pitch;
   };
   copy_rows({stratum(first), rows, whole_begin - first, to_stratum});
   if (whole_end < end) copy_rows({stratum(whole_end), dense(whole_end), end - whole_end, to_stratum});
@@ -142,7 +140,7 @@ void GpuStrata::copy_stripes(const Layout::Run& run, std::byte* rows, bool to_st
       copy_rows({stratum(row), dense(row), stripe, to_stratum});
     return;
   }
-  const Count num_blocks = (whole_end - whole_begin) / stripe, gpus = table_.num_gpus;
+  const Count num_blocks = (whole_end - whole_begin) / stripe, gpus = table_.stripes.num_gpus;
   const auto block_bytes = static_cast<std::size_t>(stripe * table_.row_bytes);
   for (Count block = 0; block < std::min(num_blocks, gpus); ++block) {
     const Count row = whole_begin + block * stripe;
@@ -199,7 +197,7 @@ LaunchShape GpuStrata::shape() const {
   if (layout_.replicated_rows() == 0) shape.multiprocessors = multiprocessors_for_wires(multiprocessors_);
   if (settings_.multiprocessors > 0)
     shape.multiprocessors = std::min(settings_.multiprocessors, multiprocessors_);
-  if (table_.num_gpus > 1) shape.start = (Count{1} << 20) * mine_ / table_.num_gpus;
+  if (stripes_) shape.start = (Count{1} << 20) * mine_ / table_.stripes.num_gpus;
   return shape;
 }
 
@@ -234,8 +232,8 @@ std::vector<StratumView> GpuStrata::views() const {
   if (layout_.replicated_rows() > 0)
     views.push_back({Stratum::replicated, device_, table_.replicated, layout_.replicated_rows(), pitch});
   if (stripes_) {
-    const StripeLocation end = locate_stripe(layout_.striped_rows(), table_.stripe_shift, table_.num_gpus);
-    const Count stripe = Count{1} << table_.stripe_shift, whole_rounds = end.row / stripe * stripe;
+    const StripeLocation end = locate_stripe(layout_.striped_rows(), table_.stripes);
+    const Count stripe = table_.stripes.rows, whole_rounds = end.row / stripe * stripe;
     const Count rows = mine_ < end.gpu ? whole_rounds + stripe : mine_ == end.gpu ? end.row : whole_rounds;
     views.push_back(
         {Stratum::striped, device_, stripes_->pointers()[static_cast<std::size_t>(mine_)], rows, pitch});

@@ -1,3 +1,5 @@
+#include "strata/store/host_region.hpp"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -6,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,11 +17,11 @@
 
 #include "agreement.hpp"
 #include "strata/cuda/runtime.hpp"
-#include "strata/store/host_region.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
@@ -148,20 +151,61 @@ void check_shared_folder(std::size_t bytes, const std::string& name) {
   if (info.f_bavail < bytes / info.f_frsize + 1) shared_memory_full(bytes, name);
 }
 
-/// Takes the pages of [offset, offset + bytes) from the system now, so that a full /dev/shm is an error here
-/// and not a SIGBUS at the first touch.
-void reserve(const FileDescriptor& fd, std::size_t offset, std::size_t bytes, const std::string& name) {
-  if (bytes == 0) return;
+struct Bytes {
+  std::byte* data;
+  std::size_t size;
+};
+
+/// Takes a piece of a mapping from the system: 0, or why not. Kernels before 5.14 take pages at the first
+/// touch.
+int populate_piece(const Bytes& piece) {
+  for (;;) {
+    if (::madvise(piece.data, piece.size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return 0;
+    if (errno != EINTR && errno != EAGAIN) return errno;
+  }
+}
+
+/// Takes all pages of a mapping from the system now, by as many threads as this rank has cores, so that each
+/// is zeroed once, on the NUMA node of one of them, and that a full /dev/shm is an error here and not a
+/// SIGBUS at the first touch. 0, or why not.
+int populate(const Bytes& bytes, int num_threads) {
+  constexpr std::size_t kPiece = std::size_t{64} << 20;
+  const auto pieces = static_cast<Count>((bytes.size + kPiece - 1) / kPiece);
+  std::atomic<int> failure = 0;
+  ThreadPool pool(static_cast<int>(std::clamp<Count>(pieces, 1, num_threads)));
+  pool.parallel_for(pieces, 1, [&](Count begin, Count end) {
+    for (Count piece = begin; piece < end && failure == 0; ++piece) {
+      const std::size_t offset = static_cast<std::size_t>(piece) * kPiece;
+      if (const int code = populate_piece({bytes.data + offset, std::min(kPiece, bytes.size - offset)});
+          code != 0)
+        failure = code;
+    }
+  });
+  return failure;
+}
+
+/// Kernels without MADV_POPULATE_WRITE would kill the process where /dev/shm is full.
+bool can_populate(const Bytes& page) {
+  return ::madvise(page.data, page.size, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
+}
+
+/// Reserves a slice of the segment; the slow way, a page at a time.
+int reserve(const FileDescriptor& fd, std::size_t offset, std::size_t bytes) {
   int code = EINTR;
   while (code == EINTR)
     code = ::posix_fallocate(fd.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  if (code == ENOSPC || code == ENOMEM) shared_memory_full(bytes, name);
-  if (code != 0) {
-    throw IoError(fmt::format("cannot reserve {} for {} in {}: {}",
-                              format_bytes(static_cast<std::int64_t>(bytes)), name, kSharedFolder,
-                              std::generic_category().message(code)));
-  }
+  return code;
 }
+
+void check_populated(int code, std::size_t bytes, const std::string& name) {
+  if (code == 0) return;
+  if (code == ENOSPC || code == ENOMEM || code == EFAULT) shared_memory_full(bytes, name);
+  throw IoError(fmt::format("cannot take {} for {} from {}: {}",
+                            format_bytes(static_cast<std::int64_t>(bytes)), name, kSharedFolder,
+                            std::generic_category().message(code)));
+}
+
+int threads_of(const comm::Machine& machine) { return std::max(1, available_cores() / machine.size()); }
 
 Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
   const bool first = machine.rank() == 0;
@@ -186,8 +230,12 @@ Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::s
     const std::size_t ranks = static_cast<std::size_t>(machine.size()),
                       rank = static_cast<std::size_t>(machine.rank());
     const std::size_t slice = (bytes / ranks / page + 1) * page;
-    const std::size_t begin = std::min(bytes, rank * slice);
-    reserve(fd, begin, std::min(slice, bytes - begin), name);
+    const std::size_t begin = std::min(bytes, rank * slice), size = std::min(slice, bytes - begin);
+    if (size == 0) return;
+    const Bytes own{mapping.data() + begin, size};
+    const int code = can_populate({own.data, std::min(page, size)}) ? populate(own, threads_of(machine))
+                                                                    : reserve(fd, begin, size);
+    check_populated(code, size, name);
   });
   return mapping;
 }
@@ -207,6 +255,7 @@ HostRegion HostRegion::create(const comm::Machine& machine, std::size_t bytes, c
   agree(machine.communicator(), [&] { check_free_memory(bytes, name); });
   if (machine.size() == 1) {
     state->mapping = Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, name);
+    if (machine.device().is_cuda()) populate({state->mapping.data(), bytes}, threads_of(machine));
   } else {
     state->mapping = map_shared(machine, bytes, name);
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "strata/util/error.hpp"
@@ -57,19 +56,13 @@ void validate(const TensorSpec& spec, const Placement& placement) {
   if (spec.cols > std::numeric_limits<std::int32_t>::max()) {
     throw InputError(fmt::format("\"{}\" has {} columns; at most 2^31 - 1 can be had", spec.name, spec.cols));
   }
-  if (placement.stripe_rows < 1 || !std::has_single_bit(static_cast<std::uint64_t>(placement.stripe_rows))) {
-    throw InputError(
-        fmt::format("\"{}\": a stripe of {} rows is not a power of two", spec.name, placement.stripe_rows));
-  }
-  if (rows >> stripe_shift(placement) > std::numeric_limits<std::uint32_t>::max()) {
+  if (placement.stripe_rows < 1)
+    throw InputError(fmt::format("\"{}\": stripes of {} rows", spec.name, placement.stripe_rows));
+  if (rows / placement.stripe_rows > std::numeric_limits<std::uint32_t>::max()) {
     throw InputError(fmt::format("\"{}\" has {} rows: too many for stripes of {} rows", spec.name, rows,
                                  placement.stripe_rows),
                      "Use larger stripes.");
   }
-}
-
-int stripe_shift(const Placement& placement) {
-  return std::countr_zero(static_cast<std::uint64_t>(placement.stripe_rows));
 }
 
 }  // namespace strata::store

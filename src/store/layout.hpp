@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -47,18 +48,32 @@ STRATA_HOST_DEVICE inline Location locate(const SegmentLayout* segments, int num
   return {Stratum::host, row + s.host_shift};
 }
 
+/// How the striped stratum is dealt to the GPUs: blocks of `rows` rows, round robin.
+struct Stripes {
+  Count rows = 1;
+  int shift = 0;  ///< log2 of a power of two; else -1
+  int num_gpus = 0;
+
+  static Stripes of(Count rows, int num_gpus) {
+    const bool power = std::has_single_bit(static_cast<std::uint64_t>(rows));
+    return {rows, power ? std::countr_zero(static_cast<std::uint64_t>(rows)) : -1, num_gpus};
+  }
+};
+
 /// Where the row `row` of the striped stratum lies: on which GPU, as which of the rows there.
 struct StripeLocation {
   int gpu;
   Count row;
 };
 
-STRATA_HOST_DEVICE inline StripeLocation locate_stripe(Count row, int stripe_shift, int num_gpus) {
+STRATA_HOST_DEVICE inline StripeLocation locate_stripe(Count row, const Stripes& stripes) {
   // 32-bit division is several times faster; validate() keeps block numbers below 2^32.
-  const std::uint32_t block = static_cast<std::uint32_t>(row >> stripe_shift);
-  const std::uint32_t gpus = static_cast<std::uint32_t>(num_gpus), round = block / gpus;
-  const Count in_block = row & ((Count{1} << stripe_shift) - 1);
-  return {static_cast<int>(block - round * gpus), (static_cast<Count>(round) << stripe_shift) + in_block};
+  const auto block =
+      static_cast<std::uint32_t>(stripes.shift >= 0 ? row >> stripes.shift : row / stripes.rows);
+  const auto gpus = static_cast<std::uint32_t>(stripes.num_gpus);
+  const std::uint32_t round = block / gpus;
+  const Count in_block = row - Count{block} * stripes.rows;
+  return {static_cast<int>(block - round * gpus), Count{round} * stripes.rows + in_block};
 }
 
 /// The rows of each stratum of a placement. A value.
@@ -86,10 +101,7 @@ class Layout {
   Count end_ = 0;
 };
 
-/// Throws InputError unless the segments add up to the tensor's rows and stripe_rows is a power of two.
+/// Throws InputError unless the segments add up to the tensor's rows and stripes have rows.
 void validate(const TensorSpec& spec, const Placement& placement);
-
-/// Log2 of a power of two.
-int stripe_shift(const Placement& placement);
 
 }  // namespace strata::store

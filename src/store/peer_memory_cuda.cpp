@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "agreement.hpp"
 #include "peer_memory.hpp"
@@ -58,21 +60,33 @@ Opened open_handle(const std::string& blob) {
   return {nullptr, cudaGetErrorString(code)};
 }
 
+bool peer_access_is_off() {
+  const char* wish = std::getenv("STRATA_PEER_ACCESS");
+  return wish != nullptr && std::string_view(wish) == "off";
+}
+
+/// Of the current device to another one of this process.
+void enable_peer_access(Device other) {
+  const cudaError_t code = cudaDeviceEnablePeerAccess(other.index, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return;
+  }
+  cuda::check(code, "cudaDeviceEnablePeerAccess");
+}
+
 }  // namespace
 
 PeerMemory::Result PeerMemory::create(const comm::Machine& machine, const GpuMap& gpus,
                                       std::size_t bytes_a_gpu, const std::string& name) {
   std::unique_ptr<PeerMemory> memory(new PeerMemory(machine.device()));
   const cuda::DeviceGuard guard(machine.device());
-  const bool owner = gpus.owner[static_cast<std::size_t>(gpus.mine)] == machine.rank();
-  agree(machine.communicator(), [&] {
-    if (owner) memory->export_own(bytes_a_gpu, name);
-  });
-  const bool alone = machine.size() == 1;
-  const std::string own_handle = owner && !alone ? ipc_handle(memory->exported_) : std::string();
-  const std::vector<std::string> handles = machine.communicator().all_gather(own_handle);
+  agree(machine.communicator(), [&] { memory->export_own(gpus, machine.rank(), bytes_a_gpu, name); });
+  const std::vector<std::string> handles =
+      machine.communicator().all_gather(machine.size() == 1 ? std::string() : memory->handles());
   std::string failure;
   try {
+    if (peer_access_is_off()) throw CudaError("STRATA_PEER_ACCESS=off is in the environment");
     memory->import_all(gpus, machine.rank(), handles);
   } catch (const CudaError& error) {
     failure = error.what();
@@ -87,20 +101,48 @@ PeerMemory::Result PeerMemory::create(const comm::Machine& machine, const GpuMap
 
 PeerMemory::~PeerMemory() { close_imports(); }
 
-void PeerMemory::export_own(std::size_t bytes, const std::string& name) {
+void PeerMemory::export_own(const GpuMap& gpus, int rank, std::size_t bytes, const std::string& name) {
   const std::size_t rounded = std::max<std::size_t>(1, (bytes + kGranule - 1) / kGranule) * kGranule;
-  exported_ = static_cast<std::byte*>(allocate(device_, rounded, name));
+  for (int gpu = 0; gpu < gpus.size(); ++gpu) {
+    const GpuMap::Gpu& of_map = gpus.gpus[static_cast<std::size_t>(gpu)];
+    if (of_map.owner != rank) continue;
+    const Device device{Device::Kind::cuda, of_map.index};
+    const cuda::DeviceGuard guard(device);
+    exports_.push_back({gpu, device, static_cast<std::byte*>(allocate(device, rounded, name))});
+  }
+}
+
+std::string PeerMemory::handles() const {
+  std::string handles;
+  for (const Export& e : exports_) {
+    const cuda::DeviceGuard guard(e.device);
+    handles += ipc_handle(e.data);
+  }
+  return handles;
+}
+
+std::byte* PeerMemory::own(int gpu) const {
+  const auto found = std::ranges::find(exports_, gpu, &Export::gpu);
+  if (found == exports_.end()) return nullptr;
+  if (found->device != device_) enable_peer_access(found->device);
+  return found->data;
 }
 
 void PeerMemory::import_all(const GpuMap& gpus, int rank, const std::vector<std::string>& handles) {
-  for (const int owner : gpus.owner) {
+  std::vector<std::size_t> next(handles.size(), 0);  // of each owner's handles
+  for (int gpu = 0; gpu < gpus.size(); ++gpu) {
+    const int owner = gpus.gpus[static_cast<std::size_t>(gpu)].owner;
     if (owner == rank) {
-      pointers_.push_back(exported_);
+      pointers_.push_back(own(gpu));
       continue;
     }
-    const Opened opened = open_handle(handles[static_cast<std::size_t>(owner)]);
+    std::size_t& at = next[static_cast<std::size_t>(owner)];
+    const std::string& of_owner = handles[static_cast<std::size_t>(owner)];
+    const Opened opened =
+        open_handle(at < of_owner.size() ? of_owner.substr(at, sizeof(cudaIpcMemHandle_t)) : std::string());
+    at += sizeof(cudaIpcMemHandle_t);
     if (opened.data == nullptr) {
-      throw CudaError(fmt::format("rank {} of the machine ({}) cannot reach the GPU of rank {}: {}", rank,
+      throw CudaError(fmt::format("rank {} of the machine ({}) cannot reach a GPU of rank {}: {}", rank,
                                   device_.str(), owner, opened.error));
     }
     imports_.push_back(opened.data);
@@ -117,13 +159,15 @@ void PeerMemory::close_imports() noexcept {
   imports_.clear();
 }
 
-void PeerMemory::free_export() noexcept {
+void PeerMemory::free_exports() noexcept {
   try {
-    const cuda::DeviceGuard guard(device_);
-    cudaFree(exported_);
+    for (const Export& e : exports_) {
+      const cuda::DeviceGuard guard(e.device);
+      cudaFree(e.data);
+    }
   } catch (const std::exception&) {  // likewise
   }
-  exported_ = nullptr;
+  exports_.clear();
 }
 
 void PeerMemory::close(const comm::Machine& machine) {
@@ -131,7 +175,7 @@ void PeerMemory::close(const comm::Machine& machine) {
   cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   close_imports();
   machine.barrier();
-  free_export();
+  free_exports();
   pointers_.clear();
 }
 

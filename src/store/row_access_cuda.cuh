@@ -40,8 +40,8 @@ __device__ inline Location location_of(const RowTable& table, Count row) {
 }
 
 __device__ inline std::byte* stripe_address(const RowTable& table, Count row) {
-  const StripeLocation stripe = locate_stripe(row, table.stripe_shift, table.num_gpus);
-  return table.stripes[static_cast<std::size_t>(stripe.gpu)] + stripe.row * table.row_pitch;
+  const StripeLocation stripe = locate_stripe(row, table.stripes);
+  return table.stripe_data[static_cast<std::size_t>(stripe.gpu)] + stripe.row * table.row_pitch;
 }
 
 /// Null for a host row of a table without a host stratum.

@@ -283,7 +283,8 @@ RandomTensor::RandomTensor(std::uint64_t seed) {
     placement.segments.push_back(segment);
     spec.rows += segment.rows();
   }
-  placement.stripe_rows = Count{1} << below(random, 8);
+  placement.stripe_rows = random() % 3 == 0 ? 1 + below(random, 300) : Count{1} << below(random, 8);
+  placement.idle_gpus = random() % 2 == 0;
 }
 
 std::string RandomTensor::str() const {

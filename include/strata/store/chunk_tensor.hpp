@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,11 +42,18 @@ struct Segment {
 
 struct Placement {
   std::vector<Segment> segments;  ///< their rows add up to the tensor's
-  Count stripe_rows = 64;         ///< rows of a stripe block, a power of two
+  Count stripe_rows = 64;         ///< rows of a stripe block
+  bool idle_gpus = false;         ///< stripes go to the GPUs that no rank of the host drives, too
 
   static Placement on_host(Count rows) { return {.segments = {{.host = rows}}}; }
   static Placement replicated(Count rows) { return {.segments = {{.replicated = rows}}}; }
   static Placement striped(Count rows) { return {.segments = {{.striped = rows}}}; }
+  /// One block of rows a GPU, in order, and the rest on the host: no row moves from its place.
+  static Placement contiguous(Count rows, Count rows_a_gpu, int num_gpus) {
+    const Count striped = std::min(rows, rows_a_gpu * num_gpus);
+    return {.segments = {{.striped = striped, .host = rows - striped}},
+            .stripe_rows = std::max<Count>(1, rows_a_gpu)};
+  }
 };
 
 enum class Stratum : std::uint8_t { replicated, striped, host };

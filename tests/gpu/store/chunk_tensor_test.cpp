@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <memory>
+
 #include "strata/util/error.hpp"
 #include "support/run_setup.hpp"
 #include "support/tensor_cases.hpp"
@@ -114,6 +117,51 @@ TEST_F(ChunkTensorOnGpu, KeepsStripesWherePeersCanBeReached) {
   EXPECT_EQ(tensor.placement().segments[0].striped, 256) << "see the log for the reason";
   EXPECT_EQ(tensor.host_data(), nullptr);
   tensor.close(machine());
+}
+
+TEST_F(ChunkTensorOnGpu, DoesWithoutPeerAccess) {
+  ::setenv("STRATA_PEER_ACCESS", "off", 1);
+  for (const bool scatters : {false, true}) {
+    ChunkTensor tensor =
+        ChunkTensor::create(machine(), {.name = "alone", .rows = 100, .cols = 4, .scatters = scatters},
+                            {.segments = {{.replicated = 20, .striped = 50, .host = 30}}});
+    const Segment segment = tensor.placement().segments.front();
+    EXPECT_EQ(segment.replicated, scatters ? 0 : 20);
+    EXPECT_EQ(segment.striped, 0);
+    EXPECT_EQ(segment.host, scatters ? 100 : 80);
+    tensor.close(machine());
+  }
+  for (std::uint64_t seed = 500; seed < 520; ++seed)
+    test::check_random_tensor(machine(), machine().device(), seed);
+  ::unsetenv("STRATA_PEER_ACCESS");
+}
+
+TEST_F(ChunkTensorOnGpu, WrapsMemoryOfTheCaller) {
+  auto rows = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
+  float* data = rows->data();
+  const ChunkTensor tensor =
+      ChunkTensor::wrap(machine().device(), {.name = "wrapped", .rows = 3, .cols = 2}, data, std::move(rows));
+  EXPECT_EQ(test::gathered(tensor, machine().device(), std::vector<NodeId>{2, -1, 0}, {}),
+            (std::vector<float>{5, 6, 0, 0, 1, 2}));
+}
+
+TEST_F(ChunkTensorOnGpu, ReturnsAllGpuMemory) {
+  const auto cycle = [&] {
+    ChunkTensor tensor =
+        ChunkTensor::create(machine(), {.name = "cycle", .rows = 30000, .cols = 64, .scatters = true},
+                            {.segments = {{.replicated = 10000, .striped = 10000, .host = 10000}}});
+    tensor.close(machine());
+  };
+  const auto free_bytes = [&] {
+    machine().barrier();
+    const std::int64_t free = cuda::device_memory(machine().device().index).free_bytes;
+    machine().barrier();
+    return free;
+  };
+  for (int i = 0; i < 3; ++i) cycle();
+  const std::int64_t before = free_bytes();
+  for (int i = 0; i < 200; ++i) cycle();
+  EXPECT_GE(free_bytes(), before - (std::int64_t{32} << 20)) << "200 cycles of 2.5 MB on the GPU each";
 }
 
 TEST_F(ChunkTensorOnGpu, RefusesTheCpuRowsThatLieOnAGpu) {

@@ -73,10 +73,30 @@ TEST(Stripes, GoRoundRobinInBlocks) {
   const std::vector<int> gpus{0, 0, 1, 1, 2, 2, 0, 0, 1};
   const std::vector<Count> rows{0, 1, 0, 1, 0, 1, 2, 3, 2};
   for (std::size_t row = 0; row < gpus.size(); ++row) {
-    const StripeLocation at = locate_stripe(static_cast<Count>(row), 1, 3);
+    const StripeLocation at = locate_stripe(static_cast<Count>(row), Stripes::of(2, 3));
     EXPECT_EQ(at.gpu, gpus[row]) << row;
     EXPECT_EQ(at.row, rows[row]) << row;
   }
+}
+
+TEST(Stripes, MayBeOfAnyLength) {
+  // Blocks of three rows over two GPUs: row 7 is the second row of block 2, which is GPU 0's second.
+  const StripeLocation at = locate_stripe(7, Stripes::of(3, 2));
+  EXPECT_EQ(at.gpu, 0);
+  EXPECT_EQ(at.row, 4);
+}
+
+TEST(Placement, LaysContiguousBlocksOnGpus) {
+  const Placement placement = Placement::contiguous(1000, 300, 3);
+  ASSERT_EQ(placement.segments.size(), 1u);
+  EXPECT_EQ(placement.segments[0].striped, 900);
+  EXPECT_EQ(placement.segments[0].host, 100);
+  const Stripes stripes = Stripes::of(placement.stripe_rows, 3);
+  for (const Count row : {0, 299, 300, 650, 899}) {
+    EXPECT_EQ(locate_stripe(row, stripes).gpu, row / 300);
+    EXPECT_EQ(locate_stripe(row, stripes).row, row % 300);
+  }
+  EXPECT_EQ(Placement::contiguous(10, 300, 3).segments[0].host, 0);
 }
 
 TEST(Validate, RefusesWhatDoesNotAddUp) {
@@ -84,7 +104,8 @@ TEST(Validate, RefusesWhatDoesNotAddUp) {
   EXPECT_NO_THROW(validate(spec, Placement::on_host(10)));
   EXPECT_THROW(validate(spec, Placement::on_host(9)), InputError);
   EXPECT_THROW(validate(spec, {.segments = {{.replicated = -1, .striped = 0, .host = 11}}}), InputError);
-  EXPECT_THROW(validate(spec, {.segments = {{.host = 10}}, .stripe_rows = 48}), InputError);
+  EXPECT_NO_THROW(validate(spec, {.segments = {{.host = 10}}, .stripe_rows = 48}));
+  EXPECT_THROW(validate(spec, {.segments = {{.host = 10}}, .stripe_rows = 0}), InputError);
   EXPECT_THROW(validate({.name = "wide", .rows = 1, .cols = Count{1} << 31}, Placement::on_host(1)),
                InputError);
 }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -18,7 +19,7 @@ namespace {
 using store::HostPath;
 
 struct Arguments {
-  std::vector<std::string> cases{"local", "convert", "striped", "host"};
+  std::vector<std::string> cases{"local", "convert", "striped", "host", "mixed"};
   std::vector<Count> row_bytes{16, 32, 64, 128, 256, 400, 512, 1024, 2048, 4096};
   std::vector<Count> num_rows{1'000'000, 100'000};
   std::vector<Count> host_row_bytes{128, 400, 512, 1024};
@@ -32,7 +33,7 @@ struct Arguments {
 };
 
 void add_options(CLI::App& app, Arguments& a) {
-  app.add_option("--cases", a.cases, "of local, convert, striped, host")
+  app.add_option("--cases", a.cases, "of local, convert, striped, host, mixed")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--row-bytes", a.row_bytes)->delimiter(',')->capture_default_str();
@@ -63,6 +64,7 @@ struct Result {
   Count row_bytes = 0, rows = 0;
   double useful = 0;  ///< bytes a second, of one GPU
   double limit = 0;   ///< that the ratio refers to, for the same bytes
+  double cores = 0;   ///< CPU seconds of a rank a second
 };
 
 HostPath host_path(const std::string& name) {
@@ -84,26 +86,30 @@ class Benchmark {
       if (name == "convert") convert();
       if (name == "striped") striped();
       if (name == "host") host();
+      if (name == "mixed") mixed();
     }
   }
   const Limits& limits() const { return limits_; }
   const std::vector<Result>& results() const { return results_; }
+  double created_seconds_a_gib() const { return created_seconds_a_gib_; }
 
  private:
+  static constexpr Count kBatches = 8;
   struct Gather {
     std::string where, how;
     bool sorted = false;
     Count rows = 0;
     DType out = DType::f32;
     double limit = 0;
+    bool last_half = false;  ///< of the tensor's rows alone
   };
 
-  /// `batches` times `count` ids on the device.
-  cuda::Array<std::int64_t> random_ids(const Gather& gather, Count below, Count batches) const {
+  /// kBatches times as many ids of rows [first, end) as a gather takes, on the device.
+  cuda::Array<std::int64_t> random_ids(const Gather& gather, Count first, Count end) const {
     std::mt19937_64 random(static_cast<std::uint64_t>(gather.rows + machine_.rank()));
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(gather.rows * batches));
-    for (auto& id : ids) id = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(below));
-    for (Count batch = 0; gather.sorted && batch < batches; ++batch)
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(gather.rows * kBatches));
+    for (auto& id : ids) id = first + static_cast<Count>(random() % static_cast<std::uint64_t>(end - first));
+    for (Count batch = 0; gather.sorted && batch < kBatches; ++batch)
       std::sort(ids.begin() + batch * gather.rows, ids.begin() + (batch + 1) * gather.rows);
     cuda::Array<std::int64_t> on_device(cuda::Memory::device, std::ssize(ids), "ids", machine_.device());
     cuda::copy_async(on_device.data(), ids.data(), ids.size() * sizeof(std::int64_t), stream_);
@@ -113,22 +119,29 @@ class Benchmark {
 
   /// Several batches of different ids follow each other on the stream, as in training: small ones are then
   /// not measured by the time of a launch, and none finds its rows in the cache.
-  void measure(const store::ChunkTensor& tensor, const Gather& gather) {
-    constexpr Count kBatches = 8;
-    const auto ids = random_ids(gather, tensor.spec().rows, kBatches);
+  double measure(const store::ChunkTensor& tensor, const Gather& gather) {
+    const Count all_rows = tensor.spec().rows;
+    const auto ids = random_ids(gather, gather.last_half ? all_rows / 2 : 0, all_rows);
     const std::size_t out_bytes =
         static_cast<std::size_t>(gather.rows * tensor.spec().cols) * size_of(gather.out);
     const cuda::Buffer out(cuda::Memory::device, out_bytes, "gathered rows", machine_.device());
-    const double seconds = median_seconds(machine_, stream_, arguments_.timing, [&] {
+    const auto gather_all = [&] {
       for (Count batch = 0; batch < kBatches; ++batch)
         tensor.gather(
             {.data = ids.data() + batch * gather.rows, .size = gather.rows, .sorted = gather.sorted},
             {.data = out.data(), .dtype = gather.out}, stream_, pool_);
-    });
+    };
+    const Median median = median_of(machine_, stream_, arguments_.timing, gather_all);
     const auto row_bytes = static_cast<Count>(tensor.spec().row_bytes());
-    const double useful = static_cast<double>(kBatches * gather.rows * row_bytes) / seconds;
-    add({gather.where, gather.sorted ? "sorted" : "random", gather.how, row_bytes, gather.rows, useful,
-         gather.limit});
+    add({.where = gather.where,
+         .order = gather.sorted ? "sorted" : "random",
+         .how = gather.how,
+         .row_bytes = row_bytes,
+         .rows = gather.rows,
+         .useful = static_cast<double>(kBatches * gather.rows * row_bytes) / median.seconds,
+         .limit = gather.limit,
+         .cores = median.cores});
+    return median.seconds;
   }
 
   void add(const Result& result) {
@@ -142,12 +155,17 @@ class Benchmark {
   store::ChunkTensor table(double gib, Count row_bytes, DType dtype,
                            const std::function<store::Placement(Count)>& place) {
     const Count rows = static_cast<Count>(gib * 1073741824.0) / row_bytes;
-    return store::ChunkTensor::create(machine_,
-                                      {.name = "table",
-                                       .rows = rows,
-                                       .cols = row_bytes / static_cast<Count>(size_of(dtype)),
-                                       .dtype = dtype},
-                                      place(rows));
+    const auto start = std::chrono::steady_clock::now();
+    store::ChunkTensor tensor =
+        store::ChunkTensor::create(machine_,
+                                   {.name = "table",
+                                    .rows = rows,
+                                    .cols = row_bytes / static_cast<Count>(size_of(dtype)),
+                                    .dtype = dtype},
+                                   place(rows));
+    created_seconds_a_gib_ =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / gib;
+    return tensor;
   }
 
   void local() {
@@ -221,6 +239,30 @@ class Benchmark {
     }
   }
 
+  /// Half of the rows on the host, the others on the GPUs; the limit is the rate at which the host's half of
+  /// the rows comes alone.
+  void mixed() {
+    for (const Count bytes : arguments_.host_row_bytes) {
+      const auto halves = [](Count rows) {
+        return store::Placement{
+            .segments = {{.replicated = rows / 4, .striped = rows / 2 - rows / 4, .host = rows - rows / 2}}};
+      };
+      store::ChunkTensor tensor = table(arguments_.host_gib, bytes, DType::f32, halves);
+      for (const Count rows : arguments_.num_rows)
+        for (const bool sorted : {false, true}) {
+          const double host_alone = measure(tensor, {.where = "host half",
+                                                     .how = "",
+                                                     .sorted = sorted,
+                                                     .rows = rows / 2,
+                                                     .limit = limits_.host_to_device,
+                                                     .last_half = true});
+          const double host_rate = static_cast<double>(kBatches * rows * bytes) / host_alone;
+          measure(tensor, {.where = "mixed", .how = "", .sorted = sorted, .rows = rows, .limit = host_rate});
+        }
+      tensor.close(machine_);
+    }
+  }
+
   void host_gathers(const store::ChunkTensor& tensor, const std::string& path) {
     const store::GatherSettings& s = tensor.settings();
     std::string how = path;
@@ -240,6 +282,7 @@ class Benchmark {
   ThreadPool pool_{1};
   Limits limits_;
   std::vector<Result> results_;
+  double created_seconds_a_gib_ = 0;  // of the table made last
 };
 
 nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine) {
@@ -252,6 +295,7 @@ nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine)
                     {"row_bytes", r.row_bytes},
                     {"rows", r.rows},
                     {"bytes_a_second", r.useful},
+                    {"cores", r.cores},
                     {"share_of_limit", r.useful / r.limit}});
   return {{"gpu", cuda::device_name(machine.device().index)},
           {"gpus", machine.size()},
@@ -260,6 +304,7 @@ nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine)
             {"host_to_device", l.host_to_device},
             {"peer_copy", l.peer_copy},
             {"all_to_all", l.all_to_all}}},
+          {"seconds_a_gib_to_create_the_last_table", benchmark.created_seconds_a_gib()},
           {"results", rows}};
 }
 
@@ -269,11 +314,12 @@ void print_table(const Benchmark& benchmark, int gpus) {
       "{} GPUs; limits a GPU in GB/s: device copy {:.0f} (read + written), host to device {:.1f}, peer copy "
       "{:.0f}, NCCL all-to-all {:.0f}\n",
       gpus, l.device_copy / 1e9, l.host_to_device / 1e9, l.peer_copy / 1e9, l.all_to_all / 1e9);
-  Table table({"where", "order", "how", "row bytes", "rows", "GB/s a GPU", "of the limit"});
+  Table table({"where", "order", "how", "row bytes", "rows", "GB/s a GPU", "of the limit", "cores"});
   for (const Result& r : benchmark.results())
     table.row({r.where, r.order, r.how, format_count(r.row_bytes), format_count(r.rows),
                fmt::format("{:.1f}", r.useful / 1e9), fmt::format("{:.3f}", r.useful / r.limit)});
-  fmt::print("{}", table.str());
+  fmt::print("{}creating the last table took {:.3f} s a GiB\n", table.str(),
+             benchmark.created_seconds_a_gib());
 }
 
 void write_file(const std::string& path, const std::string& text) {

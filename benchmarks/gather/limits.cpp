@@ -2,10 +2,12 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "strata/cuda/check.cuh"
@@ -18,6 +20,15 @@ constexpr std::size_t kBytes = std::size_t{1} << 30;
 
 void check_nccl(ncclResult_t code, const char* call) {
   if (code != ncclSuccess) throw CommError(std::string(call) + ": " + ncclGetErrorString(code));
+}
+
+double cpu_seconds_so_far() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 /// Memory of the next GPU, mapped into this process; an owner of the mapping.
@@ -44,8 +55,9 @@ class Neighbour {
 double peer_copy(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing, void* to,
                  void* own) {
   const Neighbour neighbour(machine, own);
-  const double seconds = median_seconds(machine, stream, timing,
-                                        [&] { cuda::copy_async(to, neighbour.data(), kBytes, stream); });
+  const double seconds = median_of(machine, stream, timing, [&] {
+                           cuda::copy_async(to, neighbour.data(), kBytes, stream);
+                         }).seconds;
   machine.barrier();
   return static_cast<double>(kBytes) / seconds;
 }
@@ -59,37 +71,43 @@ double all_to_all(const comm::Machine& machine, const cuda::Stream& stream, cons
   check_nccl(ncclCommInitRank(&raw, machine.size(), id, machine.rank()), "ncclCommInitRank");
   const std::unique_ptr<ncclComm, decltype(&ncclCommDestroy)> communicator(raw, ncclCommDestroy);
   const std::size_t share = kBytes / static_cast<std::size_t>(machine.size());
-  const double seconds = median_seconds(machine, stream, timing, [&] {
-    check_nccl(ncclGroupStart(), "ncclGroupStart");
-    for (int rank = 0; rank < machine.size(); ++rank) {
-      const std::size_t at = share * static_cast<std::size_t>(rank);
-      check_nccl(ncclSend(static_cast<std::byte*>(from) + at, share, ncclInt8, rank, raw, stream.get()),
-                 "ncclSend");
-      check_nccl(ncclRecv(static_cast<std::byte*>(to) + at, share, ncclInt8, rank, raw, stream.get()),
-                 "ncclRecv");
-    }
-    check_nccl(ncclGroupEnd(), "ncclGroupEnd");
-  });
+  const double seconds =
+      median_of(machine, stream, timing, [&] {
+        check_nccl(ncclGroupStart(), "ncclGroupStart");
+        for (int rank = 0; rank < machine.size(); ++rank) {
+          const std::size_t at = share * static_cast<std::size_t>(rank);
+          check_nccl(ncclSend(static_cast<std::byte*>(from) + at, share, ncclInt8, rank, raw, stream.get()),
+                     "ncclSend");
+          check_nccl(ncclRecv(static_cast<std::byte*>(to) + at, share, ncclInt8, rank, raw, stream.get()),
+                     "ncclRecv");
+        }
+        check_nccl(ncclGroupEnd(), "ncclGroupEnd");
+      }).seconds;
   return static_cast<double>(share) * (machine.size() - 1) / seconds;
 }
 
 }  // namespace
 
-double median_seconds(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing,
-                      const std::function<void()>& work) {
+Median median_of(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing,
+                 const std::function<void()>& work) {
   cuda::Event begin(stream.device(), true), end(stream.device(), true);
   std::vector<double> seconds;
+  double cpu_seconds = 0;
   for (int run = 0; run < timing.warm_up + timing.runs; ++run) {
     machine.barrier();
+    const double cpu_before = cpu_seconds_so_far();
     begin.record(stream);
     work();
     end.record(stream);
     stream.synchronize();
-    if (run >= timing.warm_up) seconds.push_back(end.elapsed_ms(begin) / 1e3);
+    if (run < timing.warm_up) continue;
+    seconds.push_back(end.elapsed_ms(begin) / 1e3);
+    cpu_seconds += cpu_seconds_so_far() - cpu_before;
   }
   std::ranges::sort(seconds);
-  double median = seconds[seconds.size() / 2];
-  machine.communicator().all_reduce(std::span(&median, 1), comm::Communicator::Op::max);
+  Median median{.seconds = seconds[seconds.size() / 2]};
+  median.cores = cpu_seconds / std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  machine.communicator().all_reduce(std::span(&median.seconds, 1), comm::Communicator::Op::max);
   return median;
 }
 
@@ -101,8 +119,9 @@ Limits measure_limits(const comm::Machine& machine, const cuda::Stream& stream, 
   cuda::fill_async(from.data(), 1, kBytes, stream);
   std::memset(host.data(), 1, kBytes);
   const auto rate = [&](double bytes, const void* source) {
-    return bytes / median_seconds(machine, stream, timing,
-                                  [&] { cuda::copy_async(to.data(), source, kBytes, stream); });
+    return bytes / median_of(machine, stream, timing, [&] {
+                     cuda::copy_async(to.data(), source, kBytes, stream);
+                   }).seconds;
   };
   Limits limits{.device_copy = rate(2.0 * kBytes, from.data()),
                 .host_to_device = rate(1.0 * kBytes, host.data())};

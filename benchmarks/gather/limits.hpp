@@ -11,9 +11,13 @@ struct Timing {
   int runs = 10;
 };
 
-/// Median seconds of `work` on `stream`, of the slowest rank; all ranks begin each run together. Collective.
-double median_seconds(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing,
-                      const std::function<void()>& work);
+struct Median {
+  double seconds = 0;
+  double cores = 0;  ///< CPU seconds of this process a second
+};
+/// Median time of `work` on `stream`, of the slowest rank; all ranks begin each run together. Collective.
+Median median_of(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing,
+                 const std::function<void()>& work);
 
 /// What the hardware does at best, in bytes a second of this GPU while all GPUs of the machine do the same.
 struct Limits {

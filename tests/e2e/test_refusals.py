@@ -30,6 +30,11 @@ class Refusals(e2e.Case):
         self.refuse(['--model'], '--model', 'transformer')
         self.refuse(['--patience'], '--patience', '3', '--eval-every', '0')
 
+    def test_placement(self):
+        self.refuse(['--placement', '110 percent', 'features=10/40/50'], '--placement', 'features=10/40/60')
+        self.refuse(['--placement replicate', 'no GPU', '--device cuda'], '--placement', 'replicate', ranks=2)
+        self.train(self.graph, '--placement', 'host', '--epochs', '1')
+
     def test_config_file(self):
         config = self.folder / 'job.toml'
         config.write_text('hidden = 8\nfanouts = [3, 2]\nepochs = 1\n')

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
+#include "strata/util/error.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 
@@ -130,6 +132,63 @@ INSTANTIATE_TEST_SUITE_P(Budgets, MachineGraphOnGpu,
                                          kLookupBytes + kIndexBytes + kFeatureBytes / 2,
                                          kLookupBytes + kIndexBytes + kFeatureBytes,
                                          2 * (kLookupBytes + kIndexBytes + kFeatureBytes)));
+
+class PlacementOnGpu : public MachineGraphOnGpu {
+ protected:
+  static constexpr std::int64_t kPlenty = std::int64_t{256} << 20;
+
+  static MachineGraph take(const RunSetup& run, const LoadOptions& options) {
+    return MachineGraph::from_graph(run.machine.rank() == 0 ? test::random_dataset(kDataset) : nullptr,
+                                    run.machine, options);
+  }
+};
+
+TEST_P(PlacementOnGpu, IsAsAskedFor) {
+  const RunSetup run(0, Compute::cuda);
+  MachineGraph loaded = take(
+      run, {.gpu_budget_bytes = kPlenty, .placement = parse_placement("features=25/0/75,indices=0/0/100")});
+  expect_features(loaded, *test::random_dataset(kDataset), run.machine.device());
+  EXPECT_EQ(rows_on_gpu(loaded), 500);
+  Count features = 0;
+  for (const MachineGraph::PlanRow& row : loaded.plan()) {
+    ASSERT_TRUE(row.expected.has_value()) << row.tensor;
+    EXPECT_GT(row.expected->bytes_per_second, 0) << row.tensor;
+    if (row.tensor == "features") features += row.rows;
+    if (row.tensor == "indices") {
+      EXPECT_EQ(row.stratum, "host");
+    }
+    if (row.tensor == "indptr") {
+      EXPECT_EQ(row.stratum, "replicated");
+    }
+  }
+  EXPECT_EQ(features, 2000);
+  loaded.close(run.machine);
+}
+
+TEST_P(PlacementOnGpu, IsRefusedOverTheBudget) {
+  const RunSetup run(0, Compute::cuda);
+  EXPECT_THROW(take(run, {.gpu_budget_bytes = 1000, .placement = parse_placement("replicate")}), InputError);
+}
+
+TEST_P(PlacementOnGpu, FollowsCountedAccesses) {
+  const RunSetup run(0, Compute::cuda);
+  LoadOptions options{.gpu_budget_bytes = kPlenty, .placement = parse_placement("features=25/0/75")};
+  options.count_accesses = [](const GraphView& graph) {
+    AccessCounts counts{.rows = std::vector<std::uint32_t>(static_cast<std::size_t>(graph.num_local), 1),
+                        .batches = 1};
+    std::fill_n(counts.rows.begin(), 500, 27);
+    return counts;
+  };
+  MachineGraph loaded = take(run, options);
+  const auto hot = std::ranges::find_if(loaded.plan(), [](const MachineGraph::PlanRow& row) {
+    return row.tensor == "features" && row.stratum == "replicated";
+  });
+  ASSERT_NE(hot, loaded.plan().end());
+  EXPECT_NEAR(hot->expected->share, 0.9, 0.02);  // the bucket of rows 496 to 511 has both kinds
+  loaded.close(run.machine);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plenty, PlacementOnGpu, testing::Values(0));
 
 }  // namespace
 }  // namespace strata::store

@@ -58,6 +58,8 @@ TEST(TrainOptions, AreRead) {
                                  "cpu",
                                  "--gpu-memory",
                                  "1.5GiB",
+                                 "--placement",
+                                 "features=10/40/50,indices=0/0/100",
                                  "--pipeline",
                                  "off",
                                  "--tf32",
@@ -76,6 +78,7 @@ TEST(TrainOptions, AreRead) {
   EXPECT_EQ(config.seed, ~std::uint64_t{0});
   EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::cpu);
   EXPECT_EQ(config.gpu_memory_bytes, std::int64_t{3} << 29);
+  EXPECT_EQ(config.placement, "features=10/40/50,indices=0/0/100");
   EXPECT_FALSE(config.pipeline);
   EXPECT_TRUE(config.tf32);
   EXPECT_TRUE(config.resume);
@@ -130,6 +133,8 @@ TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--fanouts", "5,x"}, {"--fanouts", "x"});
   expect_refused({"--hidden"}, {"--hidden"});
   expect_refused({"--gpu-memory", "lots"}, {"\"lots\"", "4GiB"});
+  expect_refused({"--placement", "features=10/40/60"}, {"--placement", "110 percent", "features=10/40/50"});
+  expect_refused({"--placement", "gpu"}, {"--placement", "\"gpu\"", "replicate"});
   expect_refused({"--dropout", "1.5"}, {"--dropout: 1.5"});
   test::expect_error([] { parse({}); }, {"--graph is missing"});
 }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "gather.hpp"
+#include "host_rows_cpu.hpp"
 #include "strata/cuda/runtime.hpp"
 
 namespace strata::store {
@@ -25,8 +26,9 @@ class HostGather {
     /// The first of the process's cores that a thread is pinned to; ranks of a host that share their cores
     /// give different ones. -1: not pinned.
     int first_core = 0;
-    double share = 0;       ///< of the rows, for the threads; 0: measured in the first jobs; 1: all
+    double share = 0;            ///< of the rows, for the threads; 0: measured in the first jobs; 1: all
     LaunchShape zero_copy = {};  ///< of the kernel; 0 multiprocessors: as many as keep PCIe busy
+    RowStores stores = RowStores::streaming;  ///< into the ring, 1 MiB a thread
     /// Random ids are sorted before zero copy where the table is larger; below, all translations are at hand.
     std::size_t sort_above_bytes = std::size_t{1} << 30;
   };

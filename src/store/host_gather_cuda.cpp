@@ -149,7 +149,7 @@ HostGather::State::State(Device on, const Source& from, const Options& with)
       RowSource{.data = source.rows,
                 .row_bytes = row_bytes,
                 .row_pitch = static_cast<std::size_t>(source.table.row_pitch)},
-      HostWorkers::Options{.threads = threads, .first_core = options.first_core});
+      HostWorkers::Options{.threads = threads, .first_core = options.first_core, .stores = options.stores});
 }
 
 // The side stream too: a launch that failed half-way may have left it work that `done` does not cover.

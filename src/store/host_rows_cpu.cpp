@@ -20,9 +20,10 @@ std::size_t rows_ahead(std::size_t row_bytes) {
 }
 
 void prefetch(const std::byte* row, std::size_t row_bytes) {
-  const std::size_t into_line = reinterpret_cast<std::uintptr_t>(row) % kLine;
-  for (std::size_t at = 0; at < into_line + row_bytes; at += kLine)
-    __builtin_prefetch(row - into_line + at, 0, 0);
+  for (std::size_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(row + at, 0, 0);
+  const std::byte* last = row + row_bytes - 1;  // in a line of its own if the row begins inside one
+  const auto line = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at) / kLine; };
+  if (line(last) - line(row) >= (row_bytes + kLine - 1) / kLine) __builtin_prefetch(last, 0, 0);
 }
 
 struct PlainCopy {
@@ -50,7 +51,8 @@ struct Stream16 {
 
 struct Stream32 {
   static constexpr std::size_t kBytes = 32;
-  __attribute__((target("avx2"))) static void copy(std::byte* out, const std::byte* row, std::size_t bytes) {
+  __attribute__((target("avx2"))) static inline void copy(std::byte* out, const std::byte* row,
+                                                          std::size_t bytes) {
     for (std::size_t at = 0; at < bytes; at += kBytes) {
       _mm256_stream_si256(reinterpret_cast<__m256i*>(out + at),
                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + at)));
@@ -70,7 +72,8 @@ bool fits(const RowSource& source, const std::byte* out) {
 #endif
 
 template <typename Copy, typename Number>
-void copy_with(const RowSource& source, std::span<const Number> numbers, std::byte* out) {
+[[gnu::always_inline]] inline void copy_with(const RowSource& source, std::span<const Number> numbers,
+                                             std::byte* out) {
   const std::size_t bytes = source.row_bytes, count = numbers.size();
   const auto address = [&](std::size_t i) {
     return source.data + static_cast<std::size_t>(numbers[i]) * source.row_pitch;
@@ -91,24 +94,39 @@ void copy_with(const RowSource& source, std::span<const Number> numbers, std::by
   Copy::finish();
 }
 
+#if defined(__x86_64__)
+
+// The whole loop is compiled for the instruction set, so that nothing is called for a row.
 template <typename Number>
-void copy_widest(const RowSource& source, std::span<const Number> numbers, std::byte* out) {
+__attribute__((target("avx2"))) void copy_with_avx2(const RowSource& source, std::span<const Number> numbers,
+                                                    std::byte* out) {
+  copy_with<Stream32>(source, numbers, out);
+}
+
+#endif
+
+template <typename Number>
+void copy_widest(const RowSource& source, std::span<const Number> numbers, std::byte* out, RowStores stores) {
   if (source.row_bytes == 0) return;
 #if defined(__x86_64__)
   static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (has_avx2 && fits<Stream32>(source, out)) return copy_with<Stream32>(source, numbers, out);
-  if (fits<Stream16>(source, out)) return copy_with<Stream16>(source, numbers, out);
+  if (stores == RowStores::streaming) {
+    if (has_avx2 && fits<Stream32>(source, out)) return copy_with_avx2(source, numbers, out);
+    if (fits<Stream16>(source, out)) return copy_with<Stream16>(source, numbers, out);
+  }
 #endif
   copy_with<PlainCopy>(source, numbers, out);
 }
 
 }  // namespace
 
-void copy_rows(const RowSource& source, std::span<const std::uint32_t> numbers, std::byte* out) {
-  copy_widest(source, numbers, out);
+void copy_rows(const RowSource& source, std::span<const std::uint32_t> numbers, std::byte* out,
+               RowStores stores) {
+  copy_widest(source, numbers, out, stores);
 }
-void copy_rows(const RowSource& source, std::span<const std::uint64_t> numbers, std::byte* out) {
-  copy_widest(source, numbers, out);
+void copy_rows(const RowSource& source, std::span<const std::uint64_t> numbers, std::byte* out,
+               RowStores stores) {
+  copy_widest(source, numbers, out, stores);
 }
 
 }  // namespace strata::store

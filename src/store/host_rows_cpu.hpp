@@ -16,12 +16,19 @@ struct RowSource {
   std::size_t row_pitch = 0;  ///< from one row to the next, in bytes
 };
 
+/// How gathered rows are stored.
+enum class RowStores : std::uint8_t {
+  streaming,  ///< past the caches, where size and alignment allow: what is gathered is read next by a device
+  cached,     ///< for a device that reads from the caches faster
+};
+
 /// Copies the rows `numbers` to `out`, one after the other: [numbers.size() * row_bytes], of any alignment.
 ///
-/// Rows ahead are prefetched, and where size and alignment allow it the stores pass the caches by: what is
-/// gathered here is read next by a GPU. All stores are visible to other threads and devices that see a later
-/// release of the calling thread. Thread safe.
-void copy_rows(const RowSource& source, std::span<const std::uint32_t> numbers, std::byte* out);
-void copy_rows(const RowSource& source, std::span<const std::uint64_t> numbers, std::byte* out);
+/// Rows ahead are prefetched. All stores are visible to other threads and devices that see a later release of
+/// the calling thread. Thread safe.
+void copy_rows(const RowSource& source, std::span<const std::uint32_t> numbers, std::byte* out,
+               RowStores stores);
+void copy_rows(const RowSource& source, std::span<const std::uint64_t> numbers, std::byte* out,
+               RowStores stores);
 
 }  // namespace strata::store

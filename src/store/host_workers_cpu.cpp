@@ -76,6 +76,7 @@ struct Posted {
 
 struct HostWorkers::State {
   RowSource rows;
+  RowStores stores = RowStores::streaming;
   std::vector<std::thread> threads;
 
   std::mutex mutex;
@@ -142,7 +143,7 @@ struct HostWorkers::State {
   template <typename Number>
   void copy_chunk(const HostJob& job, Count first, Count count, std::byte* slot) const {
     const std::span numbers(static_cast<const Number*>(job.numbers) + first, static_cast<std::size_t>(count));
-    copy_rows(rows, numbers, slot);
+    copy_rows(rows, numbers, slot, stores);
   }
 
   bool fill(const Posted& p, Count chunk) const {
@@ -183,6 +184,7 @@ struct HostWorkers::State {
 HostWorkers::HostWorkers(const RowSource& rows, const Options& options) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.rows = rows;
+  state.stores = options.stores;
   const std::vector<int> cores = options.first_core < 0 ? std::vector<int>{} : own_cores();
   const std::lock_guard lock(state.mutex);  // leave() reads the number of threads
   for (int i = 0; i < std::max(1, options.threads); ++i) {

@@ -14,6 +14,7 @@ class HostWorkers {
     int threads = 1;
     int first_core =
         0;  ///< thread i runs on the core first_core + i of those that the process may use; -1: on any
+    RowStores stores = RowStores::streaming;
   };
   HostWorkers(const RowSource& rows, const Options& options);
   /// Joins. Jobs that the GPU did not finish are abandoned: call it when the GPU is done with all of them or

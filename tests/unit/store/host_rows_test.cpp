@@ -47,20 +47,22 @@ void expect_copies(const RowCase& c, std::uint64_t seed) {
   }
   numbers.back() = static_cast<Number>(rows - 1);
 
-  std::vector<std::byte> target(kGuard * 3 + c.out_offset + count * c.row_bytes, kPoison);
-  std::byte* out = aligned(target) + kGuard + c.out_offset;
-  copy_rows({.data = source, .row_bytes = c.row_bytes, .row_pitch = c.row_pitch},
-            std::span<const Number>(numbers), out);
-
   const std::vector<std::byte> zeros(c.row_bytes);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::byte* expected =
-        numbers[i] == kNoRow<Number> ? zeros.data() : source + numbers[i] * c.row_pitch;
-    ASSERT_EQ(std::memcmp(out + i * c.row_bytes, expected, c.row_bytes), 0) << "row " << i;
+  for (const RowStores stores : {RowStores::streaming, RowStores::cached}) {
+    std::vector<std::byte> target(kGuard * 3 + c.out_offset + count * c.row_bytes, kPoison);
+    std::byte* out = aligned(target) + kGuard + c.out_offset;
+    copy_rows({.data = source, .row_bytes = c.row_bytes, .row_pitch = c.row_pitch},
+              std::span<const Number>(numbers), out, stores);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::byte* expected =
+          numbers[i] == kNoRow<Number> ? zeros.data() : source + numbers[i] * c.row_pitch;
+      ASSERT_EQ(std::memcmp(out + i * c.row_bytes, expected, c.row_bytes), 0) << "row " << i;
+    }
+    const std::byte* end = target.data() + target.size();
+    for (const std::byte* at = target.data(); at < out; ++at) ASSERT_EQ(*at, kPoison) << "before the output";
+    for (const std::byte* at = out + count * c.row_bytes; at < end; ++at)
+      ASSERT_EQ(*at, kPoison) << "behind the output";
   }
-  for (const std::byte* at = target.data(); at < out; ++at) ASSERT_EQ(*at, kPoison) << "before the output";
-  for (const std::byte* at = out + count * c.row_bytes; at < target.data() + target.size(); ++at)
-    ASSERT_EQ(*at, kPoison) << "behind the output";
 }
 
 TEST(HostRows, CopiesRowsOfEveryLength) {
@@ -86,9 +88,11 @@ TEST(HostRows, CopiesFromAndToAnyAlignment) {
 
 TEST(HostRows, CopiesNothing) {
   std::byte out = kPoison;
-  copy_rows({.data = nullptr, .row_bytes = 4, .row_pitch = 4}, std::span<const std::uint32_t>(), &out);
+  copy_rows({.data = nullptr, .row_bytes = 4, .row_pitch = 4}, std::span<const std::uint32_t>(), &out,
+            RowStores::streaming);
   const std::uint32_t number = 0;
-  copy_rows({.data = nullptr, .row_bytes = 0, .row_pitch = 0}, std::span(&number, 1), &out);
+  copy_rows({.data = nullptr, .row_bytes = 0, .row_pitch = 0}, std::span(&number, 1), &out,
+            RowStores::cached);
   EXPECT_EQ(out, kPoison);
 }
 

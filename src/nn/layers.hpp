@@ -32,6 +32,8 @@ class StackedModel : public BlockModel {
   /// The same of rows that project() gave.
   virtual at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block) = 0;
   virtual const at::Tensor& bias(int layer) const = 0;
+  /// Bias, activation and dropout, in place.
+  at::Tensor finish(int layer, const at::Tensor& z, const sampling::Block& block, const Pass& pass) const;
 
   std::int64_t input_cols(int layer) const { return layer == 0 ? options_.in_cols : options_.hidden; }
   bool is_last(int layer) const { return layer + 1 == options_.num_layers; }
@@ -41,8 +43,6 @@ class StackedModel : public BlockModel {
   void register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers);
 
  private:
-  at::Tensor finish(int layer, const at::Tensor& z, const sampling::Block& block, const Pass& pass) const;
-
   ModelOptions options_;
 };
 

@@ -43,6 +43,12 @@ at::Tensor BlockModel::project(int layer, const at::Tensor&) { refuse_projection
 at::Tensor BlockModel::combine(int layer, const at::Tensor&, const sampling::Block&) {
   refuse_projection(layer);
 }
+at::Tensor BlockModel::forward_apart(int layer, const at::Tensor&, const at::Tensor&,
+                                     const sampling::Block&) {
+  throw Error(
+      fmt::format("layer {} of this model wants the dst nodes' rows first among the src nodes'", layer),
+      "Override forward_apart() where takes_dst_apart() holds.");
+}
 
 at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) {
   if (batch.blocks.size() != static_cast<std::size_t>(num_layers())) {

@@ -41,6 +41,15 @@ class SageModel final : public StackedModel {
     return x.mm(at::cat({at_layer(layer).neighbours->weight, at_layer(layer).root->weight}).t());
   }
 
+  bool takes_dst_apart() const override { return true; }
+  at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
+                           const sampling::Block& block) override {
+    check_input(x_src, block);
+    const at::Tensor mean = aggregate(x_src, block, mean_scales(block));
+    const at::Tensor z = mean.mm(at_layer(layer).neighbours->weight.t());
+    return finish(layer, z.addmm(x_dst, at_layer(layer).root->weight.t()), block, {});
+  }
+
  private:
   at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) override {
     const at::Tensor& neighbours = at_layer(layer).neighbours->weight;

@@ -83,18 +83,13 @@ struct LayerwiseEvaluator::State {
             .machine = context.machine->index()};
   }
 
-  /// This rank's chunks of the machine's nodes for a layer; as many as the rank with the most, the rest
-  /// empty, since every step is collective.
-  std::vector<NodeRange> chunks(const nn::BlockModel& model, int layer, Count cols) const {
+  /// This rank's chunks of the machine's nodes; as many as the rank with the most, the rest empty, since
+  /// every step is collective.
+  std::vector<NodeRange> chunks(const ChunkCost& cost) const {
     const store::GraphView& view = context.graph->host_view();
     const Count ranks = context.machine->size(), rank = context.machine->rank();
     const Count first = view.num_local * rank / ranks, last = view.num_local * (rank + 1) / ranks;
-    const Count row_bytes = cols * kFloatBytes + kIdBytes;
-    // Beside its own input row a node has the sum of its neighbours' rows, and its output before and after
-    // the activation.
-    const Count node_bytes = row_bytes + (cols + 2 * model.output_cols(layer)) * kFloatBytes;
-    std::vector<NodeRange> pieces = cut_nodes(view.indptr, {.first = first, .count = last - first},
-                                              {.node_bytes = node_bytes, .edge_bytes = row_bytes},
+    std::vector<NodeRange> pieces = cut_nodes(view.indptr, {.first = first, .count = last - first}, cost,
                                               {.nodes = kMaxChunkNodes, .bytes = chunk_bytes});
     std::vector<std::int64_t> count{static_cast<std::int64_t>(pieces.size())};
     communicator.all_reduce(std::span(count), comm::Communicator::Op::max);
@@ -133,25 +128,65 @@ struct LayerwiseEvaluator::State {
     sampling::MiniBatchSampler* sampler;
   };
 
-  /// The layer's output, or what the next layer reads of it.
-  at::Tensor apply(const LayerPass& pass, const at::Tensor& rows, const sampling::Block& block) const {
-    nn::BlockModel& model = *pass.model;
-    const at::Tensor output =
-        reads_projected(model, pass.layer)
-            ? model.combine(pass.layer, rows, block)
-            : model.forward_layer(pass.layer, rows, block, {.key = {}, .training = false});
+  /// The sum of a node's neighbours' rows, and its output before and after the activation.
+  static Count result_bytes(const LayerPass& pass) {
+    return (pass.table->spec().cols + 2 * pass.model->output_cols(pass.layer)) * kFloatBytes;
+  }
+
+  /// A layer's output, or what the next layer reads of it, in host memory.
+  const float* kept_rows(const LayerPass& pass, const at::Tensor& output, const cuda::Stream& stream) {
     const int next = pass.layer + 1;
-    return next < model.num_layers() && reads_projected(model, next) ? model.project(next, output) : output;
+    const bool project = next < pass.model->num_layers() && reads_projected(*pass.model, next);
+    return to_host(project ? pass.model->project(next, output) : output, stream);
+  }
+
+  /// Does the cpu find all rows of the layer's input in one table, in the order of the ids?
+  bool in_place(const LayerPass& pass) const {
+    const store::TensorSpec& spec = pass.table->spec();
+    return !device.is_cuda() && !distributed() && !context.graph->host_view().indices.wide &&
+           spec.dtype == DType::f32 && spec.scale == 1 && pass.table->host_data() != nullptr &&
+           pass.model->takes_dst_apart() && !reads_projected(*pass.model, pass.layer);
   }
 
   /// Applies one layer to all nodes; `consume(range, rows)` gets each chunk's result in host memory.
   template <typename Consume>
   void apply_layer(const LayerPass& pass, Consume&& consume) {
-    const Count cols = pass.table->spec().cols;
+    if (in_place(pass))
+      apply_in_place(pass, consume);
+    else
+      apply_gathered(pass, consume);
+    context.machine->barrier();
+  }
+
+  /// Without any copy of rows or edges: the graph itself is the block.
+  template <typename Consume>
+  void apply_in_place(const LayerPass& pass, Consume&& consume) {
+    const store::GraphView& view = context.graph->host_view();
+    const at::Tensor table = wrap_rows(reinterpret_cast<const float*>(pass.table->host_data()),
+                                       view.num_local, pass.table->spec().cols, device);
+    for (const NodeRange& range : chunks({.node_bytes = result_bytes(pass), .edge_bytes = 0})) {
+      context.alive();
+      if (range.count == 0) continue;
+      const sampling::Block block{.device = device,
+                                  .num_dst = range.count,
+                                  .num_src = view.num_local,
+                                  .num_edges = view.indptr[range.last()] - view.indptr[range.first],
+                                  .indptr = view.indptr + range.first,
+                                  .indices = static_cast<const std::int32_t*>(view.indices.data)};
+      const at::Tensor output =
+          pass.model->forward_apart(pass.layer, table, table.narrow(0, range.first, range.count), block);
+      consume(range, kept_rows(pass, output, {}));
+    }
+  }
+
+  template <typename Consume>
+  void apply_gathered(const LayerPass& pass, Consume&& consume) {
+    const Count cols = pass.table->spec().cols, row_bytes = cols * kFloatBytes + kIdBytes;
     feature::RowFetcher fetcher(*pass.table, device, row_exchange(), *context.pool);
     const cuda::Stream stream = current_stream(device);
     std::vector<NodeId> seeds;
-    for (const NodeRange& range : chunks(*pass.model, pass.layer, cols)) {
+    for (const NodeRange& range :
+         chunks({.node_bytes = row_bytes + result_bytes(pass), .edge_bytes = row_bytes})) {
       seeds.resize(static_cast<std::size_t>(range.count));
       std::iota(seeds.begin(), seeds.end(), context.graph->host_view().first_node + range.first);
       const sampling::MiniBatch batch = pass.sampler->sample(seeds, {.seed = context.seed}, 0, stream);
@@ -164,11 +199,14 @@ struct LayerwiseEvaluator::State {
       fetcher.fetch(batch.input_nodes(), rows, input.data(), stream);
       context.alive();
       if (range.count == 0) continue;
+      const at::Tensor x = wrap_rows(input.data(), rows, cols, device);
+      const sampling::Block& block = batch.blocks.front();
       const at::Tensor output =
-          apply(pass, wrap_rows(input.data(), rows, cols, device), batch.blocks.front());
-      consume(range, to_host(output, stream));
+          reads_projected(*pass.model, pass.layer)
+              ? pass.model->combine(pass.layer, x, block)
+              : pass.model->forward_layer(pass.layer, x, block, {.key = {}, .training = false});
+      consume(range, kept_rows(pass, output, stream));
     }
-    context.machine->barrier();
   }
 
   Evaluation run(nn::BlockModel& model, PredictionFile* predictions) {

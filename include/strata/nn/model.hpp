@@ -47,6 +47,16 @@ class BlockModel : public torch::nn::Module {
   /// output_cols(layer)], with the activation that follows.
   virtual at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block);
 
+  /// May a dst node's own row come apart from the src nodes' rows, as in PyG's bipartite input? Exact
+  /// evaluation on the cpu then needs no copy of the neighbours' rows: a layer sums them where they lie, in
+  /// the table of all nodes. Optional.
+  virtual bool takes_dst_apart() const { return false; }
+  /// forward_layer without dropout: x_src [block.num_src, cols] are the rows that block.indices name, x_dst
+  /// [block.num_dst, cols] those of the dst nodes. Of the block, only counts, indptr (which may begin above
+  /// 0) and indices are there.
+  virtual at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
+                                   const sampling::Block& block);
+
   /// All layers, blocks.front() first.
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);
 };

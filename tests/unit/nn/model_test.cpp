@@ -158,6 +158,27 @@ class OneMap final : public BlockModel {
   }
 };
 
+TEST(Model, TakesDstRowsApart) {
+  const c10::NoGradGuard no_grad;
+  const auto model = make_model(small("sage"));
+  ASSERT_TRUE(model->takes_dst_apart());
+  const OwnedBlock owned = random_block({.num_dst = 40, .num_src = 70, .seed = 4});
+  const at::Tensor x = random_rows(70, 12, 1);
+  const at::Tensor plain = model->forward_layer(0, x, owned.view(), {});
+  at::Tensor x_dst = x.narrow(0, 0, 40);
+  EXPECT_TRUE(model->forward_apart(0, x, x_dst, owned.view()).allclose(plain, 1e-5, 1e-5));
+  // The later half of the dst nodes: lists that begin within `indices`.
+  sampling::Block half = owned.view();
+  half.indptr += 20;
+  half.num_dst = 20;
+  half.num_edges = half.indptr[20] - half.indptr[0];
+  half.src_nodes = half.src_original_ids = nullptr;
+  half.src_in_degrees = nullptr;
+  x_dst = x.narrow(0, 20, 20);
+  EXPECT_TRUE(model->forward_apart(0, x, x_dst, half).allclose(plain.narrow(0, 20, 20), 1e-5, 1e-5));
+  EXPECT_THROW(make_model(small("gcn"))->forward_apart(0, x, x_dst, half), Error);
+}
+
 TEST(Model, NeedsNoProjection) {
   OneMap model;
   const OwnedBlock block = random_block({.num_dst = 2, .num_src = 4, .seed = 1});

@@ -42,8 +42,9 @@ struct EvaluationContext {
 /// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice.
 /// Memory is bounded: two layers' rows of this machine's nodes, and one chunk of nodes whose edges are
 /// limited. A layer that can sum projected rows (BlockModel::project), which are shorter, has those kept
-/// instead of its input: usually the last, so that a model of three layers has one table of hidden rows at a
-/// time.
+/// instead of its input: usually the last, so that three layers need one table of hidden rows at a time.
+/// On the cpu of one machine, a layer that takes dst rows apart (BlockModel::takes_dst_apart) reads the graph
+/// and the rows where they lie.
 class LayerwiseEvaluator final : public Evaluator {
  public:
   explicit LayerwiseEvaluator(const EvaluationContext& context);

@@ -52,6 +52,13 @@ BatchAccesses accesses_of(const comm::Machine& machine, const GraphView& view, c
   return accesses;
 }
 
+/// What the input rows of batches take; some batches have more than expected.
+std::int64_t input_bytes(const BatchAccesses& accesses, const LoadOptions& options) {
+  constexpr double kMargin = 1.25;
+  return static_cast<std::int64_t>(accesses.nodes * kMargin *
+                                   static_cast<double>(options.bytes_an_input_row));
+}
+
 void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measured,
               const MachinePlan& plan) {
   if (machine.rank() > 0 || machine.index() > 0) return;
@@ -177,8 +184,10 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
     return placement;
   }
   const std::vector<MeasuredRates> measured = measure(machine, row_lengths(sizes, task.features));
-  placement.demands =
-      graph_demands(sizes, task.features, accesses_of(machine, regions.view(), task), measured);
+  const BatchAccesses accesses = accesses_of(machine, regions.view(), task);
+  placement.limits.gpu_bytes =
+      std::max<std::int64_t>(0, task.gpu_bytes - input_bytes(accesses, task.options));
+  placement.demands = graph_demands(sizes, task.features, accesses, measured);
   fix_placements(task.options.placement, placement.limits, placement.demands);
   const MachinePlan plan = plan_tensors(placement.demands, placement.limits);
   log_plan(machine, measured, plan);

@@ -98,7 +98,7 @@ store::MachineGraph Session::load_graph() {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
     check_trainable(config.graph, config.metric, manifest.feature_cols, manifest.num_classes,
                     manifest.num_train);
-    options.gpu_budget_bytes = gpu_budget_bytes(manifest.book.num_nodes(), manifest.feature_cols);
+    set_gpu_budget(manifest.book.num_nodes(), manifest.feature_cols, options);
     return store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
   }
   if (topology.num_machines() > 1) {
@@ -110,29 +110,34 @@ store::MachineGraph Session::load_graph() {
   const std::string_view settings = std::string_view(config.graph).substr(kSynthetic.size());
   const graph::SyntheticSpec spec = graph::parse_synthetic(settings);
   check_trainable(config.graph, config.metric, spec.features, spec.classes, spec.train);
-  options.gpu_budget_bytes = gpu_budget_bytes(spec.nodes, spec.features);
+  set_gpu_budget(spec.nodes, spec.features, options);
   return store::MachineGraph::generate(spec, {}, machine, options, sample_pool);
 }
 
-std::int64_t Session::gpu_budget_bytes(Count num_nodes, Count feature_cols) const {
-  if (!device.is_cuda()) return 0;
-  if (config.gpu_memory_bytes > 0)
-    return config.gpu_memory_bytes;  // a GPU's; the store divides it among its ranks
+void Session::set_gpu_budget(Count num_nodes, Count feature_cols, store::LoadOptions& options) const {
+  if (!device.is_cuda()) return;
+  if (config.gpu_memory_bytes > 0) {  // a GPU's; the store divides it among its ranks
+    options.gpu_budget_bytes = config.gpu_memory_bytes;
+    return;
+  }
   const auto& mine = topology.ranks[static_cast<std::size_t>(world.rank())];
   const auto sharers = std::count_if(topology.ranks.begin(), topology.ranks.end(),
                                      [&](const auto& rank) { return rank.gpu_uuid == mine.gpu_uuid; });
   constexpr double kUsable = 0.92;  // the driver, NCCL and fragmentation take the rest
   const double free = static_cast<double>(cuda::device_memory(device.index).free_bytes) * kUsable;
-  return std::max<std::int64_t>(
-      0, static_cast<std::int64_t>(free) - sharers * training_device_bytes(num_nodes, feature_cols));
+  options.gpu_budget_bytes =
+      std::max<std::int64_t>(0, static_cast<std::int64_t>(free) - sharers * training_device_bytes(num_nodes));
+  constexpr double kGrowth = 1.25;  // of buffers that turn out too small
+  options.bytes_an_input_row = static_cast<std::int64_t>(static_cast<double>(feature_cols) * sizeof(float) *
+                                                         kGrowth * BatchLoader::kSlots);
 }
 
 Count Session::seeds_a_rank() const {
   return config.global_batch_size > 0 ? config.global_batch_size / world.size() + 1 : config.batch_size;
 }
 
-std::int64_t Session::training_device_bytes(Count num_nodes, Count feature_cols) const {
-  // The upper bounds of a minibatch: every slot of every fanout finds a new node.
+std::int64_t Session::training_device_bytes(Count num_nodes) const {
+  // The upper bounds of a minibatch but for its input rows: every slot of every fanout finds a new node.
   double rows = static_cast<double>(std::min(seeds_a_rank() * topology.num_machines(), num_nodes));
   double activations = 0;
   for (const int fanout : config.fanouts) {
@@ -141,11 +146,9 @@ std::int64_t Session::training_device_bytes(Count num_nodes, Count feature_cols)
     rows = fanout < 0 ? static_cast<double>(num_nodes)
                       : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
   }
-  const double gathered =
-      rows * static_cast<double>(feature_cols) * sizeof(float) * 1.25 * BatchLoader::kSlots;
   const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * BatchLoader::kSlots;
   constexpr double kLibraries = 1.5 * (1 << 30);
-  return static_cast<std::int64_t>(activations + gathered + sampling + kLibraries);
+  return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }
 
 void Session::make_model() {

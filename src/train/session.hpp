@@ -59,8 +59,8 @@ class Session {
   void make_loader();
   void make_evaluators();
   Count seeds_a_rank() const;  ///< of a step
-  std::int64_t gpu_budget_bytes(Count num_nodes, Count feature_cols) const;
-  std::int64_t training_device_bytes(Count num_nodes, Count feature_cols) const;
+  void set_gpu_budget(Count num_nodes, Count feature_cols, store::LoadOptions& options) const;
+  std::int64_t training_device_bytes(Count num_nodes) const;
 
   Count global_batch_;
   comm::Communicator sample_communicator_, gather_communicator_;

@@ -55,7 +55,10 @@ struct LoadOptions {
   bool edge_ids = false;
   bool in_degrees = false;
   std::int64_t gpu_budget_bytes = 0;  ///< a GPU, for structure and features together; ignored on the cpu
-  bool row_normalize = false;         ///< scale feature rows to sum of absolute values 1 while loading
+  /// Of the budget, what each input row of a batch takes; how many there will be is estimated from the
+  /// structure.
+  std::int64_t bytes_an_input_row = 0;
+  bool row_normalize = false;  ///< scale feature rows to sum of absolute values 1 while loading
   PlacementRequest placement = {};
   BatchShape batch = {};
   /// Reads batches as training will, from the structure in host memory, and counts the feature rows. The

@@ -317,7 +317,8 @@ void print_table(const Benchmark& benchmark, int gpus) {
   Table table({"where", "order", "how", "row bytes", "rows", "GB/s a GPU", "of the limit", "cores"});
   for (const Result& r : benchmark.results())
     table.row({r.where, r.order, r.how, format_count(r.row_bytes), format_count(r.rows),
-               fmt::format("{:.1f}", r.useful / 1e9), fmt::format("{:.3f}", r.useful / r.limit)});
+               fmt::format("{:.1f}", r.useful / 1e9), fmt::format("{:.3f}", r.useful / r.limit),
+               fmt::format("{:.1f}", r.cores)});
   fmt::print("{}creating the last table took {:.3f} s a GiB\n", table.str(),
              benchmark.created_seconds_a_gib());
 }

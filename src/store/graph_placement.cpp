@@ -34,7 +34,7 @@ std::vector<std::int64_t> row_lengths(const RegionSizes& sizes, const FeatureSha
 }
 
 std::vector<MeasuredRates> measure(const comm::Machine& machine, std::span<const std::int64_t> lengths) {
-  const std::vector<PathRates> rates = measure_path_rates(machine, lengths);
+  const std::vector<MeasuredPaths> rates = measure_path_rates(machine, lengths);
   std::vector<MeasuredRates> measured;
   for (std::size_t i = 0; i < lengths.size(); ++i) measured.push_back({lengths[i], rates[i]});
   return measured;
@@ -66,7 +66,8 @@ void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measu
     constexpr double kGiga = 1e9;
     spdlog::info(
         "random rows of {}: {:.1f} GB/s from the GPU itself, {:.1f} from its peers, {:.1f} from the host",
-        format_bytes(m.row_bytes), m.rates.local / kGiga, m.rates.peer / kGiga, m.rates.host / kGiga);
+        format_bytes(m.row_bytes), m.paths.rates.local / kGiga, m.paths.rates.peer / kGiga,
+        m.paths.rates.host / kGiga);
   }
   spdlog::info("placement: {} of each GPU; reads of a batch should take {} (GPU {}, peers {}, host {})",
                format_bytes(plan.gpu_bytes), format_seconds(plan.seconds.batch()),
@@ -148,8 +149,9 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
                                         std::span<const MeasuredRates> measured) {
   const auto rates_of = [&](std::int64_t row_bytes, std::int64_t table_bytes) {
     const auto found = std::ranges::find(measured, row_bytes, &MeasuredRates::row_bytes);
-    PathRates rates = found == measured.end() ? PathRates{} : found->rates;
-    rates.host = host_rate_of_table(rates.host, row_bytes, table_bytes);
+    if (found == measured.end()) return PathRates{};
+    PathRates rates = found->paths.rates;
+    rates.host = host_rate_of_table(found->paths, row_bytes, table_bytes);
     return rates;
   };
   std::vector<TensorDemand> demands;

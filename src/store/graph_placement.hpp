@@ -6,6 +6,7 @@
 
 #include "graph_regions.hpp"
 #include "heat.hpp"
+#include "path_rates.hpp"
 #include "strata/store/chunk_tensor.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/store/planner.hpp"
@@ -53,7 +54,7 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
 /// Rates for rows of one length, of a small table.
 struct MeasuredRates {
   std::int64_t row_bytes = 0;
-  PathRates rates;
+  MeasuredPaths paths;
 };
 
 /// The tensors that compete for the GPUs; `measured` has the rates for the rows of each.

@@ -28,7 +28,7 @@ class HostGather {
     int first_core = 0;
     double share = 0;            ///< of the rows, for the threads; 0: measured in the first jobs; 1: all
     LaunchShape zero_copy = {};  ///< of the kernel; 0 multiprocessors: as many as keep PCIe busy
-    RowStores stores = RowStores::streaming;  ///< into the ring, 1 MiB a thread
+    RowStores stores = RowStores::cached;  ///< into the ring, 1 MiB a thread, which caches hold
     /// Random ids are sorted before zero copy where the table is larger; below, all translations are at hand.
     std::size_t sort_above_bytes = std::size_t{1} << 30;
   };

@@ -26,6 +26,9 @@ struct Load {
 constexpr Load kGpuLoad{std::int64_t{64} << 20, Count{1} << 20};
 constexpr Load kHostLoad{std::int64_t{32} << 20, Count{1} << 17};
 
+constexpr std::int64_t kShortestForThreads = 16;
+constexpr int kEnoughThreads = 3;  // HostPath::automatic asks for a core more
+
 /// Rows of the given length in the widest type that divides it.
 TensorSpec scratch_spec(std::int64_t table_bytes, std::int64_t row_bytes) {
   const DType dtype = row_bytes % 8 == 0 ? DType::i64 : row_bytes % 4 == 0 ? DType::i32 : DType::u8;
@@ -44,6 +47,21 @@ class Probe {
   /// The rate of the best of some runs. All ranks begin together; the least of theirs.
   double rate(const TensorSpec& spec, const Placement& placement, const Load& load) {
     ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
+    return rate_of(tensor, placement, load);
+  }
+  /// Of host rows that CPU threads gather; 0 where they are too few.
+  double threads_rate(const TensorSpec& spec, const Load& load) {
+    const Placement placement = Placement::on_host(spec.rows);
+    ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
+    const bool enough = machine_.device().is_cuda() && tensor.settings().threads >= kEnoughThreads;
+    if (enough) agree(machine_.communicator(), [&] { tensor.configure({.host_path = HostPath::threads}); });
+    const double rate = rate_of(tensor, placement, load);
+    return enough ? rate : 0;
+  }
+
+ private:
+  double rate_of(ChunkTensor& tensor, const Placement& placement, const Load& load) {
+    const TensorSpec& spec = tensor.spec();
     const auto row_bytes = static_cast<std::int64_t>(spec.row_bytes());
     const Count count = std::clamp<Count>(load.bytes / row_bytes, 1, load.ids);
     agree(machine_.communicator(), [&] { prepare(spec.rows, count, row_bytes); });
@@ -61,8 +79,6 @@ class Probe {
     machine_.communicator().all_reduce(std::span(&rate, 1), comm::Communicator::Op::min);
     return rate;
   }
-
- private:
   void prepare(Count rows, Count count, std::int64_t row_bytes) {
     cuda::Array<NodeId> ids(cuda::Memory::pinned, count, "ids", machine_.device());
     for (Count i = 0; i < count; ++i) {
@@ -103,15 +119,15 @@ std::int64_t gpu_table_bytes(const comm::Machine& machine, std::int64_t wanted) 
 
 }  // namespace
 
-std::vector<PathRates> measure_path_rates(const comm::Machine& machine,
-                                          std::span<const std::int64_t> row_bytes,
-                                          const ScratchTables& tables) {
+std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
+                                              std::span<const std::int64_t> row_bytes,
+                                              const ScratchTables& tables) {
   const std::int64_t gpu_table = gpu_table_bytes(machine, tables.gpu_bytes);
   const int num_gpus = gpus_of(machine).size();
   std::optional<Probe> probe;
   agree(machine.communicator(), [&] { probe.emplace(machine); });
   bool peers = num_gpus > 1;
-  std::vector<PathRates> rates;
+  std::vector<MeasuredPaths> rates;
   for (const std::int64_t length : row_bytes) {
     const TensorSpec on_gpu = scratch_spec(gpu_table, length),
                      on_host = scratch_spec(tables.host_bytes, length);
@@ -122,16 +138,18 @@ std::vector<PathRates> measure_path_rates(const comm::Machine& machine,
       r.peer = probe->rate(on_gpu, Placement::striped(on_gpu.rows), kGpuLoad) * (num_gpus - 1) / num_gpus;
       peers = r.peer > 0;
     }
-    rates.push_back(r);
+    rates.push_back(
+        {r, r.host > 0 && length >= kShortestForThreads ? probe->threads_rate(on_host, kHostLoad) : 0});
   }
   return rates;
 }
 
-double host_rate_of_table(double measured, std::int64_t row_bytes, std::int64_t table_bytes) {
+double host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes) {
   constexpr double kGranulesASecond = 30e6;
   constexpr std::int64_t kGranule = std::int64_t{64} << 10, kCovered = std::int64_t{1} << 30;
-  if (table_bytes <= kCovered) return measured;
-  return std::min(measured, kGranulesASecond * static_cast<double>(std::min(row_bytes, kGranule)));
+  if (table_bytes <= kCovered) return measured.rates.host;
+  const double translated = kGranulesASecond * static_cast<double>(std::min(row_bytes, kGranule));
+  return std::max(std::min(measured.rates.host, translated), measured.host_threads);
 }
 
 }  // namespace strata::store

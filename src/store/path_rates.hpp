@@ -14,17 +14,23 @@ struct ScratchTables {
   std::int64_t host_bytes = std::int64_t{64} << 20;  ///< of the machine
 };
 
+/// Rates for rows of one length, of small tables.
+struct MeasuredPaths {
+  PathRates rates;          ///< the host's by zero copy
+  double host_threads = 0;  ///< the host's by CPU threads; 0 where large tables would not use them
+};
+
 /// Gathers random rows of each length from small tables in every stratum, all GPUs of the machine at once, as
 /// the stages of training will; the least rates over the ranks. Peer rates are 0 on one GPU and where the
 /// GPUs cannot reach each other. Takes some 0.1 s a length. On a machine without GPUs it measures the cpu.
 /// Collective over the machine.
-std::vector<PathRates> measure_path_rates(const comm::Machine& machine,
-                                          std::span<const std::int64_t> row_bytes,
-                                          const ScratchTables& tables = {});
+std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
+                                              std::span<const std::int64_t> row_bytes,
+                                              const ScratchTables& tables = {});
 
-/// The rate of a table of `table_bytes` where a small one reaches `measured`: GPUs translate addresses of at
-/// most about 30 million distinct 64-KiB granules a second (measured), and each random row of a large table
-/// is in another one.
-double host_rate_of_table(double measured, std::int64_t row_bytes, std::int64_t table_bytes);
+/// The rate at which a GPU gathers random rows of a host table. GPUs translate addresses of at most about 30
+/// million distinct 64-KiB granules a second (measured), and each random row of a large table is in another
+/// one; CPU threads know no such limit.
+double host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes);
 
 }  // namespace strata::store

@@ -151,15 +151,16 @@ TEST(Plan, IsTheSameOnAllRanks) {
                             .num_local = Structure::kLocal,
                             .local_edges = structure.view().indices.size};
     const std::vector<std::int64_t> lengths = {4, 8, 100};
-    const std::vector<PathRates> rates =
+    const std::vector<MeasuredPaths> paths =
         measure_path_rates(run.machine, lengths, {.gpu_bytes = 1 << 20, .host_bytes = 1 << 20});
-    ASSERT_EQ(rates.size(), lengths.size());
+    ASSERT_EQ(paths.size(), lengths.size());
     std::vector<MeasuredRates> measured;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      EXPECT_GT(rates[i].local, 0);
-      EXPECT_GT(rates[i].host, 0);
-      EXPECT_EQ(rates[i].peer, 0);
-      measured.push_back({lengths[i], {rates[i].local, rates[i].local / 3, rates[i].host / 20}});
+      EXPECT_GT(paths[i].rates.local, 0);
+      EXPECT_GT(paths[i].rates.host, 0);
+      EXPECT_EQ(paths[i].rates.peer, 0);
+      const PathRates& rates = paths[i].rates;
+      measured.push_back({lengths[i], {{rates.local, rates.local / 3, rates.host / 20}}});
     }
     const BatchAccesses accesses =
         expect_accesses(heat_of(run.machine, structure, 20000), {.seeds = 30, .fanouts = {10, -1}});

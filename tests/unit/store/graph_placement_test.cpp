@@ -12,9 +12,9 @@ namespace {
 const RegionSizes kSizes{
     .num_nodes = 1000, .first_node = 0, .num_local = 400, .local_edges = 5000, .in_degrees = true};
 const FeatureShape kFeatures{.cols = 10, .dtype = DType::f32, .part_rows = {300, 0, 100}};
-const std::vector<MeasuredRates> kMeasured = {{4, {.local = 400, .peer = 40, .host = 4}},
-                                              {8, {.local = 800, .peer = 80, .host = 8}},
-                                              {40, {.local = 2000, .peer = 400, .host = 40}}};
+const std::vector<MeasuredRates> kMeasured = {{4, {{.local = 400, .peer = 40, .host = 4}}},
+                                              {8, {{.local = 800, .peer = 80, .host = 8}}},
+                                              {40, {{.local = 2000, .peer = 400, .host = 40}}}};
 constexpr std::int64_t kLookups = 401 * 8 + 1000 * 4 + 1000 * 4;
 constexpr std::int64_t kIndices = 5000 * 4;
 constexpr std::int64_t kRow = 40;
@@ -75,9 +75,11 @@ TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
 }
 
 TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
-  EXPECT_EQ(host_rate_of_table(50e9, 512, std::int64_t{1} << 30), 50e9);
-  EXPECT_EQ(host_rate_of_table(50e9, 512, std::int64_t{1} << 31), 30e6 * 512);
-  EXPECT_EQ(host_rate_of_table(50e9, 4096, std::int64_t{1} << 31), 50e9);
+  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 512, std::int64_t{1} << 30), 50e9);
+  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 512, std::int64_t{1} << 31), 30e6 * 512);
+  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 4096, std::int64_t{1} << 31), 50e9);
+  EXPECT_EQ(host_rate_of_table({{.host = 50e9}, 45e9}, 512, std::int64_t{1} << 31), 45e9);
+  EXPECT_EQ(host_rate_of_table({{.host = 50e9}, 5e9}, 512, std::int64_t{1} << 31), 30e6 * 512);
 }
 
 TEST(RegionSizes, CountWideIdsAsEightBytes) {

@@ -4,12 +4,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "limits.hpp"
+#include "path_rates.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "strata/store/planner.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -19,7 +22,7 @@ namespace {
 using store::HostPath;
 
 struct Arguments {
-  std::vector<std::string> cases{"local", "convert", "striped", "host", "mixed"};
+  std::vector<std::string> cases{"local", "convert", "striped", "host", "mixed", "planned"};
   std::vector<Count> row_bytes{16, 32, 64, 128, 256, 400, 512, 1024, 2048, 4096};
   std::vector<Count> num_rows{1'000'000, 100'000};
   std::vector<Count> host_row_bytes{128, 400, 512, 1024};
@@ -33,7 +36,7 @@ struct Arguments {
 };
 
 void add_options(CLI::App& app, Arguments& a) {
-  app.add_option("--cases", a.cases, "of local, convert, striped, host, mixed")
+  app.add_option("--cases", a.cases, "of local, convert, striped, host, mixed, planned")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--row-bytes", a.row_bytes)->delimiter(',')->capture_default_str();
@@ -87,6 +90,7 @@ class Benchmark {
       if (name == "striped") striped();
       if (name == "host") host();
       if (name == "mixed") mixed();
+      if (name == "planned") planned();
     }
   }
   const Limits& limits() const { return limits_; }
@@ -102,13 +106,16 @@ class Benchmark {
     DType out = DType::f32;
     double limit = 0;
     bool last_half = false;  ///< of the tensor's rows alone
+    double skew = 0;         ///< s of a heat that falls with the row number as its power -s
   };
 
   /// kBatches times as many ids of rows [first, end) as a gather takes, on the device.
   cuda::Array<std::int64_t> random_ids(const Gather& gather, Count first, Count end) const {
     std::mt19937_64 random(static_cast<std::uint64_t>(gather.rows + machine_.rank()));
+    std::uniform_real_distribution<double> uniform;
+    const double exponent = 1 / (1 - gather.skew), rows = static_cast<double>(end - first);
     std::vector<std::int64_t> ids(static_cast<std::size_t>(gather.rows * kBatches));
-    for (auto& id : ids) id = first + static_cast<Count>(random() % static_cast<std::uint64_t>(end - first));
+    for (auto& id : ids) id = first + static_cast<Count>(rows * std::pow(uniform(random), exponent));
     for (Count batch = 0; gather.sorted && batch < kBatches; ++batch)
       std::sort(ids.begin() + batch * gather.rows, ids.begin() + (batch + 1) * gather.rows);
     cuda::Array<std::int64_t> on_device(cuda::Memory::device, std::ssize(ids), "ids", machine_.device());
@@ -261,6 +268,41 @@ class Benchmark {
         }
       tensor.close(machine_);
     }
+  }
+
+  /// What the planner expects of its placement, against what the gather takes; the limit is the expectation.
+  void planned() {
+    for (const Count bytes : arguments_.host_row_bytes)
+      for (const double skew : {0.0, 0.5, 0.9})
+        for (const Count rows : arguments_.num_rows) planned_gather(bytes, skew, rows);
+  }
+
+  void planned_gather(Count row_bytes, double skew, Count rows) {
+    const auto gib = [](double count) { return static_cast<std::int64_t>(count * 1073741824.0); };
+    const std::int64_t lengths[] = {row_bytes};
+    const store::MeasuredPaths measured = store::measure_path_rates(machine_, lengths).front();
+    store::TensorDemand demand{
+        .name = "table", .row_bytes = row_bytes, .segments = {{}}, .rates = measured.rates};
+    demand.rates.host = store::host_rate_of_table(measured, row_bytes, gib(arguments_.host_gib));
+    const Count table_rows = gib(arguments_.host_gib) / row_bytes;
+    constexpr int kPoints = 400;
+    for (int point = 1; point <= kPoints; ++point) {
+      const double share = std::pow(static_cast<double>(point) / kPoints, 4);
+      demand.segments[0].points.push_back(
+          {.rows = std::max<Count>(point, static_cast<Count>(share * static_cast<double>(table_rows))),
+           .accesses = static_cast<double>(rows) * std::pow(share, 1 - skew)});
+    }
+    const store::MachinePlan plan = store::plan_tensors(
+        std::span(&demand, 1), {.gpu_bytes = gib(arguments_.local_gib), .num_gpus = machine_.size()});
+    store::ChunkTensor tensor =
+        table(arguments_.host_gib, row_bytes, DType::f32, [&](Count) { return plan.tensors[0].placement; });
+    const double expected_rate = static_cast<double>(rows * row_bytes) / plan.seconds.batch();
+    measure(tensor, {.where = "planned",
+                     .how = fmt::format("heat ~ row^-{:.1f}", skew),
+                     .rows = rows,
+                     .limit = expected_rate,
+                     .skew = skew});
+    tensor.close(machine_);
   }
 
   void host_gathers(const store::ChunkTensor& tensor, const std::string& path) {

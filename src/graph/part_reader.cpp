@@ -1,8 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
-
 #include "part_layout.hpp"
 #include "positioned_file.hpp"
 #include "strata/graph/part_file.hpp"
@@ -23,6 +20,12 @@ struct PartReader::State {
                                    first, first + elements, extent.name, extent.elements()));
     }
     file.read(out, elements * extent.element_bytes(), extent.offset + first * extent.element_bytes());
+  }
+
+  std::vector<Count> read_all(Field field) const {
+    std::vector<Count> values(static_cast<std::size_t>(layout[field].elements()));
+    read(field, 0, std::ssize(values), values.data());
+    return values;
   }
 };
 
@@ -58,17 +61,6 @@ void PartReader::read_indices(Count first, Count count, NodeId* out) const {
   state_->read(Field::indices, first, count, out);
 }
 
-void PartReader::read_indices(Count first, Count count, std::int32_t* out) const {
-  constexpr Count kPiece = Count{1} << 17;
-  std::vector<NodeId> wide(static_cast<std::size_t>(std::min(count, kPiece)));
-  for (Count done = 0; done < count; done += kPiece) {
-    const Count size = std::min(kPiece, count - done);
-    read_indices(first + done, size, wide.data());
-    std::transform(wide.begin(), wide.begin() + size, out + done,
-                   [](NodeId id) { return static_cast<std::int32_t>(id); });
-  }
-}
-
 void PartReader::read_edge_ids(Count first, Count count, EdgeId* out) const {
   state_->read(Field::edge_ids, first, count, out);
 }
@@ -88,13 +80,11 @@ void PartReader::read_features(Count first_row, Count num_rows, void* out) const
 }
 
 PartData::SplitRows PartReader::read_split(Split split) const {
-  const auto [row, rank] = fields_of(split);
-  const Count size = state_->layout[row].elements();
-  PartData::SplitRows result{std::vector<Count>(static_cast<std::size_t>(size)),
-                             std::vector<Count>(static_cast<std::size_t>(size))};
-  state_->read(row, 0, size, result.rows.data());
-  state_->read(rank, 0, size, result.ranks.data());
-  return result;
+  return {state_->read_all(fields_of(split).row), state_->read_all(fields_of(split).rank)};
+}
+
+std::vector<Count> PartReader::read_split_rows(Split split) const {
+  return state_->read_all(fields_of(split).row);
 }
 
 }  // namespace strata::graph

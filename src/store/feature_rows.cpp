@@ -14,7 +14,8 @@
 namespace strata::store {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+constexpr std::size_t kTaskBytes = std::size_t{4} << 20;     // that a thread takes at once
+constexpr std::size_t kChunkBytes = std::size_t{256} << 10;  // read at once: stays in L2 while it is checked
 constexpr std::size_t kStagingBytes = std::size_t{128} << 20;
 
 template <typename Bits>
@@ -47,10 +48,16 @@ void with_format(DType dtype, Work&& work) {
 }
 
 template <typename Bits>
-Count count_not_finite(const Bits* values, Count count, Bits exponent_mask) {
-  Count found = 0;
-  for (Count i = 0; i < count; ++i) found += (values[i] & exponent_mask) == exponent_mask;
-  return found;
+bool is_finite(Bits value, Bits exponent_mask) {
+  return (value & exponent_mask) != exponent_mask;
+}
+
+/// Without a branch, so that it is vectorised.
+template <typename Bits>
+bool are_finite(const Bits* values, Count count, Bits exponent_mask) {
+  Bits found = 0;
+  for (Count i = 0; i < count; ++i) found |= static_cast<Bits>(!is_finite(values[i], exponent_mask));
+  return found == 0;
 }
 
 template <typename Bits>
@@ -63,19 +70,25 @@ void normalize_row(Bits* row, Count cols, const FloatFormat<Bits>& format) {
   }
 }
 
-/// Reads, checks and normalises rows [first, first + count) of the machine into `out`.
+Count rows_in(std::size_t bytes, const TensorSpec& spec) {
+  return std::max<Count>(1, static_cast<Count>(bytes / spec.row_bytes()));
+}
+
+/// Reads, checks and normalises rows [first, first + count) of the machine into `out`, with all threads.
 void read_rows(const TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
   const std::size_t row_bytes = spec.row_bytes();
-  const Count step = std::max<Count>(1, static_cast<Count>(kChunkBytes / row_bytes));
-  for (Count first = rows.first; first < rows.end(); first += step) {
-    const Count count = std::min(step, rows.end() - first);
-    std::byte* target = out + static_cast<std::size_t>(first - rows.first) * row_bytes;
-    fill.source.read(first, count, target);
-    const RowBlock block{target, count, spec.cols, spec.dtype};
-    check_rows(block, [&](Count row) { return fill.source.describe(first + row); });
-    if (fill.row_normalize) normalize_rows(block);
-    fill.progress.advance(count * static_cast<Count>(row_bytes));
-  }
+  const Count step = rows_in(kChunkBytes, spec);
+  fill.pool.parallel_for(rows.count, rows_in(kTaskBytes, spec), [&](Count begin, Count end) {
+    for (Count row = begin; row < end; row += step) {
+      const Count first = rows.first + row, count = std::min(step, end - row);
+      std::byte* target = out + static_cast<std::size_t>(row) * row_bytes;
+      fill.source.read(first, count, target);
+      const RowBlock block{target, count, spec.cols, spec.dtype};
+      check_rows(block, [&](Count bad) { return fill.source.describe(first + bad); });
+      if (fill.row_normalize) normalize_rows(block);
+      fill.progress.advance(count * static_cast<Count>(row_bytes));
+    }
+  });
 }
 
 Range own_share(const comm::Machine& machine, const FeatureSource& source, Range rows) {
@@ -126,9 +139,11 @@ void fill_through_staging(const comm::Machine& machine, ChunkTensor& tensor, con
 void check_rows(const RowBlock& block, const std::function<std::string(Count)>& describe) {
   with_format(block.dtype, [&]<typename Bits>(const FloatFormat<Bits>& format) {
     const Bits* values = reinterpret_cast<const Bits*>(block.data);
-    if (count_not_finite(values, block.rows * block.cols, format.exponent_mask) == 0) return;
-    Count bad = 0;
-    while (count_not_finite(values + bad, 1, format.exponent_mask) == 0) ++bad;
+    const Count size = block.rows * block.cols;
+    if (are_finite(values, size, format.exponent_mask)) return;
+    const Count bad = std::find_if(values, values + size,
+                                   [&](Bits value) { return !is_finite(value, format.exponent_mask); }) -
+                      values;
     throw InputError(fmt::format("{}: feature {} is {}", describe(bad / block.cols), bad % block.cols,
                                  std::isnan(format.to_f32(values[bad])) ? "NaN" : "infinite"),
                      "Replace such values in the input and build the parts again.");

@@ -6,13 +6,14 @@
 #include "strata/comm/machine.hpp"
 #include "strata/store/chunk_tensor.hpp"
 #include "strata/util/progress.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 
 /// Where the feature rows of a machine come from.
 struct FeatureSource {
   std::function<void(Count first, Count count, std::byte* out)>
-      read;                                        ///< rows of the machine, in the tensor's type
+      read;  ///< rows of the machine, in the tensor's type; several threads may call it at once
   std::function<std::string(Count row)> describe;  ///< for messages: "parts/part-0.h5, row 7"
   bool on_first_rank_only = false;                 ///< the other ranks of the machine cannot read
 };
@@ -21,11 +22,12 @@ struct FeatureFill {
   const FeatureSource& source;
   bool row_normalize = false;
   ProgressBar& progress;  ///< advanced by the bytes that this rank has read
+  ThreadPool& pool;       ///< reads and checks the share of this rank
 };
 
-/// Fills `tensor`: every rank reads a share of the rows; where rows lie on GPUs, through a shared pinned
-/// staging buffer, for replicated rows must reach every GPU. Refuses values that are not finite with an
-/// InputError naming source and column. Collective over the machine; throws on all its ranks alike.
+/// Fills `tensor`: every rank reads a share of the rows with its pool; where rows lie on GPUs, through a
+/// shared pinned staging buffer, for replicated rows must reach every GPU. Refuses values that are not finite
+/// with an InputError naming source and column. Collective over the machine; throws on all its ranks alike.
 void fill_features(const comm::Machine& machine, ChunkTensor& tensor, const FeatureFill& fill);
 
 /// Throws InputError for a value that is not finite; then scales each row to a sum of absolute values of 1 if

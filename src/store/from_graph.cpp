@@ -203,7 +203,8 @@ MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const
     const TensorSpec& spec = features.spec();
     ProgressBar progress("place features", spec.rows * static_cast<Count>(spec.row_bytes()), "B",
                          graph != nullptr && output_is_terminal());
-    fill_features(machine, features, {source_of(graph.get()), options.row_normalize, progress});
+    ThreadPool pool(graph != nullptr ? available_cores() : 1);
+    fill_features(machine, features, {source_of(graph.get()), options.row_normalize, progress, pool});
     graph.reset();
   };
   take_graph(graph.get(), machine, options, fill, *state);

@@ -66,8 +66,8 @@ void refuse_if_too_large(const Wanted& wanted, const MemoryShare& share, const s
 /// One load(); each step is collective over the machine and fails on all of its ranks alike.
 class Loading {
  public:
-  Loading(GraphState& state, const comm::Machine& machine, const LoadOptions& options)
-      : state_(state), machine_(machine), options_(options) {}
+  Loading(GraphState& state, const comm::Machine& machine, const LoadOptions& options, int num_threads)
+      : state_(state), machine_(machine), options_(options), pool_(num_threads) {}
 
   void open(const std::filesystem::path& directory, int num_machines) {
     agree(machine_.communicator(), [&] {
@@ -79,7 +79,7 @@ class Loading {
       const auto index = static_cast<std::size_t>(machine_.index());
       parts_ = {parts[index], parts[index + 1] - parts[index]};
       loader_.emplace(PartLoader::Source{directory, state_.manifest, parts_},
-                      PartLoader::Rank{machine_.rank(), machine_.size()});
+                      PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
       split_sizes_ = loader_->read_split_sizes();
     });
     machine_.communicator().all_reduce(std::span(split_sizes_));
@@ -114,7 +114,7 @@ class Loading {
     state_.features.emplace(
         ChunkTensor::create(machine_, state_.feature_spec(loader_->num_local()), placement_.features));
     const FeatureSource source = loader_->features();
-    store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_});
+    store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_, pool_});
     state_.place(machine_, placement_);
     progress_.reset();
   }
@@ -159,6 +159,7 @@ class Loading {
   GraphState& state_;
   const comm::Machine& machine_;
   const LoadOptions& options_;
+  ThreadPool pool_;
   Range parts_;
   std::optional<PartLoader> loader_;
   std::optional<ProgressBar> progress_;
@@ -172,7 +173,8 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
                                 const comm::Topology& topology, const comm::Machine& machine,
                                 const LoadOptions& options) {
   auto state = std::make_unique<State>();
-  Loading loading(*state, machine, options);
+  Loading loading(*state, machine, options,
+                  std::max(1, available_cores() / topology.ranks_on_host(world.rank())));
   const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
   const std::int64_t gpu_bytes = gpu_budget(topology, machine, options.gpu_budget_bytes);
   agree(world, [&] {

@@ -3,39 +3,45 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
+#include "checked_ids.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::store {
 namespace {
 
-constexpr Count kChunk = Count{1} << 19;  // elements: a few MiB, which stay in cache while they are checked
+constexpr Count kTask = Count{1} << 19;   // elements that a thread takes at once
+constexpr Count kChunk = Count{1} << 13;  // elements read at once: they stay in L2 while they are checked
 
+using Ids = std::array<NodeId, static_cast<std::size_t>(kChunk) + 1>;  // on the stack: no page faults
+
+/// Calls visit(slot, range within it) for the parts of a range that slots of the given offsets hold, cut into
+/// chunks.
 template <typename Visit>
-void in_chunks(Range range, Visit&& visit) {
-  for (Count first = range.first; first < range.end(); first += kChunk) {
-    visit(Range{first, std::min(kChunk, range.end() - first)});
+void in_chunks(std::span<const Count> offsets, Range range, Visit&& visit) {
+  auto slot = std::ranges::upper_bound(offsets, range.first) - offsets.begin() - 1;
+  for (Count first = range.first; first < range.end();) {
+    const Count begin = offsets[static_cast<std::size_t>(slot)],
+                end = offsets[static_cast<std::size_t>(slot) + 1];
+    const Count count = std::min({kChunk, range.end() - first, end - first});
+    if (count > 0) visit(static_cast<int>(slot), Range{first - begin, count});
+    first += count;
+    if (first == end) ++slot;
   }
-}
-
-/// Position of the first value outside [0, end); `count` if there is none.
-template <typename T>
-Count find_outside(const T* values, Count count, Count end) {
-  const auto bad = std::find_if(values, values + count, [end](T v) { return v < 0 || v >= end; });
-  return bad - values;
-}
-
-std::vector<NodeId> global_ids(std::span<const Count> rows, NodeId first_of_part) {
-  std::vector<NodeId> ids(rows.begin(), rows.end());
-  for (NodeId& id : ids) id += first_of_part;
-  return ids;
 }
 
 }  // namespace
 
-PartLoader::PartLoader(const Source& source, Rank rank)
-    : directory_(source.directory), manifest_(source.manifest), parts_(source.parts), rank_(rank) {
+PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
+    : directory_(source.directory),
+      manifest_(source.manifest),
+      parts_(source.parts),
+      rank_(rank),
+      pool_(pool),
+      others_(static_cast<std::size_t>(manifest_.book.num_parts())) {
   const std::span<const NodeId> offsets = manifest_.book.offsets();
   first_node_ = offsets[static_cast<std::size_t>(parts_.first)];
   num_local_ = offsets[static_cast<std::size_t>(parts_.end())] - first_node_;
@@ -63,135 +69,180 @@ std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
   return total / rank_.size;
 }
 
-Range PartLoader::share_of_rows(int part) const {
-  const std::span<const NodeId> offsets = manifest_.book.offsets();
-  const auto p = static_cast<std::size_t>(part);
-  return share_of({0, offsets[p + 1] - offsets[p]}, rank_.rank, rank_.size);
+const graph::PartReader& PartLoader::reader_of(int part) const {
+  return hosts(part) ? hosted_[static_cast<std::size_t>(part - parts_.first)].reader
+                     : *others_[static_cast<std::size_t>(part)];
 }
 
-void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progress) const {
-  for (int part = 0; part < manifest_.book.num_parts(); ++part) {
-    const Count slot = part - parts_.first;
-    if (slot >= 0 && slot < parts_.count) {
-      const auto i = static_cast<std::size_t>(slot);
-      read_part({part, hosted_[i].reader, true, edge_offsets_[i]}, regions, progress);
-    } else {
-      const graph::PartReader reader = graph::PartReader::open(directory_, manifest_, part);
-      read_part({part, reader, false, 0}, regions, progress);
+void PartLoader::open_others(Range nodes) {
+  const std::span<const NodeId> offsets = manifest_.book.offsets();
+  for (std::size_t p = 0; p < others_.size(); ++p) {
+    const int part = static_cast<int>(p);
+    const bool reached = std::max(offsets[p], nodes.first) < std::min(offsets[p + 1], nodes.end());
+    if (reached && !hosts(part) && !others_[p])
+      others_[p] = graph::PartReader::open(directory_, manifest_, part);
+  }
+}
+
+/// Calls visit(part, rows of it) from all threads, for chunks of a range of global ids.
+template <typename Visit>
+void PartLoader::visit_nodes(Range nodes, Visit&& visit) const {
+  pool_.parallel_for(nodes.count, kTask, [&](Count begin, Count end) {
+    in_chunks(manifest_.book.offsets(), {nodes.first + begin, end - begin}, visit);
+  });
+}
+
+/// Calls visit(part, edges of it) from all threads, for chunks of this rank's share of the machine's edges.
+template <typename Visit>
+void PartLoader::visit_edges(Visit&& visit) const {
+  const Range edges = own({0, local_edges()});
+  pool_.parallel_for(edges.count, kTask, [&](Count begin, Count end) {
+    in_chunks(edge_offsets_, {edges.first + begin, end - begin}, [&](int slot, Range chunk) {
+      visit(static_cast<int>(parts_.first) + slot, chunk, edge_offsets_[static_cast<std::size_t>(slot)]);
+    });
+  });
+}
+
+void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progress) {
+  const NodeId num_nodes = manifest_.book.num_nodes(), end_node = first_node_ + num_local_;
+  const Range all = own({0, num_nodes}), before = own({0, first_node_}),
+              after = own({end_node, num_nodes - end_node});
+  open_others(all);
+  read_original_ids(all, regions, progress);
+  read_indptr(own({first_node_, num_local_}), regions, progress);
+  if (regions.sizes.in_degrees) {
+    for (const Range others : {before, after}) {
+      open_others(others);
+      read_indptr(others, regions, progress);
     }
   }
   if (rank_.rank == 0) regions.indptr.data()[num_local_] = local_edges();
+  read_indices(regions, progress);
+  if (regions.sizes.edge_ids) read_edge_ids(regions, progress);
+  if (regions.sizes.labels) read_labels(regions, progress);
 }
 
-void PartLoader::read_part(const Part& part, const GraphRegions& regions, ProgressBar& progress) const {
-  read_original_ids(part, regions, progress);
-  if (part.hosted || regions.sizes.in_degrees) read_indptr(part, regions, progress);
-  if (!part.hosted) return;
-  read_indices(part, regions, progress);
-  if (regions.sizes.edge_ids) read_edge_ids(part, regions, progress);
-  if (regions.sizes.labels) read_labels(part, regions, progress);
-}
-
-void PartLoader::read_indptr(const Part& part, const GraphRegions& regions, ProgressBar& progress) const {
-  const NodeId first_of_part = manifest_.book.global_of(part.index, 0);
-  std::vector<Count> buffer;
-  in_chunks(share_of_rows(part.index), [&](Range rows) {
-    buffer.resize(static_cast<std::size_t>(rows.count) + 1);
-    part.reader.read_indptr(rows.first, rows.count + 1, buffer.data());
-    if (rows.first == 0 && buffer.front() != 0) damaged(part.index, "indptr does not begin with 0");
-    if (buffer.back() > part.reader.num_edges()) damaged(part.index, "indptr points past the last edge");
+void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
+  visit_nodes(nodes, [&](int part, Range rows) {
+    const graph::PartReader& reader = reader_of(part);
+    Ids values;
+    const std::span indptr(values.data(), static_cast<std::size_t>(rows.count) + 1);
+    reader.read_indptr(rows.first, rows.count + 1, indptr.data());
+    if (rows.first == 0 && indptr.front() != 0) damaged(part, "indptr does not begin with 0");
+    if (indptr.back() > reader.num_edges()) damaged(part, "indptr points past the last edge");
+    const NodeId first = manifest_.book.global_of(part, rows.first);
     for (Count i = 0; i < rows.count; ++i) {
-      const Count degree = buffer[static_cast<std::size_t>(i) + 1] - buffer[static_cast<std::size_t>(i)];
-      const NodeId node = first_of_part + rows.first + i;
-      if (degree < 0 || degree > std::numeric_limits<std::int32_t>::max()) {
-        damaged(part.index, fmt::format("indptr gives row {} {} edges", rows.first + i, degree));
-      }
-      if (regions.sizes.in_degrees) regions.in_degrees.data()[node] = static_cast<std::int32_t>(degree);
-      if (part.hosted) {
-        regions.indptr.data()[node - first_node_] = buffer[static_cast<std::size_t>(i)] + part.first_edge;
-      }
+      const Count degree = indptr[static_cast<std::size_t>(i) + 1] - indptr[static_cast<std::size_t>(i)];
+      if (degree < 0 || degree > std::numeric_limits<std::int32_t>::max())
+        damaged(part, fmt::format("indptr gives row {} {} edges", rows.first + i, degree));
+      if (regions.sizes.in_degrees) regions.in_degrees.data()[first + i] = static_cast<std::int32_t>(degree);
+    }
+    if (hosts(part)) {
+      const Count first_edge = edge_offsets_[static_cast<std::size_t>(part - parts_.first)];
+      std::ranges::transform(indptr.first(static_cast<std::size_t>(rows.count)),
+                             regions.indptr.data() + (first - first_node_),
+                             [first_edge](Count edge) { return edge + first_edge; });
     }
     progress.advance(rows.count * static_cast<Count>(sizeof(Count)));
   });
 }
 
-void PartLoader::read_indices(const Part& part, const GraphRegions& regions, ProgressBar& progress) const {
+void PartLoader::read_indices(const GraphRegions& regions, ProgressBar& progress) const {
   regions.indices.visit([&](auto* indices) {
-    in_chunks(share_of({0, part.reader.num_edges()}, rank_.rank, rank_.size), [&](Range edges) {
-      auto* out = indices + part.first_edge + edges.first;
-      part.reader.read_indices(edges.first, edges.count, out);
-      const Count bad = find_outside(out, edges.count, manifest_.book.num_nodes());
+    visit_edges([&](int part, Range edges, Count first_edge) {
+      Ids values;
+      reader_of(part).read_indices(edges.first, edges.count, values.data());
+      const Count bad = copy_checked({values.data(), static_cast<std::size_t>(edges.count)},
+                                     manifest_.book.num_nodes(), indices + first_edge + edges.first);
       if (bad < edges.count) {
-        damaged(part.index, fmt::format("indices[{}] is {}, but nodes are 0 to {}", edges.first + bad,
-                                        out[bad], manifest_.book.num_nodes() - 1));
+        damaged(part, fmt::format("indices[{}] is {}, but nodes are 0 to {}", edges.first + bad,
+                                  values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
       }
       progress.advance(edges.count * static_cast<Count>(sizeof(NodeId)));
     });
   });
 }
 
-void PartLoader::read_edge_ids(const Part& part, const GraphRegions& regions, ProgressBar& progress) const {
-  in_chunks(share_of({0, part.reader.num_edges()}, rank_.rank, rank_.size), [&](Range edges) {
-    part.reader.read_edge_ids(edges.first, edges.count,
-                              regions.edge_ids.data() + part.first_edge + edges.first);
+void PartLoader::read_edge_ids(const GraphRegions& regions, ProgressBar& progress) const {
+  visit_edges([&](int part, Range edges, Count first_edge) {
+    reader_of(part).read_edge_ids(edges.first, edges.count,
+                                  regions.edge_ids.data() + first_edge + edges.first);
     progress.advance(edges.count * static_cast<Count>(sizeof(EdgeId)));
   });
 }
 
-void PartLoader::read_original_ids(const Part& part, const GraphRegions& regions,
-                                   ProgressBar& progress) const {
-  const NodeId first_of_part = manifest_.book.global_of(part.index, 0);
-  std::vector<NodeId> buffer;
-  in_chunks(share_of_rows(part.index), [&](Range rows) {
-    buffer.resize(static_cast<std::size_t>(rows.count));
-    part.reader.read_original_ids(rows.first, rows.count, buffer.data());
-    const Count bad = find_outside(buffer.data(), rows.count, manifest_.book.num_nodes());
-    if (bad < rows.count) {
-      damaged(part.index,
-              fmt::format("row {} has the original id {}, but nodes are 0 to {}", rows.first + bad,
-                          buffer[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
-    }
-    regions.original_ids.visit([&]<typename Id>(Id* ids) {
-      std::ranges::transform(buffer, ids + first_of_part + rows.first,
-                             [](NodeId id) { return static_cast<Id>(id); });
+void PartLoader::read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
+  regions.original_ids.visit([&](auto* ids) {
+    visit_nodes(nodes, [&](int part, Range rows) {
+      Ids values;
+      reader_of(part).read_original_ids(rows.first, rows.count, values.data());
+      const Count bad =
+          copy_checked({values.data(), static_cast<std::size_t>(rows.count)}, manifest_.book.num_nodes(),
+                       ids + manifest_.book.global_of(part, rows.first));
+      if (bad < rows.count) {
+        damaged(part, fmt::format("row {} has the original id {}, but nodes are 0 to {}", rows.first + bad,
+                                  values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
+      }
+      progress.advance(rows.count * static_cast<Count>(sizeof(NodeId)));
     });
-    progress.advance(rows.count * static_cast<Count>(sizeof(NodeId)));
   });
 }
 
-void PartLoader::read_labels(const Part& part, const GraphRegions& regions, ProgressBar& progress) const {
-  const Count row0 = manifest_.book.global_of(part.index, 0) - first_node_;
-  in_chunks(share_of_rows(part.index), [&](Range rows) {
-    std::int32_t* out = regions.labels.data() + row0 + rows.first;
-    part.reader.read_labels(rows.first, rows.count, out);
+void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress) const {
+  visit_nodes(own({first_node_, num_local_}), [&](int part, Range rows) {
+    std::int32_t* labels = regions.labels.data() + manifest_.book.global_of(part, rows.first) - first_node_;
+    reader_of(part).read_labels(rows.first, rows.count, labels);
     for (Count i = 0; i < rows.count; ++i) {
-      if (out[i] >= -1 && out[i] < manifest_.num_classes) continue;
-      damaged(part.index, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)",
-                                      rows.first + i, out[i], manifest_.num_classes - 1));
+      if (labels[i] >= -1 && labels[i] < manifest_.num_classes) continue;
+      damaged(part, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)", rows.first + i,
+                                labels[i], manifest_.num_classes - 1));
     }
     progress.advance(rows.count * static_cast<Count>(sizeof(std::int32_t)));
   });
 }
 
 std::vector<std::int64_t> PartLoader::read_split_sizes() {
-  std::vector<std::int64_t> sizes(2 * static_cast<std::size_t>(parts_.count));
-  for (Count slot = 0; slot < parts_.count; ++slot) {
-    const int part = static_cast<int>(parts_.first + slot);
+  struct Task {
+    int part;
+    graph::PartReader::Split split;
+    std::vector<NodeId>& nodes;
+    std::int64_t& size;
+  };
+  std::vector<std::int64_t> sizes(2 * hosted_.size());
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < hosted_.size(); ++i) {
+    const int part = static_cast<int>(parts_.first) + static_cast<int>(i);
     if (!reads_splits_of(part)) continue;
-    const auto i = static_cast<std::size_t>(slot);
-    Hosted& hosted = hosted_[i];
-    const NodeId first_of_part = manifest_.book.global_of(part, 0);
-    const auto read = [&](graph::PartReader::Split split) {
-      std::vector<NodeId> ids = global_ids(hosted.reader.read_split(split).rows, first_of_part);
-      std::ranges::sort(ids);
-      return ids;
-    };
-    hosted.valid = read(graph::PartReader::Split::valid);
-    hosted.test = read(graph::PartReader::Split::test);
-    sizes[2 * i] = std::ssize(hosted.valid);
-    sizes[2 * i + 1] = std::ssize(hosted.test);
+    tasks.push_back({part, graph::PartReader::Split::valid, hosted_[i].valid, sizes[2 * i]});
+    tasks.push_back({part, graph::PartReader::Split::test, hosted_[i].test, sizes[2 * i + 1]});
   }
+  pool_.parallel_for(std::ssize(tasks), 1, [&](Count begin, Count end) {
+    for (Count t = begin; t < end; ++t) {
+      const Task& task = tasks[static_cast<std::size_t>(t)];
+      task.nodes = ascending_nodes(task.part, task.split);
+      task.size = std::ssize(task.nodes);
+    }
+  });
   return sizes;
+}
+
+/// The nodes of a split, which the file has in the order of original ids. Marking them takes a tenth of the
+/// time of sorting.
+std::vector<NodeId> PartLoader::ascending_nodes(int part, graph::PartReader::Split split) const {
+  const graph::PartReader& reader = reader_of(part);
+  const std::vector<Count> rows = reader.read_split_rows(split);
+  std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
+  for (const Count row : rows) {
+    if (row < 0 || row >= reader.num_inner() || marked[static_cast<std::size_t>(row)])
+      damaged(part,
+              fmt::format("a split names row {} of {} rows, or names it twice", row, reader.num_inner()));
+    marked[static_cast<std::size_t>(row)] = true;
+  }
+  std::vector<NodeId> nodes;
+  nodes.reserve(rows.size());
+  for (std::size_t row = 0; row < marked.size(); ++row)
+    if (marked[row]) nodes.push_back(manifest_.book.global_of(part, static_cast<Count>(row)));
+  return nodes;
 }
 
 void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::int64_t> sizes) const {
@@ -202,20 +253,23 @@ void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::
     valid += sizes[2 * i];
     test += sizes[2 * i + 1];
   }
-  write_train(regions);
+  pool_.parallel_for(manifest_.book.num_parts(), 1, [&](Count begin, Count end) {
+    for (Count part = begin; part < end; ++part)
+      if (reads_splits_of(static_cast<int>(part))) write_train(static_cast<int>(part), regions);
+  });
 }
 
-void PartLoader::write_train(const GraphRegions& regions) const {
-  for (int part = 0; part < manifest_.book.num_parts(); ++part) {
-    if (!reads_splits_of(part)) continue;
-    const graph::PartReader reader = graph::PartReader::open(directory_, manifest_, part);
-    const graph::PartData::SplitRows split = reader.read_split(graph::PartReader::Split::train);
-    for (std::size_t i = 0; i < split.rows.size(); ++i) {
-      if (split.ranks[i] < 0 || split.ranks[i] >= regions.train.size()) {
-        damaged(part, fmt::format("a training node has rank {} of {}", split.ranks[i], regions.train.size()));
-      }
-      regions.train.data()[split.ranks[i]] = manifest_.book.global_of(part, split.rows[i]);
+void PartLoader::write_train(int part, const GraphRegions& regions) const {
+  std::optional<graph::PartReader> opened;
+  const bool open = hosts(part) || others_[static_cast<std::size_t>(part)];
+  if (!open) opened = graph::PartReader::open(directory_, manifest_, part);
+  const graph::PartReader& reader = open ? reader_of(part) : *opened;
+  const graph::PartData::SplitRows split = reader.read_split(graph::PartReader::Split::train);
+  for (std::size_t i = 0; i < split.rows.size(); ++i) {
+    if (split.ranks[i] < 0 || split.ranks[i] >= regions.train.size()) {
+      damaged(part, fmt::format("a training node has rank {} of {}", split.ranks[i], regions.train.size()));
     }
+    regions.train.data()[split.ranks[i]] = manifest_.book.global_of(part, split.rows[i]);
   }
 }
 

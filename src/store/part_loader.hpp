@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "feature_rows.hpp"
@@ -7,11 +8,16 @@
 #include "shares.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/util/progress.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 
-/// Reads a rank's share of a machine's parts into the machine's regions. No member communicates: the caller
-/// puts agree() around them, which is also the barrier after which other ranks' shares can be read.
+/// Reads a rank's share of a machine's parts into the machine's regions, with all threads of a pool. No
+/// member communicates: the caller puts agree() around them, which is also the barrier after which other
+/// ranks' shares can be read.
+///
+/// A rank's share of an array is one run of it, whatever parts it crosses: the same whose pages
+/// HostRegion::create took for this rank, so that reading into it meets no page fault.
 class PartLoader {
  public:
   /// Where the parts are and which of them the machine of this rank hosts: [parts.first, parts.end()).
@@ -24,14 +30,14 @@ class PartLoader {
     int rank = 0, size = 1;  ///< within the machine
   };
   /// Opens the hosted parts. Throws InputError.
-  PartLoader(const Source& source, Rank rank);
+  PartLoader(const Source& source, Rank rank, ThreadPool& pool);
 
   NodeId first_node() const { return first_node_; }
   Count num_local() const { return num_local_; }
   Count local_edges() const { return edge_offsets_.back(); }
   std::int64_t share_bytes(const LoadOptions& options) const;  ///< for a progress bar
 
-  void read_structure(const GraphRegions& regions, ProgressBar& progress) const;
+  void read_structure(const GraphRegions& regions, ProgressBar& progress);
   FeatureSource features() const;
 
   /// Sizes of the hosted parts' splits: {valid, test} of the first hosted part, of the second, ... Parts that
@@ -45,22 +51,23 @@ class PartLoader {
     graph::PartReader reader;
     std::vector<NodeId> valid, test;  // if this rank reads the part's splits
   };
-  struct Part {
-    int index;
-    const graph::PartReader& reader;
-    bool hosted;
-    Count first_edge;  // within the machine; of hosted parts
-  };
 
+  bool hosts(int part) const { return part >= parts_.first && part < parts_.end(); }
+  const graph::PartReader& reader_of(int part) const;
   bool reads_splits_of(int part) const { return part % rank_.size == rank_.rank; }
-  Range share_of_rows(int part) const;
-  void read_part(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
-  void read_indptr(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
-  void read_indices(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
-  void read_edge_ids(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
-  void read_original_ids(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
-  void read_labels(const Part& part, const GraphRegions& regions, ProgressBar& progress) const;
-  void write_train(const GraphRegions& regions) const;
+  Range own(Range whole) const { return share_of(whole, rank_.rank, rank_.size); }
+  void open_others(Range nodes);
+  template <typename Visit>
+  void visit_nodes(Range nodes, Visit&& visit) const;
+  template <typename Visit>
+  void visit_edges(Visit&& visit) const;
+  void read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
+  void read_indices(const GraphRegions& regions, ProgressBar& progress) const;
+  void read_edge_ids(const GraphRegions& regions, ProgressBar& progress) const;
+  void read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
+  void read_labels(const GraphRegions& regions, ProgressBar& progress) const;
+  std::vector<NodeId> ascending_nodes(int part, graph::PartReader::Split split) const;
+  void write_train(int part, const GraphRegions& regions) const;
   void read_feature_rows(Count first, Count count, std::byte* out) const;
   std::string describe_row(Count row) const;
   int part_of_row(Count row) const;
@@ -70,10 +77,12 @@ class PartLoader {
   const graph::Manifest& manifest_;
   Range parts_;
   Rank rank_;
+  ThreadPool& pool_;
   NodeId first_node_;
   Count num_local_;
   std::vector<Hosted> hosted_;
-  std::vector<Count> edge_offsets_;  // of hosted parts within the machine, and the end
+  std::vector<std::optional<graph::PartReader>> others_;  // by part; those that this rank's shares reach
+  std::vector<Count> edge_offsets_;                       // of hosted parts within the machine, and the end
 };
 
 }  // namespace strata::store

@@ -48,7 +48,7 @@ struct PartData {
 /// One open part file. An owner of its descriptor; HDF5 is asked only at open(), and one thread at a time, where the datasets
 /// lie. The `read_*` calls may come from several threads at once.
 ///
-/// The `read_*` calls copy a range straight into the caller's memory and convert nothing but integer widths.
+/// The `read_*` calls copy a range straight into the caller's memory and convert nothing.
 /// They throw IoError or InputError naming the file and dataset.
 class PartReader {
  public:
@@ -63,13 +63,13 @@ class PartReader {
 
   void read_indptr(Count first, Count count, Count* out) const;  ///< of num_inner() + 1 entries
   void read_indices(Count first, Count count, NodeId* out) const;
-  void read_indices(Count first, Count count, std::int32_t* out) const;  ///< REQUIRES: all ids fit
   void read_edge_ids(Count first, Count count, EdgeId* out) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
   void read_labels(Count first, Count count, std::int32_t* out) const;
   void read_features(Count first_row, Count num_rows, void* out) const;  ///< rows in the manifest's dtype
   enum class Split { train, valid, test };
   PartData::SplitRows read_split(Split split) const;
+  std::vector<Count> read_split_rows(Split split) const;  ///< without the ranks
 
  private:
   struct State;

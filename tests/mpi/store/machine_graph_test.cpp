@@ -175,6 +175,14 @@ TEST(Load, ReadsPartsOnVirtualMachines) {
   }
 }
 
+/// Shares of several chunks and tasks, that begin and end within parts.
+TEST(Load, ReadsPartsLongerThanAChunk) {
+  const DatasetOptions dataset{.num_nodes = 60'000, .num_edges = 1'300'000, .feature_cols = 33, .seed = 23};
+  for (const int ranks_per_machine : {0, 1}) {
+    expect_loads({3, ranks_per_machine, dataset, {.edge_ids = true, .in_degrees = true}});
+  }
+}
+
 TEST(Load, LeavesOutWhatIsNotAskedFor) { expect_loads({3, 0, {.seed = 31}, {}}); }
 
 TEST(Load, NormalizesRows) {
@@ -291,6 +299,12 @@ TEST(Load, RefusesDamagedStructure) {
               }),
               HasSubstr("training node 0 of 2"));
   EXPECT_THAT(refusal_of_damaged([](auto& data) { data.train.ranks = {0, 2}; }), HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) { data.indices[3] = (NodeId{1} << 32) + 1; }),
+              HasSubstr("indices[3] is 4294967297"));
+  EXPECT_THAT(refusal_of_damaged([](auto& data) {
+                data.test = {{3}, {0}};
+              }),
+              HasSubstr("a split names row 3 of 3"));
 }
 
 TEST(FromGraph, TakesAGraphInItsOwnOrder) {

@@ -109,26 +109,46 @@ class Benchmark {
     double skew = 0;         ///< s of a heat that falls with the row number as its power -s
   };
 
-  /// kBatches times as many ids of rows [first, end) as a gather takes, on the device.
-  cuda::Array<std::int64_t> random_ids(const Gather& gather, Count first, Count end) const {
+  using Ids = std::vector<std::int64_t>;
+
+  /// kBatches times as many ids of rows [first, end) as a gather takes.
+  Ids random_ids(const Gather& gather, Count first, Count end) const {
     std::mt19937_64 random(static_cast<std::uint64_t>(gather.rows + machine_.rank()));
-    std::uniform_real_distribution<double> uniform;
-    const double exponent = 1 / (1 - gather.skew), rows = static_cast<double>(end - first);
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(gather.rows * kBatches));
-    for (auto& id : ids) id = first + static_cast<Count>(rows * std::pow(uniform(random), exponent));
+    Ids ids(static_cast<std::size_t>(gather.rows * kBatches));
+    for (auto& id : ids) id = first + static_cast<Count>(random() % static_cast<std::uint64_t>(end - first));
     for (Count batch = 0; gather.sorted && batch < kBatches; ++batch)
       std::sort(ids.begin() + batch * gather.rows, ids.begin() + (batch + 1) * gather.rows);
-    cuda::Array<std::int64_t> on_device(cuda::Memory::device, std::ssize(ids), "ids", machine_.device());
-    cuda::copy_async(on_device.data(), ids.data(), ids.size() * sizeof(std::int64_t), stream_);
+    return ids;
+  }
+
+  /// The distinct rows that so many draws find, in random order; row numbers are drawn as their power -skew.
+  static Ids distinct_ids(Count draws, double skew, Count table_rows, std::mt19937_64& random) {
+    std::uniform_real_distribution<double> uniform;
+    const double exponent = 1 / (1 - skew);
+    Ids ids(static_cast<std::size_t>(draws));
+    for (auto& id : ids)
+      id = static_cast<Count>(static_cast<double>(table_rows) * std::pow(uniform(random), exponent));
+    std::ranges::sort(ids);
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    std::ranges::shuffle(ids, random);
+    return ids;
+  }
+
+  cuda::Array<std::int64_t> on_device(const Ids& ids) const {
+    cuda::Array<std::int64_t> copy(cuda::Memory::device, std::ssize(ids), "ids", machine_.device());
+    cuda::copy_async(copy.data(), ids.data(), ids.size() * sizeof(std::int64_t), stream_);
     stream_.synchronize();
-    return on_device;
+    return copy;
   }
 
   /// Several batches of different ids follow each other on the stream, as in training: small ones are then
   /// not measured by the time of a launch, and none finds its rows in the cache.
   double measure(const store::ChunkTensor& tensor, const Gather& gather) {
     const Count all_rows = tensor.spec().rows;
-    const auto ids = random_ids(gather, gather.last_half ? all_rows / 2 : 0, all_rows);
+    return measure(tensor, gather, random_ids(gather, gather.last_half ? all_rows / 2 : 0, all_rows));
+  }
+  double measure(const store::ChunkTensor& tensor, const Gather& gather, const Ids& host_ids) {
+    const auto ids = on_device(host_ids);
     const std::size_t out_bytes =
         static_cast<std::size_t>(gather.rows * tensor.spec().cols) * size_of(gather.out);
     const cuda::Buffer out(cuda::Memory::device, out_bytes, "gathered rows", machine_.device());
@@ -273,35 +293,51 @@ class Benchmark {
   /// What the planner expects of its placement, against what the gather takes; the limit is the expectation.
   void planned() {
     for (const Count bytes : arguments_.host_row_bytes)
-      for (const double skew : {0.0, 0.5, 0.9})
-        for (const Count rows : arguments_.num_rows) planned_gather(bytes, skew, rows);
+      for (const double skew : {0.0, 0.5, 0.8})
+        for (const Count draws : arguments_.num_rows) planned_gather(bytes, skew, draws);
   }
 
-  void planned_gather(Count row_bytes, double skew, Count rows) {
-    const auto gib = [](double count) { return static_cast<std::int64_t>(count * 1073741824.0); };
-    const std::int64_t lengths[] = {row_bytes};
-    const store::MeasuredPaths measured = store::measure_path_rates(machine_, lengths).front();
-    store::TensorDemand demand{
-        .name = "table", .row_bytes = row_bytes, .segments = {{}}, .rates = measured.rates};
-    demand.rates.host = store::host_rate_of_table(measured, row_bytes, gib(arguments_.host_gib));
-    const Count table_rows = gib(arguments_.host_gib) / row_bytes;
+  /// Accesses as a sample of batches shows them.
+  static store::HeatCurve sampled_heat(Ids batch, Count table_rows) {
     constexpr int kPoints = 400;
+    std::ranges::sort(batch);
+    store::HeatCurve curve;
     for (int point = 1; point <= kPoints; ++point) {
       const double share = std::pow(static_cast<double>(point) / kPoints, 4);
-      demand.segments[0].points.push_back(
-          {.rows = std::max<Count>(point, static_cast<Count>(share * static_cast<double>(table_rows))),
-           .accesses = static_cast<double>(rows) * std::pow(share, 1 - skew)});
+      const Count rows = std::max<Count>(point, static_cast<Count>(share * static_cast<double>(table_rows)));
+      const auto below = std::ranges::lower_bound(batch, rows) - batch.begin();
+      curve.points.push_back({rows, static_cast<double>(below)});
     }
+    return curve;
+  }
+
+  void planned_gather(Count row_bytes, double skew, Count draws) {
+    const auto bytes_of = [](double gib) { return static_cast<std::int64_t>(gib * 1073741824.0); };
+    const Count table_rows = bytes_of(arguments_.host_gib) / row_bytes;
+    std::mt19937_64 random(static_cast<std::uint64_t>(machine_.rank() + 1)), common(0);
+    const Ids sample = distinct_ids(draws, skew, table_rows, common);
+    const Count rows = std::ssize(sample) * 95 / 100;  // what every batch has
+    Ids ids;
+    for (Count batch = 0; batch < kBatches; ++batch) {
+      const Ids drawn = distinct_ids(draws, skew, table_rows, random);
+      ids.insert(ids.end(), drawn.begin(), drawn.begin() + rows);
+    }
+    const std::int64_t lengths[] = {row_bytes};
+    const store::MeasuredPaths measured = store::measure_path_rates(machine_, lengths).front();
+    store::TensorDemand demand{.name = "table", .row_bytes = row_bytes, .rates = measured.rates};
+    demand.segments.push_back(sampled_heat({sample.begin(), sample.begin() + rows}, table_rows));
+    demand.rates.host = store::host_rate_of_table(measured, row_bytes, bytes_of(arguments_.host_gib));
     const store::MachinePlan plan = store::plan_tensors(
-        std::span(&demand, 1), {.gpu_bytes = gib(arguments_.local_gib), .num_gpus = machine_.size()});
+        std::span(&demand, 1), {.gpu_bytes = bytes_of(arguments_.local_gib), .num_gpus = machine_.size()});
     store::ChunkTensor tensor =
         table(arguments_.host_gib, row_bytes, DType::f32, [&](Count) { return plan.tensors[0].placement; });
     const double expected_rate = static_cast<double>(rows * row_bytes) / plan.seconds.batch();
-    measure(tensor, {.where = "planned",
-                     .how = fmt::format("heat ~ row^-{:.1f}", skew),
-                     .rows = rows,
-                     .limit = expected_rate,
-                     .skew = skew});
+    measure(tensor,
+            {.where = "planned",
+             .how = fmt::format("heat ~ row^-{:.1f}", skew),
+             .rows = rows,
+             .limit = expected_rate},
+            ids);
     tensor.close(machine_);
   }
 

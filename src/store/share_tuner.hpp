@@ -1,4 +1,7 @@
 #pragma once
+#include <cstddef>
+#include <vector>
+
 #include "strata/util/types.hpp"
 
 namespace strata::store {
@@ -8,8 +11,9 @@ namespace strata::store {
 ///
 /// First the share moves to where both would end together, judged by the rates of the job before: threads
 /// that took 0.5 of 1,000 rows in 5 ms beside a kernel that took the rest in 10 ms get 2/3. The paths share a
-/// link, so that point need not be the best: threads alone and the kernel alone are tried too. Then the
-/// fastest share stays.
+/// link, so that point need not be the best: more and fewer rows for the threads, threads alone and the
+/// kernel alone are tried too, in several rounds, for single jobs are noisy. Then the share stays whose jobs
+/// were fastest together.
 class ShareTuner {
  public:
   struct Side {
@@ -25,12 +29,21 @@ class ShareTuner {
 
   double share() const { return share_; }  ///< for the next job
   bool settled() const;
-  void add(const Trial& trial);  ///< a finished job; ignored when settled
-  const Trial& best() const { return best_; }
+  void add(const Trial& trial);                ///< a finished job; ignored when settled
+  const Trial& best() const { return best_; }  ///< the sum of its jobs; empty until settled
 
  private:
+  /// A share and all its jobs together.
+  struct Candidate {
+    double share = 0;
+    Trial sum = {};
+  };
+  void choose_candidates();
+
   double share_ = 0.5;
-  int trials_ = 0;
+  int balancing_ = 0;      // jobs so far
+  std::size_t tried_ = 0;  // jobs of candidates
+  std::vector<Candidate> candidates_;
   Trial best_;
 };
 

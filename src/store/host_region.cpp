@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -207,24 +208,54 @@ void check_populated(int code, std::size_t bytes, const std::string& name) {
 
 int threads_of(const comm::Machine& machine) { return std::max(1, available_cores() / machine.size()); }
 
-Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
+void resize(const FileDescriptor& fd, std::size_t bytes, const std::string& name) {
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) shared_memory_full(bytes, name);
+}
+
+/// Memory without a name, which the other ranks open through the first one's process: however the ranks end,
+/// the system takes it back, and the size of /dev/shm does not limit it. Not open on all ranks where one
+/// cannot see the first rank's process (another container, a hardened kernel). Collective.
+FileDescriptor open_nameless(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
   const bool first = machine.rank() == 0;
   FileDescriptor fd;
+  std::array<char, 64> path{};
+  agree(machine.communicator(), [&] {
+    if (!first) return;
+    fd = FileDescriptor(::memfd_create("strata", MFD_CLOEXEC));
+    if (fd.get() < 0) return;
+    resize(fd, bytes, name);
+    fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/fd/{}", ::getpid(), fd.get());
+  });
+  machine.communicator().broadcast(path.data(), static_cast<Count>(path.size()), 0);
+  if (!first && path[0] != 0) fd = FileDescriptor(::open(path.data(), O_RDWR | O_CLOEXEC));
+  std::int64_t opened = fd.get() >= 0 ? 1 : 0;
+  machine.communicator().all_reduce(std::span(&opened, 1), comm::Communicator::Op::min);
+  return opened == 1 ? std::move(fd) : FileDescriptor();
+}
+
+/// A segment of /dev/shm that has its name only until all ranks have opened it. Collective.
+FileDescriptor open_named(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
+  const bool first = machine.rank() == 0;
+  FileDescriptor fd;
+  SharedName shared;  // its end unlinks the segment, whatever happened
+  agree(machine.communicator(), [&] {
+    if (!first) return;
+    check_shared_folder(bytes, name);
+    fd = shared.create();
+    resize(fd, bytes, name);
+  });
+  shared.share(machine);
+  agree(machine.communicator(), [&] {
+    if (!first) fd = shared.open();
+  });
+  return fd;
+}
+
+Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
+  FileDescriptor fd = open_nameless(machine, bytes, name);
+  if (fd.get() < 0) fd = open_named(machine, bytes, name);
   Mapping mapping;
-  {
-    SharedName shared;  // its end unlinks the segment, whatever happened
-    agree(machine.communicator(), [&] {
-      if (!first) return;
-      check_shared_folder(bytes, name);
-      fd = shared.create();
-      if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) shared_memory_full(bytes, name);
-    });
-    shared.share(machine);
-    agree(machine.communicator(), [&] {
-      if (!first) fd = shared.open();
-      mapping = Mapping(bytes, MAP_SHARED, fd.get(), name);
-    });
-  }
+  agree(machine.communicator(), [&] { mapping = Mapping(bytes, MAP_SHARED, fd.get(), name); });
   agree(machine.communicator(), [&] {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const std::size_t ranks = static_cast<std::size_t>(machine.size()),

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs a command whose last rank is killed after a moment: all must end within 10 s, with a message that names rank
+# and host, and leave nothing in /dev/shm.
+#
+# usage: killed_rank.sh COMMAND...
+set -uo pipefail
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+timeout --signal=KILL 12 "$@" > "$log" 2>&1
+code=$?
+cat "$log"
+fail() { echo "FAILED: $1" && exit 1; }
+((code != 0)) || fail "ended in order"
+((code != 137)) || grep -q "signal 9" "$log" || fail "did not end within 10 s"
+grep -Eq "rank [0-9]+ .*on node .* signal 9" "$log" || fail "the message does not name rank and host"
+grep -q "^pid " "$log" || fail "never began"
+while read -r pid; do
+  ! compgen -G "/dev/shm/strata-$pid-*" > /dev/null || fail "rank $pid left shared memory behind"
+done < <(sed -n 's/^pid //p' "$log")

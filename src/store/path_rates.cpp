@@ -27,6 +27,8 @@ constexpr Load kGpuLoad{std::int64_t{64} << 20, Count{1} << 20};
 constexpr Load kHostLoad{std::int64_t{32} << 20, Count{1} << 17};
 
 constexpr std::int64_t kShortestForThreads = 16;
+constexpr double kUsualShare =
+    0.75;                          // of the rows, for the threads: about what searches of the best one find
 constexpr int kEnoughThreads = 3;  // HostPath::automatic asks for a core more
 
 /// Rows of the given length in the widest type that divides it.
@@ -54,7 +56,10 @@ class Probe {
     const Placement placement = Placement::on_host(spec.rows);
     ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
     const bool enough = machine_.device().is_cuda() && tensor.settings().threads >= kEnoughThreads;
-    if (enough) agree(machine_.communicator(), [&] { tensor.configure({.host_path = HostPath::threads}); });
+    if (enough) {
+      agree(machine_.communicator(),
+            [&] { tensor.configure({.host_path = HostPath::both, .threads_share = kUsualShare}); });
+    }
     const double rate = rate_of(tensor, placement, load);
     return enough ? rate : 0;
   }

@@ -17,7 +17,7 @@ struct ScratchTables {
 /// Rates for rows of one length, of small tables.
 struct MeasuredPaths {
   PathRates rates;          ///< the host's by zero copy
-  double host_threads = 0;  ///< the host's by CPU threads; 0 where large tables would not use them
+  double host_threads = 0;  ///< the host's by CPU threads too; 0 where large tables would not use them
 };
 
 /// Gathers random rows of each length from small tables in every stratum, all GPUs of the machine at once, as

@@ -375,7 +375,7 @@ TEST_F(HostGatherOnGpu, RunsManyJobsOnTwoStreams) {
 TEST_F(HostGatherOnGpu, SettlesOnAShare) {
   const HostTable table({.dtype = DType::f32, .rows = 10'000, .cols = 32, .pitch = 128});
   HostGather gather(kGpu, table.source(), options(0));
-  constexpr int kJobs = 20;  // more than the search takes
+  constexpr int kJobs = 40;  // more than the search takes
   for (const bool sorted : {false, true}) {
     const TestJob job(table, {.bound = 20'000, .end = 20'000, .sorted = sorted}, stream_);
     for (int j = 0; j < kJobs; ++j) {

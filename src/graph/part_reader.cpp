@@ -83,8 +83,10 @@ PartData::SplitRows PartReader::read_split(Split split) const {
   return {state_->read_all(fields_of(split).row), state_->read_all(fields_of(split).rank)};
 }
 
-std::vector<Count> PartReader::read_split_rows(Split split) const {
-  return state_->read_all(fields_of(split).row);
+Count PartReader::split_size(Split split) const { return state_->layout[fields_of(split).row].elements(); }
+
+void PartReader::read_split_rows(Split split, Count first, Count count, Count* out) const {
+  state_->read(fields_of(split).row, first, count, out);
 }
 
 }  // namespace strata::graph

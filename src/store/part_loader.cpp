@@ -18,6 +18,8 @@ constexpr Count kChunk = Count{1} << 13;  // elements read at once: they stay in
 
 using Ids = std::array<NodeId, static_cast<std::size_t>(kChunk) + 1>;  // on the stack: no page faults
 
+constexpr std::array kLocalSplits{graph::PartReader::Split::valid, graph::PartReader::Split::test};
+
 /// Calls visit(slot, range within it) for the parts of a range that slots of the given offsets hold, cut into
 /// chunks.
 template <typename Visit>
@@ -47,7 +49,7 @@ PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
   num_local_ = offsets[static_cast<std::size_t>(parts_.end())] - first_node_;
   edge_offsets_.push_back(0);
   for (Count part = parts_.first; part < parts_.end(); ++part) {
-    hosted_.push_back({graph::PartReader::open(directory_, manifest_, static_cast<int>(part)), {}, {}});
+    hosted_.push_back({graph::PartReader::open(directory_, manifest_, static_cast<int>(part)), {}});
     edge_offsets_.push_back(edge_offsets_.back() + hosted_.back().reader.num_edges());
   }
 }
@@ -202,57 +204,58 @@ void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress)
 }
 
 std::vector<std::int64_t> PartLoader::read_split_sizes() {
-  struct Task {
-    int part;
-    graph::PartReader::Split split;
-    std::vector<NodeId>& nodes;
-    std::int64_t& size;
-  };
-  std::vector<std::int64_t> sizes(2 * hosted_.size());
-  std::vector<Task> tasks;
-  for (std::size_t i = 0; i < hosted_.size(); ++i) {
-    const int part = static_cast<int>(parts_.first) + static_cast<int>(i);
-    if (!reads_splits_of(part)) continue;
-    tasks.push_back({part, graph::PartReader::Split::valid, hosted_[i].valid, sizes[2 * i]});
-    tasks.push_back({part, graph::PartReader::Split::test, hosted_[i].test, sizes[2 * i + 1]});
-  }
-  pool_.parallel_for(std::ssize(tasks), 1, [&](Count begin, Count end) {
-    for (Count t = begin; t < end; ++t) {
-      const Task& task = tasks[static_cast<std::size_t>(t)];
-      task.nodes = ascending_nodes(task.part, task.split);
-      task.size = std::ssize(task.nodes);
+  std::vector<std::int64_t> sizes(kLocalSplits.size() * hosted_.size());
+  pool_.parallel_for(std::ssize(sizes), 1, [&](Count begin, Count end) {
+    for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
+      const std::size_t slot = t / kLocalSplits.size(), split = t % kLocalSplits.size();
+      const int part = static_cast<int>(parts_.first) + static_cast<int>(slot);
+      if (!reads_splits_of(part)) continue;
+      hosted_[slot].splits[split] = mark_rows(part, kLocalSplits[split]);
+      sizes[t] = hosted_[slot].reader.split_size(kLocalSplits[split]);
     }
   });
   return sizes;
 }
 
-/// The nodes of a split, which the file has in the order of original ids. Marking them takes a tenth of the
-/// time of sorting.
-std::vector<NodeId> PartLoader::ascending_nodes(int part, graph::PartReader::Split split) const {
+/// Which rows of a part a split names. The file has them in the order of original ids, memory ascending:
+/// marks need no sorting and little room until the regions are there.
+std::vector<bool> PartLoader::mark_rows(int part, graph::PartReader::Split split) const {
   const graph::PartReader& reader = reader_of(part);
-  const std::vector<Count> rows = reader.read_split_rows(split);
-  std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
-  for (const Count row : rows) {
-    if (row < 0 || row >= reader.num_inner() || marked[static_cast<std::size_t>(row)])
-      damaged(part,
-              fmt::format("a split names row {} of {} rows, or names it twice", row, reader.num_inner()));
-    marked[static_cast<std::size_t>(row)] = true;
+  const Count num_rows = reader.num_inner(), size = reader.split_size(split);
+  std::vector<bool> marked(static_cast<std::size_t>(num_rows));
+  Ids rows;
+  for (Count first = 0; first < size; first += kChunk) {
+    const Count count = std::min(kChunk, size - first);
+    reader.read_split_rows(split, first, count, rows.data());
+    for (const Count row : std::span(rows.data(), static_cast<std::size_t>(count))) {
+      if (row < 0 || row >= num_rows || marked[static_cast<std::size_t>(row)])
+        damaged(part, fmt::format("a split names row {} of {}, or names it twice", row, num_rows));
+      marked[static_cast<std::size_t>(row)] = true;
+    }
   }
-  std::vector<NodeId> nodes;
-  nodes.reserve(rows.size());
+  return marked;
+}
+
+void PartLoader::write_marked(int part, const std::vector<bool>& marked, NodeId* out) const {
+  const NodeId first = manifest_.book.global_of(part, 0);
   for (std::size_t row = 0; row < marked.size(); ++row)
-    if (marked[row]) nodes.push_back(manifest_.book.global_of(part, static_cast<Count>(row)));
-  return nodes;
+    if (marked[row]) *out++ = first + static_cast<NodeId>(row);
 }
 
 void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::int64_t> sizes) const {
-  Count valid = 0, test = 0;
-  for (std::size_t i = 0; i < hosted_.size(); ++i) {
-    std::ranges::copy(hosted_[i].valid, regions.valid.data() + valid);
-    std::ranges::copy(hosted_[i].test, regions.test.data() + test);
-    valid += sizes[2 * i];
-    test += sizes[2 * i + 1];
+  std::array<NodeId*, kLocalSplits.size()> next{regions.valid.data(), regions.test.data()};
+  std::vector<NodeId*> places;
+  for (std::size_t t = 0; t < sizes.size(); ++t) {
+    places.push_back(next[t % next.size()]);
+    next[t % next.size()] += sizes[t];
   }
+  pool_.parallel_for(std::ssize(places), 1, [&](Count begin, Count end) {
+    for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
+      const std::size_t slot = t / next.size();
+      write_marked(static_cast<int>(parts_.first) + static_cast<int>(slot),
+                   hosted_[slot].splits[t % next.size()], places[t]);
+    }
+  });
   pool_.parallel_for(manifest_.book.num_parts(), 1, [&](Count begin, Count end) {
     for (Count part = begin; part < end; ++part)
       if (reads_splits_of(static_cast<int>(part))) write_train(static_cast<int>(part), regions);

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -49,7 +50,7 @@ class PartLoader {
  private:
   struct Hosted {
     graph::PartReader reader;
-    std::vector<NodeId> valid, test;  // if this rank reads the part's splits
+    std::array<std::vector<bool>, 2> splits;  // rows in valid and in test, if this rank reads them
   };
 
   bool hosts(int part) const { return part >= parts_.first && part < parts_.end(); }
@@ -66,7 +67,8 @@ class PartLoader {
   void read_edge_ids(const GraphRegions& regions, ProgressBar& progress) const;
   void read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
   void read_labels(const GraphRegions& regions, ProgressBar& progress) const;
-  std::vector<NodeId> ascending_nodes(int part, graph::PartReader::Split split) const;
+  std::vector<bool> mark_rows(int part, graph::PartReader::Split split) const;
+  void write_marked(int part, const std::vector<bool>& marked, NodeId* out) const;
   void write_train(int part, const GraphRegions& regions) const;
   void read_feature_rows(Count first, Count count, std::byte* out) const;
   std::string describe_row(Count row) const;

@@ -69,7 +69,8 @@ class PartReader {
   void read_features(Count first_row, Count num_rows, void* out) const;  ///< rows in the manifest's dtype
   enum class Split { train, valid, test };
   PartData::SplitRows read_split(Split split) const;
-  std::vector<Count> read_split_rows(Split split) const;  ///< without the ranks
+  Count split_size(Split split) const;
+  void read_split_rows(Split split, Count first, Count count, Count* out) const;  ///< without the ranks
 
  private:
   struct State;

@@ -7,7 +7,7 @@
 namespace strata::benchmark {
 
 struct Timing {
-  int warm_up = 5;  ///< enough for shares that are measured
+  int warm_up = 3;
   int runs = 10;
 };
 

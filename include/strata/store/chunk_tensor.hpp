@@ -71,7 +71,7 @@ struct StratumView {
 enum class HostPath : std::uint8_t {
   automatic,  ///< both where more than 1 GiB lies on the host and the rank has 4 cores; else zero copy
   zero_copy,  ///< kernels read them over PCIe, limited by address translation for short rows of large tables
-  threads,    ///< CPU threads gather them into a pinned ring, a copy engine drains it
+  threads,    ///< CPU threads gather them into a pinned ring that a kernel drains
   both,       ///< the threads take a measured share, the kernels the rest
 };
 

@@ -251,22 +251,31 @@ FileDescriptor open_named(const comm::Machine& machine, std::size_t bytes, const
   return fd;
 }
 
+/// Takes this rank's slice of a shared mapping from the system.
+void take_slice(const comm::Machine& machine, const FileDescriptor& fd, const Bytes& all,
+                const std::string& name) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t ranks = static_cast<std::size_t>(machine.size()),
+                    rank = static_cast<std::size_t>(machine.rank());
+  const std::size_t slice = (all.size / ranks / page + 1) * page;
+  const std::size_t begin = std::min(all.size, rank * slice), size = std::min(slice, all.size - begin);
+  if (size == 0) return;
+  const Bytes own{all.data + begin, size};
+  const int code = can_populate({own.data, std::min(page, size)}) ? populate(own, threads_of(machine))
+                                                                  : reserve(fd, begin, size);
+  check_populated(code, size, name);
+}
+
 Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
   FileDescriptor fd = open_nameless(machine, bytes, name);
-  if (fd.get() < 0) fd = open_named(machine, bytes, name);
+  const bool nameless = fd.get() >= 0;
+  if (!nameless) fd = open_named(machine, bytes, name);
   Mapping mapping;
   agree(machine.communicator(), [&] { mapping = Mapping(bytes, MAP_SHARED, fd.get(), name); });
+  // Memory without a name has no limit of its own that a touch could meet, and the cpu takes its pages faster
+  // while it fills them; registration would take them one by one.
   agree(machine.communicator(), [&] {
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const std::size_t ranks = static_cast<std::size_t>(machine.size()),
-                      rank = static_cast<std::size_t>(machine.rank());
-    const std::size_t slice = (bytes / ranks / page + 1) * page;
-    const std::size_t begin = std::min(bytes, rank * slice), size = std::min(slice, bytes - begin);
-    if (size == 0) return;
-    const Bytes own{mapping.data() + begin, size};
-    const int code = can_populate({own.data, std::min(page, size)}) ? populate(own, threads_of(machine))
-                                                                    : reserve(fd, begin, size);
-    check_populated(code, size, name);
+    if (!nameless || machine.device().is_cuda()) take_slice(machine, fd, {mapping.data(), bytes}, name);
   });
   return mapping;
 }

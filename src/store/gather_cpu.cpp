@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 
 #include "gather.hpp"
 #include "strata/util/error.hpp"
@@ -48,9 +49,10 @@ inline void prefetch(const std::byte* row, std::size_t bytes) {
   }
 }
 
+// Rows without columns may lie at null: std::copy_n and std::fill_n allow it, memcpy and memset do not.
 struct CopyRow {
   std::size_t bytes;
-  void operator()(const std::byte* row, std::byte* out) const { std::memcpy(out, row, bytes); }
+  void operator()(const std::byte* row, std::byte* out) const { std::copy_n(row, bytes, out); }
 };
 
 template <typename T>
@@ -124,7 +126,7 @@ void gather_rows(const Walk& walk, const RowsOut& out, const Row& copy) {
   walk.run(cols * element, [&](Count i, Count row) {
     std::byte* target = base + static_cast<std::size_t>(i) * pitch;
     if (row < 0) {
-      std::memset(target, 0, cols * element);
+      std::fill_n(target, cols * element, std::byte{0});
     } else {
       copy(walk.address(row), target);
     }
@@ -171,7 +173,7 @@ void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, b
       in.pitch > 0 ? static_cast<std::size_t>(in.pitch) * size_of(rows.spec->dtype) : bytes;
   const auto* base = static_cast<const std::byte*>(in.data);
   walk.run(bytes, [&](Count i, Count row) {
-    if (row >= 0) std::memcpy(walk.address(row), base + static_cast<std::size_t>(i) * pitch, bytes);
+    if (row >= 0) std::copy_n(base + static_cast<std::size_t>(i) * pitch, bytes, walk.address(row));
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "strata/comm/machine.hpp"
 #include "strata/graph/graph.hpp"
+#include "strata/graph/synthetic.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/util/error.hpp"
@@ -23,11 +24,15 @@ struct Arguments {
   std::vector<int> fanouts{15, 10, 5};
   Count batch = 1024;
   std::string device = "auto";
+  std::string placement = "auto";
   int threads = 0;
   int warm_up = 5;
   int runs = 50;
+  int in_flight = 2;
   bool transpose = false;
   bool edge_ids = false;
+  bool slots = false;
+  bool compact = true;
   bool json = false;
 };
 
@@ -42,11 +47,19 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--device", arguments.device)
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+  app.add_option("--placement", arguments.placement, "as strata-train has it")->capture_default_str();
   app.add_option("--threads", arguments.threads, "CPU threads; 0: all cores")->capture_default_str();
   app.add_option("--warm-up", arguments.warm_up, "minibatches before the clock runs")->capture_default_str();
   app.add_option("--runs", arguments.runs, "minibatches that are timed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--in-flight", arguments.in_flight,
+                 "minibatches that are begun before the first is finished; 1: the time of one alone")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--slots", arguments.slots, "edges in fixed-stride slots, as GPUs train with them");
+  app.add_flag("!--no-compact", arguments.compact,
+               "the last hop stays global ids: neither unique nor relabelled");
   app.add_flag("--transpose", arguments.transpose, "with the transposes that training needs");
   app.add_flag("--edge-ids", arguments.edge_ids);
   app.add_flag("--json", arguments.json);
@@ -63,17 +76,22 @@ struct Sample {
   Count edges, inputs;
 };
 
-/// Seeds of step s: a slice of the training nodes in a keyed random order.
-std::vector<NodeId> seeds_of(std::span<const NodeId> train, Count batch, std::uint64_t step) {
-  const auto size = static_cast<std::uint64_t>(train.size());
+/// Seeds of step s: a slice of the training nodes in a keyed random order, of all nodes where a batch is
+/// larger.
+std::vector<NodeId> seeds_of(const store::MachineGraph& graph, Count batch, std::uint64_t step) {
+  const std::span<const NodeId> train = graph.train_nodes();
+  const bool from_train = std::ssize(train) >= batch;
+  const auto size = static_cast<std::uint64_t>(from_train ? std::ssize(train) : graph.view().num_nodes);
   std::vector<NodeId> seeds;
   const Shuffle order(size, mix64(1));
   for (std::uint64_t i = 0; i < std::min(size, static_cast<std::uint64_t>(batch)); ++i) {
-    seeds.push_back(train[order((step * static_cast<std::uint64_t>(batch) + i) % size)]);
+    const std::uint64_t position = order((step * static_cast<std::uint64_t>(batch) + i) % size);
+    seeds.push_back(from_train ? train[position] : static_cast<NodeId>(position));
   }
   return seeds;
 }
 
+/// What a batch takes where the sampler always has work: the time from one end to the next.
 std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& arguments, ThreadPool& pool) {
   const Device device = graph.view().device;
   const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
@@ -81,18 +99,35 @@ std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& a
                                               {.fanouts = arguments.fanouts,
                                                .max_seeds = arguments.batch,
                                                .edge_ids = arguments.edge_ids,
-                                               .transpose = arguments.transpose},
-                                              {}, 1, pool);
-  std::vector<Sample> samples;
-  for (int run = 0; run < arguments.warm_up + arguments.runs; ++run) {
-    const auto step = static_cast<std::uint32_t>(run);
-    const auto seeds = seeds_of(graph.train_nodes(), arguments.batch, step);
-    const auto start = Clock::now();
-    const sampling::MiniBatch batch = sampler->sample(seeds, {.seed = 1, .step = step}, 0, stream);
+                                               .transpose = arguments.transpose,
+                                               .slots = arguments.slots,
+                                               .compact_inputs = arguments.compact,
+                                               .input_original_ids = false},
+                                              {}, arguments.in_flight, pool);
+  const int num_batches = arguments.warm_up + arguments.runs + arguments.in_flight;
+  std::vector<cuda::Array<NodeId>> seeds;  // where the sampler runs
+  for (int run = 0; run < num_batches; ++run) {
+    const auto on_host = seeds_of(graph, arguments.batch, static_cast<std::uint64_t>(run));
+    seeds.emplace_back(cuda::memory_on(device), std::ssize(on_host), "seeds", device);
+    cuda::copy_async(seeds.back().data(), on_host.data(), on_host.size() * sizeof(NodeId), stream);
     stream.synchronize();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (run >= arguments.warm_up) samples.push_back({seconds, batch.num_edges(), batch.num_inputs()});
   }
+  std::vector<Sample> samples;
+  auto last_end = Clock::now();
+  for (int run = 0; run < num_batches; ++run) {
+    if (arguments.in_flight == 1) last_end = Clock::now();
+    const auto step = static_cast<std::uint32_t>(run);
+    sampler->enqueue(seeds[step].span(), {.seed = 1, .step = step}, run % arguments.in_flight, stream);
+    if (run < arguments.in_flight - 1) continue;
+    const sampling::MiniBatch batch = sampler->finish((run + 1) % arguments.in_flight);
+    const auto end = Clock::now();
+    const double seconds = std::chrono::duration<double>(end - last_end).count();
+    last_end = end;
+    if (run >= arguments.warm_up + arguments.in_flight - 1)
+      samples.push_back({seconds, batch.num_edges(), batch.num_inputs()});
+  }
+  for (int ahead = 1; ahead < arguments.in_flight; ++ahead)
+    sampler->finish((num_batches + ahead) % arguments.in_flight);
   return samples;
 }
 
@@ -118,6 +153,9 @@ nlohmann::json summary(const std::vector<Sample>& samples, const store::MachineG
           {"threads", num_threads},
           {"fanouts", arguments.fanouts},
           {"batch", arguments.batch},
+          {"in_flight", arguments.in_flight},
+          {"slots", arguments.slots},
+          {"compact_inputs", arguments.compact},
           {"transpose", arguments.transpose},
           {"edge_ids", arguments.edge_ids},
           {"edges_a_minibatch", edges},
@@ -143,26 +181,35 @@ void print_table(const nlohmann::json& result) {
   fmt::print("{}", table.str());
 }
 
+store::MachineGraph load_graph(const Arguments& arguments, const comm::Machine& machine, ThreadPool& pool) {
+  store::LoadOptions load{.edge_ids = arguments.edge_ids,
+                          .placement = store::parse_placement(arguments.placement),
+                          .batch = {.seeds = arguments.batch, .fanouts = arguments.fanouts}};
+  if (machine.device().is_cuda())
+    load.gpu_budget_bytes = cuda::device_memory(machine.device().index).free_bytes / 2;
+  constexpr std::string_view kSynthetic = "synthetic:";
+  if (arguments.graph.starts_with(kSynthetic) && !arguments.edge_ids) {
+    const auto spec = graph::parse_synthetic(std::string_view(arguments.graph).substr(kSynthetic.size()));
+    return store::MachineGraph::generate(spec, {}, machine, load, pool);
+  }
+  auto input = std::make_unique<graph::Graph>(graph::read_graph(arguments.graph));
+  return store::MachineGraph::from_graph(std::move(input), machine, load);
+}
+
 void run(const Arguments& arguments, const comm::World& world) {
   if (world.size() != 1) throw InputError("this benchmark runs on one rank", "Start it without mpirun.");
   const comm::Topology topology =
       comm::discover(world.communicator(), {.compute = compute_of(arguments.device)});
   comm::Machine machine(world.communicator(), topology);
-  auto input = std::make_unique<graph::Graph>(graph::read_graph(arguments.graph));
-  store::LoadOptions load{.edge_ids = arguments.edge_ids};
-  if (machine.device().is_cuda())
-    load.gpu_budget_bytes = cuda::device_memory(machine.device().index).free_bytes / 2;
-  store::MachineGraph graph = store::MachineGraph::from_graph(std::move(input), machine, load);
+  ThreadPool pool(arguments.threads);
+  store::MachineGraph graph = load_graph(arguments, machine, pool);
   if (graph.train_nodes().empty())
     throw InputError("the graph has no training nodes", "Give it some: train=0.5");
-  {
-    ThreadPool pool(arguments.threads);
-    const auto result = summary(measure(graph, arguments, pool), graph, arguments, pool.num_threads());
-    if (arguments.json)
-      fmt::print("{}\n", result.dump(2));
-    else
-      print_table(result);
-  }
+  const auto result = summary(measure(graph, arguments, pool), graph, arguments, pool.num_threads());
+  if (arguments.json)
+    fmt::print("{}\n", result.dump(2));
+  else
+    print_table(result);
   graph.close(machine);
   machine.close();
 }

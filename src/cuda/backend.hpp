@@ -28,6 +28,14 @@ void record(CUevent_st* event, CUstream_st* stream);
 void synchronize(CUevent_st* event);
 float elapsed_ms(CUevent_st* earlier, CUevent_st* later);
 
+void begin_recording(CUstream_st* stream);
+/// What was recorded, ready to launch.
+CUgraphExec_st* end_recording(CUstream_st* stream);
+/// After an error while recording; ignores errors.
+void discard_recording(CUstream_st* stream);
+void launch(CUgraphExec_st* graph, CUstream_st* stream);
+void destroy_graph(CUgraphExec_st* graph);
+
 /// Null if there is not enough memory.
 void* allocate_device(std::size_t bytes);
 void* allocate_pinned(std::size_t bytes);

@@ -81,6 +81,27 @@ float elapsed_ms(CUevent_st* earlier, CUevent_st* later) {
   return ms;
 }
 
+void begin_recording(CUstream_st* stream) {
+  STRATA_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+}
+CUgraphExec_st* end_recording(CUstream_st* stream) {
+  cudaGraph_t recorded = nullptr;
+  STRATA_CUDA_CHECK(cudaStreamEndCapture(stream, &recorded));
+  cudaGraphExec_t graph = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&graph, recorded, 0);
+  cudaGraphDestroy(recorded);
+  check(code, "cudaGraphInstantiate");
+  return graph;
+}
+void discard_recording(CUstream_st* stream) {
+  cudaGraph_t recorded = nullptr;
+  cudaStreamEndCapture(stream, &recorded);
+  if (recorded != nullptr) cudaGraphDestroy(recorded);
+  cudaGetLastError();
+}
+void launch(CUgraphExec_st* graph, CUstream_st* stream) { STRATA_CUDA_CHECK(cudaGraphLaunch(graph, stream)); }
+void destroy_graph(CUgraphExec_st* graph) { cudaGraphExecDestroy(graph); }
+
 namespace {
 
 void* null_if_out_of_memory(cudaError_t code, void* data, const char* call) {

@@ -27,6 +27,11 @@ void destroy_event(CUevent_st*) {}
 void record(CUevent_st*, CUstream_st*) { refuse(); }
 void synchronize(CUevent_st*) { refuse(); }
 float elapsed_ms(CUevent_st*, CUevent_st*) { refuse(); }
+void begin_recording(CUstream_st*) { refuse(); }
+CUgraphExec_st* end_recording(CUstream_st*) { refuse(); }
+void discard_recording(CUstream_st*) {}
+void launch(CUgraphExec_st*, CUstream_st*) { refuse(); }
+void destroy_graph(CUgraphExec_st*) {}
 void* allocate_device(std::size_t) { refuse(); }
 void* allocate_pinned(std::size_t) { refuse(); }
 void free_device(void*) {}

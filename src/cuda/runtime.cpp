@@ -94,6 +94,31 @@ void Event::synchronize() const {
 }
 float Event::elapsed_ms(const Event& earlier) const { return backend::elapsed_ms(earlier.handle_, handle_); }
 
+Graph Graph::record(const Stream& stream, const std::function<void()>& enqueue) {
+  const DeviceGuard guard(stream.device());
+  backend::begin_recording(stream.get());
+  try {
+    enqueue();
+  } catch (...) {
+    backend::discard_recording(stream.get());
+    throw;
+  }
+  Graph graph;
+  graph.handle_ = backend::end_recording(stream.get());
+  return graph;
+}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+Graph::~Graph() {
+  if (handle_ != nullptr) backend::destroy_graph(handle_);
+}
+
+void Graph::launch(const Stream& stream) const { backend::launch(handle_, stream.get()); }
+
 namespace {
 
 [[noreturn]] void out_of_memory(Memory memory, std::size_t bytes, const std::string& what, Device device) {

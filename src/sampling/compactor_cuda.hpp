@@ -2,39 +2,67 @@
 #include <cstdint>
 
 #include "launch_cuda.cuh"
+#include "strata/util/types.hpp"
 
 namespace strata::sampling {
 
-/// Edges in device memory, whose number the host need not know.
+/// Neighbours in device memory, of which the host need not know how many there are: packed, or in slots.
 template <typename Id>
 struct DeviceEdges {
-  const Id* neighbors = nullptr;
-  const Count* count = nullptr;  ///< on the device
-  Count bound = 0;               ///< at least the count
+  Id* neighbors = nullptr;
+  Count bound = 0;                       ///< at least the number of entries
+  const Count* count = nullptr;          ///< on the device: entries if packed, lists with slots
+  int stride = 0;                        ///< entries a list; 0: packed
+  const std::int32_t* counts = nullptr;  ///< of each list, how many entries are used
 };
 
-/// Compactor on a device; see there. All calls are asynchronous on `stream` and synchronise nothing.
+/// Distinct nodes on the device.
+struct SeedList {
+  const NodeId* nodes = nullptr;
+  Count size = 0;
+};
+
+/// 32 nodes of which some got local ids at a hop: consecutive ones, from `first` on.
+struct WordRank {
+  std::uint32_t bits = 0;
+  std::int32_t first = 0;
+};
+
+/// Compactor on a device; see there. All calls are asynchronous on `stream`, synchronise nothing and read
+/// their sizes from device memory.
 ///
-/// Bits are walked in tiles, one block a tile: count what is new, scan the counts, emit the ids.
+/// One bit a node tells who was met, another who has a local id. Their difference is walked in tiles, one
+/// block a tile: count what is new, add what the tiles before have (a chained scan with decoupled look-back;
+/// Merrill and Garland, 2016), emit the ids.
 template <typename Id>
 class DeviceCompactor {
  public:
-  DeviceCompactor(Count num_nodes, Device device);
+  DeviceCompactor(Count num_nodes, int num_hops, Device device);
 
-  /// Forgets everything; nodes[i] gets the local id i for i < num_seeds.
-  void start(const NodeId* nodes, Count num_seeds, const cuda::Stream& stream);
-  /// Appends the new nodes to nodes[*num_known...], ascending; *num_nodes = how many have a local id then.
-  void extend(const DeviceEdges<Id>& edges, NodeId* nodes, const Count* num_known, Count* num_nodes,
-              const cuda::Stream& stream);
-  /// local_ids[e] = local id of edges.neighbors[e]; may be the same memory.
-  void relabel(const DeviceEdges<Id>& edges, std::int32_t* local_ids, const cuda::Stream& stream) const;
+  /// Forgets everything; the seeds, a list on the device of at most `bound`, become the first of `nodes` and
+  /// *num_nodes their number. extend() may follow only if `extensible`.
+  void start(const SeedList* seeds, Count bound, NodeId* nodes, Count* num_nodes, bool extensible,
+             const cuda::Stream& stream);
+  /// Where a chooser marks what it chooses, for the next extend().
+  std::uint32_t* met() const { return bits_.data(); }
+  /// Marks what a chooser left unmarked.
+  void mark_all(const DeviceEdges<Id>& edges, const cuda::Stream& stream);
+  /// Appends the nodes that were met since, ascending, to nodes[*num_known...]; *num_nodes = how many have a
+  /// local id then. `hop` < num_hops, each once after start().
+  void extend(int hop, NodeId* nodes, const Count* num_known, Count* num_nodes, const cuda::Stream& stream);
+  /// local_ids[e] = local id of edges.neighbors[e], which were met up to `hop`; may be the same memory. May
+  /// run beside later calls of extend().
+  void relabel(int hop, const DeviceEdges<Id>& edges, std::int32_t* local_ids,
+               const cuda::Stream& stream) const;
 
  private:
-  Count num_tiles_;
-  cuda::Array<std::uint32_t> met_, known_;  // one bit a node
-  cuda::Array<Count> tile_offsets_;         // [num_tiles + 1]
-  cuda::Array<std::int32_t> local_ids_;     // [num_nodes]
-  DeviceScan scan_;
+  std::uint32_t* known() const { return bits_.data() + num_words_; }
+
+  int words_a_thread_;
+  Count num_tiles_, num_words_;
+  cuda::Array<std::uint32_t> bits_;     // [2, num_words], then the tiles' states of every hop
+  cuda::Array<WordRank> ranks_;         // [num_hops, num_words]
+  cuda::Array<std::int32_t> seed_ids_;  // [num_nodes], only those of seeds are set
 };
 
 }  // namespace strata::sampling

@@ -92,8 +92,10 @@ SlotAnswers<Id> DeviceExchange<Id>::serve(std::span<const NodeId> nodes, const D
     reserve(host_edge_ids_, kPinned, num_edges, 0, kWhat, stream);
   }
   chooser.choose(asked, served_plan_.data(),
-                 {served_offsets_.data(), num_edges, served_neighbors_.data(),
-                  edge_ids_ ? served_edge_ids_.data() : nullptr},
+                 {.neighbors = served_neighbors_.data(),
+                  .edge_ids = edge_ids_ ? served_edge_ids_.data() : nullptr,
+                  .edge_bound = num_edges,
+                  .offsets = served_offsets_.data()},
                  stream);
   copy(host_neighbors_.data(), served_neighbors_.data(), num_edges, stream);
   if (edge_ids_) copy(host_edge_ids_.data(), served_edge_ids_.data(), num_edges, stream);

@@ -26,6 +26,13 @@ __device__ Index item_stride() {
   return static_cast<Index>(gridDim.x) * blockDim.x;
 }
 
+/// Sets the bit of a node.
+__device__ inline void mark(std::uint32_t* words, NodeId node) {
+  std::uint32_t* word = words + node / 32;
+  const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % 32u);
+  if ((__ldcg(word) & bit) == 0) atomicOr(word, bit);  // most were met before
+}
+
 /// The list that entry `e` lies in: the last i with offsets[i] <= e. REQUIRES: offsets[0] <= e <
 /// offsets[count].
 __device__ inline Count list_of(const Count* offsets, Count count, Count e) {

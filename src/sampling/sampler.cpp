@@ -34,6 +34,9 @@ void check(const SamplerOptions& options, const store::GraphView& view, int num_
     throw InputError("edge ids are to be sampled, but the graph was loaded without them",
                      "Set LoadOptions::edge_ids.");
   }
+  if (!options.compact_inputs && !view.device.is_cuda()) {
+    throw InputError("the cpu's sampler always compacts the input nodes", "Leave compact_inputs on.");
+  }
   if (options.in_degrees && view.in_degrees == nullptr && view.num_nodes > 0) {
     throw InputError("in-degrees are to be sampled, but the graph was loaded without them",
                      "Set LoadOptions::in_degrees.");
@@ -57,9 +60,11 @@ MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, D
                             .num_dst = hop->num_dst,
                             .num_src = hop->num_src,
                             .num_edges = hop->num_edges,
-                            .indptr = hop->indptr.data(),
+                            .indptr = hop->stride == 0 ? hop->indptr.data() : nullptr,
                             .indices = hop->indices.data(),
                             .edge_ids = options.edge_ids ? hop->edge_ids.data() : nullptr,
+                            .stride = hop->stride,
+                            .counts = hop->stride == 0 ? nullptr : hop->counts.data(),
                             .src_nodes = buffers.nodes.data(),
                             .src_original_ids = buffers.original_ids.data(),
                             .src_in_degrees = options.in_degrees ? buffers.in_degrees.data() : nullptr});

@@ -38,20 +38,25 @@ class CpuSampler final : public MiniBatchSampler {
         chooser_(make_uniform_chooser<Id>(view, pool)),
         compactor_(view.num_nodes, pool),
         exchange_(exchange, options.fanouts.size(), options.edge_ids),
-        slots_(static_cast<std::size_t>(num_slots)) {
+        slots_(static_cast<std::size_t>(num_slots)),
+        num_seeds_(static_cast<std::size_t>(num_slots)) {
     for (SlotBuffers& slot : slots_) slot.hops.resize(options.fanouts.size());
   }
 
-  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot,
-                   const cuda::Stream&) override {
+  void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int slot, const cuda::Stream&) override {
     SlotBuffers& buffers = slots_[static_cast<std::size_t>(slot)];
+    num_seeds_[static_cast<std::size_t>(slot)] = static_cast<Count>(seeds.size());
     Count num_nodes = start(seeds, buffers);
     for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
       const std::span frontier(buffers.nodes.data(), static_cast<std::size_t>(num_nodes));
       const SlotQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
       num_nodes = run_hop(query, buffers, buffers.hops[hop]);
     }
-    return finish(buffers, static_cast<Count>(seeds.size()));
+  }
+
+  MiniBatch finish(int slot) override {
+    const auto index = static_cast<std::size_t>(slot);
+    return finish(slots_[index], num_seeds_[index]);
   }
 
   ExchangeReport report() const override { return exchange_.report(); }
@@ -184,6 +189,7 @@ class CpuSampler final : public MiniBatchSampler {
   Compactor<Id> compactor_;
   NeighborExchange<Id> exchange_;
   std::vector<SlotBuffers> slots_;
+  std::vector<Count> num_seeds_;  // by slot
   SlotPlan plan_;
   ServedSlots<Id> served_;
   cuda::Array<Id> neighbors_;

@@ -4,6 +4,7 @@
 #include "exchange_cuda.hpp"
 #include "sampler_cuda.hpp"
 #include "slot_buffers.hpp"
+#include "strata/util/format.hpp"
 #include "transpose_cuda.hpp"
 
 namespace strata::sampling {
@@ -11,36 +12,65 @@ namespace {
 
 constexpr auto kDevice = cuda::Memory::device;
 
+/// What is of the batch, in front of its seeds: travels to the device with them in one copy, unless they are
+/// there already.
+struct BatchHeader {
+  BatchKey key;
+  SeedList seeds;
+};
+constexpr Count kHeaderIds = sizeof(BatchHeader) / sizeof(NodeId);
+static_assert(sizeof(BatchHeader) % sizeof(NodeId) == 0);
+
 /// Sizes of the minibatch that is being sampled; they stay on the device until the end.
 struct DeviceCounts {
   Count* nodes = nullptr;  // [hops + 1]: nodes[h] is the frontier of hop h
   Count* edges = nullptr;  // [hops]
 };
 
-__global__ void set_count(Count* count, Count value) { *count = value; }
-
 __global__ void read_edge_count(const Count* indptr, const Count* num_dst, Count* num_edges) {
   *num_edges = indptr[*num_dst];
 }
 
+/// What is told of nodes, by global id and by local id.
 template <typename Original>
 struct NodeAttributes {
   const Original* all_original_ids;
-  const std::int32_t* all_in_degrees;  // null: not asked for
-  NodeId* original_ids;
-  std::int32_t* in_degrees;
+  const std::int32_t* all_in_degrees;
+  NodeId* original_ids;      // null: not asked for
+  std::int32_t* in_degrees;  // likewise
 };
 
-/// Original ids and degrees of the nodes from *first (null: from 0) to *last.
+/// Of the nodes from *first (null: from 0) to *last.
 template <typename Original>
 __global__ void describe_nodes(const NodeId* nodes, const Count* first, const Count* last,
                                NodeAttributes<Original> out) {
   const Count end = *last;
   for (Count i = (first == nullptr ? 0 : *first) + first_item<Count>(); i < end; i += item_stride<Count>()) {
-    out.original_ids[i] = out.all_original_ids[nodes[i]];
-    if (out.all_in_degrees != nullptr) out.in_degrees[i] = out.all_in_degrees[nodes[i]];
+    if (out.original_ids != nullptr) out.original_ids[i] = out.all_original_ids[nodes[i]];
+    if (out.in_degrees != nullptr) out.in_degrees[i] = out.all_in_degrees[nodes[i]];
   }
 }
+
+/// One of the sampler's buffer sets.
+struct Slot {
+  SlotBuffers buffers;
+  cuda::Array<NodeId> staged, input;       // header and seeds: pinned, and on the device
+  cuda::Array<Count> counts, host_counts;  // nodes, then edges; on the device, and pinned
+  cuda::Event done;
+  cuda::Graph graph;  // of one whole batch
+  bool warm = false;  // one batch was enqueued call by call: all memory is there
+  Count num_seeds = 0;
+
+  BatchHeader& header() const { return *reinterpret_cast<BatchHeader*>(staged.data()); }
+  const BatchHeader* device_header() const { return reinterpret_cast<const BatchHeader*>(input.data()); }
+  DeviceCounts device_counts() const { return split(counts.data()); }
+  DeviceCounts counts_on_host() const { return split(host_counts.data()); }
+
+ private:
+  DeviceCounts split(Count* values) const {
+    return {values, values + static_cast<Count>(buffers.hops.size()) + 1};
+  }
+};
 
 template <typename Id>
 class CudaSampler final : public MiniBatchSampler {
@@ -50,54 +80,101 @@ class CudaSampler final : public MiniBatchSampler {
       : view_(view),
         options_(options),
         chooser_(make_uniform_device_chooser<Id>(view)),
-        compactor_(view.num_nodes, view.device),
+        compactor_(view.num_nodes, num_hops(), view.device),
         exchange_(exchange, options, view.device),
         scan_(view.device),
         transpose_(view.device),
-        scratch_free_(view.device),
-        slots_(static_cast<std::size_t>(num_slots)),
-        num_counts_(2 * static_cast<Count>(options.fanouts.size()) + 1),
-        counts_(kDevice, num_counts_, "counts of a minibatch", view.device),
-        host_counts_(cuda::Memory::pinned, num_counts_, "counts of a minibatch", view.device) {
-    for (SlotBuffers& slot : slots_) {
-      slot.hops.resize(options.fanouts.size());
-      reserve_bounds(slot);
+        side_(view.device),
+        forked_(view.device),
+        joined_(view.device),
+        scratch_free_(view.device) {
+    if (!options.compact_inputs && (exchange_.active() || !kInPlace)) {
+      throw InputError("input nodes that are not compacted need one machine and ids of 32 bits");
     }
+    for (int s = 0; s < num_slots; ++s) slots_.push_back(make_slot());
   }
 
-  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot,
-                   const cuda::Stream& stream) override {
+  void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int index,
+               const cuda::Stream& stream) override {
     const cuda::DeviceGuard guard(view_.device);
     const cuda::Range range("sample");
+    Slot& slot = slots_[static_cast<std::size_t>(index)];
+    begin(seeds, key, slot, stream);
     stream.wait(scratch_free_);
-    SlotBuffers& buffers = slots_[static_cast<std::size_t>(slot)];
-    Count bound = start(seeds, buffers, stream);
-    for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
-      if (hop > 0 && exchange_.active()) bound = read_counts(stream).nodes[hop];
-      const DeviceQuery query{{buffers.nodes.data(), device_counts().nodes + hop, bound},
-                              options_.fanouts[hop],
-                              key,
-                              static_cast<std::uint32_t>(hop)};
-      bound = run_hop(query, buffers, stream);
+    if (!slot.warm || !is_static()) {
+      run(slot, stream);
+      slot.warm = true;
+    } else {
+      if (!slot.graph) slot.graph = cuda::Graph::record(stream, [&] { run(slot, stream); });
+      slot.graph.launch(stream);
     }
-    MiniBatch batch = finish(buffers, static_cast<Count>(seeds.size()), stream);
     scratch_free_.record(stream);
+    slot.done.record(stream);
+  }
+
+  MiniBatch finish(int index) override {
+    Slot& slot = slots_[static_cast<std::size_t>(index)];
+    slot.done.synchronize();
+    const DeviceCounts counts = slot.counts_on_host();
+    SlotBuffers& buffers = slot.buffers;
+    for (std::size_t hop = 0; hop < buffers.hops.size(); ++hop) {
+      buffers.hops[hop].num_dst = counts.nodes[hop];
+      buffers.hops[hop].num_src = counts.nodes[hop + 1];
+      buffers.hops[hop].num_edges = counts.edges[hop];
+    }
+    check_local_ids_suffice(counts.nodes[buffers.hops.size()]);
+    MiniBatch batch = blocks_of(buffers, options_, view_.device, slot.num_seeds);
+    batch.device_counts = slot.counts.data();
+    batch.blocks.front().global_indices = !options_.compact_inputs;
+    if (options_.transpose) {
+      for (std::size_t hop = 0; hop + 1 < buffers.hops.size(); ++hop) {
+        Block& block = batch.blocks[batch.blocks.size() - 1 - hop];
+        block.transposed_indptr = buffers.hops[hop].transposed_indptr.data();
+        block.transposed_indices = buffers.hops[hop].transposed_indices.data();
+      }
+    }
     return batch;
   }
 
   ExchangeReport report() const override { return exchange_.report(); }
 
  private:
-  DeviceCounts device_counts() const {
-    return {counts_.data(), counts_.data() + static_cast<Count>(options_.fanouts.size()) + 1};
+  int num_hops() const { return static_cast<int>(options_.fanouts.size()); }
+  bool is_last(int hop) const { return hop + 1 == num_hops(); }
+  bool in_slots(int fanout) const {
+    return options_.slots && !exchange_.active() && chooser_->fills_slots(fanout);
+  }
+  /// Whether all bounds are known without a look at a batch.
+  bool is_static() const {
+    return !exchange_.active() &&
+           std::ranges::all_of(options_.fanouts, [](int fanout) { return fanout >= 0; });
   }
 
-  /// Waits for the stream; returns the counts as they are now, in host memory.
-  DeviceCounts read_counts(const cuda::Stream& stream) const {
-    cuda::copy_async(host_counts_.data(), counts_.data(),
-                     static_cast<std::size_t>(num_counts_) * sizeof(Count), stream);
-    stream.synchronize();
-    return {host_counts_.data(), host_counts_.data() + static_cast<Count>(options_.fanouts.size()) + 1};
+  Slot make_slot() const {
+    Slot slot;
+    slot.buffers.hops.resize(options_.fanouts.size());
+    const Count num_counts = 2 * Count{num_hops()} + 1, num_ids = kHeaderIds + options_.max_seeds;
+    slot.counts = cuda::Array<Count>(kDevice, num_counts, "counts of a minibatch", view_.device);
+    slot.host_counts = cuda::Array<Count>(cuda::Memory::pinned, num_counts, "counts of a minibatch");
+    slot.staged = cuda::Array<NodeId>(cuda::Memory::pinned, num_ids, "seeds");
+    slot.input = cuda::Array<NodeId>(kDevice, num_ids, "seeds", view_.device);
+    slot.done = cuda::Event(view_.device);
+    return slot;
+  }
+
+  void begin(std::span<const NodeId> seeds, const BatchKey& key, Slot& slot,
+             const cuda::Stream& stream) const {
+    slot.num_seeds = static_cast<Count>(seeds.size());
+    if (slot.num_seeds > options_.max_seeds) {
+      throw Error(format_count(slot.num_seeds) + " seeds were given to a sampler made for at most " +
+                  format_count(options_.max_seeds));
+    }
+    const bool on_gpu = cuda::is_device_memory(seeds.data());
+    if (!on_gpu) std::ranges::copy(seeds, slot.staged.data() + kHeaderIds);
+    slot.header() = {.key = key,
+                     .seeds = {on_gpu ? seeds.data() : slot.input.data() + kHeaderIds, slot.num_seeds}};
+    const std::size_t bytes = sizeof(BatchHeader) + (on_gpu ? 0 : seeds.size_bytes());
+    cuda::copy_async(slot.input.data(), slot.staged.data(), bytes, stream);
   }
 
   Count bound_of_nodes(Count num_known, Count num_edges) const {
@@ -110,26 +187,162 @@ class CudaSampler final : public MiniBatchSampler {
     return exchange_.active() ? by_fanout : std::min(by_fanout, view_.indices.size);
   }
 
-  /// Room for the most that the fanouts allow, as far as they bound it: no later call allocates.
-  void reserve_bounds(SlotBuffers& buffers) {
-    const cuda::Stream none =
-        cuda::Stream::borrow(view_.device, nullptr);  // nothing is kept, so nothing is copied
-    reserve(seeds_, cuda::Memory::pinned, options_.max_seeds, 0, "seeds", none);
-    Count bound = std::min(options_.max_seeds, view_.num_nodes);
-    reserve_nodes(buffers, bound, 0, none);
-    for (std::size_t hop = 0; hop < options_.fanouts.size() && options_.fanouts[hop] >= 0; ++hop) {
-      const Count num_edges = bound_of_edges(bound, options_.fanouts[hop]);
-      reserve_dst(buffers.hops[hop], bound, none);
-      reserve_edges(buffers.hops[hop], num_edges, none);
-      if (hop + 1 < options_.fanouts.size() && options_.transpose) transpose_.reserve_edges(num_edges, none);
-      bound = bound_of_nodes(bound, num_edges);
-    }
-    reserve_nodes(buffers, bound, 0, none);
+  /// Waits for the stream; returns the counts as they are now.
+  DeviceCounts read_counts(const Slot& slot, const cuda::Stream& stream) const {
+    copy_counts(slot, stream);
+    stream.synchronize();
+    return slot.counts_on_host();
   }
 
-  void reserve_dst(HopBuffers& hop, Count num_dst, const cuda::Stream& stream) {
-    reserve(hop.indptr, kDevice, num_dst + 1, 0, "indptr of a block", stream);
-    reserve(plan_, kDevice, num_dst, 0, "ranges of neighbours", stream);
+  static void copy_counts(const Slot& slot, const cuda::Stream& stream) {
+    cuda::copy_async(slot.host_counts.data(), slot.counts.data(),
+                     static_cast<std::size_t>(slot.counts.size()) * sizeof(Count), stream);
+  }
+
+  /// Enqueues a batch whose header and seeds are there. With static bounds all that differs between batches
+  /// is read from slot.input.
+  void run(Slot& slot, const cuda::Stream& stream) {
+    forked_.record(stream);
+    side_.wait(forked_);
+    const Count num_ids = is_static() ? slot.staged.size() : kHeaderIds + slot.num_seeds;
+    cuda::copy_async(slot.input.data(), slot.staged.data(),
+                     static_cast<std::size_t>(num_ids) * sizeof(NodeId), stream);
+    const DeviceCounts counts = slot.device_counts();
+    cuda::fill_async(counts.nodes, 0, static_cast<std::size_t>(slot.counts.size()) * sizeof(Count), stream);
+    Count bound = std::min(options_.max_seeds, view_.num_nodes);
+    reserve_nodes(slot.buffers, bound, 0, stream);
+    compactor_.start(&slot.device_header()->seeds, bound, slot.buffers.nodes.data(), counts.nodes,
+                     num_hops() > 1 || options_.compact_inputs, stream);
+    fork(stream);
+    describe(slot.buffers, nullptr, counts.nodes, bound, true);
+    for (int hop = 0; hop < num_hops(); ++hop) {
+      if (exchange_.active()) bound = read_counts(slot, stream).nodes[hop];
+      const DeviceQuery query{{slot.buffers.nodes.data(), counts.nodes + hop, bound},
+                              options_.fanouts[static_cast<std::size_t>(hop)],
+                              &slot.device_header()->key,
+                              static_cast<std::uint32_t>(hop)};
+      bound = run_hop(query, slot, stream);
+    }
+    join(stream);
+    copy_counts(slot, stream);
+  }
+
+  /// Returns a bound of the nodes that are known then.
+  Count run_hop(const DeviceQuery& query, Slot& slot, const cuda::Stream& stream) {
+    SlotBuffers& buffers = slot.buffers;
+    HopBuffers& hop = buffers.hops[query.hop];
+    const DeviceCounts counts = slot.device_counts();
+    const DeviceEdges<Id> edges = in_slots(query.fanout) ? choose_slots(query, hop, counts, stream)
+                                                         : choose_packed(query, slot, stream);
+    const int number = static_cast<int>(query.hop);
+    Count node_bound = query.frontier.bound;
+    if (is_last(number) && !options_.compact_inputs) {
+      cuda::copy_async(counts.nodes + number + 1, counts.nodes + number, sizeof(Count), stream);
+    } else {
+      node_bound = bound_of_nodes(query.frontier.bound, edges.bound);
+      if (node_bound > buffers.nodes.size()) join(stream);  // what is described so far must move along
+      reserve_nodes(buffers, node_bound, query.frontier.bound, stream);
+      compactor_.extend(number, buffers.nodes.data(), counts.nodes + number, counts.nodes + number + 1,
+                        stream);
+      fork(stream);
+      describe(buffers, counts.nodes + number, counts.nodes + number + 1, node_bound,
+               !is_last(number) || options_.input_original_ids);
+      relabel(query, hop, edges, node_bound, counts, stream);
+    }
+    return node_bound;
+  }
+
+  /// What side_ gets from here on runs beside the next hop, which needs none of it.
+  void fork(const cuda::Stream& stream) {
+    forked_.record(stream);
+    side_.wait(forked_);
+  }
+  void join(const cuda::Stream& stream) {
+    joined_.record(side_);
+    stream.wait(joined_);
+  }
+
+  /// Wide ids of all hops share one array of neighbours, so that the next hop must wait for them.
+  void relabel(const DeviceQuery& query, HopBuffers& hop, const DeviceEdges<Id>& edges, Count node_bound,
+               const DeviceCounts& counts, const cuda::Stream& stream) {
+    const bool transposed = options_.transpose && !is_last(static_cast<int>(query.hop));
+    if (transposed) reserve_transpose(hop, node_bound, edges.bound, stream);
+    compactor_.relabel(static_cast<int>(query.hop), edges, hop.indices.data(), kInPlace ? side_ : stream);
+    if (!transposed) return;
+    if (!kInPlace) fork(stream);
+    transpose_.run({.num_dst = query.frontier.count,
+                    .num_edges = counts.edges + query.hop,
+                    .src_bound = node_bound,
+                    .entry_bound = edges.bound,
+                    .indptr = hop.stride == 0 ? hop.indptr.data() : nullptr,
+                    .indices = hop.indices.data(),
+                    .stride = hop.stride,
+                    .counts = hop.counts.data()},
+                   {hop.transposed_indptr.data(), hop.transposed_indices.data()}, side_);
+  }
+
+  void describe(const SlotBuffers& buffers, const Count* first, const Count* last, Count bound,
+                bool with_original_ids) const {
+    if (!with_original_ids && !options_.in_degrees) return;
+    view_.original_ids.visit([&](const auto* original_ids) {
+      const NodeAttributes<std::remove_cvref_t<decltype(*original_ids)>> attributes{
+          original_ids, view_.in_degrees, with_original_ids ? buffers.original_ids.data() : nullptr,
+          options_.in_degrees ? buffers.in_degrees.data() : nullptr};
+      describe_nodes<<<blocks_for(bound), kThreads, 0, side_.get()>>>(buffers.nodes.data(), first, last,
+                                                                      attributes);
+      cuda::check_launch("describe_nodes");
+    });
+  }
+
+  DeviceEdges<Id> choose_slots(const DeviceQuery& query, HopBuffers& hop, const DeviceCounts& counts,
+                               const cuda::Stream& stream) {
+    const Count bound = query.frontier.bound * query.fanout;
+    hop.stride = query.fanout;
+    reserve(hop.counts, kDevice, query.frontier.bound, 0, "counts of a block", stream);
+    reserve_edges(hop, bound, stream);
+    chooser_->choose(query, nullptr,
+                     {.neighbors = neighbors_of(hop),
+                      .edge_ids = options_.edge_ids ? hop.edge_ids.data() : nullptr,
+                      .edge_bound = bound,
+                      .counts = hop.counts.data(),
+                      .num_edges = counts.edges + query.hop,
+                      .met = marks(query)},
+                     stream);
+    return {neighbors_of(hop), bound, query.frontier.count, query.fanout, hop.counts.data()};
+  }
+
+  DeviceEdges<Id> choose_packed(const DeviceQuery& query, Slot& slot, const cuda::Stream& stream) {
+    HopBuffers& hop = slot.buffers.hops[query.hop];
+    const Count* num_edges = slot.device_counts().edges + query.hop;
+    reserve(hop.indptr, kDevice, query.frontier.bound + 1, 0, "indptr of a block", stream);
+    reserve(plan_, kDevice, query.frontier.bound, 0, "ranges of neighbours", stream);
+    if (exchange_.active()) exchange_.run(query, *chooser_, stream);
+    chooser_->measure(query, plan_.data(), hop.indptr.data(), stream);
+    if (exchange_.active()) exchange_.place_counts(hop.indptr.data(), stream);
+    scan_.exclusive(hop.indptr.data(), query.frontier.bound + 1, stream);
+    read_edge_count<<<1, 1, 0, stream.get()>>>(hop.indptr.data(), query.frontier.count,
+                                               slot.device_counts().edges + query.hop);
+    cuda::check_launch("read_edge_count");
+
+    const Count bound = query.fanout < 0 ? read_counts(slot, stream).edges[query.hop]
+                                         : bound_of_edges(query.frontier.bound, query.fanout);
+    reserve_edges(hop, bound, stream);
+    const DeviceSlotOutput<Id> out{.neighbors = neighbors_of(hop),
+                                   .edge_ids = options_.edge_ids ? hop.edge_ids.data() : nullptr,
+                                   .edge_bound = bound,
+                                   .offsets = hop.indptr.data(),
+                                   .met = exchange_.active() ? nullptr : marks(query)};
+    chooser_->choose(query, plan_.data(), out, stream);
+    const DeviceEdges<Id> edges{.neighbors = neighbors_of(hop), .bound = bound, .count = num_edges};
+    if (exchange_.active()) {
+      exchange_.place_slots(out, stream);
+      compactor_.mark_all(edges, stream);
+    }
+    return edges;
+  }
+
+  std::uint32_t* marks(const DeviceQuery& query) const {
+    return is_last(static_cast<int>(query.hop)) && !options_.compact_inputs ? nullptr : compactor_.met();
   }
 
   void reserve_edges(HopBuffers& hop, Count num_edges, const cuda::Stream& stream) {
@@ -145,49 +358,10 @@ class CudaSampler final : public MiniBatchSampler {
       reserve(buffers.in_degrees, kDevice, size, keep, "degrees of a minibatch", stream);
   }
 
-  Count start(std::span<const NodeId> seeds, SlotBuffers& buffers, const cuda::Stream& stream) {
-    const auto num_seeds = static_cast<Count>(seeds.size());
-    reserve(seeds_, cuda::Memory::pinned, num_seeds, 0, "seeds", stream);
-    reserve_nodes(buffers, num_seeds, 0, stream);
-    std::copy(seeds.begin(), seeds.end(), seeds_.data());
-    if (num_seeds > 0) cuda::copy_async(buffers.nodes.data(), seeds_.data(), seeds.size_bytes(), stream);
-    set_count<<<1, 1, 0, stream.get()>>>(device_counts().nodes, num_seeds);
-    cuda::check_launch("set_count");
-    compactor_.start(buffers.nodes.data(), num_seeds, stream);
-    describe(buffers, nullptr, device_counts().nodes, num_seeds, stream);
-    return num_seeds;
-  }
-
-  /// Returns a bound of the nodes that are known then.
-  Count run_hop(const DeviceQuery& query, SlotBuffers& buffers, const cuda::Stream& stream) {
-    HopBuffers& hop = buffers.hops[query.hop];
-    const DeviceCounts counts = device_counts();
-    reserve_dst(hop, query.frontier.bound, stream);
-    if (exchange_.active()) exchange_.run(query, *chooser_, stream);
-    chooser_->measure(query, plan_.data(), hop.indptr.data(), stream);
-    if (exchange_.active()) exchange_.place_counts(hop.indptr.data(), stream);
-    scan_.exclusive(hop.indptr.data(), query.frontier.bound + 1, stream);
-    read_edge_count<<<1, 1, 0, stream.get()>>>(hop.indptr.data(), query.frontier.count,
-                                               counts.edges + query.hop);
-    cuda::check_launch("read_edge_count");
-
-    const Count edge_bound = query.fanout < 0 ? read_counts(stream).edges[query.hop]
-                                              : bound_of_edges(query.frontier.bound, query.fanout);
-    reserve_edges(hop, edge_bound, stream);
-    Id* neighbors = neighbors_of(hop);
-    const DeviceSlotOutput<Id> out{hop.indptr.data(), edge_bound, neighbors,
-                                   options_.edge_ids ? hop.edge_ids.data() : nullptr};
-    chooser_->choose(query, plan_.data(), out, stream);
-    if (exchange_.active()) exchange_.place_slots(out, stream);
-
-    const Count node_bound = bound_of_nodes(query.frontier.bound, edge_bound);
-    reserve_nodes(buffers, node_bound, query.frontier.bound, stream);
-    const DeviceEdges<Id> edges{neighbors, counts.edges + query.hop, edge_bound};
-    const Count *known = counts.nodes + query.hop, *total = counts.nodes + query.hop + 1;
-    compactor_.extend(edges, buffers.nodes.data(), known, counts.nodes + query.hop + 1, stream);
-    describe(buffers, known, total, node_bound, stream);
-    compactor_.relabel(edges, hop.indices.data(), stream);
-    return node_bound;
+  void reserve_transpose(HopBuffers& hop, Count num_src, Count num_edges, const cuda::Stream& stream) {
+    reserve(hop.transposed_indptr, kDevice, num_src + 1, 0, "indptr of a transposed block", stream);
+    reserve(hop.transposed_indices, kDevice, num_edges, 0, "edges of a transposed block", stream);
+    transpose_.reserve_edges(num_edges, stream);
   }
 
   /// 32-bit global ids are replaced by local ids where they stand.
@@ -196,44 +370,6 @@ class CudaSampler final : public MiniBatchSampler {
       return hop.indices.data();
     else
       return neighbors_.data();
-  }
-
-  void describe(SlotBuffers& buffers, const Count* first, const Count* last, Count bound,
-                const cuda::Stream& stream) const {
-    view_.original_ids.visit([&](const auto* original_ids) {
-      const NodeAttributes<std::remove_cvref_t<decltype(*original_ids)>> attributes{
-          original_ids, options_.in_degrees ? view_.in_degrees : nullptr, buffers.original_ids.data(),
-          buffers.in_degrees.data()};
-      describe_nodes<<<blocks_for(bound), kThreads, 0, stream.get()>>>(buffers.nodes.data(), first, last,
-                                                                       attributes);
-      cuda::check_launch("describe_nodes");
-    });
-  }
-
-  /// The only wait of a minibatch without exchange and full fanouts: libtorch wants the sizes on the host.
-  MiniBatch finish(SlotBuffers& buffers, Count num_seeds, const cuda::Stream& stream) {
-    const DeviceCounts counts = read_counts(stream);
-    for (std::size_t hop = 0; hop < buffers.hops.size(); ++hop) {
-      buffers.hops[hop].num_dst = counts.nodes[hop];
-      buffers.hops[hop].num_src = counts.nodes[hop + 1];
-      buffers.hops[hop].num_edges = counts.edges[hop];
-    }
-    check_local_ids_suffice(counts.nodes[buffers.hops.size()]);
-    MiniBatch batch = blocks_of(buffers, options_, view_.device, num_seeds);
-    if (options_.transpose) {
-      for (std::size_t hop = 0; hop + 1 < buffers.hops.size(); ++hop) {
-        add_transpose(batch.blocks[batch.blocks.size() - 1 - hop], buffers.hops[hop], stream);
-      }
-    }
-    return batch;
-  }
-
-  void add_transpose(Block& block, HopBuffers& hop, const cuda::Stream& stream) {
-    reserve(hop.transposed_indptr, kDevice, block.num_src + 1, 0, "indptr of a transposed block", stream);
-    reserve(hop.transposed_indices, kDevice, block.num_edges, 0, "edges of a transposed block", stream);
-    transpose_.run(block, {hop.transposed_indptr.data(), hop.transposed_indices.data()}, stream);
-    block.transposed_indptr = hop.transposed_indptr.data();
-    block.transposed_indices = hop.transposed_indices.data();
   }
 
   static constexpr bool kInPlace = std::is_same_v<Id, std::int32_t>;
@@ -245,11 +381,10 @@ class CudaSampler final : public MiniBatchSampler {
   DeviceExchange<Id> exchange_;
   DeviceScan scan_;
   DeviceTranspose transpose_;
+  cuda::Stream side_;  // what the next hop need not wait for
+  cuda::Event forked_, joined_;
   cuda::Event scratch_free_;  // scratch memory is shared by all slots, whatever stream they are sampled on
-  std::vector<SlotBuffers> slots_;
-  Count num_counts_;
-  cuda::Array<Count> counts_, host_counts_;
-  cuda::Array<NodeId> seeds_;  // pinned
+  std::vector<Slot> slots_;
   cuda::Array<DeviceRange> plan_;
   cuda::Array<Id> neighbors_;
 };

@@ -10,11 +10,13 @@ namespace strata::sampling {
 /// Memory and sizes of one hop's block.
 struct HopBuffers {
   cuda::Array<Count> indptr;
+  cuda::Array<std::int32_t> counts;  // with slots, instead of indptr
   cuda::Array<std::int32_t> indices;
   cuda::Array<EdgeId> edge_ids;
   cuda::Array<Count> transposed_indptr;
   cuda::Array<std::int32_t> transposed_indices;
   Count num_dst = 0, num_src = 0, num_edges = 0;
+  int stride = 0;
 };
 
 /// Memory of one minibatch. All blocks share the node arrays: the src nodes of a hop are a prefix of the next

@@ -17,7 +17,7 @@ struct DeviceFrontier {
 struct DeviceQuery {
   DeviceFrontier frontier;
   int fanout = 0;
-  BatchKey key;
+  const BatchKey* key = nullptr;  ///< on the device: a recorded graph serves all batches
   std::uint32_t hop = 0;
 };
 
@@ -27,23 +27,34 @@ struct DeviceRange {
   std::uint64_t key = 0;
 };
 
+/// Room for chosen slots, packed (`offsets`) or a fanout a node (`counts`).
 template <typename Id>
 struct DeviceSlotOutput {
-  const Count* offsets = nullptr;  ///< [bound + 1]: the slots of node i begin at offsets[i]
-  Count edge_bound = 0;            ///< at least the number of slots
   Id* neighbors = nullptr;
   EdgeId* edge_ids = nullptr;  ///< null: not asked for
+  Count edge_bound = 0;        ///< at least the number of slots
+
+  const Count* offsets = nullptr;  ///< [bound + 1]: the slots of node i begin at offsets[i]
+
+  /// Where offsets is null: [bound] slots of node i, which begin at i * fanout; what lies behind them in its
+  /// room is left alone. 0 for i from the number of nodes on.
+  std::int32_t* counts = nullptr;
+  Count* num_edges = nullptr;    ///< what the slots add up to is added to it
+  std::uint32_t* met = nullptr;  ///< bit v is set where v was chosen; null: not wanted
 };
 
-/// SlotChooser on a device: asynchronous on `stream`, allocates and synchronises nothing. The same choice as
-/// on the CPU.
+/// SlotChooser on a device: asynchronous on `stream`, allocates and synchronises nothing, reads what is of
+/// the batch from device memory. The same choice as on the CPU.
 template <typename Id>
 class DeviceSlotChooser {
  public:
   virtual ~DeviceSlotChooser() = default;
+  /// Whether choose() can fill fixed-stride slots, without measure().
+  virtual bool fills_slots(int fanout) const = 0;
   /// counts[i] = slots of node i, 0 for i from the number of nodes to the bound (inclusive). plan [bound].
   virtual void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
                        const cuda::Stream& stream) = 0;
+  /// `plan` as measure() left it; null with fixed-stride slots.
   virtual void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
                       const cuda::Stream& stream) = 0;
 };

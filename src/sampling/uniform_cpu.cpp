@@ -2,8 +2,8 @@
 #include <array>
 #include <limits>
 
-#include "shuffle_batch.hpp"
 #include "slot_chooser.hpp"
+#include "subset_cpu.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -48,82 +48,75 @@ class PieceChooser {
   void run(Count begin, Count end) {
     for (Count first = begin; first < end; first += nodes_per_batch_) {
       const Count last = std::min(end, first + nodes_per_batch_);
-      shuffles_.clear();
-      for (Count i = first; i < last; ++i) first_position_[i - first] = locate(range(i));
-      shuffles_.run();
-      for (Count i = first; i < last; ++i) fetch_ahead(range(i), first_position_[i - first]);
-      for (Count i = first; i < last; ++i) read(range(i), out_.offsets[i], first_position_[i - first]);
+      for (Count i = first; i < last; ++i) locate(range(i), positions_of(i - first));
+      for (Count i = first; i < last; ++i) read(range(i), out_.offsets[i], positions_of(i - first));
     }
   }
 
  private:
-  enum class Choice { all, vectorized, one_by_one };
+  enum class Choice { all, subset, one_by_one };
 
   const NeighborRange& range(Count i) const { return plan_.ranges[static_cast<std::size_t>(i)]; }
+  std::uint32_t* positions_of(Count node) {
+    return positions_.data() +
+           static_cast<std::size_t>(node) * static_cast<std::size_t>(std::max(query_.fanout, 0));
+  }
   Choice choice_of(const NeighborRange& range) const {
-    if (query_.fanout < 0 || range.degree <= query_.fanout) return Choice::all;
-    return range.degree < kMaxVectorizedDegree && range.degree >= 2 ? Choice::vectorized : Choice::one_by_one;
+    if (query_.fanout <= 0 || range.degree <= query_.fanout) return Choice::all;
+    return Subset::admits(range.degree, query_.fanout) ? Choice::subset : Choice::one_by_one;
   }
-  Shuffle shuffle_of(const NeighborRange& range) const {
-    return {static_cast<std::uint64_t>(range.degree),
-            node_key(query_.key, RandomUse::sample, query_.hop, range.original_id)};
+  std::uint64_t key_of(const NeighborRange& range) const {
+    return node_key(query_.key, RandomUse::sample, query_.hop, range.original_id);
   }
 
-  std::size_t locate(const NeighborRange& range) {
+  void locate(const NeighborRange& range, std::uint32_t* positions) {
     switch (choice_of(range)) {
       case Choice::all:
-        prefetch_run(lists_.indices + range.begin, range.degree);
-        return 0;
-      case Choice::vectorized:
-        return shuffles_.add(shuffle_of(range), query_.fanout);
+        prefetch_run(lists_.indices + range.begin, slots_of(range));
+        return;
+      case Choice::subset:
+        choose_subset({range.degree, query_.fanout, key_of(range)}, query_.fanout, positions);
+        for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.indices + range.begin + positions[j]);
+        if (out_.edge_ids == nullptr) return;
+        for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.edge_ids + range.begin + positions[j]);
+        return;
       case Choice::one_by_one:
-        break;
+        return;
     }
-    return 0;
   }
 
-  void fetch_ahead(const NeighborRange& range, std::size_t first_position) const {
-    if (choice_of(range) != Choice::vectorized) return;
-    const std::uint32_t* positions = shuffles_.positions() + first_position;
-    for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.indices + range.begin + positions[j]);
-    if (out_.edge_ids == nullptr) return;
-    for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.edge_ids + range.begin + positions[j]);
-  }
-
-  void read(const NeighborRange& range, Count slot, std::size_t first_position) const {
+  void read(const NeighborRange& range, Count slot, const std::uint32_t* positions) const {
     switch (choice_of(range)) {
       case Choice::all:
-        for (Count j = 0; j < range.degree; ++j) take(slot + j, range.begin + j);
-        break;
-      case Choice::vectorized: {
-        const std::uint32_t* positions = shuffles_.positions() + first_position;
+        for (Count j = 0; j < slots_of(range); ++j) take(slot + j, range.begin + j);
+        return;
+      case Choice::subset:
         for (int j = 0; j < query_.fanout; ++j) take(slot + j, range.begin + positions[j]);
-        break;
-      }
+        return;
       case Choice::one_by_one: {
-        const Shuffle shuffle = shuffle_of(range);
+        const Shuffle shuffle(static_cast<std::uint64_t>(range.degree), key_of(range));
         for (int j = 0; j < query_.fanout; ++j) {
           take(slot + j, range.begin + static_cast<Count>(shuffle(static_cast<std::uint64_t>(j))));
         }
-        break;
+        return;
       }
     }
   }
+
+  /// Of a node that has no choice.
+  Count slots_of(const NeighborRange& range) const { return query_.fanout == 0 ? 0 : range.degree; }
 
   void take(Count slot, Count edge) const {
     out_.neighbors[slot] = static_cast<Id>(lists_.indices[edge]);
     if (out_.edge_ids != nullptr) out_.edge_ids[slot] = lists_.edge_ids[edge];
   }
 
-  static constexpr Count kMaxVectorizedDegree = std::numeric_limits<std::uint32_t>::max();
-
   TypedLists<In, Edge> lists_;
   const SlotQuery& query_;
   const SlotPlan& plan_;
   SlotOutput<Id> out_;
   Count nodes_per_batch_;
-  ShuffleBatch shuffles_;
-  std::array<std::size_t, kNodesPerBatch> first_position_;
+  std::array<std::uint32_t, kSlotsPerBatch> positions_;
 };
 
 template <typename Id>

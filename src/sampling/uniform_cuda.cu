@@ -1,4 +1,3 @@
-#include <limits>
 #include <type_traits>
 
 #include "launch_cuda.cuh"
@@ -7,17 +6,10 @@
 namespace strata::sampling {
 namespace {
 
-constexpr int kMaxSlotFanout =
-    64;  // beyond, one thread a slot of every node would leave most threads without work
-
-template <typename Original>
-struct MeasureInput {
-  DeviceQuery query;
-  NodeId first_node;
-  Count num_local;
-  const Count* indptr;
-  const Original* original_ids;
-};
+constexpr unsigned kWarp = 32;
+constexpr int kWarps = kThreads / 32;
+constexpr Count kResidentWarps = 132 * 48;  // on the largest GPUs of today
+constexpr int kInFlight = 4;                // slots of a lane whose neighbours are fetched together
 
 /// The graph's arrays with their types known.
 template <typename In, typename Edge>
@@ -26,62 +18,161 @@ struct TypedLists {
   const Edge* edge_ids;
 };
 
-__device__ bool takes_all(const DeviceRange& range, int fanout) {
-  return fanout < 0 || range.degree <= fanout;
+/// Where nodes lie and what keys their choices.
+template <typename Original>
+struct NodeTable {
+  NodeId first_node;
+  Count num_local;
+  const Count* indptr;
+  const Original* original_ids;
+
+  __device__ DeviceRange range(NodeId node, const DeviceQuery& query) const {
+    DeviceRange range{};
+    const Count local = node - first_node;
+    if (local < 0 || local >= num_local) return range;
+    range.begin = indptr[local];
+    range.degree = indptr[local + 1] - range.begin;
+    if (query.fanout >= 0 && range.degree > query.fanout) {
+      range.key = node_key(*query.key, RandomUse::sample, query.hop, original_ids[node]);
+    }
+    return range;
+  }
+};
+
+__device__ Count slots_of(const DeviceRange& range, int fanout) {
+  return fanout >= 0 && range.degree > fanout ? fanout : range.degree;
 }
 
 // One thread a node. Nodes come in few sorted runs, so that neighbouring threads often share a sector of
 // indptr.
 template <typename Original>
-__global__ void measure_ranges(MeasureInput<Original> in, DeviceRange* plan, Count* counts) {
-  const DeviceFrontier& frontier = in.query.frontier;
+__global__ void measure_ranges(NodeTable<Original> table, DeviceQuery query, DeviceRange* plan,
+                               Count* counts) {
+  const DeviceFrontier& frontier = query.frontier;
   const Count num_nodes = *frontier.count;
   for (Count i = first_item<Count>(); i <= frontier.bound; i += item_stride<Count>()) {
     if (i >= num_nodes) {
       counts[i] = 0;
       continue;
     }
-    const NodeId node = frontier.nodes[i];
-    const Count local = node - in.first_node;
-    DeviceRange range{};
-    if (local >= 0 && local < in.num_local) {
-      range.begin = in.indptr[local];
-      range.degree = in.indptr[local + 1] - range.begin;
-      if (!takes_all(range, in.query.fanout)) {
-        range.key = node_key(in.query.key, RandomUse::sample, in.query.hop, in.original_ids[node]);
-      }
-    }
-    plan[i] = range;
-    counts[i] = takes_all(range, in.query.fanout) ? range.degree : in.query.fanout;
+    plan[i] = table.range(frontier.nodes[i], query);
+    counts[i] = slots_of(plan[i], query.fanout);
   }
 }
 
+__device__ unsigned lane() { return threadIdx.x % kWarp; }
+
 template <typename Id, typename In, typename Edge>
-__device__ void take(const TypedLists<In, Edge>& lists, Count edge, const DeviceSlotOutput<Id>& out,
-                     Count slot) {
-  out.neighbors[slot] = static_cast<Id>(lists.indices[edge]);
-  if (out.edge_ids != nullptr) out.edge_ids[slot] = lists.edge_ids[edge];
+__device__ void put(const TypedLists<In, Edge>& lists, Id neighbor, Count edge,
+                    const DeviceSlotOutput<Id>& out, Count place) {
+  out.neighbors[place] = neighbor;
+  if (out.edge_ids != nullptr) out.edge_ids[place] = lists.edge_ids[edge];
+  if (out.met != nullptr) mark(out.met, neighbor);
 }
 
-__device__ Count position_of_slot(const DeviceRange& range, Count slot, int fanout) {
-  if (takes_all(range, fanout)) return slot;
-  return static_cast<Count>(
-      Shuffle(static_cast<std::uint64_t>(range.degree), range.key)(static_cast<std::uint64_t>(slot)));
+/// How the lanes of a warp share the slots of some nodes: a lane a slot.
+struct SlotLanes {
+  unsigned fanout, nodes;  // at once
+  unsigned node, slot;     // of this lane
+  unsigned peers_below;    // lanes of the same node and earlier slots
+
+  __device__ explicit SlotLanes(unsigned fanout_) : fanout(fanout_), nodes(kWarp / fanout_) {
+    node = lane() / fanout;
+    slot = lane() - node * fanout;
+    peers_below = ((1u << slot) - 1u) << (node * fanout);
+  }
+  __device__ bool used() const { return node < nodes; }
+};
+
+/// What this lane's slot takes of Floyd's subset: its draw, unless an earlier slot took that; then its bound,
+/// first + slot. A slot takes its bound just where its own draw was taken, so a draw that equals the bound of
+/// an earlier slot leads on to that slot. Called by one whole warp, with `drawing` where there is a choice.
+__device__ Count settle(const SlotLanes& lanes, const Subset& subset, bool drawing) {
+  const std::uint32_t draw = drawing ? subset.draw(lanes.slot) : 0;
+  const unsigned equal = __match_any_sync(~0u, draw);
+  const bool taken = drawing && (equal & lanes.peers_below) != 0;
+  unsigned at = lanes.slot;
+  std::uint32_t draw_there = draw;
+  bool taken_there = taken;
+  while (true) {
+    const bool leads_on =
+        drawing && !taken_there && draw_there >= subset.first && draw_there - subset.first < at;
+    if (!__any_sync(~0u, leads_on)) break;
+    if (leads_on) at = draw_there - subset.first;
+    const int owner = static_cast<int>((lanes.node * lanes.fanout + at) % kWarp);
+    draw_there = __shfl_sync(~0u, draw, owner);
+    taken_there = __shfl_sync(~0u, taken, owner);
+  }
+  return taken_there ? subset.first + lanes.slot : draw;
 }
 
-// One thread a slot of every node, used or not: a plan entry is shared by the fanout's threads, and a sampled
-// edge costs one sector of the neighbour lists.
-template <typename Id, typename In, typename Edge, typename Index>
-__global__ void choose_by_slot(TypedLists<In, Edge> lists, DeviceQuery query, const DeviceRange* plan,
-                               DeviceSlotOutput<Id> out) {
-  const auto fanout = static_cast<Index>(query.fanout);
-  const Index num_slots = static_cast<Index>(*query.frontier.count) * fanout;
-  for (Index t = first_item<Index>(); t < num_slots; t += item_stride<Index>()) {
-    const Index i = t / fanout;
-    const auto slot = static_cast<Count>(t - i * fanout);
-    const DeviceRange range = plan[i];
-    if (slot >= range.degree) continue;
-    take(lists, range.begin + position_of_slot(range, slot, query.fanout), out, out.offsets[i] + slot);
+/// The position in its node's list that this lane's slot takes. Called by one whole warp.
+__device__ Count position_of(const SlotLanes& lanes, const DeviceRange& range) {
+  const bool choosing = lanes.used() && range.degree > lanes.fanout;
+  if (!__any_sync(~0u, choosing)) return lanes.slot;
+  const bool drawing = choosing && Subset::admits(range.degree, lanes.fanout);
+  const Count settled = settle(lanes, Subset(range.degree, lanes.fanout, range.key), drawing);
+  if (drawing) return settled;
+  return choosing
+             ? static_cast<Count>(Shuffle(static_cast<std::uint64_t>(range.degree), range.key)(lanes.slot))
+             : lanes.slot;
+}
+
+__device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
+  return {__shfl_sync(~0u, range.begin, from), __shfl_sync(~0u, range.degree, from),
+          __shfl_sync(~0u, range.key, from)};
+}
+
+// A warp takes `nodes_a_warp` nodes: first a lane a node finds their lists, then a lane a slot chooses, as
+// many nodes at a time as have room, with several neighbours of a lane on their way. A sampled edge costs one
+// sector of the neighbour lists.
+template <typename Id, typename In, typename Edge, typename Original>
+__global__ void __launch_bounds__(kThreads)
+    choose_by_slot(TypedLists<In, Edge> lists, NodeTable<Original> table, DeviceQuery query,
+                   DeviceSlotOutput<Id> out, Count nodes_a_warp) {
+  const SlotLanes lanes(static_cast<unsigned>(query.fanout));
+  const bool packed = out.offsets != nullptr;
+  const Count num_nodes = *query.frontier.count;
+  const Count end = packed ? num_nodes : query.frontier.bound;
+  const Count warp = static_cast<Count>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
+  unsigned num_taken = 0;
+  for (Count first = warp * nodes_a_warp; first < end;
+       first += static_cast<Count>(gridDim.x) * kWarps * nodes_a_warp) {
+    DeviceRange found{};
+    Count offset = 0;
+    const Count own = first + lane();
+    if (lane() < nodes_a_warp && own < end) {
+      if (own < num_nodes) found = table.range(query.frontier.nodes[own], query);
+      offset = packed ? out.offsets[own] : own * query.fanout;
+      if (!packed) out.counts[own] = static_cast<std::int32_t>(slots_of(found, query.fanout));
+    }
+    const Count num_here = min(nodes_a_warp, num_nodes - first);
+    for (Count at = 0; at < num_here; at += kInFlight * lanes.nodes) {
+      Count edges[kInFlight], places[kInFlight];
+      Id neighbors[kInFlight];
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        const auto node = static_cast<unsigned>(at) + i * lanes.nodes + lanes.node;
+        const DeviceRange range = shuffle(found, node % kWarp);
+        places[i] = __shfl_sync(~0u, offset, node % kWarp) + lanes.slot;
+        const bool live = lanes.used() && node < num_here && lanes.slot < range.degree;
+        edges[i] = range.begin + position_of(lanes, range);
+        if (!live) edges[i] = -1;
+        neighbors[i] = live ? static_cast<Id>(__ldg(lists.indices + edges[i])) : Id{0};
+      }
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        if (edges[i] < 0) continue;
+        put(lists, neighbors[i], edges[i], out, places[i]);
+        ++num_taken;
+      }
+    }
+  }
+  if (packed) return;
+  num_taken = __reduce_add_sync(~0u, num_taken);
+  if (lane() == 0 && num_taken > 0) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(out.num_edges),
+              static_cast<unsigned long long>(num_taken));
   }
 }
 
@@ -97,7 +188,13 @@ __global__ void choose_by_edge(TypedLists<In, Edge> lists, DeviceQuery query, co
     const Count slot = e - out.offsets[i];
     const DeviceRange range = plan[i];
     if (slot >= range.degree) continue;  // the slots of another machine's node
-    take(lists, range.begin + position_of_slot(range, slot, query.fanout), out, e);
+    Count position = slot;
+    if (query.fanout >= 0 && range.degree > query.fanout) {
+      position = static_cast<Count>(
+          Shuffle(static_cast<std::uint64_t>(range.degree), range.key)(static_cast<std::uint64_t>(slot)));
+    }
+    const Count edge = range.begin + position;
+    put(lists, static_cast<Id>(lists.indices[edge]), edge, out, e);
   }
 }
 
@@ -106,46 +203,63 @@ class UniformDeviceChooser final : public DeviceSlotChooser<Id> {
  public:
   explicit UniformDeviceChooser(const store::GraphView& view) : view_(view) {}
 
+  bool fills_slots(int fanout) const override { return fanout > 0 && fanout <= Subset::kMaxCount; }
+
   void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
                const cuda::Stream& stream) override {
-    view_.original_ids.visit([&](const auto* original_ids) {
-      const MeasureInput<std::remove_cvref_t<decltype(*original_ids)>> in{
-          query, view_.first_node, view_.num_local, view_.indptr, original_ids};
-      measure_ranges<<<blocks_for(query.frontier.bound + 1), kThreads, 0, stream.get()>>>(in, plan, counts);
+    visit_table([&](const auto& table) {
+      measure_ranges<<<blocks_for(query.frontier.bound + 1), kThreads, 0, stream.get()>>>(table, query, plan,
+                                                                                          counts);
       cuda::check_launch("measure_ranges");
     });
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
               const cuda::Stream& stream) override {
+    if (query.fanout == 0) return;
     view_.indices.visit([&](const auto* indices) {
       view_.edge_ids.visit([&](const auto* edge_ids) {
         const TypedLists<std::remove_cvref_t<decltype(*indices)>, std::remove_cvref_t<decltype(*edge_ids)>>
             lists{indices, edge_ids};
-        launch_choose(lists, query, plan, out, stream);
+        if (fills_slots(query.fanout)) {
+          launch_by_slot(lists, query, out, stream);
+        } else {
+          launch_by_edge(lists, query, plan, out, stream);
+        }
       });
     });
   }
 
  private:
+  template <typename Visitor>
+  void visit_table(Visitor&& visitor) const {
+    view_.original_ids.visit([&](const auto* original_ids) {
+      visitor(NodeTable<std::remove_cvref_t<decltype(*original_ids)>>{view_.first_node, view_.num_local,
+                                                                      view_.indptr, original_ids});
+    });
+  }
+
   template <typename In, typename Edge>
-  static void launch_choose(const TypedLists<In, Edge>& lists, const DeviceQuery& query,
-                            const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
-                            const cuda::Stream& stream) {
-    const bool by_slot = query.fanout >= 0 && query.fanout <= kMaxSlotFanout;
-    const Count bound = by_slot ? query.frontier.bound * query.fanout : out.edge_bound;
-    const unsigned blocks = blocks_for(bound);
-    if (!by_slot) {
-      choose_by_edge<Id, In, Edge><<<blocks, kThreads, 0, stream.get()>>>(lists, query, plan, out);
-    } else if (bound <=
-               std::numeric_limits<std::int32_t>::max()) {  // 32-bit division is several times faster
-      choose_by_slot<Id, In, Edge, std::uint32_t>
-          <<<blocks, kThreads, 0, stream.get()>>>(lists, query, plan, out);
-    } else {
-      choose_by_slot<Id, In, Edge, std::uint64_t>
-          <<<blocks, kThreads, 0, stream.get()>>>(lists, query, plan, out);
-    }
-    cuda::check_launch("choose slots");
+  void launch_by_slot(const TypedLists<In, Edge>& lists, const DeviceQuery& query,
+                      const DeviceSlotOutput<Id>& out, const cuda::Stream& stream) const {
+    const Count at_once = kWarp / query.fanout;
+    const Count nodes_a_warp = std::clamp<Count>(query.frontier.bound / kResidentWarps, at_once, kWarp);
+    const Count nodes_a_block = nodes_a_warp * kWarps;
+    const auto blocks = static_cast<unsigned>(std::clamp<Count>(
+        (query.frontier.bound + nodes_a_block - 1) / nodes_a_block, 1, 4 * kResidentWarps / kWarps));
+    visit_table([&](const auto& table) {
+      choose_by_slot<<<blocks, kThreads, 0, stream.get()>>>(lists, table, query, out, nodes_a_warp);
+      cuda::check_launch("choose_by_slot");
+    });
+  }
+
+  template <typename In, typename Edge>
+  static void launch_by_edge(const TypedLists<In, Edge>& lists, const DeviceQuery& query,
+                             const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
+                             const cuda::Stream& stream) {
+    choose_by_edge<Id, In, Edge>
+        <<<blocks_for(out.edge_bound), kThreads, 0, stream.get()>>>(lists, query, plan, out);
+    cuda::check_launch("choose_by_edge");
   }
 
   const store::GraphView& view_;

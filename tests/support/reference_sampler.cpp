@@ -132,18 +132,45 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) {
            .in_degrees = keep(std::span<const std::int32_t>(degrees))};
 }
 
+namespace {
+
+/// The lists of a block with slots, packed.
+void pack_slots(const sampling::Block& b, const cuda::Stream& stream, PlainBlock& out) {
+  const auto counts = to_host(b.counts, b.num_dst, stream);
+  const auto indices = to_host(b.indices, b.num_dst * b.stride, stream);
+  const auto edge_ids = to_host(b.edge_ids, b.num_dst * b.stride, stream);
+  out.indptr = {0};
+  for (Count i = 0; i < b.num_dst; ++i) {
+    ASSERT_LE(counts[index(i)], b.stride);
+    for (Count j = 0; j < counts[index(i)]; ++j) {
+      const std::size_t entry = index(i * b.stride + j);
+      out.indices.push_back(indices[entry]);
+      if (!edge_ids.empty()) out.edge_ids.push_back(edge_ids[entry]);
+    }
+    out.indptr.push_back(static_cast<Count>(out.indices.size()));
+  }
+  EXPECT_EQ(out.indptr.back(), b.num_edges);
+}
+
+}  // namespace
+
 std::vector<PlainBlock> plain_blocks(const sampling::MiniBatch& batch, const cuda::Stream& stream) {
   std::vector<PlainBlock> result;
   for (const sampling::Block& b : batch.blocks) {
-    result.push_back({.num_dst = b.num_dst,
-                      .indptr = to_host(b.indptr, b.num_dst + 1, stream),
-                      .indices = to_host(b.indices, b.num_edges, stream),
-                      .edge_ids = to_host(b.edge_ids, b.num_edges, stream),
-                      .transposed_indptr = to_host(b.transposed_indptr, b.num_src + 1, stream),
-                      .transposed_indices = to_host(b.transposed_indices, b.num_edges, stream),
-                      .src_nodes = to_host(b.src_nodes, b.num_src, stream),
-                      .src_original_ids = to_host(b.src_original_ids, b.num_src, stream),
-                      .src_in_degrees = to_host(b.src_in_degrees, b.num_src, stream)});
+    PlainBlock& block = result.emplace_back();
+    block.num_dst = b.num_dst;
+    if (b.stride > 0) {
+      pack_slots(b, stream, block);
+    } else {
+      block.indptr = to_host(b.indptr, b.num_dst + 1, stream);
+      block.indices = to_host(b.indices, b.num_edges, stream);
+      block.edge_ids = to_host(b.edge_ids, b.num_edges, stream);
+    }
+    block.transposed_indptr = to_host(b.transposed_indptr, b.num_src + 1, stream);
+    block.transposed_indices = to_host(b.transposed_indices, b.num_edges, stream);
+    block.src_nodes = to_host(b.src_nodes, b.num_src, stream);
+    block.src_original_ids = to_host(b.src_original_ids, b.num_src, stream);
+    block.src_in_degrees = to_host(b.src_in_degrees, b.num_src, stream);
   }
   return result;
 }
@@ -155,9 +182,15 @@ std::vector<Count> chosen_positions(Count degree, int fanout, std::uint64_t key)
   std::vector<Count> result;
   const bool all = fanout < 0 || degree <= fanout;
   for (Count j = 0; j < (all ? degree : fanout); ++j) {
-    result.push_back(all ? j
-                         : static_cast<Count>(shuffled(static_cast<std::uint64_t>(j),
-                                                       static_cast<std::uint64_t>(degree), key)));
+    Count position = j;
+    if (!all && fanout <= Subset::kMaxCount) {
+      position = Subset(degree, fanout, key).draw(static_cast<std::uint32_t>(j));
+      if (std::ranges::count(result, position) > 0) position = degree - fanout + j;
+    } else if (!all) {
+      position = static_cast<Count>(
+          shuffled(static_cast<std::uint64_t>(j), static_cast<std::uint64_t>(degree), key));
+    }
+    result.push_back(position);
   }
   return result;
 }

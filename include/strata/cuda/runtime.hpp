@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 struct CUstream_st;  // what cudaStream_t and cudaEvent_t point to; headers stay free of the CUDA toolkit
 struct CUevent_st;
+struct CUgraphExec_st;
 
 /// Owners of CUDA handles. In a build without CUDA, or for the device cpu, streams and events do nothing and
 /// only host memory can be had; so code above needs no second path for hand-over and memory.
@@ -76,6 +78,25 @@ class Event {
 
  private:
   CUevent_st* handle_ = nullptr;
+};
+
+/// What a function enqueued on a stream, to be replayed by one call; an owner.
+class Graph {
+ public:
+  Graph() = default;
+  /// Records what `enqueue` does with `stream`, and with streams that wait for it and that it waits for
+  /// again; nothing of it runs yet. `enqueue` must neither synchronise nor allocate. Other threads are not
+  /// affected.
+  static Graph record(const Stream& stream, const std::function<void()>& enqueue);
+  Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  void launch(const Stream& stream) const;
+
+ private:
+  CUgraphExec_st* handle_ = nullptr;
 };
 
 enum class Memory : std::uint8_t {

@@ -15,12 +15,23 @@ namespace strata::sampling {
 ///
 ///     dst_nodes {7, 3}; sampled in-neighbours 7 <- {3, 9}, 3 <- {5}
 ///     src_nodes {7, 3, 5, 9}   indptr {0, 2, 3}   indices {1, 3, 2}
+///
+/// The in-edges of dst node i are entries [indptr[i], indptr[i + 1]) of `indices` and `edge_ids`; or, if the
+/// sampler was asked for slots (`stride` > 0, indptr null), the first counts[i] of the entries from i *
+/// stride on, of which the others hold -1. The same example with stride 3:
+///
+///     counts {2, 1}   indices {1, 3, -1, 2, -1, -1}
 struct Block {
   Device device;
   Count num_dst = 0, num_src = 0, num_edges = 0;
-  const Count* indptr = nullptr;          ///< [num_dst + 1]
-  const std::int32_t* indices = nullptr;  ///< [num_edges] local ids of src nodes, in slot order
-  const EdgeId* edge_ids = nullptr;       ///< [num_edges], or null if not asked for
+  const Count* indptr = nullptr;          ///< [num_dst + 1], or null with slots
+  const std::int32_t* indices = nullptr;  ///< [num_edges or num_dst * stride] local ids of src nodes
+  const EdgeId* edge_ids = nullptr;       ///< where `indices` has an edge, or null if not asked for
+  int stride = 0;                         ///< entries a dst node; 0: packed lists
+  const std::int32_t* counts = nullptr;   ///< [num_dst], with slots only
+  /// The input layer of a sampler that does not compact its inputs: `indices` are GLOBAL ids, and src_nodes
+  /// are the dst nodes alone.
+  bool global_indices = false;
 
   /// The transpose, if asked for: out-edges of each src node; dst local ids ascending. Lets backward passes
   /// sum without atomics, in an order that is always the same.
@@ -40,6 +51,10 @@ struct Block {
 struct MiniBatch {
   std::vector<Block> blocks;
   Count num_seeds = 0;
+  /// The sizes on the device, for work that does not wait for the host: nodes known before hop 0, after hop
+  /// 0,
+  /// ..., after the last; then the edges of hop 0, ... Null on the cpu.
+  const Count* device_counts = nullptr;
 
   const NodeId* input_nodes() const { return blocks.front().src_nodes; }
   Count num_inputs() const { return blocks.front().num_src; }

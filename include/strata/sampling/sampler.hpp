@@ -18,6 +18,13 @@ struct SamplerOptions {
   bool edge_ids = false;
   bool in_degrees = false;
   bool transpose = false;  ///< of every block but the input layer's (whose input needs no gradient)
+  /// Edges in fixed-stride slots, a fanout a dst node, where the sampler has them so (GPUs without an
+  /// exchange, fanouts up to 32): spares a scan a hop. Else, and by default, packed lists.
+  bool slots = false;
+  /// Off: the last hop's neighbours are left as global ids, and are neither made distinct nor numbered: for a
+  /// first layer that reads rows where they lie. GPUs without an exchange only.
+  bool compact_inputs = true;
+  bool input_original_ids = true;  ///< off: src_original_ids of nodes that only the last hop met are not set
 };
 
 /// Where requests for remote neighbours go: everything is on one machine if num_machines is 1, and then
@@ -39,21 +46,31 @@ struct ExchangeReport {
 /// Uniform neighbour sampling without replacement, keyed by (batch, hop, original id): the set of sampled
 /// (layer, dst, edge id) is the same for every number of ranks, machines and parts, on CPU and GPU.
 ///
-/// Slot j of a node of degree d > fanout holds the neighbour at position shuffled(j, d, node_key(key, sample,
-/// hop, id)); a node of smaller degree has all its neighbours in order. Hop h samples for ALL nodes found so
-/// far, the seeds included.
+/// A node of degree d > fanout gets the positions of Subset(d, fanout, node_key(key, sample, hop, id)), slot
+/// by slot (beyond what Subset admits: the first of the keyed permutation Shuffle); a node of smaller degree
+/// has all its neighbours in order. Hop h samples for ALL nodes found so far, the seeds included.
 class MiniBatchSampler {
  public:
   virtual ~MiniBatchSampler() = default;
 
-  /// Samples the blocks of `seeds` (global ids, host memory, distinct, owned by any machine).
+  /// Begins to sample the blocks of `seeds` (global ids, distinct, owned by any machine; in host memory, or
+  /// on the sampler's GPU) into `slot`, one of the sampler's buffer sets (0 <= slot < num_slots), whose
+  /// earlier result is lost.
   ///
   /// Collective over the exchange's communicator if there is one: every rank calls it equally often, with no
-  /// seeds if it has none. The result lies on the sampler's device and is complete when the call returns on
-  /// the cpu, when `stream` reaches this point on a GPU. `slot` chooses one of the sampler's buffer sets (0
-  /// <= slot < num_slots): the memory of an earlier result from the same slot is reused.
-  virtual MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot,
-                           const cuda::Stream& stream) = 0;
+  /// seeds if it has none. On the cpu all is done when the call returns, on a GPU when `stream` reaches this
+  /// point; without an exchange and with fanouts that are bounded, the host waits for nothing and a slot's
+  /// batches are replays of one CUDA graph. Seeds in host memory may be reused at once. Every enqueue() of a
+  /// slot is followed by its finish().
+  virtual void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int slot,
+                       const cuda::Stream& stream) = 0;
+  /// The result of the slot's enqueue(). Waits until its sizes are known on the host.
+  virtual MiniBatch finish(int slot) = 0;
+
+  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot, const cuda::Stream& stream) {
+    enqueue(seeds, key, slot, stream);
+    return finish(slot);
+  }
   virtual ExchangeReport report() const = 0;
 };
 

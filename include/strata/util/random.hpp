@@ -166,6 +166,51 @@ struct Shuffle {
   }
 };
 
+/// `count` distinct positions of [0, size), every subset of them equally likely: Floyd's algorithm (Bentley
+/// and Floyd, "A sample of brilliance", CACM 1987).
+///
+/// Slot j draws t from [0, first + j] and takes it, unless an earlier slot took t: then it takes first + j.
+/// REQUIRES: 0 < count < size, admits(size, count).
+///
+///     size 5, count 3: first = 2; draws 1 of [0, 2], 1 of [0, 3], 3 of [0, 4]  ->  positions 1, 3, 4
+struct Subset {
+  static constexpr std::int64_t kMaxCount = 32;  // every slot compares its draw with those before it
+  static constexpr std::int64_t kMaxSize = 0xFFFFFFFF;
+
+  STRATA_HOST_DEVICE static bool admits(std::int64_t size, std::int64_t count) {
+    return count <= kMaxCount && size <= kMaxSize;
+  }
+
+  std::uint64_t key;
+  std::uint32_t first;
+
+  STRATA_HOST_DEVICE Subset(std::int64_t size, std::int64_t count, std::uint64_t key_)
+      : key(key_), first(static_cast<std::uint32_t>(size - count)) {}
+
+  STRATA_HOST_DEVICE std::uint32_t draw(std::uint32_t j) const {
+    const std::uint32_t last = first + j;
+    return last < kShort ? short_draw(j) : long_draw(j);
+  }
+
+  /// Whether all draws of `count` slots are short.
+  STRATA_HOST_DEVICE bool is_short(std::uint32_t count) const { return first + (count - 1) < kShort; }
+  /// 32 bits decide: no position is likelier than another by more than 2^-16.
+  STRATA_HOST_DEVICE std::uint32_t short_draw(std::uint32_t j) const {
+    const auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+    const std::uint64_t bits = mix32(k0 ^ mix32(k1 + j * 0x9E3779B9u));
+    return static_cast<std::uint32_t>((bits * (std::uint64_t{first} + j + 1)) >> 32);
+  }
+
+ private:
+  static constexpr std::uint32_t kShort = 1u << 16;
+
+  STRATA_HOST_DEVICE std::uint32_t long_draw(std::uint32_t j) const {
+    const std::uint64_t bits = mix64(key + j * 0xD1342543DE82EF95ull), size = std::uint64_t{first} + j + 1;
+    const std::uint64_t low = ((bits & 0xFFFFFFFFu) * size) >> 32;  // size < 2^32: no sum overflows
+    return static_cast<std::uint32_t>(((bits >> 32) * size + low) >> 32);
+  }
+};
+
 /// Position j of the keyed permutation of [0, size). REQUIRES: j < size, size < 2^40.
 STRATA_HOST_DEVICE inline std::uint64_t shuffled(std::uint64_t j, std::uint64_t size, std::uint64_t key) {
   return Shuffle(size, key)(j);

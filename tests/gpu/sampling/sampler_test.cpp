@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "strata/util/error.hpp"
 #include "support/reference_sampler.hpp"
 
 namespace strata::sampling {
@@ -33,12 +34,13 @@ struct Case {
   std::vector<int> fanouts;
   bool wide = false;
   bool everything = true;  // edge ids, degrees and transposes
+  bool slots = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   out << "fanouts";
   for (const int f : c.fanouts) out << ' ' << f;
-  return out << (c.wide ? ", i64" : ", i32") << (c.everything ? "" : ", bare");
+  return out << (c.wide ? ", i64" : ", i32") << (c.everything ? "" : ", bare") << (c.slots ? ", slots" : "");
 }
 
 class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
@@ -49,7 +51,8 @@ class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
             .max_seeds = max_seeds,
             .edge_ids = all,
             .in_degrees = all,
-            .transpose = all};
+            .transpose = all,
+            .slots = GetParam().slots};
   }
 };
 
@@ -63,7 +66,7 @@ TEST_P(GpuSampler, EqualsTheCpu) {
   const auto cpu = make_sampler(on_cpu.view(), options(1024), {}, 1, pool);
   const cuda::Stream stream(kGpu);
   std::uint32_t step = 0;
-  for (const Count num_seeds : {1024, 3, 0, 700, 1, 1024}) {
+  for (const Count num_seeds : {1024, 3, 0, 700, 1, 1024, 1023, 2}) {
     SCOPED_TRACE("step " + std::to_string(step) + ", " + std::to_string(num_seeds) + " seeds");
     const auto seeds = test::random_nodes(num_seeds, 0, graph.num_nodes(), step);
     const BatchKey key{.seed = 11, .epoch = 2, .step = step};
@@ -86,11 +89,14 @@ TEST_P(GpuSampler, EqualsTheReference) {
                      test::reference_blocks(graph, seeds, options(50), {.seed = 3}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GpuSampler,
-                         testing::Values(Case{{5}}, Case{{5, 3, 2}}, Case{{15, 10, 5}, true}, Case{{-1}},
-                                         Case{{-1, 4}}, Case{{3, -1}, true}, Case{{-1, -1}}, Case{{0}},
-                                         Case{{2, 0, 3}}, Case{{40, 2}}, Case{{100, 3}},
-                                         Case{{4, 4}, false, false}));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GpuSampler,
+    testing::Values(Case{{5}}, Case{{5, 3, 2}}, Case{{15, 10, 5}, true}, Case{{-1}}, Case{{-1, 4}},
+                    Case{{3, -1}, true}, Case{{-1, -1}}, Case{{0}}, Case{{2, 0, 3}}, Case{{40, 2}},
+                    Case{{100, 3}}, Case{{4, 4}, false, false}, Case{{15, 10, 5}, false, true, true},
+                    Case{{5, 3, 2}, true, true, true}, Case{{64, 1, 33}, false, true, true},
+                    Case{{3, 100, 2}, false, true, true}, Case{{0, 2}, false, true, true},
+                    Case{{30, 20}, false, false, true}, Case{{2, -1}, false, true, true}));
 
 class GpuSampling : public GpuTest {};
 
@@ -127,6 +133,107 @@ TEST_F(GpuSampling, KeepsEarlierSlotsOfOtherStreams) {
     test::expect_equal(test::plain_blocks(batches[slot], streams[slot]),
                        test::reference_blocks(graph, seeds[slot], options, {.step = slot}));
   }
+}
+
+// More nodes than a tile of one word a thread serves, so that every path of the compactor runs; some batches
+// meet nearly all nodes, others few.
+TEST_F(GpuSampling, NumbersManyNodes) {
+  PlainGraph graph;
+  constexpr Count kNodes = (Count{1} << 24) + 12345;
+  graph.indptr.reserve(static_cast<std::size_t>(kNodes) + 1);
+  graph.original_ids.reserve(static_cast<std::size_t>(kNodes));
+  for (NodeId v = 0; v < kNodes; ++v) {
+    graph.original_ids.push_back(kNodes - 1 - v);
+    const Count degree = v % 97 == 0 ? 40 : v < 3 ? 3000000 : 0;
+    for (Count j = 0; j < degree; ++j) {
+      graph.indices.push_back(
+          static_cast<NodeId>(mix64(static_cast<std::uint64_t>(v * 3000001 + j)) % kNodes));
+      graph.edge_ids.push_back(static_cast<EdgeId>(graph.edge_ids.size()));
+    }
+    graph.indptr.push_back(static_cast<Count>(graph.indices.size()));
+  }
+  const ViewOwner on_gpu(graph, {.device = kGpu}), on_cpu(graph, {});
+  ThreadPool pool(0);
+  const SamplerOptions options{.fanouts = {-1, 20}, .max_seeds = 200};
+  const auto gpu = make_sampler(on_gpu.view(), options, {}, 1, pool);
+  const auto cpu = make_sampler(on_cpu.view(), options, {}, 1, pool);
+  const cuda::Stream stream(kGpu);
+  const std::vector<NodeId> hubs{1, 97, 0, 2}, few{97, 194, 97 * 1000, 5};
+  for (const auto& seeds : {hubs, few, hubs}) {
+    test::expect_equal(test::plain_blocks(gpu->sample(seeds, {.seed = 5}, 0, stream), stream),
+                       test::plain_blocks(cpu->sample(seeds, {.seed = 5}, 0, {}), {}));
+  }
+}
+
+TEST_F(GpuSampling, LeavesInputsUncompacted) {
+  const PlainGraph graph = test::random_graph({.num_nodes = 5000, .seed = 8});
+  const ViewOwner owner(graph, {.device = kGpu});
+  ThreadPool pool(1);
+  const cuda::Stream stream(kGpu);
+  const auto seeds = test::random_nodes(100, 0, graph.num_nodes(), 4);
+  SamplerOptions options{.fanouts = {6, 4}, .max_seeds = 100, .slots = true};
+  const auto whole = make_sampler(owner.view(), options, {}, 1, pool);
+  options.compact_inputs = false;
+  const auto raw = make_sampler(owner.view(), options, {}, 1, pool);
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    const auto expected = test::plain_blocks(whole->sample(seeds, {.step = step}, 0, stream), stream);
+    const MiniBatch batch = raw->sample(seeds, {.step = step}, 0, stream);
+    const auto actual = test::plain_blocks(batch, stream);
+    EXPECT_TRUE(batch.blocks.front().global_indices);
+    EXPECT_EQ(batch.num_inputs(), expected[1].src_nodes.size());
+    EXPECT_EQ(actual[1].src_nodes, expected[1].src_nodes);
+    EXPECT_EQ(actual[0].indptr, expected[0].indptr);
+    ASSERT_EQ(actual[0].indices.size(), expected[0].indices.size());
+    for (std::size_t e = 0; e < actual[0].indices.size(); ++e) {
+      const auto local = static_cast<std::size_t>(expected[0].indices[e]);
+      ASSERT_EQ(actual[0].indices[e], expected[0].src_nodes[local]);
+    }
+  }
+}
+
+TEST_F(GpuSampling, LeavesSomeOriginalIdsUnset) {
+  const PlainGraph graph = test::renumbered(test::random_graph({.num_nodes = 5000, .seed = 8}), 2);
+  const ViewOwner owner(graph, {.device = kGpu});
+  ThreadPool pool(1);
+  const cuda::Stream stream(kGpu);
+  const auto seeds = test::random_nodes(100, 0, graph.num_nodes(), 4);
+  const auto sampler = make_sampler(
+      owner.view(), {.fanouts = {6, 4}, .max_seeds = 100, .input_original_ids = false}, {}, 1, pool);
+  const MiniBatch batch = sampler->sample(seeds, {}, 0, stream);
+  const auto blocks = test::plain_blocks(batch, stream);
+  for (std::size_t i = 0; i < blocks[1].src_nodes.size(); ++i) {
+    const NodeId original = graph.original_ids[static_cast<std::size_t>(blocks[1].src_nodes[i])];
+    ASSERT_EQ(blocks[1].src_original_ids[i], original);
+  }
+}
+
+TEST_F(GpuSampling, TakesSeedsFromTheGpu) {
+  const PlainGraph graph = test::random_graph({});
+  const ViewOwner owner(graph, {.device = kGpu});
+  ThreadPool pool(1);
+  const cuda::Stream stream(kGpu);
+  const SamplerOptions options{.fanouts = {4, 3}, .max_seeds = 100};
+  const auto sampler = make_sampler(owner.view(), options, {}, 2, pool);
+  std::vector<cuda::Array<NodeId>> arrays;
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    const auto seeds = test::random_nodes(100 - step, 0, graph.num_nodes(), step);
+    arrays.emplace_back(cuda::Memory::device, std::ssize(seeds), "seeds", kGpu);
+    cuda::copy_async(arrays.back().data(), seeds.data(), seeds.size() * sizeof(NodeId), stream);
+    const BatchKey key{.step = step};
+    test::expect_equal(
+        test::plain_blocks(sampler->sample(arrays.back().span(), key, static_cast<int>(step % 2), stream),
+                           stream),
+        test::reference_blocks(graph, seeds, options, key));
+  }
+}
+
+TEST_F(GpuSampling, RefusesMoreSeedsThanItWasMadeFor) {
+  const PlainGraph graph = test::random_graph({});
+  const ViewOwner owner(graph, {.device = kGpu});
+  ThreadPool pool(1);
+  const auto sampler = make_sampler(owner.view(), {.fanouts = {2}, .max_seeds = 3}, {}, 1, pool);
+  EXPECT_THROW(sampler->sample(test::random_nodes(4, 0, graph.num_nodes(), 1), {}, 0, cuda::Stream(kGpu)),
+               Error);
 }
 
 TEST_F(GpuSampling, SamplesAnEmptyGraph) {

@@ -24,6 +24,7 @@ graph::Manifest manifest_of(const GenerateTask& task) {
           .book = graph::PartitionBook({0, spec.nodes}),
           .num_edges = most_edges(spec),
           .undirected = false,
+          .has_edge_weights = spec.weights != graph::SyntheticSpec::Weights::none,
           .feature_cols = spec.features,
           .feature_dtype = feature_type(task),
           .num_classes = spec.classes,
@@ -84,6 +85,7 @@ void generate_all_on_gpus(const GenerateTask& task, GraphState& state) {
 void generate_on_gpus(const GenerateTask& task, GraphState& state) {
   graph::check_direction(task.spec, task.read);
   state.manifest = manifest_of(task);
+  check_edge_weights(state.manifest, task.load);
   check_host_room(task, state.manifest);
   if (task.spec.kind == Kind::lognormal) return generate_all_on_gpus(task, state);
   generate_structure_on_cpu(task, state);

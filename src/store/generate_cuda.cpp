@@ -85,7 +85,6 @@ void generate_all_on_gpus(const GenerateTask& task, GraphState& state) {
 void generate_on_gpus(const GenerateTask& task, GraphState& state) {
   graph::check_direction(task.spec, task.read);
   state.manifest = manifest_of(task);
-  check_edge_weights(state.manifest, task.load);
   check_host_room(task, state.manifest);
   if (task.spec.kind == Kind::lognormal) return generate_all_on_gpus(task, state);
   generate_structure_on_cpu(task, state);

@@ -130,6 +130,17 @@ TEST_P(EveryMethod, GivesAsManySlotsAsItSays) {
   EXPECT_NEAR(static_cast<double>(labor_slots), labor_expected, 0.05 * labor_expected);
 }
 
+TEST_P(EveryMethod, ChoosesFromAHub) {
+  const PlainGraph graph =
+      test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});
+  const std::vector<NodeId> seeds{3, 10000, 4};
+  for (const int fanout : {10, 1000}) {
+    const SamplerOptions options = GetParam().options({fanout, 2}, 3);
+    test::expect_equal(sample(graph, options, seeds, {.seed = 1}),
+                       test::reference_blocks(graph, seeds, options, {.seed = 1}));
+  }
+}
+
 TEST_P(EveryMethod, SamplesAnEmptyGraph) {
   EXPECT_TRUE(sample({}, GetParam().options({3, -1}, 0), {}, {}).back().indices.empty());
 }

@@ -25,8 +25,8 @@ void hash_vector(Hasher& hasher, const std::vector<T>& values) {
   hasher.update(values.data(), values.size() * sizeof(T));
 }
 
-/// The same for the same structure, labels, splits, features' shape and assignment, so that a repeated build
-/// gives the same bytes.
+/// The same for the same structure, weights, labels, splits, features' shape and assignment, so that a
+/// repeated build gives the same bytes.
 std::string build_id(const CompactGraph& structure, const graph::Graph& graph,
                      const std::vector<std::int32_t>& part_of, const BuildOptions& options) {
   Hasher hasher;
@@ -37,6 +37,7 @@ std::string build_id(const CompactGraph& structure, const graph::Graph& graph,
   structure.edge_ids.span().visit([&](const auto* ids) {
     hasher.update(ids, sizeof(*ids) * static_cast<std::size_t>(structure.edge_ids.size()));
   });
+  if (!structure.weights.empty()) hash_vector(hasher, structure.weights);
   hash_vector(hasher, graph.labels);
   hash_vector(hasher, graph.splits.train);
   hash_vector(hasher, graph.splits.valid);
@@ -74,6 +75,7 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
           .book = graph::PartitionBook{relabeling.offsets},
           .num_edges = structure.num_edges(),
           .undirected = graph.undirected,
+          .has_edge_weights = !structure.weights.empty(),
           .feature_cols = graph.features.cols,
           .feature_dtype = options.feature_dtype,
           .num_classes = graph.num_classes,
@@ -116,7 +118,8 @@ void check_disk(const std::filesystem::path& directory, const graph::Graph& grap
                 const CompactGraph& structure, const BuildOptions& options) {
   const Count row_bytes =
       8 + 8 + 4 + graph.features.cols * static_cast<Count>(size_of(options.feature_dtype));
-  const Count wanted = structure.num_edges() * 16 + graph.num_nodes() * row_bytes;
+  const Count edge_bytes = structure.weights.empty() ? 16 : 20;
+  const Count wanted = structure.num_edges() * edge_bytes + graph.num_nodes() * row_bytes;
   if (const Count room = free_disk_bytes(directory); room < wanted) {
     throw IoError(fmt::format("{}: the disk is full: the parts take {}, {} are free", directory.string(),
                               format_bytes(wanted), format_bytes(room)),

@@ -47,6 +47,13 @@ void check(const graph::CscGraph& graph, ThreadPool& pool) {
     throw InputError(
         fmt::format("graph: {} edge ids for {} edges", graph.edge_ids.size(), graph.indices.size()));
   }
+  if (!graph.weights.empty() && graph.weights.size() != graph.indices.size()) {
+    throw InputError(
+        fmt::format("graph: {} weights for {} edges", graph.weights.size(), graph.indices.size()));
+  }
+  const auto bad = std::ranges::find_if_not(graph.weights, graph::is_edge_weight);
+  if (bad != graph.weights.end())
+    throw InputError(fmt::format("graph: an edge has the weight {}, which is negative or not finite", *bad));
   pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
     for (Count v = begin; v < end; ++v) {
       NodeId last = 0;
@@ -73,6 +80,7 @@ CompactGraph compact(graph::CscGraph graph, ThreadPool& pool) {
   result.indptr = std::move(graph.indptr);
   result.indices = narrow(std::move(graph.indices), pool);
   result.edge_ids = narrow(std::move(graph.edge_ids), pool);
+  result.weights = std::move(graph.weights);
   return result;
 }
 

@@ -39,6 +39,7 @@ std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
   table.row({"features", m.feature_cols == 0
                              ? "none"
                              : fmt::format("{} x {}", m.feature_cols, strata::name_of(m.feature_dtype))});
+  table.row({"edge weights", m.has_edge_weights ? "f32" : "none"});
   table.row({"labels", m.has_labels ? fmt::format("{} classes", m.num_classes) : "none"});
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(m.num_train),
                                                  format_count(m.num_valid), format_count(m.num_test))});
@@ -133,6 +134,7 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"num_nodes", m.book.num_nodes()},
       {"num_edges", m.num_edges},
       {"undirected", m.undirected},
+      {"edge_weights", m.has_edge_weights},
       {"cut_edges", sum.cut_edges},
       {"halo_nodes", sum.halo_nodes},
       {"replication_factor", sum.replication},

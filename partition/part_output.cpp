@@ -131,6 +131,7 @@ class PartsOutput {
       indptr.push_back(edges_before(id) - before_part);
     std::vector<NodeId> indices(at(edges_before(piece.last) - first_edge));
     std::vector<EdgeId> edge_ids(indices.size());
+    std::vector<float> weights;
     const IdSpan ids = source_.structure.edge_ids.span();
     source_.structure.indices.span().visit([&](const auto* sources) {
       Count to = 0;
@@ -142,10 +143,18 @@ class PartsOutput {
         }
       }
     });
+    if (source_.manifest.has_edge_weights) {
+      for (NodeId id = piece.first; id < piece.last; ++id) {
+        const NodeId v = source_.relabeling.original_ids[at(id)];
+        weights.insert(weights.end(), source_.structure.weights.begin() + source_.structure.indptr[at(v)],
+                       source_.structure.weights.begin() + source_.structure.indptr[at(v) + 1]);
+      }
+    }
     const PartWriter& writer = writers_[at(piece.part)];
     writer.write_indptr(piece.first - begin_of(piece.part), indptr);
     writer.write_indices(first_edge - before_part, indices);
     writer.write_edge_ids(first_edge - before_part, edge_ids);
+    if (source_.manifest.has_edge_weights) writer.write_weights(first_edge - before_part, weights);
   }
 
   void write_nodes(const Piece& piece) const {

@@ -107,8 +107,19 @@ class ContentsCheck {
     if (std::any_of(edge_ids.begin(), edge_ids.end(), [](EdgeId e) { return e < 0; })) {
       report(part, "/edges/node__to__node/edge_id", "holds a negative id");
     }
+    check_weights(reader, part);
     check_lists(part, indptr, indices, edge_ids);
     check_border(part, indices);
+  }
+
+  void check_weights(const PartReader& reader, int part) {
+    if (!manifest_.has_edge_weights) return;
+    std::vector<float> weights(at(reader.num_edges()));
+    reader.read_weights(0, reader.num_edges(), weights.data());
+    const auto bad = std::ranges::find_if_not(weights, graph::is_edge_weight);
+    if (bad == weights.end()) return;
+    report(part, "/edges/node__to__node/weight",
+           fmt::format("{} at {} is negative or not finite", *bad, bad - weights.begin()));
   }
 
   /// Order of each list; on the way, every node's heat and the sums that tell whether the graph is symmetric.

@@ -43,6 +43,14 @@ void add_model_options(CLI::App& app, TrainConfig& c) {
                  "Neighbours sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
                  "lists them; DGL lists them the other way round); -1: all neighbours")
       ->delimiter(',');
+  app.add_option("--sampler", c.sampler,
+                 "How neighbours are chosen: uniform; weighted (in proportion to the graph's edge weights, "
+                 "which it must have); labor (LABOR-0: the fanout on average, and the same neighbours for "
+                 "nodes that share them, so that batches have fewer input nodes)")
+      ->check(CLI::IsMember({"uniform", "weighted", "labor"}));
+  app.add_flag("--replace", c.replace, "Sample with replacement (uniform and weighted)");
+  app.add_flag("--labor-dependent", c.labor_dependent,
+               "All layers of a LABOR batch share their random numbers: fewer input nodes still");
   app.add_option("--dropout", c.dropout, "After each hidden layer");
   app.add_option("--input-dropout", c.input_dropout, "Of the input features");
 }

@@ -24,9 +24,10 @@ void require_integers(const NpyArray& array, const char* what) {
 Count column_size(const NpyArray& array, const char* what) {
   const bool vector = array.shape.size() == 1, column = array.shape.size() == 2 && array.shape[1] == 1;
   if (vector || column) return array.shape[0];
-  throw InputError(fmt::format("{}: {} of shape {}", array.origin, what, array.shape_text()),
-                   "One value a node is expected, shape (N,) or (N, 1); link prediction and multi-task sets "
-                   "are not supported.");
+  throw InputError(
+      fmt::format("{}: {} of shape {}", array.origin, what, array.shape_text()),
+      "One value a node or edge is expected, shape (N,) or (N, 1); link prediction and multi-task sets "
+      "are not supported.");
 }
 
 std::int32_t label_of(double value, const std::string& origin, Count row) {
@@ -69,6 +70,22 @@ std::vector<std::int32_t> labels_of(const CsvTable<double>& table, const std::st
   for (Count i = 0; i < table.rows; ++i)
     labels[static_cast<std::size_t>(i)] = label_of(table.values[static_cast<std::size_t>(i)], origin, i);
   return labels;
+}
+
+std::vector<float> edge_weights_of(const NpyArray& array) {
+  const Count count = column_size(array, "edge weights");
+  std::vector<float> weights(static_cast<std::size_t>(count));
+  visit_numbers(array, [&](const auto* values) {
+    for (Count i = 0; i < count; ++i) {
+      const auto value = static_cast<float>(to_number(values[i]));
+      if (!is_edge_weight(value))
+        throw InputError(fmt::format("{}: edge {} has the weight {}, which is negative or not finite",
+                                     array.origin, i, value),
+                         "Weights are finite numbers from 0; an edge of weight 0 is never sampled.");
+      weights[static_cast<std::size_t>(i)] = value;
+    }
+  });
+  return weights;
 }
 
 EdgeArray edges_of(const NpyArray& array) {

@@ -33,6 +33,10 @@ std::vector<NodeId> ids_of(const NpyArray& array);
 std::vector<std::int32_t> labels_of(const NpyArray& array);
 std::vector<std::int32_t> labels_of(const CsvTable<double>& table, const std::string& origin);
 
+/// Weights of edges of a one-dimensional array or a column. Throws InputError for one that is_edge_weight()
+/// refuses.
+std::vector<float> edge_weights_of(const NpyArray& array);
+
 /// Edges of an integer array of shape (2, E) or (E, 2), read in place where the type allows. (2, 2) is two
 /// rows.
 struct EdgeArray {

@@ -112,6 +112,8 @@ class GraphboltReader {
     num_nodes_ = require_as<Count>(nodes, "num");
     if (num_nodes_ < 0) refuse(nodes, fmt::format("num: {} is negative", num_nodes_), "Correct the field.");
     read_edges(require_only(structure, "edges"));
+    for (const YAML::Node& holder : {structure, root})
+      if (const YAML::Node features = holder["feature_data"]) read_edge_weights(features);
     if (const YAML::Node features = root["feature_data"]) read_features(features);
     if (const YAML::Node tasks = root["tasks"]) read_task(tasks);
   }
@@ -138,6 +140,25 @@ class GraphboltReader {
     graph_.structure = std::move(built.structure);
     graph_.cleaning = built.cleaning;
     graph_.undirected = add_reverse || is_symmetric(graph_.structure, pool_);
+  }
+
+  /// The edges' feature called `weight`: in the graph's own list, where GraphBolt's samplers look, or in the
+  /// data set's.
+  void read_edge_weights(const YAML::Node& entries) {
+    for (const YAML::Node& entry : entries) {
+      if (require_as<std::string>(entry, "domain") != "edge") continue;
+      if (require_as<std::string>(entry, "name") != "weight") continue;
+      if (!graph_.structure.weights.empty())
+        refuse(entry, "a second weight of edges", "Name one feature of the edges 'weight'.");
+      const std::vector<float> listed = edge_weights_of(array_of(entry));
+      if (std::ssize(listed) != graph_.cleaning.edges_read)
+        refuse(entry, fmt::format("{} weights for {} edges", listed.size(), graph_.cleaning.edges_read),
+               "Write one weight an edge, in the order of the edges.");
+      CscGraph& csc = graph_.structure;
+      csc.weights.resize(csc.edge_ids.size());
+      std::ranges::transform(csc.edge_ids, csc.weights.begin(),
+                             [&](EdgeId edge) { return listed[static_cast<std::size_t>(edge)]; });
+    }
   }
 
   static bool is_label(const std::string& name) { return name == "label" || name == "labels"; }

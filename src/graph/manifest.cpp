@@ -69,6 +69,7 @@ class Fields {
       refuse(name, "has the wrong type");
     }
   }
+  bool has(const char* name) const { return json_.contains(name); }
   Count count(const char* name) const {
     const Json& value = at(name);
     if (!value.is_number_integer() || value.get<Count>() < 0) refuse(name, "is no count");
@@ -155,6 +156,7 @@ Manifest manifest_from(const Fields& f) {
           .book = PartitionBook{f.get<std::vector<NodeId>>("offsets")},
           .num_edges = f.count("num_edges"),
           .undirected = f.get<bool>("undirected"),
+          .has_edge_weights = f.has("edge_weights") && f.get<bool>("edge_weights"),
           .feature_cols = features.count("cols"),
           .feature_dtype = feature_dtype_from(features),
           .num_classes = labels.count("classes"),
@@ -239,6 +241,7 @@ std::string format_manifest(const PartitionRecord& record) {
             {"labels", {{"present", m.has_labels}, {"classes", m.num_classes}}},
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
+  if (m.has_edge_weights) json["edge_weights"] = true;
   json["constraints"] = Json::array();
   for (const ConstraintRecord& constraint : record.constraints)
     json["constraints"].push_back(to_json(constraint));

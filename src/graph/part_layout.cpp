@@ -44,6 +44,8 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
   self[Field::indptr] = {kEdge + "indptr", "i64", {inner + 1}};
   self[Field::indices] = {kEdge + "indices", "i64", {shape.num_edges}};
   self[Field::edge_ids] = {kEdge + "edge_id", "i64", {shape.num_edges}};
+  self[Field::weights] = {kEdge + "weight", "f32", {}};
+  if (manifest.has_edge_weights) self[Field::weights].shape = {shape.num_edges};
   self[Field::original_ids] = {kNode + "original_id", "i64", {inner}};
   self[Field::labels] = {kNode + "label", "i32", {}};
   if (manifest.has_labels) self[Field::labels].shape = {inner};

@@ -16,6 +16,7 @@ enum class Field {
   indptr,
   indices,
   edge_ids,
+  weights,
   original_ids,
   labels,
   features,

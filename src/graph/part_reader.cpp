@@ -65,6 +65,10 @@ void PartReader::read_edge_ids(Count first, Count count, EdgeId* out) const {
   state_->read(Field::edge_ids, first, count, out);
 }
 
+void PartReader::read_weights(Count first, Count count, float* out) const {
+  state_->read(Field::weights, first, count, out);
+}
+
 void PartReader::read_original_ids(Count first, Count count, NodeId* out) const {
   state_->read(Field::original_ids, first, count, out);
 }

@@ -110,6 +110,9 @@ void PartWriter::write_indices(Count first, std::span<const NodeId> values) cons
 void PartWriter::write_edge_ids(Count first, std::span<const EdgeId> values) const {
   state_->write(Field::edge_ids, first, values);
 }
+void PartWriter::write_weights(Count first, std::span<const float> values) const {
+  state_->write(Field::weights, first, values);
+}
 void PartWriter::write_original_ids(Count first, std::span<const NodeId> values) const {
   state_->write(Field::original_ids, first, values);
 }
@@ -157,6 +160,7 @@ PartRecord write_part(const std::filesystem::path& directory, const Manifest& ma
   writer.write_indptr(0, data.indptr);
   writer.write_indices(0, data.indices);
   writer.write_edge_ids(0, data.edge_ids);
+  if (manifest.has_edge_weights) writer.write_weights(0, data.weights);
   writer.write_original_ids(0, data.original_ids);
   if (manifest.has_labels) writer.write_labels(0, data.labels);
   if (manifest.feature_cols > 0) writer.write_features(0, features);

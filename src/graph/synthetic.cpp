@@ -61,9 +61,11 @@ double peak_bytes(const SyntheticSpec& spec) {
   const double edges =
       spec.kind == Kind::grid ? 4.0 * static_cast<double>(spec.nodes) : static_cast<double>(spec.edges);
   const double structure = per_edge * edges + 20.0 * static_cast<double>(spec.nodes);
+  const double weights = spec.weights == SyntheticSpec::Weights::none ? 0 : sizeof(float);
   const double features = static_cast<double>(spec.nodes) * static_cast<double>(spec.features) *
                           static_cast<double>(size_of(spec.dtype));
-  const double result = features + (sorted ? 16 : per_edge) * edges + 20.0 * static_cast<double>(spec.nodes);
+  const double result =
+      features + ((sorted ? 16 : per_edge) + weights) * edges + 20.0 * static_cast<double>(spec.nodes);
   return std::max(structure, result);
 }
 
@@ -126,6 +128,14 @@ Graph generate(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool
     case Kind::grid:
       generate_grid(spec, pool, graph);
       break;
+  }
+  if (spec.weights != SyntheticSpec::Weights::none) {
+    CscGraph& csc = graph.structure;
+    csc.weights.resize(csc.indices.size());
+    const IdSpan indices{.data = csc.indices.data(), .size = csc.num_edges(), .wide = true};
+    make_edge_weights(spec,
+                      {.first = 0, .count = spec.nodes, .indptr = csc.indptr.data(), .indices = indices},
+                      csc.weights.data(), pool);
   }
   if (spec.features > 0) {
     graph.features = make_features(spec, graph.labels, pool);

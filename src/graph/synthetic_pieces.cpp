@@ -110,6 +110,17 @@ void offsets_of_counts(const NodeShare& share, Count* counts, ThreadPool& pool) 
   });
 }
 
+void make_edge_weights(const SyntheticSpec& spec, const NodeLists& lists, float* weights, ThreadPool& pool) {
+  const WeightFormula weight{.words = KeyedWords(spec.seed, Purpose::weight),
+                             .skewed = spec.weights == SyntheticSpec::Weights::lognormal};
+  lists.indices.visit([&](const auto* indices) {
+    pool.parallel_for(lists.count, kNodesPerBlock, [&](Count begin, Count end) {
+      for (NodeId v = lists.first + begin; v < lists.first + end; ++v)
+        for (Count e = lists.indptr[v]; e < lists.indptr[v + 1]; ++e) weights[e] = weight(indices[e], v);
+    });
+  });
+}
+
 void random_labels(const SyntheticSpec& spec, NodeId first, std::span<std::int32_t> labels,
                    ThreadPool& pool) {
   const KeyedWords words(spec.seed, Purpose::label);

@@ -34,6 +34,7 @@ constexpr std::array kKeys = {KnownKey{"kind", {}},
                               KnownKey{"features", {}},
                               KnownKey{"classes", {}},
                               KnownKey{"dtype", {}},
+                              KnownKey{"weights", {}},
                               KnownKey{"noise", {}},
                               KnownKey{"train", {}},
                               KnownKey{"valid", {}},
@@ -198,6 +199,15 @@ DType parse_feature_type(std::string_view name) {
   refuse_unknown("dtype", name, {"f32", "f16", "bf16"});
 }
 
+constexpr std::array kWeightNames = {"none", "uniform", "lognormal"};  // in the order of the enumeration
+
+SyntheticSpec::Weights parse_weights(std::string_view name) {
+  const auto found = std::find(kWeightNames.begin(), kWeightNames.end(), name);
+  if (found == kWeightNames.end())
+    refuse_unknown("weights", name, {kWeightNames.begin(), kWeightNames.end()});
+  return static_cast<SyntheticSpec::Weights>(found - kWeightNames.begin());
+}
+
 void read_structure(const Values& values, SyntheticSpec& spec) {
   spec.nodes = values.count("nodes", values.preset().nodes, 1, kMostNodes);
   const auto nodes = static_cast<double>(spec.nodes);
@@ -240,6 +250,7 @@ SyntheticSpec parse_synthetic(std::string_view text) {
   spec.kind = values.has("kind") ? parse_kind(values.text("kind")) : values.preset().kind;
   check_keys_fit(values, spec.kind);
   if (values.has("dtype")) spec.dtype = parse_feature_type(values.text("dtype"));
+  if (values.has("weights")) spec.weights = parse_weights(values.text("weights"));
   read_structure(values, spec);
   spec.features = values.count("features", values.preset().features, 0, 1 << 20);
   spec.classes = values.count("classes", std::min(values.preset().classes, spec.nodes), 1,

@@ -43,6 +43,25 @@ void check(const SamplerOptions& options, const store::GraphView& view, int num_
   }
 }
 
+void check_method(const SamplerOptions& options, const store::GraphView& view) {
+  if (options.chooser != nullptr) {
+    if (view.device.is_cuda())
+      throw InputError("a NeighborChooser samples in host memory, but the graph lies on " + view.device.str(),
+                       "Sample from MachineGraph::host_view().");
+    return;
+  }
+  if (view.device.is_cuda() && (options.method != Method::uniform || options.replace))
+    throw InputError("on a GPU neighbours are sampled uniformly without replacement only",
+                     "Sample from MachineGraph::host_view().");
+  if (options.method == Method::labor && options.replace)
+    throw InputError("LABOR samples without replacement", "Leave replace out, or sample uniformly.");
+  if (options.layer_dependent && options.method != Method::labor)
+    throw InputError("layers depend on each other with LABOR only", "Leave layer_dependent out.");
+  if (options.method == Method::weighted && view.weights == nullptr && view.indices.size > 0)
+    throw InputError("edges are to be sampled by weight, but the graph was loaded without weights",
+                     "Set LoadOptions::edge_weights.");
+}
+
 }  // namespace
 
 void check_local_ids_suffice(Count num_nodes) {
@@ -76,6 +95,7 @@ std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, con
                                                const ExchangeContext& exchange, int num_slots,
                                                ThreadPool& pool) {
   check(options, view, num_slots);
+  check_method(options, view);
   if (!view.device.is_cuda()) return make_cpu_sampler(view, options, exchange, num_slots, pool);
 #if STRATA_WITH_CUDA
   return make_cuda_sampler(view, options, exchange, num_slots);

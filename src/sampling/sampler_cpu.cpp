@@ -35,7 +35,7 @@ class CpuSampler final : public MiniBatchSampler {
       : view_(view),
         options_(options),
         pool_(pool),
-        chooser_(make_uniform_chooser<Id>(view, pool)),
+        chooser_(make_slot_chooser<Id>(view, options, pool)),
         compactor_(view.num_nodes, pool),
         exchange_(exchange, options.fanouts.size(), options.edge_ids),
         slots_(static_cast<std::size_t>(num_slots)),

@@ -1,22 +1,14 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "strata/sampling/neighbor_chooser.hpp"
+#include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/util/random.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::sampling {
-
-/// Who gets slots at one hop, and with which randomness.
-struct SlotQuery {
-  std::span<const NodeId> nodes;  ///< global ids; one of another machine gets no slots here
-  int fanout = 0;
-  BatchKey key;
-  std::uint32_t hop = 0;  ///< counted from the seeds
-};
 
 /// Where a node's in-neighbours lie, and the id that keys its choice (set only where there is something to
 /// choose).
@@ -25,13 +17,16 @@ struct NeighborRange {
   NodeId original_id = 0;
 };
 
-/// What is known of a query's nodes before any neighbour is read; scratch memory that is used again at the
-/// next hop.
+/// What measure() learns of a query's nodes and choose() uses; scratch memory that is used again at the next
+/// hop.
 struct SlotPlan {
   std::vector<NeighborRange> ranges;
+  /// Of choosers that have chosen when they know how many: places in the nodes' lists, by piece of nodes.
+  std::vector<std::vector<std::uint32_t>> positions;
+  ChosenNeighbors chosen;  ///< by a user's chooser
 };
 
-/// Room for chosen slots: the slots of node i begin at offsets[i].
+/// Room for chosen slots: the slots of node i are [offsets[i], offsets[i + 1]).
 template <typename Id>
 struct SlotOutput {
   const Count* offsets = nullptr;
@@ -52,8 +47,36 @@ class SlotChooser {
   virtual void choose(const SlotQuery& query, const SlotPlan& plan, const SlotOutput<Id>& out) = 0;
 };
 
+/// The chooser that the options name; they are valid for the view.
+template <typename Id>
+std::unique_ptr<SlotChooser<Id>> make_slot_chooser(const store::GraphView& view,
+                                                   const SamplerOptions& options, ThreadPool& pool);
+
 /// Uniform without replacement; all neighbours, in order, of a node that has no more than `fanout`.
 template <typename Id>
 std::unique_ptr<SlotChooser<Id>> make_uniform_chooser(const store::GraphView& view, ThreadPool& pool);
+
+/// Uniform with replacement: `fanout` draws for every node that has a neighbour.
+template <typename Id>
+std::unique_ptr<SlotChooser<Id>> make_replacing_chooser(const store::GraphView& view, ThreadPool& pool);
+
+/// Weighted without replacement, in the order of the lists.
+template <typename Id>
+std::unique_ptr<SlotChooser<Id>> make_weighted_chooser(const store::GraphView& view, ThreadPool& pool);
+
+/// Weighted with replacement: `fanout` draws for every node that has an edge of positive weight.
+template <typename Id>
+std::unique_ptr<SlotChooser<Id>> make_weighted_replacing_chooser(const store::GraphView& view,
+                                                                 ThreadPool& pool);
+
+/// LABOR-0, in the order of the lists; see LaborRule.
+template <typename Id>
+std::unique_ptr<SlotChooser<Id>> make_labor_chooser(const store::GraphView& view, bool layer_dependent,
+                                                    ThreadPool& pool);
+
+/// What the user's chooser says, checked. It must outlive the result.
+template <typename Id>
+std::unique_ptr<SlotChooser<Id>> make_user_chooser(const store::GraphView& view, NeighborChooser& chooser,
+                                                   bool edge_ids);
 
 }  // namespace strata::sampling

@@ -48,7 +48,7 @@ struct Header {
   Count num_nodes = 0, num_edges = 0, feature_cols = 0, num_classes = 0;
   Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0;
   DType feature_dtype = DType::f32;
-  bool undirected = false, has_labels = false, has_edge_ids = false;
+  bool undirected = false, has_labels = false, has_edge_ids = false, has_edge_weights = false;
 };
 
 Header header_of(const graph::Graph& graph) {
@@ -63,7 +63,8 @@ Header header_of(const graph::Graph& graph) {
           .feature_dtype = graph.features.dtype,
           .undirected = graph.undirected,
           .has_labels = !graph.labels.empty(),
-          .has_edge_ids = !graph.structure.edge_ids.empty()};
+          .has_edge_ids = !graph.structure.edge_ids.empty(),
+          .has_edge_weights = !graph.structure.weights.empty()};
 }
 
 graph::Manifest manifest_of(const Header& header, const std::string& name) {
@@ -72,6 +73,7 @@ graph::Manifest manifest_of(const Header& header, const std::string& name) {
           .book = graph::PartitionBook({0, header.num_nodes}),
           .num_edges = header.num_edges,
           .undirected = header.undirected,
+          .has_edge_weights = header.has_edge_weights,
           .feature_cols = header.feature_cols,
           .feature_dtype = header.feature_dtype,
           .num_classes = header.num_classes,
@@ -117,6 +119,8 @@ void move_in(graph::Graph& graph, const GraphRegions& regions) {
   regions.indices.visit([&](auto* out) { consume(graph.structure.indices, out); });
   if (sizes.edge_ids) consume(graph.structure.edge_ids, regions.edge_ids.data());
   std::vector<EdgeId>().swap(graph.structure.edge_ids);
+  if (sizes.weights) consume(graph.structure.weights, regions.weights.data());
+  std::vector<float>().swap(graph.structure.weights);
   regions.original_ids.visit([&](auto* out) { std::iota(out, out + sizes.num_nodes, 0); });
   consume(graph.labels, regions.labels.data());
   consume(graph.splits.train, regions.train.data());
@@ -159,6 +163,7 @@ WholeGraph WholeGraph::of(const graph::Manifest& manifest, const LoadOptions& op
                 .local_valid = manifest.num_valid,
                 .local_test = manifest.num_test,
                 .edge_ids = options.edge_ids,
+                .weights = options.edge_weights,
                 .in_degrees = options.in_degrees,
                 .labels = manifest.has_labels},
       .features = {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}}};
@@ -188,6 +193,7 @@ void take_graph(graph::Graph* graph, const comm::Machine& machine, const LoadOpt
                 const FeatureFiller& fill, GraphState& state) {
   agree(machine.communicator(), [&] { check_graph(graph, machine, options); });
   state.manifest = share_manifest(graph, machine.communicator());
+  check_edge_weights(state.manifest, options);
   const WholeGraph whole = WholeGraph::of(state.manifest, options);
   state.regions.emplace(GraphRegions::create(machine, whole.sizes));
   agree(machine.communicator(), [&] {

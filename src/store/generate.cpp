@@ -30,6 +30,14 @@ std::unique_ptr<graph::Graph> generate_on_first_rank(const graph::SyntheticSpec&
   return graph;
 }
 
+/// Enough of the graph's manifest to refuse what it cannot give.
+graph::Manifest outline_of(const graph::SyntheticSpec& spec) {
+  graph::Manifest manifest;
+  manifest.name = graph::synthetic_name(spec);
+  manifest.has_edge_weights = spec.weights != graph::SyntheticSpec::Weights::none;
+  return manifest;
+}
+
 void log_time(const comm::Machine& machine, const MachineGraph& generated, Clock::time_point start) {
   const graph::Manifest& manifest = generated.manifest();
   if (machine.rank() > 0) return;
@@ -44,6 +52,7 @@ MachineGraph MachineGraph::generate(const graph::SyntheticSpec& spec, const grap
                                     const comm::Machine& machine, const LoadOptions& load,
                                     [[maybe_unused]] ThreadPool& pool) {
   const auto start = Clock::now();
+  check_edge_weights(outline_of(spec), load);
   std::optional<MachineGraph> generated;
 #if STRATA_WITH_CUDA
   if (gpus_of(machine).size() > 0) {

@@ -24,6 +24,7 @@ graph::Manifest manifest_of(const GenerateTask& task) {
           .book = graph::PartitionBook({0, spec.nodes}),
           .num_edges = most_edges(spec),
           .undirected = false,
+          .has_edge_weights = spec.weights != graph::SyntheticSpec::Weights::none,
           .feature_cols = spec.features,
           .feature_dtype = feature_type(task),
           .num_classes = spec.classes,

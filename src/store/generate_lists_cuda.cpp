@@ -195,6 +195,18 @@ void fill_nodes(const GenerateTask& task, const GraphRegions& regions) {
       task.pool);
 }
 
+/// A share a rank, on CPU threads, from the lists of all ranks.
+void fill_edge_weights(const GenerateTask& task, const GraphRegions& regions) {
+  if (!regions.sizes.weights) return;
+  const Range own = share_of({0, task.spec.nodes}, task.machine.rank(), task.machine.size());
+  graph::make_edge_weights(task.spec,
+                           {.first = own.first,
+                            .count = own.count,
+                            .indptr = regions.indptr.data(),
+                            .indices = regions.indices.view()},
+                           regions.weights.data(), task.pool);
+}
+
 /// Does every edge have its opposite? Large graphs of this kind end the search at one of the first edges.
 bool is_symmetric(const GraphView& graph, ThreadPool& pool) {
   std::atomic<bool> asymmetric{false};
@@ -243,6 +255,7 @@ void generate_lognormal(const GenerateTask& task, GraphState& state) {
     fill_nodes(task, regions);
     lists->finish_writing();
   });
+  agree(machine.communicator(), [&] { fill_edge_weights(task, regions); });
   state.manifest.undirected = agree_on_symmetry(task, regions.view());
 }
 

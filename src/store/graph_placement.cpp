@@ -13,10 +13,12 @@
 namespace strata::store {
 namespace {
 
-constexpr std::int64_t kOffsetWidth = sizeof(Count), kDegreeWidth = sizeof(std::int32_t);
+constexpr std::int64_t kOffsetWidth = sizeof(Count), kDegreeWidth = sizeof(std::int32_t),
+                       kWeightWidth = sizeof(float);
 
 constexpr const char* kIndptr = "indptr";
 constexpr const char* kIndices = "indices";
+constexpr const char* kWeights = "edge weights";
 constexpr const char* kOriginalIds = "original ids";
 constexpr const char* kInDegrees = "in-degrees";
 constexpr const char* kFeatures = "features";
@@ -26,6 +28,7 @@ std::int64_t id_width(const RegionSizes& sizes) { return sizes.wide_nodes() ? 8 
 std::vector<std::int64_t> row_lengths(const RegionSizes& sizes, const FeatureShape& features) {
   std::vector<std::int64_t> lengths = {kOffsetWidth, id_width(sizes)};
   if (sizes.in_degrees) lengths.push_back(kDegreeWidth);
+  if (sizes.weights) lengths.push_back(kWeightWidth);
   if (features.row_bytes() > 0) lengths.push_back(features.row_bytes());
   std::ranges::sort(lengths);
   const auto repeated = std::ranges::unique(lengths);
@@ -91,6 +94,7 @@ void adopt(const MachinePlan& plan, GraphPlacement& placement) {
     const bool on_gpu = tensor.placement.segments[0].replicated > 0;
     if (tensor.name == kIndptr) placement.indptr = on_gpu;
     if (tensor.name == kIndices) placement.indices = on_gpu;
+    if (tensor.name == kWeights) placement.weights = on_gpu;
     if (tensor.name == kOriginalIds) placement.original_ids = on_gpu;
     if (tensor.name == kInDegrees) placement.in_degrees = on_gpu;
   }
@@ -102,6 +106,7 @@ std::vector<Placement> realised(const GraphPlacement& placement, const ChunkTens
   for (const TensorDemand& demand : placement.demands) {
     const bool on_gpu = (demand.name == kIndptr && placement.indptr) ||
                         (demand.name == kIndices && placement.indices) ||
+                        (demand.name == kWeights && placement.weights) ||
                         (demand.name == kOriginalIds && placement.original_ids) ||
                         (demand.name == kInDegrees && placement.in_degrees);
     if (demand.whole) {
@@ -164,6 +169,8 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
   };
   add(kIndptr, kOffsetWidth, sizes.num_local + 1, accesses.lists);
   add(kIndices, id_width(sizes), sizes.local_edges, accesses.neighbors);
+  // A weighted sampler reads whole lists of weights, but in runs: they are as hot as the neighbours it takes.
+  if (sizes.weights) add(kWeights, kWeightWidth, sizes.local_edges, accesses.neighbors);
   add(kOriginalIds, id_width(sizes), sizes.num_nodes, accesses.lists);
   if (sizes.in_degrees) add(kInDegrees, kDegreeWidth, sizes.num_nodes, accesses.nodes);
   demands.push_back({.name = kFeatures,
@@ -216,6 +223,8 @@ GraphOnDevice::GraphOnDevice(Device device, const GraphView& host, const GraphPl
   view_.in_degrees = place(placement.in_degrees && host.in_degrees != nullptr, host.in_degrees,
                            host.num_nodes, "in-degrees");
   view_.indices = place_ids(placement.indices, host.indices, "indices");
+  view_.weights =
+      place(placement.weights && host.weights != nullptr, host.weights, host.indices.size, "edge weights");
   stream.synchronize();
 }
 
@@ -250,6 +259,7 @@ std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const 
     };
     add(kIndptr, regions.indptr.size(), regions.indptr.span().size_bytes());
     add(kIndices, regions.indices.view().size, regions.indices.bytes());
+    add(kWeights, regions.weights.size(), regions.weights.span().size_bytes());
     add(kOriginalIds, regions.original_ids.view().size, regions.original_ids.bytes());
     add(kInDegrees, regions.in_degrees.size(), regions.in_degrees.span().size_bytes());
     const TensorSpec& spec = features.spec();

@@ -25,7 +25,7 @@ struct FeatureShape {
 
 /// What of a machine's graph goes to every GPU of it.
 struct GraphPlacement {
-  bool indptr = false, original_ids = false, in_degrees = false, indices = false;
+  bool indptr = false, original_ids = false, in_degrees = false, indices = false, weights = false;
   Placement features;
   std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
   PlanLimits limits;

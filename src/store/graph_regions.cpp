@@ -9,6 +9,7 @@ std::int64_t RegionSizes::bytes() const {
   Count sum = (num_local + 1) * 8 + local_edges * node_width + num_nodes * node_width;
   sum += (num_train + local_valid + local_test) * 8;
   if (edge_ids) sum += local_edges * 8;
+  if (weights) sum += local_edges * 4;
   if (in_degrees) sum += num_nodes * 4;
   if (labels) sum += num_local * 4;
   return sum;
@@ -26,6 +27,8 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSize
       .indptr = std::move(indptr),
       .indices = HostIds::create(machine, sizes.local_edges, sizes.wide_nodes(), "indices"),
       .edge_ids = HostArray<EdgeId>::create(machine, if_asked(sizes.edge_ids, sizes.local_edges), "edge ids"),
+      .weights =
+          HostArray<float>::create(machine, if_asked(sizes.weights, sizes.local_edges), "edge weights"),
       .original_ids = HostIds::create(machine, sizes.num_nodes, sizes.wide_nodes(), "original ids"),
       .in_degrees =
           HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes), "in-degrees"),
@@ -44,6 +47,7 @@ GraphView GraphRegions::view() const {
           .indptr = indptr.data(),
           .indices = indices.view(),
           .edge_ids = {.data = edge_ids.data(), .size = edge_ids.size(), .wide = true},
+          .weights = weights.size() > 0 ? weights.data() : nullptr,
           .original_ids = original_ids.view(),
           .in_degrees = in_degrees.size() > 0 ? in_degrees.data() : nullptr};
 }

@@ -59,7 +59,7 @@ struct RegionSizes {
   NodeId first_node = 0;
   Count num_local = 0, local_edges = 0;
   Count num_train = 0, local_valid = 0, local_test = 0;
-  bool edge_ids = false, in_degrees = false, labels = false;
+  bool edge_ids = false, weights = false, in_degrees = false, labels = false;
 
   bool wide_nodes() const { return num_nodes > std::numeric_limits<std::int32_t>::max(); }
   std::int64_t bytes() const;
@@ -71,6 +71,7 @@ struct GraphRegions {
   HostArray<Count> indptr;
   HostIds indices;
   HostArray<EdgeId> edge_ids;  ///< size 0 if not asked for
+  HostArray<float> weights;    ///< likewise
   HostIds original_ids;
   HostArray<std::int32_t> in_degrees;  ///< size 0 if not asked for
   HostArray<std::int32_t> labels;

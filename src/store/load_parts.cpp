@@ -72,6 +72,7 @@ class Loading {
   void open(const std::filesystem::path& directory, int num_machines) {
     agree(machine_.communicator(), [&] {
       state_.manifest = graph::read_manifest(directory);
+      check_edge_weights(state_.manifest, options_);
       const graph::PartitionBook& book = state_.manifest.book;
       const std::vector<int> parts = graph::parts_of_machines(book.num_parts(), num_machines);
       for (const int part : parts)
@@ -127,6 +128,7 @@ class Loading {
                       .local_edges = loader_->local_edges(),
                       .num_train = state_.manifest.num_train,
                       .edge_ids = options_.edge_ids,
+                      .weights = options_.edge_weights,
                       .in_degrees = options_.in_degrees,
                       .labels = state_.manifest.has_labels};
     for (std::size_t i = 0; i < split_sizes_.size(); i += 2) {

@@ -7,6 +7,7 @@
 
 #include "agreement.hpp"
 #include "machine_graph_state.hpp"
+#include "strata/util/error.hpp"
 
 namespace strata::store {
 
@@ -43,6 +44,14 @@ void GraphState::place(const comm::Machine& machine, const GraphPlacement& place
   host_view = regions->view();
   agree(machine.communicator(), [&] { on_device = GraphOnDevice(machine.device(), host_view, placement); });
   plan = plan_rows(*regions, placement, *features);
+}
+
+void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options) {
+  if (!options.edge_weights || manifest.has_edge_weights) return;
+  throw InputError(
+      fmt::format("the graph \"{}\" has no edge weights, which a weighted sampler needs", manifest.name),
+      "Sample uniformly, or build the graph from a data set with a feature of edges called weight, or from "
+      "synthetic:weights=uniform.");
 }
 
 TensorSpec GraphState::feature_spec(Count rows) const {

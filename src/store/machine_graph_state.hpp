@@ -24,6 +24,9 @@ struct GraphState {
   void place(const comm::Machine& machine, const GraphPlacement& placement);
 };
 
+/// Throws InputError if the options ask for edge weights that the graph does not have.
+void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options);
+
 struct MachineGraph::State : GraphState {};
 
 }  // namespace strata::store

@@ -64,7 +64,7 @@ void PartLoader::damaged(int part, const std::string& what) const {
 std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
   const std::int64_t row_bytes =
       manifest_.feature_cols * static_cast<std::int64_t>(size_of(manifest_.feature_dtype));
-  const std::int64_t edge_bytes = options.edge_ids ? 16 : 8;
+  const std::int64_t edge_bytes = 8 + (options.edge_ids ? 8 : 0) + (options.edge_weights ? 4 : 0);
   const Count indptr_rows = options.in_degrees ? manifest_.book.num_nodes() : num_local_;
   const std::int64_t total = num_local_ * (row_bytes + (manifest_.has_labels ? 4 : 0)) +
                              local_edges() * edge_bytes + indptr_rows * 8 + manifest_.book.num_nodes() * 8;
@@ -121,6 +121,7 @@ void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progre
   if (rank_.rank == 0) regions.indptr.data()[num_local_] = local_edges();
   read_indices(regions, progress);
   if (regions.sizes.edge_ids) read_edge_ids(regions, progress);
+  if (regions.sizes.weights) read_weights(regions, progress);
   if (regions.sizes.labels) read_labels(regions, progress);
 }
 
@@ -170,6 +171,20 @@ void PartLoader::read_edge_ids(const GraphRegions& regions, ProgressBar& progres
     reader_of(part).read_edge_ids(edges.first, edges.count,
                                   regions.edge_ids.data() + first_edge + edges.first);
     progress.advance(edges.count * static_cast<Count>(sizeof(EdgeId)));
+  });
+}
+
+void PartLoader::read_weights(const GraphRegions& regions, ProgressBar& progress) const {
+  visit_edges([&](int part, Range edges, Count first_edge) {
+    const std::span weights(regions.weights.data() + first_edge + edges.first,
+                            static_cast<std::size_t>(edges.count));
+    reader_of(part).read_weights(edges.first, edges.count, weights.data());
+    const auto bad = std::ranges::find_if_not(weights, graph::is_edge_weight);
+    if (bad != weights.end()) {
+      damaged(part, fmt::format("weight[{}] is {}, which is negative or not finite",
+                                edges.first + (bad - weights.begin()), *bad));
+    }
+    progress.advance(edges.count * static_cast<Count>(sizeof(float)));
   });
 }
 

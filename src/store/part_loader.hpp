@@ -65,6 +65,7 @@ class PartLoader {
   void read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
   void read_indices(const GraphRegions& regions, ProgressBar& progress) const;
   void read_edge_ids(const GraphRegions& regions, ProgressBar& progress) const;
+  void read_weights(const GraphRegions& regions, ProgressBar& progress) const;
   void read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
   void read_labels(const GraphRegions& regions, ProgressBar& progress) const;
   std::vector<bool> mark_rows(int part, graph::PartReader::Split split) const;

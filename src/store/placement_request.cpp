@@ -22,8 +22,8 @@ struct NamedMode {
 };
 constexpr std::array kModes = {NamedMode{"auto", Mode::automatic}, NamedMode{"host", Mode::host},
                                NamedMode{"replicate", Mode::replicate}, NamedMode{"stripe", Mode::stripe}};
-constexpr std::array<std::string_view, 5> kTensors = {"features", "indptr", "indices", "original-ids",
-                                                      "in-degrees"};
+constexpr std::array<std::string_view, 6> kTensors = {"features",     "indptr",       "indices",
+                                                      "edge-weights", "original-ids", "in-degrees"};
 constexpr double kAll = 100;
 
 constexpr const char* kRemedy =

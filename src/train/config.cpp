@@ -38,6 +38,12 @@ void validate(const TrainConfig& c) {
           "Both need one fanout a layer.");
   require(c.eval_fanouts.empty() || c.predictions.empty(), "--predictions contradicts --eval-fanouts",
           "Predictions are exact; leave --eval-fanouts out.");
+  require(c.sampler == "uniform" || c.sampler == "weighted" || c.sampler == "labor",
+          fmt::format("--sampler: there is no sampler {}", c.sampler), "Give uniform, weighted or labor.");
+  require(!c.replace || c.sampler != "labor", "--replace contradicts --sampler labor",
+          "LABOR samples without replacement; leave --replace out.");
+  require(!c.labor_dependent || c.sampler == "labor", "--labor-dependent is for --sampler labor only",
+          "Leave it out, or sample with LABOR.");
   require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
   require(c.batch_size > 0, fmt::format("--batch-size: {} is not positive", c.batch_size),
           "Give a number such as 1024.");
@@ -67,6 +73,9 @@ std::string resume_signature(const TrainConfig& c, int num_ranks) {
       {"model", c.model},
       {"hidden", c.hidden},
       {"fanouts", c.fanouts},
+      {"sampler", c.sampler},
+      {"replace", c.replace},
+      {"labor_dependent", c.labor_dependent},
       {"dropout", c.dropout},
       {"input_dropout", c.input_dropout},
       {"batch_size", c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * num_ranks},

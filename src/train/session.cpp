@@ -90,7 +90,8 @@ void check_trainable(const std::string& graph, const std::string& metric, Count 
 store::MachineGraph Session::load_graph() {
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   watchdog.take_time("loading the graph");
-  store::LoadOptions options{.in_degrees = config.model == "gcn",
+  store::LoadOptions options{.edge_weights = config.sampler == "weighted",
+                             .in_degrees = config.model == "gcn",
                              .row_normalize = config.normalize_features,
                              .placement = store::parse_placement(config.placement),
                              .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts}};
@@ -167,6 +168,16 @@ void Session::make_model() {
       parameters->values());
 }
 
+namespace {
+
+sampling::Method method_of(const std::string& sampler) {
+  if (sampler == "weighted") return sampling::Method::weighted;
+  if (sampler == "labor") return sampling::Method::labor;
+  return sampling::Method::uniform;
+}
+
+}  // namespace
+
 void Session::make_loader() {
   schedule = std::make_unique<SeedSchedule>(SeedSchedule::Options{.train_nodes = graph.train_nodes(),
                                                                   .machine_offsets = graph.machine_offsets(),
@@ -184,6 +195,9 @@ void Session::make_loader() {
   }
   sampler_ = sampling::make_sampler(graph.view(),
                                     {.fanouts = config.fanouts,
+                                     .method = method_of(config.sampler),
+                                     .replace = config.replace,
+                                     .layer_dependent = config.labor_dependent,
                                      .max_seeds = schedule->max_seeds(),
                                      .in_degrees = model->needs_in_degrees(),
                                      .transpose = true},

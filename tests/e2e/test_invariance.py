@@ -35,6 +35,20 @@ class Invariance(e2e.Case):
         serial = self.losses(parts[1], *options, '--pipeline', 'off', ranks=1)
         self.assertEqual(serial[0], reference[0], 'the pipeline changes no bit')
 
+    def test_samplers(self):
+        weighted = SPEC + ',weights=lognormal'
+        one, three = self.build(weighted, 1, 'weighted1'), self.build(weighted, 3, 'weighted3')
+        seen = []
+        for options in (['--sampler', 'weighted'], ['--sampler', 'weighted', '--replace'], ['--replace'], ['--sampler', 'labor'],
+                        ['--sampler', 'labor', '--labor-dependent']):
+            reference = self.losses(one, *options, ranks=1)
+            for graph, ranks, machine in [(three, 2, 0), (three, 3, 1)]:
+                run = self.losses(graph, *options, '--ranks-per-machine', str(machine), ranks=ranks)
+                self.compare(reference, run, f'{options}, {ranks} ranks, {machine} a machine')
+            seen.append(reference[0])
+        for index, losses in enumerate(seen):
+            self.assertNotIn(losses, seen[:index], 'every sampler is one of its own')
+
     def test_sage(self):
         self.check('sage')
 

@@ -28,6 +28,9 @@ class Refusals(e2e.Case):
         self.refuse(['--batch-size'], '--batch-size', '0')
         self.refuse(['--eval-fanouts'], '--fanouts', '5,5', '--eval-fanouts', '5')
         self.refuse(['--model'], '--model', 'transformer')
+        self.refuse(['--sampler'], '--sampler', 'ladies')
+        self.refuse(['--replace', 'labor'], '--sampler', 'labor', '--replace')
+        self.refuse(['no edge weights', 'weights=uniform'], '--sampler', 'weighted', ranks=2)
         self.refuse(['--patience'], '--patience', '3', '--eval-every', '0')
 
     def test_placement(self):

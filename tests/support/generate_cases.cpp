@@ -40,6 +40,7 @@ void expect_same_manifest(const graph::Manifest& made, const graph::Manifest& ex
   EXPECT_EQ(made.book.num_nodes(), expected.book.num_nodes());
   EXPECT_EQ(made.num_edges, expected.num_edges);
   EXPECT_EQ(made.undirected, expected.undirected);
+  EXPECT_EQ(made.has_edge_weights, expected.has_edge_weights);
   EXPECT_EQ(made.feature_cols, expected.feature_cols);
   EXPECT_EQ(made.feature_dtype, expected.feature_dtype);
   EXPECT_EQ(made.num_classes, expected.num_classes);
@@ -57,6 +58,7 @@ void expect_same_view(const store::GraphView& made, const store::GraphView& expe
   EXPECT_EQ(made.indices.wide, expected.indices.wide);
   EXPECT_EQ(ids_of(made.indices), ids_of(expected.indices));
   EXPECT_EQ(ids_of(made.edge_ids), ids_of(expected.edge_ids));
+  EXPECT_EQ(copy_of(made.weights, made.indices.size), copy_of(expected.weights, expected.indices.size));
   EXPECT_EQ(ids_of(made.original_ids), ids_of(expected.original_ids));
   EXPECT_EQ(copy_of(made.in_degrees, made.num_nodes), copy_of(expected.in_degrees, expected.num_nodes));
 }
@@ -111,6 +113,10 @@ std::vector<GenerateCase> generate_cases(const std::string& kind) {
   cases.push_back({settings + "nodes=5000,features=100", {}, {}});
   cases.push_back({settings + "nodes=5000,features=100", {}, {.gpu_budget_bytes = 1'500'000}});
   cases.push_back({settings + "nodes=5000,features=0,train=0,dtype=f16", {}, on_gpu});
+  for (const char* const weights : {"uniform", "lognormal"})
+    cases.push_back({fmt::format("{}nodes=3001,weights={}", settings, weights),
+                     {},
+                     {.edge_weights = true, .gpu_budget_bytes = kPlenty}});
   if (kind != "lognormal") {
     cases.push_back({settings + "nodes=2000", {}, {.edge_ids = true}});
     return cases;

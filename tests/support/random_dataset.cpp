@@ -31,11 +31,13 @@ graph::CscGraph random_structure(const DatasetOptions& options, std::mt19937_64&
   graph::CscGraph csc{.num_nodes = options.num_nodes,
                       .indptr = std::vector<Count>(static_cast<std::size_t>(options.num_nodes) + 1),
                       .indices = {},
-                      .edge_ids = {}};
+                      .edge_ids = {},
+                      .weights = {}};
   for (const Edge& e : edges) {
     ++csc.indptr[static_cast<std::size_t>(e.to) + 1];
     csc.indices.push_back(e.from);
     csc.edge_ids.push_back(e.id);
+    csc.weights.push_back(static_cast<float>(e.id % 1000) / 16);
   }
   std::partial_sum(csc.indptr.begin(), csc.indptr.end(), csc.indptr.begin());
   return csc;
@@ -134,6 +136,7 @@ PartitionedDataset::PartitionedDataset(const graph::Graph& graph, int num_parts,
                .book = {},
                .num_edges = graph.structure.num_edges(),
                .undirected = graph.undirected,
+               .has_edge_weights = !graph.structure.weights.empty(),
                .feature_cols = graph.features.cols,
                .feature_dtype = graph.features.dtype,
                .num_classes = graph.num_classes,
@@ -191,6 +194,7 @@ graph::PartData PartitionedDataset::part_data(const graph::Graph& graph, int par
       const auto edge = static_cast<std::size_t>(e);
       data.indices.push_back(global_of_[static_cast<std::size_t>(graph.structure.indices[edge])]);
       data.edge_ids.push_back(graph.structure.edge_ids[edge]);
+      data.weights.push_back(graph.structure.weights[edge]);
     }
     data.indptr.push_back(std::ssize(data.indices));
     if (!graph.labels.empty()) data.labels.push_back(graph.labels[original]);

@@ -17,7 +17,8 @@ struct DatasetOptions {
   std::uint64_t seed = 1;
 };
 
-/// A random graph with features, labels (some missing) and splits; self-loops and parallel edges occur.
+/// A random graph with edge weights, features, labels (some missing) and splits; self-loops and parallel
+/// edges occur.
 std::unique_ptr<graph::Graph> random_dataset(const DatasetOptions& options);
 
 /// The features as floats, row-major.

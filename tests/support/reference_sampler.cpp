@@ -6,6 +6,8 @@
 #include <map>
 #include <numeric>
 
+#include "support/reference_choices.hpp"
+
 namespace strata::test {
 namespace {
 
@@ -44,6 +46,22 @@ std::vector<T> to_host(const T* data, Count count, const cuda::Stream& stream) {
   return values;
 }
 
+/// Lists of zeros, of equal weights, and of mixed ones.
+void add_weights(PlainGraph& graph, Random& random) {
+  for (NodeId v = 0; v < graph.num_nodes(); ++v) {
+    const Count list = random.below(8);
+    for (Count j = 0; j < graph.degree(v); ++j) {
+      const Count kind = random.below(8);
+      const float plain = static_cast<float>(1 + random.below(1000)) / 64;
+      graph.weights.push_back(list == 0 || kind == 0   ? 0.0f
+                              : list == 1              ? 0.3f
+                              : kind == 1 && list == 2 ? plain * 0x1.0p120f
+                              : kind == 1 && list == 3 ? plain * 0x1.0p-140f
+                                                       : plain);
+    }
+  }
+}
+
 }  // namespace
 
 PlainGraph random_graph(const RandomGraphOptions& options) {
@@ -64,6 +82,7 @@ PlainGraph random_graph(const RandomGraphOptions& options) {
     graph.original_ids.push_back(v);
   }
   graph.edge_ids = permutation<EdgeId>(static_cast<Count>(graph.indices.size()), random);
+  add_weights(graph, random);
   return graph;
 }
 
@@ -84,6 +103,7 @@ PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed) {
     for (Count e = graph.indptr[index(old)]; e < graph.indptr[index(old) + 1]; ++e) {
       result.indices.push_back(new_id[index(graph.indices[index(e)])]);
       result.edge_ids.push_back(graph.edge_ids[index(e)]);
+      result.weights.push_back(graph.weights[index(e)]);
     }
     result.indptr.push_back(static_cast<Count>(result.indices.size()));
     result.original_ids.push_back(graph.original_ids[index(old)]);
@@ -128,6 +148,10 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) {
            .indptr = keep(std::span<const Count>(indptr)),
            .indices = edges(graph.indices),
            .edge_ids = edges(graph.edge_ids),
+           .weights =
+               graph.weights.empty()
+                   ? nullptr
+                   : keep(std::span(graph.weights).subspan(index(first_edge), index(last_edge - first_edge))),
            .original_ids = keep_ids(graph.original_ids, options.wide),
            .in_degrees = keep(std::span<const std::int32_t>(degrees))};
 }
@@ -209,15 +233,24 @@ void add_transpose(PlainBlock& block) {
   }
 }
 
-PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& frontier, int fanout,
-                         const BatchKey& key, std::uint32_t hop) {
+std::vector<Count> reference_positions(const Choice& c, const sampling::SamplerOptions& options) {
+  const auto bits = node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[index(c.node)]);
+  const bool plain = options.method == sampling::Method::uniform && !options.replace;
+  if (plain || c.fanout < 0) return chosen_positions(c.graph.degree(c.node), c.fanout, bits);
+  if (options.method == sampling::Method::uniform) return replacing_positions(c);
+  if (options.method == sampling::Method::labor) return labor_positions(c, options.layer_dependent);
+  return options.replace ? weighted_replacing_positions(c) : weighted_positions(c);
+}
+
+PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& frontier,
+                         const sampling::SamplerOptions& options, const BatchKey& key, std::uint32_t hop) {
   PlainBlock block;
   block.num_dst = static_cast<Count>(frontier.size());
   block.indptr.push_back(0);
   std::vector<NodeId> neighbors;
   for (const NodeId v : frontier) {
-    const auto bits = node_key(key, RandomUse::sample, hop, graph.original_ids[index(v)]);
-    for (const Count position : chosen_positions(graph.degree(v), fanout, bits)) {
+    const Choice choice{graph, v, options.fanouts[hop], key, hop};
+    for (const Count position : reference_positions(choice, options)) {
       const std::size_t e = index(graph.indptr[index(v)] + position);
       neighbors.push_back(graph.indices[e]);
       block.edge_ids.push_back(graph.edge_ids[e]);
@@ -241,8 +274,7 @@ std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<cons
   std::vector<PlainBlock> blocks;
   std::vector<NodeId> frontier(seeds.begin(), seeds.end());
   for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
-    PlainBlock block =
-        reference_hop(graph, frontier, options.fanouts[hop], key, static_cast<std::uint32_t>(hop));
+    PlainBlock block = reference_hop(graph, frontier, options, key, static_cast<std::uint32_t>(hop));
     frontier = block.src_nodes;
     if (options.transpose && hop + 1 < options.fanouts.size()) add_transpose(block);
     if (!options.edge_ids) block.edge_ids.clear();

@@ -15,6 +15,7 @@ struct PlainGraph {
   std::vector<Count> indptr{0};
   std::vector<NodeId> indices;
   std::vector<EdgeId> edge_ids;
+  std::vector<float> weights;
   std::vector<NodeId> original_ids;
 
   Count num_nodes() const { return static_cast<Count>(original_ids.size()); }
@@ -30,7 +31,8 @@ struct RandomGraphOptions {
   std::uint64_t seed = 1;
 };
 
-/// With isolated nodes, self-loops and parallel edges. Original ids equal global ids, edge ids are shuffled.
+/// With isolated nodes, self-loops and parallel edges; with weights that are 0, equal, tiny and huge.
+/// Original ids equal global ids, edge ids are shuffled.
 PlainGraph random_graph(const RandomGraphOptions& options);
 
 /// The same graph under other global ids; original ids, edge ids and the order of the lists stay.

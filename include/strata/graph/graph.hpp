@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,6 +7,9 @@
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
+
+/// What a weighted sampler can use: not negative, not infinite, not NaN. An edge of weight 0 is never chosen.
+inline bool is_edge_weight(float value) { return value >= 0 && value <= std::numeric_limits<float>::max(); }
 
 /// In-neighbours of every node: `indices[indptr[v] .. indptr[v+1])`. Host memory; an owner.
 ///
@@ -15,9 +19,10 @@ namespace strata::graph {
 ///     edges 0->1, 2->1, 1->2  gives  indptr {0,0,2,3}  indices {0,2,1}  edge_ids {0,1,2}
 struct CscGraph {
   Count num_nodes = 0;
-  std::vector<Count> indptr;     ///< [num_nodes + 1]
-  std::vector<NodeId> indices;   ///< [num_edges]
-  std::vector<EdgeId> edge_ids;  ///< [num_edges], or empty: entry e of `indices` is edge e
+  std::vector<Count> indptr;        ///< [num_nodes + 1]
+  std::vector<NodeId> indices;      ///< [num_edges]
+  std::vector<EdgeId> edge_ids;     ///< [num_edges], or empty: entry e of `indices` is edge e
+  std::vector<float> weights = {};  ///< [num_edges], each is_edge_weight(); or empty: the graph has none
 
   Count num_edges() const { return static_cast<Count>(indices.size()); }
 };
@@ -85,14 +90,16 @@ struct ReadOptions {
 /// ways.
 ///
 /// "graphbolt:DIR[,task=NAME]": an OnDiskDataset, metadata.yaml with npy arrays (edges may be csv). Automatic
-/// direction: as listed; `undirected` is set where every edge has its opposite.
+/// direction: as listed; `undirected` is set where every edge has its opposite. A feature of edges that is
+/// called `weight` gives edge weights, in the order of the edges.
 ///
 /// "synthetic:KEY=VALUE,...": kind=sbm (default), rmat, lognormal or grid, or a preset: products, papers100M.
 /// The same for every number of threads.
 ///
 /// f32 and f16 features of npy files are mapped, not copied. Throws InputError that names the file, the field
 /// or line and the remedy: unknown scheme or key, ids out of range, NaN features, labels out of range, splits
-/// that overlap. Throws OutOfMemory before work begins where that can be told.
+/// that overlap, edge weights that are negative or not finite. Throws OutOfMemory before work begins where
+/// that can be told.
 Graph read_graph(const std::string& spec, const ReadOptions& options = {});
 
 }  // namespace strata::graph

@@ -17,6 +17,7 @@ struct Manifest {
   PartitionBook book;
   Count num_edges = 0;
   bool undirected = false;
+  bool has_edge_weights = false;
   Count feature_cols = 0;  ///< 0: none
   DType feature_dtype = DType::f32;
   Count num_classes = 0;
@@ -37,6 +38,7 @@ struct PartData {
   std::vector<Count> indptr;         ///< [inner + 1]
   std::vector<NodeId> indices;       ///< [edges], each list in the order of original ids
   std::vector<EdgeId> edge_ids;      ///< [edges]
+  std::vector<float> weights = {};   ///< [edges]; empty: none
   std::vector<NodeId> original_ids;  ///< [inner]
   std::vector<std::int32_t> labels;  ///< [inner], -1 missing; empty: none
   struct SplitRows {                 ///< of one split, ascending by original id
@@ -45,8 +47,8 @@ struct PartData {
   } train, valid, test;
 };
 
-/// One open part file. An owner of its descriptor; HDF5 is asked only at open(), and one thread at a time, where the datasets
-/// lie. The `read_*` calls may come from several threads at once.
+/// One open part file. An owner of its descriptor; HDF5 is asked only at open(), and one thread at a time,
+/// where the datasets lie. The `read_*` calls may come from several threads at once.
 ///
 /// The `read_*` calls copy a range straight into the caller's memory and convert nothing.
 /// They throw IoError or InputError naming the file and dataset.
@@ -64,6 +66,7 @@ class PartReader {
   void read_indptr(Count first, Count count, Count* out) const;  ///< of num_inner() + 1 entries
   void read_indices(Count first, Count count, NodeId* out) const;
   void read_edge_ids(Count first, Count count, EdgeId* out) const;
+  void read_weights(Count first, Count count, float* out) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
   void read_labels(Count first, Count count, std::int32_t* out) const;
   void read_features(Count first_row, Count num_rows, void* out) const;  ///< rows in the manifest's dtype

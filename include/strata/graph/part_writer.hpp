@@ -33,6 +33,7 @@ class PartWriter {
   void write_indptr(Count first, std::span<const Count> values) const;
   void write_indices(Count first, std::span<const NodeId> values) const;
   void write_edge_ids(Count first, std::span<const EdgeId> values) const;
+  void write_weights(Count first, std::span<const float> values) const;
   void write_original_ids(Count first, std::span<const NodeId> values) const;
   void write_labels(Count first, std::span<const std::int32_t> values) const;
   void write_features(Count first_row,

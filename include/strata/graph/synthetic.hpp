@@ -11,11 +11,13 @@ namespace strata::graph {
 /// What "synthetic:KEY=VALUE,..." asks for; parse_synthetic has the keys.
 struct SyntheticSpec {
   enum class Kind { sbm, rmat, lognormal, grid };
+  enum class Weights { none, uniform, lognormal };
   Kind kind = Kind::sbm;
   Count nodes = 0;
   Count edges = 0;  ///< directed entries of the CSC before duplicates are removed
   Count features = 0, classes = 0;
   DType dtype = DType::f32;
+  Weights weights = Weights::none;  ///< of edges
   Count train = 0, valid = 0, test = 0;
   std::uint64_t seed = 0;
   double noise = 1;        ///< of features, as a share of half the distance between two class means
@@ -33,6 +35,7 @@ struct SyntheticSpec {
 ///     features            [32]
 ///     classes             [8]
 ///     dtype               f32, f16 or bf16                                                [f32]
+///     weights             of edges: none, uniform (within (0, 1]) or lognormal            [none]
 ///     noise               of the features                                                 [1]
 ///     train, valid, test  numbers of nodes, or shares where written with a point          [0.6, 0.2, 0.2]
 ///     seed                [0]

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "strata/util/random.hpp"
@@ -9,7 +11,7 @@
 namespace strata::graph {
 
 /// What a random word of the generators is for; different purposes share no bits.
-enum class Purpose : std::uint64_t { degree = 1, edge, member, label, feature, class_mean, split };
+enum class Purpose : std::uint64_t { degree = 1, edge, member, label, feature, class_mean, split, weight };
 
 /// Random words keyed by (seed, purpose, index): the stream of SplitMix64, read at any place.
 class KeyedWords {
@@ -34,13 +36,17 @@ STRATA_HOST_DEVICE inline float rounded_product(float a, float b) {
 #endif
 }
 
-/// Nearly normal with mean 0 and variance 1: the sum of four 16-bit uniforms. Exact integer arithmetic but
-/// for one product.
+/// The sum of four 16-bit uniforms less its mean: nearly normal with variance 65536^2 / 3.
+STRATA_HOST_DEVICE inline std::int32_t sum_of_uniforms(std::uint64_t word) {
+  return static_cast<std::int32_t>((word & 0xffff) + ((word >> 16) & 0xffff) + ((word >> 32) & 0xffff) +
+                                   (word >> 48)) -
+         131070;
+}
+
+/// Nearly normal with mean 0 and variance 1. Exact integer arithmetic but for one product.
 STRATA_HOST_DEVICE inline float near_normal(std::uint64_t word) {
-  const auto sum = static_cast<std::int32_t>((word & 0xffff) + ((word >> 16) & 0xffff) +
-                                             ((word >> 32) & 0xffff) + (word >> 48));
-  constexpr float kScale = 1.7320508f / 65536.0f;  // the variance of the sum is 65536^2 / 3
-  return rounded_product(static_cast<float>(sum - 131070), kScale);
+  constexpr float kScale = 1.7320508f / 65536.0f;
+  return rounded_product(static_cast<float>(sum_of_uniforms(word)), kScale);
 }
 
 /// Uniform with mean 0 and variance 1.
@@ -61,6 +67,27 @@ struct FeatureFormula {
     const std::uint64_t word = words(static_cast<std::uint64_t>(node * cols + col));
     if (class_means == nullptr) return centered_uniform(word);
     return class_means[label * cols + col] + rounded_product(blur, near_normal(word));
+  }
+};
+
+/// The weight of an edge from the ids at its ends: both directions weigh the same, and so do parallel edges.
+/// For host code. Integer arithmetic and exact conversions, so that all hosts agree.
+struct WeightFormula {
+  KeyedWords words;
+  bool skewed = false;
+
+  float operator()(NodeId source, NodeId destination) const {
+    const auto low = static_cast<std::uint64_t>(std::min(source, destination)),
+               high = static_cast<std::uint64_t>(std::max(source, destination));
+    const std::uint64_t word = words(mix64(low) + high);
+    return skewed ? near_lognormal(word) : static_cast<float>((word >> 40) + 1) * 0x1.0p-24f;
+  }
+
+  /// 2^k (1 + f) for k + f nearly normal with mean 0, which 23 bits of fraction hold exactly: the logarithm
+  /// has a standard deviation of about 1, and no weight lies outside [1/32, 32].
+  static float near_lognormal(std::uint64_t word) {
+    constexpr std::int32_t kOne = 127 << 23, kScale = 320;  // ln 2 * 320 * 65536 / sqrt(3) / 2^23 = 1.0005
+    return std::bit_cast<float>(kOne + kScale * sum_of_uniforms(word));
   }
 };
 

@@ -45,6 +45,17 @@ void lognormal_indptr(const SyntheticSpec& spec, const NodeShare& share, Count* 
 /// after.
 void offsets_of_counts(const NodeShare& share, Count* counts, ThreadPool& pool);
 
+/// Lists of in-neighbours of nodes [first, first + count): node v's at indices[indptr[v] .. indptr[v + 1]).
+struct NodeLists {
+  NodeId first = 0;
+  Count count = 0;
+  const Count* indptr = nullptr;
+  IdSpan indices;
+};
+
+/// weights[e] of each entry e of the lists. REQUIRES: spec.weights is not none.
+void make_edge_weights(const SyntheticSpec& spec, const NodeLists& lists, float* weights, ThreadPool& pool);
+
 /// Labels of nodes [first, first + labels.size()) of the kinds rmat and lognormal.
 void random_labels(const SyntheticSpec& spec, NodeId first, std::span<std::int32_t> labels, ThreadPool& pool);
 

@@ -31,9 +31,10 @@ class IdArray {
 /// A CscGraph in half the memory, checked. Ids are original ids.
 struct CompactGraph {
   Count num_nodes = 0;
-  std::vector<Count> indptr;  ///< [num_nodes + 1]
-  IdArray indices;            ///< [num_edges], each list ascending
-  IdArray edge_ids;           ///< [num_edges], or empty: edge e has id e
+  std::vector<Count> indptr;        ///< [num_nodes + 1]
+  IdArray indices;                  ///< [num_edges], each list ascending
+  IdArray edge_ids;                 ///< [num_edges], or empty: edge e has id e
+  std::vector<float> weights = {};  ///< [num_edges], or empty: none
 
   Count num_edges() const { return indptr.back(); }
   Count in_degree(NodeId v) const {
@@ -42,7 +43,7 @@ struct CompactGraph {
 };
 
 /// Consumes `graph`, freeing its arrays as they are converted. Throws InputError: lengths that do not fit,
-/// ids out of range, lists that are not ascending.
+/// ids out of range, lists that are not ascending, weights that are negative or not finite.
 CompactGraph compact(graph::CscGraph graph, ThreadPool& pool);
 
 /// Times that each node occurs in `indices`: its heat.

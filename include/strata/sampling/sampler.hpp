@@ -6,15 +6,27 @@
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/sampling/block.hpp"
+#include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::sampling {
 
+/// How a node's neighbours are chosen. With a fanout of -1, every method takes all of them.
+enum class Method {
+  uniform,   ///< `fanout` of them, each as likely; without replacement all where there are no more
+  weighted,  ///< in proportion to GraphView::weights; an edge of weight 0 is never chosen
+  labor,     ///< LABOR-0: `fanout` on average, the same ones for nodes that share neighbours; see LaborRule
+};
+
 struct SamplerOptions {
   std::vector<int> fanouts;  ///< from the seeds outwards; -1: all neighbours; 0 allowed
-  Count max_seeds = 0;       ///< no call gets more; buffers are sized from it
+  Method method = Method::uniform;
+  bool replace = false;          ///< uniform and weighted: a neighbour may be chosen several times
+  bool layer_dependent = false;  ///< labor: hops share their random numbers, so that fewer nodes are met
+  std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own, instead of a method; cpu only
+  Count max_seeds = 0;                                 ///< no call gets more; buffers are sized from it
   bool edge_ids = false;
   bool in_degrees = false;
   bool transpose = false;  ///< of every block but the input layer's (whose input needs no gradient)

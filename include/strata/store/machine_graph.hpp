@@ -32,6 +32,7 @@ struct GraphView {
   const Count* indptr = nullptr;             ///< [num_local + 1]
   IdSpan indices;                            ///< [local edges] global ids
   IdSpan edge_ids;                           ///< [local edges], or size 0 if not loaded
+  const float* weights = nullptr;            ///< [local edges] of edges, or null if not loaded
   IdSpan original_ids;                       ///< [num_nodes]
   const std::int32_t* in_degrees = nullptr;  ///< [num_nodes], or null if not loaded
 
@@ -53,6 +54,7 @@ struct AccessCounts {
 /// How much of a GPU the store may take and what it shall load.
 struct LoadOptions {
   bool edge_ids = false;
+  bool edge_weights = false;  ///< InputError if the graph has none
   bool in_degrees = false;
   std::int64_t gpu_budget_bytes = 0;  ///< a GPU, for structure and features together; ignored on the cpu
   /// Of the budget, what each input row of a batch takes; how many there will be is estimated from the

@@ -17,6 +17,9 @@ struct TrainConfig {
   std::int64_t hidden = 256;
   std::vector<int> fanouts = {15, 10,
                               5};  ///< from the seeds outwards; -1: all neighbours. As many layers as fanouts
+  std::string sampler = "uniform";  ///< uniform, weighted, labor; see sampling::Method
+  bool replace = false;             ///< uniform and weighted: with replacement
+  bool labor_dependent = false;     ///< labor: layers share their random numbers
   double dropout = 0.5;
   double input_dropout = 0.0;
 

@@ -58,6 +58,11 @@ void expect_same_structure(const MachineGraph& loaded, Device device) {
               from_host(static_cast<const std::int32_t*>(b.data), b.size));
   };
   expect_same_ids(there.indices, here.indices);
+  ASSERT_EQ(there.weights != nullptr, here.weights != nullptr);
+  if (here.weights != nullptr) {
+    EXPECT_EQ(from_device(there.weights, here.indices.size, device),
+              from_host(here.weights, here.indices.size));
+  }
   expect_same_ids(there.original_ids, here.original_ids);
 }
 
@@ -101,8 +106,9 @@ TEST_P(MachineGraphOnGpu, LoadsParts) {
   std::optional<test::PartitionedDataset> parts;
   if (test::world().rank() == 0) parts.emplace(*graph, 3, directory, 7);
   test::world().communicator().barrier();
-  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
-                                           {.in_degrees = true, .gpu_budget_bytes = GetParam()});
+  MachineGraph loaded =
+      MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
+                         {.edge_weights = true, .in_degrees = true, .gpu_budget_bytes = GetParam()});
   expect_same_structure(loaded, run.machine.device());
   expect_features(loaded, *graph, run.machine.device());
   loaded.close(run.machine);

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "support/methods.hpp"
 #include "support/mpi_world.hpp"
 #include "support/reference_sampler.hpp"
 
@@ -144,6 +145,32 @@ TEST_P(Exchange, GivesTheBlocksOfTheWholeGraph) {
   }
 }
 
+/// What a GPU samples so far is uniform.
+std::vector<test::MethodCase> methods_of(Device device) {
+  return device.is_cuda() ? std::vector<test::MethodCase>{{Method::uniform}} : test::all_methods();
+}
+
+/// The same scenario with neighbours chosen otherwise.
+Scenario with_method(Scenario scenario, const test::MethodCase& method) {
+  const SamplerOptions options = method.options({}, 0);
+  scenario.options.method = options.method;
+  scenario.options.replace = options.replace;
+  scenario.options.layer_dependent = options.layer_dependent;
+  return scenario;
+}
+
+TEST_P(Exchange, GivesTheBlocksOfTheWholeGraphForEveryMethod) {
+  for (const test::MethodCase& method : methods_of(device())) {
+    SCOPED_TRACE(testing::PrintToString(method));
+    for (const auto& fanouts : {std::vector<int>{5, 4, 3}, {3, -1}}) {
+      expect_reference(
+          with_method(make_scenario(device(), a_machine_a_rank(), fanouts, {30, 50, 0}), method));
+      expect_reference(
+          with_method(make_scenario(device(), uneven_machines(), fanouts, {30, 50, 10}), method));
+    }
+  }
+}
+
 TEST_P(Exchange, TakesWideIds) {
   Scenario scenario = make_scenario(device(), a_machine_a_rank(), {4, 4}, {30});
   scenario.wide = true;
@@ -156,10 +183,8 @@ TEST_P(Exchange, TakesRanksWithoutSeeds) {
   expect_reference(make_scenario(device(), a_machine_a_rank(), {5, 5}, {0}));
 }
 
-TEST_P(Exchange, SamplesTheSameSetUnderEveryPartition) {
-  const PlainGraph whole = test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000});
-  const std::vector<int> fanouts{5, 4, 3};
-  const Scenario scenario = make_scenario(device(), a_machine_a_rank(), fanouts, {25});
+/// Over all ranks, the edges that one rank samples from the whole graph in its own order of ids.
+void expect_same_set(const PlainGraph& whole, const Scenario& scenario) {
   std::vector<NodeId> seeds;  // as original ids
   for (const auto& of_rank : scenario.seeds) {
     for (const NodeId seed : of_rank)
@@ -167,6 +192,15 @@ TEST_P(Exchange, SamplesTheSameSetUnderEveryPartition) {
   }
   const auto expected = test::sampled_edges(test::reference_blocks(whole, seeds, scenario.options, kKey));
   EXPECT_EQ(union_over_ranks(test::sampled_edges(scenario.sample())), expected);
+}
+
+TEST_P(Exchange, SamplesTheSameSetUnderEveryPartition) {
+  const PlainGraph whole = test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000});
+  const std::vector<int> fanouts{5, 4, 3};
+  for (const test::MethodCase& method : methods_of(device())) {
+    SCOPED_TRACE(testing::PrintToString(method));
+    expect_same_set(whole, with_method(make_scenario(device(), a_machine_a_rank(), fanouts, {25}), method));
+  }
 }
 
 TEST_P(Exchange, ReportsWhatItDid) {

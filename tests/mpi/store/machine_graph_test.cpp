@@ -83,6 +83,9 @@ void expect_local_nodes(const MachineGraph& loaded, const graph::Graph& graph, c
       if (options.edge_ids) {
         ASSERT_EQ(view.edge_ids[slot], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
       }
+      if (options.edge_weights) {
+        ASSERT_EQ(view.weights[slot], graph.structure.weights[static_cast<std::size_t>(begin + e)]);
+      }
     }
     if (!graph.labels.empty()) {
       ASSERT_EQ(loaded.labels()[static_cast<std::size_t>(row)], graph.labels[original]);
@@ -132,6 +135,7 @@ void expect_is(const MachineGraph& loaded, const graph::Graph& graph, const Load
   EXPECT_EQ(loaded.manifest().book.num_nodes(), graph.num_nodes());
   EXPECT_EQ(loaded.host_view().num_nodes, graph.num_nodes());
   EXPECT_EQ(loaded.host_view().edge_ids.size, options.edge_ids ? loaded.host_view().indices.size : 0);
+  EXPECT_EQ(loaded.host_view().weights != nullptr, options.edge_weights);
   EXPECT_EQ(loaded.labels().empty(), graph.labels.empty());
   expect_all_nodes(loaded, graph, options);
   expect_local_nodes(loaded, graph, options);
@@ -164,7 +168,7 @@ void expect_loads(const LoadCase& c) {
 TEST(Load, ReadsPartsOnOneMachine) {
   std::uint64_t seed = 10;
   for (const int parts : {1, 3, 5}) {
-    expect_loads({parts, 0, {.seed = ++seed}, {.edge_ids = true, .in_degrees = true}});
+    expect_loads({parts, 0, {.seed = ++seed}, {.edge_ids = true, .edge_weights = true, .in_degrees = true}});
   }
 }
 
@@ -179,7 +183,8 @@ TEST(Load, ReadsPartsOnVirtualMachines) {
 TEST(Load, ReadsPartsLongerThanAChunk) {
   const DatasetOptions dataset{.num_nodes = 60'000, .num_edges = 1'300'000, .feature_cols = 33, .seed = 23};
   for (const int ranks_per_machine : {0, 1}) {
-    expect_loads({3, ranks_per_machine, dataset, {.edge_ids = true, .in_degrees = true}});
+    expect_loads(
+        {3, ranks_per_machine, dataset, {.edge_ids = true, .edge_weights = true, .in_degrees = true}});
   }
 }
 
@@ -215,11 +220,11 @@ TEST(Load, PlansInRowsAndBytes) {
   loaded.close(run.machine);
 }
 
-std::string refusal_of(const std::filesystem::path& directory, int ranks_per_machine = 0) {
+std::string refusal_of(const std::filesystem::path& directory, int ranks_per_machine = 0,
+                       const LoadOptions& options = {.in_degrees = true}) {
   const RunSetup run(ranks_per_machine);
   try {
-    MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
-                       {.in_degrees = true});
+    MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine, options);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -254,7 +259,8 @@ TEST(Load, RefusesMoreMachinesThanParts) {
 }
 
 /// A directory with one part of three nodes and four edges that `damage` changed.
-std::string refusal_of_damaged(const std::function<void(graph::PartData&)>& damage) {
+std::string refusal_of_damaged(const std::function<void(graph::PartData&)>& damage,
+                               const LoadOptions& options = {.in_degrees = true}) {
   const std::filesystem::path directory = test::common_folder("damaged");
   if (test::world().rank() == 0) {
     graph::PartData data{.part = 0,
@@ -272,13 +278,14 @@ std::string refusal_of_damaged(const std::function<void(graph::PartData&)>& dama
                        .build_id = "1",
                        .book = graph::PartitionBook({0, 3}),
                        .num_edges = 4,
+                       .has_edge_weights = !data.weights.empty(),
                        .num_train = 2};
     std::filesystem::create_directories(directory);
     record.parts = {graph::write_part(directory, record.manifest, data, {})};
     graph::write_manifest(directory, record);
   }
   test::world().communicator().barrier();
-  std::string refusal = refusal_of(directory);
+  std::string refusal = refusal_of(directory, 0, options);
   test::world().communicator().barrier();
   if (test::world().rank() == 0) std::filesystem::remove_all(directory);
   return refusal;
@@ -307,10 +314,20 @@ TEST(Load, RefusesDamagedStructure) {
               HasSubstr("a split names row 3 of 3"));
 }
 
+TEST(Load, RefusesWeightsThatAreNotThere) {
+  EXPECT_THAT(refusal_of_damaged([](auto&) {}, {.edge_weights = true}), HasSubstr("has no edge weights"));
+  EXPECT_THAT(refusal_of_damaged(
+                  [](auto& data) {
+                    data.weights = {1, 0, -3, 1};
+                  },
+                  {.edge_weights = true}),
+              HasSubstr("weight[2] is -3"));
+}
+
 TEST(FromGraph, TakesAGraphInItsOwnOrder) {
   std::uint64_t seed = 50;
-  for (const LoadOptions& options :
-       {LoadOptions{.edge_ids = true, .in_degrees = true}, LoadOptions{.row_normalize = true}}) {
+  for (const LoadOptions& options : {LoadOptions{.edge_ids = true, .edge_weights = true, .in_degrees = true},
+                                     LoadOptions{.row_normalize = true}}) {
     const RunSetup run(0);
     const DatasetOptions dataset{.num_nodes = 3000, .num_edges = 20000, .feature_cols = 11, .seed = ++seed};
     const auto expected = test::random_dataset(dataset);

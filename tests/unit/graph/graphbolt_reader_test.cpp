@@ -24,7 +24,7 @@ graph:
     - format: numpy
       path: data/edges.npy
   feature_data:
-    - {domain: edge, name: weight, format: numpy, path: data/none.npy}
+    - {domain: edge, name: weight, format: numpy, path: data/weight.npy}
 feature_data:
   - domain: node
     name: feat
@@ -55,6 +55,7 @@ class Graphbolt : public testing::Test {
     metadata(kMetadata);
     npy("edges", npy_bytes<std::int64_t>("<i8", "(2, 4)", {0, 1, 1, 2, 1, 2, 0, 1}));
     npy("feat", npy_bytes<float>("<f4", "(4, 2)", {1, 2, 3, 4, 5, 6, 7, 8}));
+    npy("weight", npy_bytes<float>("<f4", "(4,)", {0.5, 3, 0, 7}));
     npy("train_seeds", npy_bytes<std::int64_t>("<i8", "(1,)", {2}));
     npy("train_labels", npy_bytes<std::int64_t>("<i8", "(1,)", {1}));
     npy("valid_seeds", npy_bytes<std::int32_t>("<i4", "(1,)", {0}));
@@ -97,8 +98,32 @@ TEST_F(Graphbolt, ReadsAFolder) {
   EXPECT_EQ(graph.cleaning.reverse_added, 0);
 }
 
+TEST_F(Graphbolt, GivesEachEntryTheWeightOfItsEdge) {
+  EXPECT_EQ(read().structure.weights, (std::vector<float>{0, 0.5, 7, 3}));
+  npy("edges", npy_bytes<std::int64_t>("<i8", "(2, 4)", {0, 0, 1, 0, 1, 1, 2, 1}));  // 0-1 three times
+  EXPECT_EQ(read().structure.weights, (std::vector<float>{0.5, 0}));                 // the first listed stays
+  EXPECT_EQ(read({.direction = ReadOptions::Direction::undirected}).structure.weights,
+            (std::vector<float>{0.5, 0.5, 0, 0}));
+  npy("weight", npy_bytes<std::int64_t>("<i8", "(4, 1)", {1, 2, 3, 4}));
+  EXPECT_EQ(read().structure.weights, (std::vector<float>{1, 3}));
+  change("name: weight", "name: other");
+  EXPECT_TRUE(read().structure.weights.empty());
+}
+
+TEST_F(Graphbolt, RefusesWeightsThatAreNone) {
+  npy("weight", npy_bytes<float>("<f4", "(3,)", {1, 1, 1}));
+  refuse({"metadata.yaml:", "3 weights for 4 edges"});
+  npy("weight", npy_bytes<float>("<f4", "(4,)", {1, 1, -0.25, 1}));
+  refuse({"weight.npy: edge 2 has the weight -0.25", "negative or not finite"});
+  npy("weight", npy_bytes<float>("<f4", "(4,)", {1, INFINITY, 1, 1}));
+  refuse({"edge 1 has the weight inf"});
+  npy("weight", npy_bytes<float>("<f4", "(4,)", {NAN, 1, 1, 1}));
+  refuse({"edge 0 has the weight nan"});
+}
+
 TEST_F(Graphbolt, DirectedWhereAnOppositeIsMissing) {
   npy("edges", npy_bytes<std::int32_t>("<i4", "(2, 3)", {0, 1, 1, 1, 2, 0}));
+  npy("weight", npy_bytes<float>("<f4", "(3,)", {1, 1, 1}));
   EXPECT_FALSE(read().undirected);
   EXPECT_EQ(read().structure.num_edges(), 3);
   const Graph both = read({.direction = ReadOptions::Direction::undirected});

@@ -36,6 +36,8 @@ class PartFile : public testing::Test {
     }
     data_.edge_ids.resize(data_.indices.size());
     std::iota(data_.edge_ids.begin(), data_.edge_ids.end(), Count{1} << 40);
+    for (std::size_t e = 0; e < data_.indices.size(); ++e)
+      data_.weights.push_back(static_cast<float>(random() % 1000) / 8);
     data_.train = {{49, 3, 2}, {0, 1, 2}};
     data_.test = {{5}, {0}};
     features_.resize(static_cast<std::size_t>(kInner) * 3 * 2);
@@ -45,6 +47,7 @@ class PartFile : public testing::Test {
                         .book = PartitionBook{{0, kInner, kInner}},
                         .num_edges = static_cast<Count>(data_.indices.size()),
                         .undirected = false,
+                        .has_edge_weights = true,
                         .feature_cols = 3,
                         .feature_dtype = DType::bf16,
                         .num_classes = 3,
@@ -100,6 +103,8 @@ TEST_F(PartFile, GivesBackWhatWasWritten) {
             data_.indptr);
   EXPECT_EQ(read_all<NodeId>(edges, [&](auto* out) { reader.read_indices(0, edges, out); }), data_.indices);
   EXPECT_EQ(read_all<EdgeId>(edges, [&](auto* out) { reader.read_edge_ids(0, edges, out); }), data_.edge_ids);
+  EXPECT_TRUE(manifest.has_edge_weights);
+  EXPECT_EQ(read_all<float>(edges, [&](auto* out) { reader.read_weights(0, edges, out); }), data_.weights);
   EXPECT_EQ(read_all<NodeId>(nodes, [&](auto* out) { reader.read_original_ids(0, nodes, out); }),
             data_.original_ids);
   EXPECT_EQ(read_all<std::int32_t>(nodes, [&](auto* out) { reader.read_labels(0, nodes, out); }),

@@ -4,6 +4,7 @@
 #include <barrier>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 #include <thread>
 #include <vector>
@@ -33,6 +34,7 @@ std::uint64_t fingerprint(const Graph& graph) {
   add(hasher, graph.structure.indptr);
   add(hasher, graph.structure.indices);
   add(hasher, graph.structure.edge_ids);
+  add(hasher, graph.structure.weights);
   add(hasher, graph.labels);
   add(hasher, graph.splits.train);
   add(hasher, graph.splits.valid);
@@ -88,6 +90,52 @@ TEST_P(EveryKind, DependsOnTheSeedAndNotOnThreads) {
   EXPECT_EQ(fingerprint(make(settings + "7", {.num_threads = 2})), expected);
   EXPECT_EQ(fingerprint(make(settings + "7", {.num_threads = 3})), expected);
   EXPECT_NE(fingerprint(make(settings + "8")), expected);
+}
+
+TEST_P(EveryKind, WeighsEdgesByTheirEnds) {
+  const std::string settings = kind() + ",nodes=3000,features=0,seed=4";
+  const Graph plain = make(settings);
+  EXPECT_TRUE(plain.structure.weights.empty());
+  for (const char* const weights : {"uniform", "lognormal"}) {
+    SCOPED_TRACE(weights);
+    const std::string weighted = settings + ",weights=" + weights;
+    const Graph graph = make(weighted);
+    const CscGraph& csc = graph.structure;
+    EXPECT_EQ(csc.indices, plain.structure.indices);
+    ASSERT_EQ(csc.weights.size(), csc.indices.size());
+    std::map<std::pair<NodeId, NodeId>, float> of_pair;
+    for (NodeId v = 0; v < csc.num_nodes; ++v)
+      for (auto e = static_cast<std::size_t>(csc.indptr[static_cast<std::size_t>(v)]);
+           e < static_cast<std::size_t>(csc.indptr[static_cast<std::size_t>(v) + 1]); ++e)
+        ASSERT_EQ(of_pair.emplace(std::minmax(v, csc.indices[e]), csc.weights[e]).first->second,
+                  csc.weights[e]);
+    std::set<float> distinct(csc.weights.begin(), csc.weights.end());
+    EXPECT_GT(distinct.size(), of_pair.size() * 3 / 4);
+    EXPECT_NE(make(kind() + ",nodes=3000,features=0,seed=5,weights=" + weights).structure.weights,
+              csc.weights);
+    EXPECT_EQ(make(weighted, {.num_threads = 1}).structure.weights, csc.weights);
+  }
+}
+
+TEST(SyntheticWeights, AreDistributedAsNamed) {
+  const auto weights_of = [](const char* name) {
+    return make(std::string("kind=lognormal,nodes=20000,features=0,weights=") + name).structure.weights;
+  };
+  double sum = 0, logs = 0, squares = 0;
+  const std::vector<float> uniform = weights_of("uniform"), skewed = weights_of("lognormal");
+  for (const float w : uniform) {
+    ASSERT_TRUE(w > 0 && w <= 1) << w;
+    sum += w;
+  }
+  EXPECT_NEAR(sum / static_cast<double>(uniform.size()), 0.5, 0.003);
+  for (const float w : skewed) {
+    ASSERT_TRUE(w >= 1.0f / 32 && w <= 32) << w;
+    logs += std::log(w);
+    squares += std::log(w) * std::log(w);
+  }
+  // 2^k (1 + f) lies above 2^(k + f), by 4 % on average.
+  EXPECT_NEAR(logs / static_cast<double>(skewed.size()), 0.0397, 0.01);
+  EXPECT_NEAR(std::sqrt(squares / static_cast<double>(skewed.size())), 1, 0.02);
 }
 
 TEST_P(EveryKind, FeaturesAreFiniteAndOfUnitScale) {

@@ -62,6 +62,7 @@ Restored restore(const fs::path& directory) {
               std::vector<NodeId>(at(r.manifest.num_test), -1)};
   std::vector<std::vector<NodeId>> lists(at(num_nodes));
   std::vector<std::vector<EdgeId>> ids(at(num_nodes));
+  std::vector<std::vector<float>> list_weights(at(num_nodes));
   for (const bool originals_only : {true, false}) {
     for (int part = 0; part < r.manifest.book.num_parts(); ++part) {
       const PartReader reader = PartReader::open(directory, r.manifest, part);
@@ -71,6 +72,8 @@ Restored restore(const fs::path& directory) {
       std::vector<Count> indptr(at(reader.num_inner() + 1));
       std::vector<NodeId> indices(at(reader.num_edges()));
       std::vector<EdgeId> edge_ids(indices.size());
+      std::vector<float> weights(r.manifest.has_edge_weights ? indices.size() : 0);
+      if (r.manifest.has_edge_weights) reader.read_weights(0, reader.num_edges(), weights.data());
       std::vector<std::int32_t> labels(r.manifest.has_labels ? at(reader.num_inner()) : 0);
       std::vector<std::byte> rows(at(reader.num_inner() * cols) * size_of(r.manifest.feature_dtype));
       reader.read_indptr(0, reader.num_inner() + 1, indptr.data());
@@ -83,6 +86,7 @@ Restored restore(const fs::path& directory) {
         for (Count e = indptr[at(row)]; e < indptr[at(row + 1)]; ++e) {
           lists[v].push_back(r.original_ids.at(at(indices[at(e)])));
           ids[v].push_back(edge_ids[at(e)]);
+          if (r.manifest.has_edge_weights) list_weights[v].push_back(weights[at(e)]);
         }
         if (r.manifest.has_labels) r.labels[v] = labels[at(row)];
         for (Count c = 0; c < cols; ++c) {
@@ -100,6 +104,7 @@ Restored restore(const fs::path& directory) {
   for (std::size_t v = 0; v < lists.size(); ++v) {
     r.structure.indices.insert(r.structure.indices.end(), lists[v].begin(), lists[v].end());
     r.structure.edge_ids.insert(r.structure.edge_ids.end(), ids[v].begin(), ids[v].end());
+    r.structure.weights.insert(r.structure.weights.end(), list_weights[v].begin(), list_weights[v].end());
     r.structure.indptr.push_back(static_cast<Count>(r.structure.indices.size()));
   }
   return r;
@@ -141,6 +146,8 @@ void expect_round_trip(const RandomGraphOptions& options, const AssignOptions& a
   EXPECT_EQ(got.structure.indptr, expected.structure.indptr);
   EXPECT_EQ(got.structure.indices, expected.structure.indices);
   EXPECT_EQ(got.structure.edge_ids, expected.structure.edge_ids);
+  EXPECT_EQ(got.manifest.has_edge_weights, options.weights);
+  EXPECT_EQ(got.structure.weights, expected.structure.weights);
   EXPECT_EQ(got.labels, expected.labels);
   EXPECT_EQ(got.features, converted(expected.features, dtype));
   EXPECT_EQ(got.splits.train, expected.splits.train);
@@ -178,6 +185,16 @@ TEST(Build, TakesGraphsWithoutFeaturesLabelsOrEdges) {
   expect_round_trip({.labels = false}, {.num_parts = 2}, DType::f32);
   expect_round_trip({.num_edges = 0}, {.num_parts = 2}, DType::f32);
   expect_round_trip({.num_nodes = 1, .num_edges = 1}, {.num_parts = 1}, DType::f32);
+}
+
+TEST(Build, CarriesEdgeWeights) {
+  for (const int parts : {1, 3})
+    expect_round_trip({.undirected = true, .weights = true}, {.num_parts = parts}, DType::f32);
+  graph::Graph graph = random_graph({.weights = true});
+  graph.structure.weights[7] = -1;
+  const test::TemporaryFolder folder;
+  StopFlag stop;
+  EXPECT_THROW(build(std::move(graph), {.output = folder / "out"}, stop), InputError);
 }
 
 TEST(Build, TakesManyPiecesAPart) {

@@ -76,6 +76,9 @@ graph::Graph random_graph(const RandomGraphOptions& options) {
   graph.name = "random";
   graph.undirected = options.undirected;
   graph.structure = to_csc(draw_edges(options, random), options.num_nodes);
+  if (options.weights)
+    for (const EdgeId id : graph.structure.edge_ids)
+      graph.structure.weights.push_back(static_cast<float>(id % 100) / 4);
   if (options.feature_cols > 0) graph.features = draw_features(options, random);
   graph.num_classes = options.labels ? 4 : 0;
   for (NodeId v = 0; v < options.num_nodes; ++v) {

@@ -11,6 +11,7 @@ struct RandomGraphOptions {
   Count feature_cols = 5;
   DType feature_dtype = DType::f32;
   bool labels = true;
+  bool weights = false;  ///< of edges; both directions of an undirected one share it
   std::uint64_t seed = 1;
 };
 

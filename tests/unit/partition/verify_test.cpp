@@ -167,6 +167,13 @@ TEST(VerifyInvariants, FindsEachBrokenOne) {
   expect([](Forgery& f) { f.parts[0].indices = {0, -1}; }, "indices: -1 at 1 is out of range");
   expect([](Forgery& f) { f.parts[0].indices = {2, 0}; }, "not in the order of original ids");
   expect([](Forgery& f) { f.parts[0].edge_ids = {0, -5}; }, "edge_id: holds a negative id");
+  expect(
+      [](Forgery& f) {
+        f.record.manifest.has_edge_weights = true;
+        f.parts[0].weights = {0, 1};
+        f.parts[1].weights = {-1};
+      },
+      "part-00001.h5: /edges/node__to__node/weight: -1 at 0 is negative or not finite");
   expect([](Forgery& f) { f.parts[1].original_ids = {1}; },
          "original_id: 1 of row 0 is out of range or occurs twice");
   expect([](Forgery& f) { f.parts[1].original_ids = {3}; }, "original_id: 3 of row 0 is out of range");

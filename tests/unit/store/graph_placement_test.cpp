@@ -55,6 +55,17 @@ TEST(GraphDemands, LeaveOutWhatIsNotLoaded) {
   EXPECT_EQ(demands(sizes).size(), 4u);
 }
 
+TEST(GraphDemands, HaveWeightsWhereTheyAreLoaded) {
+  RegionSizes sizes = kSizes;
+  sizes.weights = true;
+  EXPECT_EQ(sizes.bytes(), kSizes.bytes() + 4 * kSizes.local_edges);
+  const std::vector<TensorDemand> all = demands(sizes);
+  EXPECT_EQ(all.size(), 6u);
+  EXPECT_EQ(named(all, "edge weights").rows(), 5000);
+  EXPECT_EQ(named(all, "edge weights").row_bytes, 4);
+  EXPECT_TRUE(named(all, "edge weights").whole);
+}
+
 TEST(GraphDemands, PlaceLookupsBeforeFeatures) {
   const MachinePlan plan =
       plan_tensors(demands(), {.gpu_bytes = kLookups + kIndices + 200 * kRow, .num_gpus = 1});

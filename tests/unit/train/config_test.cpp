@@ -32,6 +32,14 @@ TEST(Validate, AcceptsDefaultsAndLimits) {
            },
            [](TrainConfig& c) { c.dropout = 0; },
            [](TrainConfig& c) {
+             c.sampler = "weighted";
+             c.replace = true;
+           },
+           [](TrainConfig& c) {
+             c.sampler = "labor";
+             c.labor_dependent = true;
+           },
+           [](TrainConfig& c) {
              c.eval_fanouts = {5, 5, 5};
            },
            [](TrainConfig& c) { c.eval_every = 0; }, [](TrainConfig& c) { c.patience = 3; },
@@ -74,6 +82,14 @@ TEST(Validate, RefusesWhatContradictsItself) {
         c.predictions = "all.npy";
       },
       {"--predictions contradicts --eval-fanouts"});
+  expect_refused([](auto& c) { c.sampler = "ladies"; }, {"no sampler ladies", "labor"});
+  expect_refused(
+      [](auto& c) {
+        c.sampler = "labor";
+        c.replace = true;
+      },
+      {"--replace contradicts --sampler labor"});
+  expect_refused([](auto& c) { c.labor_dependent = true; }, {"--labor-dependent is for --sampler labor"});
   expect_refused(
       [](auto& c) {
         c.patience = 2;
@@ -92,11 +108,13 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
            [](TrainConfig& c) {
              c.fanouts = {15, 10};
            },
-           [](TrainConfig& c) { c.dropout = 0.1; }, [](TrainConfig& c) { c.input_dropout = 0.1; },
-           [](TrainConfig& c) { c.batch_size = 7; }, [](TrainConfig& c) { c.learning_rate = 1; },
-           [](TrainConfig& c) { c.weight_decay = 1; }, [](TrainConfig& c) { c.optimizer = "sgd"; },
-           [](TrainConfig& c) { c.seed = 9; }, [](TrainConfig& c) { c.metric = "macro_f1"; },
-           [](TrainConfig& c) { c.tf32 = true; }, [](TrainConfig& c) { c.normalize_features = true; }}) {
+           [](TrainConfig& c) { c.sampler = "labor"; }, [](TrainConfig& c) { c.replace = true; },
+           [](TrainConfig& c) { c.labor_dependent = true; }, [](TrainConfig& c) { c.dropout = 0.1; },
+           [](TrainConfig& c) { c.input_dropout = 0.1; }, [](TrainConfig& c) { c.batch_size = 7; },
+           [](TrainConfig& c) { c.learning_rate = 1; }, [](TrainConfig& c) { c.weight_decay = 1; },
+           [](TrainConfig& c) { c.optimizer = "sgd"; }, [](TrainConfig& c) { c.seed = 9; },
+           [](TrainConfig& c) { c.metric = "macro_f1"; }, [](TrainConfig& c) { c.tf32 = true; },
+           [](TrainConfig& c) { c.normalize_features = true; }}) {
     TrainConfig config = good_config();
     change(config);
     EXPECT_NE(resume_signature(config, 2), signature) << resume_signature(config, 2);

@@ -34,6 +34,8 @@ TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
   const train::TrainConfig config = config_of({}), library;
   EXPECT_EQ(config.graph, "parts");
   EXPECT_EQ(config.fanouts, library.fanouts);
+  EXPECT_EQ(config.sampler, library.sampler);
+  EXPECT_EQ(config.replace, library.replace);
   EXPECT_EQ(config.hidden, library.hidden);
   EXPECT_EQ(config.batch_size, library.batch_size);
   EXPECT_EQ(config.learning_rate, library.learning_rate);
@@ -47,6 +49,9 @@ TEST(TrainOptions, AreRead) {
                                  "gcn",
                                  "--fanouts",
                                  "-1,-1",
+                                 "--sampler",
+                                 "labor",
+                                 "--labor-dependent",
                                  "--hidden=64",
                                  "--lr",
                                  "1e-2",
@@ -72,6 +77,9 @@ TEST(TrainOptions, AreRead) {
                                  "--resume"});
   EXPECT_EQ(config.model, "gcn");
   EXPECT_THAT(config.fanouts, ElementsAre(-1, -1));
+  EXPECT_EQ(config.sampler, "labor");
+  EXPECT_TRUE(config.labor_dependent);
+  EXPECT_FALSE(config.replace);
   EXPECT_EQ(config.hidden, 64);
   EXPECT_EQ(config.learning_rate, 0.01);
   EXPECT_EQ(config.optimizer, "adamw");

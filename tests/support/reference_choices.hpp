@@ -1,0 +1,24 @@
+#pragma once
+#include <vector>
+
+#include "support/reference_sampler.hpp"
+
+namespace strata::test {
+
+/// Which node chooses, at which hop of which batch.
+struct Choice {
+  const PlainGraph& graph;
+  NodeId node;
+  int fanout;
+  BatchKey key;
+  std::uint32_t hop;
+};
+
+/// What every method but the plain uniform one promises, said by sorting and searching: places within the
+/// node's list, in the order of its slots.
+std::vector<Count> replacing_positions(const Choice& choice);
+std::vector<Count> weighted_positions(const Choice& choice);
+std::vector<Count> weighted_replacing_positions(const Choice& choice);
+std::vector<Count> labor_positions(const Choice& choice, bool layer_dependent);
+
+}  // namespace strata::test

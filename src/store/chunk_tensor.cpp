@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "agreement.hpp"
 #include "gather.hpp"
 #include "layout.hpp"
 #include "shares.hpp"
@@ -153,7 +152,7 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
   state->spec = spec;
   state->device = machine.device();
 #if STRATA_WITH_CUDA
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (machine.device().is_cuda())
       state->gpu = std::make_unique<GpuStrata>(
           machine.device(), spec, GpuStrata::Rank{.rank = machine.rank(), .size = machine.size()});
@@ -171,7 +170,7 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
       HostRegion::create(machine, host_bytes, fmt::format("the host rows of \"{}\"", spec.name)));
   state->host = state->region->data();
 #if STRATA_WITH_CUDA
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!state->gpu) return;
     state->gpu->adopt(state->layout, state->host);
     state->gpu->configure(state->settings);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "agreement.hpp"
 #include "layout.hpp"
 #include "shares.hpp"
 #include "strata/store/host_region.hpp"
@@ -126,11 +125,11 @@ void fill_through_staging(const comm::Machine& machine, ChunkTensor& tensor, con
   for (Count first = 0; first < spec.rows; first += staged_rows) {
     const Range rows{first, std::min(staged_rows, spec.rows - first)};
     const Range own = own_share(machine, fill.source, rows);
-    agree(machine.communicator(), [&] {
+    machine.together([&] {
       read_rows(spec, fill, own,
                 staging.data() + static_cast<std::size_t>(own.first - first) * spec.row_bytes());
     });
-    agree(machine.communicator(), [&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
+    machine.together([&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
   }
 }
 
@@ -161,7 +160,7 @@ void fill_features(const comm::Machine& machine, ChunkTensor& tensor, const Feat
   const TensorSpec& spec = tensor.spec();
   if (spec.rows == 0 || spec.cols == 0) return;
   if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill);
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     const Range own = own_share(machine, fill.source, {0, spec.rows});
     read_rows(spec, fill, own, tensor.host_data() + static_cast<std::size_t>(own.first) * spec.row_bytes());
   });

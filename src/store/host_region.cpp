@@ -16,7 +16,6 @@
 #include <system_error>
 #include <utility>
 
-#include "agreement.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -219,7 +218,7 @@ FileDescriptor open_nameless(const comm::Machine& machine, std::size_t bytes, co
   const bool first = machine.rank() == 0;
   FileDescriptor fd;
   std::array<char, 64> path{};
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!first) return;
     fd = FileDescriptor(::memfd_create("strata", MFD_CLOEXEC));
     if (fd.get() < 0) return;
@@ -238,14 +237,14 @@ FileDescriptor open_named(const comm::Machine& machine, std::size_t bytes, const
   const bool first = machine.rank() == 0;
   FileDescriptor fd;
   SharedName shared;  // its end unlinks the segment, whatever happened
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!first) return;
     check_shared_folder(bytes, name);
     fd = shared.create();
     resize(fd, bytes, name);
   });
   shared.share(machine);
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!first) fd = shared.open();
   });
   return fd;
@@ -271,10 +270,10 @@ Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::s
   const bool nameless = fd.get() >= 0;
   if (!nameless) fd = open_named(machine, bytes, name);
   Mapping mapping;
-  agree(machine.communicator(), [&] { mapping = Mapping(bytes, MAP_SHARED, fd.get(), name); });
+  machine.together([&] { mapping = Mapping(bytes, MAP_SHARED, fd.get(), name); });
   // Memory without a name has no limit of its own that a touch could meet, and the cpu takes its pages faster
   // while it fills them; registration would take them one by one.
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!nameless || machine.device().is_cuda()) take_slice(machine, fd, {mapping.data(), bytes}, name);
   });
   return mapping;
@@ -292,14 +291,14 @@ HostRegion HostRegion::create(const comm::Machine& machine, std::size_t bytes, c
   auto state = std::make_unique<State>();
   state->bytes = bytes;
   if (bytes == 0) return HostRegion(std::move(state));
-  agree(machine.communicator(), [&] { check_free_memory(bytes, name); });
+  machine.together([&] { check_free_memory(bytes, name); });
   if (machine.size() == 1) {
     state->mapping = Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, name);
     if (machine.device().is_cuda()) populate({state->mapping.data(), bytes}, threads_of(machine));
   } else {
     state->mapping = map_shared(machine, bytes, name);
   }
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!machine.device().is_cuda()) return;
     const cuda::DeviceGuard guard(machine.device());
     state->registration = cuda::Registration(state->mapping.data(), bytes);

@@ -217,9 +217,10 @@ TEST(Load, PlansInRowsAndBytes) {
 
 std::string refusal_of(const std::filesystem::path& directory, int ranks_per_machine = 0) {
   const RunSetup run(ranks_per_machine);
+  const comm::Communicator& world = test::world().communicator();
   try {
-    MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
-                       {.in_degrees = true});
+    world.together(
+        [&] { MachineGraph::load(directory, world, run.topology, run.machine, {.in_degrees = true}); });
   } catch (const InputError& error) {
     return error.what();
   }

@@ -358,6 +358,15 @@ std::byte* ChunkTensor::host_data() const {
   return state_->on_host() && state_->spec.row_pitch() == state_->spec.row_bytes() ? state_->host : nullptr;
 }
 
+void ChunkTensor::fill_host_rows(Count first, std::span<std::byte> staging,
+                                 const std::function<void(std::byte*)>& fill) {
+  const std::size_t row_bytes = state_->spec.row_bytes();
+  state_->check_range(first, static_cast<Count>(staging.size() / std::max<std::size_t>(1, row_bytes)));
+  const std::size_t offset = static_cast<std::size_t>(first) * row_bytes;
+  if (!state_->region) return fill(host_data() + offset);
+  state_->region->fill(offset, staging, fill);
+}
+
 void ChunkTensor::close(const comm::Machine& machine) {
 #if STRATA_WITH_CUDA
   if (state_->gpu) state_->gpu->close(machine);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <vector>
 
 #include "strata/util/error.hpp"
@@ -20,6 +21,7 @@ struct RawOptions {
   std::string device = "auto";
   std::string gpu_memory;
   std::string pipeline = "on";
+  std::string presample = "auto";
 };
 
 void add_data_options(CLI::App& app, TrainConfig& c) {
@@ -93,10 +95,16 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
                  "Make virtual machines of so many ranks that share nothing; 0: a machine is a host");
   app.add_option("--gpu-memory", raw.gpu_memory,
                  "Of each GPU for the graph, e.g. 60GiB (default: what training leaves)");
-  app.add_option("--placement", c.placement,
-                 "Where the graph lies: auto (planned from heat and measured rates), host, replicate (on every "
-                 "GPU), stripe (features over the GPUs), or TENSOR=R/S/H,... in percent of its rows "
-                 "(features=10/40/50)");
+  app.add_option(
+      "--placement", c.placement,
+      "Where the graph lies: auto (planned from heat and measured rates), host, replicate (on every "
+      "GPU), stripe (features over the GPUs), or TENSOR=R/S/H,... in percent of its rows "
+      "(features=10/40/50)");
+  app.add_option(
+      "--presample", raw.presample,
+      "Batches a rank that are sampled on the CPU while loading, to plan the placement by what they "
+      "read: auto (as many as a second allows, where a GPU cannot hold the whole graph), off, or a "
+      "number");
   app.add_option(
       "--watchdog", c.watchdog_seconds,
       "Seconds without progress of a rank, once the graph is loaded, before the run is ended; 0: never");
@@ -107,6 +115,16 @@ void add_log_options(CLI::App& app, TrainConfig& c) {
   app.add_option("--log-every", c.log_every,
                  "Steps between lines with loss and training accuracy; 0: a line an epoch");
   app.add_option("--log-level", c.log_level, "trace, debug, info, warn, error or off");
+}
+
+Count parse_presample(const std::string& text) {
+  if (text == "auto") return TrainConfig::kAutomatic;
+  if (text == "off") return 0;
+  Count batches = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batches);
+  if (error == std::errc() && end == text.data() + text.size() && batches > 0) return batches;
+  throw InputError(fmt::format("--presample: {} is no number of batches", text),
+                   "Give auto, off, or a number such as 64.");
 }
 
 /// CLI11 knows the option names only as "--name"; the first argument that is none of them gets a hint.
@@ -165,6 +183,7 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
                                                    : Compute::automatic;
   config.gpu_memory_bytes = raw.gpu_memory.empty() ? 0 : parse_bytes(raw.gpu_memory);
   config.pipeline = raw.pipeline == "on";
+  config.presample = parse_presample(raw.presample);
   train::validate(config);
   return {.config = config, .text = {}};
 }

@@ -43,9 +43,17 @@ int run(const train::TrainConfig& config, const comm::World& world, train::StopL
   return static_cast<int>(result.stopped ? ExitCode::stopped : ExitCode::ok);
 }
 
-/// Prints and ends all ranks. Where every rank fails in the same way, the first to speak is the lowest.
+/// One rank shall speak and end the others: who failed by itself before its echoes; where all fail in the
+/// same way, the lowest.
+std::chrono::milliseconds time_for_others_to_speak(int rank, const std::exception& error) {
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  if (typed != nullptr && typed->is_echo()) return std::chrono::milliseconds(2000);
+  return std::chrono::milliseconds(rank == 0 ? 0 : 300);
+}
+
+/// Prints and ends all ranks.
 [[noreturn]] void fail(const comm::World& world, const std::exception& error) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(world.rank() == 0 ? 0 : 300));
+  std::this_thread::sleep_for(time_for_others_to_speak(world.rank(), error));
   const std::string who = world.size() == 1
                               ? "strata-train"
                               : fmt::format("strata-train: rank {} (host {})", world.rank(), world.host());

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "agreement.hpp"
 #include "mpi_state.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/util/error.hpp"
@@ -36,35 +35,12 @@ const Topology::Rank& own_rank(const Communicator& world, const Topology& topolo
 
 }  // namespace
 
-void agree_on_failure(const Communicator& communicator, const std::string& failure, std::exception_ptr own) {
-  const int size = communicator.size();
-  std::int64_t first_failed = own ? communicator.rank() : size;
-  communicator.all_reduce(std::span(&first_failed, 1), Communicator::Op::min);
-  if (first_failed == size) return;
-  const int root = static_cast<int>(first_failed);
-  std::string message = fmt::format("{}: {}", Internals::of(communicator).who(), failure);
-  Count length = static_cast<Count>(message.size());
-  communicator.broadcast(&length, sizeof(length), root);
-  message.resize(static_cast<std::size_t>(length));
-  communicator.broadcast(message.data(), length, root);
-  if (own) std::rethrow_exception(own);
-  throw CommError(message);
-}
-
 Topology discover(const Communicator& world, const TopologyOptions& options) {
   RankFacts own{.host = Internals::of(world).host,
                 .host_leader = leader_of_host(world),
                 .gpus = {},
                 .options = options};
-  std::string failure;
-  std::exception_ptr error;
-  try {
-    own.gpus = visible_gpus(options.compute);
-  } catch (const std::exception& e) {
-    failure = e.what();
-    error = std::current_exception();
-  }
-  agree_on_failure(world, failure, error);
+  world.together([&] { own.gpus = visible_gpus(options.compute); });
   std::vector<RankFacts> facts;
   for (const std::string& blob : world.all_gather(serialize(own))) facts.push_back(parse_facts(blob));
   return arrange(facts);
@@ -74,9 +50,5 @@ Machine::Machine(const Communicator& world, const Topology& topology)
     : communicator_(world.split(own_rank(world, topology).machine, own_rank(world, topology).local_rank)),
       index_(own_rank(world, topology).machine),
       device_(own_rank(world, topology).device) {}
-
-void Machine::agree(const std::string& failure, std::exception_ptr own) const {
-  agree_on_failure(communicator_, failure, own);
-}
 
 }  // namespace strata::comm

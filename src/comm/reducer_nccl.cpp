@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "agreement.hpp"
 #include "mpi_state.hpp"
 #include "strata/util/error.hpp"
 
@@ -81,16 +80,12 @@ class NcclCommunicator {
 
 ncclUniqueId shared_id(const Communicator& world) {
   ncclUniqueId id{};
-  std::string failure;
-  std::exception_ptr error;
-  if (world.rank() == 0) {
+  world.together([&] {
+    if (world.rank() > 0) return;
     const ncclResult_t code = ncclGetUniqueId(&id);
-    if (code != ncclSuccess) {
-      failure = fmt::format("ncclGetUniqueId failed: {}", ncclGetErrorString(code));
-      error = std::make_exception_ptr(CommError(failure));
-    }
-  }
-  agree_on_failure(world, failure, error);
+    if (code != ncclSuccess)
+      throw CommError(fmt::format("ncclGetUniqueId failed: {}", ncclGetErrorString(code)));
+  });
   world.broadcast(&id, sizeof(id), 0);
   return id;
 }

@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "agreement.hpp"
 #include "gather.hpp"
 #include "layout.hpp"
 #include "shares.hpp"
@@ -153,7 +152,7 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
   state->spec = spec;
   state->device = machine.device();
 #if STRATA_WITH_CUDA
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (machine.device().is_cuda())
       state->gpu = std::make_unique<GpuStrata>(
           machine.device(), spec, GpuStrata::Rank{.rank = machine.rank(), .size = machine.size()});
@@ -171,7 +170,7 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
       HostRegion::create(machine, host_bytes, fmt::format("the host rows of \"{}\"", spec.name)));
   state->host = state->region->data();
 #if STRATA_WITH_CUDA
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!state->gpu) return;
     state->gpu->adopt(state->layout, state->host);
     state->gpu->configure(state->settings);
@@ -357,6 +356,15 @@ void ChunkTensor::verify([[maybe_unused]] const cuda::Stream& stream) const {
 
 std::byte* ChunkTensor::host_data() const {
   return state_->on_host() && state_->spec.row_pitch() == state_->spec.row_bytes() ? state_->host : nullptr;
+}
+
+void ChunkTensor::fill_host_rows(Count first, std::span<std::byte> staging,
+                                 const std::function<void(std::byte*)>& fill) {
+  const std::size_t row_bytes = state_->spec.row_bytes();
+  state_->check_range(first, static_cast<Count>(staging.size() / std::max<std::size_t>(1, row_bytes)));
+  const std::size_t offset = static_cast<std::size_t>(first) * row_bytes;
+  if (!state_->region) return fill(host_data() + offset);
+  state_->region->fill(offset, staging, fill);
 }
 
 void ChunkTensor::close(const comm::Machine& machine) {

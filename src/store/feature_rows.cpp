@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
-#include "agreement.hpp"
 #include "layout.hpp"
 #include "shares.hpp"
 #include "strata/store/host_region.hpp"
@@ -74,22 +75,35 @@ Count rows_in(std::size_t bytes, const TensorSpec& spec) {
   return std::max<Count>(1, static_cast<Count>(bytes / spec.row_bytes()));
 }
 
-/// Reads, checks and normalises rows [first, first + count) of the machine into `out`, with all threads.
-void read_rows(const TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
-  const std::size_t row_bytes = spec.row_bytes();
+/// Reads, checks and normalises rows of the machine into `out`.
+void read_chunk(const TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
+  fill.source.read(rows.first, rows.count, out);
+  const RowBlock block{out, rows.count, spec.cols, spec.dtype};
+  check_rows(block, [&](Count bad) { return fill.source.describe(rows.first + bad); });
+  if (fill.row_normalize) normalize_rows(block);
+  fill.progress.advance(rows.count * static_cast<Count>(spec.row_bytes()));
+}
+
+/// Calls read(chunk of rows) for all of them, from all threads.
+template <typename Read>
+void in_chunks(const TensorSpec& spec, ThreadPool& pool, Range rows, Read&& read) {
   const Count step = rows_in(kChunkBytes, spec);
-  fill.pool.parallel_for(rows.count, rows_in(kTaskBytes, spec), [&](Count begin, Count end) {
-    for (Count row = begin; row < end; row += step) {
-      const Count first = rows.first + row, count = std::min(step, end - row);
-      std::byte* target = out + static_cast<std::size_t>(row) * row_bytes;
-      fill.source.read(first, count, target);
-      const RowBlock block{target, count, spec.cols, spec.dtype};
-      check_rows(block, [&](Count bad) { return fill.source.describe(first + bad); });
-      if (fill.row_normalize) normalize_rows(block);
-      fill.progress.advance(count * static_cast<Count>(row_bytes));
-    }
+  pool.parallel_for(rows.count, rows_in(kTaskBytes, spec), [&](Count begin, Count end) {
+    for (Count row = begin; row < end; row += step) read(Range{rows.first + row, std::min(step, end - row)});
   });
 }
+
+/// Memory for a chunk of rows: on the stack, where no page faults, unless a row alone is longer.
+class ChunkBuffer {
+ public:
+  explicit ChunkBuffer(std::size_t bytes) : bytes_(bytes), long_rows_(bytes > near_.size() ? bytes : 0) {}
+  std::span<std::byte> bytes() { return {long_rows_.empty() ? near_.data() : long_rows_.data(), bytes_}; }
+
+ private:
+  std::size_t bytes_;
+  std::array<std::byte, kChunkBytes> near_;
+  std::vector<std::byte> long_rows_;
+};
 
 Range own_share(const comm::Machine& machine, const FeatureSource& source, Range rows) {
   if (!source.on_first_rank_only) return share_of(rows, machine.rank(), machine.size());
@@ -126,11 +140,13 @@ void fill_through_staging(const comm::Machine& machine, ChunkTensor& tensor, con
   for (Count first = 0; first < spec.rows; first += staged_rows) {
     const Range rows{first, std::min(staged_rows, spec.rows - first)};
     const Range own = own_share(machine, fill.source, rows);
-    agree(machine.communicator(), [&] {
-      read_rows(spec, fill, own,
-                staging.data() + static_cast<std::size_t>(own.first - first) * spec.row_bytes());
+    machine.together([&] {
+      in_chunks(spec, fill.pool, own, [&](Range chunk) {
+        read_chunk(spec, fill, chunk,
+                   staging.data() + static_cast<std::size_t>(chunk.first - first) * spec.row_bytes());
+      });
     });
-    agree(machine.communicator(), [&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
+    machine.together([&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
   }
 }
 
@@ -161,9 +177,12 @@ void fill_features(const comm::Machine& machine, ChunkTensor& tensor, const Feat
   const TensorSpec& spec = tensor.spec();
   if (spec.rows == 0 || spec.cols == 0) return;
   if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill);
-  agree(machine.communicator(), [&] {
-    const Range own = own_share(machine, fill.source, {0, spec.rows});
-    read_rows(spec, fill, own, tensor.host_data() + static_cast<std::size_t>(own.first) * spec.row_bytes());
+  machine.together([&] {
+    in_chunks(spec, fill.pool, own_share(machine, fill.source, {0, spec.rows}), [&](Range chunk) {
+      ChunkBuffer buffer(static_cast<std::size_t>(chunk.count) * spec.row_bytes());
+      tensor.fill_host_rows(chunk.first, buffer.bytes(),
+                            [&](std::byte* out) { read_chunk(spec, fill, chunk, out); });
+    });
   });
 }
 

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "agreement.hpp"
 #include "feature_rows.hpp"
 #include "gpu_map.hpp"
 #include "strata/util/error.hpp"
@@ -191,12 +190,12 @@ void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, co
 
 void take_graph(graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options,
                 const FeatureFiller& fill, GraphState& state) {
-  agree(machine.communicator(), [&] { check_graph(graph, machine, options); });
+  machine.together([&] { check_graph(graph, machine, options); });
   state.manifest = share_manifest(graph, machine.communicator());
   check_edge_weights(state.manifest, options);
   const WholeGraph whole = WholeGraph::of(state.manifest, options);
   state.regions.emplace(GraphRegions::create(machine, whole.sizes));
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (graph) move_in(*graph, *state.regions);
   });
   place_whole_graph(whole, machine, options, fill, state);

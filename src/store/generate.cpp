@@ -3,7 +3,6 @@
 #include <chrono>
 #include <optional>
 
-#include "agreement.hpp"
 #include "gpu_map.hpp"
 #include "machine_graph_state.hpp"
 #include "strata/graph/synthetic.hpp"
@@ -22,7 +21,7 @@ std::unique_ptr<graph::Graph> generate_on_first_rank(const graph::SyntheticSpec&
                                                      const graph::ReadOptions& read,
                                                      const comm::Machine& machine) {
   std::unique_ptr<graph::Graph> graph;
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (machine.rank() > 0) return;
     ThreadPool all_cores(read.num_threads);
     graph = std::make_unique<graph::Graph>(graph::generate(spec, read, all_cores));

@@ -1,6 +1,5 @@
 #include "generate_cuda.hpp"
 
-#include "agreement.hpp"
 #include "strata/graph/synthetic_pieces.hpp"
 
 namespace strata::store {
@@ -39,7 +38,7 @@ graph::Manifest manifest_of(const GenerateTask& task) {
 void check_host_room(const GenerateTask& task, const graph::Manifest& most) {
   const std::int64_t least = least_host_bytes(WholeGraph::of(most, task.load), task.machine, task.load);
   const double lists = task.spec.kind == Kind::lognormal ? static_cast<double>(sizeof(Count)) : 0;
-  agree(task.machine.communicator(), [&] {
+  task.machine.together([&] {
     graph::check_room(task.spec,
                       static_cast<double>(least) + (1 + lists) * static_cast<double>(task.spec.nodes));
   });
@@ -48,7 +47,7 @@ void check_host_room(const GenerateTask& task, const graph::Manifest& most) {
 /// The structure comes from the CPU of the first rank.
 void generate_structure_on_cpu(const GenerateTask& task, GraphState& state) {
   std::unique_ptr<graph::Graph> graph;
-  agree(task.machine.communicator(), [&] {
+  task.machine.together([&] {
     if (task.machine.rank() > 0) return;
     graph::SyntheticSpec structure = task.spec;
     structure.features = 0;

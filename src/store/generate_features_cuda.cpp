@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "agreement.hpp"
 #include "generate_cuda.hpp"
 #include "generate_kernels.hpp"
 #include "region_copy.hpp"
@@ -102,7 +101,7 @@ std::vector<Range> rows_to_write(const Placement& placement, const comm::Machine
 void generate_features(const GenerateTask& task, std::int32_t* labels, ChunkTensor& features) {
   const TensorSpec& spec = features.spec();
   if (spec.rows == 0 || spec.cols == 0) return;
-  agree(task.machine.communicator(), [&] {
+  task.machine.together([&] {
     RowMaker maker(task, graph::class_means(task.spec), labels, features);
     for (const Range& rows : rows_to_write(features.placement(), task.machine)) maker.make(rows);
   });

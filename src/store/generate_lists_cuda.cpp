@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "agreement.hpp"
 #include "generate_cuda.hpp"
 #include "generate_kernels.hpp"
 #include "region_copy.hpp"
@@ -156,12 +155,12 @@ graph::NodeShare node_share(const comm::Machine& machine, Count nodes) {
 /// Offsets of the lists that the policies leave; empty where they drop nothing.
 std::optional<HostArray<Count>> cleaned_offsets(const GenerateTask& task, ListMaker& lists) {
   std::int64_t dropped = 0;
-  agree(task.machine.communicator(), [&] { dropped = lists.count_dropped(); });
+  task.machine.together([&] { dropped = lists.count_dropped(); });
   task.machine.communicator().all_reduce(std::span(&dropped, 1));
   if (dropped == 0) return {};
   const Count nodes = task.spec.nodes;
   auto offsets = HostArray<Count>::create(task.machine, nodes + 1, "indptr");
-  agree(task.machine.communicator(), [&] { lists.count_kept(offsets.data()); });
+  task.machine.together([&] { lists.count_kept(offsets.data()); });
   graph::offsets_of_counts(node_share(task.machine, nodes), offsets.data(), task.pool);
   task.machine.barrier();
   return offsets;
@@ -225,7 +224,7 @@ bool is_symmetric(const GraphView& graph, ThreadPool& pool) {
 
 bool agree_on_symmetry(const GenerateTask& task, const GraphView& graph) {
   bool symmetric = false;
-  agree(task.machine.communicator(), [&] {
+  task.machine.together([&] {
     if (task.machine.rank() == 0) symmetric = is_symmetric(graph, task.pool);
   });
   task.machine.communicator().broadcast(&symmetric, sizeof(symmetric), 0);
@@ -241,7 +240,7 @@ void generate_lognormal(const GenerateTask& task, GraphState& state) {
   graph::lognormal_indptr(task.spec, node_share(machine, nodes), offsets.data(), task.pool);
   machine.barrier();
   std::optional<ListMaker> lists;
-  agree(machine.communicator(), [&] { lists.emplace(task, offsets.data()); });
+  machine.together([&] { lists.emplace(task, offsets.data()); });
   std::optional<HostArray<Count>> cleaned = cleaned_offsets(task, *lists);
   HostArray<Count>& indptr = cleaned ? *cleaned : offsets;
   state.manifest.num_edges = indptr.data()[nodes];
@@ -250,7 +249,7 @@ void generate_lognormal(const GenerateTask& task, GraphState& state) {
   const RegionSizes sizes = WholeGraph::of(state.manifest, task.load).sizes;
   state.regions.emplace(GraphRegions::create(machine, sizes, std::move(indptr)));
   const GraphRegions& regions = *state.regions;
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     lists->start_writing(regions.indptr.data(), regions.indices);
     fill_nodes(task, regions);
     lists->finish_writing();

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <thread>
 
-#include "agreement.hpp"
 #include "gpu_strata.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/util/error.hpp"
@@ -37,7 +36,7 @@ void GpuStrata::allocate(const comm::Machine& machine, const Placement& placemen
   const Layout layout(placement);
   const std::size_t replica_bytes = static_cast<std::size_t>(layout.replicated_rows()) * spec_.row_pitch();
   if (!spec_.scatters) {
-    agree(machine.communicator(), [&] {
+    machine.together([&] {
       replicated_ = cuda::Buffer(cuda::Memory::device, replica_bytes,
                                  fmt::format("the replicated rows of \"{}\"", spec_.name), device_);
     });

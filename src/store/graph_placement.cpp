@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <optional>
 
 #include "gpu_map.hpp"
 #include "path_rates.hpp"
@@ -46,13 +48,25 @@ std::vector<MeasuredRates> measure(const comm::Machine& machine, std::span<const
 BatchAccesses accesses_of(const comm::Machine& machine, const GraphView& view, const PlacementTask& task) {
   const NodeHeat heat = count_heat(
       machine, {.graph = view, .part_rows = task.features.part_rows, .fanouts = task.options.batch.fanouts});
-  BatchAccesses accesses = expect_accesses(heat, task.options.batch);
-  if (task.options.count_accesses) {
-    AccessCounts counts;
-    machine.together([&] { counts = task.options.count_accesses(view); });
-    accesses.features = curves_of_counts(machine, counts, task.features.part_rows);
+  return expect_accesses(heat, task.options.batch);
+}
+
+std::optional<AccessCounter::Mean> presample(const comm::Machine& machine, const GraphRegions& regions,
+                                             const PlacementTask& task) {
+  const auto start = std::chrono::steady_clock::now();
+  const GraphView view = regions.view();
+  AccessCounter counter(view, task.features.part_rows);
+  machine.together([&] {
+    task.options.presampling.run({view, regions.train.span()},
+                                 [&](const BatchReads& batch) { counter.add(batch); });
+  });
+  auto mean = counter.mean(machine);
+  if (mean && machine.rank() == 0 && machine.index() == 0) {
+    spdlog::info(
+        "accesses of {} batches counted in {}", format_count(mean->batches),
+        format_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
   }
-  return accesses;
+  return mean;
 }
 
 /// What the input rows of batches take; some batches have more than expected.
@@ -180,6 +194,12 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
   return demands;
 }
 
+bool all_fit(std::span<const TensorDemand> demands, const PlanLimits& limits) {
+  std::int64_t bytes = 0;
+  for (const TensorDemand& demand : demands) bytes += demand.rows() * demand.row_bytes;
+  return bytes <= limits.gpu_bytes;
+}
+
 GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& regions,
                               const PlacementTask& task) {
   GraphPlacement placement;
@@ -193,10 +213,19 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
     return placement;
   }
   const std::vector<MeasuredRates> measured = measure(machine, row_lengths(sizes, task.features));
-  const BatchAccesses accesses = accesses_of(machine, regions.view(), task);
-  placement.limits.gpu_bytes =
-      std::max<std::int64_t>(0, task.gpu_bytes - input_bytes(accesses, task.options));
-  placement.demands = graph_demands(sizes, task.features, accesses, measured);
+  const auto demand = [&](const BatchAccesses& accesses) {
+    placement.limits.gpu_bytes =
+        std::max<std::int64_t>(0, task.gpu_bytes - input_bytes(accesses, task.options));
+    placement.demands = graph_demands(sizes, task.features, accesses, measured);
+  };
+  demand(accesses_of(machine, regions.view(), task));
+  const Presampling& presampling = task.options.presampling;
+  if (presampling.run && (presampling.always || !all_fit(placement.demands, placement.limits))) {
+    if (const auto counted = presample(machine, regions, task)) {
+      demand(counted->accesses);
+      placement.presampled_batches = counted->batches;
+    }
+  }
   fix_placements(task.options.placement, placement.limits, placement.demands);
   const MachinePlan plan = plan_tensors(placement.demands, placement.limits);
   log_plan(machine, measured, plan);

@@ -29,6 +29,7 @@ struct GraphPlacement {
   Placement features;
   std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
   PlanLimits limits;
+  Count presampled_batches = 0;  ///< that `demands` come from; 0: from the structure
 
   std::int64_t host_feature_bytes(const FeatureShape& shape) const;
 };
@@ -46,7 +47,8 @@ struct PlacementTask {
       std::numeric_limits<std::int64_t>::max();  ///< for feature rows; the same on all ranks
 };
 
-/// Plans with the heat that the structure shows and the rates measured now. The same on all ranks. Collective
+/// Plans with the heat that the structure shows, or presampled batches where the GPUs cannot each hold all,
+/// and the rates measured now. The same on all ranks. Collective
 /// over the machine; throws on all of its ranks alike: InputError for a placement asked for that cannot be.
 GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& regions,
                               const PlacementTask& task);
@@ -61,6 +63,9 @@ struct MeasuredRates {
 std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
                                         const BatchAccesses& accesses,
                                         std::span<const MeasuredRates> measured);
+
+/// Does every GPU have room for all tensors? Then no plan hangs on their heat.
+bool all_fit(std::span<const TensorDemand> demands, const PlanLimits& limits);
 
 /// Copies of structure on this rank's GPU, and the view that kernels get: each array there, or zero-copy in
 /// host memory. An owner; on the cpu it holds nothing and the view is the host's.

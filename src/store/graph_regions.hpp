@@ -21,6 +21,13 @@ class HostArray {
   Count size() const { return size_; }
   std::span<T> span() const { return {data(), static_cast<std::size_t>(size_)}; }
 
+  /// Lets fill(T*) write the staging.size() elements from `first` on; see HostRegion::fill.
+  template <typename Fill>
+  void fill(Count first, std::span<T> staging, Fill&& fill) const {
+    region_.fill(static_cast<std::size_t>(first) * sizeof(T), std::as_writable_bytes(staging),
+                 [&](std::byte* target) { fill(reinterpret_cast<T*>(target)); });
+  }
+
  private:
   HostArray(HostRegion region, Count size) : region_(std::move(region)), size_(size) {}
   HostRegion region_;
@@ -37,6 +44,17 @@ class HostIds {
   }
   const IdSpan& view() const { return view_; }
   std::size_t bytes() const { return region_.bytes(); }
+
+  /// Lets fill(pointer to i32 or i64) write the staging.size() ids from `first` on; see HostRegion::fill.
+  template <typename Fill>
+  void fill(Count first, std::span<std::int64_t> staging, Fill&& fill) const {
+    const auto with = [&]<typename Id>(Id*) {
+      const std::span bytes(reinterpret_cast<std::byte*>(staging.data()), staging.size() * sizeof(Id));
+      region_.fill(static_cast<std::size_t>(first) * sizeof(Id), bytes,
+                   [&](std::byte* target) { fill(reinterpret_cast<Id*>(target)); });
+    };
+    view_.wide ? with(static_cast<std::int64_t*>(nullptr)) : with(static_cast<std::int32_t*>(nullptr));
+  }
 
   /// Calls visitor(pointer to i32 or i64), for writing.
   template <typename Visitor>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -17,42 +18,6 @@ namespace {
 
 constexpr Count kBlock = 4096;  // entries read one after the other
 constexpr Count kRowsAPiece = 1 << 20;
-
-/// Where the buckets of each segment lie in one array of sums.
-class BucketMap {
- public:
-  explicit BucketMap(std::span<const Count> part_rows) {
-    for (const Count rows : part_rows) {
-      first_row_.push_back(first_row_.back() + rows);
-      first_bucket_.push_back(first_bucket_.back() + static_cast<std::size_t>(row_buckets::count(rows)));
-    }
-  }
-  std::size_t num_buckets() const { return first_bucket_.back(); }
-  std::size_t num_segments() const { return first_row_.size() - 1; }
-  std::size_t segment_of(Count row) const {
-    if (num_segments() == 1) return 0;
-    return static_cast<std::size_t>(std::ranges::upper_bound(first_row_, row) - first_row_.begin()) - 1;
-  }
-  std::size_t bucket_of(Count row) const {
-    const std::size_t s = segment_of(row);
-    return first_bucket_[s] + static_cast<std::size_t>(row_buckets::of(row - first_row_[s]));
-  }
-  /// Calls visit(segment, bucket, rows), ascending.
-  template <typename Visit>
-  void for_each(Visit&& visit) const {
-    for (std::size_t s = 0; s < num_segments(); ++s) {
-      const Count rows = first_row_[s + 1] - first_row_[s];
-      for (int b = 0; b < row_buckets::count(rows); ++b) {
-        visit(s, first_bucket_[s] + static_cast<std::size_t>(b),
-              std::min(rows, row_buckets::begin(b + 1)) - row_buckets::begin(b));
-      }
-    }
-  }
-
- private:
-  std::vector<Count> first_row_ = {0};
-  std::vector<std::size_t> first_bucket_ = {0};
-};
 
 using Sums = std::vector<std::int64_t>;
 
@@ -199,27 +164,48 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
   return accesses;
 }
 
-std::vector<HeatCurve> curves_of_counts(const comm::Machine& machine, const AccessCounts& counts,
-                                        std::span<const Count> part_rows) {
-  const BucketMap map(part_rows);
+AccessCounter::AccessCounter(const GraphView& graph, std::span<const Count> part_rows)
+    : map_(part_rows), first_node_(graph.first_node), num_local_(graph.num_local), rows_(map_.num_buckets()) {
   const Count num_rows = std::accumulate(part_rows.begin(), part_rows.end(), Count{0});
-  if (!counts.rows.empty() && std::ssize(counts.rows) != num_rows) {
-    throw Error(fmt::format("{} counts of accesses were given for {} rows", counts.rows.size(), num_rows));
+  if (num_rows == num_local_) return;
+  throw Error(fmt::format("accesses of {} nodes are to be counted in parts of {}", num_local_, num_rows));
+}
+
+void AccessCounter::add(const BatchReads& batch) {
+  for (const NodeId node : batch.input_nodes) {
+    const Count row = node - first_node_;
+    if (row >= 0 && row < num_local_) ++rows_[map_.bucket_of(row)];
   }
-  Sums sums(map.num_buckets() + 1);  // the batches come last
-  for (std::size_t row = 0; row < counts.rows.size(); ++row) {
-    sums[map.bucket_of(static_cast<Count>(row))] += counts.rows[row];
-  }
-  sums.back() = counts.batches;
-  machine.communicator().all_reduce(std::span(sums));
-  std::vector<std::vector<HeatCurve::Point>> steps(map.num_segments());
-  map.for_each([&](std::size_t segment, std::size_t bucket, Count rows) {
-    steps[segment].push_back(
-        {rows, ratio(static_cast<double>(sums[bucket]), static_cast<double>(sums.back()))});
+  inputs_ += std::ssize(batch.input_nodes);
+  lists_ += batch.lists;
+  neighbors_ += batch.neighbors;
+  nodes_ += batch.nodes;
+  ++batches_;
+}
+
+std::optional<AccessCounter::Mean> AccessCounter::mean(const comm::Machine& machine) const {
+  Sums rows = rows_;
+  std::array totals{inputs_, lists_, neighbors_, nodes_, batches_};
+  machine.communicator().all_reduce(std::span(rows));
+  machine.communicator().all_reduce(std::span(totals));
+  const auto [inputs, lists, neighbors, nodes, batches] = totals;
+  const Count local_inputs = std::accumulate(rows.begin(), rows.end(), Count{0});
+  if (local_inputs == 0) return std::nullopt;
+  const double with_others = static_cast<double>(inputs) / static_cast<double>(local_inputs);
+  const auto a_batch = [batches = batches](std::int64_t sum) {
+    return static_cast<double>(sum) / static_cast<double>(batches);
+  };
+  std::vector<std::vector<HeatCurve::Point>> steps(map_.num_segments());
+  map_.for_each([&](std::size_t segment, std::size_t bucket, Count count) {
+    steps[segment].push_back({count, a_batch(rows[bucket]) * with_others});
   });
-  std::vector<HeatCurve> curves;
-  for (const auto& segment : steps) curves.push_back(curve_of(segment));
-  return curves;
+  Mean mean{.accesses = {.features = {},
+                         .lists = a_batch(lists),
+                         .neighbors = a_batch(neighbors),
+                         .nodes = a_batch(nodes)},
+            .batches = batches};
+  for (const auto& segment : steps) mean.accesses.features.push_back(curve_of(segment));
+  return mean;
 }
 
 }  // namespace strata::store

@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <bit>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +31,42 @@ constexpr Count begin(int bucket) {
 constexpr int count(Count rows) { return rows == 0 ? 0 : of(rows - 1) + 1; }
 
 }  // namespace row_buckets
+
+/// Where the buckets of each segment lie in one array of sums.
+class BucketMap {
+ public:
+  explicit BucketMap(std::span<const Count> part_rows) {
+    for (const Count rows : part_rows) {
+      first_row_.push_back(first_row_.back() + rows);
+      first_bucket_.push_back(first_bucket_.back() + static_cast<std::size_t>(row_buckets::count(rows)));
+    }
+  }
+  std::size_t num_buckets() const { return first_bucket_.back(); }
+  std::size_t num_segments() const { return first_row_.size() - 1; }
+  std::size_t segment_of(Count row) const {
+    if (num_segments() == 1) return 0;
+    return static_cast<std::size_t>(std::ranges::upper_bound(first_row_, row) - first_row_.begin()) - 1;
+  }
+  std::size_t bucket_of(Count row) const {
+    const std::size_t s = segment_of(row);
+    return first_bucket_[s] + static_cast<std::size_t>(row_buckets::of(row - first_row_[s]));
+  }
+  /// Calls visit(segment, bucket, rows), ascending.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (std::size_t s = 0; s < num_segments(); ++s) {
+      const Count rows = first_row_[s + 1] - first_row_[s];
+      for (int b = 0; b < row_buckets::count(rows); ++b) {
+        visit(s, first_bucket_[s] + static_cast<std::size_t>(b),
+              std::min(rows, row_buckets::begin(b + 1)) - row_buckets::begin(b));
+      }
+    }
+  }
+
+ private:
+  std::vector<Count> first_row_ = {0};
+  std::vector<std::size_t> first_bucket_ = {0};
+};
 
 /// The nodes of a bucket.
 struct NodeGroup {
@@ -67,8 +105,28 @@ struct BatchAccesses {
 /// it is drawn: of n nodes of a bucket, m draws that fall into it find n (1 - exp(-m / n)).
 BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch);
 
-/// The feature rows' curves from counted accesses; the ranks' counts add up. Collective over the machine.
-std::vector<HeatCurve> curves_of_counts(const comm::Machine& machine, const AccessCounts& counts,
-                                        std::span<const Count> part_rows);
+/// Adds up what batches of a rank read, in memory of a few KiB.
+class AccessCounter {
+ public:
+  /// `part_rows` as in HeatSource.
+  AccessCounter(const GraphView& graph, std::span<const Count> part_rows);
+
+  void add(const BatchReads& batch);
+
+  struct Mean {
+    BatchAccesses accesses;
+    Count batches = 0;  ///< of all ranks
+  };
+  /// Of a batch, over those of all ranks; nothing if none read a feature row of this machine. Other machines
+  /// are taken to read as many rows here as are read there, of the same heat. Collective over the machine.
+  std::optional<Mean> mean(const comm::Machine& machine) const;
+
+ private:
+  BucketMap map_;
+  NodeId first_node_;
+  Count num_local_;
+  std::vector<std::int64_t> rows_;  // by bucket
+  Count inputs_ = 0, lists_ = 0, neighbors_ = 0, nodes_ = 0, batches_ = 0;
+};
 
 }  // namespace strata::store

@@ -7,46 +7,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <span>
 #include <system_error>
 #include <utility>
 
-#include "agreement.hpp"
+#include "shared_files.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
-#include "strata/util/random.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
 
-constexpr const char* kSharedFolder = "/dev/shm";
-
 std::string errno_text() { return std::generic_category().message(errno); }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 class Mapping {
  public:
@@ -77,46 +53,6 @@ class Mapping {
  private:
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
-};
-
-/// The name of a shared segment, from its creation until all ranks have mapped it.
-class SharedName {
- public:
-  SharedName() : text_{} {}
-  ~SharedName() {
-    if (created_) ::shm_unlink(text_.data());
-  }
-  SharedName(const SharedName&) = delete;
-  SharedName& operator=(const SharedName&) = delete;
-
-  FileDescriptor create() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    const std::uint64_t unique =
-        mix64(static_cast<std::uint64_t>(now) ^ reinterpret_cast<std::uintptr_t>(this));
-    fmt::format_to_n(text_.data(), text_.size() - 1, "/strata-{}-{:016x}", ::getpid(), unique);
-    FileDescriptor fd(::shm_open(text_.data(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-    if (fd.get() < 0) fail("create");
-    created_ = true;
-    return fd;
-  }
-  FileDescriptor open() const {
-    FileDescriptor fd(::shm_open(text_.data(), O_RDWR | O_CLOEXEC, 0600));
-    if (fd.get() < 0) fail("open");
-    return fd;
-  }
-  void share(const comm::Machine& machine) {
-    machine.communicator().broadcast(text_.data(), static_cast<Count>(text_.size()), 0);
-  }
-
- private:
-  [[noreturn]] void fail(const char* action) const {
-    throw IoError(fmt::format("cannot {} the shared memory {}{}: {}", action, kSharedFolder, text_.data(),
-                              errno_text()),
-                  "Check that /dev/shm is mounted and writable.");
-  }
-
-  std::array<char, 64> text_;
-  bool created_ = false;
 };
 
 [[noreturn]] void shared_memory_full(std::size_t bytes, const std::string& name) {
@@ -212,45 +148,6 @@ void resize(const FileDescriptor& fd, std::size_t bytes, const std::string& name
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) shared_memory_full(bytes, name);
 }
 
-/// Memory without a name, which the other ranks open through the first one's process: however the ranks end,
-/// the system takes it back, and the size of /dev/shm does not limit it. Not open on all ranks where one
-/// cannot see the first rank's process (another container, a hardened kernel). Collective.
-FileDescriptor open_nameless(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
-  const bool first = machine.rank() == 0;
-  FileDescriptor fd;
-  std::array<char, 64> path{};
-  agree(machine.communicator(), [&] {
-    if (!first) return;
-    fd = FileDescriptor(::memfd_create("strata", MFD_CLOEXEC));
-    if (fd.get() < 0) return;
-    resize(fd, bytes, name);
-    fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/fd/{}", ::getpid(), fd.get());
-  });
-  machine.communicator().broadcast(path.data(), static_cast<Count>(path.size()), 0);
-  if (!first && path[0] != 0) fd = FileDescriptor(::open(path.data(), O_RDWR | O_CLOEXEC));
-  std::int64_t opened = fd.get() >= 0 ? 1 : 0;
-  machine.communicator().all_reduce(std::span(&opened, 1), comm::Communicator::Op::min);
-  return opened == 1 ? std::move(fd) : FileDescriptor();
-}
-
-/// A segment of /dev/shm that has its name only until all ranks have opened it. Collective.
-FileDescriptor open_named(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
-  const bool first = machine.rank() == 0;
-  FileDescriptor fd;
-  SharedName shared;  // its end unlinks the segment, whatever happened
-  agree(machine.communicator(), [&] {
-    if (!first) return;
-    check_shared_folder(bytes, name);
-    fd = shared.create();
-    resize(fd, bytes, name);
-  });
-  shared.share(machine);
-  agree(machine.communicator(), [&] {
-    if (!first) fd = shared.open();
-  });
-  return fd;
-}
-
 /// Takes this rank's slice of a shared mapping from the system.
 void take_slice(const comm::Machine& machine, const FileDescriptor& fd, const Bytes& all,
                 const std::string& name) {
@@ -266,24 +163,38 @@ void take_slice(const comm::Machine& machine, const FileDescriptor& fd, const By
   check_populated(code, size, name);
 }
 
-Mapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
-  FileDescriptor fd = open_nameless(machine, bytes, name);
-  const bool nameless = fd.get() >= 0;
-  if (!nameless) fd = open_named(machine, bytes, name);
+/// A file takes one write at a time: with more threads than these, touching its pages is faster.
+constexpr int kMostWriters = 8;
+
+struct SharedMapping {
   Mapping mapping;
-  agree(machine.communicator(), [&] { mapping = Mapping(bytes, MAP_SHARED, fd.get(), name); });
+  FileDescriptor file;  // open if it is to be filled by writes
+};
+
+SharedMapping map_shared(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
+  SharedFile shared = open_shared_file(machine);
+  Mapping mapping;
+  machine.together([&] {
+    if (machine.rank() > 0) return;
+    if (shared.in_folder) check_shared_folder(bytes, name);
+    resize(shared.file, bytes, name);
+  });
+  machine.together([&] { mapping = Mapping(bytes, MAP_SHARED, shared.file.get(), name); });
   // Memory without a name has no limit of its own that a touch could meet, and the cpu takes its pages faster
   // while it fills them; registration would take them one by one.
-  agree(machine.communicator(), [&] {
-    if (!nameless || machine.device().is_cuda()) take_slice(machine, fd, {mapping.data(), bytes}, name);
+  const bool take_pages = shared.in_folder || machine.device().is_cuda();
+  machine.together([&] {
+    if (take_pages) take_slice(machine, shared.file, {mapping.data(), bytes}, name);
   });
-  return mapping;
+  const bool by_writes = !take_pages && threads_of(machine) * machine.size() <= kMostWriters;
+  return {std::move(mapping), by_writes ? std::move(shared.file) : FileDescriptor()};
 }
 
 }  // namespace
 
 struct HostRegion::State {
   Mapping mapping;
+  FileDescriptor file;              // of the mapping, if it is filled by writes
   cuda::Registration registration;  // ends before the mapping
   std::size_t bytes = 0;
 };
@@ -292,14 +203,16 @@ HostRegion HostRegion::create(const comm::Machine& machine, std::size_t bytes, c
   auto state = std::make_unique<State>();
   state->bytes = bytes;
   if (bytes == 0) return HostRegion(std::move(state));
-  agree(machine.communicator(), [&] { check_free_memory(bytes, name); });
+  machine.together([&] { check_free_memory(bytes, name); });
   if (machine.size() == 1) {
     state->mapping = Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, name);
     if (machine.device().is_cuda()) populate({state->mapping.data(), bytes}, threads_of(machine));
   } else {
-    state->mapping = map_shared(machine, bytes, name);
+    SharedMapping shared = map_shared(machine, bytes, name);
+    state->mapping = std::move(shared.mapping);
+    state->file = std::move(shared.file);
   }
-  agree(machine.communicator(), [&] {
+  machine.together([&] {
     if (!machine.device().is_cuda()) return;
     const cuda::DeviceGuard guard(machine.device());
     state->registration = cuda::Registration(state->mapping.data(), bytes);
@@ -314,5 +227,23 @@ HostRegion::~HostRegion() = default;
 
 std::byte* HostRegion::data() const { return state_->mapping.data(); }
 std::size_t HostRegion::bytes() const { return state_->bytes; }
+
+bool HostRegion::is_filled_by_writes() const { return state_->file.is_open(); }
+
+void HostRegion::write(std::size_t offset, std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const auto put = ::pwrite(state_->file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno != ENOSPC && errno != ENOMEM)
+      throw IoError(fmt::format("cannot write into shared memory: {}", errno_text()));
+    if (put <= 0)
+      throw OutOfMemory(fmt::format("the system ran out of memory while {} were filled, free {}",
+                                    format_bytes(static_cast<std::int64_t>(state_->bytes)),
+                                    format_bytes(available_host_bytes())),
+                        "Use more machines, or end other programs on this host.");
+    offset += static_cast<std::size_t>(put);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+}
 
 }  // namespace strata::store

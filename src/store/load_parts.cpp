@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "agreement.hpp"
 #include "gpu_map.hpp"
 #include "machine_graph_state.hpp"
 #include "part_loader.hpp"
@@ -70,7 +69,7 @@ class Loading {
       : state_(state), machine_(machine), options_(options), pool_(num_threads) {}
 
   void open(const std::filesystem::path& directory, int num_machines) {
-    agree(machine_.communicator(), [&] {
+    machine_.together([&] {
       state_.manifest = graph::read_manifest(directory);
       check_edge_weights(state_.manifest, options_);
       const graph::PartitionBook& book = state_.manifest.book;
@@ -94,12 +93,12 @@ class Loading {
     state_.regions.emplace(GraphRegions::create(machine_, region_sizes()));
     progress_.emplace("load graph", loader_->share_bytes(options_), "B",
                       show_progress && output_is_terminal());
-    agree(machine_.communicator(), [&] {
+    machine_.together([&] {
       if (machine_.rank() == 0) std::ranges::fill(state_.regions->train.span(), NodeId{-1});
       loader_->read_structure(*state_.regions, *progress_);
     });
-    agree(machine_.communicator(), [&] { loader_->write_splits(*state_.regions, split_sizes_); });
-    agree(machine_.communicator(), [&] { check_train(); });
+    machine_.together([&] { loader_->write_splits(*state_.regions, split_sizes_); });
+    machine_.together([&] { check_train(); });
   }
 
   /// Plans for what the structure shows; `host_bytes` are left for features.
@@ -179,20 +178,20 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
                   std::max(1, available_cores() / topology.ranks_on_host(world.rank())));
   const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
   const std::int64_t gpu_bytes = gpu_budget(topology, machine, options.gpu_budget_bytes);
-  agree(world, [&] {
-    loading.open(directory, topology.num_machines());
-    const std::int64_t all_gpus = gpu_bytes * gpus_of(machine).size();
-    refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)},
-                        memory_share(world, topology, machine), host, state->manifest);
-  });
-  agree(world, [&] { loading.read_structure(world.rank() == 0); });
-  agree(world, [&] {
+  const auto free_memory = [&] {  // the same on all ranks of the machine, so that they refuse alike
     MemoryShare share = memory_share(world, topology, machine);
     machine.communicator().all_reduce(std::span(&share.free, 1), comm::Communicator::Op::min);
-    loading.plan(gpu_bytes, share.free);
-    refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
-  });
-  agree(world, [&] { loading.fill_features(); });
+    return share;
+  };
+  loading.open(directory, topology.num_machines());
+  const std::int64_t all_gpus = gpu_bytes * gpus_of(machine).size();
+  refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, free_memory(), host,
+                      state->manifest);
+  loading.read_structure(world.rank() == 0);
+  const MemoryShare share = free_memory();
+  loading.plan(gpu_bytes, share.free);
+  refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
+  loading.fill_features();
   return MachineGraph(std::move(state));
 }
 

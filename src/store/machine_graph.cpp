@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "agreement.hpp"
 #include "machine_graph_state.hpp"
 #include "strata/util/error.hpp"
 
@@ -32,6 +31,7 @@ std::span<const NodeId> MachineGraph::train_nodes() const { return state_->regio
 std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->regions->valid.span(); }
 std::span<const NodeId> MachineGraph::test_nodes() const { return state_->regions->test.span(); }
 const std::vector<MachineGraph::PlanRow>& MachineGraph::plan() const { return state_->plan; }
+Count MachineGraph::presampled_batches() const { return state_->presampled_batches; }
 
 void MachineGraph::close(const comm::Machine& machine) {
   state_->features->close(machine);
@@ -42,8 +42,9 @@ void MachineGraph::close(const comm::Machine& machine) {
 
 void GraphState::place(const comm::Machine& machine, const GraphPlacement& placement) {
   host_view = regions->view();
-  agree(machine.communicator(), [&] { on_device = GraphOnDevice(machine.device(), host_view, placement); });
+  machine.together([&] { on_device = GraphOnDevice(machine.device(), host_view, placement); });
   plan = plan_rows(*regions, placement, *features);
+  presampled_batches = placement.presampled_batches;
 }
 
 void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options) {

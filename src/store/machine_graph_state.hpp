@@ -17,6 +17,7 @@ struct GraphState {
   GraphOnDevice on_device;
   GraphView host_view;
   std::vector<MachineGraph::PlanRow> plan;
+  Count presampled_batches = 0;
 
   TensorSpec feature_spec(Count rows) const;
   /// Copies structure to the GPU and sets views and plan, once regions and features are filled. Collective

@@ -16,7 +16,23 @@ namespace {
 constexpr Count kTask = Count{1} << 19;   // elements that a thread takes at once
 constexpr Count kChunk = Count{1} << 13;  // elements read at once: they stay in L2 while they are checked
 
-using Ids = std::array<NodeId, static_cast<std::size_t>(kChunk) + 1>;  // on the stack: no page faults
+template <typename T>
+using Chunk = std::array<T, static_cast<std::size_t>(kChunk)>;  // on the stack: no page faults
+using Ids = Chunk<NodeId>;
+
+template <typename T>
+std::span<T> first_of(Chunk<T>& chunk, Count count) {
+  return std::span(chunk).first(static_cast<std::size_t>(count));
+}
+
+/// Writes checked ids into `out` from element `first` on. The position of the first bad one, or ids.size().
+Count fill_checked(const HostIds& out, Count first, std::span<const NodeId> ids, NodeId end) {
+  Ids staging;
+  Count bad = 0;
+  out.fill(first, first_of(staging, std::ssize(ids)),
+           [&](auto* target) { bad = copy_checked(ids, end, target); });
+  return bad;
+}
 
 constexpr std::array kLocalSplits{graph::PartReader::Split::valid, graph::PartReader::Split::test};
 
@@ -128,48 +144,57 @@ void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progre
 void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
   visit_nodes(nodes, [&](int part, Range rows) {
     const graph::PartReader& reader = reader_of(part);
-    Ids values;
+    std::array<Count, static_cast<std::size_t>(kChunk) + 1> values;
     const std::span indptr(values.data(), static_cast<std::size_t>(rows.count) + 1);
     reader.read_indptr(rows.first, rows.count + 1, indptr.data());
     if (rows.first == 0 && indptr.front() != 0) damaged(part, "indptr does not begin with 0");
     if (indptr.back() > reader.num_edges()) damaged(part, "indptr points past the last edge");
     const NodeId first = manifest_.book.global_of(part, rows.first);
-    for (Count i = 0; i < rows.count; ++i) {
-      const Count degree = indptr[static_cast<std::size_t>(i) + 1] - indptr[static_cast<std::size_t>(i)];
+    Chunk<std::int32_t> degrees;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.count); ++i) {
+      const Count degree = indptr[i + 1] - indptr[i];
       if (degree < 0 || degree > std::numeric_limits<std::int32_t>::max())
-        damaged(part, fmt::format("indptr gives row {} {} edges", rows.first + i, degree));
-      if (regions.sizes.in_degrees) regions.in_degrees.data()[first + i] = static_cast<std::int32_t>(degree);
+        damaged(part,
+                fmt::format("indptr gives row {} {} edges", rows.first + static_cast<Count>(i), degree));
+      degrees[i] = static_cast<std::int32_t>(degree);
+    }
+    if (regions.sizes.in_degrees) {
+      Chunk<std::int32_t> staging;
+      regions.in_degrees.fill(first, first_of(staging, rows.count), [&](std::int32_t* out) {
+        std::ranges::copy(first_of(degrees, rows.count), out);
+      });
     }
     if (hosts(part)) {
       const Count first_edge = edge_offsets_[static_cast<std::size_t>(part - parts_.first)];
-      std::ranges::transform(indptr.first(static_cast<std::size_t>(rows.count)),
-                             regions.indptr.data() + (first - first_node_),
-                             [first_edge](Count edge) { return edge + first_edge; });
+      Ids staging;
+      regions.indptr.fill(first - first_node_, first_of(staging, rows.count), [&](Count* out) {
+        std::ranges::transform(indptr.first(static_cast<std::size_t>(rows.count)), out,
+                               [first_edge](Count edge) { return edge + first_edge; });
+      });
     }
     progress.advance(rows.count * static_cast<Count>(sizeof(Count)));
   });
 }
 
 void PartLoader::read_indices(const GraphRegions& regions, ProgressBar& progress) const {
-  regions.indices.visit([&](auto* indices) {
-    visit_edges([&](int part, Range edges, Count first_edge) {
-      Ids values;
-      reader_of(part).read_indices(edges.first, edges.count, values.data());
-      const Count bad = copy_checked({values.data(), static_cast<std::size_t>(edges.count)},
-                                     manifest_.book.num_nodes(), indices + first_edge + edges.first);
-      if (bad < edges.count) {
-        damaged(part, fmt::format("indices[{}] is {}, but nodes are 0 to {}", edges.first + bad,
-                                  values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
-      }
-      progress.advance(edges.count * static_cast<Count>(sizeof(NodeId)));
-    });
+  visit_edges([&](int part, Range edges, Count first_edge) {
+    Ids values;
+    reader_of(part).read_indices(edges.first, edges.count, values.data());
+    const Count bad = fill_checked(regions.indices, first_edge + edges.first, first_of(values, edges.count),
+                                   manifest_.book.num_nodes());
+    if (bad < edges.count) {
+      damaged(part, fmt::format("indices[{}] is {}, but nodes are 0 to {}", edges.first + bad,
+                                values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
+    }
+    progress.advance(edges.count * static_cast<Count>(sizeof(NodeId)));
   });
 }
 
 void PartLoader::read_edge_ids(const GraphRegions& regions, ProgressBar& progress) const {
   visit_edges([&](int part, Range edges, Count first_edge) {
-    reader_of(part).read_edge_ids(edges.first, edges.count,
-                                  regions.edge_ids.data() + first_edge + edges.first);
+    Chunk<EdgeId> staging;
+    regions.edge_ids.fill(first_edge + edges.first, first_of(staging, edges.count),
+                          [&](EdgeId* out) { reader_of(part).read_edge_ids(edges.first, edges.count, out); });
     progress.advance(edges.count * static_cast<Count>(sizeof(EdgeId)));
   });
 }
@@ -189,31 +214,31 @@ void PartLoader::read_weights(const GraphRegions& regions, ProgressBar& progress
 }
 
 void PartLoader::read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
-  regions.original_ids.visit([&](auto* ids) {
-    visit_nodes(nodes, [&](int part, Range rows) {
-      Ids values;
-      reader_of(part).read_original_ids(rows.first, rows.count, values.data());
-      const Count bad =
-          copy_checked({values.data(), static_cast<std::size_t>(rows.count)}, manifest_.book.num_nodes(),
-                       ids + manifest_.book.global_of(part, rows.first));
-      if (bad < rows.count) {
-        damaged(part, fmt::format("row {} has the original id {}, but nodes are 0 to {}", rows.first + bad,
-                                  values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
-      }
-      progress.advance(rows.count * static_cast<Count>(sizeof(NodeId)));
-    });
+  visit_nodes(nodes, [&](int part, Range rows) {
+    Ids values;
+    reader_of(part).read_original_ids(rows.first, rows.count, values.data());
+    const Count bad = fill_checked(regions.original_ids, manifest_.book.global_of(part, rows.first),
+                                   first_of(values, rows.count), manifest_.book.num_nodes());
+    if (bad < rows.count) {
+      damaged(part, fmt::format("row {} has the original id {}, but nodes are 0 to {}", rows.first + bad,
+                                values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
+    }
+    progress.advance(rows.count * static_cast<Count>(sizeof(NodeId)));
   });
 }
 
 void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress) const {
   visit_nodes(own({first_node_, num_local_}), [&](int part, Range rows) {
-    std::int32_t* labels = regions.labels.data() + manifest_.book.global_of(part, rows.first) - first_node_;
-    reader_of(part).read_labels(rows.first, rows.count, labels);
-    for (Count i = 0; i < rows.count; ++i) {
-      if (labels[i] >= -1 && labels[i] < manifest_.num_classes) continue;
-      damaged(part, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)", rows.first + i,
-                                labels[i], manifest_.num_classes - 1));
-    }
+    Chunk<std::int32_t> staging;
+    const Count target = manifest_.book.global_of(part, rows.first) - first_node_;
+    regions.labels.fill(target, first_of(staging, rows.count), [&](std::int32_t* labels) {
+      reader_of(part).read_labels(rows.first, rows.count, labels);
+      for (Count i = 0; i < rows.count; ++i) {
+        if (labels[i] >= -1 && labels[i] < manifest_.num_classes) continue;
+        damaged(part, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)", rows.first + i,
+                                  labels[i], manifest_.num_classes - 1));
+      }
+    });
     progress.advance(rows.count * static_cast<Count>(sizeof(std::int32_t)));
   });
 }

@@ -14,8 +14,8 @@
 namespace strata::store {
 
 /// Reads a rank's share of a machine's parts into the machine's regions, with all threads of a pool. No
-/// member communicates: the caller puts agree() around them, which is also the barrier after which other
-/// ranks' shares can be read.
+/// member communicates: the caller puts Machine::together around them, which is also the barrier after which
+/// other ranks' shares can be read.
 ///
 /// A rank's share of an array is one run of it, whatever parts it crosses: the same whose pages
 /// HostRegion::create took for this rank, so that reading into it meets no page fault.

@@ -5,7 +5,6 @@
 #include <limits>
 #include <optional>
 
-#include "agreement.hpp"
 #include "gpu_map.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/util/random.hpp"
@@ -57,8 +56,8 @@ class Probe {
     ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
     const bool enough = machine_.device().is_cuda() && tensor.settings().threads >= kEnoughThreads;
     if (enough) {
-      agree(machine_.communicator(),
-            [&] { tensor.configure({.host_path = HostPath::both, .threads_share = kUsualShare}); });
+      machine_.together(
+          [&] { tensor.configure({.host_path = HostPath::both, .threads_share = kUsualShare}); });
     }
     const double rate = rate_of(tensor, placement, load);
     return enough ? rate : 0;
@@ -69,11 +68,11 @@ class Probe {
     const TensorSpec& spec = tensor.spec();
     const auto row_bytes = static_cast<std::int64_t>(spec.row_bytes());
     const Count count = std::clamp<Count>(load.bytes / row_bytes, 1, load.ids);
-    agree(machine_.communicator(), [&] { prepare(spec.rows, count, row_bytes); });
+    machine_.together([&] { prepare(spec.rows, count, row_bytes); });
     double seconds = std::numeric_limits<double>::infinity();
     for (int i = 0; i <= kRepeats; ++i) {
       machine_.barrier();
-      agree(machine_.communicator(), [&] {
+      machine_.together([&] {
         const double taken = gather(tensor, count);
         if (i > 0) seconds = std::min(seconds, taken);  // the first run warms up
       });
@@ -130,7 +129,7 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
   const std::int64_t gpu_table = gpu_table_bytes(machine, tables.gpu_bytes);
   const int num_gpus = gpus_of(machine).size();
   std::optional<Probe> probe;
-  agree(machine.communicator(), [&] { probe.emplace(machine); });
+  machine.together([&] { probe.emplace(machine); });
   bool peers = num_gpus > 1;
   std::vector<MeasuredPaths> rates;
   for (const std::int64_t length : row_bytes) {

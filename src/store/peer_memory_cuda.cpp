@@ -5,7 +5,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "agreement.hpp"
 #include "peer_memory.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/runtime.hpp"
@@ -81,7 +80,7 @@ PeerMemory::Result PeerMemory::create(const comm::Machine& machine, const GpuMap
                                       std::size_t bytes_a_gpu, const std::string& name) {
   std::unique_ptr<PeerMemory> memory(new PeerMemory(machine.device()));
   const cuda::DeviceGuard guard(machine.device());
-  agree(machine.communicator(), [&] { memory->export_own(gpus, machine.rank(), bytes_a_gpu, name); });
+  machine.together([&] { memory->export_own(gpus, machine.rank(), bytes_a_gpu, name); });
   const std::vector<std::string> handles =
       machine.communicator().all_gather(machine.size() == 1 ? std::string() : memory->handles());
   std::string failure;

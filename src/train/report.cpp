@@ -69,12 +69,16 @@ std::string banner(const Session& s) {
   text += fmt::format(
       "model {}: fanouts {}, hidden {}, {} parameters; {} lr {}, {} seeds a step, {} steps an epoch\n",
       s.config.model, join(s.config.fanouts), s.config.hidden, format_count(s.parameters->values().numel()),
-      s.config.optimizer, s.config.learning_rate, format_count(s.global_batch()),
+      s.config.optimizer, s.config.learning_rate, format_count(s.global_batch),
       format_count(s.schedule->steps_per_epoch()));
   text += fmt::format("{} ranks on {} {}machines, {} cores a rank, gradients over {}\n", s.world.size(),
                       s.topology.num_machines(), s.topology.virtual_machines ? "virtual " : "", s.cores,
                       s.reducer->name());
-  return text + ranks_table(s.topology) + plan_table(s.graph);
+  text += ranks_table(s.topology) + plan_table(s.graph);
+  if (s.graph.presampled_batches() > 0)
+    text +=
+        fmt::format("planned from the accesses of {} batches\n", format_count(s.graph.presampled_batches()));
+  return text;
 }
 
 json run_record(const Session& s) {
@@ -91,7 +95,7 @@ json run_record(const Session& s) {
           {"replace", s.config.replace},
           {"labor_dependent", s.config.labor_dependent},
           {"hidden", s.config.hidden},
-          {"global_batch_size", s.global_batch()},
+          {"global_batch_size", s.global_batch},
           {"steps_per_epoch", s.schedule->steps_per_epoch()},
           {"seed", s.config.seed},
           {"ranks", s.world.size()},

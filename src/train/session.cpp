@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "presampler.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
@@ -48,8 +49,8 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
       cores(cores_of_rank(topology, w.rank())),
       sample_pool(cores),
       gather_pool(cores),
+      global_batch(c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * w.size()),
       graph(load_graph()),
-      global_batch_(c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * w.size()),
       sample_communicator_(w.communicator().duplicate()),
       gather_communicator_(w.communicator().duplicate()) {
   alive("preparing to train");
@@ -94,13 +95,16 @@ store::MachineGraph Session::load_graph() {
                              .in_degrees = config.model == "gcn",
                              .row_normalize = config.normalize_features,
                              .placement = store::parse_placement(config.placement),
-                             .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts}};
+                             .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
+                             .presampling = presampling()};
   if (!is_synthetic(config.graph)) {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
     check_trainable(config.graph, config.metric, manifest.feature_cols, manifest.num_classes,
                     manifest.num_train);
     set_gpu_budget(manifest.book.num_nodes(), manifest.feature_cols, options);
-    return store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
+    auto loaded = store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
+    world.communicator().barrier();  // a machine that fails to load ends the others while they wait here
+    return loaded;
   }
   if (topology.num_machines() > 1) {
     throw InputError(
@@ -113,6 +117,24 @@ store::MachineGraph Session::load_graph() {
   check_trainable(config.graph, config.metric, spec.features, spec.classes, spec.train);
   set_gpu_budget(spec.nodes, spec.features, options);
   return store::MachineGraph::generate(spec, {}, machine, options, sample_pool);
+}
+
+store::Presampling Session::presampling() {
+  if (!device.is_cuda() || config.presample == 0) return {};
+  // A few batches tell the heat of all but single rows. A papers100M-shaped graph has two seconds in all.
+  constexpr Count kEnough = 64;
+  constexpr std::chrono::seconds kTimeLimit{1};
+  const bool automatic = config.presample == TrainConfig::kAutomatic;
+  store::Presampling presampling =
+      make_presampling({.machine = &machine,
+                        .pool = &sample_pool,
+                        .sampler = {.fanouts = config.fanouts},
+                        .global_batch = global_batch,
+                        .seed = config.seed,
+                        .max_batches = automatic ? kEnough : config.presample,
+                        .time_limit = automatic ? kTimeLimit : std::chrono::seconds::max()});
+  presampling.always = !automatic;
+  return presampling;
 }
 
 void Session::set_gpu_budget(Count num_nodes, Count feature_cols, store::LoadOptions& options) const {
@@ -184,7 +206,7 @@ void Session::make_loader() {
                                                                   .machine = machine.index(),
                                                                   .local_rank = machine.rank(),
                                                                   .machine_ranks = machine.size(),
-                                                                  .global_batch = global_batch_,
+                                                                  .global_batch = global_batch,
                                                                   .seed = config.seed});
   const bool distributed = topology.num_machines() > 1;
   sampling::ExchangeContext sample_exchange;

@@ -30,7 +30,6 @@ class Session {
   void close();  ///< collective
 
   void alive(const char* what);  ///< tells the watchdog and the stop listener that something moved
-  Count global_batch() const { return global_batch_; }
   bool first_rank() const { return world.rank() == 0; }
 
   const TrainConfig& config;
@@ -43,6 +42,7 @@ class Session {
   int cores;  ///< for this rank
   ThreadPool sample_pool, gather_pool;
 
+  const Count global_batch;  ///< seeds a step over all ranks
   store::MachineGraph graph;
   std::shared_ptr<nn::BlockModel> model;
   std::unique_ptr<FlatParameters> parameters;
@@ -59,10 +59,10 @@ class Session {
   void make_loader();
   void make_evaluators();
   Count seeds_a_rank() const;  ///< of a step
+  store::Presampling presampling();
   void set_gpu_budget(Count num_nodes, Count feature_cols, store::LoadOptions& options) const;
   std::int64_t training_device_bytes(Count num_nodes) const;
 
-  Count global_batch_;
   comm::Communicator sample_communicator_, gather_communicator_;
   std::unique_ptr<sampling::MiniBatchSampler> sampler_;
   std::unique_ptr<feature::RowFetcher> fetcher_;

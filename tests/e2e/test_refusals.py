@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shutil
+import time
 
 import h5py
 
@@ -83,7 +84,14 @@ class Refusals(e2e.Case):
         part = self.part_of(graph)
         with h5py.File(part, 'r+') as contents:
             contents['/edges/node__to__node/indices'][17] = 500
-        self.refuse([part.name, 'is 500, but nodes are 0 to 499'], '--ranks-per-machine', '1', graph=graph, ranks=2)
+        start = time.monotonic()
+        _, done = self.train(graph, '--ranks-per-machine', '1', ranks=2, expect=2, timeout=60)
+        self.assertLess(time.monotonic() - start, 10)
+        told = [line for line in done.stderr.splitlines() if line.startswith('strata-train:')]
+        self.assertEqual(len(told), 1, done.stderr)
+        for words in ('rank 1 (host ', part.name, 'is 500, but nodes are 0 to 499'):
+            self.assertIn(words, told[0])
+        self.assertIn('strata-partition verify', done.stderr)
 
     def test_newer_version(self):
         graph = self.copy()

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,12 @@ class Communicator {
   void close();  ///< collective
 
   void barrier() const;
+
+  /// Runs `work` on every rank and throws on all of them if one threw: its own exception where it threw;
+  /// elsewhere, as an echo, that of the lowest rank that failed: OutOfMemory and InputError keep their type,
+  /// others are a CommError; the message begins with that rank and its host. `work` must not be collective,
+  /// or must fail on all ranks alike.
+  void together(const std::function<void()>& work) const;
   void broadcast(void* data, Count bytes, int root) const;
   std::vector<std::string> all_gather(const std::string& blob) const;  ///< small blobs, in order of rank
   std::vector<std::string> gather(const std::string& blob, int root) const;  ///< empty elsewhere than on root
@@ -68,7 +75,7 @@ class Communicator {
 
  private:
   friend class World;
-  friend struct Internals;   // the sources of this module reach MPI's handle through it
+  friend struct Internals;  // the sources of this module reach MPI's handle through it
   struct State;
   explicit Communicator(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -1,6 +1,6 @@
 #pragma once
-#include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/comm/communicator.hpp"
@@ -57,24 +57,13 @@ class Machine {
   void barrier() const { communicator_.barrier(); }
   void close() { communicator_.close(); }  ///< collective over the machine
 
-  /// Runs `work` on every rank and throws on all of them if one threw: that one's own exception there,
-  /// elsewhere a CommError with its message. Collective.
+  /// Communicator::together of its ranks.
   template <typename Work>
   void together(Work&& work) const {
-    std::string failure;
-    std::exception_ptr own;
-    try {
-      work();
-    } catch (const std::exception& e) {
-      failure = e.what();
-      own = std::current_exception();
-    }
-    agree(failure, own);
+    communicator_.together(std::forward<Work>(work));
   }
 
  private:
-  void agree(const std::string& failure, std::exception_ptr own) const;
-
   Communicator communicator_;
   int index_ = 0;
   Device device_;

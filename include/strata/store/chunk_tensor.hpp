@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -158,6 +159,10 @@ class ChunkTensor {
 
   /// Pointer to host row 0 when ALL rows lie in the host stratum, one after the other; null otherwise.
   std::byte* host_data() const;
+
+  /// Lets fill(dense rows) write rows from `first` on of a tensor with host_data(), as many as `staging` has
+  /// bytes for; see HostRegion::fill. Thread safe for rows that do not overlap.
+  void fill_host_rows(Count first, std::span<std::byte> staging, const std::function<void(std::byte*)>& fill);
 
   void close(const comm::Machine& machine);  ///< frees the strata. Collective over the machine
 

@@ -45,10 +45,26 @@ struct BatchShape {
   std::vector<int> fanouts = {15, 10, 5};  ///< from the seeds outwards; -1: all neighbours
 };
 
-/// How often the rows of a machine's nodes were read in some batches.
-struct AccessCounts {
-  std::vector<std::uint32_t> rows;  ///< [num_local] of the graph that was read, or empty
-  Count batches = 0;
+/// What one batch of a rank reads of a graph's structure and features.
+struct BatchReads {
+  std::span<const NodeId> input_nodes;  ///< distinct; rows of other machines' nodes are passed over
+  Count lists = 0;                      ///< nodes whose neighbours are sampled, summed over the hops
+  Count neighbors = 0;                  ///< entries of `indices`
+  Count nodes = 0;                      ///< source nodes, summed over the layers
+};
+
+/// Reads some batches as training will, so that the placement knows what is hot.
+struct Presampling {
+  struct Source {
+    const GraphView& graph;  ///< the structure in host memory
+    std::span<const NodeId> train_nodes;
+  };
+  using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
+
+  /// Calls `record` for each batch. The ranks of a machine call it at once, each for batches of its own; it
+  /// must not communicate. Empty: rows are as hot as their nodes occur often in `indices`.
+  std::function<void(const Source&, const Record& record)> run = {};
+  bool always = false;  ///< also where every GPU holds the whole graph, and nothing hangs on it
 };
 
 /// How much of a GPU the store may take and what it shall load.
@@ -63,18 +79,17 @@ struct LoadOptions {
   bool row_normalize = false;  ///< scale feature rows to sum of absolute values 1 while loading
   PlacementRequest placement = {};
   BatchShape batch = {};
-  /// Reads batches as training will, from the structure in host memory, and counts the feature rows. The
-  /// ranks of the machine call it at once, each for batches of its own. Empty: rows are as hot as their nodes
-  /// occur often in `indices`.
-  std::function<AccessCounts(const GraphView&)> count_accesses = {};
+  Presampling presampling = {};
 };
 
 /// The parts that this machine hosts, in memory once a machine. An owner.
 class MachineGraph {
  public:
   /// Reads the machine's run of parts (parts_of_machines) straight into place, all ranks in parallel, with a
-  /// progress bar on the first rank. Collective over `world`. Refuses what does not fit in memory before it
-  /// allocates.
+  /// progress bar on the first rank of `world`. Refuses what does not fit in memory before it allocates.
+  ///
+  /// Collective over the machine, and throws on all of its ranks alike. Machines do not wait for each other
+  /// here: the caller ends the run where one fails, or puts world.together() around the call.
   static MachineGraph load(const std::filesystem::path& directory, const comm::Communicator& world,
                            const comm::Topology& topology, const comm::Machine& machine,
                            const LoadOptions& options);
@@ -123,6 +138,7 @@ class MachineGraph {
     std::optional<Expected> expected;  ///< on machines with GPUs, of the tensors that the plan is about
   };
   const std::vector<PlanRow>& plan() const;
+  Count presampled_batches() const;  ///< that the plan was made from; 0: from the structure alone
 
   void close(const comm::Machine& machine);  ///< collective
 

@@ -34,6 +34,8 @@ struct TrainConfig {
   comm::TopologyOptions topology;
   std::int64_t gpu_memory_bytes = 0;  ///< a GPU, for the graph; 0: what is free less what training needs
   std::string placement = "auto";     ///< of the graph in memory; see store::parse_placement
+  static constexpr Count kAutomatic = -1;
+  Count presample = kAutomatic;  ///< batches a rank that show what of the graph is hot; 0: none
   bool tf32 = false;
   bool pipeline = true;  ///< stages of different steps overlap; off gives the same numbers
   bool normalize_features = false;

@@ -19,9 +19,14 @@ class Error : public std::runtime_error {
   const std::string& remedy() const noexcept { return remedy_; }
   const std::source_location& where() const noexcept { return where_; }
 
+  /// Another rank tells of the same failure; who prints errors lets that rank speak first.
+  bool is_echo() const noexcept { return is_echo_; }
+  void mark_as_echo() noexcept { is_echo_ = true; }
+
  private:
   std::string remedy_;
   std::source_location where_;
+  bool is_echo_ = false;
 };
 
 // The kinds below spell out their constructors: nvcc 13 fails on inherited ones that take the caller's place.

@@ -179,13 +179,23 @@ TEST_P(PlacementOnGpu, IsRefusedOverTheBudget) {
 TEST_P(PlacementOnGpu, FollowsCountedAccesses) {
   const RunSetup run(0, Compute::cuda);
   LoadOptions options{.gpu_budget_bytes = kPlenty, .placement = parse_placement("features=25/0/75")};
-  options.count_accesses = [](const GraphView& graph) {
-    AccessCounts counts{.rows = std::vector<std::uint32_t>(static_cast<std::size_t>(graph.num_local), 1),
-                        .batches = 1};
-    std::fill_n(counts.rows.begin(), 500, 27);
-    return counts;
+  int calls = 0;
+  options.presampling.run = [&](const Presampling::Source& source, const Presampling::Record& record) {
+    ++calls;
+    std::vector<NodeId> nodes(static_cast<std::size_t>(source.graph.num_local));
+    std::iota(nodes.begin(), nodes.end(), 0);
+    record({.input_nodes = nodes});
+    nodes.resize(500);
+    for (int batch = 0; batch < 26; ++batch) record({.input_nodes = nodes});
   };
+  MachineGraph whole = take(run, options);  // every GPU holds all: nothing hangs on the heat
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(whole.presampled_batches(), 0);
+  whole.close(run.machine);
+  options.presampling.always = true;
   MachineGraph loaded = take(run, options);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(loaded.presampled_batches(), 27 * run.machine.size());
   const auto hot = std::ranges::find_if(loaded.plan(), [](const MachineGraph::PlanRow& row) {
     return row.tensor == "features" && row.stratum == "replicated";
   });

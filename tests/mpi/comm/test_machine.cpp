@@ -99,16 +99,47 @@ TEST(MachineTest, ThrowsEverywhereWhatOneRankThrew) {
     const bool own = world().rank() == culprit;
     try {
       machine.together([&] {
-        if (own) throw OutOfMemory("no room for 42 GiB");
+        if (own) throw OutOfMemory("no room for 42 GiB", "Buy some.");
       });
       ADD_FAILURE() << "nothing was thrown";
     } catch (const OutOfMemory& error) {
-      EXPECT_TRUE(own);
-      EXPECT_STREQ(error.what(), "no room for 42 GiB");
+      const std::string who = "rank " + std::to_string(culprit) + ", host " + world().host() + ": ";
+      EXPECT_EQ(error.what(), (own ? "" : who) + "no room for 42 GiB");
+      EXPECT_EQ(error.remedy(), "Buy some.");
+      EXPECT_EQ(error.is_echo(), !own);
+    }
+  }
+  machine.close();
+}
+
+TEST(MachineTest, LetsTheLowestRankThatFailedSpeak) {
+  Machine machine(world().communicator(), find(0));
+  try {
+    machine.together([&] {
+      if (machine.rank() > 0) throw InputError("rank " + std::to_string(machine.rank()));
+      throw std::runtime_error("of no type of ours");
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_GT(machine.rank(), 0);
+    EXPECT_EQ(error.what(), "rank " + std::to_string(machine.rank()));
+    EXPECT_TRUE(error.is_echo());
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(machine.rank(), 0);
+    EXPECT_STREQ(error.what(), "of no type of ours");
+  }
+  if (machine.size() > 1) {
+    try {
+      machine.together([&] {
+        if (machine.rank() == 1) throw std::runtime_error("alone");
+      });
+      ADD_FAILURE() << "nothing was thrown";
     } catch (const CommError& error) {
-      EXPECT_FALSE(own);
-      EXPECT_EQ(error.what(),
-                "rank " + std::to_string(culprit) + ", host " + world().host() + ": no room for 42 GiB");
+      EXPECT_NE(machine.rank(), 1);
+      EXPECT_NE(std::string(error.what()).find("rank " + std::to_string(ranks_on(world().host())[1])),
+                std::string::npos);
+    } catch (const std::runtime_error&) {
+      EXPECT_EQ(machine.rank(), 1);
     }
   }
   machine.close();

@@ -1,12 +1,19 @@
+#include "strata/store/host_region.hpp"
+
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 #include <set>
 
-#include "strata/store/host_region.hpp"
 #include "strata/util/error.hpp"
 #include "support/run_setup.hpp"
 
@@ -28,7 +35,15 @@ std::span<std::int32_t> numbers(const HostRegion& region) {
   return {reinterpret_cast<std::int32_t*>(region.data()), region.bytes() / sizeof(std::int32_t)};
 }
 
-TEST(HostRegion, IsZeroAndSharedByTheRanksOfAMachine) {
+/// With memory that has no name, and with names in /dev/shm.
+class HostRegionTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { ::setenv("STRATA_SHARED_MEMORY", GetParam(), 1); }
+  void TearDown() override { ::unsetenv("STRATA_SHARED_MEMORY"); }
+  static bool named() { return std::string(GetParam()) == "named"; }
+};
+
+TEST_P(HostRegionTest, IsZeroAndSharedByTheRanksOfAMachine) {
   const RunSetup run(0);
   const HostRegion region = HostRegion::create(run.machine, 1'000'000, "numbers");
   ASSERT_EQ(region.bytes(), 1'000'000u);
@@ -42,7 +57,7 @@ TEST(HostRegion, IsZeroAndSharedByTheRanksOfAMachine) {
   for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<int>(i));
 }
 
-TEST(HostRegion, BelongsToOneVirtualMachineAlone) {
+TEST_P(HostRegionTest, BelongsToOneVirtualMachineAlone) {
   const RunSetup run(1);
   const HostRegion region = HostRegion::create(run.machine, 4096, "numbers");
   numbers(region)[0] = run.machine.index() + 1;
@@ -50,7 +65,7 @@ TEST(HostRegion, BelongsToOneVirtualMachineAlone) {
   EXPECT_EQ(numbers(region)[0], run.machine.index() + 1);
 }
 
-TEST(HostRegion, LeavesNoName) {
+TEST_P(HostRegionTest, LeavesNoName) {
   const RunSetup run(0);
   run.machine.barrier();
   const auto before = shared_names();
@@ -61,12 +76,64 @@ TEST(HostRegion, LeavesNoName) {
   EXPECT_TRUE(std::ranges::includes(before, after));
 }
 
-TEST(HostRegion, MayBeEmpty) {
+TEST_P(HostRegionTest, LiesWhereItWasAskedFor) {
+  const RunSetup run(0);
+  if (run.machine.size() == 1) GTEST_SKIP() << "a rank alone shares nothing";
+  const HostRegion region = HostRegion::create(run.machine, 1 << 20, "numbers");
+  std::ifstream maps("/proc/self/maps");
+  const std::string all{std::istreambuf_iterator<char>(maps), {}};
+  EXPECT_EQ(all.find("/dev/shm/strata-") != std::string::npos, named());
+  EXPECT_EQ(all.find("/memfd:strata") != std::string::npos, !named());
+}
+
+TEST_P(HostRegionTest, IsFilledInPlaceOrFromStaging) {
+  const RunSetup run(0);
+  const HostRegion region = HostRegion::create(run.machine, 1'000'003, "bytes");
+  const auto size = static_cast<std::size_t>(run.machine.size());
+  constexpr std::size_t kPiece = 4099;
+  const auto value = [](std::size_t at) { return static_cast<std::byte>(at * 7 + at / 251); };
+  for (std::size_t piece = static_cast<std::size_t>(run.machine.rank()); piece * kPiece < region.bytes();
+       piece += size) {
+    const std::size_t begin = piece * kPiece;
+    std::vector<std::byte> staging(std::min(kPiece, region.bytes() - begin), std::byte{0xEE});
+    region.fill(begin, staging, [&](std::byte* target) {
+      for (std::size_t i = 0; i < staging.size(); ++i) target[i] = value(begin + i);
+    });
+  }
+  run.machine.barrier();
+  for (std::size_t i = 0; i < region.bytes(); ++i) ASSERT_EQ(region.data()[i], value(i)) << "byte " << i;
+  run.machine.barrier();
+}
+
+TEST_P(HostRegionTest, RemovesTheFilesOfKilledRanksAndNoOthers) {
+  const RunSetup run(0);
+  const std::string first = run.machine.communicator().all_gather(std::to_string(::getpid())).front();
+  const std::filesystem::path abandoned = "/dev/shm/strata-" + first + "-abandoned",
+                              held = "/dev/shm/strata-" + first + "-held";
+  int fd = -1;
+  if (run.machine.rank() == 0) {
+    std::ofstream{abandoned};
+    std::ofstream{held};
+    fd = ::open(held.c_str(), O_RDWR);
+    ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  }
+  run.machine.barrier();
+  const HostRegion region = HostRegion::create(run.machine, 4096, "numbers");
+  EXPECT_EQ(std::filesystem::exists(abandoned), !named() || run.machine.size() == 1);
+  EXPECT_TRUE(std::filesystem::exists(held));
+  run.machine.barrier();
+  if (run.machine.rank() > 0) return;
+  ::close(fd);
+  std::filesystem::remove(held);
+  std::filesystem::remove(abandoned);
+}
+
+TEST_P(HostRegionTest, MayBeEmpty) {
   const RunSetup run(0);
   EXPECT_EQ(HostRegion::create(run.machine, 0, "nothing").bytes(), 0u);
 }
 
-TEST(HostRegion, RefusesWhatIsTooLargeOnAllRanks) {
+TEST_P(HostRegionTest, RefusesWhatIsTooLargeOnAllRanks) {
   const RunSetup run(0);
   try {
     HostRegion::create(run.machine, std::size_t{1} << 50, "numbers");
@@ -77,6 +144,8 @@ TEST(HostRegion, RefusesWhatIsTooLargeOnAllRanks) {
     EXPECT_FALSE(error.remedy().empty());
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Memory, HostRegionTest, testing::Values("nameless", "named"));
 
 }  // namespace
 }  // namespace strata::store

@@ -223,8 +223,9 @@ TEST(Load, PlansInRowsAndBytes) {
 std::string refusal_of(const std::filesystem::path& directory, int ranks_per_machine = 0,
                        const LoadOptions& options = {.in_degrees = true}) {
   const RunSetup run(ranks_per_machine);
+  const comm::Communicator& world = test::world().communicator();
   try {
-    MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine, options);
+    world.together([&] { MachineGraph::load(directory, world, run.topology, run.machine, options); });
   } catch (const InputError& error) {
     return error.what();
   }

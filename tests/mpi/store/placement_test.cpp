@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 #include "graph_placement.hpp"
@@ -105,28 +106,59 @@ TEST(CountHeat, OfPiecesIsNearThatOfAll) {
   EXPECT_NEAR(some, all, 0.5 * all);
 }
 
-TEST(CurvesOfCounts, AddUpTheRanksInTheOrderOfTheRows) {
+TEST(AccessCounter, AddsUpTheBatchesOfAllRanksInTheOrderOfTheRows) {
   const RunSetup run(0);
   const Structure structure(3);
-  AccessCounts counts{.rows = std::vector<std::uint32_t>(Structure::kLocal), .batches = 2};
-  for (std::size_t i = 0; i < counts.rows.size(); ++i) counts.rows[i] = static_cast<std::uint32_t>(4 * i);
-  const std::vector<HeatCurve> curves = curves_of_counts(run.machine, counts, structure.part_rows());
+  const GraphView view = structure.view();
+  AccessCounter counter(view, structure.part_rows());
+  const int rank = run.machine.rank(), size = run.machine.size();
+  std::vector<NodeId> first,
+      second;  // rank r reads the rows r, r + size, ...; then the last, and half as many elsewhere
+  for (Count row = rank; row < Structure::kLocal; row += size) first.push_back(Structure::kFirst + row);
+  second = {Structure::kFirst + Structure::kLocal - 1};
+  counter.add({.input_nodes = first, .lists = 10, .neighbors = 100, .nodes = 1000});
+  counter.add({.input_nodes = second, .lists = 20, .neighbors = 200, .nodes = 3000});
+  const auto mean = counter.mean(run.machine);
+  ASSERT_TRUE(mean.has_value());
+  EXPECT_EQ(mean->batches, 2 * size);
+  EXPECT_DOUBLE_EQ(mean->accesses.lists, 15);
+  EXPECT_DOUBLE_EQ(mean->accesses.neighbors, 150);
+  EXPECT_DOUBLE_EQ(mean->accesses.nodes, 2000);
+  const auto& curves = mean->accesses.features;
   ASSERT_EQ(curves.size(), 3u);
-  EXPECT_DOUBLE_EQ(curves[0].accesses_below(10), 2 * 45);
-  EXPECT_DOUBLE_EQ(curves[0].accesses(), 2.0 * 1199 * 1200 / 2);
+  const double batches = 2.0 * size;
+  EXPECT_NEAR(curves[0].accesses_below(10), 10 / batches, 1e-9);
+  EXPECT_NEAR(curves[0].accesses(), 1200 / batches, 1e-9);
   EXPECT_EQ(curves[1].rows(), 0);
-  EXPECT_DOUBLE_EQ(curves[2].accesses_below(2), 2 * (1200 + 1201));
-  counts.rows.pop_back();
-  EXPECT_THROW(curves_of_counts(run.machine, counts, structure.part_rows()), Error);
+  EXPECT_NEAR(curves[2].accesses(), (800 + size) / batches, 1e-9);
+  EXPECT_THROW(AccessCounter(view, std::vector<Count>{1200, 799}), Error);
 }
 
-TEST(CurvesOfCounts, NeedNotComeFromEveryRank) {
+TEST(AccessCounter, TakesOtherMachinesToReadHereWhatIsReadThere) {
   const RunSetup run(0);
   const Structure structure(4);
-  AccessCounts counts;
-  if (run.machine.rank() == 0) counts = {std::vector<std::uint32_t>(Structure::kLocal, 3), 1};
-  const std::vector<HeatCurve> curves = curves_of_counts(run.machine, counts, structure.part_rows());
-  EXPECT_DOUBLE_EQ(curves[2].accesses(), 3 * 800);
+  AccessCounter counter(structure.view(), structure.part_rows());
+  const std::vector<NodeId> nodes = {0, Structure::kFirst - 1, Structure::kFirst,
+                                     Structure::kFirst + Structure::kLocal};
+  counter.add({.input_nodes = nodes});
+  const auto mean = counter.mean(run.machine);
+  ASSERT_TRUE(mean.has_value());
+  EXPECT_DOUBLE_EQ(mean->accesses.features[0].accesses_below(1), 4);
+  EXPECT_DOUBLE_EQ(mean->accesses.features[2].accesses(), 0);
+}
+
+TEST(AccessCounter, NeedNotHaveBatchesOfEveryRank) {
+  const RunSetup run(0);
+  const Structure structure(4);
+  AccessCounter counter(structure.view(), structure.part_rows());
+  EXPECT_FALSE(counter.mean(run.machine).has_value());
+  std::vector<NodeId> nodes(Structure::kLocal);
+  std::iota(nodes.begin(), nodes.end(), Structure::kFirst);
+  if (run.machine.rank() == 0) counter.add({.input_nodes = nodes});
+  const auto mean = counter.mean(run.machine);
+  ASSERT_TRUE(mean.has_value());
+  EXPECT_EQ(mean->batches, 1);
+  EXPECT_DOUBLE_EQ(mean->accesses.features[2].accesses(), 800);
 }
 
 std::string text_of(const MachinePlan& plan) {

@@ -79,6 +79,12 @@ TEST(GraphDemands, PlaceLookupsBeforeFeatures) {
   EXPECT_EQ(features[2].replicated, 50);
 }
 
+TEST(AllFit, WhereAGpuHasRoomForEveryTensor) {
+  const std::int64_t all = kLookups + kIndices + 400 * kRow;
+  EXPECT_TRUE(all_fit(demands(), {.gpu_bytes = all, .num_gpus = 1}));
+  EXPECT_FALSE(all_fit(demands(), {.gpu_bytes = all - 1, .num_gpus = 4}));
+}
+
 TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
   EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 0), kSizes.bytes() + 400 * kRow);
   EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 100 * kRow), kSizes.bytes() + 300 * kRow);

@@ -44,6 +44,14 @@ TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
   EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::automatic);
 }
 
+TEST(TrainOptions, TellHowManyBatchesArePresampled) {
+  EXPECT_EQ(config_of({}).presample, train::TrainConfig::kAutomatic);
+  EXPECT_EQ(config_of({"--presample", "off"}).presample, 0);
+  EXPECT_EQ(config_of({"--presample", "12"}).presample, 12);
+  for (const char* text : {"0", "-3", "12x", "", "on"})
+    expect_refused({"--presample", text}, {"--presample", "auto, off"});
+}
+
 TEST(TrainOptions, AreRead) {
   const auto config = config_of({"--model",
                                  "gcn",

@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "mpi_state.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::comm {
+namespace {
+
+enum class Kind : char { input = 'i', memory = 'm', other = 'o' };
+
+Kind kind_of(const std::exception& error) {
+  if (dynamic_cast<const InputError*>(&error) != nullptr) return Kind::input;
+  if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) return Kind::memory;
+  return Kind::other;
+}
+
+/// What the other ranks are told: kind, message, a zero byte, remedy.
+std::string encode(const std::exception& error, const MpiState& state) {
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  return static_cast<char>(kind_of(error)) + fmt::format("{}: {}", state.who(), error.what()) + '\0' +
+         (typed ? typed->remedy() : "");
+}
+
+[[noreturn]] void throw_echo(const std::string& blob) {
+  const std::size_t end = blob.find('\0');
+  const std::string message = blob.substr(1, end - 1), remedy = blob.substr(end + 1);
+  const auto echo = [](auto error) {
+    error.mark_as_echo();
+    throw error;
+  };
+  switch (static_cast<Kind>(blob[0])) {
+    case Kind::input:
+      echo(InputError(message, remedy));
+      break;
+    case Kind::memory:
+      echo(OutOfMemory(message, remedy));
+      break;
+    case Kind::other:
+      break;
+  }
+  echo(CommError(message, remedy));
+  std::terminate();
+}
+
+/// This rank failed too, but another one speaks.
+[[noreturn]] void rethrow_as_echo(const std::exception_ptr& own) {
+  try {
+    std::rethrow_exception(own);
+  } catch (Error& error) {
+    error.mark_as_echo();
+    throw;
+  }
+}
+
+}  // namespace
+
+void Communicator::together(const std::function<void()>& work) const {
+  const MpiState& state = Internals::of(*this);
+  std::string blob;
+  std::exception_ptr own;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    blob = encode(error, state);
+    own = std::current_exception();
+  }
+  std::int64_t first_failed = own ? state.rank : state.size;
+  all_reduce(std::span(&first_failed, 1), Op::min);
+  if (first_failed == state.size) return;
+  const int speaker = static_cast<int>(first_failed);
+  Count length = static_cast<Count>(blob.size());
+  broadcast(&length, sizeof(length), speaker);
+  std::string told = blob;
+  told.resize(static_cast<std::size_t>(length));
+  broadcast(told.data(), length, speaker);
+  if (speaker == state.rank) std::rethrow_exception(own);
+  if (own) rethrow_as_echo(own);
+  throw_echo(told);
+}
+
+}  // namespace strata::comm

@@ -121,7 +121,7 @@ class CudaSampler final : public MiniBatchSampler {
       const Count num_edges = bound_of_edges(bound, options_.fanouts[hop]);
       reserve_dst(buffers.hops[hop], bound, none);
       reserve_edges(buffers.hops[hop], num_edges, none);
-      if (hop + 1 < options_.fanouts.size() && options_.transpose) transpose_.reserve_edges(num_edges, none);
+      if (hop < options_.num_transposes()) transpose_.reserve_edges(num_edges, none);
       bound = bound_of_nodes(bound, num_edges);
     }
     reserve_nodes(buffers, bound, 0, none);
@@ -220,10 +220,8 @@ class CudaSampler final : public MiniBatchSampler {
     }
     check_local_ids_suffice(counts.nodes[buffers.hops.size()]);
     MiniBatch batch = blocks_of(buffers, options_, view_.device, num_seeds);
-    if (options_.transpose) {
-      for (std::size_t hop = 0; hop + 1 < buffers.hops.size(); ++hop) {
-        add_transpose(batch.blocks[batch.blocks.size() - 1 - hop], buffers.hops[hop], stream);
-      }
+    for (std::size_t hop = 0; hop < options_.num_transposes(); ++hop) {
+      add_transpose(batch.blocks[batch.blocks.size() - 1 - hop], buffers.hops[hop], stream);
     }
     return batch;
   }

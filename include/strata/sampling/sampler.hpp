@@ -17,7 +17,13 @@ struct SamplerOptions {
   Count max_seeds = 0;       ///< no call gets more; buffers are sized from it
   bool edge_ids = false;
   bool in_degrees = false;
-  bool transpose = false;  ///< of every block but the input layer's (whose input needs no gradient)
+  bool transpose = false;        ///< of every block but the input layer's (whose input needs no gradient)
+  bool input_transpose = false;  ///< of the input layer's, too
+
+  /// The number of blocks with a transpose, counted from the seeds.
+  std::size_t num_transposes() const {
+    return !transpose ? 0 : input_transpose ? fanouts.size() : fanouts.size() - 1;
+  }
 };
 
 /// Where requests for remote neighbours go: everything is on one machine if num_machines is 1, and then

@@ -19,7 +19,14 @@ struct BatchKey {
 };
 
 /// Different uses of the same (batch, layer, node) must not share bits.
-enum class RandomUse : std::uint32_t { sample = 1, dropout = 2, epoch_order = 3, generator = 4, init = 5 };
+enum class RandomUse : std::uint32_t {
+  sample = 1,
+  dropout = 2,
+  epoch_order = 3,
+  generator = 4,
+  init = 5,
+  attention = 6
+};
 
 struct Philox4 {
   std::uint32_t word[4];

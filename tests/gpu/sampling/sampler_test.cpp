@@ -49,7 +49,8 @@ class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
             .max_seeds = max_seeds,
             .edge_ids = all,
             .in_degrees = all,
-            .transpose = all};
+            .transpose = all,
+            .input_transpose = GetParam().wide};
   }
 };
 

@@ -39,8 +39,13 @@ void add_data_options(CLI::App& app, TrainConfig& c) {
 
 void add_model_options(CLI::App& app, TrainConfig& c) {
   app.option_defaults()->group("Model");
-  app.add_option("--model", c.model, "Layers of the model")->check(CLI::IsMember({"sage", "gcn"}));
-  app.add_option("--hidden", c.hidden, "Width of the hidden layers");
+  app.add_option("--model", c.model, "Layers of the model")
+      ->check(CLI::IsMember({"sage", "gcn", "gat", "gin"}));
+  app.add_option("--aggregate", c.aggregate, "Of the neighbours' rows, by sage")
+      ->check(CLI::IsMember({"mean", "max"}));
+  app.add_option("--hidden", c.hidden, "Width of the hidden layers; of gat: of all heads together");
+  app.add_option("--heads", c.heads,
+                 "Attention heads of gat: side by side in hidden layers, their mean in the last");
   app.add_option("--fanouts", c.fanouts,
                  "Neighbours sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
                  "lists them; DGL lists them the other way round); -1: all neighbours")
@@ -55,6 +60,7 @@ void add_model_options(CLI::App& app, TrainConfig& c) {
                "All layers of a LABOR batch share their random numbers: fewer input nodes still");
   app.add_option("--dropout", c.dropout, "After each hidden layer");
   app.add_option("--input-dropout", c.input_dropout, "Of the input features");
+  app.add_option("--attention-dropout", c.attention_dropout, "Of gat's attention weights");
 }
 
 void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
@@ -66,6 +72,24 @@ void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
   app.add_option("--lr", c.learning_rate, "Learning rate");
   app.add_option("--weight-decay", c.weight_decay, "L2 for adam and sgd, decoupled for adamw");
   app.add_option("--optimizer", c.optimizer, "Optimizer")->check(CLI::IsMember({"adam", "adamw", "sgd"}));
+  app.add_option(
+         "--lr-schedule", c.lr_schedule,
+         "Learning rate after the warm-up: constant, cosine (falls to 0 at the end of the run) or step")
+      ->check(CLI::IsMember({"constant", "cosine", "step"}));
+  app.add_option("--warmup-steps", c.warmup_steps, "Updates over which the learning rate grows to --lr");
+  app.add_option("--lr-step-size", c.lr_step_size, "Updates after which the schedule step lowers the rate");
+  app.add_option("--lr-gamma", c.lr_gamma, "What the schedule step multiplies it by");
+  app.add_option("--clip-grad", c.clip_grad, "Scale the gradient down to this Euclidean norm; 0: never");
+  app.add_option("--loss", c.loss, "cross-entropy, or bce: each class against all others")
+      ->check(CLI::IsMember({"cross-entropy", "bce"}));
+  app.add_option("--label-smoothing", c.label_smoothing, "Share of a target that is spread over all classes");
+  app.add_option("--class-weights", c.class_weights,
+                 "Weights of the classes in the loss: w0,w1,..., or balanced (the same part for each class)");
+  app.add_option("--accumulate", c.accumulate,
+                 "Batches whose gradients make one update: the mean over all their seeds");
+  app.add_option("--on-nan", c.on_nan,
+                 "A loss that is not finite: stop, and name its step, ranks and seeds; or skip that update")
+      ->check(CLI::IsMember({"stop", "skip"}));
   app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout");
   app.add_option("--checkpoint-every", c.checkpoint_every,
                  "Epochs between checkpoints; 0: only when stopped by a signal");

@@ -41,7 +41,7 @@ class GcnModel final : public StackedModel {
   at::Tensor project(int layer, const at::Tensor& x) override { return x.mm(map_of(layer)); }
 
  private:
-  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) override {
+  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block, const Pass&) override {
     if (maps_first(input_cols(layer), output_cols(layer), x, block))
       return sum_projected(layer, project(layer, x), block);
     return aggregate(x, block, gcn_scales(block)).mm(map_of(layer));

@@ -1,8 +1,10 @@
 #include "layers.hpp"
 
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include "ops.hpp"
+#include "strata/util/error.hpp"
 
 namespace strata::nn {
 
@@ -23,12 +25,16 @@ at::Tensor StackedModel::forward_layer(int layer, const at::Tensor& x, const sam
   check_input(x, block);
   const at::Tensor input =
       layer == 0 ? dropout(x, make_dropout(options_.input_dropout, pass, hop_of_dst(layer) + 1, block)) : x;
-  return finish(layer, convolve(layer, input, block), block, pass);
+  return finish(layer, convolve(layer, input, block, pass), block, pass);
 }
 
 at::Tensor StackedModel::combine(int layer, const at::Tensor& projected, const sampling::Block& block) {
   check_input(projected, block);
   return finish(layer, sum_projected(layer, projected, block), block, {});
+}
+
+at::Tensor StackedModel::sum_projected(int layer, const at::Tensor&, const sampling::Block&) {
+  throw Error(fmt::format("layer {} of this model cannot be projected before its sum", layer));
 }
 
 at::Tensor StackedModel::finish(int layer, const at::Tensor& z, const sampling::Block& block,

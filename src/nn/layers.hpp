@@ -28,9 +28,10 @@ class StackedModel : public BlockModel {
 
  protected:
   /// The layer without its bias.
-  virtual at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) = 0;
-  /// The same of rows that project() gave.
-  virtual at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block) = 0;
+  virtual at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block,
+                              const Pass& pass) = 0;
+  /// The same of rows that project() gave, outside training.
+  virtual at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block);
   virtual const at::Tensor& bias(int layer) const = 0;
   /// Bias, activation and dropout, in place.
   at::Tensor finish(int layer, const at::Tensor& z, const sampling::Block& block, const Pass& pass) const;
@@ -52,6 +53,9 @@ bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x
                 const sampling::Block& block);
 
 std::shared_ptr<BlockModel> make_sage(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_sage_max(const ModelOptions& options);
 std::shared_ptr<BlockModel> make_gcn(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_gat(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_gin(const ModelOptions& options);
 
 }  // namespace strata::nn

@@ -14,7 +14,14 @@ struct Kind {
   const char* name;
   std::shared_ptr<BlockModel> (*make)(const ModelOptions&);
 };
-constexpr Kind kKinds[] = {{"sage", make_sage}, {"gcn", make_gcn}};
+
+std::shared_ptr<BlockModel> make_any_sage(const ModelOptions& options) {
+  if (options.aggregate == "mean") return make_sage(options);
+  if (options.aggregate == "max") return make_sage_max(options);
+  throw InputError(fmt::format("SAGE knows no aggregate \"{}\"", options.aggregate), "Choose mean or max.");
+}
+
+constexpr Kind kKinds[] = {{"sage", make_any_sage}, {"gcn", make_gcn}, {"gat", make_gat}, {"gin", make_gin}};
 
 void check_options(const ModelOptions& options) {
   if (options.num_layers < 1)
@@ -24,7 +31,7 @@ void check_options(const ModelOptions& options) {
         fmt::format("a model needs at least one feature, hidden unit and class, not {}, {} and {}",
                     options.in_cols, options.hidden, options.out_cols));
   }
-  for (const double probability : {options.dropout, options.input_dropout}) {
+  for (const double probability : {options.dropout, options.input_dropout, options.attention_dropout}) {
     if (!(probability >= 0.0 && probability < 1.0)) {
       throw InputError(fmt::format("dropout is a probability in [0, 1), not {}", probability));
     }

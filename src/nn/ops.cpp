@@ -3,45 +3,17 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/custom_function.h>
-
-#if STRATA_WITH_CUDA
-#include <c10/cuda/CUDAStream.h>
-#endif
 
 #include <algorithm>
 #include <cmath>
 
+#include "op_support.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
 namespace {
 
 using sampling::Block;
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
-using torch::autograd::variable_list;
-
-/// A plain value on its way from a forward pass to its backward pass.
-template <typename Value>
-struct Carried : torch::CustomClassHolder {
-  explicit Carried(Value carried) : value(std::move(carried)) {}
-  Value value;
-};
-
-constexpr const char* kCarried = "carried";
-
-template <typename Value>
-void carry(AutogradContext* context, Value value) {
-  context->saved_data[kCarried] =
-      c10::IValue::make_capsule(c10::make_intrusive<Carried<Value>>(std::move(value)));
-}
-
-template <typename Value>
-const Value& carried(AutogradContext* context) {
-  const auto capsule = context->saved_data.at(kCarried).toCapsule();
-  return static_cast<const Carried<Value>&>(*capsule).value;
-}
 
 struct ScaledBlock {
   Block block;
@@ -56,23 +28,9 @@ struct Target {
 
 Target target_of(const at::Tensor& tensor) {
 #if STRATA_WITH_CUDA
-  if (tensor.is_cuda())
-    return {cuda_kernels(), c10::cuda::getCurrentCUDAStream(tensor.get_device()).stream()};
-#else
-  (void)tensor;
+  if (tensor.is_cuda()) return {cuda_kernels(), stream_of(tensor)};
 #endif
-  return {cpu_kernels(), nullptr};
-}
-
-at::TensorOptions options_of(const Block& block) {
-  const auto device = block.device.is_cuda()
-                          ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(block.device.index))
-                          : c10::Device(c10::kCPU);
-  return at::TensorOptions().dtype(at::kFloat).device(device);
-}
-
-const float* data_or_null(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
+  return {cpu_kernels(), stream_of(tensor)};
 }
 
 Scales degrees_of(const Block& block) {

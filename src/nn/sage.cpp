@@ -51,7 +51,7 @@ class SageModel final : public StackedModel {
   }
 
  private:
-  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block) override {
+  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block, const Pass&) override {
     const at::Tensor& neighbours = at_layer(layer).neighbours->weight;
     const at::Tensor& root = at_layer(layer).root->weight;
     if (!maps_first(input_cols(layer), output_cols(layer), x, block))

@@ -162,12 +162,11 @@ class CpuSampler final : public MiniBatchSampler {
 
   MiniBatch finish(SlotBuffers& buffers, Count num_seeds) {
     MiniBatch batch = blocks_of(buffers, options_, view_.device, num_seeds);
-    if (!options_.transpose) return batch;
-    const auto num_transposes = static_cast<Count>(batch.blocks.size()) - 1;
+    const auto num_transposes = static_cast<Count>(options_.num_transposes());
     pool_.parallel_for(num_transposes, 1, [&](Count begin, Count end) {
-      for (Count i = begin + 1; i <= end; ++i) {
-        Block& block = batch.blocks[static_cast<std::size_t>(i)];
-        HopBuffers& hop = buffers.hops[batch.blocks.size() - 1 - static_cast<std::size_t>(i)];
+      for (Count i = begin; i < end; ++i) {
+        HopBuffers& hop = buffers.hops[static_cast<std::size_t>(i)];
+        Block& block = batch.blocks[batch.blocks.size() - 1 - static_cast<std::size_t>(i)];
         reserve(hop.transposed_indptr, cuda::Memory::host, block.num_src + 1, 0,
                 "indptr of a transposed block", {});
         reserve(hop.transposed_indices, cuda::Memory::host, block.num_edges, 0, "edges of a transposed block",

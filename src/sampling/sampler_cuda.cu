@@ -126,12 +126,10 @@ class CudaSampler final : public MiniBatchSampler {
     MiniBatch batch = blocks_of(buffers, options_, view_.device, slot.num_seeds);
     batch.device_counts = slot.counts.data();
     batch.blocks.front().global_indices = !options_.compact_inputs;
-    if (options_.transpose) {
-      for (std::size_t hop = 0; hop + 1 < buffers.hops.size(); ++hop) {
-        Block& block = batch.blocks[batch.blocks.size() - 1 - hop];
-        block.transposed_indptr = buffers.hops[hop].transposed_indptr.data();
-        block.transposed_indices = buffers.hops[hop].transposed_indices.data();
-      }
+    for (std::size_t hop = 0; hop < options_.num_transposes(); ++hop) {
+      Block& block = batch.blocks[batch.blocks.size() - 1 - hop];
+      block.transposed_indptr = buffers.hops[hop].transposed_indptr.data();
+      block.transposed_indices = buffers.hops[hop].transposed_indices.data();
     }
     return batch;
   }
@@ -265,7 +263,7 @@ class CudaSampler final : public MiniBatchSampler {
   /// Wide ids of all hops share one array of neighbours, so that the next hop must wait for them.
   void relabel(const DeviceQuery& query, HopBuffers& hop, const DeviceEdges<Id>& edges, Count node_bound,
                const DeviceCounts& counts, const cuda::Stream& stream) {
-    const bool transposed = options_.transpose && !is_last(static_cast<int>(query.hop));
+    const bool transposed = query.hop < options_.num_transposes();
     if (transposed) reserve_transpose(hop, node_bound, edges.bound, stream);
     compactor_.relabel(static_cast<int>(query.hop), edges, hop.indices.data(), kInPlace ? side_ : stream);
     if (!transposed) return;

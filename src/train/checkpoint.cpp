@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model_state.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 /// JSON has no NaN, which an undefined ROC AUC is.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
@@ -37,7 +38,7 @@ Scores scores_from(const json& j) {
           .roc_auc = number(j.at("roc_auc"))};
 }
 
-json to_json(const ProgressState& p, Count optimizer_steps) {
+json to_json(const ProgressState& p) {
   return {{"epoch", p.epoch},
           {"step_in_epoch", p.step_in_epoch},
           {"loss_sum", p.loss_sum},
@@ -46,8 +47,7 @@ json to_json(const ProgressState& p, Count optimizer_steps) {
           {"best_epoch", p.best_epoch},
           {"best_valid", to_json(p.best_valid)},
           {"best_test", to_json(p.best_test)},
-          {"evaluations_without_gain", p.evaluations_without_gain},
-          {"optimizer_steps", optimizer_steps}};
+          {"evaluations_without_gain", p.evaluations_without_gain}};
 }
 
 void from_json(const json& j, ProgressState& p) {
@@ -89,13 +89,17 @@ void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& p
   file.tensors.push_back({"parameters", parts.parameters->values().detach()});
   for (const auto& state : parts.optimizer->state())
     file.tensors.push_back({"optimizer." + state.name, state.tensor});
+  for (const auto& buffer : buffers_of(*parts.model))
+    file.tensors.push_back({"buffer." + buffer.name, buffer.tensor});
   if (parts.progress->best_parameters.defined()) {
     file.tensors.push_back({"best_parameters", parts.progress->best_parameters});
+    for (const auto& buffer : parts.progress->best_buffers)
+      file.tensors.push_back({"best_buffer." + buffer.name, buffer.tensor});
   }
   file.metadata = {{"format", kFormat},
                    {"version", std::to_string(kVersion)},
                    {"signature", parts.signature},
-                   {"progress", to_json(*parts.progress, parts.optimizer->steps).dump()}};
+                   {"progress", to_json(*parts.progress).dump()}};
   nn::write_tensors(path, file);
 }
 
@@ -120,9 +124,7 @@ void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& p
   }
   try {
     check_signature(path, json::parse(field("signature")), json::parse(parts.signature));
-    const json progress = json::parse(field("progress"));
-    from_json(progress, *parts.progress);
-    parts.optimizer->steps = progress.at("optimizer_steps");
+    from_json(json::parse(field("progress")), *parts.progress);
   } catch (const json::exception& e) {
     throw InputError(fmt::format("{}: damaged checkpoint: {}", path.string(), e.what()),
                      "Start anew without --resume.");
@@ -130,9 +132,14 @@ void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& p
   copy_into(path, file, "parameters", parts.parameters->values());
   for (const auto& state : parts.optimizer->state())
     copy_into(path, file, "optimizer." + state.name, state.tensor);
+  for (const auto& buffer : buffers_of(*parts.model))
+    copy_into(path, file, "buffer." + buffer.name, buffer.tensor);
   if (parts.progress->best_epoch > 0) {
     parts.progress->best_parameters = at::empty_like(parts.parameters->values());
     copy_into(path, file, "best_parameters", parts.progress->best_parameters);
+    parts.progress->best_buffers = copies_of(buffers_of(*parts.model));
+    for (const auto& buffer : parts.progress->best_buffers)
+      copy_into(path, file, "best_buffer." + buffer.name, buffer.tensor);
   }
 }
 

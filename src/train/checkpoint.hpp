@@ -13,7 +13,8 @@ struct CheckpointParts {
   const FlatParameters* parameters;
   Optimizer* optimizer;
   ProgressState* progress;
-  std::string signature;  ///< resume_signature()
+  std::string signature;           ///< resume_signature()
+  const torch::nn::Module* model;  ///< whose buffers are kept, too
 };
 
 /// Writes a safetensors file atomically. Every random choice is keyed by (seed, epoch, step), so the random

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "strata/store/placement_request.hpp"
+#include "strata/train/loss.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
@@ -54,8 +56,31 @@ void validate(const TrainConfig& c) {
           "Give a rate such as 0.003.");
   require(c.weight_decay >= 0, fmt::format("--weight-decay: {} is negative", c.weight_decay),
           "Give 0 or more.");
+  require(c.warmup_steps >= 0, fmt::format("--warmup-steps: {} is negative", c.warmup_steps),
+          "Give 0 or more.");
+  require(c.lr_step_size > 0, fmt::format("--lr-step-size: {} is not positive", c.lr_step_size),
+          "Give a number of updates such as 1000.");
+  require(c.lr_gamma > 0 && c.lr_gamma <= 1, fmt::format("--lr-gamma: {} is not in (0, 1]", c.lr_gamma),
+          "Give a factor such as 0.1.");
+  require(std::isfinite(c.clip_grad) && c.clip_grad >= 0,
+          fmt::format("--clip-grad: {} is no norm", c.clip_grad),
+          "Give a norm such as 1, or 0 for no limit.");
+  require(c.label_smoothing >= 0 && c.label_smoothing < 1,
+          fmt::format("--label-smoothing: {} is not in [0, 1)", c.label_smoothing),
+          "Give a share such as 0.1.");
+  if (!c.class_weights.empty() && c.class_weights != kBalanced) parse_class_weights(c.class_weights);
+  require(c.accumulate > 0, fmt::format("--accumulate: {} is not positive", c.accumulate),
+          "Give at least 1.");
   check_probability(c.dropout, "--dropout");
   check_probability(c.input_dropout, "--input-dropout");
+  check_probability(c.attention_dropout, "--attention-dropout");
+  require(c.heads > 0, fmt::format("--heads: {} is not positive", c.heads), "Give a number such as 4.");
+  require(c.model != "gat" || c.hidden % c.heads == 0,
+          fmt::format("--hidden: {} cannot be divided among {} heads", c.hidden, c.heads),
+          "Give a multiple of --heads.");
+  require(c.aggregate == "mean" || c.model == "sage",
+          fmt::format("--aggregate {} is of SAGE alone, not of {}", c.aggregate, c.model),
+          "Leave --aggregate out, or choose --model sage.");
   require(c.eval_every >= 0 && c.patience >= 0 && c.checkpoint_every >= 0 && c.log_every >= 0 &&
               c.watchdog_seconds >= 0,
           "--eval-every, --patience, --checkpoint-every, --log-every and --watchdog take no negative "
@@ -71,17 +96,31 @@ void validate(const TrainConfig& c) {
 std::string resume_signature(const TrainConfig& c, int num_ranks) {
   const nlohmann::json signature = {
       {"model", c.model},
+      {"aggregate", c.aggregate},
       {"hidden", c.hidden},
+      {"heads", c.heads},
       {"fanouts", c.fanouts},
       {"sampler", c.sampler},
       {"replace", c.replace},
       {"labor_dependent", c.labor_dependent},
       {"dropout", c.dropout},
       {"input_dropout", c.input_dropout},
+      {"attention_dropout", c.attention_dropout},
       {"batch_size", c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * num_ranks},
       {"learning_rate", c.learning_rate},
       {"weight_decay", c.weight_decay},
       {"optimizer", c.optimizer},
+      {"lr_schedule", c.lr_schedule},
+      {"epochs", c.lr_schedule == "cosine" ? c.epochs : 0},
+      {"warmup_steps", c.warmup_steps},
+      {"lr_step_size", c.lr_step_size},
+      {"lr_gamma", c.lr_gamma},
+      {"clip_grad", c.clip_grad},
+      {"loss", c.loss},
+      {"label_smoothing", c.label_smoothing},
+      {"class_weights", c.class_weights},
+      {"accumulate", c.accumulate},
+      {"on_nan", c.on_nan},
       {"seed", c.seed},
       {"metric", c.metric},
       {"normalize_features", c.normalize_features},

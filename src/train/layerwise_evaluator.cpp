@@ -25,10 +25,11 @@ constexpr Count kIdBytes = 40;  // of an input row: global and original id, degr
 /// shared by the nodes of a chunk; a GPU wants many rows at once.
 Count default_chunk_bytes(Device device) { return device.is_cuda() ? Count{1} << 30 : Count{32} << 20; }
 
-/// Does the layer read rows that were projected when they were computed? It does where they are shorter.
+/// Does the layer read rows that were projected when they were computed? It does unless they are longer: a
+/// node's row is then projected once, not with every chunk that needs it.
 bool reads_projected(const nn::BlockModel& model, int layer) {
   return layer > 0 && model.projected_cols(layer) > 0 &&
-         model.projected_cols(layer) < model.output_cols(layer - 1);
+         model.projected_cols(layer) <= model.output_cols(layer - 1);
 }
 
 /// Columns of the table that hidden layer `layer` reads.
@@ -181,7 +182,8 @@ struct LayerwiseEvaluator::State {
 
   template <typename Consume>
   void apply_gathered(const LayerPass& pass, Consume&& consume) {
-    const Count cols = pass.table->spec().cols, row_bytes = cols * kFloatBytes + kIdBytes;
+    const Count cols = pass.table->spec().cols, mapped = pass.model->mapped_cols(pass.layer),
+                row_bytes = (cols + mapped) * kFloatBytes + kIdBytes;
     feature::RowFetcher fetcher(*pass.table, device, row_exchange(), *context.pool);
     const cuda::Stream stream = current_stream(device);
     std::vector<NodeId> seeds;

@@ -1,68 +1,116 @@
 #include "strata/train/optimizer.hpp"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
+#if STRATA_WITH_CUDA
+#include <c10/cuda/CUDAStream.h>
+#endif
 
-#include <cmath>
+#include <utility>
 
+#include "optimizer_kernels.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
 namespace {
 
-class Sgd final : public Optimizer {
- public:
-  explicit Sgd(const OptimizerOptions& options) : options_(options) {}
+Method method_of(const std::string& kind) {
+  if (kind == "sgd") return Method::sgd;
+  if (kind == "adam") return Method::adam;
+  if (kind == "adamw") return Method::adamw;
+  throw InputError(fmt::format("there is no optimizer \"{}\"", kind), "Use adam, adamw or sgd.");
+}
 
-  void step(at::Tensor values, at::Tensor gradients) override {
-    ++steps;
-    if (options_.weight_decay != 0) gradients.add_(values, options_.weight_decay);
-    values.sub_(gradients, options_.learning_rate);
+LearningRate rate_of(const OptimizerOptions& options) {
+  const ScheduleOptions& schedule = options.schedule;
+  LearningRate rate{.base = options.learning_rate,
+                    .gamma = schedule.gamma,
+                    .warmup_steps = schedule.warmup_steps,
+                    .total_steps = schedule.total_steps,
+                    .step_size = schedule.step_size};
+  if (schedule.kind == "constant") return rate;
+  rate.kind = schedule.kind == "cosine" ? ScheduleKind::cosine : ScheduleKind::step;
+  if (schedule.kind != "cosine" && schedule.kind != "step") {
+    throw InputError(fmt::format("there is no learning-rate schedule \"{}\"", schedule.kind),
+                     "Use constant, cosine or step.");
   }
-  std::vector<NamedTensor> state() override { return {}; }
+  return rate;
+}
 
- private:
-  OptimizerOptions options_;
-};
-
-/// Kingma and Ba, "Adam", ICLR 2015; with decoupled decay: Loshchilov and Hutter, ICLR 2019.
-class Adam final : public Optimizer {
- public:
-  Adam(const OptimizerOptions& options, const at::Tensor& values)
-      : options_(options),
-        decoupled_(options.kind == "adamw"),
-        first_(at::zeros_like(values)),
-        second_(at::zeros_like(values)) {}
-
-  void step(at::Tensor values, at::Tensor gradients) override {
-    ++steps;
-    if (decoupled_) {
-      values.mul_(1 - options_.learning_rate * options_.weight_decay);
-    } else if (options_.weight_decay != 0) {
-      gradients.add_(values, options_.weight_decay);
-    }
-    first_.mul_(kBeta1).add_(gradients, 1 - kBeta1);
-    second_.mul_(kBeta2).addcmul_(gradients, gradients, 1 - kBeta2);
-    const double count = static_cast<double>(steps);
-    const double correction1 = 1 - std::pow(kBeta1, count), correction2 = 1 - std::pow(kBeta2, count);
-    const at::Tensor scale = second_.sqrt().div_(std::sqrt(correction2)).add_(kEpsilon);
-    values.addcdiv_(first_, scale, -options_.learning_rate / correction1);
-  }
-  std::vector<NamedTensor> state() override { return {{"first_moment", first_}, {"second_moment", second_}}; }
-
- private:
-  static constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
-  OptimizerOptions options_;
-  bool decoupled_;
-  at::Tensor first_, second_;
-};
+template <typename T>
+at::Tensor bytes_for(Count count, at::Device device) {
+  return at::zeros({count * static_cast<Count>(sizeof(T))},
+                   at::TensorOptions().dtype(at::kByte).device(device));
+}
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const at::Tensor& values) {
-  if (options.kind == "sgd") return std::make_unique<Sgd>(options);
-  if (options.kind == "adam" || options.kind == "adamw") return std::make_unique<Adam>(options, values);
-  throw InputError(fmt::format("there is no optimizer \"{}\"", options.kind), "Use adam, adamw or sgd.");
+struct Optimizer::State {
+  Update update;
+  at::Tensor first, second, guard;
+  at::Tensor counters;  ///< [2] i64: an UpdateCounters
+  at::Tensor norm_pieces, scalars;
+
+  State(const OptimizerOptions& options, const at::Tensor& values, at::Tensor watched)
+      : update{.method = method_of(options.kind),
+               .rate = rate_of(options),
+               .weight_decay = options.weight_decay,
+               .clip_norm = options.clip_norm,
+               .skip_not_finite = options.skip_not_finite,
+               .count = values.numel()},
+        guard(std::move(watched)),
+        counters(at::zeros({2}, values.options().dtype(at::kLong))),
+        norm_pieces(at::zeros({kNormPieces}, values.options().dtype(at::kDouble))),
+        scalars(bytes_for<UpdateScalars>(1, values.device())) {
+    static_assert(sizeof(UpdateCounters) == 2 * sizeof(std::int64_t));
+    if (update.method != Method::sgd) {
+      first = at::zeros_like(values);
+      second = at::zeros_like(values);
+      update.first = first.mutable_data_ptr<float>();
+      update.second = second.mutable_data_ptr<float>();
+    }
+    if (guard.defined()) update.guard = guard.const_data_ptr<float>();
+    update.counters = reinterpret_cast<UpdateCounters*>(counters.mutable_data_ptr<std::int64_t>());
+    update.norm_pieces = norm_pieces.mutable_data_ptr<double>();
+    update.scalars = reinterpret_cast<UpdateScalars*>(scalars.mutable_data_ptr<std::uint8_t>());
+  }
+};
+
+Optimizer::Optimizer(const OptimizerOptions& options, const at::Tensor& values, at::Tensor guard)
+    : state_(std::make_unique<State>(options, values, std::move(guard))) {}
+Optimizer::~Optimizer() = default;
+
+void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients) {
+  Update update = state_->update;
+  update.values = values.mutable_data_ptr<float>();
+  update.gradients = gradients.const_data_ptr<float>();
+#if STRATA_WITH_CUDA
+  if (values.is_cuda())
+    return update_cuda(update, c10::cuda::getCurrentCUDAStream(values.get_device()).stream());
+#endif
+  update_cpu(update);
+}
+
+std::vector<Optimizer::NamedTensor> Optimizer::state() const {
+  std::vector<NamedTensor> tensors{{"counters", state_->counters}};
+  if (state_->first.defined()) {
+    tensors.push_back({"first_moment", state_->first});
+    tensors.push_back({"second_moment", state_->second});
+  }
+  return tensors;
+}
+
+Optimizer::Counters Optimizer::counters() const {
+  const at::Tensor counters = state_->counters.cpu();
+  return {.steps = counters.const_data_ptr<std::int64_t>()[0],
+          .skipped = counters.const_data_ptr<std::int64_t>()[1]};
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const at::Tensor& values,
+                                          at::Tensor guard) {
+  return std::make_unique<Optimizer>(options, values, std::move(guard));
 }
 
 }  // namespace strata::train

@@ -2,7 +2,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
+#include "strata/nn/weights.hpp"
 #include "strata/train/metrics.hpp"
 #include "strata/util/types.hpp"
 
@@ -17,6 +19,7 @@ struct ProgressState {
   Scores best_valid, best_test;
   int evaluations_without_gain = 0;
   at::Tensor best_parameters;  ///< flat, undefined before the first evaluation
+  std::vector<nn::NamedTensor> best_buffers;
 };
 
 }  // namespace strata::train

@@ -117,6 +117,7 @@ json epoch_record(const EpochReport& e) {
           {"epoch", e.epoch},
           {"steps", e.steps},
           {"seeds", e.seeds},
+          {"skipped_updates", e.skipped_updates},
           {"loss", number(e.loss)},
           {"train_accuracy", number(e.train_accuracy)},
           {"seconds", e.seconds},

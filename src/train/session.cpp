@@ -38,7 +38,8 @@ bool is_synthetic(const std::string& graph) { return graph.starts_with(kSyntheti
 
 }  // namespace
 
-Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_listener)
+Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_listener,
+                 const ModelFactory& make)
     : config(c),
       world(w),
       stop(stop_listener),
@@ -57,8 +58,10 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
   at::set_num_threads(cores);
   at::globalContext().setAllowTF32CuBLAS(config.tf32);
   use_own_stream(device);
-  make_model();
+  make_model(make);
+  make_loss();
   make_loader();
+  make_optimizer();
   make_evaluators();
   reducer = comm::make_all_reducer(world.communicator(), topology, device);
 }
@@ -86,13 +89,39 @@ void check_trainable(const std::string& graph, const std::string& metric, Count 
   }
 }
 
+/// The model is made when the graph is there; one of a user may need anything.
+bool may_need_in_degrees(const std::string& model) { return model != "sage" && model != "gat"; }
+
+void require_f32(const torch::nn::Module& model) {
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().scalar_type() != at::kFloat)
+      throw Error(fmt::format("the parameter \"{}\" is {}, not f32", item.key(),
+                              c10::toString(item.value().scalar_type())),
+                  "Make the model's parameters f32.");
+  }
+}
+
+/// Training nodes of each class. Collective.
+std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::Machine& machine,
+                                 const comm::Communicator& communicator) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(graph.manifest().num_classes));
+  const store::GraphView& view = graph.host_view();
+  for (const NodeId v : machine.rank() == 0 ? graph.train_nodes() : std::span<const NodeId>()) {
+    if (!view.owns(v)) continue;
+    const std::int32_t label = graph.labels()[static_cast<std::size_t>(v - view.first_node)];
+    if (label >= 0) ++counts[static_cast<std::size_t>(label)];
+  }
+  communicator.all_reduce(std::span(counts));
+  return counts;
+}
+
 }  // namespace
 
 store::MachineGraph Session::load_graph() {
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   watchdog.take_time("loading the graph");
   store::LoadOptions options{.edge_weights = config.sampler == "weighted",
-                             .in_degrees = config.model == "gcn",
+                             .in_degrees = may_need_in_degrees(config.model),
                              .row_normalize = config.normalize_features,
                              .placement = store::parse_placement(config.placement),
                              .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
@@ -174,20 +203,46 @@ std::int64_t Session::training_device_bytes(Count num_nodes) const {
   return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }
 
-void Session::make_model() {
+void Session::make_model(const ModelFactory& make) {
   nn::ModelOptions options{.kind = config.model,
+                           .aggregate = config.aggregate,
                            .in_cols = graph.manifest().feature_cols,
                            .hidden = config.hidden,
                            .out_cols = graph.manifest().num_classes,
                            .num_layers = config.num_layers(),
+                           .heads = config.heads,
+                           .attention_dropout = config.attention_dropout,
                            .dropout = config.dropout,
                            .input_dropout = config.input_dropout,
                            .seed = config.seed};
-  model = nn::make_model(options);
+  model = make(options);
+  require_f32(*model);
+  model->to(torch_device(device));
   parameters = std::make_unique<FlatParameters>(*model, torch_device(device));
-  optimizer = make_optimizer(
-      {.kind = config.optimizer, .learning_rate = config.learning_rate, .weight_decay = config.weight_decay},
-      parameters->values());
+}
+
+void Session::make_loss() {
+  LossOptions options{.kind = config.loss, .label_smoothing = config.label_smoothing, .class_weights = {}};
+  if (config.class_weights == kBalanced)
+    options.class_weights = balanced_weights(count_classes(graph, machine, world.communicator()));
+  else if (!config.class_weights.empty())
+    options.class_weights = parse_class_weights(config.class_weights);
+  loss = std::make_unique<Loss>(options, graph.manifest().num_classes, torch_device(device));
+}
+
+void Session::make_optimizer() {
+  const Count updates_an_epoch = (schedule->steps_per_epoch() + config.accumulate - 1) / config.accumulate;
+  const OptimizerOptions options{.kind = config.optimizer,
+                                 .learning_rate = config.learning_rate,
+                                 .weight_decay = config.weight_decay,
+                                 .schedule = {.kind = config.lr_schedule,
+                                              .warmup_steps = config.warmup_steps,
+                                              .total_steps = updates_an_epoch * config.epochs,
+                                              .step_size = config.lr_step_size,
+                                              .gamma = config.lr_gamma},
+                                 .clip_norm = config.clip_grad,
+                                 .skip_not_finite = config.on_nan == "skip"};
+  optimizer = train::make_optimizer(options, parameters->values(), parameters->tail().narrow(0, 0, 1));
 }
 
 namespace {
@@ -222,7 +277,8 @@ void Session::make_loader() {
                                      .layer_dependent = config.labor_dependent,
                                      .max_seeds = schedule->max_seeds(),
                                      .in_degrees = model->needs_in_degrees(),
-                                     .transpose = true},
+                                     .transpose = true,
+                                     .input_transpose = model->needs_input_transpose()},
                                     sample_exchange, BatchLoader::kSlots, sample_pool);
   fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, row_exchange, gather_pool);
   loader = std::make_unique<BatchLoader>(BatchLoader::Options{.device = device,

@@ -11,9 +11,11 @@
 #include "strata/train/config.hpp"
 #include "strata/train/evaluator.hpp"
 #include "strata/train/flat_parameters.hpp"
+#include "strata/train/loss.hpp"
 #include "strata/train/optimizer.hpp"
 #include "strata/train/seed_schedule.hpp"
 #include "strata/train/stop_listener.hpp"
+#include "strata/train/trainer.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::train {
@@ -23,8 +25,8 @@ namespace strata::train {
 /// Members refer to each other, so a session never moves.
 class Session {
  public:
-  Session(const TrainConfig& config, const comm::World& world,
-          StopListener& stop);  ///< collective; loads the graph
+  Session(const TrainConfig& config, const comm::World& world, StopListener& stop,
+          const ModelFactory& make_model);  ///< collective; loads the graph
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   void close();  ///< collective
@@ -47,6 +49,7 @@ class Session {
   std::shared_ptr<nn::BlockModel> model;
   std::unique_ptr<FlatParameters> parameters;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Loss> loss;
   std::unique_ptr<comm::AllReducer> reducer;
   std::unique_ptr<SeedSchedule> schedule;
   std::unique_ptr<BatchLoader> loader;
@@ -55,7 +58,9 @@ class Session {
 
  private:
   store::MachineGraph load_graph();
-  void make_model();
+  void make_model(const ModelFactory& make);
+  void make_loss();
+  void make_optimizer();
   void make_loader();
   void make_evaluators();
   Count seeds_a_rank() const;  ///< of a step

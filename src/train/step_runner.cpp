@@ -1,10 +1,7 @@
 #include "step_runner.hpp"
 
-#include <ATen/core/Reduction.h>
-#include <ATen/ops/argmax.h>
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/eq.h>
-#include <ATen/ops/sum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include "strata/nn/model.hpp"
 #include "torch_device.hpp"
@@ -12,13 +9,14 @@
 namespace strata::train {
 
 StepRunner::StepRunner(const Parts& parts) : parts_(parts) {
+  local_loss_ = at::zeros({1}, parts.parameters->values().options());
   for (Readback& readback : readbacks_) {
-    readback.tail = cuda::Array<float>(cuda::Memory::pinned, StepTail::kSize, "a step's outcome");
+    readback.tail = cuda::Array<float>(cuda::Memory::pinned, StepTail::kSize + 1, "a step's outcome");
     readback.copied = cuda::Event(parts.device);
   }
 }
 
-void StepRunner::forward_backward(const LoadedBatch& batch) {
+void StepRunner::forward_backward(const LoadedBatch& batch, Count num_update_seeds) {
   const Count num_seeds = batch.sample.num_seeds;
   if (num_seeds == 0) return;
   const at::Tensor features =
@@ -26,21 +24,25 @@ void StepRunner::forward_backward(const LoadedBatch& batch) {
   const at::Tensor labels = wrap_ids(batch.labels, num_seeds, parts_.device);
   const at::Tensor logits =
       parts_.model->forward(features, batch.sample, {.key = batch.key, .training = true});
-  const at::Tensor loss = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
   // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
-  (loss / static_cast<double>(batch.num_global_seeds)).backward();
+  const at::Tensor total = at::full({}, static_cast<double>(num_update_seeds), features.options());
+  const Loss::Result loss = (*parts_.loss)(logits, labels, total);
+  loss.mean.backward();
 
   at::Tensor tail = parts_.parameters->tail();
-  tail.select(0, 0).copy_(loss.detach());
-  tail.select(0, 1).copy_(logits.detach().argmax(1).eq(labels).sum());
-  tail.select(0, 2).fill_(static_cast<float>(num_seeds));
+  tail.select(0, 0).add_(loss.sum);
+  tail.select(0, 1).add_(loss.correct);
+  tail.select(0, 2).add_(loss.seeds);
 }
 
-std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, bool stop, const cuda::Stream& stream) {
+std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place& place, bool stop,
+                                           const cuda::Stream& stream) {
   const cuda::Range range("train");
   const at::Tensor& reduced = parts_.parameters->reduced();
-  reduced.zero_();
-  forward_backward(batch);
+  if (place.first) reduced.zero_();
+  forward_backward(batch, place.num_seeds);
+  if (!place.last) return std::nullopt;
+  local_loss_.copy_(parts_.parameters->tail().narrow(0, 0, 1));
   if (stop) parts_.parameters->tail().select(0, 3).fill_(1.0f);
   parts_.reducer->sum(reduced.mutable_data_ptr<float>(), reduced.numel(), stream);
   begin_readback(batch.step_in_epoch, stream);
@@ -59,6 +61,8 @@ void StepRunner::begin_readback(Count step_in_epoch, const cuda::Stream& stream)
   const at::Tensor tail = parts_.parameters->tail();
   cuda::copy_async(readback.tail.data(), tail.const_data_ptr<float>(), StepTail::kSize * sizeof(float),
                    stream);
+  cuda::copy_async(readback.tail.data() + StepTail::kSize, local_loss_.const_data_ptr<float>(), sizeof(float),
+                   stream);
   readback.copied.record(stream);
   readback.step_in_epoch = step_in_epoch;
   readback.outstanding = true;
@@ -72,7 +76,8 @@ std::optional<StepOutcome> StepRunner::take(Readback& readback) {
                      .loss_sum = readback.tail[0],
                      .correct = readback.tail[1],
                      .seeds = readback.tail[2],
-                     .stop = readback.tail[3] > 0};
+                     .stop = readback.tail[3] > 0,
+                     .local_loss = readback.tail[StepTail::kSize]};
 }
 
 }  // namespace strata::train

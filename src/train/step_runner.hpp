@@ -6,6 +6,7 @@
 #include "strata/cuda/runtime.hpp"
 #include "strata/train/batch_loader.hpp"
 #include "strata/train/flat_parameters.hpp"
+#include "strata/train/loss.hpp"
 #include "strata/train/optimizer.hpp"
 
 namespace strata::nn {
@@ -18,7 +19,8 @@ namespace strata::train {
 struct StepOutcome {
   Count step_in_epoch = 0;
   double loss_sum = 0, correct = 0, seeds = 0;
-  bool stop = false;  ///< a rank was asked to stop
+  bool stop = false;      ///< a rank was asked to stop
+  double local_loss = 0;  ///< this rank's part of loss_sum
 };
 
 /// Forward, backward, all-reduce and update of one batch. The host runs at most one step ahead of the GPU:
@@ -27,6 +29,7 @@ class StepRunner {
  public:
   struct Parts {
     nn::BlockModel* model;
+    const Loss* loss;
     FlatParameters* parameters;
     Optimizer* optimizer;
     comm::AllReducer* reducer;
@@ -35,16 +38,22 @@ class StepRunner {
   };
   explicit StepRunner(const Parts& parts);
 
-  /// Collective. `stop` asks all ranks to stop. Returns the outcome of the step before, if there is one
-  /// outstanding.
-  std::optional<StepOutcome> run(const LoadedBatch& batch, bool stop, const cuda::Stream& stream);
+  /// The place of a batch among those that make one update.
+  struct Place {
+    bool first = true, last = true;
+    Count num_seeds = 0;  ///< of all ranks and batches of the update
+  };
+  /// Collective where the batch is the last of its update. `stop` asks all ranks to stop. Returns the outcome
+  /// of the update before, if there is one outstanding.
+  std::optional<StepOutcome> run(const LoadedBatch& batch, const Place& place, bool stop,
+                                 const cuda::Stream& stream);
   /// The outcome of the last step.
   std::optional<StepOutcome> drain();
 
  private:
-  void forward_backward(const LoadedBatch& batch);
+  void forward_backward(const LoadedBatch& batch, Count num_update_seeds);
   struct Readback {
-    cuda::Array<float> tail;
+    cuda::Array<float> tail;  ///< and this rank's own loss
     cuda::Event copied;
     Count step_in_epoch = 0;
     bool outstanding = false;
@@ -54,6 +63,7 @@ class StepRunner {
 
   Parts parts_;
   std::array<Readback, 2> readbacks_;
+  at::Tensor local_loss_;  ///< [1]
   std::size_t current_ = 0;
 };
 

@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint.hpp"
 #include "metrics_log.hpp"
+#include "model_state.hpp"
+#include "not_finite.hpp"
 #include "report.hpp"
 #include "session.hpp"
 #include "step_runner.hpp"
@@ -32,13 +36,14 @@ double seconds_since(Clock::time_point start) {
 /// One training run from its first step to its report.
 class Run {
  public:
-  Run(const TrainConfig& config, const comm::World& world, StopListener& stop)
+  Run(const TrainConfig& config, const comm::World& world, StopListener& stop, const ModelFactory& make_model)
       : config_(config),
         stop_(stop),
-        session_(config, world, stop),
+        session_(config, world, stop, make_model),
         signature_(resume_signature(config, world.size())),
         stream_(current_stream(session_.device)),
         steps_({.model = session_.model.get(),
+                .loss = session_.loss.get(),
                 .parameters = session_.parameters.get(),
                 .optimizer = session_.optimizer.get(),
                 .reducer = session_.reducer.get(),
@@ -77,7 +82,8 @@ class Run {
   }
   std::filesystem::path checkpoint_path() const { return path("checkpoint.safetensors"); }
   CheckpointParts checkpoint_parts() {
-    return {session_.parameters.get(), session_.optimizer.get(), &progress_, signature_};
+    return {session_.parameters.get(), session_.optimizer.get(), &progress_, signature_,
+            session_.model.get()};
   }
 
   bool out_of_patience() const {
@@ -97,6 +103,7 @@ class Run {
     const auto start = Clock::now();
     const Count first_step = progress_.step_in_epoch;
     const double seeds_before = progress_.seeds;
+    const Count skipped_before = session_.optimizer->counters().skipped;
     session_.loader->begin_epoch(progress_.epoch, first_step);
     session_.loader->take_times();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
@@ -106,7 +113,7 @@ class Run {
       const LoadedBatch* batch = session_.loader->next(stream_);
       if (batch == nullptr) break;
       session_.alive("training");
-      const auto outcome = steps_.run(*batch, stop_.requested(), stream_);
+      const auto outcome = steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), stream_);
       ++progress_.step_in_epoch;
       bar.advance(batch->num_global_seeds);
       session_.loader->release(*batch, stream_);
@@ -118,6 +125,7 @@ class Run {
     EpochReport report{.epoch = static_cast<int>(progress_.epoch) + 1,
                        .steps = progress_.step_in_epoch - first_step,
                        .seeds = static_cast<Count>(progress_.seeds - seeds_before),
+                       .skipped_updates = session_.optimizer->counters().skipped - skipped_before,
                        .loss = progress_.loss_sum / progress_.seeds,
                        .train_accuracy = progress_.correct / progress_.seeds,
                        .seconds = seconds_since(start),
@@ -129,8 +137,43 @@ class Run {
     return true;
   }
 
+  /// The batches of an update are neighbours in the epoch.
+  StepRunner::Place place_of(Count step) const {
+    const Count steps = session_.schedule->steps_per_epoch(),
+                first = step / config_.accumulate * config_.accumulate;
+    const Count last = std::min(first + config_.accumulate, steps) - 1;
+    return {.first = step == first,
+            .last = step == last,
+            .num_seeds = session_.schedule->num_global_seeds(first, last + 1)};
+  }
+
+  /// Ends the run, or leaves the update out. Every rank knows that the sum of the losses is not finite.
+  void refuse(const StepOutcome& outcome) {
+    NotFinite found{.epoch = static_cast<int>(progress_.epoch) + 1,
+                    .step = outcome.step_in_epoch + 1,
+                    .mine = !std::isfinite(outcome.local_loss),
+                    .seeds = {}};
+    const store::GraphView& view = session_.graph.host_view();
+    const Count first = outcome.step_in_epoch / config_.accumulate * config_.accumulate;
+    for (Count step = first; found.mine && step <= outcome.step_in_epoch; ++step) {
+      for (const NodeId seed : session_.schedule->step(progress_.epoch, step).seeds)
+        found.seeds.push_back(view.original_ids[seed]);
+    }
+    const std::string what = describe(found, session_.world.communicator());
+    if (config_.on_nan == "stop") {
+      throw Error(what,
+                  "Lower --lr, clip the gradient (--clip-grad 1), look at the features of these seeds' "
+                  "neighbourhoods, or leave such updates out (--on-nan skip).");
+    }
+    if (session_.first_rank()) spdlog::warn("{}; its update is left out", what);
+  }
+
   /// Takes a step's outcome into account; true if it says that a rank was asked to stop.
   bool note(const StepOutcome& outcome) {
+    if (!std::isfinite(outcome.loss_sum)) {
+      refuse(outcome);
+      return outcome.stop;
+    }
     progress_.loss_sum += outcome.loss_sum;
     progress_.correct += outcome.correct;
     progress_.seeds += outcome.seeds;
@@ -153,6 +196,7 @@ class Run {
     return_freed_memory();
     Evaluator& evaluator =
         session_.sampled_evaluator ? *session_.sampled_evaluator : *session_.exact_evaluator;
+    agree_on_weights();
     const Evaluation evaluation = evaluator.evaluate(*session_.model);
     session_.alive("training");
     const int epoch = static_cast<int>(progress_.epoch);
@@ -167,18 +211,29 @@ class Run {
     progress_.best_valid = evaluation.valid;
     progress_.best_test = evaluation.test;
     progress_.best_parameters = session_.parameters->values().detach().clone();
+    progress_.best_buffers = copies_of(buffers_of(*session_.model));
     write_model();
   }
 
   void write_model() {
     if (!session_.first_rank()) return;
     nn::TensorFile file{.tensors = nn::weights_of(*session_.model), .metadata = {}};
-    file.metadata = {
-        {"format", "pt"}, {"model", config_.model}, {"epoch", std::to_string(progress_.best_epoch)}};
+    file.metadata = {{"format", "pt"},
+                     {"model", config_.model},
+                     {"aggregate", config_.aggregate},
+                     {"heads", std::to_string(config_.heads)},
+                     {"epoch", std::to_string(progress_.best_epoch)}};
     nn::write_tensors(path("model.safetensors"), file);
   }
 
+  /// Buffers become the same on all ranks; parameters must be.
+  void agree_on_weights() {
+    agree_on_buffers(*session_.model, session_.world.communicator());
+    require_equal_weights(*session_.model, session_.world.communicator());
+  }
+
   void write_checkpoint() {
+    agree_on_weights();
     if (session_.first_rank()) save_checkpoint(checkpoint_path(), checkpoint_parts());
   }
 
@@ -193,6 +248,7 @@ class Run {
     if (!stopped && !config_.predictions.empty()) {
       session_.alive("predicting");
       session_.parameters->values().copy_(progress_.best_parameters);
+      copy_values(buffers_of(*session_.model), progress_.best_buffers);
       session_.exact_evaluator->predict(*session_.model, config_.predictions);
     }
     metrics_.write(final_record(result, session_));
@@ -216,8 +272,9 @@ class Run {
 
 }  // namespace
 
-TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop) {
-  auto run = std::make_unique<Run>(config, world, stop);
+TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
+                  const ModelFactory& make_model) {
+  auto run = std::make_unique<Run>(config, world, stop, make_model);
   try {
     return run->execute();
   } catch (...) {

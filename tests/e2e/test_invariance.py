@@ -23,10 +23,10 @@ class Invariance(e2e.Case):
         self.assertAlmostEqual(final['test']['accuracy'], expected_final['test']['accuracy'], delta=0.005, msg=what)
         self.assertGreater(abs(losses[0] - losses[-1]), 1e-3, f'{what}: nothing was learned')
 
-    def check(self, model):
+    def check(self, model, *more):
         parts = {n: self.build(SPEC, n) for n in (1, 3, 4, 5)}
         shuffled = self.build(SPEC, 4, 'random4', '--method', 'random')
-        options = ['--model', model]
+        options = ['--model', model, *more]
         reference = self.losses(parts[1], *options, ranks=1)
         for graph, ranks, machine in [(parts[1], 2, 0), (parts[3], 3, 0), (parts[4], 1, 0), (parts[5], 2, 1), (parts[3], 3, 1),
                                       (parts[5], 3, 1), (shuffled, 2, 1), (shuffled, 1, 0)]:
@@ -54,6 +54,15 @@ class Invariance(e2e.Case):
 
     def test_gcn(self):
         self.check('gcn')
+
+    def test_sage_max(self):
+        self.check('sage', '--aggregate', 'max')
+
+    def test_gat(self):
+        self.check('gat', '--attention-dropout', '0.2')
+
+    def test_gin(self):
+        self.check('gin', '--lr', '0.01')
 
 
 if __name__ == '__main__':

@@ -34,11 +34,14 @@ class Pyg(e2e.Case):
         edges = torch.tensor(table('edge.csv.gz').T, dtype=torch.int64)
         edges = torch.cat([edges, edges.flip(0)], 1)
         graph = self.build(f'ogb:{e2e.DATA / "cora"}', 3)
-        for model, convolution in [('sage', pyg.models.GraphSAGE), ('gcn', pyg.models.GCN)]:
+        for model, options, convolution, shape in [('sage', [], pyg.models.GraphSAGE, {}), ('gcn', [], pyg.models.GCN, {}),
+                                                   ('sage', ['--aggregate', 'max'], pyg.models.GraphSAGE, {'aggr': 'max'}),
+                                                   ('gat', ['--heads', '4'], pyg.models.GAT, {'heads': 4}),
+                                                   ('gin', [], pyg.models.GIN, {'train_eps': True})]:
             predictions = self.folder / f'{model}.npy'
-            output, _ = self.train(graph, '--model', model, '--fanouts', '10,10', '--hidden', '32', '--epochs', '5', '--lr',
+            output, _ = self.train(graph, '--model', model, *options, '--fanouts', '10,10', '--hidden', '32', '--epochs', '5', '--lr',
                                    '0.01', '--normalize-features', '--predictions', predictions, ranks=2)
-            network = convolution(in_channels=features.shape[1], hidden_channels=32, num_layers=2, out_channels=7).eval()
+            network = convolution(in_channels=features.shape[1], hidden_channels=32, num_layers=2, out_channels=7, **shape).eval()
             network.load_state_dict(read_safetensors(output / 'model.safetensors'))
             with torch.no_grad():
                 expected = network(features, edges).numpy()

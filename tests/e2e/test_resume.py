@@ -37,13 +37,13 @@ class Resume(e2e.Case):
         process.wait(timeout=60)
         return process.returncode, log.read_text()
 
-    def compare(self, ranks):
-        whole, _ = self.train(self.graph, *JOB, ranks=ranks)
+    def compare(self, ranks, *options):
+        whole, _ = self.train(self.graph, *JOB, *options, ranks=ranks)
         stopped = self.folder / f'stopped{ranks}'
-        code, text = self.interrupt(stopped, signal.SIGUSR1, ranks)
+        code, text = self.interrupt(stopped, signal.SIGUSR1, ranks, options=options)
         self.assertEqual(code, STOPPED, text)
         self.assertFalse((stopped / 'checkpoint.safetensors.tmp').exists())
-        self.train(self.graph, *JOB, '--resume', ranks=ranks, output=stopped)
+        self.train(self.graph, *JOB, *options, '--resume', ranks=ranks, output=stopped)
         self.assertEqual((whole / 'model.safetensors').read_bytes(), (stopped / 'model.safetensors').read_bytes())
         self.assertEqual((whole / 'checkpoint.safetensors').read_bytes(), (stopped / 'checkpoint.safetensors').read_bytes())
         self.assertEqual(e2e.step_losses(whole), e2e.step_losses(stopped))
@@ -54,6 +54,10 @@ class Resume(e2e.Case):
 
     def test_two_ranks(self):
         self.compare(2)
+
+    def test_with_schedule_clipping_and_accumulation(self):
+        self.compare(2, '--lr-schedule', 'cosine', '--warmup-steps', '7', '--clip-grad', '0.5', '--accumulate', '3', '--model', 'gat',
+                     '--optimizer', 'adamw', '--weight-decay', '0.01', '--label-smoothing', '0.1', '--on-nan', 'skip')
 
     def test_sigterm_and_sigint_stop_with_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGINT):

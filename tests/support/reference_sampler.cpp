@@ -276,7 +276,7 @@ std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<cons
   for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
     PlainBlock block = reference_hop(graph, frontier, options, key, static_cast<std::uint32_t>(hop));
     frontier = block.src_nodes;
-    if (options.transpose && hop + 1 < options.fanouts.size()) add_transpose(block);
+    if (hop < options.num_transposes()) add_transpose(block);
     if (!options.edge_ids) block.edge_ids.clear();
     for (const NodeId v : block.src_nodes) {
       block.src_original_ids.push_back(graph.original_ids[index(v)]);

@@ -27,6 +27,12 @@ class BlockModel : public torch::nn::Module {
   virtual int num_layers() const = 0;
   virtual std::int64_t output_cols(int layer) const = 0;
   virtual bool needs_in_degrees() const { return false; }  ///< do layers read Block::src_in_degrees?
+  /// Does the gradient of the input layer's parameters pass through its block's transpose, as it does where
+  /// every src node's row is mapped first?
+  virtual bool needs_input_transpose() const { return false; }
+  /// Columns of what a layer computes of every src node's row before it sums: 0 where it sums the rows
+  /// themselves. Evaluation makes its chunks accordingly.
+  virtual std::int64_t mapped_cols(int /*layer*/) const { return 0; }
 
   /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)].
   /// Includes the activation and dropout that follow the layer. Differentiable; the gradient of x is computed
@@ -62,12 +68,15 @@ class BlockModel : public torch::nn::Module {
 };
 
 struct ModelOptions {
-  std::string kind = "sage";  ///< sage, gcn
+  std::string kind = "sage";       ///< sage, gcn, gat, gin
+  std::string aggregate = "mean";  ///< of sage: mean, max
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
-  double dropout = 0.5;        ///< after each hidden layer's activation
-  double input_dropout = 0.0;  ///< of the input features
-  std::uint64_t seed = 0;      ///< of the initial weights: the same on every rank and device
+  std::int64_t heads = 4;          ///< of gat: side by side in hidden layers, averaged in the last
+  double attention_dropout = 0.0;  ///< of gat's attention weights
+  double dropout = 0.5;            ///< after each hidden layer's activation
+  double input_dropout = 0.0;      ///< of the input features
+  std::uint64_t seed = 0;          ///< of the initial weights: the same on every rank and device
 };
 
 /// Throws InputError with the list of kinds.

@@ -29,7 +29,8 @@ struct SamplerOptions {
   Count max_seeds = 0;                                 ///< no call gets more; buffers are sized from it
   bool edge_ids = false;
   bool in_degrees = false;
-  bool transpose = false;  ///< of every block but the input layer's (whose input needs no gradient)
+  bool transpose = false;        ///< of every block but the input layer's (whose input needs no gradient)
+  bool input_transpose = false;  ///< of the input layer's, too
   /// Edges in fixed-stride slots, a fanout a dst node, where the sampler has them so (GPUs without an
   /// exchange, fanouts up to 32): spares a scan a hop. Else, and by default, packed lists.
   bool slots = false;
@@ -37,6 +38,11 @@ struct SamplerOptions {
   /// first layer that reads rows where they lie. GPUs without an exchange only.
   bool compact_inputs = true;
   bool input_original_ids = true;  ///< off: src_original_ids of nodes that only the last hop met are not set
+
+  /// The number of blocks with a transpose, counted from the seeds.
+  std::size_t num_transposes() const {
+    return !transpose ? 0 : input_transpose ? fanouts.size() : fanouts.size() - 1;
+  }
 };
 
 /// Where requests for remote neighbours go: everything is on one machine if num_machines is 1, and then

@@ -13,8 +13,10 @@ struct TrainConfig {
   std::string graph;           ///< partition directory, or "synthetic:..."
   std::string output = "run";  ///< folder for model, checkpoint, metrics and log
 
-  std::string model = "sage";  ///< sage, gcn
+  std::string model = "sage";      ///< sage, gcn, gat, gin
+  std::string aggregate = "mean";  ///< of sage: mean, max
   std::int64_t hidden = 256;
+  std::int64_t heads = 4;  ///< of gat
   std::vector<int> fanouts = {15, 10,
                               5};  ///< from the seeds outwards; -1: all neighbours. As many layers as fanouts
   std::string sampler = "uniform";  ///< uniform, weighted, labor; see sampling::Method
@@ -22,13 +24,24 @@ struct TrainConfig {
   bool labor_dependent = false;     ///< labor: layers share their random numbers
   double dropout = 0.5;
   double input_dropout = 0.0;
+  double attention_dropout = 0.0;  ///< of gat
 
   Count batch_size = 1024;      ///< seeds a rank and step
   Count global_batch_size = 0;  ///< seeds a step over all ranks; 0: batch_size times ranks
   int epochs = 10;
   double learning_rate = 0.003;
   double weight_decay = 0.0;
-  std::string optimizer = "adam";  ///< adam, adamw, sgd
+  std::string optimizer = "adam";        ///< adam, adamw, sgd
+  std::string lr_schedule = "constant";  ///< constant, cosine, step; see ScheduleOptions
+  Count warmup_steps = 0;                ///< updates over which the learning rate grows to its height
+  Count lr_step_size = 1000;             ///< of the schedule step, in updates
+  double lr_gamma = 0.1;                 ///< of the schedule step
+  double clip_grad = 0.0;                ///< largest Euclidean norm of the gradient; 0: any
+  std::string loss = "cross-entropy";    ///< cross-entropy, bce; see Loss
+  double label_smoothing = 0.0;
+  std::string class_weights;    ///< one number a class with commas, or "balanced"; empty: all 1
+  Count accumulate = 1;         ///< batches whose gradients make one update
+  std::string on_nan = "stop";  ///< stop, skip: what follows a loss that is not finite
   std::uint64_t seed = 0;
 
   comm::TopologyOptions topology;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,10 @@ class SeedSchedule {
 
   Count num_seeds() const { return static_cast<Count>(options_.train_nodes.size()); }
   Count steps_per_epoch() const { return (num_seeds() + options_.global_batch - 1) / options_.global_batch; }
+  /// Of all ranks in steps [first, last) of an epoch.
+  Count num_global_seeds(Count first, Count last) const {
+    return std::min(last * options_.global_batch, num_seeds()) - first * options_.global_batch;
+  }
   Count max_seeds() const;  ///< of one rank and step, the worst case
 
   struct Step {

@@ -1,13 +1,17 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "strata/comm/communicator.hpp"
+#include "strata/nn/model.hpp"
 #include "strata/train/config.hpp"
 #include "strata/train/evaluator.hpp"
 #include "strata/train/stop_listener.hpp"
 
 namespace strata::train {
+
+using ModelFactory = std::function<std::shared_ptr<nn::BlockModel>(const nn::ModelOptions&)>;
 
 struct TrainResult {
   bool stopped = false;  ///< by a signal, with a checkpoint; else the run is complete
@@ -23,6 +27,12 @@ struct TrainResult {
 /// Files in config.output: model.safetensors (the best by validation), checkpoint.safetensors, metrics.jsonl,
 /// train.log. Throws what the libraries throw; then the caller must end all ranks (World::abort), for the
 /// others may be waiting.
-TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop);
+///
+/// `make_model` makes the model of config.model. A model of one's own is any torch::nn::Module that derives
+/// from nn::BlockModel: every rank must make it with the same weights (by options.seed), with f32 parameters.
+/// Its buffers may differ between ranks while they train; before each evaluation and checkpoint,
+/// floating-point ones become the mean over the ranks and others the first rank's.
+TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
+                  const ModelFactory& make_model = nn::make_model);
 
 }  // namespace strata::train

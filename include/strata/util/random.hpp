@@ -25,7 +25,8 @@ enum class RandomUse : std::uint32_t {
   epoch_order = 3,
   generator = 4,
   init = 5,
-  source = 6
+  source = 6,
+  attention = 7
 };
 
 struct Philox4 {

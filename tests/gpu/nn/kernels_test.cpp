@@ -171,8 +171,15 @@ struct Trained {
 
 Trained train_once(const std::string& kind, const OwnedBlock& outer, const OwnedBlock& inner,
                    const at::Tensor& x) {
-  const auto model = make_model(
-      {.kind = kind, .in_cols = x.size(1), .hidden = 64, .out_cols = 7, .num_layers = 2, .seed = 5});
+  ModelOptions options{.kind = kind,
+                       .in_cols = x.size(1),
+                       .hidden = 64,
+                       .out_cols = 7,
+                       .num_layers = 2,
+                       .attention_dropout = 0.2,
+                       .seed = 5};
+  if (kind == "sage max") options.kind = "sage", options.aggregate = "max";
+  const auto model = make_model(options);
   model->to(x.device());
   const sampling::MiniBatch batch{.blocks = {outer.view(), inner.view()}, .num_seeds = inner.num_dst};
   const at::Tensor output =
@@ -184,11 +191,10 @@ Trained train_once(const std::string& kind, const OwnedBlock& outer, const Owned
 }
 
 TEST_F(GpuTest, WholeModelsAgreeWithTheCpuAndRepeat) {
-  const OwnedBlock outer =
-      random_block({.num_dst = 400, .num_src = 1500, .max_degree = 12, .transpose = false, .seed = 1});
+  const OwnedBlock outer = random_block({.num_dst = 400, .num_src = 1500, .max_degree = 12, .seed = 1});
   const OwnedBlock inner = random_block({.num_dst = 100, .num_src = 400, .max_degree = 12, .seed = 2});
   const at::Tensor x = random_rows(1500, 50, 1);
-  for (const char* kind : {"sage", "gcn"}) {
+  for (const char* kind : {"sage", "sage max", "gcn", "gin", "gat"}) {
     const Trained cpu = train_once(kind, outer, inner, x);
     const Trained gpu = train_once(kind, outer.to(kGpu), inner.to(kGpu), x.to(kGpu));
     const Trained again = train_once(kind, outer.to(kGpu), inner.to(kGpu), x.to(kGpu));
@@ -206,7 +212,7 @@ TEST_F(GpuTest, WholeModelsAgreeWithTheCpuAndRepeat) {
 
 TEST_F(GpuTest, EmptyBlocksWork) {
   const OwnedBlock none = random_block({.num_dst = 0, .num_src = 0, .seed = 1}).to(kGpu);
-  for (const char* kind : {"sage", "gcn"}) {
+  for (const char* kind : {"sage", "sage max", "gcn", "gin", "gat"}) {
     const Trained trained = train_once(kind, none, none, random_rows(0, 6, 1).to(kGpu));
     EXPECT_EQ(trained.output.size(0), 0);
     for (const at::Tensor& gradient : trained.gradients) EXPECT_TRUE(gradient.eq(0).all().item<bool>());

@@ -52,6 +52,7 @@ class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
             .edge_ids = all,
             .in_degrees = all,
             .transpose = all,
+            .input_transpose = GetParam().wide,
             .slots = GetParam().slots};
   }
 };

@@ -4,9 +4,11 @@
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <tuple>
 
+#include "gat_reference.hpp"
 #include "ops.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
@@ -19,11 +21,26 @@ using test::OwnedBlock;
 using test::random_block;
 using test::random_rows;
 
+/// "sage", "sage max", "gcn", "gin", "gat 1" and "gat 3": a model, then its aggregate or its heads.
+ModelOptions options_for(const std::string& kind) {
+  const std::size_t space = kind.find(' ');
+  ModelOptions options{.kind = kind.substr(0, space), .hidden = 12, .dropout = 0, .seed = 3};
+  if (space == std::string::npos) return options;
+  if (options.kind == "gat")
+    options.heads = std::stoi(kind.substr(space));
+  else
+    options.aggregate = kind.substr(space + 1);
+  return options;
+}
+
 /// One layer without activation, so that its formula stands alone.
 std::shared_ptr<BlockModel> single_layer(const std::string& kind, std::int64_t in_cols,
                                          std::int64_t out_cols) {
-  return make_model(
-      {.kind = kind, .in_cols = in_cols, .out_cols = out_cols, .num_layers = 1, .dropout = 0, .seed = 3});
+  ModelOptions options = options_for(kind);
+  options.in_cols = in_cols;
+  options.out_cols = out_cols;
+  options.num_layers = 1;
+  return make_model(options);
 }
 
 at::Tensor f64(const at::Tensor& tensor) { return tensor.to(at::kDouble); }
@@ -59,9 +76,37 @@ at::Tensor reference_gcn(BlockModel& model, const at::Tensor& x, const OwnedBloc
       .add(f64(p["convs.0.bias"]));
 }
 
+at::Tensor reference_sage_max(BlockModel& model, const at::Tensor& x, const OwnedBlock& block) {
+  const auto p = model.named_parameters();
+  const at::Tensor messages = x.index_select(0, block.indices.to(at::kLong));
+  const at::Tensor largest = at::zeros({block.num_dst, x.size(1)}, x.options().requires_grad(false))
+                                 .index_reduce(0, block.edge_dst(), messages, "amax", false);
+  return largest.mm(f64(p["convs.0.lin_l.weight"]).t())
+      .add(f64(p["convs.0.lin_l.bias"]))
+      .add(x.slice(0, 0, block.num_dst).mm(f64(p["convs.0.lin_r.weight"]).t()));
+}
+
+at::Tensor reference_gin(BlockModel& model, const at::Tensor& x, const OwnedBlock& block) {
+  const auto p = model.named_parameters();
+  const at::Tensor counts =
+      block.indptr.slice(0, 1).sub(block.indptr.slice(0, 0, block.num_dst)).clamp_min(1);
+  const at::Tensor whole = f64(block.in_degrees.slice(0, 0, block.num_dst)).div(f64(counts)).unsqueeze(1);
+  const at::Tensor sums = sum_by_dst(x.index_select(0, block.indices.to(at::kLong)), block).mul(whole);
+  return sums.add(x.slice(0, 0, block.num_dst).mul(f64(p["convs.0.eps"]).add(1)))
+      .mm(f64(p["convs.0.nn.lins.0.weight"]).t())
+      .add(f64(p["convs.0.nn.lins.0.bias"]))
+      .relu()
+      .mm(f64(p["convs.0.nn.lins.1.weight"]).t())
+      .add(f64(p["convs.0.nn.lins.1.bias"]));
+}
+
 at::Tensor reference(const std::string& kind, BlockModel& model, const at::Tensor& x,
                      const OwnedBlock& block) {
-  return kind == "sage" ? reference_sage(model, x, block) : reference_gcn(model, x, block);
+  if (kind == "sage") return reference_sage(model, x, block);
+  if (kind == "sage max") return reference_sage_max(model, x, block);
+  if (kind == "gin") return reference_gin(model, x, block);
+  if (kind == "gcn") return reference_gcn(model, x, block);
+  return test::reference_gat(model, {.heads = options_for(kind).heads, .concatenates = false}, x, block);
 }
 
 void expect_close(const at::Tensor& actual, const at::Tensor& expected, const std::string& what) {
@@ -129,6 +174,11 @@ TEST_P(Layer, GivesTheSameWhereRowsAreProjectedBeforeTheirSum) {
   const c10::NoGradGuard no_grad;
   const OwnedBlock owned = block(3);
   const auto model = single_layer(kind(), shape().in_cols, shape().out_cols);
+  if (kind() == "sage max") {
+    EXPECT_EQ(model->projected_cols(0), 0) << "a maximum is not linear";
+    EXPECT_THROW(model->combine(0, random_rows(shape().num_src, 3, 4), owned.view()), Error);
+    return;
+  }
   for (at::Tensor& p : model->parameters()) p.add_(0.1);  // biases start with zeros in some layers
   const at::Tensor x = random_rows(shape().num_src, shape().in_cols, 4);
   const at::Tensor projected = model->project(0, x);
@@ -153,7 +203,7 @@ TEST_P(Layer, GivesTheSameBitsAgain) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Layer,
-    testing::Combine(testing::Values("sage", "gcn"),
+    testing::Combine(testing::Values("sage", "sage max", "gcn", "gin", "gat 1", "gat 3"),
                      testing::Values(Shape{40, 100, 7, 5, 9}, Shape{300, 2000, 33, 16, 20},
                                      Shape{64, 64, 130, 8, 6}, Shape{1, 1, 1, 1, 3}, Shape{10, 30, 4, 3, 0},
                                      Shape{0, 0, 6, 4, 0}, Shape{0, 20, 6, 4, 0})));
@@ -183,6 +233,27 @@ TEST(SageLayer, IsTheRootPartWhereANodeHasNoNeighbours) {
                   l * 5 + r * 6 + b);  // the mean of 3, 6, 6: parallel edges count twice
 }
 
+TEST(SageMaxLayer, TakesTheFirstOfEqualNeighboursOnce) {
+  const OwnedBlock block = test::block_of({{1, 2, 1, 0}, {2, 2}}, 3);
+  const auto model = single_layer("sage max", 1, 1);
+  const float l = model->named_parameters()["convs.0.lin_l.weight"].item<float>();
+  const float r = model->named_parameters()["convs.0.lin_r.weight"].item<float>();
+  float rows[] = {3.0f, 6.0f, 6.0f};
+  at::Tensor x = at::from_blob(rows, {3, 1}).clone().requires_grad_(true);
+  model->forward_layer(0, x, block.view(), {}).sum().backward();
+  EXPECT_FLOAT_EQ(x.grad()[0].item<float>(), r);
+  EXPECT_FLOAT_EQ(x.grad()[1].item<float>(), r + l) << "it is listed twice, and counts once";
+  EXPECT_FLOAT_EQ(x.grad()[2].item<float>(), l);
+}
+
+TEST(SageMaxLayer, LetsNotANumberThrough) {
+  const OwnedBlock block = test::block_of({{0, 1, 2}}, 3);
+  float rows[] = {3.0f, std::nanf(""), 6.0f};
+  const auto model = single_layer("sage max", 1, 1);
+  EXPECT_TRUE(
+      std::isnan(model->forward_layer(0, at::from_blob(rows, {3, 1}), block.view(), {}).item<float>()));
+}
+
 TEST(GcnLayer, ScalesASampledNeighbourhoodToTheWhole) {
   OwnedBlock block = test::block_of({{1}}, 2);  // one of three in-neighbours was sampled
   block.in_degrees[0] = 3;
@@ -194,7 +265,7 @@ TEST(GcnLayer, ScalesASampledNeighbourhoodToTheWhole) {
 }
 
 TEST(Layers, MapFirstOrSumFirstAlike) {
-  for (const char* kind : {"sage", "gcn"}) {
+  for (const char* kind : {"sage", "gcn", "gin"}) {
     const OwnedBlock owned = random_block({.num_dst = 200, .num_src = 210, .max_degree = 30, .seed = 4});
     OwnedBlock without_transpose = owned;
     without_transpose.transposed_indptr = without_transpose.transposed_indices = at::Tensor();
@@ -209,16 +280,20 @@ TEST(Layers, MapFirstOrSumFirstAlike) {
 
 TEST(Layers, RefuseWhatTheyCannotDo) {
   OwnedBlock owned = random_block({.num_dst = 5, .num_src = 9, .transpose = false, .seed = 2});
-  const auto sage = single_layer("sage", 4, 2), gcn = single_layer("gcn", 4, 2);
+  const auto sage = single_layer("sage", 4, 2), gcn = single_layer("gcn", 4, 2),
+             gin = single_layer("gin", 4, 2);
   EXPECT_THROW(sage->forward_layer(0, random_rows(8, 4, 1), owned.view(), {}), Error) << "rows";
   EXPECT_THROW(sage->forward_layer(0, f64(random_rows(9, 4, 1)), owned.view(), {}), Error) << "type";
   sampling::Block no_degrees = owned.view();
   no_degrees.src_in_degrees = nullptr;
   EXPECT_THROW(gcn->forward_layer(0, random_rows(9, 4, 1), no_degrees, {}), Error);
+  EXPECT_THROW(gin->forward_layer(0, random_rows(9, 4, 1), no_degrees, {}), Error);
   EXPECT_NO_THROW(sage->forward_layer(0, random_rows(9, 4, 1), no_degrees, {}));
   at::Tensor x = random_rows(9, 4, 1).requires_grad_(true);
-  const at::Tensor output = sage->forward_layer(0, x, owned.view(), {});
-  EXPECT_THROW(output.sum().backward(), Error) << "the gradient of x needs the transpose";
+  for (const char* kind : {"sage", "sage max", "gin", "gat 2"}) {
+    const at::Tensor output = single_layer(kind, 4, 2)->forward_layer(0, x, owned.view(), {});
+    EXPECT_THROW(output.sum().backward(), Error) << kind << ": the gradient of x needs the transpose";
+  }
 }
 
 }  // namespace

@@ -34,6 +34,20 @@ TEST(Model, HasThePyGNamesAndShapes) {
   const auto gcn = make_model(small("gcn"));
   EXPECT_THAT(gcn->named_parameters().keys(), UnorderedElementsAre("convs.0.lin.weight", "convs.0.bias",
                                                                    "convs.1.lin.weight", "convs.1.bias"));
+  const auto gat = make_model(small("gat"));
+  EXPECT_THAT(
+      gat->named_parameters().keys(),
+      UnorderedElementsAre("convs.0.att_src", "convs.0.att_dst", "convs.0.bias", "convs.0.lin.weight",
+                           "convs.1.att_src", "convs.1.att_dst", "convs.1.bias", "convs.1.lin.weight"));
+  EXPECT_THAT(gat->named_parameters()["convs.0.att_src"].sizes().vec(), ElementsAre(1, 4, 5));
+  EXPECT_THAT(gat->named_parameters()["convs.1.lin.weight"].sizes().vec(), ElementsAre(16, 20));
+  EXPECT_THAT(gat->named_parameters()["convs.1.bias"].sizes().vec(), ElementsAre(4));
+  const auto gin = make_model(small("gin"));
+  EXPECT_EQ(gin->named_parameters().size(), 10u);
+  EXPECT_THAT(gin->named_parameters()["convs.0.eps"].sizes().vec(), ElementsAre(1));
+  EXPECT_THAT(gin->named_parameters()["convs.1.nn.lins.0.weight"].sizes().vec(), ElementsAre(4, 20));
+  EXPECT_THAT(gin->named_parameters()["convs.1.nn.lins.1.weight"].sizes().vec(), ElementsAre(4, 4));
+  EXPECT_TRUE(gat->needs_input_transpose());
   EXPECT_TRUE(gcn->needs_in_degrees());
   EXPECT_FALSE(sage->needs_in_degrees());
   EXPECT_EQ(sage->output_cols(0), 20);
@@ -76,19 +90,20 @@ struct TwoHops {
   }
 };
 
-TwoHops two_hops(Count seeds, Count frontier, Count inputs) {
-  return {random_block({.num_dst = frontier, .num_src = inputs, .transpose = false, .seed = 1}),
-          random_block({.num_dst = seeds, .num_src = frontier, .seed = 2})};
+TwoHops two_hops(Count seeds, Count frontier, Count inputs, bool with_input_transpose = false) {
+  return {
+      random_block({.num_dst = frontier, .num_src = inputs, .transpose = with_input_transpose, .seed = 1}),
+      random_block({.num_dst = seeds, .num_src = frontier, .seed = 2})};
 }
 
 TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
-  for (const char* kind : {"sage", "gcn"}) {
-    const TwoHops hops = two_hops(30, 80, 200);
+  for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
+    const TwoHops hops = two_hops(30, 80, 200, make_model(small(kind))->needs_input_transpose());
     const at::Tensor x = random_rows(200, 12, 1), target = random_rows(30, 4, 2);
     const auto train = [&] {
       const auto model = make_model(small(kind));
       std::vector<float> losses;
-      for (std::uint32_t step = 0; step < 30; ++step) {
+      for (std::uint32_t step = 0; step < 200; ++step) {
         const at::Tensor out =
             model->forward(x, hops.batch(), {.key = {.seed = 1, .epoch = 0, .step = step}, .training = true});
         const at::Tensor loss = out.sub(target).square().mean();
@@ -96,7 +111,7 @@ TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
         loss.backward();
         const c10::NoGradGuard no_grad;
         for (at::Tensor& p : model->parameters()) {
-          p.sub_(p.grad(), 0.2);
+          p.sub_(p.grad(), std::string(kind) == "gat" ? 1.0 : 0.2);
           p.mutable_grad() = at::Tensor();
         }
       }
@@ -109,8 +124,8 @@ TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
 }
 
 TEST(Model, WorksOnNoSeedsAtAll) {
-  for (const char* kind : {"sage", "gcn"}) {
-    const TwoHops hops = two_hops(0, 0, 0);
+  for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
+    const TwoHops hops = two_hops(0, 0, 0, true);
     const auto model = make_model(small(kind));
     const at::Tensor out = model->forward(random_rows(0, 12, 1), hops.batch(), {.key = {}, .training = true});
     EXPECT_THAT(out.sizes().vec(), ElementsAre(0, 4));
@@ -137,7 +152,7 @@ TEST(Model, InputDropoutActsOnTheFeatures) {
 
 TEST(Model, ActivatesHiddenLayersThatWereProjected) {
   const c10::NoGradGuard no_grad;
-  for (const char* kind : {"sage", "gcn"}) {
+  for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
     const TwoHops hops = two_hops(10, 30, 60);
     const auto model = make_model(small(kind));
     const at::Tensor x = random_rows(60, 12, 1);
@@ -160,23 +175,32 @@ class OneMap final : public BlockModel {
 
 TEST(Model, TakesDstRowsApart) {
   const c10::NoGradGuard no_grad;
-  const auto model = make_model(small("sage"));
-  ASSERT_TRUE(model->takes_dst_apart());
+  for (const char* aggregate : {"mean", "max"}) {
+    ModelOptions options = small("sage");
+    options.aggregate = aggregate;
+    const auto model = make_model(options);
+    ASSERT_TRUE(model->takes_dst_apart());
+    const OwnedBlock owned = random_block({.num_dst = 40, .num_src = 70, .seed = 4});
+    const at::Tensor x = random_rows(70, 12, 1);
+    const at::Tensor plain = model->forward_layer(0, x, owned.view(), {});
+    at::Tensor x_dst = x.narrow(0, 0, 40);
+    EXPECT_TRUE(model->forward_apart(0, x, x_dst, owned.view()).allclose(plain, 1e-5, 1e-5));
+    // The later half of the dst nodes: lists that begin within `indices`.
+    sampling::Block half = owned.view();
+    half.indptr += 20;
+    half.num_dst = 20;
+    half.num_edges = half.indptr[20] - half.indptr[0];
+    half.src_nodes = half.src_original_ids = nullptr;
+    half.src_in_degrees = nullptr;
+    x_dst = x.narrow(0, 20, 20);
+    EXPECT_TRUE(model->forward_apart(0, x, x_dst, half).allclose(plain.narrow(0, 20, 20), 1e-5, 1e-5));
+  }
+}
+
+TEST(Model, RefusesDstRowsApartWhereItCannot) {
   const OwnedBlock owned = random_block({.num_dst = 40, .num_src = 70, .seed = 4});
-  const at::Tensor x = random_rows(70, 12, 1);
-  const at::Tensor plain = model->forward_layer(0, x, owned.view(), {});
-  at::Tensor x_dst = x.narrow(0, 0, 40);
-  EXPECT_TRUE(model->forward_apart(0, x, x_dst, owned.view()).allclose(plain, 1e-5, 1e-5));
-  // The later half of the dst nodes: lists that begin within `indices`.
-  sampling::Block half = owned.view();
-  half.indptr += 20;
-  half.num_dst = 20;
-  half.num_edges = half.indptr[20] - half.indptr[0];
-  half.src_nodes = half.src_original_ids = nullptr;
-  half.src_in_degrees = nullptr;
-  x_dst = x.narrow(0, 20, 20);
-  EXPECT_TRUE(model->forward_apart(0, x, x_dst, half).allclose(plain.narrow(0, 20, 20), 1e-5, 1e-5));
-  EXPECT_THROW(make_model(small("gcn"))->forward_apart(0, x, x_dst, half), Error);
+  const at::Tensor x = random_rows(70, 12, 1), x_dst = x.narrow(0, 0, 40);
+  EXPECT_THROW(make_model(small("gcn"))->forward_apart(0, x, x_dst, owned.view()), Error);
 }
 
 TEST(Model, NeedsNoProjection) {
@@ -198,7 +222,10 @@ TEST(Model, RefusesBadOptions) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(message([](ModelOptions& o) { o.kind = "gat3"; }), HasSubstr("sage, gcn"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.kind = "gat3"; }), HasSubstr("sage, gcn, gat, gin"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.aggregate = "median"; }), HasSubstr("mean or max"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.kind = "gat", o.heads = 3; }), HasSubstr("20 hidden columns"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.attention_dropout = 1.0; }), HasSubstr("[0, 1)"));
   EXPECT_THAT(message([](ModelOptions& o) { o.num_layers = 0; }), HasSubstr("at least one layer"));
   EXPECT_THAT(message([](ModelOptions& o) { o.out_cols = 0; }), HasSubstr("12, 20 and 0"));
   EXPECT_THAT(message([](ModelOptions& o) { o.dropout = 1.0; }), HasSubstr("[0, 1)"));

@@ -30,23 +30,25 @@ std::vector<std::vector<std::int32_t>> neighbours_of_all() {
 }
 
 void export_model(const std::string& kind, const std::filesystem::path& folder) {
-  const ModelOptions options{
-      .kind = kind, .in_cols = 9, .hidden = 16, .out_cols = 5, .num_layers = 3, .seed = 11};
+  ModelOptions options{
+      .kind = kind, .in_cols = 9, .hidden = 16, .out_cols = 5, .num_layers = 3, .heads = 4, .seed = 11};
+  if (kind == "sage-max") options.kind = "sage", options.aggregate = "max";
   const auto model = make_model(options);
   const test::OwnedBlock graph = test::block_of(neighbours_of_all(), kNodes);
   const at::Tensor x = test::random_rows(kNodes, options.in_cols, 1);
   const c10::NoGradGuard no_grad;
-  const at::Tensor biases = test::random_rows(options.num_layers, options.hidden, 2);  // GCN's start at zero
-  if (kind == "gcn") {
-    for (int i = 0; i < options.num_layers; ++i) {
-      at::Tensor bias = model->named_parameters()[fmt::format("convs.{}.bias", i)];
-      bias.copy_(biases[i].slice(0, 0, bias.numel()));
-    }
+  const at::Tensor changes = test::random_rows(100, options.hidden, 2);
+  for (int i = 0; const auto& parameter : model->named_parameters()) {  // some start at zero
+    if (parameter.value().dim() == 1)
+      parameter.value().add_(changes[i++].slice(0, 0, parameter.value().numel()));
   }
   const sampling::MiniBatch batch{.blocks = {3, graph.view()}, .num_seeds = kNodes};
   const at::Tensor logits = model->forward(x, batch, {});
   const at::Tensor edge_index = at::stack({graph.indices.to(at::kLong), graph.edge_dst()});
-  write_tensors(folder / "model.safetensors", {.tensors = weights_of(*model), .metadata = {{"model", kind}}});
+  write_tensors(folder / "model.safetensors", {.tensors = weights_of(*model),
+                                               .metadata = {{"model", options.kind},
+                                                            {"aggregate", options.aggregate},
+                                                            {"heads", std::to_string(options.heads)}}});
   write_tensors(folder / "expected.safetensors",
                 {.tensors = {{"x", x}, {"edge_index", edge_index}, {"logits", logits}}, .metadata = {}});
 }

@@ -35,7 +35,8 @@ class SamplerTest : public testing::TestWithParam<Case> {
             .max_seeds = 100,
             .edge_ids = all,
             .in_degrees = all,
-            .transpose = all};
+            .transpose = all,
+            .input_transpose = GetParam().wide};
   }
 };
 

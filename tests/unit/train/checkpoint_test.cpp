@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 
+#include "model_state.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
@@ -29,6 +30,7 @@ class TwoTensors : public torch::nn::Module {
   TwoTensors(std::int64_t width, std::mt19937& random) {
     register_parameter("weight", random_tensor({width, 5}, random));
     register_parameter("bias", random_tensor({width}, random));
+    register_buffer("mean", random_tensor({width}, random));
   }
 };
 
@@ -45,7 +47,7 @@ struct TrainingRun {
     for (int s = 0; s < steps; ++s)
       optimizer->step(parameters.values(), random_tensor(parameters.values().sizes(), gradients));
   }
-  CheckpointParts parts() { return {&parameters, optimizer.get(), &progress, signature}; }
+  CheckpointParts parts() { return {&parameters, optimizer.get(), &progress, signature, &model}; }
 
   std::mt19937 random;
   TwoTensors model;
@@ -69,7 +71,8 @@ ProgressState some_progress(const TrainingRun& run) {
                          .roc_auc = std::numeric_limits<double>::quiet_NaN()},
           .best_test = {.nodes = 8, .loss = 2, .accuracy = 0.75, .macro_f1 = 0.7, .roc_auc = 0.9},
           .evaluations_without_gain = 1,
-          .best_parameters = run.parameters.values().detach().clone()};
+          .best_parameters = run.parameters.values().detach().clone(),
+          .best_buffers = copies_of(buffers_of(run.model))};
 }
 
 class Checkpoint : public testing::Test {
@@ -97,11 +100,12 @@ TEST_F(Checkpoint, RestoresARunBitForBit) {
     first.train(5, 7);
     first.progress = some_progress(first);
     first.train(2, 8);  // the parameters differ from the best ones
+    first.model.buffers()[0].add_(1);
     save_checkpoint(path_, first.parts());
     load_checkpoint(path_, second.parts());
 
     EXPECT_TRUE(at::equal(first.parameters.values(), second.parameters.values())) << kind;
-    EXPECT_EQ(second.optimizer->steps, 7);
+    EXPECT_EQ(second.optimizer->counters().steps, 7);
     const ProgressState &a = first.progress, &b = second.progress;
     EXPECT_EQ(a.epoch, b.epoch);
     EXPECT_EQ(a.step_in_epoch, b.step_in_epoch);
@@ -116,6 +120,10 @@ TEST_F(Checkpoint, RestoresARunBitForBit) {
     EXPECT_EQ(a.best_test.roc_auc, b.best_test.roc_auc);
     EXPECT_EQ(a.evaluations_without_gain, b.evaluations_without_gain);
     EXPECT_TRUE(at::equal(a.best_parameters, b.best_parameters));
+    ASSERT_EQ(b.best_buffers.size(), 1u);
+    EXPECT_TRUE(at::equal(a.best_buffers[0].tensor, b.best_buffers[0].tensor));
+    EXPECT_TRUE(at::equal(first.model.buffers()[0], second.model.buffers()[0]));
+    EXPECT_FALSE(at::equal(second.model.buffers()[0], b.best_buffers[0].tensor));
 
     first.train(3, 9);  // the moments were restored too
     second.train(3, 9);

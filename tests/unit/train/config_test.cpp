@@ -66,6 +66,15 @@ TEST(Validate, RefusesWhatCannotBe) {
   expect_refused([](auto& c) { c.dropout = 1; }, {"--dropout: 1", "below 1"});
   expect_refused([=](auto& c) { c.dropout = nan; }, {"--dropout: nan"});
   expect_refused([](auto& c) { c.input_dropout = -0.1; }, {"--input-dropout: -0.1"});
+  expect_refused([](auto& c) { c.attention_dropout = 1; }, {"--attention-dropout: 1"});
+  expect_refused([](auto& c) { c.heads = 0; }, {"--heads: 0"});
+  expect_refused([](auto& c) { c.warmup_steps = -1; }, {"--warmup-steps: -1"});
+  expect_refused([](auto& c) { c.lr_step_size = 0; }, {"--lr-step-size: 0"});
+  expect_refused([=](auto& c) { c.lr_gamma = nan; }, {"--lr-gamma: nan"});
+  expect_refused([=](auto& c) { c.clip_grad = nan; }, {"--clip-grad: nan"});
+  expect_refused([](auto& c) { c.label_smoothing = 1; }, {"--label-smoothing: 1"});
+  expect_refused([](auto& c) { c.class_weights = "1,two"; }, {"--class-weights", "two"});
+  expect_refused([](auto& c) { c.accumulate = 0; }, {"--accumulate: 0"});
   expect_refused([](auto& c) { c.topology.ranks_per_machine = -1; }, {"--ranks-per-machine"});
   for (int TrainConfig::*count :
        {&TrainConfig::eval_every, &TrainConfig::patience, &TrainConfig::checkpoint_every,
@@ -103,22 +112,44 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
   EXPECT_EQ(signature, resume_signature(good_config(), 2));
   EXPECT_EQ(signature.find('\n'), std::string::npos);
   EXPECT_NE(signature, resume_signature(good_config(), 3));
-  for (const Change& change : std::initializer_list<Change>{
-           [](TrainConfig& c) { c.model = "gcn"; }, [](TrainConfig& c) { c.hidden = 8; },
-           [](TrainConfig& c) {
-             c.fanouts = {15, 10};
-           },
-           [](TrainConfig& c) { c.sampler = "labor"; }, [](TrainConfig& c) { c.replace = true; },
-           [](TrainConfig& c) { c.labor_dependent = true; }, [](TrainConfig& c) { c.dropout = 0.1; },
-           [](TrainConfig& c) { c.input_dropout = 0.1; }, [](TrainConfig& c) { c.batch_size = 7; },
-           [](TrainConfig& c) { c.learning_rate = 1; }, [](TrainConfig& c) { c.weight_decay = 1; },
-           [](TrainConfig& c) { c.optimizer = "sgd"; }, [](TrainConfig& c) { c.seed = 9; },
-           [](TrainConfig& c) { c.metric = "macro_f1"; }, [](TrainConfig& c) { c.tf32 = true; },
-           [](TrainConfig& c) { c.normalize_features = true; }}) {
+  for (const Change& change :
+       std::initializer_list<Change>{[](TrainConfig& c) { c.model = "gcn"; },
+                                     [](TrainConfig& c) { c.hidden = 8; },
+                                     [](TrainConfig& c) {
+                                       c.fanouts = {15, 10};
+                                     },
+                                     [](TrainConfig& c) { c.sampler = "labor"; },
+                                     [](TrainConfig& c) { c.replace = true; },
+                                     [](TrainConfig& c) { c.labor_dependent = true; },
+                                     [](TrainConfig& c) { c.dropout = 0.1; },
+                                     [](TrainConfig& c) { c.input_dropout = 0.1; },
+                                     [](TrainConfig& c) { c.batch_size = 7; },
+                                     [](TrainConfig& c) { c.learning_rate = 1; },
+                                     [](TrainConfig& c) { c.weight_decay = 1; },
+                                     [](TrainConfig& c) { c.optimizer = "sgd"; },
+                                     [](TrainConfig& c) { c.seed = 9; },
+                                     [](TrainConfig& c) { c.metric = "macro_f1"; },
+                                     [](TrainConfig& c) { c.heads = 2; },
+                                     [](TrainConfig& c) { c.aggregate = "max"; },
+                                     [](TrainConfig& c) { c.lr_schedule = "step"; },
+                                     [](TrainConfig& c) { c.warmup_steps = 9; },
+                                     [](TrainConfig& c) { c.clip_grad = 1; },
+                                     [](TrainConfig& c) { c.loss = "bce"; },
+                                     [](TrainConfig& c) { c.class_weights = "balanced"; },
+                                     [](TrainConfig& c) { c.accumulate = 2; },
+                                     [](TrainConfig& c) { c.tf32 = true; },
+                                     [](TrainConfig& c) { c.normalize_features = true; }}) {
     TrainConfig config = good_config();
     change(config);
     EXPECT_NE(resume_signature(config, 2), signature) << resume_signature(config, 2);
   }
+}
+
+TEST(ResumeSignature, KnowsTheLengthOfASchedule) {
+  TrainConfig ten = good_config(), twenty = good_config();
+  ten.lr_schedule = twenty.lr_schedule = "cosine";
+  twenty.epochs = 20;
+  EXPECT_NE(resume_signature(ten, 1), resume_signature(twenty, 1));
 }
 
 TEST(ResumeSignature, LeavesOpenWhatDoesNotChangeTheRun) {

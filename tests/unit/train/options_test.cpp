@@ -141,6 +141,11 @@ TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--epoch=5"}, {"unknown option --epoch", "Did you mean --epochs?"});
   expect_refused({"stray"}, {"stray", "--help"});
   expect_refused({"--model", "mlp"}, {"--model", "mlp", "sage"});
+  expect_refused({"--aggregate", "median"}, {"--aggregate", "max"});
+  expect_refused({"--lr-schedule", "linear"}, {"--lr-schedule", "cosine"});
+  expect_refused({"--loss", "hinge"}, {"--loss", "bce"});
+  expect_refused({"--on-nan", "ignore"}, {"--on-nan", "skip"});
+  expect_refused({"--model", "gat", "--hidden", "10"}, {"--hidden: 10", "4 heads"});
   expect_refused({"--optimizer", "rmsprop"}, {"--optimizer", "adamw"});
   expect_refused({"--metric", "loss"}, {"--metric", "roc_auc"});
   expect_refused({"--device", "tpu"}, {"--device", "cuda"});

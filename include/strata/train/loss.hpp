@@ -1,0 +1,62 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "strata/util/types.hpp"
+
+namespace strata::train {
+
+struct LossOptions {
+  std::string kind = "cross-entropy";  ///< cross-entropy, or bce: every class against the others
+  double label_smoothing = 0;          ///< in [0, 1): the share of a target that is spread over all classes
+  std::vector<double> class_weights = {};  ///< one a class; empty: all 1
+};
+
+/// What a step minimises: the sum of the seeds' losses, divided by the number of seeds of all ranks.
+///
+/// Cross entropy with a weight w and smoothing s of label y over C classes, as torch.nn.CrossEntropyLoss:
+///
+///     (1 - s) w[y] (-log p[y])  +  s / C  sum over c of w[c] (-log p[c])
+///
+/// bce is the mean over the classes of the binary cross entropies, weighted w[c], with the target 1 - s/2 for
+/// y and s/2 for the others. Everything stays on the device: no value is read by the host.
+class Loss {
+ public:
+  /// Throws InputError for an unknown kind, a smoothing outside [0, 1), and weights that are not finite, are
+  /// negative, or are not one a class.
+  Loss(const LossOptions& options, Count num_classes, at::Device device);
+
+  struct Result {
+    at::Tensor mean;     ///< [] differentiable: sum / total
+    at::Tensor sum;      ///< [] f32, without gradient
+    at::Tensor correct;  ///< [] i64: seeds whose largest logit is their label's
+    at::Tensor seeds;    ///< [] i64: with a label
+  };
+  /// logits [seeds, classes] f32; labels [seeds] i64, negative: no label, counts for nothing; total [] f32 on
+  /// the device: seeds of all ranks.
+  Result operator()(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& total) const;
+
+ private:
+  at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels) const;
+  at::Tensor binary_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                  const at::Tensor& labelled) const;
+
+  LossOptions options_;
+  at::Tensor weights_;  ///< [classes] f32, or undefined
+  at::Tensor classes_;  ///< [classes] i64: 0, 1, ...
+};
+
+/// What asks for balanced_weights in place of numbers.
+inline constexpr const char* kBalanced = "balanced";
+
+/// The text of --class-weights: numbers with commas. Throws InputError.
+std::vector<double> parse_class_weights(const std::string& text);
+
+/// Weights that give every class the same part in the loss of nodes with these labels, and the mean node a
+/// weight of 1: nodes / (classes * nodes of the class), as scikit-learn's "balanced". 0 for a class without
+/// nodes.
+std::vector<double> balanced_weights(const std::vector<Count>& nodes_of_class);
+
+}  // namespace strata::train

@@ -1,0 +1,121 @@
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+
+#include "init.hpp"
+#include "layers.hpp"
+#include "neighbour_max.hpp"
+#include "op_support.hpp"
+#include "ops.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::nn {
+namespace {
+
+using sampling::Block;
+
+at::Tensor max_of_neighbours(const at::Tensor& x, const Block& block, at::Tensor* winners) {
+  at::Tensor out = at::empty({block.num_dst, x.size(1)}, x.options());
+  if (winners != nullptr) *winners = at::empty(out.sizes(), x.options().dtype(at::kInt));
+  const NeighbourMax max{.rows = block.num_dst,
+                         .cols = x.size(1),
+                         .indptr = block.indptr,
+                         .indices = block.indices,
+                         .in = x.const_data_ptr<float>(),
+                         .out = out.mutable_data_ptr<float>(),
+                         .winners = winners == nullptr ? nullptr : winners->mutable_data_ptr<std::int32_t>()};
+#if STRATA_WITH_CUDA
+  if (x.is_cuda()) neighbour_max_cuda(max, stream_of(x));
+#endif
+  if (x.is_cpu()) neighbour_max_cpu(max);
+  return out;
+}
+
+struct MaxAggregation : Function<MaxAggregation> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Block& block) {
+    at::Tensor winners;
+    const at::Tensor out = max_of_neighbours(x, block, &winners);
+    carry(context, block);
+    context->save_for_backward({winners});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const Block& block = carried<Block>(context);
+    if (block.transposed_indptr == nullptr) {
+      throw Error("the gradient of a layer's input needs the transpose of its block, which was not sampled");
+    }
+    const at::Tensor grad_out = grads[0].contiguous(), winners = context->get_saved_variables()[0];
+    at::Tensor grad_in = at::empty({block.num_src, grad_out.size(1)}, grad_out.options());
+    const NeighbourMaxGrad grad{.rows = block.num_src,
+                                .cols = grad_out.size(1),
+                                .indptr = block.transposed_indptr,
+                                .indices = block.transposed_indices,
+                                .winners = winners.const_data_ptr<std::int32_t>(),
+                                .grad_out = grad_out.const_data_ptr<float>(),
+                                .grad_in = grad_in.mutable_data_ptr<float>()};
+#if STRATA_WITH_CUDA
+    if (grad_out.is_cuda()) neighbour_max_grad_cuda(grad, stream_of(grad_out));
+#endif
+    if (grad_out.is_cpu()) neighbour_max_grad_cpu(grad);
+    return {grad_in, {}};
+  }
+};
+
+at::Tensor neighbour_max(const at::Tensor& x, const Block& block) {
+  if (!x.requires_grad()) return max_of_neighbours(x.contiguous(), block, nullptr);
+  return MaxAggregation::apply(x.contiguous(), block);
+}
+
+/// PyG's SAGEConv with max aggregation: lin_l(max of x over the in-neighbours) + lin_r(x of the node itself).
+struct SageMaxLayer : torch::nn::Module {
+  SageMaxLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(in_cols));  // Kaiming uniform with a = sqrt(5)
+    const auto values = [&](at::IntArrayRef sizes, int index) {
+      return keyed_uniform(sizes, bound, {.seed = seed, .layer = layer, .index = index});
+    };
+    neighbours = register_module(
+        "lin_l", std::make_shared<Linear>(values({out_cols, in_cols}, 0), values({out_cols}, 1)));
+    root = register_module("lin_r", std::make_shared<Linear>(values({out_cols, in_cols}, 2), at::Tensor()));
+  }
+  std::shared_ptr<Linear> neighbours, root;
+};
+
+class SageMaxModel final : public StackedModel {
+ public:
+  explicit SageMaxModel(const ModelOptions& options) : StackedModel(options) {
+    for (int i = 0; i < num_layers(); ++i) {
+      layers_.push_back(std::make_shared<SageMaxLayer>(input_cols(i), output_cols(i), options.seed, i));
+    }
+    register_layers({layers_.begin(), layers_.end()});
+  }
+
+  bool takes_dst_apart() const override { return true; }
+  at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
+                           const Block& block) override {
+    check_input(x_src, block);
+    return finish(layer, map(layer, neighbour_max(x_src, block), x_dst), block, {});
+  }
+
+ private:
+  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass&) override {
+    return map(layer, neighbour_max(x, block), x.narrow(0, 0, block.num_dst));
+  }
+
+  at::Tensor map(int layer, const at::Tensor& largest, const at::Tensor& x_dst) const {
+    return largest.mm(at_layer(layer).neighbours->weight.t()).addmm(x_dst, at_layer(layer).root->weight.t());
+  }
+
+  const at::Tensor& bias(int layer) const override { return at_layer(layer).neighbours->bias; }
+  const SageMaxLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
+
+  std::vector<std::shared_ptr<SageMaxLayer>> layers_;
+};
+
+}  // namespace
+
+std::shared_ptr<BlockModel> make_sage_max(const ModelOptions& options) {
+  return std::make_shared<SageMaxModel>(options);
+}
+
+}  // namespace strata::nn

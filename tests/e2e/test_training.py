@@ -1,0 +1,85 @@
+"""What the options of training do: accumulation, losses that are not finite, class weights, schedules, and models."""
+import h5py
+import numpy as np
+
+import strata_e2e as e2e
+
+SPEC = 'synthetic:kind=sbm,nodes=900,edges=9000,features=12,classes=4,seed=5'
+ALL_NEIGHBOURS = ['--fanouts', '-1,-1', '--hidden', '16', '--dropout', '0', '--epochs', '2', '--eval-every', '0', '--log-every', '1',
+                  '--seed', '3']
+
+
+class Accumulation(e2e.Case):
+    def test_equals_a_larger_batch(self):
+        graph = self.build(SPEC, 2)
+        for optimizer in ('sgd', 'adamw'):
+            job = [*ALL_NEIGHBOURS, '--optimizer', optimizer, '--lr', '0.02']
+            large, _ = self.train(graph, *job, '--batch-size', '60', ranks=2)
+            for ranks, batch, accumulate in [(2, 20, 3), (1, 40, 3), (2, 60, 1)]:
+                small, _ = self.train(graph, *job, '--batch-size', batch, '--accumulate', accumulate, ranks=ranks)
+                expected, losses = e2e.step_losses(large), [r['loss'] for r in e2e.metrics(small, 'step')]
+                self.assertEqual(len(losses), len(expected), 'one record an update')
+                np.testing.assert_allclose(losses, expected, rtol=2e-4, err_msg=f'{optimizer}, {ranks} ranks, {accumulate} of {batch}')
+            self.assertNotEqual(expected[0], expected[-1])
+
+
+class NotFinite(e2e.Case):
+    """The features of one training node are so large that sums overflow; without neighbours, only its own loss suffers."""
+    JOB = ['--fanouts', '0,0', '--hidden', '512', '--batch-size', '6', '--epochs', '2', '--eval-every', '0', '--checkpoint-every', '0']
+
+    def setUp(self):
+        super().setUp()
+        self.graph = self.build(SPEC, 2)
+        with h5py.File(sorted(self.graph.glob('*.h5'))[1], 'r+') as part:
+            row = part['/nodes/node/split/train/row'][7]
+            part['/nodes/node/feat'][row] = np.finfo(np.float32).max
+            self.seed = int(part['/nodes/node/original_id'][row])
+
+    def test_stops_and_names_the_culprit(self):
+        for ranks in (1, 2):
+            _, done = self.train(self.graph, *self.JOB, ranks=ranks, expect=1)
+            self.assertRegex(done.stderr, r'the loss of epoch 1, step \d+ is not finite on rank [01] \(seeds [\d, ]+\)')
+            seeds = done.stderr.split('(seeds ')[1].split(')')[0].split(', ')
+            self.assertIn(str(self.seed), seeds)
+            self.assertLessEqual(len(seeds), 6)
+            self.assertIn('--on-nan skip', done.stderr)
+
+    def test_skips_that_update_alone(self):
+        output, _ = self.train(self.graph, *self.JOB, '--on-nan', 'skip', ranks=2)
+        self.assertEqual([record['skipped_updates'] for record in e2e.metrics(output, 'epoch')], [1, 1])
+        for record in e2e.metrics(output, 'epoch'):
+            self.assertIsNotNone(record['loss'])
+
+    def test_skipping_resumes_bit_for_bit(self):
+        whole, _ = self.train(self.graph, *self.JOB, '--on-nan', 'skip', '--checkpoint-every', '1')
+        first, _ = self.train(self.graph, *self.JOB, '--on-nan', 'skip', '--checkpoint-every', '1', '--epochs', '1')
+        self.train(self.graph, *self.JOB, '--on-nan', 'skip', '--checkpoint-every', '1', '--resume', output=first)
+        self.assertEqual((whole / 'checkpoint.safetensors').read_bytes(), (first / 'checkpoint.safetensors').read_bytes())
+
+
+class Options(e2e.Case):
+    def test_every_option_trains(self):
+        graph = self.build(SPEC, 1)
+        base = ['--fanouts', '5,5', '--hidden', '16', '--batch-size', '50', '--epochs', '8', '--lr', '0.01']
+        for options in [['--loss', 'bce'], ['--class-weights', 'balanced'], ['--class-weights', '1,2,0.5,1'],
+                        ['--label-smoothing', '0.1', '--clip-grad', '1', '--optimizer', 'adamw', '--weight-decay', '0.01'],
+                        ['--lr-schedule', 'cosine', '--warmup-steps', '5'], ['--lr-schedule', 'step', '--lr-step-size', '20'],
+                        ['--model', 'gat', '--attention-dropout', '0.2'], ['--model', 'gin', '--lr', '0.003'],
+                        ['--aggregate', 'max']]:
+            output, _ = self.train(graph, *base, *options)
+            losses = [record['loss'] for record in e2e.metrics(output, 'epoch')]
+            self.assertLess(losses[-1], losses[0], options)
+            self.assertGreater(e2e.final(output)['test']['accuracy'], 0.5, options)
+
+    def test_refusals(self):
+        for words, options in [(['3 numbers', '4 classes'], ['--class-weights', '1,2,3']), (['--class-weights', '"x"'], ['--class-weights', 'x']),
+                               (['--accumulate'], ['--accumulate', '0']), (['--heads'], ['--model', 'gat', '--heads', '7']),
+                               (['--aggregate max', 'gcn'], ['--model', 'gcn', '--aggregate', 'max']),
+                               (['--lr-gamma'], ['--lr-gamma', '2']), (['--clip-grad'], ['--clip-grad', '-1'])]:
+            _, done = self.train(SPEC, *options, expect=2)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
+
+if __name__ == '__main__':
+    e2e.main()

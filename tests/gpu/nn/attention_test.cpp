@@ -1,0 +1,189 @@
+#include "attention.hpp"
+
+#include <ATen/ops/full.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "neighbour_max.hpp"
+#include "ops.hpp"
+#include "strata/nn/model.hpp"
+#include "support/blocks.hpp"
+
+namespace strata::nn {
+namespace {
+
+using test::OwnedBlock;
+using test::random_block;
+using test::random_rows;
+
+const c10::Device kGpu(c10::kCUDA, 0);
+
+CUstream_st* stream() { return c10::cuda::getCurrentCUDAStream(0).stream(); }
+
+at::Tensor poisoned(at::IntArrayRef sizes, const at::Tensor& like) {
+  return at::full(sizes, std::nanf(""), like.options());
+}
+
+double difference(const at::Tensor& gpu, const at::Tensor& cpu) {
+  if (cpu.numel() == 0) return 0;
+  const at::Tensor error = gpu.cpu().sub(cpu).abs();
+  const double size = std::max(1.0, cpu.abs().max().item<double>());
+  return error.isnan().any().item<bool>() ? HUGE_VAL : error.max().item<double>() / size;
+}
+
+struct Shape {
+  Count heads, head_cols;
+  int max_degree;
+};
+
+/// A block whose last nodes are isolated, as padding makes them.
+OwnedBlock padded_block(const Shape& shape) {
+  return random_block({.num_dst = 150, .num_src = 500, .max_degree = shape.max_degree, .seed = 3});
+}
+
+struct Outputs {
+  at::Tensor src_scores, out, log_sums, means, grad_dst_scores, grad_src_scores, grad_rows;
+};
+
+Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape, double dropout,
+               const c10::Device& device, CUstream_st* on) {
+  const Pass pass{.key = {.seed = 4, .epoch = 1, .step = 9}, .training = true};
+  const Count heads = shape.heads, cols = shape.heads * shape.head_cols;
+  const sampling::Block view = block.view();
+  const at::Tensor rows = random_rows(block.num_src, cols, 1).to(device),
+                   weights = random_rows(2 * heads, shape.head_cols, 2).to(device),
+                   grad_out = random_rows(block.num_dst, cols, 3).to(device),
+                   dst_scores = random_rows(block.num_dst, heads, 4).to(device);
+  Outputs o;
+  o.src_scores = poisoned({block.num_src, heads}, rows);
+  kernels.head_dots({.num_rows = block.num_src,
+                     .heads = heads,
+                     .head_cols = shape.head_cols,
+                     .rows = rows.const_data_ptr<float>(),
+                     .weights = weights.const_data_ptr<float>(),
+                     .scores = o.src_scores.mutable_data_ptr<float>()},
+                    on);
+  const Attention over{.num_dst = block.num_dst,
+                       .num_src = block.num_src,
+                       .heads = heads,
+                       .head_cols = shape.head_cols,
+                       .indptr = view.indptr,
+                       .indices = view.indices,
+                       .out_indptr = view.transposed_indptr,
+                       .out_indices = view.transposed_indices,
+                       .rows = rows.const_data_ptr<float>(),
+                       .src_scores = o.src_scores.const_data_ptr<float>(),
+                       .dst_scores = dst_scores.const_data_ptr<float>(),
+                       .dropout = make_dropout(dropout, pass, 1, view)};
+  o.out = poisoned({block.num_dst, cols}, rows);
+  o.log_sums = poisoned({block.num_dst, heads}, rows);
+  kernels.forward({.over = over,
+                   .log_sums = o.log_sums.mutable_data_ptr<float>(),
+                   .out = o.out.mutable_data_ptr<float>()},
+                  on);
+  o.means = poisoned({block.num_dst, heads}, rows);
+  o.grad_dst_scores = poisoned({block.num_dst, heads}, rows);
+  o.grad_src_scores = poisoned({block.num_src, heads}, rows);
+  o.grad_rows = poisoned({block.num_src, cols}, rows);
+  kernels.backward({.over = over,
+                    .log_sums = o.log_sums.const_data_ptr<float>(),
+                    .src_weights = weights.const_data_ptr<float>(),
+                    .dst_weights = weights.const_data_ptr<float>() + heads * shape.head_cols,
+                    .grad_out = grad_out.const_data_ptr<float>(),
+                    .means = o.means.mutable_data_ptr<float>(),
+                    .grad_dst_scores = o.grad_dst_scores.mutable_data_ptr<float>(),
+                    .grad_src_scores = o.grad_src_scores.mutable_data_ptr<float>(),
+                    .grad_rows = o.grad_rows.mutable_data_ptr<float>()},
+                   on);
+  return o;
+}
+
+class GpuAttention : public testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+  }
+};
+
+TEST_P(GpuAttention, AgreesWithTheCpuAndRepeats) {
+  const OwnedBlock block = padded_block(GetParam()), moved = block.to(kGpu);
+  for (const double dropout : {0.0, 0.4}) {
+    const Outputs cpu = attend(cpu_attention_kernels(), block, GetParam(), dropout, c10::kCPU, nullptr);
+    const Outputs gpu = attend(cuda_attention_kernels(), moved, GetParam(), dropout, kGpu, stream());
+    const Outputs again = attend(cuda_attention_kernels(), moved, GetParam(), dropout, kGpu, stream());
+    for (at::Tensor Outputs::*member :
+         {&Outputs::src_scores, &Outputs::out, &Outputs::log_sums, &Outputs::means, &Outputs::grad_dst_scores,
+          &Outputs::grad_src_scores, &Outputs::grad_rows}) {
+      EXPECT_LE(difference(gpu.*member, cpu.*member), 2e-5) << "dropout " << dropout;
+      EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttention,
+                         testing::Values(Shape{1, 1, 5}, Shape{4, 64, 15}, Shape{1, 128, 15}, Shape{3, 7, 9},
+                                         Shape{8, 8, 300}, Shape{2, 33, 12}, Shape{1, 256, 12},
+                                         Shape{2, 300, 6}, Shape{9, 2, 8}, Shape{4, 47, 0},
+                                         Shape{1, 131, 20}));
+
+class GpuMax : public testing::TestWithParam<Count> {
+ protected:
+  void SetUp() override {
+    if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+  }
+};
+
+struct MaxOutputs {
+  at::Tensor out, winners, grad_in;
+};
+
+MaxOutputs largest(const OwnedBlock& block, Count cols, const c10::Device& device) {
+  const at::Tensor in = random_rows(block.num_src, cols, 1).relu().to(device),
+                   grad_out = random_rows(block.num_dst, cols, 2).to(device);
+  MaxOutputs o{poisoned({block.num_dst, cols}, in),
+               at::full({block.num_dst, cols}, -7, in.options().dtype(at::kInt)),
+               poisoned({block.num_src, cols}, in)};
+  const sampling::Block view = block.view();
+  const NeighbourMax max{.rows = block.num_dst,
+                         .cols = cols,
+                         .indptr = view.indptr,
+                         .indices = view.indices,
+                         .in = in.const_data_ptr<float>(),
+                         .out = o.out.mutable_data_ptr<float>(),
+                         .winners = o.winners.mutable_data_ptr<std::int32_t>()};
+  const NeighbourMaxGrad grad{.rows = block.num_src,
+                              .cols = cols,
+                              .indptr = view.transposed_indptr,
+                              .indices = view.transposed_indices,
+                              .winners = o.winners.const_data_ptr<std::int32_t>(),
+                              .grad_out = grad_out.const_data_ptr<float>(),
+                              .grad_in = o.grad_in.mutable_data_ptr<float>()};
+  if (device.is_cuda()) {
+    neighbour_max_cuda(max, stream());
+    neighbour_max_grad_cuda(grad, stream());
+  } else {
+    neighbour_max_cpu(max);
+    neighbour_max_grad_cpu(grad);
+  }
+  return {o.out.cpu(), o.winners.cpu(), o.grad_in.cpu()};
+}
+
+TEST_P(GpuMax, HasTheWinnersOfTheCpu) {
+  for (const int max_degree : {0, 4, 60}) {
+    const OwnedBlock block =
+        random_block({.num_dst = 130, .num_src = 400, .max_degree = max_degree, .seed = 5});
+    const MaxOutputs cpu = largest(block, GetParam(), c10::kCPU),
+                     gpu = largest(block.to(kGpu), GetParam(), kGpu);
+    EXPECT_TRUE(gpu.out.equal(cpu.out)) << max_degree;
+    EXPECT_TRUE(gpu.winners.equal(cpu.winners)) << max_degree;
+    EXPECT_TRUE(gpu.grad_in.equal(cpu.grad_in)) << max_degree;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Columns, GpuMax, testing::Values(1, 2, 3, 16, 33, 100, 128, 130, 256, 511));
+
+}  // namespace
+}  // namespace strata::nn

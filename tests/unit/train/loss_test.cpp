@@ -1,0 +1,126 @@
+#include "strata/train/loss.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/blocks.hpp"
+#include "support/expect_error.hpp"
+
+namespace strata::train {
+namespace {
+
+constexpr Count kSeeds = 40, kClasses = 5;
+
+at::Tensor some_labels() {
+  const at::Tensor labels = at::arange(kSeeds, at::kLong).mul(7).remainder(kClasses);
+  labels[3] = -100;
+  labels[17] = -1;
+  return labels;
+}
+
+/// Seed by seed and class by class in f64, as the header writes it.
+double naive(const LossOptions& options, const at::Tensor& logits, const at::Tensor& labels) {
+  const auto weight = [&](Count c) {
+    return options.class_weights.empty() ? 1.0 : options.class_weights[static_cast<std::size_t>(c)];
+  };
+  double sum = 0;
+  for (Count i = 0; i < kSeeds; ++i) {
+    const auto label = labels[i].item<Count>();
+    if (label < 0) continue;
+    const double s = options.label_smoothing;
+    double total = 0;
+    for (Count c = 0; c < kClasses; ++c) total += std::exp(logits[i][c].item<double>());
+    for (Count c = 0; c < kClasses; ++c) {
+      const double x = logits[i][c].item<double>();
+      const double target = (c == label ? 1 - s : 0) + (options.kind == "bce" ? s / 2 : s / kClasses);
+      const double log_p = x - std::log(total), yes = -std::log1p(std::exp(-x)),
+                   no = -std::log1p(std::exp(x));
+      if (options.kind == "bce")
+        sum -= weight(c) * (target * yes + (1 - target) * no) / kClasses;
+      else
+        sum -= weight(c) * target * log_p;
+    }
+  }
+  return sum;
+}
+
+class LossTest : public testing::TestWithParam<LossOptions> {};
+
+TEST_P(LossTest, EqualsTheNaiveSum) {
+  const Loss loss(GetParam(), kClasses, at::kCPU);
+  const at::Tensor logits = test::random_rows(kSeeds, kClasses, 3).mul_(3).requires_grad_(true);
+  const at::Tensor labels = some_labels(), total = at::full({}, 80.0);
+  const Loss::Result result = loss(logits, labels, total);
+  const double expected = naive(GetParam(), logits.detach(), labels);
+  EXPECT_NEAR(result.sum.item<double>(), expected, 1e-5 * expected);
+  EXPECT_NEAR(result.mean.item<double>(), expected / 80, 1e-5 * expected / 80);
+  EXPECT_EQ(result.seeds.item<Count>(), kSeeds - 2);
+
+  result.mean.backward();
+  const at::Tensor gradient = logits.grad();
+  EXPECT_TRUE(gradient[3].eq(0).all().item<bool>()) << "label -100";
+  EXPECT_TRUE(gradient[17].eq(0).all().item<bool>()) << "label -1";
+  constexpr double kStep = 1e-2;
+  for (const auto& [i, c] : {std::pair{0, 0}, {5, 2}, {39, 4}}) {
+    const at::Tensor up = logits.detach().clone(), down = logits.detach().clone();
+    up[i][c] += kStep;
+    down[i][c] -= kStep;
+    const double slope = (naive(GetParam(), up, labels) - naive(GetParam(), down, labels)) / (2 * kStep) / 80;
+    EXPECT_NEAR(gradient[i][c].item<double>(), slope, 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, LossTest,
+    testing::Values(LossOptions{}, LossOptions{.label_smoothing = 0.1},
+                    LossOptions{.class_weights = {1, 2, 0.5, 0, 3}},
+                    LossOptions{.label_smoothing = 0.3, .class_weights = {1, 2, 0.5, 0, 3}},
+                    LossOptions{.kind = "bce"}, LossOptions{.kind = "bce", .label_smoothing = 0.2},
+                    LossOptions{.kind = "bce", .class_weights = {1, 2, 0.5, 0, 3}}));
+
+TEST(Loss, CountsWhatIsRight) {
+  const at::Tensor logits = at::tensor({2.f, 1.f, 0.f, 5.f, 9.f, 0.f, 3.f, 4.f}).view({4, 2});
+  const at::Tensor labels = at::tensor({0, 0, 0, -100}, at::kLong);
+  const Loss::Result result = Loss({}, 2, at::kCPU)(logits, labels, at::full({}, 4.0));
+  EXPECT_EQ(result.correct.item<Count>(), 2);
+  EXPECT_EQ(result.seeds.item<Count>(), 3);
+}
+
+TEST(Loss, OfNoLabelsIsNothing) {
+  for (const char* kind : {"cross-entropy", "bce"}) {
+    const at::Tensor logits = test::random_rows(6, 3, 1).requires_grad_(true);
+    const Loss::Result result = Loss({.kind = kind, .label_smoothing = 0.1}, 3, at::kCPU)(
+        logits, at::full({6}, -100, at::kLong), at::full({}, 9.0));
+    result.mean.backward();
+    EXPECT_EQ(result.sum.item<double>(), 0);
+    EXPECT_TRUE(logits.grad().eq(0).all().item<bool>());
+  }
+}
+
+TEST(Loss, RefusesWhatItCannotBe) {
+  const auto make = [](const LossOptions& options) { return [options] { Loss(options, 3, at::kCPU); }; };
+  test::expect_error(make({.kind = "hinge"}), {"\"hinge\"", "cross-entropy or bce"});
+  test::expect_error(make({.label_smoothing = 1}), {"--label-smoothing", "1"});
+  test::expect_error(make({.class_weights = {1, 2}}), {"2 numbers", "3 classes"});
+  test::expect_error(make({.class_weights = {1, 2, -1}}), {"--class-weights"});
+  test::expect_error(make({.class_weights = {1, 2, std::nan("")}}), {"--class-weights"});
+}
+
+TEST(ClassWeights, AreRead) {
+  EXPECT_THAT(parse_class_weights("1,2.5,0"), testing::ElementsAre(1, 2.5, 0));
+  for (const char* text : {"", "1,", "1,x", "a", "1;2"})
+    test::expect_error([&] { parse_class_weights(text); }, {"--class-weights", "balanced"});
+}
+
+TEST(ClassWeights, BalanceTheClasses) {
+  EXPECT_THAT(balanced_weights({10, 30, 0, 40}), testing::ElementsAre(2, 80.0 / 120, 0, 0.5));
+}
+
+}  // namespace
+}  // namespace strata::train

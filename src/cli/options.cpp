@@ -93,6 +93,11 @@ void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
   app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout");
   app.add_option("--checkpoint-every", c.checkpoint_every,
                  "Epochs between checkpoints; 0: only when stopped by a signal");
+  app.add_option("--cuda-graph", c.cuda_graph,
+                 "Replay sampling and training of a step as CUDA graphs: auto (where shapes can be padded: a "
+                 "GPU, one machine, no fanout of -1), on (or end with what stands against it), off (the same "
+                 "numbers)")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option("--pipeline", raw.pipeline,
                  "Overlap sampling and gathering with training (on), or not (off: the same numbers)")
       ->check(CLI::IsMember({"on", "off"}));

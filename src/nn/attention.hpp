@@ -53,7 +53,7 @@ STRATA_HOST_DEVICE inline bool keeps_edge(const DropoutRule& rule, const Philox4
 }
 
 STRATA_HOST_DEVICE inline Philox4 edge_key(const DropoutRule& rule, Count v) {
-  return keyed_words(rule.key, RandomUse::attention, rule.hop, rule.ids[v]);
+  return rule.words(RandomUse::attention, v);
 }
 
 /// scores[r, head] = <rows[r, head], weights[head]>.

@@ -41,10 +41,14 @@ struct Scales {
 /// Which elements dropout keeps. Element (row, c) is dropped if its 16 keyed bits are below `threshold`.
 struct DropoutRule {
   BatchKey key;
-  std::uint32_t hop = 0;        ///< of the rows' nodes, counted from the seeds
-  std::uint32_t threshold = 0;  ///< probability * 2^16; 0: keep all
-  const NodeId* ids = nullptr;  ///< [rows] original ids; null if the threshold is 0
+  std::uint32_t hop = 0;                 ///< of the rows' nodes, counted from the seeds
+  std::uint32_t threshold = 0;           ///< probability * 2^16; 0: keep all
+  const NodeId* ids = nullptr;           ///< [rows] original ids; null if the threshold is 0
+  const BatchKey* device_key = nullptr;  ///< where kernels find the key, instead of `key`
 
+  STRATA_HOST_DEVICE Philox4 words(RandomUse use, Count row) const {
+    return keyed_words(device_key == nullptr ? key : *device_key, use, hop, ids[row]);
+  }
   STRATA_HOST_DEVICE bool active() const { return threshold != 0; }
   /// What kept elements are multiplied by, so that the expectation stays: exact for the rounded probability.
   float scale() const { return 65536.0f / static_cast<float>(65536u - threshold); }

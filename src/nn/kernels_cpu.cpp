@@ -65,7 +65,7 @@ struct MaskBits {
 
 /// out = in where kept, times the scale, else 0.
 inline void drop_row(const DropoutRule& rule, Count row, Count cols, const float* in, float* out) {
-  const Philox4 keyed = keyed_words(rule.key, RandomUse::dropout, rule.hop, rule.ids[row]);
+  const Philox4 keyed = rule.words(RandomUse::dropout, row);
   const float scale = rule.scale();
   constexpr Count kChunk = kGroups * kColumnsPerWords;
   MaskBits bits;

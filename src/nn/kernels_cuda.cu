@@ -165,7 +165,7 @@ struct Group {
 };
 
 __device__ inline Philox4 group_words(const DropoutRule& rule, const Group& group) {
-  const Philox4 keyed = keyed_words(rule.key, RandomUse::dropout, rule.hop, rule.ids[group.row]);
+  const Philox4 keyed = rule.words(RandomUse::dropout, group.row);
   return dropout_words(keyed, group.index);
 }
 

@@ -19,6 +19,7 @@ class StackedModel : public BlockModel {
   explicit StackedModel(const ModelOptions& options);
 
   int num_layers() const override { return options_.num_layers; }
+  bool tolerates_padding() const override { return true; }
   std::int64_t output_cols(int layer) const override {
     return is_last(layer) ? options_.out_cols : options_.hidden;
   }

@@ -50,6 +50,9 @@ at::Tensor BlockModel::project(int layer, const at::Tensor&) { refuse_projection
 at::Tensor BlockModel::combine(int layer, const at::Tensor&, const sampling::Block&) {
   refuse_projection(layer);
 }
+at::Tensor BlockModel::forward_table(const RowTable&, const sampling::MiniBatch&, const Pass&) {
+  throw Error("this model reads no table", "Override forward_table() where reads_table() holds.");
+}
 at::Tensor BlockModel::forward_apart(int layer, const at::Tensor&, const at::Tensor&,
                                      const sampling::Block&) {
   throw Error(

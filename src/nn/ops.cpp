@@ -123,7 +123,7 @@ void activate(const at::Tensor& values, const at::Tensor& bias, bool relu, const
   const Target target = target_of(values);
   target.kernels.activate({.rows = values.size(0),
                            .cols = values.size(1),
-                           .bias = bias.const_data_ptr<float>(),
+                           .bias = data_or_null(bias),
                            .relu = relu,
                            .dropout = dropout,
                            .values = values.mutable_data_ptr<float>()},
@@ -227,6 +227,8 @@ at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const 
   return BiasReluDropout::apply(z, bias, dropout);
 }
 
+void relu_dropout(const at::Tensor& z, const DropoutRule& dropout) { activate(z, {}, true, dropout); }
+
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias) { return AddBias::apply(z, bias); }
 
 at::Tensor dropout(const at::Tensor& x, const DropoutRule& rule) {
@@ -243,7 +245,8 @@ DropoutRule make_dropout(double probability, const Pass& pass, int hop, const Bl
   return {.key = pass.key,
           .hop = static_cast<std::uint32_t>(hop),
           .threshold = std::min(threshold, 65535u),
-          .ids = block.src_original_ids};
+          .ids = block.src_original_ids,
+          .device_key = pass.device_key};
 }
 
 void check_input(const at::Tensor& x, const Block& block) {

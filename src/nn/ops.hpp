@@ -31,6 +31,9 @@ at::Tensor sage_convolution(const at::Tensor& x, const at::Tensor& neighbour, co
 /// What follows a hidden layer, in place: dropout(relu(z + bias)).
 at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
 
+/// The same without a bias and without a gradient of its own.
+void relu_dropout(const at::Tensor& z, const DropoutRule& dropout);
+
 /// z + bias, in place.
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias);
 

@@ -5,6 +5,7 @@
 #include "init.hpp"
 #include "layers.hpp"
 #include "ops.hpp"
+#include "sage_stack.hpp"
 
 namespace strata::nn {
 namespace {
@@ -41,6 +42,23 @@ class SageModel final : public StackedModel {
     return x.mm(at::cat({at_layer(layer).neighbours->weight, at_layer(layer).root->weight}).t());
   }
 
+#if STRATA_WITH_CUDA
+  bool takes_slots() const override { return true; }
+  bool reads_table() const override { return options().input_dropout == 0.0; }
+  at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch,
+                           const Pass& pass) override {
+    return sage_stack(table, weights(), batch, options().dropout, pass);
+  }
+  at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
+    if (!pass.training || !x.is_cuda()) return BlockModel::forward(std::move(x), batch, pass);
+    check_input(x, batch.blocks.front());
+    x = dropout(x, make_dropout(options().input_dropout, pass, num_layers(), batch.blocks.front()))
+            .contiguous();
+    const RowTable rows{.rows = x.const_data_ptr<float>(), .cols = x.size(1), .pitch = x.size(1)};
+    return sage_stack(rows, weights(), batch, options().dropout, pass);
+  }
+#endif
+
   bool takes_dst_apart() const override { return true; }
   at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                            const sampling::Block& block) override {
@@ -51,6 +69,13 @@ class SageModel final : public StackedModel {
   }
 
  private:
+  std::vector<SageWeights> weights() const {
+    std::vector<SageWeights> result;
+    for (const auto& layer : layers_)
+      result.push_back({layer->neighbours->weight, layer->root->weight, layer->neighbours->bias});
+    return result;
+  }
+
   at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block, const Pass&) override {
     const at::Tensor& neighbours = at_layer(layer).neighbours->weight;
     const at::Tensor& root = at_layer(layer).root->weight;

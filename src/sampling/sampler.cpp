@@ -91,6 +91,23 @@ MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, D
   return batch;
 }
 
+bool pad(MiniBatch& batch, const PaddedShape& shape) {
+  const std::size_t hops = batch.blocks.size();
+  if (shape.entries.size() != hops) return false;
+  for (std::size_t hop = 0; hop < hops; ++hop) {
+    const Block& block = batch.blocks[hops - 1 - hop];
+    if (block.num_dst > shape.nodes[hop] || block.num_src > shape.nodes[hop + 1]) return false;
+    if (block.stride == 0 && block.num_edges > shape.entries[hop]) return false;
+  }
+  for (std::size_t hop = 0; hop < hops; ++hop) {
+    Block& block = batch.blocks[hops - 1 - hop];
+    block.num_dst = shape.nodes[hop];
+    block.num_src = block.global_indices ? shape.nodes[hop] : shape.nodes[hop + 1];
+    block.num_edges = shape.entries[hop];
+  }
+  return true;
+}
+
 std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, const SamplerOptions& options,
                                                const ExchangeContext& exchange, int num_slots,
                                                ThreadPool& pool) {

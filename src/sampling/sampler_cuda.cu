@@ -51,6 +51,15 @@ __global__ void describe_nodes(const NodeId* nodes, const Count* first, const Co
   }
 }
 
+__global__ void fill_nodes(const Count* num_nodes, Count end, NodeId* nodes, NodeId* original_ids,
+                           std::int32_t* in_degrees) {
+  for (Count i = *num_nodes + first_item<Count>(); i < end; i += item_stride<Count>()) {
+    nodes[i] = -1;
+    original_ids[i] = 0;
+    if (in_degrees != nullptr) in_degrees[i] = 0;
+  }
+}
+
 /// One of the sampler's buffer sets.
 struct Slot {
   SlotBuffers buffers;
@@ -125,6 +134,7 @@ class CudaSampler final : public MiniBatchSampler {
     check_local_ids_suffice(counts.nodes[buffers.hops.size()]);
     MiniBatch batch = blocks_of(buffers, options_, view_.device, slot.num_seeds);
     batch.device_counts = slot.counts.data();
+    batch.device_key = &slot.device_header()->key;
     batch.blocks.front().global_indices = !options_.compact_inputs;
     for (std::size_t hop = 0; hop < options_.num_transposes(); ++hop) {
       Block& block = batch.blocks[batch.blocks.size() - 1 - hop];
@@ -135,6 +145,28 @@ class CudaSampler final : public MiniBatchSampler {
   }
 
   ExchangeReport report() const override { return exchange_.report(); }
+
+  PaddedShape bounds() const override {
+    if (!is_static()) return {};
+    PaddedShape shape{.nodes = {std::min(options_.max_seeds, view_.num_nodes)}, .entries = {}};
+    for (int hop = 0; hop < num_hops(); ++hop) {
+      const int fanout = options_.fanouts[static_cast<std::size_t>(hop)];
+      const Count known = shape.nodes.back();
+      shape.entries.push_back(in_slots(fanout) ? known * fanout : bound_of_edges(known, fanout));
+      const bool compacted = !is_last(hop) || options_.compact_inputs;
+      shape.nodes.push_back(compacted ? bound_of_nodes(known, shape.entries.back()) : known);
+    }
+    return shape;
+  }
+
+  void pad_nodes(Count num_nodes) override {
+    if (!is_static()) return;
+    padded_nodes_ = std::min(num_nodes, bounds().nodes.back());
+    for (Slot& slot : slots_) {
+      slot.done.synchronize();
+      slot.graph = {};
+    }
+  }
 
  private:
   int num_hops() const { return static_cast<int>(options_.fanouts.size()); }
@@ -222,6 +254,13 @@ class CudaSampler final : public MiniBatchSampler {
       bound = run_hop(query, slot, stream);
     }
     join(stream);
+    if (padded_nodes_ > 0) {
+      const SlotBuffers& buffers = slot.buffers;
+      fill_nodes<<<blocks_for(padded_nodes_), kThreads, 0, stream.get()>>>(
+          counts.nodes + num_hops(), padded_nodes_, buffers.nodes.data(), buffers.original_ids.data(),
+          options_.in_degrees ? buffers.in_degrees.data() : nullptr);
+      cuda::check_launch("fill_nodes");
+    }
     copy_counts(slot, stream);
   }
 
@@ -383,6 +422,7 @@ class CudaSampler final : public MiniBatchSampler {
   cuda::Event forked_, joined_;
   cuda::Event scratch_free_;  // scratch memory is shared by all slots, whatever stream they are sampled on
   std::vector<Slot> slots_;
+  Count padded_nodes_ = 0;
   cuda::Array<DeviceRange> plan_;
   cuda::Array<Id> neighbors_;
 };

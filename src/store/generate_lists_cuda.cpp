@@ -254,7 +254,7 @@ void generate_lognormal(const GenerateTask& task, GraphState& state) {
     fill_nodes(task, regions);
     lists->finish_writing();
   });
-  agree(machine.communicator(), [&] { fill_edge_weights(task, regions); });
+  machine.together([&] { fill_edge_weights(task, regions); });
   state.manifest.undirected = agree_on_symmetry(task, regions.view());
 }
 

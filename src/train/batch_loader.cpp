@@ -25,7 +25,7 @@ class Stopwatch {
 struct Slot {
   LoadedBatch batch;
   cuda::Event sampled, gathered, released;
-  cuda::Array<float> features;
+  cuda::Array<float> features, unpadded_features;  // padded batches find theirs where they were
   cuda::Array<std::int64_t> host_labels, device_labels;
 };
 
@@ -54,6 +54,7 @@ struct BatchLoader::State {
     std::thread sampler, gatherer;
   };
   std::unique_ptr<Stages> stages;
+  std::atomic<Count> unpadded{0};
   std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
 
   explicit State(const Options& o)
@@ -85,12 +86,21 @@ struct BatchLoader::State {
     sample_stream.wait(slot.released);
     batch.sample = options.sampler->sample(seeds.seeds, batch.key, index, sample_stream);
     slot.sampled.record(sample_stream);
+    batch.padded = !options.padding.entries.empty() && sampling::pad(batch.sample, options.padding);
+    if (!batch.padded && !options.padding.entries.empty()) ++unpadded;
+    look_up_labels(seeds.seeds, slot);
+  }
 
-    const auto count = static_cast<Count>(seeds.seeds.size());
-    reserve(slot.host_labels, count, cuda::Memory::pinned, "labels of a batch", options.device);
-    for (Count i = 0; i < count; ++i) {
-      slot.host_labels[i] = options.labels[static_cast<std::size_t>(seeds.seeds[static_cast<std::size_t>(i)] -
-                                                                    options.first_node)];
+  void look_up_labels(std::span<const NodeId> seeds, Slot& slot) const {
+    LoadedBatch& batch = slot.batch;
+    batch.num_labels = batch.sample.blocks.back().num_dst;
+    const Count room = std::max(options.schedule->max_seeds(), batch.num_labels);
+    reserve(slot.host_labels, room, cuda::Memory::pinned, "labels of a batch", options.device);
+    for (Count i = 0; i < batch.num_labels; ++i) {
+      const auto seed = static_cast<std::size_t>(i);
+      slot.host_labels[i] = seed < seeds.size()
+                                ? options.labels[static_cast<std::size_t>(seeds[seed] - options.first_node)]
+                                : LoadedBatch::kNoLabel;
     }
   }
 
@@ -102,17 +112,20 @@ struct BatchLoader::State {
     const cuda::Memory memory = cuda::memory_on(options.device);
     gather_stream.wait(slot.sampled);
     gather_stream.wait(slot.released);
-    const Count rows = batch.sample.num_inputs();
-    reserve(slot.features, rows * options.feature_cols, memory, "gathered features", options.device);
-    options.fetcher->fetch(batch.sample.input_nodes(), rows, slot.features.data(), gather_stream);
-    batch.features = slot.features.data();
+    if (options.gather) {
+      const Count rows = batch.sample.num_inputs();
+      const bool apart = !batch.padded && !options.padding.entries.empty();
+      cuda::Array<float>& features = apart ? slot.unpadded_features : slot.features;
+      reserve(features, rows * options.feature_cols, memory, "gathered features", options.device);
+      options.fetcher->fetch(batch.sample.input_nodes(), rows, features.data(), gather_stream);
+      batch.features = features.data();
+    }
 
     batch.labels = slot.host_labels.data();
     if (options.device.is_cuda()) {
-      const Count count = batch.sample.num_seeds;
-      reserve(slot.device_labels, count, memory, "labels of a batch", options.device);
+      reserve(slot.device_labels, slot.host_labels.size(), memory, "labels of a batch", options.device);
       cuda::copy_async(slot.device_labels.data(), slot.host_labels.data(),
-                       static_cast<std::size_t>(count) * sizeof(std::int64_t), gather_stream);
+                       static_cast<std::size_t>(batch.num_labels) * sizeof(std::int64_t), gather_stream);
       batch.labels = slot.device_labels.data();
     }
     slot.gathered.record(gather_stream);
@@ -203,8 +216,11 @@ void BatchLoader::release_buffers() {
   for (Slot& slot : state_->slots) {
     slot.released.synchronize();
     slot.features = {};
+    slot.unpadded_features = {};
   }
 }
+
+Count BatchLoader::take_unpadded() { return state_->unpadded.exchange(0); }
 
 LoaderTimes BatchLoader::take_times() {
   State& s = *state_;

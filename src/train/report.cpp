@@ -118,6 +118,7 @@ json epoch_record(const EpochReport& e) {
           {"steps", e.steps},
           {"seeds", e.seeds},
           {"skipped_updates", e.skipped_updates},
+          {"unpadded_batches", e.unpadded_batches},
           {"loss", number(e.loss)},
           {"train_accuracy", number(e.train_accuracy)},
           {"seconds", e.seconds},

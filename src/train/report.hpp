@@ -12,7 +12,8 @@ namespace strata::train {
 struct EpochReport {
   int epoch = 0;  ///< 1-based
   Count steps = 0, seeds = 0;
-  Count skipped_updates = 0;  ///< left out for a loss or gradient that was not finite
+  Count skipped_updates = 0;   ///< left out for a loss or gradient that was not finite
+  Count unpadded_batches = 0;  ///< of this rank, larger than the padded shape: they took the slower way
   double loss = 0, train_accuracy = 0;
   double seconds = 0;  ///< wall time, waits included
   LoaderTimes stages;  ///< `wait`: what the training stage waited for the others

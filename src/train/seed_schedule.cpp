@@ -16,11 +16,17 @@ SeedSchedule::Step SeedSchedule::step(std::uint32_t epoch, Count step_in_epoch) 
   const NodeId begin = options_.machine_offsets[machine], end = options_.machine_offsets[machine + 1];
 
   Step step{.seeds = {}, .num_global = std::max<Count>(0, last - first)};
+  const Shuffle order(static_cast<std::uint64_t>(num_seeds()), key);
+  const auto node_of = [&](Count i) { return options_.train_nodes[order(static_cast<std::uint64_t>(i))]; };
+  if (options_.machine_offsets.size() == 2) {  // one machine owns all: no need to look at the others' seeds
+    const Count from = step.num_global * options_.local_rank / options_.machine_ranks;
+    const Count to = step.num_global * (options_.local_rank + 1) / options_.machine_ranks;
+    for (Count i = first + from; i < first + to; ++i) step.seeds.push_back(node_of(i));
+    return step;
+  }
   std::vector<NodeId> owned;
   for (Count i = first; i < last; ++i) {
-    const auto position =
-        shuffled(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(num_seeds()), key);
-    const NodeId node = options_.train_nodes[position];
+    const NodeId node = node_of(i);
     if (node >= begin && node < end) owned.push_back(node);
   }
   const auto count = static_cast<Count>(owned.size());

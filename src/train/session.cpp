@@ -263,6 +263,7 @@ void Session::make_loader() {
                                                                   .machine_ranks = machine.size(),
                                                                   .global_batch = global_batch,
                                                                   .seed = config.seed});
+  find_table();
   const bool distributed = topology.num_machines() > 1;
   sampling::ExchangeContext sample_exchange;
   feature::RowExchangeContext row_exchange;
@@ -278,9 +279,19 @@ void Session::make_loader() {
                                      .max_seeds = schedule->max_seeds(),
                                      .in_degrees = model->needs_in_degrees(),
                                      .transpose = true,
-                                     .input_transpose = model->needs_input_transpose()},
+                                     .input_transpose = model->needs_input_transpose(),
+                                     .slots = model->takes_slots(),
+                                     .compact_inputs = !table,
+                                     .input_original_ids = config.input_dropout > 0},
                                     sample_exchange, BatchLoader::kSlots, sample_pool);
   fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, row_exchange, gather_pool);
+  const sampling::PaddedShape padding = measure_padding();
+  graphs = config.cuda_graph != "off" && !padding.entries.empty();
+  if (config.cuda_graph == "on" && !graphs) {
+    throw InputError("--cuda-graph on is not possible here",
+                     "It needs a GPU, one machine, fanouts without -1, uniform sampling and a model that "
+                     "tolerates padded batches; --cuda-graph auto goes on without.");
+  }
   loader = std::make_unique<BatchLoader>(BatchLoader::Options{.device = device,
                                                               .schedule = schedule.get(),
                                                               .sampler = sampler_.get(),
@@ -289,7 +300,59 @@ void Session::make_loader() {
                                                               .first_node = graph.host_view().first_node,
                                                               .feature_cols = graph.manifest().feature_cols,
                                                               .seed = config.seed,
-                                                              .overlap = config.pipeline});
+                                                              .overlap = config.pipeline,
+                                                              .gather = !table,
+                                                              .padding = padding});
+}
+
+void Session::find_table() {
+  if (!device.is_cuda() || topology.num_machines() > 1 || !model->reads_table()) return;
+  const store::ChunkTensor& features = graph.features();
+  if (features.spec().dtype != DType::f32 ||
+      graph.view().num_nodes > std::numeric_limits<std::int32_t>::max())
+    return;
+  for (const store::StratumView& view : features.views()) {
+    if (view.stratum != store::Stratum::replicated || view.rows != features.spec().rows) continue;
+    table = {.rows = reinterpret_cast<const float*>(view.data),
+             .cols = features.spec().cols,
+             .pitch = static_cast<std::int64_t>(view.row_pitch / sizeof(float)),
+             .first_node = graph.view().first_node};
+  }
+}
+
+sampling::PaddedShape Session::measure_padding() {
+  sampling::PaddedShape shape = sampler_->bounds();
+  if (shape.entries.empty() || !model->tolerates_padding()) return {};
+  // The same batches on every run with these options, so that shapes, and with them roundings, repeat.
+  constexpr Count kBatches = 16;
+  constexpr double kMargin = 1.04;
+  constexpr Count kMultiple = 128;
+  const cuda::Stream stream = current_stream(device);
+  std::vector<Count> nodes(shape.nodes.size()), edges(shape.entries.size());
+  for (Count i = 0; i < kBatches; ++i) {
+    const Count step = i * schedule->steps_per_epoch() / kBatches;
+    const BatchKey key{.seed = config.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)};
+    const sampling::MiniBatch batch = sampler_->sample(schedule->step(0, step).seeds, key, 0, stream);
+    for (std::size_t hop = 0; hop < edges.size(); ++hop) {
+      const sampling::Block& block = batch.blocks[edges.size() - 1 - hop];
+      nodes[hop + 1] = std::max(nodes[hop + 1], block.num_src);
+      edges[hop] = std::max(edges[hop], block.num_edges);
+    }
+  }
+  const auto with_margin = [&](Count seen, Count bound) {
+    const auto wanted = static_cast<Count>(static_cast<double>(seen) * kMargin) + kMultiple;
+    return std::min(bound, wanted / kMultiple * kMultiple);
+  };
+  const sampling::PaddedShape bounds = shape;
+  for (std::size_t hop = 0; hop < edges.size(); ++hop) {
+    shape.nodes[hop + 1] = std::max(shape.nodes[hop], with_margin(nodes[hop + 1], bounds.nodes[hop + 1]));
+    const Count fanout = config.fanouts[hop];
+    shape.entries[hop] = model->takes_slots() && bounds.entries[hop] == bounds.nodes[hop] * fanout
+                             ? shape.nodes[hop] * fanout
+                             : with_margin(edges[hop], bounds.entries[hop]);
+  }
+  sampler_->pad_nodes(shape.nodes.back());
+  return shape;
 }
 
 void Session::make_evaluators() {

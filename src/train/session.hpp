@@ -53,6 +53,8 @@ class Session {
   std::unique_ptr<comm::AllReducer> reducer;
   std::unique_ptr<SeedSchedule> schedule;
   std::unique_ptr<BatchLoader> loader;
+  std::optional<nn::RowTable> table;  ///< input rows that the model reads in place
+  bool graphs = false;                ///< steps of padded batches are replayed
   std::unique_ptr<LayerwiseEvaluator> exact_evaluator;
   std::unique_ptr<Evaluator> sampled_evaluator;  ///< null without --eval-fanouts
 
@@ -62,6 +64,8 @@ class Session {
   void make_loss();
   void make_optimizer();
   void make_loader();
+  void find_table();
+  sampling::PaddedShape measure_padding();
   void make_evaluators();
   Count seeds_a_rank() const;  ///< of a step
   store::Presampling presampling();

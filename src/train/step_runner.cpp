@@ -1,32 +1,30 @@
 #include "step_runner.hpp"
 
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "strata/nn/model.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {
 
 StepRunner::StepRunner(const Parts& parts) : parts_(parts) {
   local_loss_ = at::zeros({1}, parts.parameters->values().options());
+  update_seeds_ = at::zeros({}, parts.parameters->values().options());
   for (Readback& readback : readbacks_) {
     readback.tail = cuda::Array<float>(cuda::Memory::pinned, StepTail::kSize + 1, "a step's outcome");
     readback.copied = cuda::Event(parts.device);
   }
 }
 
-void StepRunner::forward_backward(const LoadedBatch& batch, Count num_update_seeds) {
-  const Count num_seeds = batch.sample.num_seeds;
-  if (num_seeds == 0) return;
-  const at::Tensor features =
-      wrap_rows(batch.features, batch.sample.num_inputs(), parts_.feature_cols, parts_.device);
-  const at::Tensor labels = wrap_ids(batch.labels, num_seeds, parts_.device);
-  const at::Tensor logits =
-      parts_.model->forward(features, batch.sample, {.key = batch.key, .training = true});
+void StepRunner::forward_backward(const LoadedBatch& batch) {
+  const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
+  const at::Tensor labels = wrap_ids(batch.labels, batch.num_labels, parts_.device);
+  const at::Tensor logits = parts_.table != nullptr
+                                ? parts_.model->forward_table(*parts_.table, batch.sample, pass)
+                                : parts_.model->forward(wrap_rows(batch.features, batch.sample.num_inputs(),
+                                                                  parts_.feature_cols, parts_.device),
+                                                        batch.sample, pass);
   // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
-  const at::Tensor total = at::full({}, static_cast<double>(num_update_seeds), features.options());
-  const Loss::Result loss = (*parts_.loss)(logits, labels, total);
+  const Loss::Result loss = (*parts_.loss)(logits, labels, update_seeds_);
   loss.mean.backward();
 
   at::Tensor tail = parts_.parameters->tail();
@@ -35,12 +33,31 @@ void StepRunner::forward_backward(const LoadedBatch& batch, Count num_update_see
   tail.select(0, 2).add_(loss.seeds);
 }
 
+void StepRunner::run_batch(const LoadedBatch& batch) {
+  constexpr int kWarmUp = 2;  // libraries choose their ways and allocate at first
+  if (!parts_.graphs || !batch.padded || num_unrecorded_ < kWarmUp) {
+    num_unrecorded_ += batch.padded;
+    if (batch.sample.num_seeds > 0) forward_backward(batch);
+    return;
+  }
+  StepGraph& graph = graphs_[static_cast<std::size_t>(batch.slot)];
+  if (!graph.recorded()) graph.record([&] { forward_backward(batch); });
+  graph.replay();
+}
+
+void StepRunner::forget_graphs() {
+  for (StepGraph& graph : graphs_) graph.forget();
+}
+
 std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place& place, bool stop,
                                            const cuda::Stream& stream) {
   const cuda::Range range("train");
   const at::Tensor& reduced = parts_.parameters->reduced();
-  if (place.first) reduced.zero_();
-  forward_backward(batch, place.num_seeds);
+  if (place.first) {
+    reduced.zero_();
+    update_seeds_.fill_(static_cast<float>(place.num_seeds));
+  }
+  run_batch(batch);
   if (!place.last) return std::nullopt;
   local_loss_.copy_(parts_.parameters->tail().narrow(0, 0, 1));
   if (stop) parts_.parameters->tail().select(0, 3).fill_(1.0f);

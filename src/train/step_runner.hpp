@@ -2,16 +2,14 @@
 #include <array>
 #include <optional>
 
+#include "step_graph.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/runtime.hpp"
+#include "strata/nn/model.hpp"
 #include "strata/train/batch_loader.hpp"
 #include "strata/train/flat_parameters.hpp"
 #include "strata/train/loss.hpp"
 #include "strata/train/optimizer.hpp"
-
-namespace strata::nn {
-class BlockModel;
-}
 
 namespace strata::train {
 
@@ -35,6 +33,9 @@ class StepRunner {
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
+    const nn::RowTable* table =
+        nullptr;          ///< where the model reads input rows in place; null: they are gathered
+    bool graphs = false;  ///< replay what a padded batch does as a CUDA graph
   };
   explicit StepRunner(const Parts& parts);
 
@@ -47,11 +48,14 @@ class StepRunner {
   /// of the update before, if there is one outstanding.
   std::optional<StepOutcome> run(const LoadedBatch& batch, const Place& place, bool stop,
                                  const cuda::Stream& stream);
+  /// Forgets what was recorded: the loader's buffers moved.
+  void forget_graphs();
   /// The outcome of the last step.
   std::optional<StepOutcome> drain();
 
  private:
-  void forward_backward(const LoadedBatch& batch, Count num_update_seeds);
+  void run_batch(const LoadedBatch& batch);
+  void forward_backward(const LoadedBatch& batch);
   struct Readback {
     cuda::Array<float> tail;  ///< and this rank's own loss
     cuda::Event copied;
@@ -63,7 +67,10 @@ class StepRunner {
 
   Parts parts_;
   std::array<Readback, 2> readbacks_;
-  at::Tensor local_loss_;  ///< [1]
+  at::Tensor local_loss_;    ///< [1]
+  at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
+  std::array<StepGraph, BatchLoader::kSlots> graphs_;
+  int num_unrecorded_ = 0;  ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };
 

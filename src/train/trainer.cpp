@@ -48,7 +48,9 @@ class Run {
                 .optimizer = session_.optimizer.get(),
                 .reducer = session_.reducer.get(),
                 .device = session_.device,
-                .feature_cols = session_.graph.manifest().feature_cols}) {
+                .feature_cols = session_.graph.manifest().feature_cols,
+                .table = session_.table ? &*session_.table : nullptr,
+                .graphs = session_.graphs}) {
     if (config.resume) load_checkpoint(checkpoint_path(), checkpoint_parts());
     if (session_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
     metrics_.write(run_record(session_));
@@ -126,6 +128,7 @@ class Run {
                        .steps = progress_.step_in_epoch - first_step,
                        .seeds = static_cast<Count>(progress_.seeds - seeds_before),
                        .skipped_updates = session_.optimizer->counters().skipped - skipped_before,
+                       .unpadded_batches = session_.loader->take_unpadded(),
                        .loss = progress_.loss_sum / progress_.seeds,
                        .train_accuracy = progress_.correct / progress_.seeds,
                        .seconds = seconds_since(start),
@@ -193,6 +196,7 @@ class Run {
   void evaluate() {
     session_.alive("evaluating");
     session_.loader->release_buffers();
+    if (!session_.table) steps_.forget_graphs();
     return_freed_memory();
     Evaluator& evaluator =
         session_.sampled_evaluator ? *session_.sampled_evaluator : *session_.exact_evaluator;

@@ -15,6 +15,15 @@ namespace strata::nn {
 struct Pass {
   BatchKey key;           ///< keys dropout
   bool training = false;  ///< dropout on
+  /// On the blocks' device, instead of `key`: what is recorded in a CUDA graph then serves every batch.
+  const BatchKey* device_key = nullptr;
+};
+
+/// The rows of all nodes where they lie, on the blocks' device: row of global id g is row g - first_node.
+struct RowTable {
+  const float* rows = nullptr;  ///< [.., cols], `pitch` floats from one to the next
+  std::int64_t cols = 0, pitch = 0;
+  NodeId first_node = 0;
 };
 
 /// A model over Blocks: any torch::nn::Module that can be applied layer by layer. Layer 0 reads the input
@@ -40,6 +49,18 @@ class BlockModel : public torch::nn::Module {
   virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                    const Pass& pass) = 0;
 
+  /// May a batch be padded: have more nodes than were sampled, without edges, and finite rows that count for
+  /// nothing? Shapes are then the same for every batch, and a step is recorded as a CUDA graph. Not for
+  /// layers that take statistics over rows (batch norm), nor such as wait for the device.
+  virtual bool tolerates_padding() const { return false; }
+  /// May blocks come in slots (Block::stride)?
+  virtual bool takes_slots() const { return false; }
+  /// May layer 0 read its rows from a table, by global ids (Block::global_indices)? Then forward_table() is
+  /// there.
+  virtual bool reads_table() const { return false; }
+  /// forward() of a training pass whose input rows are read in place.
+  virtual at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch, const Pass& pass);
+
   /// A layer that is linear up to its sum over the neighbours may map each node's row first and sum the
   /// mapped rows after. Exact evaluation then keeps the mapped rows of all nodes where they are shorter than
   /// the layer's input. Optional: 0 columns stand for a layer that cannot, whose project() and combine() are
@@ -64,7 +85,7 @@ class BlockModel : public torch::nn::Module {
                                    const sampling::Block& block);
 
   /// All layers, blocks.front() first.
-  at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);
+  virtual at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);
 };
 
 struct ModelOptions {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "strata/cuda/runtime.hpp"
+#include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::sampling {
@@ -55,6 +56,7 @@ struct MiniBatch {
   /// 0,
   /// ..., after the last; then the edges of hop 0, ... Null on the cpu.
   const Count* device_counts = nullptr;
+  const BatchKey* device_key = nullptr;  ///< what the batch was sampled with, on the device; null on the cpu
 
   const NodeId* input_nodes() const { return blocks.front().src_nodes; }
   Count num_inputs() const { return blocks.front().num_src; }
@@ -64,5 +66,15 @@ struct MiniBatch {
     return sum;
   }
 };
+
+/// The sizes of batches that all get the same shape: at least those of any batch that is padded.
+struct PaddedShape {
+  std::vector<Count> nodes;    ///< [hops + 1] nodes known before hop 0, after hop 0, ...
+  std::vector<Count> entries;  ///< [hops] of `indices`
+};
+
+/// Gives a GPU sampler's batch the shape, if it fits; false leaves it alone. Padded nodes have no edges in
+/// the block and its transpose; those behind all sampled ones are -1 if the sampler was told to pad() them.
+bool pad(MiniBatch& batch, const PaddedShape& shape);
 
 }  // namespace strata::sampling

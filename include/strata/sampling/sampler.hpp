@@ -90,6 +90,13 @@ class MiniBatchSampler {
     return finish(slot);
   }
   virtual ExchangeReport report() const = 0;
+
+  /// The most that a batch can need where that is known beforehand; else no hops.
+  virtual PaddedShape bounds() const { return {}; }
+  /// From the next batch on src_nodes have at least `num_nodes` entries, as far as bounds() go: those beyond
+  /// the sampled ones are -1, with original id and degree 0. Between batches only; samplers with bounds()
+  /// only.
+  virtual void pad_nodes(Count /*num_nodes*/) {}
 };
 
 /// The sampler for view.device. `view` and `pool` must outlive it. Throws InputError for fanouts below -1 or

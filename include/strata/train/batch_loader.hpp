@@ -18,8 +18,13 @@ struct LoadedBatch {
   Count step_in_epoch = 0;
   Count num_global_seeds = 0;  ///< of all ranks in this step
   sampling::MiniBatch sample;
-  const float* features = nullptr;       ///< [sample.num_inputs(), cols]
-  const std::int64_t* labels = nullptr;  ///< [sample.num_seeds]
+  /// Of the loader's shape: everything lies where it lay in the last padded batch of this slot, and has the
+  /// same size. Else of its own sizes.
+  bool padded = false;
+  const float* features = nullptr;       ///< [sample.num_inputs(), cols]; null where rows are read in place
+  const std::int64_t* labels = nullptr;  ///< [num_labels], of seeds beyond sample.num_seeds kNoLabel
+  Count num_labels = 0;                  ///< seeds of the last block, padded ones included
+  static constexpr std::int64_t kNoLabel = -100;
 };
 
 /// Seconds that each stage worked, and that the caller of next() waited, since the last call.
@@ -44,6 +49,8 @@ class BatchLoader {
     Count feature_cols = 0;
     std::uint64_t seed = 0;
     bool overlap = true;
+    bool gather = true;                  ///< off: the model reads the rows in place
+    sampling::PaddedShape padding = {};  ///< of batches that fit; no hops: none is padded
   };
   static constexpr int kSlots = 3;
 
@@ -64,6 +71,7 @@ class BatchLoader {
   void release_buffers();
 
   LoaderTimes take_times();
+  Count take_unpadded();  ///< batches since the last call that did not fit the padded shape
 
  private:
   struct State;

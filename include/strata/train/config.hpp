@@ -50,7 +50,8 @@ struct TrainConfig {
   static constexpr Count kAutomatic = -1;
   Count presample = kAutomatic;  ///< batches a rank that show what of the graph is hot; 0: none
   bool tf32 = false;
-  bool pipeline = true;  ///< stages of different steps overlap; off gives the same numbers
+  bool pipeline = true;             ///< stages of different steps overlap; off gives the same numbers
+  std::string cuda_graph = "auto";  ///< replay steps of padded shape: auto (where possible), on, off
   bool normalize_features = false;
 
   int eval_every = 1;               ///< epochs; 0: only at the end

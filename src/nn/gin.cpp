@@ -21,6 +21,7 @@ BlockScales whole_sums(const Block& block) {
     throw Error("GIN needs the in-degrees of a block's nodes, which the sampler was not asked for");
   }
   const BlockScales mean = mean_scales(block);
+  if (block.num_dst == 0) return mean;
   const at::Tensor degrees = at::from_blob(const_cast<std::int32_t*>(block.src_in_degrees), {block.num_dst},
                                            options_of(block).dtype(at::kInt));
   return {.row = mean.row.mul(degrees), .col = {}, .self = {}};

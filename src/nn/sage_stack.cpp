@@ -81,7 +81,7 @@ at::Tensor gated_grad(const LayerTape& layer, const LayerTape& next, const at::T
 }
 
 struct SageStack : Function<SageStack> {
-  static at::Tensor forward(AutogradContext* context, const variable_list& parameters,
+  static at::Tensor forward(AutogradContext* context, at::TensorList parameters,
                             const StackInput& input) {
     Tape tape;
     RowTable table = input.table;
@@ -130,7 +130,7 @@ at::Tensor sage_stack(const RowTable& table, const std::vector<SageWeights>& lay
   for (const SageWeights& layer : layers) {
     parameters.insert(parameters.end(), {layer.neighbours, layer.root, layer.bias});
   }
-  return SageStack::apply(parameters, StackInput{table, batch, dropout, pass});
+  return SageStack::apply(at::TensorList(parameters), StackInput{table, batch, dropout, pass});
 }
 
 }  // namespace strata::nn

@@ -4,23 +4,23 @@
 
 namespace strata::train {
 
-/// What libtorch did on its current stream of a GPU, to be replayed; an owner. Memory that the recorded work
-/// took from libtorch's allocator stays its own, and is shared by all StepGraphs of the process, of which one
-/// runs at a time.
-class StepGraph {
+/// What libtorch did on its current stream of a GPU, to be replayed; an owner of several such recordings, of
+/// which one runs at a time: memory that recorded work took from libtorch's allocator stays theirs and is
+/// shared by all.
+class StepGraphs {
  public:
-  StepGraph();
-  ~StepGraph();
-  StepGraph(StepGraph&&) noexcept;
-  StepGraph& operator=(StepGraph&&) noexcept;
+  explicit StepGraphs(int count);
+  ~StepGraphs();
+  StepGraphs(const StepGraphs&) = delete;
+  StepGraphs& operator=(const StepGraphs&) = delete;
 
-  bool recorded() const { return state_ != nullptr; }
+  bool recorded(int index) const;
   /// `work` runs on the host alone; it must neither synchronise nor read what is on the device. Other threads
   /// may use the GPU meanwhile.
-  void record(const std::function<void()>& work);
-  /// On libtorch's current stream. REQUIRES: recorded().
-  void replay();
-  void forget();
+  void record(int index, const std::function<void()>& work);
+  /// On libtorch's current stream. REQUIRES: recorded(index).
+  void replay(int index);
+  void forget();  ///< all recordings and their memory
 
  private:
   struct State;

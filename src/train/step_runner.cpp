@@ -40,14 +40,11 @@ void StepRunner::run_batch(const LoadedBatch& batch) {
     if (batch.sample.num_seeds > 0) forward_backward(batch);
     return;
   }
-  StepGraph& graph = graphs_[static_cast<std::size_t>(batch.slot)];
-  if (!graph.recorded()) graph.record([&] { forward_backward(batch); });
-  graph.replay();
+  if (!graphs_.recorded(batch.slot)) graphs_.record(batch.slot, [&] { forward_backward(batch); });
+  graphs_.replay(batch.slot);
 }
 
-void StepRunner::forget_graphs() {
-  for (StepGraph& graph : graphs_) graph.forget();
-}
+void StepRunner::forget_graphs() { graphs_.forget(); }
 
 std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place& place, bool stop,
                                            const cuda::Stream& stream) {

@@ -69,7 +69,7 @@ class StepRunner {
   std::array<Readback, 2> readbacks_;
   at::Tensor local_loss_;    ///< [1]
   at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
-  std::array<StepGraph, BatchLoader::kSlots> graphs_;
+  StepGraphs graphs_{BatchLoader::kSlots};
   int num_unrecorded_ = 0;  ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels.hpp"
+#include "lanes.cuh"
 #include "strata/cuda/check.cuh"
 
 namespace strata::nn {
@@ -158,10 +159,15 @@ struct Group {
   Count row, column;
   std::uint32_t index;
 
-  __device__ Group(Count thread, Count groups)
-      : row(thread / groups),
-        column(thread % groups * kColumnsPerWords),
-        index(static_cast<std::uint32_t>(thread % groups)) {}
+  __device__ Group(Count thread, Count groups) {
+    if (thread < (Count{1} << 31)) {  // 32 bits divide several times faster
+      row = static_cast<std::uint32_t>(thread) / static_cast<std::uint32_t>(groups);
+    } else {
+      row = thread / groups;
+    }
+    index = static_cast<std::uint32_t>(thread - row * groups);
+    column = Count{index} * kColumnsPerWords;
+  }
 };
 
 __device__ inline Philox4 group_words(const DropoutRule& rule, const Group& group) {
@@ -175,21 +181,40 @@ __device__ inline bool kept(const Philox4& words, int slot, std::uint32_t thresh
 
 // One thread eight columns: bias, ReLU and dropout in one pass of 8 bytes an element; two Philox blocks a
 // thread.
+__device__ inline float activated(const Activation& a, const Philox4& words, Count column, int i, float value,
+                                  float scale) {
+  if (a.bias != nullptr) value = __fadd_rn(value, a.bias[column + i]);
+  if (a.relu) value = value < 0.0f ? 0.0f : value;
+  if (a.dropout.active()) value = kept(words, i, a.dropout.threshold) ? value * scale : 0.0f;
+  return value;
+}
+
+// kWhole: rows are whole groups, aligned to 16 bytes, so that a thread loads its group at once.
+template <bool kWhole>
 __global__ void __launch_bounds__(kBlockThreads) activate_kernel(Activation a, Count groups, float scale) {
   const Group group(static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x, groups);
   if (group.row >= a.rows) return;
+  float* values = a.values + group.row * a.cols + group.column;
+  using Part = Floats<4>;
+  Part parts[2];
+  if constexpr (kWhole) {
+    parts[0] = Part::load(values);
+    parts[1] = Part::load(values + 4);
+  }
   Philox4 words{};
   if (a.dropout.active()) words = group_words(a.dropout, group);
-  float* values = a.values + group.row * a.cols;
 #pragma unroll
   for (int i = 0; i < kColumnsPerWords; ++i) {
-    const Count c = group.column + i;
-    if (c >= a.cols) break;
-    float value = values[c];
-    if (a.bias != nullptr) value = __fadd_rn(value, a.bias[c]);
-    if (a.relu) value = value < 0.0f ? 0.0f : value;
-    if (a.dropout.active()) value = kept(words, i, a.dropout.threshold) ? value * scale : 0.0f;
-    values[c] = value;
+    if constexpr (kWhole) {
+      float& value = parts[i / 4].value[i % 4];
+      value = activated(a, words, group.column, i, value, scale);
+    } else if (group.column + i < a.cols) {
+      values[i] = activated(a, words, group.column, i, values[i], scale);
+    }
+  }
+  if constexpr (kWhole) {
+    parts[0].store(values);
+    parts[1].store(values + 4);
   }
 }
 
@@ -249,8 +274,16 @@ class CudaKernels final : public Kernels {
   void activate(const Activation& activation, CUstream_st* stream) const override {
     const Count groups = groups_of(activation.cols);
     if (activation.rows * groups == 0) return;
-    activate_kernel<<<grid_for(activation.rows * groups), kBlockThreads, 0, stream>>>(
-        activation, groups, activation.dropout.scale());
+    const unsigned blocks = grid_for(activation.rows * groups);
+    const bool whole =
+        activation.cols % kColumnsPerWords == 0 && pack_width(activation.cols, activation.values) == 4;
+    if (whole) {
+      activate_kernel<true>
+          <<<blocks, kBlockThreads, 0, stream>>>(activation, groups, activation.dropout.scale());
+    } else {
+      activate_kernel<false>
+          <<<blocks, kBlockThreads, 0, stream>>>(activation, groups, activation.dropout.scale());
+    }
     cuda::check_launch("activate");
   }
 

@@ -8,7 +8,6 @@ namespace strata::nn {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRowsInFlight = 8;  // rows that a warp has asked for before it adds the first
 constexpr unsigned kWarp = 32;
 
 struct List {
@@ -28,30 +27,79 @@ __device__ inline Count first_warp() {
 }
 __device__ inline Count num_warps() { return static_cast<Count>(gridDim.x) * (kThreads / kWarp); }
 
-/// The sum of weight(i) * rows[i] over a list of rows, for the columns that begin at `column`. A lane holds
-/// an index of the list, and all lanes read one row after the other. Called by one whole warp.
-template <int Width, typename Weight>
-__device__ Floats<Width> sum_rows(const std::int32_t* list, Count size, const float* rows, Count pitch,
-                                  Count first_row, Count column, bool inside, Weight&& weight) {
-  Floats<Width> sum = Floats<Width>::filled(0.0f);
+/// The columns that a lane of a warp takes: kVectors packs of Width, 32 packs apart.
+template <int Width, int kVectors>
+struct Columns {
+  Floats<Width> value[kVectors];
+
+  __device__ static Columns zeros() {
+    Columns columns;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) columns.value[v] = Floats<Width>::filled(0.0f);
+    return columns;
+  }
+  __device__ static Count first(Count base, int v) { return base + (v * kWarp + lane()) * Width; }
+  __device__ static constexpr Count span() { return static_cast<Count>(kVectors) * kWarp * Width; }
+
+  __device__ static Columns load(const float* row, Count base, Count cols) {
+    Columns columns = zeros();
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (first(base, v) < cols) columns.value[v] = Floats<Width>::load(row + first(base, v));
+    }
+    return columns;
+  }
+  __device__ void store(float* row, Count base, Count cols) const {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (first(base, v) < cols) value[v].store(row + first(base, v));
+    }
+  }
+  __device__ void add(const Columns& other, float scale) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) add_scaled(value[v], other.value[v], scale);
+  }
+  __device__ void multiply(float scale) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+      for (int i = 0; i < Width; ++i) value[v].value[i] *= scale;
+    }
+  }
+};
+
+/// Rows of a table.
+struct Rows {
+  const float* data;
+  Count cols, pitch, first_row;
+};
+
+/// The sum of weight(i) * row i over a list, for the columns from `base` on. A lane holds an index of the
+/// list, and all lanes read one row after the other, kInFlight on their way at once. Called by one whole
+/// warp.
+template <int Width, int kVectors, int kInFlight, typename Weight>
+__device__ Columns<Width, kVectors> sum_rows(const std::int32_t* list, Count size, const Rows& rows,
+                                             Count base, Weight&& weight) {
+  using Part = Columns<Width, kVectors>;
+  Part sum = Part::zeros();
   for (Count begin = 0; begin < size; begin += kWarp) {
     const int num = static_cast<int>(min(static_cast<Count>(kWarp), size - begin));
-    const std::int32_t index = static_cast<int>(lane()) < num ? list[begin + lane()] : 0;
-    const float own_weight = static_cast<int>(lane()) < num ? weight(index) : 0.0f;
-    for (int first = 0; first < num; first += kRowsInFlight) {
-      Floats<Width> parts[kRowsInFlight];
-      float weights[kRowsInFlight];
+    const bool mine = static_cast<int>(lane()) < num;
+    const std::int32_t index = mine ? list[begin + lane()] : 0;
+    const float own_weight = mine ? weight(index) : 0.0f;
+    for (int first = 0; first < num; first += kInFlight) {
+      Part parts[kInFlight];
+      float weights[kInFlight];
 #pragma unroll
-      for (int i = 0; i < kRowsInFlight; ++i) {
+      for (int i = 0; i < kInFlight; ++i) {
         const int at = first + i;
-        const Count row = __shfl_sync(~0u, index, at % kWarp) - first_row;
+        const Count row = __shfl_sync(~0u, index, at % kWarp) - rows.first_row;
         weights[i] = __shfl_sync(~0u, own_weight, at % kWarp);
-        parts[i] = Floats<Width>::filled(0.0f);
-        if (at < num && inside) parts[i] = Floats<Width>::load(rows + row * pitch + column);
+        if (at < num) parts[i] = Part::load(rows.data + row * rows.pitch, base, rows.cols);
       }
 #pragma unroll
-      for (int i = 0; i < kRowsInFlight; ++i) {
-        if (first + i < num) add_scaled(sum, parts[i], weights[i]);
+      for (int i = 0; i < kInFlight; ++i) {
+        if (first + i < num) sum.add(parts[i], weights[i]);
       }
     }
   }
@@ -59,52 +107,55 @@ __device__ Floats<Width> sum_rows(const std::int32_t* list, Count size, const fl
 }
 
 // A warp a row. The rows of the neighbours, from L2 or HBM, bound the time.
-template <int Width>
+template <int Width, int kVectors>
 __global__ void __launch_bounds__(kThreads) mean_concat_kernel(MeanConcat task) {
+  using Part = Columns<Width, kVectors>;
+  constexpr int kInFlight = 8 / kVectors;
   const Count out_pitch = 2 * task.cols + MeanConcat::kTail;
+  const Rows rows{task.in, task.cols, task.in_pitch, task.first_row};
   for (Count row = first_warp(); row < task.rows; row += num_warps()) {
     const List list = list_of(task.edges, row);
     const float inverse = list.size == 0 ? 0.0f : 1.0f / static_cast<float>(list.size);
     const Count own = (task.own_ids == nullptr ? row : task.own_ids[row]) - task.first_row;
     float* out = task.out + row * out_pitch;
-    for (Count base = 0; base < task.cols; base += kWarp * Width) {
-      const Count column = base + lane() * Width;
-      const bool inside = column < task.cols;
-      Floats<Width> self = Floats<Width>::filled(0.0f);
-      if (inside && own >= 0) self = Floats<Width>::load(task.in + own * task.in_pitch + column);
-      Floats<Width> mean = sum_rows<Width>(task.edges.indices + list.begin, list.size, task.in, task.in_pitch,
-                                           task.first_row, column, inside, [](std::int32_t) { return 1.0f; });
-      if (!inside) continue;
-#pragma unroll
-      for (int i = 0; i < Width; ++i) mean.value[i] *= inverse;
-      mean.store(out + column);
-      self.store(out + task.cols + column);
+    for (Count base = 0; base < task.cols; base += Part::span()) {
+      Part self = Part::zeros();
+      if (own >= 0) self = Part::load(task.in + own * task.in_pitch, base, task.cols);
+      Part mean = sum_rows<Width, kVectors, kInFlight>(task.edges.indices + list.begin, list.size, rows, base,
+                                                       [](std::int32_t) { return 1.0f; });
+      mean.multiply(inverse);
+      mean.store(out, base, task.cols);
+      self.store(out + task.cols, base, task.cols);
     }
     if (lane() < MeanConcat::kTail) out[2 * task.cols + lane()] = lane() == 0 ? 1.0f : 0.0f;
   }
 }
 
-template <int Width>
+// A warp a row, as above; most src nodes have one or two out-edges.
+template <int Width, int kVectors>
 __global__ void __launch_bounds__(kThreads) gated_mean_grad_kernel(GatedMeanGrad task) {
+  using Part = Columns<Width, kVectors>;
   const auto inverse_degree = [&](std::int32_t dst) {
     return 1.0f / static_cast<float>(list_of(task.edges, dst).size);
   };
+  const Rows rows{task.grad, task.cols, 2 * task.cols, 0};
   for (Count row = first_warp(); row < task.rows; row += num_warps()) {
     const Count begin = task.transposed_indptr[row], size = task.transposed_indptr[row + 1] - begin;
-    for (Count base = 0; base < task.cols; base += kWarp * Width) {
-      const Count column = base + lane() * Width;
-      const bool inside = column < task.cols;
-      Floats<Width> gate = Floats<Width>::filled(0.0f);
-      if (inside) gate = Floats<Width>::load(task.output + row * task.cols + column);
-      Floats<Width> sum = sum_rows<Width>(task.transposed_indices + begin, size, task.grad, 2 * task.cols, 0,
-                                          column, inside, inverse_degree);
-      if (!inside) continue;
-      if (row < task.num_dst) {
-        add_scaled(sum, Floats<Width>::load(task.grad + row * 2 * task.cols + task.cols + column), 1.0f);
-      }
+    for (Count base = 0; base < task.cols; base += Part::span()) {
+      const Part gate = Part::load(task.output + row * task.cols, base, task.cols);
+      Part sum =
+          sum_rows<Width, kVectors, 2>(task.transposed_indices + begin, size, rows, base, inverse_degree);
+      if (row < task.num_dst)
+        sum.add(Part::load(task.grad + (2 * row + 1) * task.cols, base, task.cols), 1.0f);
 #pragma unroll
-      for (int i = 0; i < Width; ++i) sum.value[i] = gate.value[i] > 0.0f ? sum.value[i] * task.scale : 0.0f;
-      sum.store(task.out + row * task.cols + column);
+      for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+        for (int i = 0; i < Width; ++i) {
+          float& value = sum.value[v].value[i];
+          value = gate.value[v].value[i] > 0.0f ? value * task.scale : 0.0f;
+        }
+      }
+      sum.store(task.out + row * task.cols, base, task.cols);
     }
   }
 }
@@ -119,21 +170,26 @@ unsigned blocks_for(Count rows) {
 void mean_concat(const MeanConcat& task, CUstream_st* stream) {
   if (task.rows == 0) return;
   const unsigned blocks = blocks_for(task.rows);
-  const int width = task.in_pitch % 4 == 0 ? pack_width(task.cols, task.in, task.out) : 1;
-  if (width == 4)
-    mean_concat_kernel<4><<<blocks, kThreads, 0, stream>>>(task);
+  const bool packed = task.in_pitch % 4 == 0 && pack_width(task.cols, task.in, task.out) == 4;
+  if (packed && task.cols > kWarp * 4)
+    mean_concat_kernel<4, 2><<<blocks, kThreads, 0, stream>>>(task);
+  else if (packed)
+    mean_concat_kernel<4, 1><<<blocks, kThreads, 0, stream>>>(task);
   else
-    mean_concat_kernel<1><<<blocks, kThreads, 0, stream>>>(task);
+    mean_concat_kernel<1, 4><<<blocks, kThreads, 0, stream>>>(task);
   cuda::check_launch("mean_concat");
 }
 
 void gated_mean_grad(const GatedMeanGrad& task, CUstream_st* stream) {
   if (task.rows == 0) return;
   const unsigned blocks = blocks_for(task.rows);
-  if (pack_width(task.cols, task.grad, task.output, task.out) == 4)
-    gated_mean_grad_kernel<4><<<blocks, kThreads, 0, stream>>>(task);
+  const bool packed = pack_width(task.cols, task.grad, task.output, task.out) == 4;
+  if (packed && task.cols > kWarp * 4)
+    gated_mean_grad_kernel<4, 2><<<blocks, kThreads, 0, stream>>>(task);
+  else if (packed)
+    gated_mean_grad_kernel<4, 1><<<blocks, kThreads, 0, stream>>>(task);
   else
-    gated_mean_grad_kernel<1><<<blocks, kThreads, 0, stream>>>(task);
+    gated_mean_grad_kernel<1, 4><<<blocks, kThreads, 0, stream>>>(task);
   cuda::check_launch("gated_mean_grad");
 }
 

@@ -22,6 +22,9 @@ struct RawOptions {
   std::string gpu_memory;
   std::string pipeline = "on";
   std::string presample = "auto";
+  std::string host_gather = "auto";
+  std::string replicate_graph = "auto";
+  std::string halo_cache = "auto";
 };
 
 void add_data_options(CLI::App& app, TrainConfig& c) {
@@ -135,6 +138,20 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
       "read: auto (as many as a second allows, where a GPU cannot hold the whole graph), off, or a "
       "number");
   app.add_option(
+         "--host-gather", raw.host_gather,
+         "How GPUs read feature rows in host memory: zero-copy, threads (CPU threads gather them), both, "
+         "auto (both for more than 1 GiB where a rank has 4 cores)")
+      ->check(CLI::IsMember({"auto", "zero-copy", "threads", "both"}));
+  app.add_option(
+         "--replicate-graph", raw.replicate_graph,
+         "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
+         "auto (where it fits), on, off")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
+  app.add_option(
+      "--halo-cache", raw.halo_cache,
+      "Host memory of a machine for the hottest neighbour lists and feature rows of other machines' "
+      "nodes, e.g. 8GiB; 0: none; auto: a tenth of what is free. Never changes a result");
+  app.add_option(
       "--watchdog", c.watchdog_seconds,
       "Seconds without progress of a rank, once the graph is loaded, before the run is ended; 0: never");
 }
@@ -213,6 +230,16 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
   config.gpu_memory_bytes = raw.gpu_memory.empty() ? 0 : parse_bytes(raw.gpu_memory);
   config.pipeline = raw.pipeline == "on";
   config.presample = parse_presample(raw.presample);
+  using store::HostPath;
+  config.host_gather = raw.host_gather == "zero-copy" ? HostPath::zero_copy
+                       : raw.host_gather == "threads" ? HostPath::threads
+                       : raw.host_gather == "both"    ? HostPath::both
+                                                      : HostPath::automatic;
+  using store::Replication;
+  config.replicate_graph = raw.replicate_graph == "on"    ? Replication::on
+                           : raw.replicate_graph == "off" ? Replication::off
+                                                          : Replication::automatic;
+  if (raw.halo_cache != "auto") config.halo_cache_bytes = parse_bytes(raw.halo_cache);
   train::validate(config);
   return {.config = config, .text = {}};
 }

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <exception>
 #include <optional>
 #include <string>
@@ -18,11 +16,16 @@ Kind kind_of(const std::exception& error) {
   return Kind::other;
 }
 
-/// What the other ranks are told: kind, message, a zero byte, remedy.
+bool is_echo(const std::exception& error) {
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  return typed != nullptr && typed->is_echo();
+}
+
+/// What the other ranks are told: kind, message, a zero byte, remedy. An echo names its rank already.
 std::string encode(const std::exception& error, const MpiState& state) {
   const auto* typed = dynamic_cast<const Error*>(&error);
-  return static_cast<char>(kind_of(error)) + fmt::format("{}: {}", state.who(), error.what()) + '\0' +
-         (typed ? typed->remedy() : "");
+  return static_cast<char>(kind_of(error)) + (is_echo(error) ? "" : state.who() + ": ") + error.what() +
+         '\0' + (typed ? typed->remedy() : "");
 }
 
 [[noreturn]] void throw_echo(const std::string& blob) {
@@ -62,16 +65,17 @@ void Communicator::together(const std::function<void()>& work) const {
   const MpiState& state = Internals::of(*this);
   std::string blob;
   std::exception_ptr own;
+  std::int64_t first_failed = std::int64_t{2} * state.size;  // echoes come after all others
   try {
     work();
   } catch (const std::exception& error) {
     blob = encode(error, state);
     own = std::current_exception();
+    first_failed = state.rank + (is_echo(error) ? state.size : 0);
   }
-  std::int64_t first_failed = own ? state.rank : state.size;
   all_reduce(std::span(&first_failed, 1), Op::min);
-  if (first_failed == state.size) return;
-  const int speaker = static_cast<int>(first_failed);
+  if (first_failed == std::int64_t{2} * state.size) return;
+  const int speaker = static_cast<int>(first_failed) % state.size;
   Count length = static_cast<Count>(blob.size());
   broadcast(&length, sizeof(length), speaker);
   std::string told = blob;

@@ -13,6 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+double seconds_of(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 template <typename T>
 T* room_for(cuda::Array<T>& array, Count size, cuda::Memory memory, const char* what, Device device) {
   if (array.size() < size) array = cuda::Array<T>(memory, std::max(size, array.size() * 3 / 2), what, device);
@@ -49,6 +51,7 @@ struct RowFetcher::State {
     const int rank = exchange.communicator->rank();
     servers = Servers::of(*exchange.topology, exchange.machine_offsets, rank);
     servers.machine = exchange.machine;
+    servers.halo = exchange.halo;
     first_node = exchange.machine_offsets[static_cast<std::size_t>(exchange.machine)];
   }
 
@@ -174,19 +177,29 @@ void RowFetcher::State::fetch_with_remote(const NodeId* given, Count count, floa
   const SplitTarget target{room_for(local_ids, count, cuda::Memory::pinned, "row ids", device),
                            room_for(positions, count, cuda::Memory::pinned, "row positions", device)};
   const Requests requests = split_requests({host_ids, static_cast<std::size_t>(count)}, servers, target);
-  report.remote_rows += std::ssize(requests.remote_ids);
+  report.remote_rows += std::ssize(requests.remote_ids) + requests.cached;
+  report.cached_rows += requests.cached;
+  const auto start = Clock::now();
   const Count rounds = agreed_rounds(requests);
   // A GPU gathers the local rows while this thread exchanges the others; on the cpu a second thread does,
   // which takes turns with serving for the pool.
-  std::future<void> local;
+  std::future<Clock::time_point> local;
+  Clock::time_point local_end = start;
   if (device.is_cuda() || rounds == 0) {
     gather_local(count, out, stream);
   } else {
-    local = std::async(std::launch::async, [&] { gather_local(count, out, stream); });
+    local = std::async(std::launch::async, [&] {
+      gather_local(count, out, stream);
+      return Clock::now();
+    });
   }
   for (Count round = 0; round < rounds; ++round) {
+    const auto round_start = round == 0 ? start : Clock::now();
     run_round(requests, round);
-    if (local.valid()) local.get();
+    const auto round_end = Clock::now();
+    if (local.valid()) local_end = local.get();
+    report.seconds += seconds_of(round_end - round_start);
+    report.waited_seconds += std::max(0.0, seconds_of(round_end - std::max(local_end, round_start)));
     place_round(requests, round, out, stream);
   }
   placed.record(stream);
@@ -200,7 +213,6 @@ RowFetcher::RowFetcher(RowFetcher&&) noexcept = default;
 
 void RowFetcher::fetch(const NodeId* ids, Count count, float* out, const cuda::Stream& stream) {
   const cuda::Range range("fetch rows");
-  const auto start = Clock::now();
   State& state = *state_;
   state.report.rows += count;
   if (state.has_remote()) {
@@ -208,7 +220,6 @@ void RowFetcher::fetch(const NodeId* ids, Count count, float* out, const cuda::S
   } else {
     state.table.gather({.data = ids, .size = count, .first = state.first_node}, out, stream, state.pool);
   }
-  state.report.seconds += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 RowExchangeReport RowFetcher::report() const { return state_->report; }

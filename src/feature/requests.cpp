@@ -36,6 +36,32 @@ class MachineFinder {
   int machine_ = 0;
 };
 
+struct Wanted {
+  NodeId id;
+  std::int32_t position;
+};
+
+/// Sorts what consists of a few ascending runs, as sampled ids do.
+void merge_runs(std::span<Wanted> wanted) {
+  std::vector<std::size_t> begins = {0};
+  for (std::size_t i = 1; i < wanted.size(); ++i)
+    if (wanted[i].id < wanted[i - 1].id) begins.push_back(i);
+  begins.push_back(wanted.size());
+  while (begins.size() > 2) {
+    std::vector<std::size_t> merged;
+    for (std::size_t run = 0; run + 1 < begins.size(); run += 2) {
+      merged.push_back(begins[run]);
+      if (run + 2 >= begins.size()) break;
+      std::ranges::inplace_merge(wanted.begin() + static_cast<std::ptrdiff_t>(begins[run]),
+                                 wanted.begin() + static_cast<std::ptrdiff_t>(begins[run + 1]),
+                                 wanted.begin() + static_cast<std::ptrdiff_t>(begins[run + 2]), {},
+                                 &Wanted::id);
+    }
+    merged.push_back(wanted.size());
+    begins = std::move(merged);
+  }
+}
+
 }  // namespace
 
 Servers Servers::of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank) {
@@ -63,22 +89,39 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
   Requests requests{.remote_ids = {},
                     .first_of_rank = std::vector<Count>(static_cast<std::size_t>(servers.num_ranks) + 1)};
   MachineFinder machine_of(servers.machine_offsets);
+  const NodeId end_of_machine = servers.machine_offsets[static_cast<std::size_t>(servers.machine) + 1];
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const int machine = ids[i] == -1 ? servers.machine : machine_of(ids[i]);
-    const bool local = machine == servers.machine;
-    target.local_ids[i] = local ? ids[i] : -1;
-    server_of[i] = local ? kLocal : servers.rank_of_machine[static_cast<std::size_t>(machine)];
-    if (!local) ++requests.first_of_rank[static_cast<std::size_t>(server_of[i]) + 1];
+    target.local_ids[i] = ids[i];
+    server_of[i] = kLocal;
+    if (machine == servers.machine) continue;
+    if (const Count slot = servers.halo != nullptr ? servers.halo->find(ids[i]) : -1; slot >= 0) {
+      target.local_ids[i] = end_of_machine + slot;
+      ++requests.cached;
+      continue;
+    }
+    target.local_ids[i] = -1;
+    server_of[i] = servers.rank_of_machine[static_cast<std::size_t>(machine)];
+    ++requests.first_of_rank[static_cast<std::size_t>(server_of[i]) + 1];
   }
   std::partial_sum(requests.first_of_rank.begin(), requests.first_of_rank.end(),
                    requests.first_of_rank.begin());
-  requests.remote_ids.resize(static_cast<std::size_t>(requests.first_of_rank.back()));
+  std::vector<Wanted> wanted(static_cast<std::size_t>(requests.first_of_rank.back()));
   std::vector<Count> next(requests.first_of_rank);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (server_of[i] == kLocal) continue;
     const Count slot = next[static_cast<std::size_t>(server_of[i])]++;
-    requests.remote_ids[static_cast<std::size_t>(slot)] = ids[i];
-    target.positions[slot] = static_cast<std::int32_t>(i);
+    wanted[static_cast<std::size_t>(slot)] = {ids[i], static_cast<std::int32_t>(i)};
+  }
+  for (int rank = 0; rank < servers.num_ranks; ++rank) {
+    merge_runs(std::span(wanted).subspan(
+        static_cast<std::size_t>(requests.first_of_rank[static_cast<std::size_t>(rank)]),
+        static_cast<std::size_t>(requests.count_for(rank))));
+  }
+  requests.remote_ids.reserve(wanted.size());
+  for (std::size_t slot = 0; slot < wanted.size(); ++slot) {
+    requests.remote_ids.push_back(wanted[slot].id);
+    target.positions[slot] = wanted[slot].position;
   }
   return requests;
 }

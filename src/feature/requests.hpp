@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::feature {
@@ -13,6 +14,7 @@ struct Servers {
   int machine = 0;                          ///< this rank's own
   std::vector<int> rank_of_machine;         ///< world rank, rail-aligned
   int num_ranks = 0;                        ///< of the world
+  const store::NodeIndex* halo = nullptr;   ///< of other machines' nodes that this one has rows of
 
   static Servers of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank);
 };
@@ -20,15 +22,17 @@ struct Servers {
 /// The ids of one fetch, split: what this machine has, and what to ask of which rank.
 ///
 /// Machines {0..9}, {10..19}; ids {12, 3, -1, 15} on machine 0 give local_ids {-1, 3, -1, -1}, and for the
-/// rank that serves machine 1 remote_ids {12, 15} with positions {0, 3}.
+/// rank that serves machine 1 remote_ids {12, 15} with positions {0, 3}. If 15 has slot 2 of the halo, its
+/// local id is 10 + 2, for the halo's rows follow those of the machine.
 struct Requests {
-  std::vector<NodeId> remote_ids;    ///< in order of the serving rank, then of position
+  std::vector<NodeId> remote_ids;    ///< in order of the serving rank, then ascending
   std::vector<Count> first_of_rank;  ///< [num_ranks + 1] into remote_ids
 
   Count count_for(int rank) const {
     const auto r = static_cast<std::size_t>(rank);
     return first_of_rank[r + 1] - first_of_rank[r];
   }
+  Count cached = 0;       ///< ids of other machines that are local all the same
   Count largest() const;  ///< count of the rank that is asked most
 };
 

@@ -43,8 +43,9 @@ void copy(T* to, const T* from, Count count, const cuda::Stream& stream) {
 template <typename Id>
 DeviceExchange<Id>::DeviceExchange(const ExchangeContext& context, const SamplerOptions& options,
                                    Device device)
-    : exchange_(context, options.fanouts.size(), options.edge_ids),
+    : exchange_(context, options),
       edge_ids_(options.edge_ids),
+      key_(kPinned, 1, "sampling on other machines", device),
       scan_(device),
       served_count_(kDevice, 1, "sampling for other machines", device) {}
 
@@ -54,9 +55,10 @@ void DeviceExchange<Id>::run(const DeviceQuery& query, DeviceSlotChooser<Id>& ch
   const Count size = query.frontier.bound;
   reserve(frontier_, kPinned, size, 0, "sampling on other machines", stream);
   copy(frontier_.data(), query.frontier.nodes, size, stream);
+  copy(key_.data(), query.key, 1, stream);
   stream.synchronize();
   const std::span<const NodeId> asked =
-      exchange_.ask({frontier_.data(), static_cast<std::size_t>(size)}, static_cast<int>(query.hop));
+      exchange_.ask({{frontier_.data(), static_cast<std::size_t>(size)}, query.fanout, key_[0], query.hop});
   upload(exchange_.answer(serve(asked, query, chooser, stream)), stream);
 }
 

@@ -35,6 +35,7 @@ class DeviceExchange {
   NeighborExchange<Id> exchange_;
   bool edge_ids_;
 
+  cuda::Array<BatchKey> key_;        // pinned
   cuda::Array<NodeId> frontier_;     // pinned; what others ask is staged in incoming_
   cuda::Array<NodeId> incoming_;     // pinned
   cuda::Array<Count> host_offsets_;  // pinned

@@ -3,94 +3,25 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <utility>
 
 namespace strata::sampling {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int32_t kLocal = -1, kKept = -2;  // in place of the rank that is asked for a node
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-}  // namespace
-
-template <typename Id>
-NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, std::size_t num_hops, bool edge_ids)
-    : context_(context), edge_ids_(edge_ids) {
-  report_.frontier_nodes.assign(num_hops, 0);
-  report_.remote_nodes.assign(num_hops, 0);
-  active_ =
-      context.communicator != nullptr && context.topology != nullptr && context.topology->num_machines() > 1;
-  if (!active_) return;
-  const int rank = context.communicator->rank();
-  machine_ = context.topology->ranks[static_cast<std::size_t>(rank)].machine;
-  for (int m = 0; m < context.topology->num_machines(); ++m)
-    rank_of_machine_.push_back(context.topology->rail(rank, m));
+Count sum_of(std::span<const Count> values) {
+  return std::accumulate(values.begin(), values.end(), Count{0});
 }
 
-template <typename Id>
-int NeighborExchange<Id>::machine_of(NodeId node) const {
-  const auto& offsets = context_.machine_offsets;
-  return static_cast<int>(std::upper_bound(offsets.begin() + 1, offsets.end() - 1, node) - offsets.begin()) -
-         1;
-}
-
-template <typename Id>
-void NeighborExchange<Id>::group_by_rank(std::span<const NodeId> frontier) {
-  frontier_machines_.resize(frontier.size());
-  asked_counts_.assign(static_cast<std::size_t>(context_.communicator->size()), 0);
-  for (std::size_t i = 0; i < frontier.size(); ++i) {
-    const int machine = machine_of(frontier[i]);
-    frontier_machines_[i] = machine;
-    if (machine == machine_) continue;
-    ++asked_counts_[static_cast<std::size_t>(rank_of_machine_[static_cast<std::size_t>(machine)])];
-  }
-  std::vector<Count> next(asked_counts_.size());
-  std::exclusive_scan(asked_counts_.begin(), asked_counts_.end(), next.begin(), Count{0});
-  const auto num_remote = static_cast<std::size_t>(next.back() + asked_counts_.back());
-  remote_positions_.resize(num_remote);
-  asked_.resize(num_remote);
-  for (std::size_t i = 0; i < frontier.size(); ++i) {
-    if (frontier_machines_[i] == machine_) continue;
-    const int rank = rank_of_machine_[static_cast<std::size_t>(frontier_machines_[i])];
-    const auto place = static_cast<std::size_t>(next[static_cast<std::size_t>(rank)]++);
-    remote_positions_[place] = static_cast<Count>(i);
-    asked_[place] = static_cast<Id>(frontier[i]);
-  }
-}
-
-template <typename Id>
-template <typename T>
-void NeighborExchange<Id>::transfer(std::span<const T> send, std::span<const Count> send_counts,
-                                    std::vector<T>& received, std::span<const Count> received_counts) {
-  constexpr auto kBytes = static_cast<Count>(sizeof(T));
-  std::vector<Count> send_bytes, received_bytes;
-  for (const Count count : send_counts) send_bytes.push_back(count * kBytes);
-  for (const Count count : received_counts) received_bytes.push_back(count * kBytes);
-  const Count total = std::accumulate(received_counts.begin(), received_counts.end(), Count{0});
-  received.resize(static_cast<std::size_t>(total));
-  context_.communicator->all_to_all(send.data(), send_bytes, received.data(), received_bytes);
-  report_.bytes_sent += static_cast<Count>(send.size()) * kBytes;
-  report_.bytes_received += total * kBytes;
-}
-
-template <typename Id>
-std::span<const NodeId> NeighborExchange<Id>::ask(std::span<const NodeId> frontier, int hop) {
-  const auto start = Clock::now();
-  group_by_rank(frontier);
-  incoming_counts_ = context_.communicator->exchange_counts(asked_counts_);
-  transfer<Id>(asked_, asked_counts_, incoming_, incoming_counts_);
-  incoming_nodes_.assign(incoming_.begin(), incoming_.end());
-  report_.frontier_nodes[static_cast<std::size_t>(hop)] += static_cast<Count>(frontier.size());
-  report_.remote_nodes[static_cast<std::size_t>(hop)] += static_cast<Count>(asked_.size());
-  report_.seconds += seconds_since(start);
-  return incoming_nodes_;
-}
-
-template <typename Id>
-std::vector<Count> NeighborExchange<Id>::sums(std::span<const std::int32_t> values,
-                                              std::span<const Count> group_sizes) {
+/// Sums of values over consecutive groups of the given sizes.
+std::vector<Count> sums_of_groups(std::span<const std::int32_t> values, std::span<const Count> group_sizes) {
   std::vector<Count> result;
   std::size_t begin = 0;
   for (const Count size : group_sizes) {
@@ -101,15 +32,181 @@ std::vector<Count> NeighborExchange<Id>::sums(std::span<const std::int32_t> valu
   return result;
 }
 
+/// The machine of a node; remembers the last one, for frontiers come in sorted runs.
+class MachineFinder {
+ public:
+  explicit MachineFinder(std::span<const NodeId> offsets) : offsets_(offsets) {}
+  int operator()(NodeId node) {
+    if (node < begin_ || node >= end_) {
+      const auto after = std::upper_bound(offsets_.begin() + 1, offsets_.end() - 1, node);
+      machine_ = static_cast<int>(after - offsets_.begin()) - 1;
+      begin_ = *(after - 1);
+      end_ = *after;
+    }
+    return machine_;
+  }
+
+ private:
+  std::span<const NodeId> offsets_;
+  NodeId begin_ = 0, end_ = 0;
+  int machine_ = 0;
+};
+
+}  // namespace
+
 template <typename Id>
-SlotAnswers<Id> NeighborExchange<Id>::answer(const SlotAnswers<Id>& slots) {
+NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, const SamplerOptions& options)
+    : context_(context), edge_ids_(options.edge_ids), report_(options.fanouts.size()) {
+  active_ =
+      context.communicator != nullptr && context.topology != nullptr && context.topology->num_machines() > 1;
+  if (!active_) return;
+  const int rank = context.communicator->rank();
+  machine_ = context.topology->ranks[static_cast<std::size_t>(rank)].machine;
+  for (int m = 0; m < context.topology->num_machines(); ++m)
+    rank_of_machine_.push_back(context.topology->rail(rank, m));
+  const bool by_lists = options.chooser == nullptr;  // a user's chooser knows global ids alone
+  if (by_lists && context.halo != nullptr && context.halo->index.size() > 0)
+    halo_chooser_ = make_slot_chooser<Id>(context.halo->view, options, *context.pool);
+}
+
+/// Runs `work` on another thread; the communicator is that thread's until wait().
+template <typename Id>
+template <typename Work>
+void NeighborExchange<Id>::talk(Work&& work) {
+  talking_ = std::async(std::launch::async, [this, work = std::forward<Work>(work)] {
+    const auto start = Clock::now();
+    work();
+    report_.seconds += seconds_since(start);
+  });
+}
+
+template <typename Id>
+void NeighborExchange<Id>::wait() {
   const auto start = Clock::now();
-  transfer<std::int32_t>(slots.counts, incoming_counts_, answer_counts_, asked_counts_);
-  const std::vector<Count> send = sums(slots.counts, incoming_counts_),
-                           receive = sums(answer_counts_, asked_counts_);
-  transfer<Id>(slots.neighbors, send, answer_neighbors_, receive);
-  if (edge_ids_) transfer<EdgeId>(slots.edge_ids, send, answer_edge_ids_, receive);
-  report_.seconds += seconds_since(start);
+  talking_.get();
+  report_.waited_seconds += seconds_since(start);
+}
+
+/// Divides the frontier: own nodes, those whose lists are kept here, and the others by the rank to ask.
+template <typename Id>
+void NeighborExchange<Id>::group(std::span<const NodeId> frontier) {
+  rank_of_node_.resize(frontier.size());
+  asked_counts_.assign(static_cast<std::size_t>(context_.communicator->size()), 0);
+  halo_nodes_.clear();
+  halo_positions_.clear();
+  MachineFinder machine_of(context_.machine_offsets);
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    const int machine = machine_of(frontier[i]);
+    if (machine == machine_) {
+      rank_of_node_[i] = kLocal;
+      continue;
+    }
+    if (const Count slot = halo_chooser_ ? context_.halo->index.find(frontier[i]) : -1; slot >= 0) {
+      rank_of_node_[i] = kKept;
+      halo_nodes_.push_back(context_.halo->view.first_node + slot);
+      halo_positions_.push_back(static_cast<Count>(i));
+      continue;
+    }
+    rank_of_node_[i] = rank_of_machine_[static_cast<std::size_t>(machine)];
+    ++asked_counts_[static_cast<std::size_t>(rank_of_node_[i])];
+  }
+  std::vector<Count> next(asked_counts_.size());
+  std::exclusive_scan(asked_counts_.begin(), asked_counts_.end(), next.begin(), Count{0});
+  const auto num_asked = static_cast<std::size_t>(next.back() + asked_counts_.back());
+  remote_positions_.resize(num_asked);
+  asked_.resize(num_asked);
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    if (rank_of_node_[i] < 0) continue;
+    const auto place = static_cast<std::size_t>(next[static_cast<std::size_t>(rank_of_node_[i])]++);
+    remote_positions_[place] = static_cast<Count>(i);
+    asked_[place] = static_cast<Id>(frontier[i]);
+  }
+  remote_positions_.insert(remote_positions_.end(), halo_positions_.begin(), halo_positions_.end());
+}
+
+template <typename Id>
+template <typename T>
+void NeighborExchange<Id>::transfer(std::span<const T> send, std::span<const Count> send_counts, T* received,
+                                    std::span<const Count> received_counts) {
+  constexpr auto kBytes = static_cast<Count>(sizeof(T));
+  std::vector<Count> send_bytes, received_bytes;
+  for (const Count count : send_counts) send_bytes.push_back(count * kBytes);
+  for (const Count count : received_counts) received_bytes.push_back(count * kBytes);
+  context_.communicator->all_to_all(send.data(), send_bytes, received, received_bytes);
+  const Count sent = static_cast<Count>(send.size()) * kBytes, got = sum_of(received_bytes);
+  report_.bytes_sent += sent;
+  report_.bytes_received += got;
+  report_.hop_bytes[hop_] += sent;
+}
+
+template <typename Id>
+void NeighborExchange<Id>::start_ask(const SlotQuery& query) {
+  hop_ = query.hop;
+  group(query.nodes);
+  report_.frontier_nodes[hop_] += static_cast<Count>(query.nodes.size());
+  report_.remote_nodes[hop_] += static_cast<Count>(remote_positions_.size());
+  report_.cached_nodes[hop_] += static_cast<Count>(halo_nodes_.size());
+  talk([this] {
+    incoming_counts_ = context_.communicator->exchange_counts(asked_counts_);
+    incoming_.resize(static_cast<std::size_t>(sum_of(incoming_counts_)));
+    transfer<Id>(asked_, asked_counts_, incoming_.data(), incoming_counts_);
+    incoming_nodes_.assign(incoming_.begin(), incoming_.end());
+  });
+  measure_halo(query);
+}
+
+template <typename Id>
+std::span<const NodeId> NeighborExchange<Id>::finish_ask() {
+  wait();
+  return incoming_nodes_;
+}
+
+/// Counts of the nodes kept here, behind those that others will send.
+template <typename Id>
+void NeighborExchange<Id>::measure_halo(const SlotQuery& query) {
+  const std::size_t num_asked = asked_.size(), num_kept = halo_nodes_.size();
+  answer_counts_.resize(num_asked + num_kept);
+  halo_offsets_.resize(num_kept + 1);
+  halo_query_ = {halo_nodes_, query.fanout, query.key, query.hop};
+  if (num_kept > 0) halo_chooser_->measure(halo_query_, halo_plan_, halo_offsets_.data());
+  for (std::size_t i = 0; i < num_kept; ++i)
+    answer_counts_[num_asked + i] = static_cast<std::int32_t>(halo_offsets_[i]);
+}
+
+template <typename Id>
+std::span<const std::int32_t> NeighborExchange<Id>::start_answer(const SlotAnswers<Id>& slots) {
+  talk([&] { transfer<std::int32_t>(slots.counts, incoming_counts_, answer_counts_.data(), asked_counts_); });
+  wait();
+  const std::span asked(answer_counts_.data(), asked_.size());
+  const std::vector<Count> send = sums_of_groups(slots.counts, incoming_counts_),
+                           receive = sums_of_groups(asked, asked_counts_);
+  Count total = sum_of(receive);
+  for (std::size_t i = 0; i < halo_nodes_.size(); ++i) {
+    halo_offsets_[i] = total;
+    total += answer_counts_[asked_.size() + i];
+  }
+  halo_offsets_.back() = total;
+  answer_neighbors_.resize(static_cast<std::size_t>(total));
+  answer_edge_ids_.resize(edge_ids_ ? static_cast<std::size_t>(total) : 0);
+  talk([this, slots, send, receive] {
+    transfer<Id>(slots.neighbors, send, answer_neighbors_.data(), receive);
+    if (edge_ids_) transfer<EdgeId>(slots.edge_ids, send, answer_edge_ids_.data(), receive);
+  });
+  return answer_counts_;
+}
+
+template <typename Id>
+void NeighborExchange<Id>::choose_halo() {
+  if (halo_nodes_.empty()) return;
+  halo_chooser_->choose(
+      halo_query_, halo_plan_,
+      {halo_offsets_.data(), answer_neighbors_.data(), edge_ids_ ? answer_edge_ids_.data() : nullptr});
+}
+
+template <typename Id>
+SlotAnswers<Id> NeighborExchange<Id>::finish_answer() {
+  choose_halo();
+  wait();
   return {answer_counts_, answer_neighbors_, answer_edge_ids_};
 }
 

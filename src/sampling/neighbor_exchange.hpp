@@ -1,8 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "slot_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
 
 namespace strata::sampling {
@@ -15,52 +18,79 @@ struct SlotAnswers {
   std::span<const EdgeId> edge_ids;      ///< likewise, or empty if not asked for
 };
 
-/// Asks the owners of remote nodes for their slots, once a hop, and passes on what others ask of this rank.
+/// Asks the owners of remote nodes for their slots, each node once a hop, and passes on what others ask of
+/// this rank. Nodes whose lists the machine keeps (ExchangeContext::halo) are answered here instead.
 ///
-/// Rank-aligned: nodes of machine m are asked of world rank topology.rail(me, m). A hop is ask() and then
-/// answer(), both collective over all ranks, whether they have a frontier or not. With one machine nothing is
-/// sent.
+/// Rail-aligned: nodes of machine m are asked of world rank topology.rail(me, m). A hop is ask() and
+/// answer(), or their four parts, in order; all are collective over all ranks, whether they have a frontier
+/// or not. What travels does so on a thread of its own, from a start to its finish, while the caller samples.
+/// With one machine nothing is sent.
 template <typename Id>
 class NeighborExchange {
  public:
-  NeighborExchange(const ExchangeContext& context, std::size_t num_hops, bool edge_ids);
+  NeighborExchange(const ExchangeContext& context, const SamplerOptions& options);
 
   bool active() const { return active_; }
 
-  /// Sends the remote nodes of the frontier to their owners; returns what was asked of this rank, grouped by
-  /// rank. Collective.
-  std::span<const NodeId> ask(std::span<const NodeId> frontier, int hop);
+  /// Begins to send the remote nodes of the query to their owners. The query's nodes stay in place until
+  /// finish_ask().
+  void start_ask(const SlotQuery& query);
+  /// What is asked of this rank, grouped by rank.
+  std::span<const NodeId> finish_ask();
+  /// Exchanges how many slots there are, and begins to send the slots of the nodes that finish_ask()
+  /// returned, which stay in place until finish_answer(). Returns the counts of this rank's remote nodes.
+  std::span<const std::int32_t> start_answer(const SlotAnswers<Id>& slots);
+  /// The slots of this rank's remote nodes; valid until the next hop.
+  SlotAnswers<Id> finish_answer();
 
-  /// Sends the slots of the nodes that ask() returned; returns those of this rank's remote nodes. Collective.
-  SlotAnswers<Id> answer(const SlotAnswers<Id>& slots);
+  std::span<const NodeId> ask(const SlotQuery& query) {
+    start_ask(query);
+    return finish_ask();
+  }
+  SlotAnswers<Id> answer(const SlotAnswers<Id>& slots) {
+    start_answer(slots);
+    return finish_answer();
+  }
 
-  /// answer()'s node i is the frontier's node remote_positions()[i].
+  /// Answer i is about the query's node remote_positions()[i].
   std::span<const Count> remote_positions() const { return remote_positions_; }
 
   const ExchangeReport& report() const { return report_; }
 
  private:
-  int machine_of(NodeId node) const;
-  void group_by_rank(std::span<const NodeId> frontier);
+  void group(std::span<const NodeId> frontier);
+  void measure_halo(const SlotQuery& query);
+  void choose_halo();
+  template <typename Work>
+  void talk(Work&& work);
+  void wait();
   template <typename T>
-  void transfer(std::span<const T> send, std::span<const Count> send_counts, std::vector<T>& received,
+  void transfer(std::span<const T> send, std::span<const Count> send_counts, T* received,
                 std::span<const Count> received_counts);
-  /// Sums of values over consecutive groups of the given sizes.
-  static std::vector<Count> sums(std::span<const std::int32_t> values, std::span<const Count> group_sizes);
 
   ExchangeContext context_;
   bool active_ = false, edge_ids_ = false;
   int machine_ = 0;
   std::vector<int> rank_of_machine_;  // whom this rank asks
-  std::vector<std::int32_t> frontier_machines_;
+  std::size_t hop_ = 0;
+
+  std::vector<std::int32_t> rank_of_node_;
   std::vector<Count> asked_counts_, incoming_counts_;  // nodes, by world rank
-  std::vector<Count> remote_positions_;
+  std::vector<Count> remote_positions_;                // those asked for, then those kept here
   std::vector<Id> asked_, incoming_;
   std::vector<NodeId> incoming_nodes_;
+
+  std::unique_ptr<SlotChooser<Id>> halo_chooser_;
+  SlotQuery halo_query_;
+  SlotPlan halo_plan_;
+  std::vector<NodeId> halo_nodes_;
+  std::vector<Count> halo_positions_, halo_offsets_;  // offsets within the answer
+
   std::vector<std::int32_t> answer_counts_;
   std::vector<Id> answer_neighbors_;
   std::vector<EdgeId> answer_edge_ids_;
   ExchangeReport report_;
+  std::future<void> talking_;
 };
 
 }  // namespace strata::sampling

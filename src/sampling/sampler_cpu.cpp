@@ -37,7 +37,7 @@ class CpuSampler final : public MiniBatchSampler {
         pool_(pool),
         chooser_(make_slot_chooser<Id>(view, options, pool)),
         compactor_(view.num_nodes, pool),
-        exchange_(exchange, options.fanouts.size(), options.edge_ids),
+        exchange_(exchange, options),
         slots_(static_cast<std::size_t>(num_slots)),
         num_seeds_(static_cast<std::size_t>(num_slots)) {
     for (SlotBuffers& slot : slots_) slot.hops.resize(options.fanouts.size());
@@ -74,18 +74,16 @@ class CpuSampler final : public MiniBatchSampler {
   Count run_hop(const SlotQuery& query, SlotBuffers& buffers, HopBuffers& hop) {
     const auto num_dst = static_cast<Count>(query.nodes.size());
     reserve(hop.indptr, cuda::Memory::host, num_dst + 1, 0, "indptr of a block", {});
-    SlotAnswers<Id> remote;
-    if (exchange_.active()) remote = exchange_.answer(serve(query));
+    if (exchange_.active()) exchange_.start_ask(query);
     chooser_->measure(query, plan_, hop.indptr.data());
-    for (std::size_t i = 0; i < remote.counts.size(); ++i)
-      hop.indptr[exchange_.remote_positions()[i]] = remote.counts[i];
+    if (exchange_.active()) place_counts(exchange_.start_answer(serve(exchange_.finish_ask(), query)), hop);
     hop.num_edges = exclusive_scan(hop.indptr.data(), num_dst, pool_);
     reserve_edges(hop);
 
     Id* neighbors = neighbors_of(hop);
     const SlotOutput<Id> out{hop.indptr.data(), neighbors, options_.edge_ids ? hop.edge_ids.data() : nullptr};
     chooser_->choose(query, plan_, out);
-    place(remote, out);
+    if (exchange_.active()) place(exchange_.finish_answer(), out);
 
     hop.num_dst = num_dst;
     reserve_nodes(buffers, std::min(view_.num_nodes, num_dst + hop.num_edges), num_dst);
@@ -96,9 +94,8 @@ class CpuSampler final : public MiniBatchSampler {
   }
 
   /// Chooses for the other ranks.
-  SlotAnswers<Id> serve(const SlotQuery& query) {
-    const SlotQuery asked{exchange_.ask(query.nodes, static_cast<int>(query.hop)), query.fanout, query.key,
-                          query.hop};
+  SlotAnswers<Id> serve(std::span<const NodeId> nodes, const SlotQuery& query) {
+    const SlotQuery asked{nodes, query.fanout, query.key, query.hop};
     const std::size_t size = asked.nodes.size();
     served_.offsets.resize(size + 1);
     chooser_->measure(asked, served_.plan, served_.offsets.data());
@@ -111,6 +108,10 @@ class CpuSampler final : public MiniBatchSampler {
                      {served_.offsets.data(), served_.neighbors.data(),
                       options_.edge_ids ? served_.edge_ids.data() : nullptr});
     return {served_.counts, served_.neighbors, served_.edge_ids};
+  }
+
+  void place_counts(std::span<const std::int32_t> counts, HopBuffers& hop) const {
+    for (std::size_t i = 0; i < counts.size(); ++i) hop.indptr[exchange_.remote_positions()[i]] = counts[i];
   }
 
   /// Puts the other ranks' slots where the frontier's order wants them.

@@ -182,8 +182,7 @@ void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, co
                      {.features = graph.features,
                       .options = options,
                       .gpu_bytes = gpu_budget(machine, options.gpu_budget_bytes)});
-  state.features.emplace(
-      ChunkTensor::create(machine, state.feature_spec(graph.sizes.num_nodes), placement.features));
+  state.make_features(machine, placement, options.host_path);
   fill(*state.features, *state.regions);
   state.place(machine, placement);
 }

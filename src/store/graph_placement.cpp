@@ -46,8 +46,10 @@ std::vector<MeasuredRates> measure(const comm::Machine& machine, std::span<const
 }
 
 BatchAccesses accesses_of(const comm::Machine& machine, const GraphView& view, const PlacementTask& task) {
-  const NodeHeat heat = count_heat(
-      machine, {.graph = view, .part_rows = task.features.part_rows, .fanouts = task.options.batch.fanouts});
+  const NodeHeat heat = count_heat(machine, {.graph = view,
+                                             .part_rows = task.features.part_rows,
+                                             .fanouts = task.options.batch.fanouts,
+                                             .halo_occurrences = task.features.halo_occurrences});
   return expect_accesses(heat, task.options.batch);
 }
 
@@ -55,10 +57,11 @@ std::optional<AccessCounter::Mean> presample(const comm::Machine& machine, const
                                              const PlacementTask& task) {
   const auto start = std::chrono::steady_clock::now();
   const GraphView view = regions.view();
-  AccessCounter counter(view, task.features.part_rows);
+  AccessCounter counter(view, task.features.part_rows, task.halo);
   machine.together([&] {
-    task.options.presampling.run({view, regions.train.span()},
-                                 [&](const BatchReads& batch) { counter.add(batch); });
+    task.options.presampling.run(
+        {regions.lists_view(), regions.train.span(), view.first_node, view.num_local},
+        [&](const BatchReads& batch) { counter.add(batch); });
   });
   auto mean = counter.mean(machine);
   if (mean && machine.rank() == 0 && machine.index() == 0) {
@@ -74,6 +77,27 @@ std::int64_t input_bytes(const BatchAccesses& accesses, const LoadOptions& optio
   constexpr double kMargin = 1.25;
   return static_cast<std::int64_t>(accesses.nodes * kMargin *
                                    static_cast<double>(options.bytes_an_input_row));
+}
+
+/// Measures how feature rows should lie in host memory; padding must leave room for all of them there.
+RowLayout choose_layout(const comm::Machine& machine, const PlacementTask& task) {
+  const FeatureShape& features = task.features;
+  const LayoutRates rates = measure_layouts(machine, features.row_bytes());
+  RowLayout layout = best_layout(rates);
+  FeatureShape padded = features;
+  padded.padded = true;
+  layout.padded = layout.padded && features.rows() * padded.row_pitch() <= task.host_bytes;
+  if (machine.rank() == 0 && machine.index() == 0) {
+    constexpr double kGiga = 1e9;
+    spdlog::info(
+        "host rows of {}: {:.1f} GB/s as they lie, {:.1f} in aligned pieces, {:.1f} padded to {}: {}",
+        format_bytes(features.row_bytes()), rates.as_they_lie / kGiga, rates.aligned / kGiga,
+        rates.padded / kGiga, format_bytes(padded.row_pitch()),
+        layout.padded          ? "they are padded"
+        : layout.aligned_reads ? "they are read in aligned pieces"
+                               : "they are read as they lie");
+  }
+  return layout;
 }
 
 void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measured,
@@ -155,7 +179,11 @@ Count FeatureShape::rows() const { return std::accumulate(part_rows.begin(), par
 std::int64_t GraphPlacement::host_feature_bytes(const FeatureShape& shape) const {
   Count host_rows = 0;
   for (const Segment& s : features.segments) host_rows += s.host;
-  return host_rows * shape.row_bytes();
+  return host_rows *
+         (layout.padded
+              ? FeatureShape{.cols = shape.cols, .dtype = shape.dtype, .part_rows = {}, .padded = true}
+                    .row_pitch()
+              : shape.row_bytes());
 }
 
 std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& features,
@@ -181,16 +209,16 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
                        .rates = rates_of(width, rows * width),
                        .whole = true});
   };
-  add(kIndptr, kOffsetWidth, sizes.num_local + 1, accesses.lists);
+  add(kIndptr, kOffsetWidth, sizes.num_lists() + 1, accesses.lists);
   add(kIndices, id_width(sizes), sizes.local_edges, accesses.neighbors);
   // A weighted sampler reads whole lists of weights, but in runs: they are as hot as the neighbours it takes.
   if (sizes.weights) add(kWeights, kWeightWidth, sizes.local_edges, accesses.neighbors);
   add(kOriginalIds, id_width(sizes), sizes.num_nodes, accesses.lists);
   if (sizes.in_degrees) add(kInDegrees, kDegreeWidth, sizes.num_nodes, accesses.nodes);
   demands.push_back({.name = kFeatures,
-                     .row_bytes = features.row_bytes(),
+                     .row_bytes = features.row_pitch(),
                      .segments = accesses.features,
-                     .rates = rates_of(features.row_bytes(), features.rows() * features.row_bytes())});
+                     .rates = rates_of(features.row_bytes(), features.rows() * features.row_pitch())});
   return demands;
 }
 
@@ -213,23 +241,38 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
     return placement;
   }
   const std::vector<MeasuredRates> measured = measure(machine, row_lengths(sizes, task.features));
-  const auto demand = [&](const BatchAccesses& accesses) {
+  BatchAccesses accesses = accesses_of(machine, regions.view(), task);
+  const auto demand = [&](const FeatureShape& features) {
     placement.limits.gpu_bytes =
         std::max<std::int64_t>(0, task.gpu_bytes - input_bytes(accesses, task.options));
-    placement.demands = graph_demands(sizes, task.features, accesses, measured);
+    placement.demands = graph_demands(sizes, features, accesses, measured);
   };
-  demand(accesses_of(machine, regions.view(), task));
+  demand(task.features);
   const Presampling& presampling = task.options.presampling;
   if (presampling.run && (presampling.always || !all_fit(placement.demands, placement.limits))) {
-    if (const auto counted = presample(machine, regions, task)) {
-      demand(counted->accesses);
+    if (auto counted = presample(machine, regions, task)) {
+      accesses = std::move(counted->accesses);
+      demand(task.features);
       placement.presampled_batches = counted->batches;
     }
   }
-  fix_placements(task.options.placement, placement.limits, placement.demands);
-  const MachinePlan plan = plan_tensors(placement.demands, placement.limits);
-  log_plan(machine, measured, plan);
-  adopt(plan, placement);
+  const auto plan = [&] {
+    fix_placements(task.options.placement, placement.limits, placement.demands);
+    const MachinePlan plan = plan_tensors(placement.demands, placement.limits);
+    adopt(plan, placement);
+    return plan;
+  };
+  MachinePlan chosen = plan();
+  if (layout_matters(task.features.row_bytes()) && placement.host_feature_bytes(task.features) > 0) {
+    placement.layout = choose_layout(machine, task);
+    if (placement.layout.padded) {
+      FeatureShape padded = task.features;
+      padded.padded = true;
+      demand(padded);
+      chosen = plan();
+    }
+  }
+  log_plan(machine, measured, chosen);
   return placement;
 }
 

@@ -17,9 +17,13 @@ namespace strata::store {
 struct FeatureShape {
   Count cols = 0;
   DType dtype = DType::f32;
-  std::vector<Count> part_rows;  ///< of each hosted part, hottest row first
+  std::vector<Count> part_rows;  ///< of each hosted part, hottest row first; then of the halo, if any
+  std::vector<std::uint32_t> halo_occurrences = {};  ///< of its rows, in this machine's lists; empty: no halo
+
+  bool padded = false;  ///< rows begin at multiples of 128 bytes
 
   std::int64_t row_bytes() const { return cols * static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t row_pitch() const { return padded ? (row_bytes() + 127) / 128 * 128 : row_bytes(); }
   Count rows() const;
 };
 
@@ -27,6 +31,7 @@ struct FeatureShape {
 struct GraphPlacement {
   bool indptr = false, original_ids = false, in_degrees = false, indices = false, weights = false;
   Placement features;
+  RowLayout layout;                   ///< of the features
   std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
   PlanLimits limits;
   Count presampled_batches = 0;  ///< that `demands` come from; 0: from the structure
@@ -45,6 +50,7 @@ struct PlacementTask {
   std::int64_t gpu_bytes = 0;  ///< a GPU
   std::int64_t host_bytes =
       std::numeric_limits<std::int64_t>::max();  ///< for feature rows; the same on all ranks
+  const NodeIndex* halo = nullptr;               ///< of the features' last segment; null: none
 };
 
 /// Plans with the heat that the structure shows, or presampled batches where the GPUs cannot each hold all,

@@ -6,7 +6,7 @@ namespace strata::store {
 
 std::int64_t RegionSizes::bytes() const {
   const Count node_width = wide_nodes() ? 8 : 4;
-  Count sum = (num_local + 1) * 8 + local_edges * node_width + num_nodes * node_width;
+  Count sum = (num_lists() + 1) * 8 + local_edges * node_width + (num_nodes + aliases) * node_width;
   sum += (num_train + local_valid + local_test) * 8;
   if (edge_ids) sum += local_edges * 8;
   if (weights) sum += local_edges * 4;
@@ -16,7 +16,7 @@ std::int64_t RegionSizes::bytes() const {
 }
 
 GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes) {
-  return create(machine, sizes, HostArray<Count>::create(machine, sizes.num_local + 1, "indptr"));
+  return create(machine, sizes, HostArray<Count>::create(machine, sizes.num_lists() + 1, "indptr"));
 }
 
 GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes,
@@ -29,7 +29,8 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSize
       .edge_ids = HostArray<EdgeId>::create(machine, if_asked(sizes.edge_ids, sizes.local_edges), "edge ids"),
       .weights =
           HostArray<float>::create(machine, if_asked(sizes.weights, sizes.local_edges), "edge weights"),
-      .original_ids = HostIds::create(machine, sizes.num_nodes, sizes.wide_nodes(), "original ids"),
+      .original_ids =
+          HostIds::create(machine, sizes.num_nodes + sizes.aliases, sizes.wide_nodes(), "original ids"),
       .in_degrees =
           HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes), "in-degrees"),
       .labels = HostArray<std::int32_t>::create(machine, if_asked(sizes.labels, sizes.num_local), "labels"),
@@ -40,15 +41,25 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSize
 }
 
 GraphView GraphRegions::view() const {
+  GraphView view = lists_view();
+  view.indptr += sizes.first_node - view.first_node;
+  view.first_node = sizes.first_node;
+  view.num_local = sizes.num_local;
+  return view;
+}
+
+GraphView GraphRegions::lists_view() const {
+  IdSpan original = original_ids.view();
+  original.size = sizes.num_nodes;
   return {.device = {},
           .num_nodes = sizes.num_nodes,
-          .first_node = sizes.first_node,
-          .num_local = sizes.num_local,
+          .first_node = sizes.first_list(),
+          .num_local = sizes.num_lists(),
           .indptr = indptr.data(),
           .indices = indices.view(),
           .edge_ids = {.data = edge_ids.data(), .size = edge_ids.size(), .wide = true},
           .weights = weights.size() > 0 ? weights.data() : nullptr,
-          .original_ids = original_ids.view(),
+          .original_ids = original,
           .in_degrees = in_degrees.size() > 0 ? in_degrees.data() : nullptr};
 }
 

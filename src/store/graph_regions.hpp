@@ -78,7 +78,11 @@ struct RegionSizes {
   Count num_local = 0, local_edges = 0;
   Count num_train = 0, local_valid = 0, local_test = 0;
   bool edge_ids = false, weights = false, in_degrees = false, labels = false;
+  bool replicated = false;  ///< the lists of all nodes are here; `local_edges` are the graph's
+  Count aliases = 0;        ///< of original ids beyond those of the graph's nodes, for lists of the halo
 
+  NodeId first_list() const { return replicated ? 0 : first_node; }
+  Count num_lists() const { return replicated ? num_nodes : num_local; }
   bool wide_nodes() const { return num_nodes > std::numeric_limits<std::int32_t>::max(); }
   std::int64_t bytes() const;
 };
@@ -88,9 +92,9 @@ struct GraphRegions {
   RegionSizes sizes;
   HostArray<Count> indptr;
   HostIds indices;
-  HostArray<EdgeId> edge_ids;  ///< size 0 if not asked for
-  HostArray<float> weights;    ///< likewise
-  HostIds original_ids;
+  HostArray<EdgeId> edge_ids;          ///< size 0 if not asked for
+  HostArray<float> weights;            ///< likewise
+  HostIds original_ids;                ///< [num_nodes + aliases]
   HostArray<std::int32_t> in_degrees;  ///< size 0 if not asked for
   HostArray<std::int32_t> labels;
   HostArray<NodeId> train, valid, test;
@@ -98,7 +102,8 @@ struct GraphRegions {
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes);  ///< collective
   /// The same around an indptr that is there already: who counts edges has one before the sizes are known.
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes, HostArray<Count> indptr);
-  GraphView view() const;
+  GraphView view() const;        ///< of the machine's own nodes
+  GraphView lists_view() const;  ///< of all nodes whose lists are here
 };
 
 }  // namespace strata::store

@@ -108,6 +108,12 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
     const Range piece{rows.first + begin, end - begin};
     lists.add([&](Sums& sums) { count_lists(piece, source, map, sums); });
   });
+  if (machine.rank() == 0) {
+    occurrences.add([&](Sums& sums) {
+      for (std::size_t i = 0; i < source.halo_occurrences.size(); ++i)
+        sums[map.bucket_of(source.graph.num_local + static_cast<Count>(i))] += source.halo_occurrences[i];
+    });
+  }
   machine.communicator().all_reduce(std::span(occurrences.get()));
   machine.communicator().all_reduce(std::span(lists.get()));
 
@@ -164,19 +170,30 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
   return accesses;
 }
 
-AccessCounter::AccessCounter(const GraphView& graph, std::span<const Count> part_rows)
-    : map_(part_rows), first_node_(graph.first_node), num_local_(graph.num_local), rows_(map_.num_buckets()) {
+AccessCounter::AccessCounter(const GraphView& graph, std::span<const Count> part_rows, const NodeIndex* halo)
+    : map_(part_rows),
+      first_node_(graph.first_node),
+      num_local_(graph.num_local),
+      halo_(halo),
+      rows_(map_.num_buckets()) {
   const Count num_rows = std::accumulate(part_rows.begin(), part_rows.end(), Count{0});
-  if (num_rows == num_local_) return;
-  throw Error(fmt::format("accesses of {} nodes are to be counted in parts of {}", num_local_, num_rows));
+  const Count expected = num_local_ + (halo ? halo->size() : 0);
+  if (num_rows == expected) return;
+  throw Error(fmt::format("accesses of {} nodes are to be counted in parts of {}", expected, num_rows));
 }
 
 void AccessCounter::add(const BatchReads& batch) {
   for (const NodeId node : batch.input_nodes) {
     const Count row = node - first_node_;
-    if (row >= 0 && row < num_local_) ++rows_[map_.bucket_of(row)];
+    if (row >= 0 && row < num_local_) {
+      ++rows_[map_.bucket_of(row)];
+      ++local_inputs_;
+    } else if (const Count slot = halo_ ? halo_->find(node) : -1; slot >= 0) {
+      ++rows_[map_.bucket_of(num_local_ + slot)];
+    } else {
+      ++other_inputs_;
+    }
   }
-  inputs_ += std::ssize(batch.input_nodes);
   lists_ += batch.lists;
   neighbors_ += batch.neighbors;
   nodes_ += batch.nodes;
@@ -185,19 +202,19 @@ void AccessCounter::add(const BatchReads& batch) {
 
 std::optional<AccessCounter::Mean> AccessCounter::mean(const comm::Machine& machine) const {
   Sums rows = rows_;
-  std::array totals{inputs_, lists_, neighbors_, nodes_, batches_};
+  std::array totals{local_inputs_, other_inputs_, lists_, neighbors_, nodes_, batches_};
   machine.communicator().all_reduce(std::span(rows));
   machine.communicator().all_reduce(std::span(totals));
-  const auto [inputs, lists, neighbors, nodes, batches] = totals;
-  const Count local_inputs = std::accumulate(rows.begin(), rows.end(), Count{0});
-  if (local_inputs == 0) return std::nullopt;
-  const double with_others = static_cast<double>(inputs) / static_cast<double>(local_inputs);
+  const auto [local, others, lists, neighbors, nodes, batches] = totals;
+  if (local == 0) return std::nullopt;
+  const double with_others = static_cast<double>(local + others) / static_cast<double>(local);
   const auto a_batch = [batches = batches](std::int64_t sum) {
     return static_cast<double>(sum) / static_cast<double>(batches);
   };
+  const std::size_t num_parts = map_.num_segments() - (halo_ ? 1 : 0);
   std::vector<std::vector<HeatCurve::Point>> steps(map_.num_segments());
   map_.for_each([&](std::size_t segment, std::size_t bucket, Count count) {
-    steps[segment].push_back({count, a_batch(rows[bucket]) * with_others});
+    steps[segment].push_back({count, a_batch(rows[bucket]) * (segment < num_parts ? with_others : 1)});
   });
   Mean mean{.accesses = {.features = {},
                          .lists = a_batch(lists),

@@ -83,8 +83,9 @@ struct NodeHeat {
 /// What count_heat() looks at: the structure of a machine in host memory.
 struct HeatSource {
   const GraphView& graph;
-  std::span<const Count> part_rows;  ///< of the hosted parts; they add up to graph.num_local
+  std::span<const Count> part_rows;  ///< of the hosted parts, graph.num_local in all; then of the halo
   std::span<const int> fanouts;
+  std::span<const std::uint32_t> halo_occurrences = {};  ///< of the halo's rows
   Count max_entries = 200'000'000;  ///< of `indices` at most; of longer ones evenly spread pieces are read
 };
 
@@ -108,8 +109,8 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch);
 /// Adds up what batches of a rank read, in memory of a few KiB.
 class AccessCounter {
  public:
-  /// `part_rows` as in HeatSource.
-  AccessCounter(const GraphView& graph, std::span<const Count> part_rows);
+  /// `part_rows` as in HeatSource; `halo` finds the halo's rows, null: none.
+  AccessCounter(const GraphView& graph, std::span<const Count> part_rows, const NodeIndex* halo = nullptr);
 
   void add(const BatchReads& batch);
 
@@ -118,15 +119,17 @@ class AccessCounter {
     Count batches = 0;  ///< of all ranks
   };
   /// Of a batch, over those of all ranks; nothing if none read a feature row of this machine. Other machines
-  /// are taken to read as many rows here as are read there, of the same heat. Collective over the machine.
+  /// are taken to read as many rows here as are read there, of the same heat as those of this machine's
+  /// nodes. Collective over the machine.
   std::optional<Mean> mean(const comm::Machine& machine) const;
 
  private:
   BucketMap map_;
   NodeId first_node_;
   Count num_local_;
+  const NodeIndex* halo_;
   std::vector<std::int64_t> rows_;  // by bucket
-  Count inputs_ = 0, lists_ = 0, neighbors_ = 0, nodes_ = 0, batches_ = 0;
+  Count local_inputs_ = 0, other_inputs_ = 0, lists_ = 0, neighbors_ = 0, nodes_ = 0, batches_ = 0;
 };
 
 }  // namespace strata::store

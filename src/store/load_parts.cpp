@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu_map.hpp"
+#include "halo_regions.hpp"
 #include "machine_graph_state.hpp"
 #include "part_loader.hpp"
 #include "strata/util/error.hpp"
@@ -68,8 +69,10 @@ class Loading {
   Loading(GraphState& state, const comm::Machine& machine, const LoadOptions& options, int num_threads)
       : state_(state), machine_(machine), options_(options), pool_(num_threads) {}
 
-  void open(const std::filesystem::path& directory, int num_machines) {
-    machine_.together([&] {
+  /// Collective over `world`, and fails on all of its ranks.
+  void open(const std::filesystem::path& directory, const comm::Communicator& world, int num_machines) {
+    num_machines_ = num_machines;
+    world.together([&] {
       state_.manifest = graph::read_manifest(directory);
       check_edge_weights(state_.manifest, options_);
       const graph::PartitionBook& book = state_.manifest.book;
@@ -78,19 +81,39 @@ class Loading {
         state_.machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
       const auto index = static_cast<std::size_t>(machine_.index());
       parts_ = {parts[index], parts[index + 1] - parts[index]};
-      loader_.emplace(PartLoader::Source{directory, state_.manifest, parts_},
-                      PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
+      open_parts(directory, options_.replication == Replication::on);
       split_sizes_ = loader_->read_split_sizes();
     });
     machine_.communicator().all_reduce(std::span(split_sizes_));
+  }
+
+  /// Shall all machines have the lists of all parts? Only if each has room. Collective over `world`.
+  void replicate_if_it_fits(const std::filesystem::path& directory, const comm::Communicator& world,
+                            const MemoryShare& share, std::int64_t gpu_bytes) {
+    if (num_machines_ == 1 || options_.replication != Replication::automatic) return;
+    RegionSizes whole = region_sizes();
+    whole.replicated = true;
+    whole.local_edges = state_.manifest.num_edges;
+    constexpr double kUsable = 0.8;
+    const auto wanted = static_cast<double>(store::least_host_bytes(whole, feature_shape(), gpu_bytes));
+    std::int64_t fits = wanted <= kUsable * static_cast<double>(share.free) ? 1 : 0;
+    world.all_reduce(std::span(&fits, 1), comm::Communicator::Op::min);
+    if (fits == 0) return;
+    world.together([&] {
+      open_parts(directory, true);
+      loader_->read_split_sizes();
+    });
   }
 
   std::int64_t least_host_bytes(std::int64_t gpu_bytes) const {
     return store::least_host_bytes(region_sizes(), feature_shape(), gpu_bytes);
   }
 
-  void read_structure(bool show_progress) {
-    state_.regions.emplace(GraphRegions::create(machine_, region_sizes()));
+  void read_structure(bool show_progress, std::int64_t host_bytes) {
+    RegionSizes sizes = region_sizes();
+    budget_ = halo_budget(host_bytes);
+    sizes.aliases = most_lists(sizes, budget_.list_bytes, machine_.size());
+    state_.regions.emplace(GraphRegions::create(machine_, sizes));
     progress_.emplace("load graph", loader_->share_bytes(options_), "B",
                       show_progress && output_is_terminal());
     machine_.together([&] {
@@ -101,18 +124,36 @@ class Loading {
     machine_.together([&] { check_train(); });
   }
 
+  /// Chooses what to keep of other machines' nodes, and reads their lists.
+  void read_halo() {
+    const HaloTask task{.machine = machine_,
+                        .regions = *state_.regions,
+                        .loader = *loader_,
+                        .pool = pool_,
+                        .budget = budget_,
+                        .feature_row_bytes = feature_shape().row_bytes()};
+    HaloNodes nodes = choose_halo(task);
+    if (!nodes.lists.empty()) state_.halo.emplace(store::read_halo(task, nodes));
+    if (nodes.rows.empty()) return;
+    state_.halo_rows = NodeIndex(nodes.rows, state_.manifest.book.num_nodes());
+    machine_.together([&] { loader_->add_feature_rows(std::move(nodes.rows)); });
+    row_occurrences_ = std::move(nodes.row_occurrences);
+  }
+
   /// Plans for what the structure shows; `host_bytes` are left for features.
   void plan(std::int64_t gpu_bytes, std::int64_t host_bytes) {
-    placement_ = plan_placement(
-        machine_, *state_.regions,
-        {.features = feature_shape(), .options = options_, .gpu_bytes = gpu_bytes, .host_bytes = host_bytes});
+    placement_ = plan_placement(machine_, *state_.regions,
+                                {.features = feature_shape(),
+                                 .options = options_,
+                                 .gpu_bytes = gpu_bytes,
+                                 .host_bytes = host_bytes,
+                                 .halo = state_.halo_rows.size() > 0 ? &state_.halo_rows : nullptr});
   }
 
   std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
 
   void fill_features() {
-    state_.features.emplace(
-        ChunkTensor::create(machine_, state_.feature_spec(loader_->num_local()), placement_.features));
+    state_.make_features(machine_, placement_, options_.host_path);
     const FeatureSource source = loader_->features();
     store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_, pool_});
     state_.place(machine_, placement_);
@@ -120,6 +161,20 @@ class Loading {
   }
 
  private:
+  void open_parts(const std::filesystem::path& directory, bool all_lists) {
+    loader_.emplace(PartLoader::Source{directory, state_.manifest, parts_, all_lists && num_machines_ > 1},
+                    PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
+    replicated_ = all_lists && num_machines_ > 1;
+  }
+
+  HaloBudget halo_budget(std::int64_t free_bytes) const {
+    if (num_machines_ == 1) return {};
+    const std::int64_t bytes =
+        options_.halo_bytes == LoadOptions::kAutomatic ? free_bytes / 10 : options_.halo_bytes;
+    const std::int64_t lists = replicated_ ? 0 : bytes / 4;
+    return {.list_bytes = lists, .row_bytes = state_.manifest.feature_cols > 0 ? bytes - lists : 0};
+  }
+
   RegionSizes region_sizes() const {
     RegionSizes sizes{.num_nodes = state_.manifest.book.num_nodes(),
                       .first_node = loader_->first_node(),
@@ -129,7 +184,8 @@ class Loading {
                       .edge_ids = options_.edge_ids,
                       .weights = options_.edge_weights,
                       .in_degrees = options_.in_degrees,
-                      .labels = state_.manifest.has_labels};
+                      .labels = state_.manifest.has_labels,
+                      .replicated = replicated_};
     for (std::size_t i = 0; i < split_sizes_.size(); i += 2) {
       sizes.local_valid += split_sizes_[i];
       sizes.local_test += split_sizes_[i + 1];
@@ -144,6 +200,10 @@ class Loading {
     for (Count part = parts_.first; part < parts_.end(); ++part) {
       const auto p = static_cast<std::size_t>(part);
       shape.part_rows.push_back(offsets[p + 1] - offsets[p]);
+    }
+    if (!row_occurrences_.empty()) {
+      shape.part_rows.push_back(std::ssize(row_occurrences_));
+      shape.halo_occurrences = row_occurrences_;
     }
     return shape;
   }
@@ -162,6 +222,10 @@ class Loading {
   const LoadOptions& options_;
   ThreadPool pool_;
   Range parts_;
+  int num_machines_ = 1;
+  bool replicated_ = false;
+  HaloBudget budget_;
+  std::vector<std::uint32_t> row_occurrences_;  // of the halo's rows
   std::optional<PartLoader> loader_;
   std::optional<ProgressBar> progress_;
   GraphPlacement placement_;
@@ -183,11 +247,13 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
     machine.communicator().all_reduce(std::span(&share.free, 1), comm::Communicator::Op::min);
     return share;
   };
-  loading.open(directory, topology.num_machines());
+  loading.open(directory, world, topology.num_machines());
   const std::int64_t all_gpus = gpu_bytes * gpus_of(machine).size();
-  refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, free_memory(), host,
-                      state->manifest);
-  loading.read_structure(world.rank() == 0);
+  const MemoryShare before = free_memory();
+  loading.replicate_if_it_fits(directory, world, before, all_gpus);
+  refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
+  loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
+  loading.read_halo();
   const MemoryShare share = free_memory();
   loading.plan(gpu_bytes, share.free);
   refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);

@@ -7,6 +7,8 @@
 
 #include "machine_graph_state.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::store {
 
@@ -25,6 +27,11 @@ int MachineGraph::machine_of(NodeId global) const {
 
 const GraphView& MachineGraph::host_view() const { return state_->host_view; }
 const GraphView& MachineGraph::view() const { return state_->on_device.view(); }
+bool MachineGraph::is_replicated() const { return state_->regions->sizes.replicated; }
+const HaloLists* MachineGraph::halo_lists() const { return state_->halo ? &state_->halo->lists : nullptr; }
+const NodeIndex* MachineGraph::halo_rows() const {
+  return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
+}
 const ChunkTensor& MachineGraph::features() const { return *state_->features; }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
 std::span<const NodeId> MachineGraph::train_nodes() const { return state_->regions->train.span(); }
@@ -37,13 +44,19 @@ void MachineGraph::close(const comm::Machine& machine) {
   state_->features->close(machine);
   state_->on_device = GraphOnDevice();
   machine.barrier();
+  state_->halo.reset();
   state_->regions.reset();
 }
 
 void GraphState::place(const comm::Machine& machine, const GraphPlacement& placement) {
   host_view = regions->view();
-  machine.together([&] { on_device = GraphOnDevice(machine.device(), host_view, placement); });
+  machine.together([&] { on_device = GraphOnDevice(machine.device(), regions->lists_view(), placement); });
   plan = plan_rows(*regions, placement, *features);
+  if (halo) {
+    const std::size_t bytes =
+        halo->indptr.span().size_bytes() + halo->indices.bytes() + halo->edge_ids.span().size_bytes();
+    plan.push_back({"halo lists", "host", halo->lists.index.size(), static_cast<std::int64_t>(bytes), {}});
+  }
   presampled_batches = placement.presampled_batches;
 }
 
@@ -55,8 +68,53 @@ void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& opti
       "synthetic:weights=uniform.");
 }
 
-TensorSpec GraphState::feature_spec(Count rows) const {
-  return {.name = "features", .rows = rows, .cols = manifest.feature_cols, .dtype = manifest.feature_dtype};
+namespace {
+
+const char* name_of(HostPath path) {
+  switch (path) {
+    case HostPath::automatic:
+      return "auto";
+    case HostPath::zero_copy:
+      return "zero copy";
+    case HostPath::threads:
+      return "CPU threads";
+    case HostPath::both:
+      return "CPU threads and zero copy together";
+  }
+  return "";
+}
+
+/// Says how the GPUs of the first machine read host rows, and why.
+void log_host_path(const comm::Machine& machine, const ChunkTensor& features, HostPath wish) {
+  if (machine.rank() > 0 || machine.index() > 0 || !machine.device().is_cuda()) return;
+  std::int64_t host_bytes = 0;
+  for (const StratumView& view : features.views())
+    if (view.stratum == Stratum::host) host_bytes += view.rows * static_cast<std::int64_t>(view.row_pitch);
+  if (host_bytes == 0) return;
+  const GatherSettings& settings = features.settings();
+  spdlog::info("{} of features in host memory are read by {}: {} cores a rank for it{}",
+               format_bytes(host_bytes), name_of(settings.host_path), settings.threads,
+               wish == HostPath::automatic ? ", tables of more than 1 GiB by threads too where there are 3"
+                                           : ", as asked for");
+}
+
+}  // namespace
+
+void GraphState::make_features(const comm::Machine& machine, const GraphPlacement& placement,
+                               HostPath host_path) {
+  Count rows = 0;
+  for (const Segment& segment : placement.features.segments) rows += segment.rows();
+  features.emplace(ChunkTensor::create(machine,
+                                       {.name = "features",
+                                        .rows = rows,
+                                        .cols = manifest.feature_cols,
+                                        .dtype = manifest.feature_dtype,
+                                        .padded = placement.layout.padded},
+                                       placement.features));
+  machine.together([&] {
+    features->configure({.host_path = host_path, .aligned_reads = placement.layout.aligned_reads});
+  });
+  log_host_path(machine, *features, host_path);
 }
 
 }  // namespace strata::store

@@ -4,6 +4,7 @@
 
 #include "graph_placement.hpp"
 #include "graph_regions.hpp"
+#include "halo_regions.hpp"
 #include "strata/store/machine_graph.hpp"
 
 namespace strata::store {
@@ -16,10 +17,13 @@ struct GraphState {
   std::optional<ChunkTensor> features;
   GraphOnDevice on_device;
   GraphView host_view;
+  std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
+  NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this one's
   std::vector<MachineGraph::PlanRow> plan;
   Count presampled_batches = 0;
 
-  TensorSpec feature_spec(Count rows) const;
+  /// Makes the table of feature rows, empty. Collective over the machine.
+  void make_features(const comm::Machine& machine, const GraphPlacement& placement, HostPath host_path);
   /// Copies structure to the GPU and sets views and plan, once regions and features are filled. Collective
   /// over the machine.
   void place(const comm::Machine& machine, const GraphPlacement& placement);

@@ -57,14 +57,17 @@ PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
     : directory_(source.directory),
       manifest_(source.manifest),
       parts_(source.parts),
+      lists_(source.all_lists ? Range{0, source.manifest.book.num_parts()} : source.parts),
       rank_(rank),
       pool_(pool),
       others_(static_cast<std::size_t>(manifest_.book.num_parts())) {
   const std::span<const NodeId> offsets = manifest_.book.offsets();
   first_node_ = offsets[static_cast<std::size_t>(parts_.first)];
   num_local_ = offsets[static_cast<std::size_t>(parts_.end())] - first_node_;
+  list_nodes_.first = offsets[static_cast<std::size_t>(lists_.first)];
+  list_nodes_.count = offsets[static_cast<std::size_t>(lists_.end())] - list_nodes_.first;
   edge_offsets_.push_back(0);
-  for (Count part = parts_.first; part < parts_.end(); ++part) {
+  for (Count part = lists_.first; part < lists_.end(); ++part) {
     hosted_.push_back({graph::PartReader::open(directory_, manifest_, static_cast<int>(part)), {}});
     edge_offsets_.push_back(edge_offsets_.back() + hosted_.back().reader.num_edges());
   }
@@ -81,15 +84,15 @@ std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
   const std::int64_t row_bytes =
       manifest_.feature_cols * static_cast<std::int64_t>(size_of(manifest_.feature_dtype));
   const std::int64_t edge_bytes = 8 + (options.edge_ids ? 8 : 0) + (options.edge_weights ? 4 : 0);
-  const Count indptr_rows = options.in_degrees ? manifest_.book.num_nodes() : num_local_;
+  const Count indptr_rows = options.in_degrees ? manifest_.book.num_nodes() : list_nodes_.count;
   const std::int64_t total = num_local_ * (row_bytes + (manifest_.has_labels ? 4 : 0)) +
                              local_edges() * edge_bytes + indptr_rows * 8 + manifest_.book.num_nodes() * 8;
   return total / rank_.size;
 }
 
 const graph::PartReader& PartLoader::reader_of(int part) const {
-  return hosts(part) ? hosted_[static_cast<std::size_t>(part - parts_.first)].reader
-                     : *others_[static_cast<std::size_t>(part)];
+  return has_lists(part) ? hosted_[static_cast<std::size_t>(part - lists_.first)].reader
+                         : *others_[static_cast<std::size_t>(part)];
 }
 
 void PartLoader::open_others(Range nodes) {
@@ -97,7 +100,7 @@ void PartLoader::open_others(Range nodes) {
   for (std::size_t p = 0; p < others_.size(); ++p) {
     const int part = static_cast<int>(p);
     const bool reached = std::max(offsets[p], nodes.first) < std::min(offsets[p + 1], nodes.end());
-    if (reached && !hosts(part) && !others_[p])
+    if (reached && !has_lists(part) && !others_[p])
       others_[p] = graph::PartReader::open(directory_, manifest_, part);
   }
 }
@@ -116,28 +119,28 @@ void PartLoader::visit_edges(Visit&& visit) const {
   const Range edges = own({0, local_edges()});
   pool_.parallel_for(edges.count, kTask, [&](Count begin, Count end) {
     in_chunks(edge_offsets_, {edges.first + begin, end - begin}, [&](int slot, Range chunk) {
-      visit(static_cast<int>(parts_.first) + slot, chunk, edge_offsets_[static_cast<std::size_t>(slot)]);
+      visit(static_cast<int>(lists_.first) + slot, chunk, edge_offsets_[static_cast<std::size_t>(slot)]);
     });
   });
 }
 
 void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progress) {
-  const NodeId num_nodes = manifest_.book.num_nodes(), end_node = first_node_ + num_local_;
-  const Range all = own({0, num_nodes}), before = own({0, first_node_}),
-              after = own({end_node, num_nodes - end_node});
+  const NodeId num_nodes = manifest_.book.num_nodes(), end_list = list_nodes_.end();
+  const Range all = own({0, num_nodes}), before = own({0, list_nodes_.first}),
+              after = own({end_list, num_nodes - end_list});
   open_others(all);
   read_original_ids(all, regions, progress);
-  read_indptr(own({first_node_, num_local_}), regions, progress);
+  read_indptr(own(list_nodes_), regions, progress);
   if (regions.sizes.in_degrees) {
     for (const Range others : {before, after}) {
       open_others(others);
       read_indptr(others, regions, progress);
     }
   }
-  if (rank_.rank == 0) regions.indptr.data()[num_local_] = local_edges();
-  read_indices(regions, progress);
-  if (regions.sizes.edge_ids) read_edge_ids(regions, progress);
-  if (regions.sizes.weights) read_weights(regions, progress);
+  if (rank_.rank == 0) regions.indptr.data()[list_nodes_.count] = local_edges();
+  read_all_edges({.indices = &regions.indices}, sizeof(NodeId), progress);
+  if (regions.sizes.edge_ids) read_all_edges({.edge_ids = &regions.edge_ids}, sizeof(EdgeId), progress);
+  if (regions.sizes.weights) read_all_edges({.weights = &regions.weights}, sizeof(float), progress);
   if (regions.sizes.labels) read_labels(regions, progress);
 }
 
@@ -164,10 +167,10 @@ void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressB
         std::ranges::copy(first_of(degrees, rows.count), out);
       });
     }
-    if (hosts(part)) {
-      const Count first_edge = edge_offsets_[static_cast<std::size_t>(part - parts_.first)];
+    if (has_lists(part)) {
+      const Count first_edge = edge_offsets_[static_cast<std::size_t>(part - lists_.first)];
       Ids staging;
-      regions.indptr.fill(first - first_node_, first_of(staging, rows.count), [&](Count* out) {
+      regions.indptr.fill(first - list_nodes_.first, first_of(staging, rows.count), [&](Count* out) {
         std::ranges::transform(indptr.first(static_cast<std::size_t>(rows.count)), out,
                                [first_edge](Count edge) { return edge + first_edge; });
       });
@@ -176,40 +179,40 @@ void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressB
   });
 }
 
-void PartLoader::read_indices(const GraphRegions& regions, ProgressBar& progress) const {
-  visit_edges([&](int part, Range edges, Count first_edge) {
+void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place) const {
+  const graph::PartReader& reader = reader_of(part);
+  if (out.indices != nullptr) {
     Ids values;
-    reader_of(part).read_indices(edges.first, edges.count, values.data());
-    const Count bad = fill_checked(regions.indices, first_edge + edges.first, first_of(values, edges.count),
-                                   manifest_.book.num_nodes());
+    reader.read_indices(edges.first, edges.count, values.data());
+    const Count bad =
+        fill_checked(*out.indices, place, first_of(values, edges.count), manifest_.book.num_nodes());
     if (bad < edges.count) {
       damaged(part, fmt::format("indices[{}] is {}, but nodes are 0 to {}", edges.first + bad,
                                 values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
     }
-    progress.advance(edges.count * static_cast<Count>(sizeof(NodeId)));
-  });
-}
-
-void PartLoader::read_edge_ids(const GraphRegions& regions, ProgressBar& progress) const {
-  visit_edges([&](int part, Range edges, Count first_edge) {
+  }
+  if (out.edge_ids != nullptr) {
     Chunk<EdgeId> staging;
-    regions.edge_ids.fill(first_edge + edges.first, first_of(staging, edges.count),
-                          [&](EdgeId* out) { reader_of(part).read_edge_ids(edges.first, edges.count, out); });
-    progress.advance(edges.count * static_cast<Count>(sizeof(EdgeId)));
-  });
-}
-
-void PartLoader::read_weights(const GraphRegions& regions, ProgressBar& progress) const {
-  visit_edges([&](int part, Range edges, Count first_edge) {
-    const std::span weights(regions.weights.data() + first_edge + edges.first,
-                            static_cast<std::size_t>(edges.count));
-    reader_of(part).read_weights(edges.first, edges.count, weights.data());
-    const auto bad = std::ranges::find_if_not(weights, graph::is_edge_weight);
-    if (bad != weights.end()) {
+    out.edge_ids->fill(place, first_of(staging, edges.count),
+                       [&](EdgeId* ids) { reader.read_edge_ids(edges.first, edges.count, ids); });
+  }
+  if (out.weights != nullptr) {
+    Chunk<float> staging;
+    out.weights->fill(place, first_of(staging, edges.count), [&](float* data) {
+      const std::span weights(data, static_cast<std::size_t>(edges.count));
+      reader.read_weights(edges.first, edges.count, data);
+      const auto bad = std::ranges::find_if_not(weights, graph::is_edge_weight);
+      if (bad == weights.end()) return;
       damaged(part, fmt::format("weight[{}] is {}, which is negative or not finite",
                                 edges.first + (bad - weights.begin()), *bad));
-    }
-    progress.advance(edges.count * static_cast<Count>(sizeof(float)));
+    });
+  }
+}
+
+void PartLoader::read_all_edges(const Lists& out, std::size_t edge_bytes, ProgressBar& progress) const {
+  visit_edges([&](int part, Range edges, Count first_edge) {
+    read_edges(part, edges, out, first_edge + edges.first);
+    progress.advance(edges.count * static_cast<Count>(edge_bytes));
   });
 }
 
@@ -244,14 +247,14 @@ void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress)
 }
 
 std::vector<std::int64_t> PartLoader::read_split_sizes() {
-  std::vector<std::int64_t> sizes(kLocalSplits.size() * hosted_.size());
+  std::vector<std::int64_t> sizes(kLocalSplits.size() * static_cast<std::size_t>(parts_.count));
   pool_.parallel_for(std::ssize(sizes), 1, [&](Count begin, Count end) {
     for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
-      const std::size_t slot = t / kLocalSplits.size(), split = t % kLocalSplits.size();
-      const int part = static_cast<int>(parts_.first) + static_cast<int>(slot);
+      const std::size_t split = t % kLocalSplits.size();
+      const int part = static_cast<int>(parts_.first) + static_cast<int>(t / kLocalSplits.size());
       if (!reads_splits_of(part)) continue;
-      hosted_[slot].splits[split] = mark_rows(part, kLocalSplits[split]);
-      sizes[t] = hosted_[slot].reader.split_size(kLocalSplits[split]);
+      hosted(part).splits[split] = mark_rows(part, kLocalSplits[split]);
+      sizes[t] = hosted(part).reader.split_size(kLocalSplits[split]);
     }
   });
   return sizes;
@@ -291,9 +294,8 @@ void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::
   }
   pool_.parallel_for(std::ssize(places), 1, [&](Count begin, Count end) {
     for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
-      const std::size_t slot = t / next.size();
-      write_marked(static_cast<int>(parts_.first) + static_cast<int>(slot),
-                   hosted_[slot].splits[t % next.size()], places[t]);
+      const int part = static_cast<int>(parts_.first) + static_cast<int>(t / next.size());
+      write_marked(part, hosted(part).splits[t % next.size()], places[t]);
     }
   });
   pool_.parallel_for(manifest_.book.num_parts(), 1, [&](Count begin, Count end) {
@@ -304,7 +306,7 @@ void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::
 
 void PartLoader::write_train(int part, const GraphRegions& regions) const {
   std::optional<graph::PartReader> opened;
-  const bool open = hosts(part) || others_[static_cast<std::size_t>(part)];
+  const bool open = has_lists(part) || others_[static_cast<std::size_t>(part)];
   if (!open) opened = graph::PartReader::open(directory_, manifest_, part);
   const graph::PartReader& reader = open ? reader_of(part) : *opened;
   const graph::PartData::SplitRows split = reader.read_split(graph::PartReader::Split::train);
@@ -316,17 +318,27 @@ void PartLoader::write_train(int part, const GraphRegions& regions) const {
   }
 }
 
-int PartLoader::part_of_row(Count row) const { return manifest_.book.part_of(first_node_ + row); }
+NodeId PartLoader::node_of_row(Count row) const {
+  return row < num_local_ ? first_node_ + row : added_rows_[static_cast<std::size_t>(row - num_local_)];
+}
+
+int PartLoader::part_of_row(Count row) const { return manifest_.book.part_of(node_of_row(row)); }
 
 void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) const {
   const std::size_t row_bytes =
       static_cast<std::size_t>(manifest_.feature_cols) * size_of(manifest_.feature_dtype);
   for (Count row = first; row < first + count;) {
     const int part = part_of_row(row);
-    const Count row0 = manifest_.book.global_of(part, 0) - first_node_;
-    const graph::PartReader& reader = hosted_[static_cast<std::size_t>(part - parts_.first)].reader;
-    const Count end = std::min(first + count, row0 + reader.num_inner());
-    reader.read_features(row - row0, end - row, out + static_cast<std::size_t>(row - first) * row_bytes);
+    const graph::PartReader& reader = reader_of(part);
+    const Count local = manifest_.book.local_of(node_of_row(row));
+    Count end = row + 1;  // of rows that follow each other in the file
+    if (row < num_local_) {
+      end = std::min({first + count, num_local_, row - local + reader.num_inner()});
+    } else {
+      while (end < first + count && node_of_row(end) == node_of_row(end - 1) + 1 && part_of_row(end) == part)
+        ++end;
+    }
+    reader.read_features(local, end - row, out + static_cast<std::size_t>(row - first) * row_bytes);
     row = end;
   }
 }
@@ -334,7 +346,42 @@ void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) con
 std::string PartLoader::describe_row(Count row) const {
   const int part = part_of_row(row);
   return fmt::format("{}: row {}", graph::part_path(directory_, part).string(),
-                     manifest_.book.local_of(first_node_ + row));
+                     manifest_.book.local_of(node_of_row(row)));
+}
+
+void PartLoader::add_feature_rows(std::vector<NodeId> nodes) {
+  open_others({0, manifest_.book.num_nodes()});
+  added_rows_ = std::move(nodes);
+}
+
+void PartLoader::visit_indptr(Range nodes, const std::function<void(NodeId, std::span<const Count>)>& visit) {
+  open_others(nodes);
+  visit_nodes(nodes, [&](int part, Range rows) {
+    std::array<Count, static_cast<std::size_t>(kChunk) + 1> indptr;
+    reader_of(part).read_indptr(rows.first, rows.count + 1, indptr.data());
+    visit(manifest_.book.global_of(part, rows.first),
+          std::span(indptr).first(static_cast<std::size_t>(rows.count) + 1));
+  });
+}
+
+void PartLoader::read_lists(std::span<const NodeId> nodes, const Count* offsets, const Lists& out) {
+  constexpr Count kNodesPerTask = 64;
+  open_others({0, manifest_.book.num_nodes()});
+  pool_.parallel_for(std::ssize(nodes), kNodesPerTask, [&](Count begin, Count end) {
+    for (Count i = begin; i < end; ++i)
+      read_list(nodes[static_cast<std::size_t>(i)], {offsets[i], offsets[i + 1] - offsets[i]}, out);
+  });
+}
+
+void PartLoader::read_list(NodeId node, Range place, const Lists& out) const {
+  const int part = manifest_.book.part_of(node);
+  const Count row = manifest_.book.local_of(node);
+  std::array<Count, 2> list;
+  reader_of(part).read_indptr(row, 2, list.data());
+  if (list[1] - list[0] != place.count)
+    damaged(part, fmt::format("the list of row {} changed while it was read", row));
+  for (Count done = 0; done < place.count; done += kChunk)
+    read_edges(part, {list[0] + done, std::min(kChunk, place.count - done)}, out, place.first + done);
 }
 
 FeatureSource PartLoader::features() const {

@@ -50,6 +50,14 @@ class Probe {
     ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
     return rate_of(tensor, placement, load);
   }
+  /// Of host rows by zero copy.
+  double zero_copy_rate(const TensorSpec& spec, const Load& load, bool aligned_reads) {
+    const Placement placement = Placement::on_host(spec.rows);
+    ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
+    machine_.together(
+        [&] { tensor.configure({.host_path = HostPath::zero_copy, .aligned_reads = aligned_reads}); });
+    return rate_of(tensor, placement, load);
+  }
   /// Of host rows that CPU threads gather; 0 where they are too few.
   double threads_rate(const TensorSpec& spec, const Load& load) {
     const Placement placement = Placement::on_host(spec.rows);
@@ -146,6 +154,25 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
         {r, r.host > 0 && length >= kShortestForThreads ? probe->threads_rate(on_host, kHostLoad) : 0});
   }
   return rates;
+}
+
+LayoutRates measure_layouts(const comm::Machine& machine, std::int64_t row_bytes,
+                            const ScratchTables& tables) {
+  std::optional<Probe> probe;
+  machine.together([&] { probe.emplace(machine); });
+  TensorSpec spec = scratch_spec(tables.host_bytes, row_bytes);
+  LayoutRates rates{.as_they_lie = probe->zero_copy_rate(spec, kHostLoad, false),
+                    .aligned = probe->zero_copy_rate(spec, kHostLoad, true)};
+  spec.padded = true;
+  rates.padded = probe->zero_copy_rate(spec, kHostLoad, false);
+  return rates;
+}
+
+RowLayout best_layout(const LayoutRates& rates) {
+  constexpr double kWorthPadding = 1.1;
+  const bool aligned = rates.aligned >= rates.as_they_lie;
+  return {.padded = rates.padded > kWorthPadding * std::max(rates.aligned, rates.as_they_lie),
+          .aligned_reads = aligned};
 }
 
 double host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes) {

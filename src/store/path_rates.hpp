@@ -28,6 +28,28 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
                                               std::span<const std::int64_t> row_bytes,
                                               const ScratchTables& tables = {});
 
+/// How the rows of a table are laid out and read.
+struct RowLayout {
+  bool padded = false;        ///< TensorSpec::padded
+  bool aligned_reads = true;  ///< GatherSettings::aligned_reads
+};
+
+/// Useful bytes a second of random host rows by zero copy; the least over the ranks.
+struct LayoutRates {
+  double as_they_lie = 0;  ///< neither padded nor read in aligned pieces
+  double aligned = 0, padded = 0;
+};
+
+/// Do rows of this length cross more lines of 128 bytes than they fill, so that their layout matters?
+constexpr bool layout_matters(std::int64_t row_bytes) { return row_bytes > 128 && row_bytes % 128 != 0; }
+
+/// From small tables, all GPUs of the machine at once. Takes some 0.1 s. Collective over the machine.
+LayoutRates measure_layouts(const comm::Machine& machine, std::int64_t row_bytes,
+                            const ScratchTables& tables = {});
+
+/// The fastest, but padding, which takes memory, only where it gains a tenth.
+RowLayout best_layout(const LayoutRates& rates);
+
 /// The rate at which a GPU gathers random rows of a host table. GPUs translate addresses of at most about 30
 /// million distinct 64-KiB granules a second (measured), and each random row of a large table is in another
 /// one; CPU threads know no such limit.

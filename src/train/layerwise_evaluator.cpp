@@ -71,10 +71,12 @@ struct LayerwiseEvaluator::State {
   bool distributed() const { return context.topology->num_machines() > 1; }
 
   sampling::ExchangeContext sampling_exchange() const {
-    if (!distributed()) return {};
+    if (!distributed() || context.graph->is_replicated()) return {};
     return {.communicator = &communicator,
             .topology = context.topology,
-            .machine_offsets = context.graph->machine_offsets()};
+            .machine_offsets = context.graph->machine_offsets(),
+            .halo = context.graph->halo_lists(),
+            .pool = context.pool};
   }
   feature::RowExchangeContext row_exchange() const {
     if (!distributed()) return {};

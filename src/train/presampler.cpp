@@ -37,7 +37,7 @@ void presample(const store::Presampling::Source& source, const store::Presamplin
                const PresampleOptions& options) {
   const auto start = Clock::now();
   const store::GraphView& graph = source.graph;
-  const std::array own_nodes{graph.first_node, graph.first_node + graph.num_local};
+  const std::array own_nodes{source.first_node, source.first_node + source.num_local};
   const SeedSchedule schedule = schedule_of(source, own_nodes, options);
   sampling::SamplerOptions sampler_options = options.sampler;
   sampler_options.max_seeds = schedule.max_seeds();

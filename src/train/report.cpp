@@ -138,6 +138,21 @@ json evaluation_record(int epoch, const Evaluation& evaluation) {
           {"test", scores_json(evaluation.test)}};
 }
 
+json exchange_record(const ExchangeTotals& t) {
+  const auto seconds = [](const ExchangeTotals::Seconds& s) {
+    return json{{"seconds", s.all}, {"waited_seconds", s.waited}};
+  };
+  json hops = json::array();
+  for (const ExchangeTotals::Hop& hop : t.hops)
+    hops.push_back(
+        {{"nodes", hop.frontier}, {"remote", hop.remote}, {"cached", hop.cached}, {"bytes", hop.bytes}});
+  json neighbors = seconds(t.neighbors), features = seconds(t.features);
+  neighbors["hops"] = std::move(hops);
+  features.update(
+      {{"rows", t.rows}, {"remote", t.remote_rows}, {"cached", t.cached_rows}, {"bytes", t.row_bytes}});
+  return {{"type", "exchange"}, {"neighbors", std::move(neighbors)}, {"features", std::move(features)}};
+}
+
 json final_record(const TrainResult& r, const Session& s) {
   return {{"type", "final"},
           {"stopped", r.stopped},
@@ -162,6 +177,26 @@ std::string epoch_line(const EpochReport& e, int epochs) {
 std::string evaluation_line(const Evaluation& evaluation, const std::string& metric) {
   return fmt::format("  {}: validation {:.4f}, test {:.4f} ({})", metric, evaluation.valid.by_name(metric),
                      evaluation.test.by_name(metric), format_seconds(evaluation.seconds));
+}
+
+std::string exchange_table(const ExchangeTotals& t) {
+  const auto share = [](Count part, Count whole) {
+    return whole > 0 ? fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole))
+                     : std::string("-");
+  };
+  Table table({"asked of other machines", "nodes", "remote", "of them cached", "sent"});
+  const auto row = [&](const std::string& what, const ExchangeTotals::Hop& hop) {
+    table.row({what, format_count(hop.frontier), share(hop.remote, hop.frontier),
+               share(hop.cached, hop.remote), format_bytes(hop.bytes)});
+  };
+  for (std::size_t hop = 0; hop < t.hops.size(); ++hop)
+    row(fmt::format("neighbours, hop {}", hop + 1), t.hops[hop]);
+  row("feature rows", {t.rows, t.remote_rows, t.cached_rows, t.row_bytes});
+  const auto hidden = [](const ExchangeTotals::Seconds& s) {
+    return fmt::format("{}, {} of it hidden", format_seconds(s.all), format_seconds(s.all - s.waited));
+  };
+  return table.str() + fmt::format("exchange of a rank within its stage: neighbours {}; feature rows {}\n",
+                                   hidden(t.neighbors), hidden(t.features));
 }
 
 std::string final_table(const TrainResult& r, const Session& s) {

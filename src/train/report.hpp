@@ -29,10 +29,12 @@ nlohmann::json run_record(const Session& session);
 nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);
 nlohmann::json epoch_record(const EpochReport& epoch);
 nlohmann::json evaluation_record(int epoch, const Evaluation& evaluation);
+nlohmann::json exchange_record(const ExchangeTotals& totals);
 nlohmann::json final_record(const TrainResult& result, const Session& session);
 
 std::string epoch_line(const EpochReport& epoch, int epochs);
 std::string evaluation_line(const Evaluation& evaluation, const std::string& metric);
+std::string exchange_table(const ExchangeTotals& totals);
 std::string final_table(const TrainResult& result, const Session& session);
 
 }  // namespace strata::train

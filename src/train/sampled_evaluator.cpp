@@ -30,9 +30,12 @@ class SampledEvaluator final : public Evaluator {
     sampling::ExchangeContext exchange;
     feature::RowExchangeContext rows;
     if (context_.topology->num_machines() > 1) {
-      exchange = {&communicator_, context_.topology, context_.graph->machine_offsets()};
+      if (!context_.graph->is_replicated())
+        exchange = {&communicator_, context_.topology, context_.graph->machine_offsets(),
+                    context_.graph->halo_lists(), context_.pool};
       rows = {&communicator_, context_.topology, context_.graph->machine_offsets(),
               context_.machine->index()};
+      rows.halo = context_.graph->halo_rows();
     }
     const auto sampler = sampling::make_sampler(
         context_.graph->view(),

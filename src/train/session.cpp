@@ -34,6 +34,12 @@ comm::Watchdog::Options watchdog_options(const TrainConfig& config) {
 
 constexpr std::string_view kSynthetic = "synthetic:";
 
+sampling::Method method_of(const std::string& sampler) {
+  if (sampler == "weighted") return sampling::Method::weighted;
+  if (sampler == "labor") return sampling::Method::labor;
+  return sampling::Method::uniform;
+}
+
 bool is_synthetic(const std::string& graph) { return graph.starts_with(kSynthetic); }
 
 }  // namespace
@@ -125,7 +131,10 @@ store::MachineGraph Session::load_graph() {
                              .row_normalize = config.normalize_features,
                              .placement = store::parse_placement(config.placement),
                              .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
-                             .presampling = presampling()};
+                             .host_path = config.host_gather,
+                             .presampling = presampling(),
+                             .replication = config.replicate_graph,
+                             .halo_bytes = config.halo_cache_bytes};
   if (!is_synthetic(config.graph)) {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
     check_trainable(config.graph, config.metric, manifest.feature_cols, manifest.num_classes,
@@ -157,7 +166,10 @@ store::Presampling Session::presampling() {
   store::Presampling presampling =
       make_presampling({.machine = &machine,
                         .pool = &sample_pool,
-                        .sampler = {.fanouts = config.fanouts},
+                        .sampler = {.fanouts = config.fanouts,
+                                    .method = method_of(config.sampler),
+                                    .replace = config.replace,
+                                    .layer_dependent = config.labor_dependent},
                         .global_batch = global_batch,
                         .seed = config.seed,
                         .max_batches = automatic ? kEnough : config.presample,
@@ -245,16 +257,6 @@ void Session::make_optimizer() {
   optimizer = train::make_optimizer(options, parameters->values(), parameters->tail().narrow(0, 0, 1));
 }
 
-namespace {
-
-sampling::Method method_of(const std::string& sampler) {
-  if (sampler == "weighted") return sampling::Method::weighted;
-  if (sampler == "labor") return sampling::Method::labor;
-  return sampling::Method::uniform;
-}
-
-}  // namespace
-
 void Session::make_loader() {
   schedule = std::make_unique<SeedSchedule>(SeedSchedule::Options{.train_nodes = graph.train_nodes(),
                                                                   .machine_offsets = graph.machine_offsets(),
@@ -267,10 +269,15 @@ void Session::make_loader() {
   const bool distributed = topology.num_machines() > 1;
   sampling::ExchangeContext sample_exchange;
   feature::RowExchangeContext row_exchange;
-  if (distributed) {
-    sample_exchange = {&sample_communicator_, &topology, graph.machine_offsets()};
-    row_exchange = {&gather_communicator_, &topology, graph.machine_offsets(), machine.index()};
-  }
+  if (distributed && !graph.is_replicated())
+    sample_exchange = {&sample_communicator_, &topology, graph.machine_offsets(), graph.halo_lists(),
+                       &sample_pool};
+  if (distributed)
+    row_exchange = {.communicator = &gather_communicator_,
+                    .topology = &topology,
+                    .machine_offsets = graph.machine_offsets(),
+                    .machine = machine.index(),
+                    .halo = graph.halo_rows()};
   sampler_ = sampling::make_sampler(graph.view(),
                                     {.fanouts = config.fanouts,
                                      .method = method_of(config.sampler),
@@ -367,6 +374,10 @@ void Session::make_evaluators() {
   if (!config.eval_fanouts.empty()) {
     sampled_evaluator = make_sampled_evaluator(context, config.eval_fanouts, config.batch_size);
   }
+}
+
+ExchangeTotals Session::exchange_totals() const {
+  return sum_reports(world.communicator(), sampler_->report(), fetcher_->report());
 }
 
 void Session::alive(const char* what) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "exchange_totals.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/comm/watchdog.hpp"
@@ -33,6 +34,7 @@ class Session {
 
   void alive(const char* what);  ///< tells the watchdog and the stop listener that something moved
   bool first_rank() const { return world.rank() == 0; }
+  ExchangeTotals exchange_totals() const;  ///< collective; between epochs
 
   const TrainConfig& config;
   const comm::World& world;

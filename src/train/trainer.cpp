@@ -255,11 +255,18 @@ class Run {
       copy_values(buffers_of(*session_.model), progress_.best_buffers);
       session_.exact_evaluator->predict(*session_.model, config_.predictions);
     }
+    if (!stopped && session_.topology.num_machines() > 1) tell_exchange();
     metrics_.write(final_record(result, session_));
     if (session_.first_rank() && !stopped) std::fputs(final_table(result, session_).c_str(), stdout);
     std::fflush(stdout);
     session_.close();
     return result;
+  }
+
+  void tell_exchange() {
+    const ExchangeTotals totals = session_.exchange_totals();
+    metrics_.write(exchange_record(totals));
+    if (session_.first_rank()) std::fputs(exchange_table(totals).c_str(), stdout);
   }
 
   const TrainConfig& config_;

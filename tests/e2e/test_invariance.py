@@ -28,10 +28,14 @@ class Invariance(e2e.Case):
         shuffled = self.build(SPEC, 4, 'random4', '--method', 'random')
         options = ['--model', model, *more]
         reference = self.losses(parts[1], *options, ranks=1)
-        for graph, ranks, machine in [(parts[1], 2, 0), (parts[3], 3, 0), (parts[4], 1, 0), (parts[5], 2, 1), (parts[3], 3, 1),
-                                      (parts[5], 3, 1), (shuffled, 2, 1), (shuffled, 1, 0)]:
-            run = self.losses(graph, *options, '--ranks-per-machine', str(machine), ranks=ranks)
-            self.compare(reference, run, f'{model}, {graph.name}, {ranks} ranks, {machine} a machine')
+        asks = ['--replicate-graph', 'off', '--halo-cache', '0']
+        keeps = ['--replicate-graph', 'off', '--halo-cache', '40KiB']  # some of what other machines own
+        whole = ['--replicate-graph', 'on', '--halo-cache', '0']
+        for graph, ranks, machine, exchange in [(parts[1], 2, 0, []), (parts[3], 3, 0, []), (parts[4], 1, 0, []),
+                                                (parts[5], 2, 1, asks), (parts[3], 3, 1, keeps), (parts[5], 3, 1, asks),
+                                                (parts[5], 3, 1, whole), (shuffled, 2, 1, []), (shuffled, 1, 0, [])]:
+            run = self.losses(graph, *options, *exchange, '--ranks-per-machine', str(machine), ranks=ranks)
+            self.compare(reference, run, f'{model}, {graph.name}, {ranks} ranks, {machine} a machine {exchange}')
         serial = self.losses(parts[1], *options, '--pipeline', 'off', ranks=1)
         self.assertEqual(serial[0], reference[0], 'the pipeline changes no bit')
 

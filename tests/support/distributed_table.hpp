@@ -17,12 +17,15 @@ struct DistributedTable {
     DType dtype = DType::f32;
     std::uint64_t seed = 1;
     double on_gpu = 0;  ///< fraction of a machine's rows that is replicated on its GPUs
+    Count kept = 0;     ///< of the nodes of other machines, each that it divides is kept in the halo; 0: none
   };
 
   DistributedTable(const RunSetup& run, const Options& options)
       : cols(options.cols),
         offsets(random_offsets(run, options)),
         all_(random_values(options.rows * options.cols, options.dtype, options.seed)),
+        kept_(kept_nodes(run, options)),
+        halo(kept_, options.rows),
         tensor(make(run, options)) {}
 
   NodeId first(const RunSetup& run) const { return offsets[static_cast<std::size_t>(run.machine.index())]; }
@@ -42,6 +45,7 @@ struct DistributedTable {
 
  private:
   RandomValues all_;
+  std::vector<NodeId> kept_;
 
   static std::vector<NodeId> random_offsets(const RunSetup& run, const Options& options) {
     std::mt19937_64 random(options.seed);
@@ -56,18 +60,35 @@ struct DistributedTable {
 
   store::ChunkTensor make(const RunSetup& run, const Options& options) const {
     const auto machine = static_cast<std::size_t>(run.machine.index());
-    const Count rows = offsets[machine + 1] - offsets[machine];
+    const Count own = offsets[machine + 1] - offsets[machine], rows = own + std::ssize(kept_);
     const Count on_gpu = static_cast<Count>(std::floor(options.on_gpu * static_cast<double>(rows)));
     store::ChunkTensor made = store::ChunkTensor::create(
         run.machine, {.name = "table", .rows = rows, .cols = cols, .dtype = options.dtype},
         {.segments = {{.replicated = on_gpu, .striped = 0, .host = rows - on_gpu}}});
-    made.write_rows(0, rows,
+    made.write_rows(0, own,
                     all_.bytes.data() + static_cast<std::size_t>(offsets[machine]) * made.spec().row_bytes());
+    for (std::size_t slot = 0; slot < kept_.size(); ++slot) {
+      made.write_rows(own + static_cast<Count>(slot), 1,
+                      all_.bytes.data() + static_cast<std::size_t>(kept_[slot]) * made.spec().row_bytes());
+    }
     run.machine.barrier();
     return made;
   }
 
+  /// Nodes of other machines, in random order.
+  std::vector<NodeId> kept_nodes(const RunSetup& run, const Options& options) const {
+    std::vector<NodeId> nodes;
+    if (options.kept == 0) return nodes;
+    const auto machine = static_cast<std::size_t>(run.machine.index());
+    for (NodeId node = 0; node < options.rows; node += options.kept)
+      if (node < offsets[machine] || node >= offsets[machine + 1]) nodes.push_back(node);
+    std::mt19937_64 random(options.seed);
+    std::ranges::shuffle(nodes, random);
+    return nodes;
+  }
+
  public:
+  store::NodeIndex halo;      ///< of the nodes whose rows follow the machine's own
   store::ChunkTensor tensor;  // last: made of the others
 };
 

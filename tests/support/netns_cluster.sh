@@ -5,6 +5,9 @@
 # So nothing is shared but files: MPI sees separate machines and everything crosses TCP. Needs root, ip, nsenter and unshare;
 # exits with 77 (skip) without them. Otherwise the exit code is mpirun's.
 #
+# CLUSTER_RATE, if set, is what each host may send: 1gbit, say (needs tc). CLUSTER_BYTES, if set, is a file for the bytes that
+# each host has sent, one a line.
+#
 # CLUSTER_EVENT, if set, is a shell command that is run in this script CLUSTER_DELAY seconds (3) after the start. It finds
 # HOST_NETNS_<i>, the network namespace of host i, and HOST_PID_<i>; "ip -n $HOST_NETNS_1 link set v0 down" unplugs h1.
 set -u
@@ -47,6 +50,9 @@ make_host() {
   ip -n "$namespace" addr add "10.77.0.$(($1 + 1))/24" dev v0
   ip -n "$namespace" link set v0 up
   ip -n "$namespace" link set lo up
+  if [ -n "${CLUSTER_RATE:-}" ]; then
+    tc -n "$namespace" qdisc add dev v0 root tbf rate "$CLUSTER_RATE" burst 256kb latency 20ms || skip "tc cannot limit v0 here"
+  fi
   nsenter --net="/var/run/netns/$namespace" unshare --uts --mount sh -c "
     hostname h$1 && mount --make-rprivate / && mount -t tmpfs tmpfs /dev/shm &&
     mount --bind $work/hosts /etc/hosts && touch $work/ready$1 && exec sleep 86400" &
@@ -107,4 +113,10 @@ if [ -n "${CLUSTER_EVENT:-}" ]; then
   eval "$CLUSTER_EVENT"
 fi
 wait "$run"
-exit $?
+code=$?
+if [ -n "${CLUSTER_BYTES:-}" ]; then
+  for namespace in $namespaces; do
+    ip -n "$namespace" -s link show dev v0 2>/dev/null | awk '/TX:/ { getline; print $1 }'
+  done > "$CLUSTER_BYTES"
+fi
+exit $code

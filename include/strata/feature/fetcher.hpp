@@ -5,6 +5,7 @@
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::feature {
@@ -17,12 +18,19 @@ struct RowExchangeContext {
   int machine = 0;                          ///< this rank's
   /// Of rows that a rank asks for at once; the rest follows in further rounds. The same on all ranks.
   Count round_bytes = Count{64} << 20;
+  /// Nodes of other machines whose rows this one keeps: slot s is the table's row s behind those of the
+  /// machine's own nodes. Null: none.
+  const store::NodeIndex* halo = nullptr;
 };
 
+/// What a fetcher did since it was made.
 struct RowExchangeReport {
-  Count rows = 0, remote_rows = 0;
+  Count rows = 0;
+  Count remote_rows = 0;  ///< of other machines' nodes
+  Count cached_rows = 0;  ///< of these, read from the halo cache
   Count bytes_sent = 0, bytes_received = 0;
-  double seconds = 0;
+  double seconds = 0;         ///< that messages took, including what other ranks let this one wait
+  double waited_seconds = 0;  ///< of these, after the rows of this machine were gathered; on a GPU all
 };
 
 /// Reads rows of a tensor that is distributed over machines: row of global id g is row g - machine_offsets[m]
@@ -38,8 +46,9 @@ class RowFetcher {
   /// out[i] = row of global id ids[i] as f32; -1 gives zeros.
   ///
   /// ids [count] and out [count, cols] on the device. Collective over the exchange's communicator if there is
-  /// one (a rank without ids passes count = 0); each distinct remote id should be given once. Complete when
-  /// the call returns on the cpu, when `stream` reaches this point on a GPU.
+  /// one (a rank without ids passes count = 0). What is not on this machine is asked for once, as often as it
+  /// is given, in ascending order of the ids. Complete when the call returns on the cpu, when `stream`
+  /// reaches this point on a GPU.
   void fetch(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
   RowExchangeReport report() const;
 

@@ -52,13 +52,21 @@ struct ExchangeContext {
       nullptr;  ///< of the stage's own, over all ranks; null on one machine
   const comm::Topology* topology = nullptr;
   std::span<const NodeId> machine_offsets;
+  const store::HaloLists* halo = nullptr;  ///< answers for some nodes of other machines; null: none
+  ThreadPool* pool = nullptr;              ///< chooses for them; needed with `halo`
 };
 
 /// What an exchange did, since it was made.
 struct ExchangeReport {
-  std::vector<Count> frontier_nodes, remote_nodes;  ///< by hop
+  std::vector<Count> frontier_nodes, remote_nodes;  ///< by hop; remote: of other machines
+  std::vector<Count> cached_nodes;                  ///< by hop: remote ones that the halo cache answered
+  std::vector<Count> hop_bytes;                     ///< by hop, sent
   Count bytes_sent = 0, bytes_received = 0;
-  double seconds = 0;
+  double seconds = 0;         ///< that messages took, including what other ranks let this one wait
+  double waited_seconds = 0;  ///< of these, that the sampler waited for; the rest passed while it sampled
+
+  explicit ExchangeReport(std::size_t num_hops = 0)
+      : frontier_nodes(num_hops), remote_nodes(num_hops), cached_nodes(num_hops), hop_bytes(num_hops) {}
 };
 
 /// Uniform neighbour sampling without replacement, keyed by (batch, hop, original id): the set of sampled

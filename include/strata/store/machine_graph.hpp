@@ -12,6 +12,7 @@
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/store/chunk_tensor.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/store/placement_request.hpp"
 #include "strata/util/thread_pool.hpp"
 
@@ -20,8 +21,8 @@ namespace strata::store {
 /// The structure that a sampler reads; a view for kernels and loops. Everything lies on, or can be read from,
 /// `device`.
 ///
-/// `indptr` has one entry a node of this machine (global ids [first_node, first_node + num_local)) and one
-/// more; its values count from the machine's first edge. `original_ids` and `in_degrees` cover ALL nodes of
+/// `indptr` has one entry a node with a list here (global ids [first_node, first_node + num_local)) and one
+/// more; its values are positions in `indices`. `original_ids` and `in_degrees` cover ALL nodes of
 /// the graph, so that choices for remote nodes can be keyed and GCN can be normalised without asking their
 /// owner.
 struct GraphView {
@@ -30,13 +31,20 @@ struct GraphView {
   NodeId first_node = 0;
   Count num_local = 0;
   const Count* indptr = nullptr;             ///< [num_local + 1]
-  IdSpan indices;                            ///< [local edges] global ids
+  IdSpan indices;                            ///< [edges with a list here] global ids
   IdSpan edge_ids;                           ///< [local edges], or size 0 if not loaded
   const float* weights = nullptr;            ///< [local edges] of edges, or null if not loaded
   IdSpan original_ids;                       ///< [num_nodes]
   const std::int32_t* in_degrees = nullptr;  ///< [num_nodes], or null if not loaded
 
   bool owns(NodeId global) const { return global >= first_node && global < first_node + num_local; }
+};
+
+/// Neighbour lists of some nodes of other machines, in host memory: `view` has the list of slot s as that of
+/// node view.first_node + s. A view, but for the index.
+struct HaloLists {
+  NodeIndex index;
+  GraphView view;
 };
 
 /// The batches of a run, for the placement.
@@ -56,8 +64,10 @@ struct BatchReads {
 /// Reads some batches as training will, so that the placement knows what is hot.
 struct Presampling {
   struct Source {
-    const GraphView& graph;  ///< the structure in host memory
+    const GraphView& graph;  ///< the structure in host memory, of all nodes where it is replicated
     std::span<const NodeId> train_nodes;
+    NodeId first_node = 0;  ///< of this machine
+    Count num_local = 0;
   };
   using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
 
@@ -65,6 +75,13 @@ struct Presampling {
   /// must not communicate. Empty: rows are as hot as their nodes occur often in `indices`.
   std::function<void(const Source&, const Record& record)> run = {};
   bool always = false;  ///< also where every GPU holds the whole graph, and nothing hangs on it
+};
+
+/// Is the structure of the whole graph kept on every machine, so that machines exchange features alone?
+enum class Replication : std::uint8_t {
+  automatic,  ///< where it leaves a fifth of every machine's free memory
+  on,
+  off,
 };
 
 /// How much of a GPU the store may take and what it shall load.
@@ -79,7 +96,13 @@ struct LoadOptions {
   bool row_normalize = false;  ///< scale feature rows to sum of absolute values 1 while loading
   PlacementRequest placement = {};
   BatchShape batch = {};
+  HostPath host_path = HostPath::automatic;  ///< how GPUs read feature rows in host memory
   Presampling presampling = {};
+  Replication replication = Replication::off;
+  /// Of host memory a machine, for what is kept of other machines' nodes, the hottest first: a quarter for
+  /// neighbour lists (where the structure is not replicated), the rest for feature rows.
+  std::int64_t halo_bytes = 0;
+  static constexpr std::int64_t kAutomatic = -1;  ///< `halo_bytes`: a tenth of what is free
 };
 
 /// The parts that this machine hosts, in memory once a machine. An owner.
@@ -88,8 +111,9 @@ class MachineGraph {
   /// Reads the machine's run of parts (parts_of_machines) straight into place, all ranks in parallel, with a
   /// progress bar on the first rank of `world`. Refuses what does not fit in memory before it allocates.
   ///
-  /// Collective over the machine, and throws on all of its ranks alike. Machines do not wait for each other
-  /// here: the caller ends the run where one fails, or puts world.together() around the call.
+  /// Collective over `world`. What is found when the files are opened is thrown on all ranks; what is found
+  /// while they are read, on the ranks of the machine that found it: machines do not wait for each other
+  /// then, and the caller ends the run, or puts world.together() around the call.
   static MachineGraph load(const std::filesystem::path& directory, const comm::Communicator& world,
                            const comm::Topology& topology, const comm::Machine& machine,
                            const LoadOptions& options);
@@ -117,9 +141,15 @@ class MachineGraph {
   std::span<const NodeId> machine_offsets() const;
   int machine_of(NodeId global) const;
 
-  const GraphView& host_view() const;   ///< in host memory, for CPU samplers and evaluation plans
-  const GraphView& view() const;        ///< for this rank's compute device; equals host_view() on the cpu
-  const ChunkTensor& features() const;  ///< row = global id - first_node; feature_cols as the manifest says
+  const GraphView& host_view() const;  ///< of this machine's nodes, in host memory
+  /// What a sampler reads, for this rank's compute device: host_view() on the cpu; where the structure is
+  /// replicated, the lists of all nodes.
+  const GraphView& view() const;
+  bool is_replicated() const;           ///< on all machines alike
+  const HaloLists* halo_lists() const;  ///< null: none
+  /// Row = global id - first_node; the rows of halo_rows() follow. feature_cols as the manifest says.
+  const ChunkTensor& features() const;
+  const NodeIndex* halo_rows() const;  ///< other machines' nodes whose rows are here, by slot; null: none
   std::span<const std::int32_t> labels() const;  ///< [num_local], -1 missing; empty without labels
   /// ALL training nodes of the graph (global ids), in the order of their original ids.
   std::span<const NodeId> train_nodes() const;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
+#include "strata/store/machine_graph.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {
@@ -47,6 +48,9 @@ struct TrainConfig {
   comm::TopologyOptions topology;
   std::int64_t gpu_memory_bytes = 0;  ///< a GPU, for the graph; 0: what is free less what training needs
   std::string placement = "auto";     ///< of the graph in memory; see store::parse_placement
+  store::HostPath host_gather = store::HostPath::automatic;            ///< how GPUs read rows in host memory
+  store::Replication replicate_graph = store::Replication::automatic;  ///< its structure, on every machine
+  std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;      ///< a machine; 0: none
   static constexpr Count kAutomatic = -1;
   Count presample = kAutomatic;  ///< batches a rank that show what of the graph is hot; 0: none
   bool tf32 = false;

@@ -24,7 +24,9 @@ TEST_P(RowFetcherOnGpu, ReadsRowsOfAllMachines) {
   for (const double on_gpu : {0.0, 0.4, 1.0}) {
     for (const Count cols : {1, 6, 32}) {
       const RunSetup run(ranks_per_machine, Compute::cuda);
-      DistributedTable table(run, {.cols = cols, .dtype = DType::f16, .seed = ++seed, .on_gpu = on_gpu});
+      const Count kept = cols == 6 ? 3 : 0;  // with a halo cache and without
+      DistributedTable table(
+          run, {.cols = cols, .dtype = DType::f16, .seed = ++seed, .on_gpu = on_gpu, .kept = kept});
       comm::Communicator communicator = test::world().communicator().duplicate();
       ThreadPool pool(1);
       {
@@ -32,7 +34,8 @@ TEST_P(RowFetcherOnGpu, ReadsRowsOfAllMachines) {
                            {.communicator = &communicator,
                             .topology = &run.topology,
                             .machine_offsets = table.offsets,
-                            .machine = run.machine.index()},
+                            .machine = run.machine.index(),
+                            .halo = &table.halo},
                            pool);
         for (std::uint64_t batch = 0; batch < 3; ++batch) {
           const auto rank = static_cast<std::uint64_t>(test::world().rank());

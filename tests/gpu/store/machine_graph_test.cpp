@@ -204,6 +204,32 @@ TEST_P(PlacementOnGpu, FollowsCountedAccesses) {
   loaded.close(run.machine);
 }
 
+TEST_P(PlacementOnGpu, ReadsHostRowsOnTheWayThatIsAskedFor) {
+  const RunSetup run(0, Compute::cuda);
+  const auto expected = test::features_as_floats(*test::random_dataset(kDataset));
+  for (const HostPath path : {HostPath::automatic, HostPath::zero_copy, HostPath::threads, HostPath::both}) {
+    MachineGraph loaded = take(
+        run,
+        {.gpu_budget_bytes = kPlenty, .placement = parse_placement("features=25/0/75"), .host_path = path});
+    const HostPath taken = loaded.features().settings().host_path;
+    EXPECT_EQ(taken, path == HostPath::automatic ? HostPath::zero_copy : path);
+    std::vector<NodeId> ids(2000);
+    std::iota(ids.begin(), ids.end(), 0);
+    const Device device = run.machine.device();
+    const cuda::Stream stream(device);
+    const cuda::Array<NodeId> ids_there(cuda::Memory::device, std::ssize(ids), "ids", device);
+    const cuda::Array<float> out(cuda::Memory::device, std::ssize(expected), "rows", device);
+    cuda::copy_async(ids_there.data(), ids.data(), ids.size() * sizeof(NodeId), stream);
+    cuda::fill_async(out.data(), 0xFB, expected.size() * sizeof(float), stream);
+    ThreadPool pool(1);
+    loaded.features().gather({.data = ids_there.data(), .size = std::ssize(ids)}, out.data(), stream, pool);
+    EXPECT_EQ(from_device(out.data(), out.size(), device).size(), expected.size());
+    stream.synchronize();
+    EXPECT_EQ(from_device(out.data(), out.size(), device), expected);
+    loaded.close(run.machine);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Plenty, PlacementOnGpu, testing::Values(0));
 
 }  // namespace

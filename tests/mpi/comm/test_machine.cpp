@@ -114,6 +114,7 @@ TEST(MachineTest, ThrowsEverywhereWhatOneRankThrew) {
 
 TEST(MachineTest, LetsTheLowestRankThatFailedSpeak) {
   Machine machine(world().communicator(), find(0));
+  const std::vector<int> here = ranks_on(world().host());
   try {
     machine.together([&] {
       if (machine.rank() > 0) throw InputError("rank " + std::to_string(machine.rank()));
@@ -136,11 +137,27 @@ TEST(MachineTest, LetsTheLowestRankThatFailedSpeak) {
       ADD_FAILURE() << "nothing was thrown";
     } catch (const CommError& error) {
       EXPECT_NE(machine.rank(), 1);
-      EXPECT_NE(std::string(error.what()).find("rank " + std::to_string(ranks_on(world().host())[1])),
-                std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("rank " + std::to_string(here[1])), std::string::npos);
     } catch (const std::runtime_error&) {
       EXPECT_EQ(machine.rank(), 1);
     }
+  }
+  machine.close();
+}
+
+TEST(MachineTest, LetsAnEchoSpeakOnlyWhereNobodyElseFailed) {
+  Machine machine(world().communicator(), find(0));
+  if (machine.size() == 1) GTEST_SKIP() << "needs two ranks";
+  try {
+    machine.together([&] {
+      InputError error("failed on rank " + std::to_string(machine.rank()));
+      if (machine.rank() != 1) error.mark_as_echo();
+      throw error;
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), "failed on rank " + std::to_string(machine.rank()));
+    EXPECT_EQ(error.is_echo(), machine.rank() != 1);
   }
   machine.close();
 }

@@ -30,7 +30,8 @@ struct Stage {
                  .topology = &run.topology,
                  .machine_offsets = table.offsets,
                  .machine = run.machine.index(),
-                 .round_bytes = round_bytes},
+                 .round_bytes = round_bytes,
+                 .halo = &table.halo},
                 pool) {}
   void close() {
     table.tensor.close(run.machine);
@@ -57,6 +58,31 @@ TEST(RowFetcher, ReadsRowsOfOtherMachines) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     expect_fetches(1, {.cols = 9, .dtype = dtype, .seed = ++seed}, 500);
   }
+}
+
+// Every third node of the other machines is kept, some of them twice asked for.
+TEST(RowFetcher, ReadsRowsOfTheHaloHere) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two machines";
+  Stage stage(1, {.cols = 5, .seed = 40, .kept = 3});
+  const auto rank = static_cast<std::uint64_t>(test::world().rank());
+  std::vector<NodeId> ids = test::distinct_ids(600, 1000, 50 + rank);
+  ids.insert(ids.end(), ids.begin(), ids.begin() + 20);
+  EXPECT_EQ(test::fetched(stage.fetcher, {}, ids, 5), stage.table.expected(ids));
+  Count remote = 0, cached = 0;
+  const auto machine = static_cast<std::size_t>(stage.run.machine.index());
+  for (const NodeId id : ids) {
+    if (id < 0 || (id >= stage.table.offsets[machine] && id < stage.table.offsets[machine + 1])) continue;
+    ++remote;
+    cached += stage.table.halo.find(id) >= 0;
+  }
+  const RowExchangeReport report = stage.fetcher.report();
+  EXPECT_EQ(report.remote_rows, remote);
+  EXPECT_EQ(report.cached_rows, cached);
+  EXPECT_GT(cached, 50);
+  std::vector<std::int64_t> sums{report.bytes_sent, remote - cached};
+  test::world().communicator().all_reduce(sums);
+  EXPECT_EQ(sums[0], sums[1] * (8 + 5 * 4));
+  stage.close();
 }
 
 TEST(RowFetcher, WorksWithoutAnExchange) {

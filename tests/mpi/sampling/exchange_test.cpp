@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <numeric>
+#include <random>
+#include <set>
+#include <thread>
 
 #include "support/methods.hpp"
 #include "support/mpi_world.hpp"
@@ -62,6 +66,46 @@ std::vector<NodeId> cut(Count num_nodes, int num_machines) {
   return {0, num_nodes / 2, num_nodes / 2 + 10, num_nodes};
 }
 
+/// The lists of every third node that a machine does not own, as its halo cache; an owner.
+class Halo {
+ public:
+  Halo(const PlainGraph& graph, NodeId first, NodeId last, bool wide) {
+    original_ids_ = graph.original_ids;
+    indptr_.push_back(0);
+    for (NodeId node = 1; node < graph.num_nodes(); node += 3) {
+      if (node >= first && node < last) continue;
+      nodes_.push_back(node);
+      const auto v = static_cast<std::size_t>(node);
+      for (Count e = graph.indptr[v]; e < graph.indptr[v + 1]; ++e) {
+        narrow_.push_back(static_cast<std::int32_t>(graph.indices[static_cast<std::size_t>(e)]));
+        wide_.push_back(graph.indices[static_cast<std::size_t>(e)]);
+        edge_ids_.push_back(graph.edge_ids[static_cast<std::size_t>(e)]);
+      }
+      indptr_.push_back(std::ssize(wide_));
+      original_ids_.push_back(graph.original_ids[v]);
+    }
+    const void* indices = wide ? static_cast<const void*>(wide_.data()) : narrow_.data();
+    lists_.index = store::NodeIndex(nodes_, graph.num_nodes());
+    lists_.view = {
+        .device = {},
+        .num_nodes = graph.num_nodes(),
+        .first_node = graph.num_nodes(),
+        .num_local = std::ssize(nodes_),
+        .indptr = indptr_.data(),
+        .indices = {.data = indices, .size = std::ssize(wide_), .wide = wide},
+        .edge_ids = {.data = edge_ids_.data(), .size = std::ssize(edge_ids_), .wide = true},
+        .original_ids = {.data = original_ids_.data(), .size = std::ssize(original_ids_), .wide = true}};
+  }
+  const store::HaloLists& lists() const { return lists_; }
+
+ private:
+  std::vector<NodeId> nodes_, wide_, original_ids_;
+  std::vector<std::int32_t> narrow_;
+  std::vector<EdgeId> edge_ids_;
+  std::vector<Count> indptr_;
+  store::HaloLists lists_;
+};
+
 struct Scenario {
   std::vector<PlainGraph> graph;  // one; in the partition's ids
   comm::Topology topology;
@@ -70,6 +114,8 @@ struct Scenario {
   SamplerOptions options;
   Device device;
   bool wide = false;
+  bool with_halo = false;
+  std::chrono::milliseconds longest_delay{0};  ///< of a rank before each minibatch, at random
 
   std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1) const {
     const int rank = test::world().rank();
@@ -80,11 +126,19 @@ struct Scenario {
     const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
     ThreadPool pool(2);
     comm::Communicator communicator = test::world().communicator().duplicate();
-    const auto sampler = make_sampler(
-        owner.view(), options,
-        {.communicator = &communicator, .topology = &topology, .machine_offsets = offsets}, 1, pool);
+    const Halo halo(graph.front(), offsets[machine], offsets[machine + 1], wide);
+    const auto sampler = make_sampler(owner.view(), options,
+                                      {.communicator = &communicator,
+                                       .topology = &topology,
+                                       .machine_offsets = offsets,
+                                       .halo = with_halo ? &halo.lists() : nullptr,
+                                       .pool = &pool},
+                                      1, pool);
     std::vector<test::PlainBlock> blocks;
+    std::mt19937_64 random(static_cast<std::uint64_t>(rank));
     for (int i = 0; i < repetitions; ++i) {
+      if (longest_delay.count() > 0)
+        std::this_thread::sleep_for(longest_delay * static_cast<double>(random() % 1000) / 1000);
       blocks =
           test::plain_blocks(sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, stream), stream);
     }
@@ -174,6 +228,91 @@ TEST_P(Exchange, GivesTheBlocksOfTheWholeGraphForEveryMethod) {
 TEST_P(Exchange, TakesWideIds) {
   Scenario scenario = make_scenario(device(), a_machine_a_rank(), {4, 4}, {30});
   scenario.wide = true;
+  expect_reference(scenario);
+}
+
+TEST_P(Exchange, GivesTheSameBlocksWithAHaloCache) {
+  for (const auto& fanouts : {std::vector<int>{5, 4, 3}, {-1}, {3, -1}, {0, 2}}) {
+    for (const bool wide : {false, true}) {
+      Scenario scenario = make_scenario(device(), uneven_machines(), fanouts, {30, 50, 10});
+      scenario.with_halo = true;
+      scenario.wide = wide;
+      expect_reference(scenario);
+    }
+  }
+}
+
+TEST_P(Exchange, AsksForNothingThatIsKept) {
+  Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, 4}, {20});
+  if (scenario.topology.num_machines() == 1) GTEST_SKIP() << "needs two machines";
+  ExchangeReport without, with;
+  scenario.sample(&without);
+  scenario.with_halo = true;
+  const auto blocks = scenario.sample(&with);
+  const auto machine = static_cast<std::size_t>(test::world().rank());
+  for (std::size_t hop = 0; hop < 2; ++hop) {
+    const auto& block = blocks[1 - hop];
+    Count kept = 0;
+    for (Count i = 0; i < block.num_dst; ++i) {
+      const NodeId node = block.src_nodes[static_cast<std::size_t>(i)];
+      const bool remote = node < scenario.offsets[machine] || node >= scenario.offsets[machine + 1];
+      kept += remote && node % 3 == 1;
+    }
+    EXPECT_EQ(with.remote_nodes[hop], without.remote_nodes[hop]);
+    EXPECT_EQ(with.cached_nodes[hop], kept);
+    EXPECT_EQ(without.cached_nodes[hop], 0);
+  }
+  std::vector<std::int64_t> bytes{with.bytes_sent, without.bytes_sent};
+  test::world().communicator().all_reduce(bytes);
+  EXPECT_LT(bytes[0], bytes[1]);
+}
+
+// Each remote node of a frontier costs its id, a count, and its slots, and nothing else travels.
+TEST_P(Exchange, SendsWhatTheDistinctRemoteNodesNeed) {
+  const Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, -1}, {40});
+  ExchangeReport report;
+  const auto blocks = scenario.sample(&report);
+  const auto machine = static_cast<std::size_t>(test::world().rank());
+  std::vector<std::int64_t> sums;  // by hop: expected, sent
+  for (std::size_t hop = 0; hop < 2; ++hop) {
+    const auto& block = blocks[1 - hop];
+    std::set<NodeId> remote;
+    Count slots = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(block.num_dst); ++i) {
+      const NodeId node = block.src_nodes[i];
+      if (node >= scenario.offsets[machine] && node < scenario.offsets[machine + 1]) continue;
+      if (remote.insert(node).second) slots += block.indptr[i + 1] - block.indptr[i];
+    }
+    constexpr Count kIdBytes = 4, kCountBytes = 4, kSlotBytes = 4 + 8;
+    sums.push_back(std::ssize(remote) * (kIdBytes + kCountBytes) + slots * kSlotBytes);
+    sums.push_back(report.hop_bytes[hop]);
+  }
+  test::world().communicator().all_reduce(sums);
+  EXPECT_EQ(sums[1], sums[0]);
+  EXPECT_EQ(sums[3], sums[2]);
+}
+
+TEST_P(Exchange, BearsDelays) {
+  Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, 4, 3}, {30, 50, 10});
+  scenario.longest_delay = std::chrono::milliseconds(50);
+  const auto& seeds = scenario.seeds[static_cast<std::size_t>(test::world().rank())];
+  test::expect_equal(scenario.sample(nullptr, 10),
+                     test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
+}
+
+// Of the last machine's nodes none has a neighbour; with three machines the second has no edge either.
+TEST_P(Exchange, TakesMachinesWithoutEdges) {
+  Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, 5}, {30});
+  PlainGraph& graph = scenario.graph.front();
+  const NodeId first_without = scenario.offsets[1];
+  PlainGraph cut;
+  cut.original_ids = graph.original_ids;
+  cut.indptr.clear();
+  for (NodeId v = 0; v <= graph.num_nodes(); ++v)
+    cut.indptr.push_back(graph.indptr[static_cast<std::size_t>(std::min(v, first_without))]);
+  cut.indices.assign(graph.indices.begin(), graph.indices.begin() + cut.indptr.back());
+  cut.edge_ids.assign(graph.edge_ids.begin(), graph.edge_ids.begin() + cut.indptr.back());
+  graph = cut;
   expect_reference(scenario);
 }
 

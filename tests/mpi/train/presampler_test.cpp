@@ -70,7 +70,8 @@ class Presampler : public testing::TestWithParam<int> {
   }
   std::vector<Recorded> presample(const PresampleOptions& options) {
     std::vector<Recorded> batches;
-    make_presampling(options).run({graph_->host_view(), graph_->train_nodes()},
+    make_presampling(options).run({graph_->host_view(), graph_->train_nodes(), graph_->host_view().first_node,
+                                   graph_->host_view().num_local},
                                   [&](const store::BatchReads& reads) {
                                     batches.push_back({{reads.input_nodes.begin(), reads.input_nodes.end()},
                                                        reads.lists,

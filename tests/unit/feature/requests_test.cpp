@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <random>
 
 #include "strata/util/error.hpp"
 
@@ -47,11 +49,51 @@ TEST(SplitRequests, SortsIdsByServer) {
   std::vector<std::int32_t> positions(ids.size(), -7);
   const Requests requests = split_requests(ids, servers, {local.data(), positions.data()});
   EXPECT_THAT(local, ElementsAre(-1, 3, -1, -1, -1, 9, -1));
-  EXPECT_THAT(requests.remote_ids, ElementsAre(12, 10, 25, 29));
-  EXPECT_THAT(positions, ElementsAre(3, 6, 0, 4, -7, -7, -7));
+  EXPECT_THAT(requests.remote_ids, ElementsAre(10, 12, 25, 29));
+  EXPECT_THAT(positions, ElementsAre(6, 3, 0, 4, -7, -7, -7));
   EXPECT_THAT(requests.first_of_rank, ElementsAre(0, 0, 0, 2, 2, 4, 4));
   EXPECT_EQ(requests.count_for(2), 2);
   EXPECT_EQ(requests.largest(), 2);
+}
+
+TEST(SplitRequests, SortWhatIsAskedOfAServer) {
+  const std::vector<NodeId> offsets{0, 1000, 5000};
+  comm::Topology two;
+  for (int machine = 0; machine < 2; ++machine) {
+    two.machines.push_back({machine});
+    two.ranks.push_back({.host = "h", .machine = machine, .device = {}, .gpu_uuid = {}});
+  }
+  const Servers servers = Servers::of(two, offsets, 0);
+  std::mt19937_64 random(4);
+  for (const std::size_t runs : {1, 2, 3, 7}) {  // of ascending ids, as hops give them
+    std::vector<NodeId> ids(3000);
+    for (NodeId& id : ids) id = static_cast<NodeId>(random() % 5000);
+    for (std::size_t run = 0; run < runs; ++run)
+      std::sort(ids.begin() + static_cast<std::ptrdiff_t>(run * ids.size() / runs),
+                ids.begin() + static_cast<std::ptrdiff_t>((run + 1) * ids.size() / runs));
+    std::vector<NodeId> local(ids.size());
+    std::vector<std::int32_t> positions(ids.size(), -7);
+    const Requests requests = split_requests(ids, servers, {local.data(), positions.data()});
+    EXPECT_TRUE(std::ranges::is_sorted(requests.remote_ids));
+    EXPECT_EQ(std::ssize(requests.remote_ids), std::ranges::count(local, -1));
+    for (std::size_t i = 0; i < requests.remote_ids.size(); ++i)
+      ASSERT_EQ(ids[static_cast<std::size_t>(positions[i])], requests.remote_ids[i]);
+  }
+}
+
+TEST(SplitRequests, ReadRowsOfTheHaloHere) {
+  Servers servers = Servers::of(topology(), kOffsets, 0);
+  const std::vector<NodeId> kept{29, 12};
+  const store::NodeIndex halo(kept, 30);
+  servers.halo = &halo;
+  const std::vector<NodeId> ids{25, 3, 12, 29, -1, 10};
+  std::vector<NodeId> local(ids.size());
+  std::vector<std::int32_t> positions(ids.size(), -7);
+  const Requests requests = split_requests(ids, servers, {local.data(), positions.data()});
+  EXPECT_THAT(local, ElementsAre(-1, 3, 11, 10, -1, -1));  // the halo's rows follow rows 0 to 9
+  EXPECT_THAT(requests.remote_ids, ElementsAre(10, 25));
+  EXPECT_THAT(positions, ElementsAre(5, 0, -7, -7, -7, -7));
+  EXPECT_EQ(requests.cached, 2);
 }
 
 TEST(SplitRequests, RefusesIdsOutOfRange) {

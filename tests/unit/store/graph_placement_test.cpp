@@ -85,6 +85,24 @@ TEST(AllFit, WhereAGpuHasRoomForEveryTensor) {
   EXPECT_FALSE(all_fit(demands(), {.gpu_bytes = all - 1, .num_gpus = 4}));
 }
 
+TEST(BestLayout, IsTheFastestButPadsOnlyWhereItGains) {
+  EXPECT_TRUE(layout_matters(400));
+  EXPECT_FALSE(layout_matters(512));
+  EXPECT_FALSE(layout_matters(100));
+  const auto best = [](const LayoutRates& rates) { return best_layout(rates); };
+  EXPECT_TRUE(best({.as_they_lie = 30, .aligned = 40, .padded = 43}).aligned_reads);
+  EXPECT_FALSE(best({.as_they_lie = 30, .aligned = 40, .padded = 43}).padded);
+  EXPECT_TRUE(best({.as_they_lie = 30, .aligned = 40, .padded = 45}).padded);
+  EXPECT_FALSE(best({.as_they_lie = 41, .aligned = 40, .padded = 10}).aligned_reads);
+}
+
+TEST(GraphDemands, TakeRoomForPaddedRows) {
+  FeatureShape padded = kFeatures;
+  padded.padded = true;
+  EXPECT_EQ(padded.row_pitch(), 128);
+  EXPECT_EQ(named(graph_demands(kSizes, padded, kAccesses, kMeasured), "features").row_bytes, 128);
+}
+
 TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
   EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 0), kSizes.bytes() + 400 * kRow);
   EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 100 * kRow), kSizes.bytes() + 300 * kRow);

@@ -52,6 +52,26 @@ TEST(TrainOptions, TellHowManyBatchesArePresampled) {
     expect_refused({"--presample", text}, {"--presample", "auto, off"});
 }
 
+TEST(TrainOptions, TellHowHostRowsAreRead) {
+  using store::HostPath;
+  EXPECT_EQ(config_of({}).host_gather, HostPath::automatic);
+  EXPECT_EQ(config_of({"--host-gather", "zero-copy"}).host_gather, HostPath::zero_copy);
+  EXPECT_EQ(config_of({"--host-gather", "threads"}).host_gather, HostPath::threads);
+  EXPECT_EQ(config_of({"--host-gather", "both"}).host_gather, HostPath::both);
+  expect_refused({"--host-gather", "dma"}, {"--host-gather"});
+}
+
+TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
+  EXPECT_EQ(config_of({}).replicate_graph, store::Replication::automatic);
+  EXPECT_EQ(config_of({"--replicate-graph", "on"}).replicate_graph, store::Replication::on);
+  EXPECT_EQ(config_of({"--replicate-graph", "off"}).replicate_graph, store::Replication::off);
+  EXPECT_EQ(config_of({}).halo_cache_bytes, store::LoadOptions::kAutomatic);
+  EXPECT_EQ(config_of({"--halo-cache", "0"}).halo_cache_bytes, 0);
+  EXPECT_EQ(config_of({"--halo-cache", "3MiB"}).halo_cache_bytes, 3 << 20);
+  expect_refused({"--replicate-graph", "half"}, {"--replicate-graph"});
+  expect_refused({"--halo-cache", "much"}, {"much"});
+}
+
 TEST(TrainOptions, AreRead) {
   const auto config = config_of({"--model",
                                  "gcn",

@@ -1,0 +1,16 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "strata/store/chunk_tensor.hpp"
+
+namespace strata::train {
+
+/// One stratum of a ChunkTensor as a torch tensor [view.rows, spec.cols] of the tensor's type, in place, on
+/// the device where the stratum lies. Rows are in the order of the stratum (see ChunkTensor::views).
+///
+/// A view: it keeps nothing alive, and must not be used after the ChunkTensor's close(). The stride of rows
+/// is their pitch, longer than the row in a padded tensor. i8 elements are as stored, without
+/// TensorSpec::scale. What is written through it, other ranks and GPUs see after ChunkTensor::fence().
+at::Tensor as_tensor(const store::TensorSpec& spec, const store::StratumView& view);
+
+}  // namespace strata::train

@@ -1,0 +1,42 @@
+// Machines of one rank that sample over an exchange until the last one is killed. See
+// tests/mpi/store/killed_rank.sh.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "strata/sampling/sampler.hpp"
+#include "support/reference_sampler.hpp"
+
+int main(int argc, char** argv) {
+  using namespace strata;
+  const comm::World world(&argc, &argv);
+  const comm::Topology topology = comm::discover(
+      world.communicator(), {.ranks_per_machine = 1, .compute = comm::TopologyOptions::Compute::cpu});
+  const test::PlainGraph graph = test::random_graph({.num_nodes = 20000, .mean_degree = 20});
+  std::vector<NodeId> offsets;
+  for (int machine = 0; machine <= world.size(); ++machine)
+    offsets.push_back(graph.num_nodes() * machine / world.size());
+  const auto rank = static_cast<std::size_t>(world.rank());
+  const test::ViewOwner owner(graph, {.first = offsets[rank], .last = offsets[rank + 1]});
+  ThreadPool pool(1);
+  const auto sampler = sampling::make_sampler(
+      owner.view(), {.fanouts = {10, 10}, .max_seeds = 500},
+      {.communicator = &world.communicator(), .topology = &topology, .machine_offsets = offsets}, 1, pool);
+  fmt::print("pid {}\n", ::getpid());
+  std::fflush(stdout);
+  std::jthread killer;
+  if (world.rank() == world.size() - 1) {
+    killer = std::jthread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));
+      ::kill(::getpid(), SIGKILL);
+    });
+  }
+  for (std::uint32_t step = 0;; ++step) {
+    const auto seeds = test::random_nodes(500, offsets[rank], offsets[rank + 1], step);
+    sampler->sample(seeds, {.seed = 1, .step = step}, 0, {});
+  }
+}

@@ -33,15 +33,15 @@ struct LaborQuery {
            rule.of_source(lists.original_ids[lists.indices[list.range.begin + position]]) < list.limit;
   }
 
-  /// How many of the positions first, first + stride, ... are taken.
-  __device__ std::uint32_t count(const LaborRule& rule, const LaborList& list, Count first,
+  /// How many of a stretch's positions first, first + stride, ... are taken.
+  __device__ std::uint32_t count(const LaborRule& rule, const LaborList& list, const Stretch& stretch,
                                  Count stride) const {
     std::uint32_t count = 0;
-    for (Count position = first; position < list.range.degree; position += kUnrolled * stride) {
+    for (Count position = stretch.first; position < stretch.end; position += kUnrolled * stride) {
 #pragma unroll
       for (int r = 0; r < kUnrolled; ++r) {
         const Count at = position + r * stride;
-        count += at < list.range.degree && takes(rule, list, at);
+        count += at < stretch.end && takes(rule, list, at);
       }
     }
     return count;
@@ -50,7 +50,7 @@ struct LaborQuery {
 
 // A warp a list. Each neighbour costs its entry of `indices` and a sector of `original_ids`.
 __global__ void __launch_bounds__(kThreads)
-    measure_labor(LaborQuery labor, DeviceRange* plan, Count* counts, DeviceHubs hubs) {
+    measure_labor(LaborQuery labor, DeviceRange* plan, Count* counts, DeviceHubs hubs, DeviceGiants giants) {
   const DeviceFrontier& frontier = labor.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
@@ -59,29 +59,55 @@ __global__ void __launch_bounds__(kThreads)
     const LaborList list = labor.list(i);
     if (lane_index() == 0) plan[i] = list.range;
     if (list.range.degree > kMostInWarp && !list.all) {
-      if (lane_index() == 0) hubs.add(i);
+      if (lane_index() > 0) return;
+      counts[i] = 0;
+      const bool giant = list.range.degree > DeviceGiants::kMostInBlock && giants.add(i, list.range.degree);
+      if (!giant) hubs.add(i);
       return;
     }
     std::uint32_t count = static_cast<std::uint32_t>(list.range.degree);
-    if (!list.all) count = __reduce_add_sync(kAllLanes, labor.count(rule, list, lane_index(), kWarp));
+    if (!list.all)
+      count = __reduce_add_sync(kAllLanes, labor.count(rule, list, {lane_index(), list.range.degree}, kWarp));
     if (lane_index() == 0) counts[i] = count;
   });
 }
 
+/// How many places of a stretch are taken, told to all threads of a block.
+__device__ std::uint32_t count_by_block(const LaborQuery& labor, const LaborRule& rule, const LaborList& list,
+                                        const Stretch& stretch) {
+  __shared__ std::uint32_t total;
+  __syncthreads();
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  const std::uint32_t own = __reduce_add_sync(
+      kAllLanes, labor.count(rule, list, {stretch.first + threadIdx.x, stretch.end}, kThreads));
+  if (lane_index() == 0) atomicAdd(&total, own);
+  __syncthreads();
+  return total;
+}
+
 __global__ void __launch_bounds__(kThreads)
     measure_labor_hubs(LaborQuery labor, Count* counts, DeviceHubs hubs) {
-  __shared__ std::uint32_t total;
   const LaborRule rule = labor.rule();
   for_each_hub(hubs, [&](Count i) {
-    __syncthreads();
-    if (threadIdx.x == 0) total = 0;
-    __syncthreads();
     const LaborList list = labor.list(i);
-    const std::uint32_t count = __reduce_add_sync(kAllLanes, labor.count(rule, list, threadIdx.x, kThreads));
-    if (lane_index() == 0) atomicAdd(&total, count);
-    __syncthreads();
-    if (threadIdx.x == 0) counts[i] = total;
+    const std::uint32_t count = count_by_block(labor, rule, list, {0, list.range.degree});
+    if (threadIdx.x == 0) counts[i] = count;
   });
+}
+
+__global__ void __launch_bounds__(kThreads)
+    measure_labor_giants(LaborQuery labor, Count* counts, DeviceGiants giants,
+                         std::uint32_t* segment_counts) {
+  const LaborRule rule = labor.rule();
+  for_each_segment(
+      giants, [&](Count i) { return labor.list(i).range.degree; },
+      [&](Count i, const GiantSegment& segment) {
+        const std::uint32_t count = count_by_block(labor, rule, labor.list(i), {segment.first, segment.end});
+        if (threadIdx.x > 0) return;
+        segment_counts[segment.number] = count;
+        atomicAdd(reinterpret_cast<unsigned long long*>(counts + i), static_cast<unsigned long long>(count));
+      });
 }
 
 template <typename Id>
@@ -116,9 +142,39 @@ __global__ void __launch_bounds__(kThreads)
   const LaborRule rule = labor.rule();
   for_each_hub(hubs, [&](Count i) {
     const LaborList list = labor.list(i);
-    put_by_block(writer, list.range, writer.first_slot(i),
+    put_by_block(writer, list.range, {0, list.range.degree}, writer.first_slot(i),
                  [&](Count position) { return labor.takes(rule, list, position); });
   });
+}
+
+/// Sum of values[first .. end), told to all threads of a block.
+__device__ std::uint32_t sum_by_block(const std::uint32_t* values, std::int32_t first, std::int32_t end) {
+  __shared__ std::uint32_t total;
+  __syncthreads();
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  std::uint32_t own = 0;
+  for (std::int32_t v = first + static_cast<std::int32_t>(threadIdx.x); v < end; v += kThreads)
+    own += values[v];
+  own = __reduce_add_sync(kAllLanes, own);
+  if (lane_index() == 0) atomicAdd(&total, own);
+  __syncthreads();
+  return total;
+}
+
+template <typename Id>
+__global__ void __launch_bounds__(kThreads)
+    choose_labor_giants(LaborQuery labor, SlotWriter<Id> writer, DeviceGiants giants,
+                        const std::uint32_t* segment_counts) {
+  const LaborRule rule = labor.rule();
+  for_each_segment(
+      giants, [&](Count i) { return labor.list(i).range.degree; },
+      [&](Count i, const GiantSegment& segment) {
+        const LaborList list = labor.list(i);
+        const std::uint32_t before = sum_by_block(segment_counts, segment.first_number, segment.number);
+        put_by_block(writer, list.range, {segment.first, segment.end}, writer.first_slot(i) + before,
+                     [&](Count position) { return labor.takes(rule, list, position); });
+      });
 }
 
 template <typename Id>
@@ -128,7 +184,10 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
       : view_(view),
         layer_dependent_(layer_dependent),
         all_(make_uniform_device_chooser<Id>(view)),
-        hubs_(view.device) {}
+        hubs_(view.device),
+        giants_(view),
+        segment_counts_(cuda::Memory::device, giants_.num_segments(), "segments of long lists", view.device) {
+  }
 
   bool fills_slots(int) const override { return false; }
   bool bounded_by_fanout() const override { return false; }
@@ -137,12 +196,17 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
                const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->measure(query, plan, counts, stream);
     const DeviceHubs hubs = hubs_.start(query.frontier.bound, stream);
+    const DeviceGiants giants = giants_.start(stream);
     const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
     measure_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, plan, counts,
-                                                                                         hubs);
+                                                                                         hubs, giants);
     cuda::check_launch("measure_labor");
     measure_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, hubs);
     cuda::check_launch("measure_labor_hubs");
+    if (!giants_.any()) return;
+    measure_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, giants,
+                                                                    segment_counts_.data());
+    cuda::check_launch("measure_labor_giants");
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
@@ -154,6 +218,10 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
     cuda::check_launch("choose_labor");
     choose_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, writer, hubs_.hubs());
     cuda::check_launch("choose_labor_hubs");
+    if (!giants_.any()) return;
+    choose_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, writer, giants_.giants(),
+                                                                   segment_counts_.data());
+    cuda::check_launch("choose_labor_giants");
   }
 
  private:
@@ -161,6 +229,8 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
   bool layer_dependent_;
   std::unique_ptr<DeviceSlotChooser<Id>> all_;  // for fanouts that leave no choice
   HubList hubs_;
+  GiantList giants_;
+  cuda::Array<std::uint32_t> segment_counts_;
 };
 
 }  // namespace

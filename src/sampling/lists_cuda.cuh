@@ -99,6 +99,85 @@ class HubList {
   cuda::Array<std::int32_t> nodes_, count_;
 };
 
+/// Nodes of a query whose lists are too long for a block: many blocks take a segment each. Where there is no
+/// room for another (nodes that repeat), a node is a hub.
+struct DeviceGiants {
+  static constexpr Count kMostInBlock = Count{1} << 16, kSegment = Count{1} << 14;
+
+  std::int32_t* nodes = nullptr;     ///< places in the frontier
+  std::int32_t* segments = nullptr;  ///< number of each one's first segment
+  std::int32_t* counts = nullptr;    ///< of giants, of segments
+  std::int32_t room = 0;             ///< for segments
+
+  __device__ static std::int32_t segments_of(Count degree) {
+    return static_cast<std::int32_t>((degree + kSegment - 1) / kSegment);
+  }
+  __device__ bool add(Count i, Count degree) const {
+    const std::int32_t own = segments_of(degree);
+    if (room == 0 || own > room) return false;
+    const std::int32_t first = atomicAdd(counts + 1, own);
+    if (first > room - own) return false;
+    const std::int32_t g = atomicAdd(counts, 1);
+    nodes[g] = static_cast<std::int32_t>(i);
+    segments[g] = first;
+    return true;
+  }
+};
+
+/// Memory of DeviceGiants; an owner.
+class GiantList {
+ public:
+  /// Room for every giant of the view once. Waits for the device.
+  explicit GiantList(const store::GraphView& view);
+
+  /// Most segments of a query.
+  Count num_segments() const { return nodes_.size(); }
+  bool any() const { return num_segments() > 0; }
+
+  /// Empties the list.
+  DeviceGiants start(const cuda::Stream& stream) {
+    if (any()) cuda::fill_async(counts_.data(), 0, 2 * sizeof(std::int32_t), stream);
+    return giants();
+  }
+  DeviceGiants giants() const {
+    return {nodes_.data(), segments_.data(), counts_.data(), static_cast<std::int32_t>(num_segments())};
+  }
+
+ private:
+  cuda::Array<std::int32_t> nodes_, segments_, counts_;
+};
+
+/// A piece of a giant's list.
+struct GiantSegment {
+  std::int32_t giant, number;  ///< the number counts over all giants
+  std::int32_t first_number;   ///< of the giant's segments
+  Count first, end;            ///< positions
+};
+
+/// Calls body(i, segment) for all segments, by whole blocks; `degree_of(i)` tells how long the list is.
+template <typename DegreeOf, typename Body>
+__device__ void for_each_segment(const DeviceGiants& giants, DegreeOf&& degree_of, Body&& body) {
+  const auto num_blocks = static_cast<std::int32_t>(gridDim.x);
+  for (std::int32_t g = 0; g < giants.counts[0]; ++g) {
+    const Count i = giants.nodes[g], degree = degree_of(i);
+    const std::int32_t first = giants.segments[g];
+    // Each giant begins at another block.
+    for (std::int32_t s = (static_cast<std::int32_t>(blockIdx.x) + g * 29) % num_blocks;
+         s < DeviceGiants::segments_of(degree); s += num_blocks) {
+      const Count begin = s * DeviceGiants::kSegment;
+      body(i, GiantSegment{g, first + s, first, begin, min(degree, begin + DeviceGiants::kSegment)});
+    }
+  }
+}
+
+/// Calls body(i, number of its first segment) for the giants, by whole blocks.
+template <typename Body>
+__device__ void for_each_giant(const DeviceGiants& giants, Body&& body) {
+  for (auto g = static_cast<std::int32_t>(blockIdx.x); g < giants.counts[0];
+       g += static_cast<std::int32_t>(gridDim.x))
+    body(Count{giants.nodes[g]}, giants.segments[g]);
+}
+
 /// Calls body(i) for the nodes of a frontier, by whole warps.
 template <typename Body>
 __device__ void for_each_node(Count num_nodes, Body&& body) {
@@ -139,23 +218,28 @@ __device__ inline void add_to_total(Count* total, std::uint32_t own) {
 inline unsigned blocks_for_warps(Count bound) { return blocks_for(std::min(bound, Count{1} << 40) * kWarp); }
 inline constexpr unsigned kHubBlocks = 132 * 8;
 
-/// Puts the places of a list that `takes(position)` names into the node's slots, in the order of the list; by
-/// a block. Returns their number to all threads.
+/// Positions of a list.
+struct Stretch {
+  Count first, end;
+};
+
+/// Puts the places of a stretch that `takes(position)` names into slots from first_slot on, in the order of
+/// the list; by a block.
 template <typename Id, typename Takes>
-__device__ std::uint32_t put_by_block(const SlotWriter<Id>& writer, const DeviceRange& range,
-                                      Count first_slot, Takes&& takes) {
+__device__ void put_by_block(const SlotWriter<Id>& writer, const DeviceRange& range, const Stretch& stretch,
+                             Count first_slot, Takes&& takes) {
   constexpr int kRounds = 4;
   constexpr Count kTile = Count{kThreads} * kRounds;
   __shared__ std::uint32_t warp_counts[kWarpsABlock];
   const unsigned warp = threadIdx.x / kWarp;
   std::uint32_t before = 0;  // taken by earlier tiles
-  for (Count tile = 0; tile < range.degree; tile += kTile) {
+  for (Count tile = stretch.first; tile < stretch.end; tile += kTile) {
     const Count begin = tile + warp * (kWarp * kRounds) + lane_index();
     unsigned taken[kRounds];
     std::uint32_t count = 0;
     for (int r = 0; r < kRounds; ++r) {
       const Count position = begin + r * kWarp;
-      taken[r] = __ballot_sync(kAllLanes, position < range.degree && takes(position));
+      taken[r] = __ballot_sync(kAllLanes, position < stretch.end && takes(position));
       count += static_cast<std::uint32_t>(__popc(taken[r]));
     }
     __syncthreads();
@@ -172,7 +256,6 @@ __device__ std::uint32_t put_by_block(const SlotWriter<Id>& writer, const Device
       rank += static_cast<std::uint32_t>(__popc(taken[r]));
     }
   }
-  return before;
 }
 
 }  // namespace strata::sampling

@@ -1,31 +1,10 @@
-#include "choice_rules.hpp"
-#include "lists_cuda.cuh"
+#include "weighted_race_cuda.cuh"
 
 namespace strata::sampling {
 namespace {
 
 constexpr Count kMostInWarp = 256;
-
-/// A list whose edges race for slots.
-struct Race {
-  const float* weights;  // of the list
-  std::uint64_t key;
-  std::uint32_t degree;
-
-  __device__ std::uint64_t arrival_of(std::uint32_t position) const {
-    if (position >= degree) return kNeverArrives;
-    const float weight = __ldg(weights + position);
-    return weight > 0 ? arrival(keyed_word(key, position), weight, position) : kNeverArrives;
-  }
-};
-
-/// The last arrival that gets a slot, and how many slots there are. DeviceRange::key carries it from
-/// measure() to choose().
-struct Finish {
-  std::uint64_t last;
-  std::uint32_t count;
-};
-constexpr std::uint64_t kEveryArrival = kNeverArrives - 1;
+constexpr std::uint32_t kMostOfGiants = 1024;  // slots of a giant; with more, it is a hub
 
 struct RaceQuery {
   DeviceLists lists;
@@ -35,80 +14,6 @@ struct RaceQuery {
   __device__ Race race(Count i, const DeviceRange& range) const {
     return {lists.weights + range.begin, lists.choice_key(query.frontier.nodes[i], query),
             static_cast<std::uint32_t>(range.degree)};
-  }
-};
-
-/// Arrivals of a list of at most kRounds * 32 edges, in the registers of a warp: round r of lane l is
-/// position r * 32 + l.
-template <int kRounds>
-struct WarpRace {
-  std::uint64_t arrivals[kRounds];
-
-  __device__ explicit WarpRace(const Race& race) {
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r)
-      arrivals[r] = race.arrival_of(static_cast<std::uint32_t>(r) * kWarp + lane_index());
-  }
-
-  __device__ static std::uint32_t order(std::uint64_t arrival) {
-    return static_cast<std::uint32_t>(arrival >> 32);
-  }
-  __device__ std::uint32_t count_up_to(std::uint32_t bound) const {
-    std::uint32_t count = 0;
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r)
-      count += static_cast<std::uint32_t>(__popc(__ballot_sync(kAllLanes, order(arrivals[r]) <= bound)));
-    return count;
-  }
-
-  __device__ Finish finish(std::uint32_t fanout) const {
-    std::uint32_t num_arriving = 0, first = ~0u, last = 0;
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r) {
-      const bool arrives = arrivals[r] != kNeverArrives;
-      num_arriving += static_cast<std::uint32_t>(__popc(__ballot_sync(kAllLanes, arrives)));
-      first = min(first, order(arrivals[r]));
-      if (arrives) last = max(last, order(arrivals[r]));
-    }
-    if (num_arriving <= fanout) return {kEveryArrival, num_arriving};
-    return {last_of(fanout, __reduce_min_sync(kAllLanes, first) - 1, __reduce_max_sync(kAllLanes, last)),
-            fanout};
-  }
-
- private:
-  /// Halves (low, high] until just `fanout` arrive by its middle. REQUIRES: fewer than `fanout` up to low,
-  /// more up to high.
-  __device__ std::uint64_t last_of(std::uint32_t fanout, std::uint32_t low, std::uint32_t high) const {
-    std::uint32_t up_to_low = 0;
-    while (high - low > 1) {
-      const std::uint32_t middle = low + (high - low) / 2;
-      const std::uint32_t count = count_up_to(middle);
-      if (count == fanout) return (static_cast<std::uint64_t>(middle) << 32) | ~0u;
-      if (count < fanout) {
-        low = middle;
-        up_to_low = count;
-      } else {
-        high = middle;
-      }
-    }
-    return last_of_equals(high, fanout - up_to_low);
-  }
-
-  /// Of equal arrivals those of lower positions come first.
-  __device__ std::uint64_t last_of_equals(std::uint32_t equal, std::uint32_t wanted) const {
-    std::uint64_t last = 0;
-    for (int r = 0; r < kRounds; ++r) {
-      unsigned lanes = __ballot_sync(kAllLanes, order(arrivals[r]) == equal);
-      const auto count = static_cast<std::uint32_t>(__popc(lanes));
-      if (wanted > 0 && wanted <= count) {
-        for (std::uint32_t skipped = 1; skipped < wanted; ++skipped) lanes &= lanes - 1;
-        last = (static_cast<std::uint64_t>(equal) << 32) |
-               static_cast<std::uint32_t>(r * kWarp + __ffs(static_cast<int>(lanes)) - 1);
-        wanted = 0;
-      }
-      wanted -= min(wanted, count);
-    }
-    return last;
   }
 };
 
@@ -142,11 +47,35 @@ struct Measure {
   __device__ void by_block(Count i, const DeviceRange& range, const Race&, const Finish& finish) const {
     if (threadIdx.x == 0) tell(i, range, finish);
   }
+  __device__ void from_memory(Count i, const DeviceRange& range, const StoredArrivals&,
+                              const Finish& finish) const {
+    if (threadIdx.x == 0) tell(i, range, finish);
+  }
   __device__ void clear(const DeviceFrontier& frontier, Count num_nodes) const {
     clear_rest(counts, num_nodes, frontier.bound + 1);
   }
   __device__ Count* total() const { return nullptr; }
 };
+
+/// Puts the arrivals in memory that are no later than `last` into slots, in the order of the list; by a
+/// block. At most kMostOfGiants.
+template <typename Id>
+__device__ void put_stored(const SlotWriter<Id>& writer, const DeviceRange& range, Count first_slot,
+                           const StoredArrivals& stored, std::uint64_t last) {
+  __shared__ std::uint32_t positions[kMostOfGiants];
+  __shared__ std::uint32_t count;
+  __syncthreads();
+  if (threadIdx.x == 0) count = 0;
+  __syncthreads();
+  for (std::uint32_t index = threadIdx.x; index < stored.size(); index += kThreads)
+    if (stored(index) <= last) positions[atomicAdd(&count, 1u)] = static_cast<std::uint32_t>(stored(index));
+  __syncthreads();
+  for (std::uint32_t p = threadIdx.x; p < count; p += kThreads) {
+    std::uint32_t rank = 0;
+    for (std::uint32_t other = 0; other < count; ++other) rank += positions[other] < positions[p];
+    writer.put(first_slot + rank, range.begin + positions[p]);
+  }
+}
 
 template <typename Id>
 struct PutStrided {
@@ -166,9 +95,14 @@ struct PutStrided {
     if (lane_index() == 0) writer.out.counts[i] = static_cast<std::int32_t>(finish.count);
   }
   __device__ void by_block(Count i, const DeviceRange& range, const Race& race, const Finish& finish) const {
-    put_by_block(writer, range, writer.first_slot(i), [&](Count position) {
+    put_by_block(writer, range, {0, range.degree}, writer.first_slot(i), [&](Count position) {
       return race.arrival_of(static_cast<std::uint32_t>(position)) <= finish.last;
     });
+    if (threadIdx.x == 0) writer.out.counts[i] = static_cast<std::int32_t>(finish.count);
+  }
+  __device__ void from_memory(Count i, const DeviceRange& range, const StoredArrivals& stored,
+                              const Finish& finish) const {
+    put_stored(writer, range, writer.first_slot(i), stored, finish.last);
     if (threadIdx.x == 0) writer.out.counts[i] = static_cast<std::int32_t>(finish.count);
   }
   __device__ void clear(const DeviceFrontier& frontier, Count num_nodes) const {
@@ -190,7 +124,8 @@ __device__ std::uint32_t run_in_warp(const RaceQuery& races, Count i, const Devi
 // A warp a list: 4 bytes and some 90 instructions an edge, then about ten halvings of four instructions a
 // round.
 template <typename Then>
-__global__ void __launch_bounds__(kThreads) run_races(RaceQuery races, Then then, DeviceHubs hubs) {
+__global__ void __launch_bounds__(kThreads)
+    run_races(RaceQuery races, Then then, DeviceHubs hubs, DeviceGiants giants) {
   const DeviceFrontier& frontier = races.query.frontier;
   const Count num_nodes = *frontier.count;
   then.clear(frontier, num_nodes);
@@ -206,131 +141,90 @@ __global__ void __launch_bounds__(kThreads) run_races(RaceQuery races, Then then
     } else if (range.degree <= kMostInWarp) {
       num_slots += run_in_warp<kMostInWarp / kWarp>(races, i, range, then);
     } else if (lane_index() == 0) {
-      hubs.add(i);
+      const bool giant = range.degree > DeviceGiants::kMostInBlock &&
+                         races.query.fanout <= static_cast<int>(kMostOfGiants) && giants.add(i, range.degree);
+      if (!giant) hubs.add(i);
     }
   });
   add_to_total(then.total(), lane_index() == 0 ? num_slots : 0);
 }
 
-/// Finds the finish of a long list by a radix select over its arrivals: 12 bits of them are counted, those
-/// that share the bits of the wanted one go on, until few are left. Two passes over the list, for the first
-/// bits leave about an eighth of `fanout` edges.
-class BlockRace {
- public:
-  struct Memory {
-    std::uint32_t histogram[1 << 12];
-    std::uint64_t candidates[1 << 10];
-    std::uint32_t warp_sums[kWarpsABlock];
-    std::uint32_t num_candidates, bin, before_bin, bin_count;
-    std::uint64_t last;
-  };
-
-  __device__ BlockRace(const Race& race, Memory& memory) : race_(race), memory_(memory) {}
-
-  __device__ Finish finish(std::uint32_t fanout) {
-    std::uint32_t wanted = fanout;
-    std::uint64_t prefix = 0;
-    for (int shift = 64 - kBits;; shift = max(shift - kBits, 0)) {
-      const std::uint32_t num_counted = count(prefix, shift);
-      if (shift == 64 - kBits && num_counted <= fanout) return {kEveryArrival, num_counted};
-      find_bin(wanted);
-      wanted -= memory_.before_bin;
-      prefix = (prefix << kBits) | memory_.bin;
-      if (memory_.bin_count <= kMostCandidates) return {last_of(prefix, shift, wanted), fanout};
-    }
-  }
-
- private:
-  static constexpr int kBits = 12;
-  static constexpr std::uint32_t kBins = 1u << kBits, kMostCandidates = 1u << 10;
-
-  /// Calls body(arrival) for the edges that share the bits from `shift` on with the prefix.
-  template <typename Body>
-  __device__ void for_each(std::uint64_t prefix, int shift, Body&& body) const {
-    for (std::uint32_t position = threadIdx.x; position < race_.degree; position += kThreads) {
-      const std::uint64_t arrival = race_.arrival_of(position);
-      if (arrival != kNeverArrives && (shift >= 64 || (arrival >> shift) == prefix)) body(arrival);
-    }
-  }
-
-  /// Counts the edges below the prefix by their next bits; returns how many there are.
-  __device__ std::uint32_t count(std::uint64_t prefix, int shift) {
-    for (std::uint32_t bin = threadIdx.x; bin < kBins; bin += kThreads) memory_.histogram[bin] = 0;
-    __syncthreads();
-    std::uint32_t counted = 0;
-    for_each(prefix, shift + kBits, [&](std::uint64_t arrival) {
-      atomicAdd(&memory_.histogram[(arrival >> shift) & (kBins - 1)], 1u);
-      ++counted;
-    });
-    counted = __reduce_add_sync(kAllLanes, counted);
-    if (lane_index() == 0) memory_.warp_sums[threadIdx.x / kWarp] = counted;
-    __syncthreads();
-    std::uint32_t sum = 0;
-    for (const std::uint32_t of_warp : memory_.warp_sums) sum += of_warp;
-    return sum;
-  }
-
-  /// Sets the bin of the wanted arrival, which is the `wanted`-th of those counted.
-  __device__ void find_bin(std::uint32_t wanted) {
-    constexpr std::uint32_t kBinsAThread = kBins / kThreads;
-    __syncthreads();
-    const std::uint32_t first = threadIdx.x * kBinsAThread;
-    std::uint32_t own = 0;
-    for (std::uint32_t bin = first; bin < first + kBinsAThread; ++bin) own += memory_.histogram[bin];
-    std::uint32_t up_to = own;  // an inclusive scan over the block
-    for (int distance = 1; distance < kWarp; distance *= 2) {
-      const std::uint32_t below = __shfl_up_sync(kAllLanes, up_to, static_cast<unsigned>(distance));
-      if (lane_index() >= static_cast<unsigned>(distance)) up_to += below;
-    }
-    if (lane_index() == kWarp - 1) memory_.warp_sums[threadIdx.x / kWarp] = up_to;
-    __syncthreads();
-    for (unsigned w = 0; w < threadIdx.x / kWarp; ++w) up_to += memory_.warp_sums[w];
-    std::uint32_t before = up_to - own;
-    if (before < wanted && wanted <= up_to) {
-      std::uint32_t bin = first;
-      for (; before + memory_.histogram[bin] < wanted; ++bin) before += memory_.histogram[bin];
-      memory_.bin = bin;
-      memory_.before_bin = before;
-      memory_.bin_count = memory_.histogram[bin];
-    }
-    __syncthreads();
-  }
-
-  /// The `wanted`-th of the few edges below the prefix.
-  __device__ std::uint64_t last_of(std::uint64_t prefix, int shift, std::uint32_t wanted) {
-    if (threadIdx.x == 0) memory_.num_candidates = 0;
-    __syncthreads();
-    for_each(prefix, shift, [&](std::uint64_t arrival) {
-      memory_.candidates[atomicAdd(&memory_.num_candidates, 1u)] = arrival;
-    });
-    __syncthreads();
-    for (std::uint32_t c = threadIdx.x; c < memory_.num_candidates; c += kThreads) {
-      std::uint32_t rank = 1;
-      for (std::uint32_t other = 0; other < memory_.num_candidates; ++other)
-        rank += memory_.candidates[other] < memory_.candidates[c];
-      if (rank == wanted) memory_.last = memory_.candidates[c];
-    }
-    __syncthreads();
-    return memory_.last;
-  }
-
-  const Race& race_;
-  Memory& memory_;
-};
-
 template <typename Then>
 __global__ void __launch_bounds__(kThreads) run_hub_races(RaceQuery races, Then then, DeviceHubs hubs) {
-  __shared__ BlockRace::Memory memory;
+  __shared__ BlockRaceMemory memory;
   std::uint32_t num_slots = 0;
   for_each_hub(hubs, [&](Count i) {
     __syncthreads();
     const DeviceRange range = races.range(i);
     const Race race = races.race(i, range);
-    const Finish finish = BlockRace(race, memory).finish(static_cast<std::uint32_t>(races.query.fanout));
+    const StretchOfRace whole{race, 0, race.degree};
+    const Finish finish = BlockRace(whole, memory).finish(static_cast<std::uint32_t>(races.query.fanout));
     then.by_block(i, range, race, finish);
     num_slots += finish.count;
   });
   add_to_total(then.total(), threadIdx.x == 0 ? num_slots : 0);
+}
+
+/// Where the first of each segment of a giant are kept: `fanout` a segment, kNeverArrives for none.
+struct SegmentWinners {
+  std::uint64_t* arrivals;
+  std::uint32_t fanout;
+
+  __device__ std::uint64_t* of(std::int32_t segment) const {
+    return arrivals + static_cast<Count>(segment) * fanout;
+  }
+  __device__ StoredArrivals of_giant(std::int32_t first_segment, Count degree) const {
+    return {of(first_segment), static_cast<std::uint32_t>(DeviceGiants::segments_of(degree)) * fanout};
+  }
+};
+
+// A block a segment: none but its first `fanout` can be among those of the whole list.
+__global__ void __launch_bounds__(kThreads)
+    run_segments(RaceQuery races, DeviceGiants giants, SegmentWinners winners) {
+  __shared__ BlockRaceMemory memory;
+  __shared__ std::uint32_t count;
+  for_each_segment(
+      giants, [&](Count i) { return races.range(i).degree; },
+      [&](Count i, const GiantSegment& segment) {
+        const StretchOfRace stretch{races.race(i, races.range(i)), static_cast<std::uint32_t>(segment.first),
+                                    static_cast<std::uint32_t>(segment.end)};
+        __syncthreads();
+        if (threadIdx.x == 0) count = 0;
+        const Finish finish = BlockRace(stretch, memory).finish(winners.fanout);
+        __syncthreads();
+        std::uint64_t* const out = winners.of(segment.number);
+        for (std::uint32_t index = threadIdx.x; index < stretch.size(); index += kThreads) {
+          const std::uint64_t arrival = stretch(index);
+          if (arrival <= finish.last) out[atomicAdd(&count, 1u)] = arrival;
+        }
+        for (std::uint32_t rest = finish.count + threadIdx.x; rest < winners.fanout; rest += kThreads)
+          out[rest] = kNeverArrives;
+      });
+}
+
+template <typename Then>
+__global__ void __launch_bounds__(kThreads)
+    finish_giants(RaceQuery races, Then then, DeviceGiants giants, SegmentWinners winners) {
+  __shared__ BlockRaceMemory memory;
+  std::uint32_t num_slots = 0;
+  for_each_giant(giants, [&](Count i, std::int32_t first_segment) {
+    __syncthreads();
+    const DeviceRange range = races.range(i);
+    const StoredArrivals stored = winners.of_giant(first_segment, range.degree);
+    const Finish finish = BlockRace(stored, memory).finish(winners.fanout);
+    then.from_memory(i, range, stored, finish);
+    num_slots += finish.count;
+  });
+  add_to_total(then.total(), threadIdx.x == 0 ? num_slots : 0);
+}
+
+template <typename Id>
+__global__ void __launch_bounds__(kThreads) put_packed_giants(const DeviceRange* plan, SlotWriter<Id> writer,
+                                                              DeviceGiants giants, SegmentWinners winners) {
+  for_each_giant(giants, [&](Count i, std::int32_t first_segment) {
+    const DeviceRange range = plan[i];
+    put_stored(writer, range, writer.first_slot(i), winners.of_giant(first_segment, range.degree), range.key);
+  });
 }
 
 // Runs the races again, for packed lists whose places were not known when they were run first.
@@ -353,7 +247,7 @@ __global__ void __launch_bounds__(kThreads)
   for_each_hub(hubs, [&](Count i) {
     const DeviceRange range = plan[i];
     const Race race = races.race(i, range);
-    put_by_block(writer, range, writer.first_slot(i), [&](Count position) {
+    put_by_block(writer, range, {0, range.degree}, writer.first_slot(i), [&](Count position) {
       return race.arrival_of(static_cast<std::uint32_t>(position)) <= range.key;
     });
   });
@@ -363,7 +257,7 @@ template <typename Id>
 class WeightedDeviceChooser final : public DeviceSlotChooser<Id> {
  public:
   explicit WeightedDeviceChooser(const store::GraphView& view)
-      : view_(view), all_(make_uniform_device_chooser<Id>(view)), hubs_(view.device) {}
+      : view_(view), all_(make_uniform_device_chooser<Id>(view)), hubs_(view.device), giants_(view) {}
 
   bool fills_slots(int fanout) const override { return fanout > 0 && fanout <= kMostStride; }
 
@@ -383,6 +277,10 @@ class WeightedDeviceChooser final : public DeviceSlotChooser<Id> {
     cuda::check_launch("put_packed");
     put_packed_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(races, plan, writer, hubs_.hubs());
     cuda::check_launch("put_packed_hubs");
+    if (!races_giants(query)) return;
+    put_packed_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(plan, writer, giants_.giants(),
+                                                                 winners(query, stream));
+    cuda::check_launch("put_packed_giants");
   }
 
  private:
@@ -390,15 +288,33 @@ class WeightedDeviceChooser final : public DeviceSlotChooser<Id> {
   void run(const DeviceQuery& query, const Then& then, const cuda::Stream& stream) {
     const DeviceHubs hubs = hubs_.start(query.frontier.bound, stream);
     const RaceQuery races{DeviceLists(view_), query};
-    run_races<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(races, then, hubs);
+    const DeviceGiants giants = giants_.start(stream);
+    run_races<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(races, then, hubs,
+                                                                                     giants);
     cuda::check_launch("run_races");
     run_hub_races<<<kHubBlocks, kThreads, 0, stream.get()>>>(races, then, hubs);
     cuda::check_launch("run_hub_races");
+    if (!races_giants(query)) return;
+    run_segments<<<kHubBlocks, kThreads, 0, stream.get()>>>(races, giants, winners(query, stream));
+    cuda::check_launch("run_segments");
+    finish_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(races, then, giants, winners(query, stream));
+    cuda::check_launch("finish_giants");
+  }
+
+  bool races_giants(const DeviceQuery& query) const {
+    return giants_.any() && query.fanout <= static_cast<int>(kMostOfGiants);
+  }
+  SegmentWinners winners(const DeviceQuery& query, const cuda::Stream& stream) {
+    reserve(winners_, cuda::Memory::device, giants_.num_segments() * query.fanout, 0, "first of long lists",
+            stream);
+    return {winners_.data(), static_cast<std::uint32_t>(query.fanout)};
   }
 
   const store::GraphView& view_;
   std::unique_ptr<DeviceSlotChooser<Id>> all_;  // for fanouts that leave no choice
   HubList hubs_;
+  GiantList giants_;
+  cuda::Array<std::uint64_t> winners_;
 };
 
 }  // namespace

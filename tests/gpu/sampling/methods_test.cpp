@@ -116,6 +116,20 @@ TEST_P(GpuMethods, EqualTheCpuForListsOfEveryLength) {
   }
 }
 
+TEST_P(GpuMethods, EqualTheCpuForGiantHubs) {
+  PlainGraph graph =
+      test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});
+  const std::vector<std::vector<NodeId>> batches = {{3, 10000, 4}, {10000}, {5, 6}, {10000, 10001}};
+  for (const int fanout : {1, 10, 1000}) {
+    for (const bool slots : {false, true}) {
+      SCOPED_TRACE(std::to_string(fanout) + (slots ? " slots" : " packed"));
+      SamplerOptions options = GetParam().options({fanout, 2}, 3);
+      options.slots = slots;
+      expect_equal_to_cpu(graph, options, false, batches);
+    }
+  }
+}
+
 // Equal weights and all bits of an arrival equal but its position: nothing but the position decides.
 TEST_P(GpuMethods, EqualTheCpuWhereListsAreShared) {
   PlainGraph graph;  // 500 nodes that share one list of 1000: a batch's size varies as a single list's does

@@ -22,6 +22,9 @@ using Clock = std::chrono::steady_clock;
 struct Arguments {
   std::string graph = "synthetic:products,nodes=250000,features=1";
   std::vector<int> fanouts{15, 10, 5};
+  std::string sampler = "uniform";
+  bool replace = false;
+  bool labor_dependent = false;
   Count batch = 1024;
   std::string device = "auto";
   std::string placement = "auto";
@@ -41,6 +44,12 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--fanouts", arguments.fanouts, "from the seeds outwards; -1: all neighbours")
       ->delimiter(',')
       ->capture_default_str();
+  app.add_option("--sampler", arguments.sampler,
+                 "as strata-train has it; weighted needs a graph with weights")
+      ->check(CLI::IsMember({"uniform", "weighted", "labor"}))
+      ->capture_default_str();
+  app.add_flag("--replace", arguments.replace);
+  app.add_flag("--labor-dependent", arguments.labor_dependent);
   app.add_option("--batch", arguments.batch, "seeds of a minibatch")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -71,6 +80,12 @@ comm::TopologyOptions::Compute compute_of(const std::string& device) {
   return comm::TopologyOptions::Compute::automatic;
 }
 
+sampling::Method method_of(const std::string& sampler) {
+  if (sampler == "weighted") return sampling::Method::weighted;
+  if (sampler == "labor") return sampling::Method::labor;
+  return sampling::Method::uniform;
+}
+
 struct Sample {
   double seconds;
   Count edges, inputs;
@@ -97,6 +112,9 @@ std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& a
   const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
   const auto sampler = sampling::make_sampler(graph.view(),
                                               {.fanouts = arguments.fanouts,
+                                               .method = method_of(arguments.sampler),
+                                               .replace = arguments.replace,
+                                               .layer_dependent = arguments.labor_dependent,
                                                .max_seeds = arguments.batch,
                                                .edge_ids = arguments.edge_ids,
                                                .transpose = arguments.transpose,
@@ -152,6 +170,9 @@ nlohmann::json summary(const std::vector<Sample>& samples, const store::MachineG
           {"device", graph.view().device.str()},
           {"threads", num_threads},
           {"fanouts", arguments.fanouts},
+          {"sampler", arguments.sampler},
+          {"replace", arguments.replace},
+          {"labor_dependent", arguments.labor_dependent},
           {"batch", arguments.batch},
           {"in_flight", arguments.in_flight},
           {"slots", arguments.slots},
@@ -168,9 +189,9 @@ nlohmann::json summary(const std::vector<Sample>& samples, const store::MachineG
 }
 
 void print_table(const nlohmann::json& result) {
-  Table table({"device", "fanouts", "batch", "edges", "inputs", "ms (quartiles)", "M edges/s"});
+  Table table({"device", "sampler", "fanouts", "batch", "edges", "inputs", "ms (quartiles)", "M edges/s"});
   const auto& ms = result["ms_a_minibatch"];
-  table.row({result["device"].get<std::string>(),
+  table.row({result["device"].get<std::string>(), result["sampler"].get<std::string>(),
              fmt::format("{}", fmt::join(result["fanouts"].get<std::vector<int>>(), ",")),
              format_count(result["batch"].get<Count>()),
              format_count(static_cast<Count>(result["edges_a_minibatch"].get<double>())),
@@ -183,6 +204,7 @@ void print_table(const nlohmann::json& result) {
 
 store::MachineGraph load_graph(const Arguments& arguments, const comm::Machine& machine, ThreadPool& pool) {
   store::LoadOptions load{.edge_ids = arguments.edge_ids,
+                          .edge_weights = arguments.sampler == "weighted",
                           .placement = store::parse_placement(arguments.placement),
                           .batch = {.seeds = arguments.batch, .fanouts = arguments.fanouts}};
   if (machine.device().is_cuda())

@@ -127,6 +127,13 @@ STRATA_HOST_DEVICE inline std::uint64_t arrival(std::uint64_t word, float weight
   const std::uint32_t order = ratio + (static_cast<std::uint32_t>(e.exponent - w.exponent + kBias) << 23);
   return (static_cast<std::uint64_t>(order) << 32) | position;
 }
+/// The quotient that an arrival stands for. For host code.
+inline double quotient_of(std::uint64_t arrival) {
+  constexpr std::uint64_t kBias = 1023 - 127 - 192;  // from the exponents of arrival() to those of doubles
+  const std::uint64_t order = arrival >> 32;
+  return __builtin_bit_cast(double, ((order >> 23) + kBias) << 52 | (order & 0x007FFFFFu) << 29);
+}
+
 /// Later than every arrival: an edge of weight 0.
 inline constexpr std::uint64_t kNeverArrives = ~std::uint64_t{0};
 

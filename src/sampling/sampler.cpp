@@ -44,15 +44,14 @@ void check(const SamplerOptions& options, const store::GraphView& view, int num_
 }
 
 void check_method(const SamplerOptions& options, const store::GraphView& view) {
-  if (options.chooser != nullptr) {
-    if (view.device.is_cuda())
-      throw InputError("a NeighborChooser samples in host memory, but the graph lies on " + view.device.str(),
-                       "Sample from MachineGraph::host_view().");
-    return;
+  const DeviceChooserMaker& maker = options.device_chooser;
+  const bool on_gpu = has_narrow_ids(view) ? maker.narrow != nullptr : maker.wide != nullptr;
+  if (options.chooser != nullptr || maker.narrow != nullptr || maker.wide != nullptr) {
+    if (view.device.is_cuda() ? on_gpu : options.chooser != nullptr) return;
+    throw InputError(fmt::format("there is a chooser of the user's, but none for {} and {}-bit ids",
+                                 view.device.str(), has_narrow_ids(view) ? 32 : 64),
+                     "Set SamplerOptions::chooser for the cpu, device_chooser for GPUs.");
   }
-  if (view.device.is_cuda() && (options.method != Method::uniform || options.replace))
-    throw InputError("on a GPU neighbours are sampled uniformly without replacement only",
-                     "Sample from MachineGraph::host_view().");
   if (options.method == Method::labor && options.replace)
     throw InputError("LABOR samples without replacement", "Leave replace out, or sample uniformly.");
   if (options.layer_dependent && options.method != Method::labor)

@@ -23,12 +23,21 @@ static_assert(sizeof(BatchHeader) % sizeof(NodeId) == 0);
 
 /// Sizes of the minibatch that is being sampled; they stay on the device until the end.
 struct DeviceCounts {
-  Count* nodes = nullptr;  // [hops + 1]: nodes[h] is the frontier of hop h
-  Count* edges = nullptr;  // [hops]
+  Count* nodes = nullptr;   // [hops + 1]: nodes[h] is the frontier of hop h
+  Count* edges = nullptr;   // [hops]
+  Count* wanted = nullptr;  // [hops]: edges with room for all of them, where fanouts do not bound them
 };
 
 __global__ void read_edge_count(const Count* indptr, const Count* num_dst, Count* num_edges) {
   *num_edges = indptr[*num_dst];
+}
+
+/// Lists end where the room for them does, so that what follows stays within it; *wanted = what there is.
+__global__ void clamp_offsets(Count* offsets, Count size, Count room, const Count* num_dst, Count* wanted) {
+  for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) {
+    if (i == *num_dst) *wanted = offsets[i];
+    offsets[i] = std::min(offsets[i], room);
+  }
 }
 
 /// What is told of nodes, by global id and by local id.
@@ -77,7 +86,8 @@ struct Slot {
 
  private:
   DeviceCounts split(Count* values) const {
-    return {values, values + static_cast<Count>(buffers.hops.size()) + 1};
+    const std::size_t num_hops = buffers.hops.size();
+    return {values, values + num_hops + 1, values + 2 * num_hops + 1};
   }
 };
 
@@ -88,7 +98,7 @@ class CudaSampler final : public MiniBatchSampler {
               int num_slots)
       : view_(view),
         options_(options),
-        chooser_(make_uniform_device_chooser<Id>(view)),
+        chooser_(make_device_chooser<Id>(view, options)),
         compactor_(view.num_nodes, num_hops(), view.device),
         exchange_(exchange, options, view.device),
         scan_(view.device),
@@ -96,7 +106,8 @@ class CudaSampler final : public MiniBatchSampler {
         side_(view.device),
         forked_(view.device),
         joined_(view.device),
-        scratch_free_(view.device) {
+        scratch_free_(view.device),
+        room_(options.fanouts.size(), 0) {
     if (!options.compact_inputs && (exchange_.active() || !kInPlace)) {
       throw InputError("input nodes that are not compacted need one machine and ids of 32 bits");
     }
@@ -124,6 +135,7 @@ class CudaSampler final : public MiniBatchSampler {
   MiniBatch finish(int index) override {
     Slot& slot = slots_[static_cast<std::size_t>(index)];
     slot.done.synchronize();
+    while (grow_room(slot)) sample_again(slot);
     const DeviceCounts counts = slot.counts_on_host();
     SlotBuffers& buffers = slot.buffers;
     for (std::size_t hop = 0; hop < buffers.hops.size(); ++hop) {
@@ -152,7 +164,7 @@ class CudaSampler final : public MiniBatchSampler {
     for (int hop = 0; hop < num_hops(); ++hop) {
       const int fanout = options_.fanouts[static_cast<std::size_t>(hop)];
       const Count known = shape.nodes.back();
-      shape.entries.push_back(in_slots(fanout) ? known * fanout : bound_of_edges(known, fanout));
+      shape.entries.push_back(in_slots(fanout) ? known * fanout : bound_of_edges(known, hop));
       const bool compacted = !is_last(hop) || options_.compact_inputs;
       shape.nodes.push_back(compacted ? bound_of_nodes(known, shape.entries.back()) : known);
     }
@@ -183,7 +195,7 @@ class CudaSampler final : public MiniBatchSampler {
   Slot make_slot() const {
     Slot slot;
     slot.buffers.hops.resize(options_.fanouts.size());
-    const Count num_counts = 2 * Count{num_hops()} + 1, num_ids = kHeaderIds + options_.max_seeds;
+    const Count num_counts = 3 * Count{num_hops()} + 1, num_ids = kHeaderIds + options_.max_seeds;
     slot.counts = cuda::Array<Count>(kDevice, num_counts, "counts of a minibatch", view_.device);
     slot.host_counts = cuda::Array<Count>(cuda::Memory::pinned, num_counts, "counts of a minibatch");
     slot.staged = cuda::Array<NodeId>(cuda::Memory::pinned, num_ids, "seeds");
@@ -211,10 +223,48 @@ class CudaSampler final : public MiniBatchSampler {
     return std::min(view_.num_nodes, num_known + num_edges);
   }
 
+  /// Whether a hop may have more edges than there is room for; see DeviceSlotChooser::bounded_by_fanout.
+  bool may_overflow(int fanout) const {
+    return fanout > 0 && !chooser_->bounded_by_fanout() && !exchange_.active();
+  }
+  /// Whether the host must know a hop's edges before there is room for them.
+  bool is_unbounded(int fanout) const {
+    return fanout < 0 || (!chooser_->bounded_by_fanout() && exchange_.active());
+  }
+
   /// Frontier nodes are distinct, so that together they have no more neighbours than the graph has edges.
-  Count bound_of_edges(Count num_dst, int fanout) const {
-    const Count by_fanout = num_dst * fanout;
-    return exchange_.active() ? by_fanout : std::min(by_fanout, view_.indices.size);
+  Count bound_of_edges(Count num_dst, int hop) const {
+    const auto number = static_cast<std::size_t>(hop);
+    Count bound = num_dst * options_.fanouts[number];
+    if (may_overflow(options_.fanouts[number]))
+      bound = std::max(bound + bound / 4 + kSpareEdges, room_[number]);
+    return exchange_.active() ? bound : std::min(bound, view_.indices.size);
+  }
+
+  /// Notes what a batch wanted that did not fit; returns whether there is such a hop.
+  bool grow_room(const Slot& slot) {
+    bool grown = false;
+    const DeviceCounts counts = slot.counts_on_host();
+    for (std::size_t hop = 0; hop < room_.size(); ++hop) {
+      if (counts.wanted[hop] <= counts.edges[hop]) continue;
+      room_[hop] = counts.wanted[hop] + counts.wanted[hop] / 4;
+      grown = true;
+    }
+    return grown;
+  }
+
+  /// Samples a slot's batch once more, with more room. Scratch memory moves, so that no recorded graph is
+  /// good any more.
+  void sample_again(Slot& slot) {
+    const cuda::DeviceGuard guard(view_.device);
+    scratch_free_.synchronize();
+    for (Slot& other : slots_) {
+      other.graph = {};
+      other.warm = false;
+    }
+    const cuda::Stream stream(view_.device);
+    run(slot, stream);
+    stream.synchronize();
   }
 
   /// Waits for the stream; returns the counts as they are now.
@@ -357,12 +407,20 @@ class CudaSampler final : public MiniBatchSampler {
     chooser_->measure(query, plan_.data(), hop.indptr.data(), stream);
     if (exchange_.active()) exchange_.place_counts(hop.indptr.data(), stream);
     scan_.exclusive(hop.indptr.data(), query.frontier.bound + 1, stream);
+    if (may_overflow(query.fanout)) {
+      const Count size = query.frontier.bound + 1;
+      clamp_offsets<<<blocks_for(size), kThreads, 0, stream.get()>>>(
+          hop.indptr.data(), size, bound_of_edges(query.frontier.bound, static_cast<int>(query.hop)),
+          query.frontier.count, slot.device_counts().wanted + query.hop);
+      cuda::check_launch("clamp_offsets");
+    }
     read_edge_count<<<1, 1, 0, stream.get()>>>(hop.indptr.data(), query.frontier.count,
                                                slot.device_counts().edges + query.hop);
     cuda::check_launch("read_edge_count");
 
-    const Count bound = query.fanout < 0 ? read_counts(slot, stream).edges[query.hop]
-                                         : bound_of_edges(query.frontier.bound, query.fanout);
+    const Count bound = is_unbounded(query.fanout)
+                            ? read_counts(slot, stream).edges[query.hop]
+                            : bound_of_edges(query.frontier.bound, static_cast<int>(query.hop));
     reserve_edges(hop, bound, stream);
     const DeviceSlotOutput<Id> out{.neighbors = neighbors_of(hop),
                                    .edge_ids = options_.edge_ids ? hop.edge_ids.data() : nullptr,
@@ -410,6 +468,7 @@ class CudaSampler final : public MiniBatchSampler {
   }
 
   static constexpr bool kInPlace = std::is_same_v<Id, std::int32_t>;
+  static constexpr Count kSpareEdges = 4096;
 
   const store::GraphView& view_;
   SamplerOptions options_;
@@ -423,6 +482,7 @@ class CudaSampler final : public MiniBatchSampler {
   cuda::Event scratch_free_;  // scratch memory is shared by all slots, whatever stream they are sampled on
   std::vector<Slot> slots_;
   Count padded_nodes_ = 0;
+  std::vector<Count> room_;  // by hop: for edges, at least
   cuda::Array<DeviceRange> plan_;
   cuda::Array<Id> neighbors_;
 };

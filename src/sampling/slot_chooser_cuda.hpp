@@ -1,65 +1,27 @@
 #pragma once
 #include <memory>
 
-#include "strata/cuda/runtime.hpp"
-#include "strata/store/machine_graph.hpp"
-#include "strata/util/random.hpp"
+#include "strata/sampling/device_slot_chooser.hpp"
+#include "strata/sampling/sampler.hpp"
 
 namespace strata::sampling {
 
-/// Nodes in device memory, whose number the host need not know.
-struct DeviceFrontier {
-  const NodeId* nodes = nullptr;
-  const Count* count = nullptr;  ///< on the device
-  Count bound = 0;               ///< at least the count
-};
-
-struct DeviceQuery {
-  DeviceFrontier frontier;
-  int fanout = 0;
-  const BatchKey* key = nullptr;  ///< on the device: a recorded graph serves all batches
-  std::uint32_t hop = 0;
-};
-
-/// Where a node's in-neighbours lie and the key of its choice (set only where there is something to choose).
-struct DeviceRange {
-  Count begin = 0, degree = 0;
-  std::uint64_t key = 0;
-};
-
-/// Room for chosen slots, packed (`offsets`) or a fanout a node (`counts`).
+/// The chooser that the options name; they are valid for the view.
 template <typename Id>
-struct DeviceSlotOutput {
-  Id* neighbors = nullptr;
-  EdgeId* edge_ids = nullptr;  ///< null: not asked for
-  Count edge_bound = 0;        ///< at least the number of slots
+std::unique_ptr<DeviceSlotChooser<Id>> make_device_chooser(const store::GraphView& view,
+                                                           const SamplerOptions& options);
 
-  const Count* offsets = nullptr;  ///< [bound + 1]: the slots of node i begin at offsets[i]
-
-  /// Where offsets is null: [bound] slots of node i, which begin at i * fanout; what lies behind them in its
-  /// room is left alone. 0 for i from the number of nodes on.
-  std::int32_t* counts = nullptr;
-  Count* num_edges = nullptr;    ///< what the slots add up to is added to it
-  std::uint32_t* met = nullptr;  ///< bit v is set where v was chosen; null: not wanted
-};
-
-/// SlotChooser on a device: asynchronous on `stream`, allocates and synchronises nothing, reads what is of
-/// the batch from device memory. The same choice as on the CPU.
-template <typename Id>
-class DeviceSlotChooser {
- public:
-  virtual ~DeviceSlotChooser() = default;
-  /// Whether choose() can fill fixed-stride slots, without measure().
-  virtual bool fills_slots(int fanout) const = 0;
-  /// counts[i] = slots of node i, 0 for i from the number of nodes to the bound (inclusive). plan [bound].
-  virtual void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
-                       const cuda::Stream& stream) = 0;
-  /// `plan` as measure() left it; null with fixed-stride slots.
-  virtual void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
-                      const cuda::Stream& stream) = 0;
-};
-
+/// See make_uniform_chooser and those that follow it.
 template <typename Id>
 std::unique_ptr<DeviceSlotChooser<Id>> make_uniform_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DeviceSlotChooser<Id>> make_replacing_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DeviceSlotChooser<Id>> make_weighted_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DeviceSlotChooser<Id>> make_weighted_replacing_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DeviceSlotChooser<Id>> make_labor_device_chooser(const store::GraphView& view,
+                                                                 bool layer_dependent);
 
 }  // namespace strata::sampling

@@ -4,7 +4,11 @@
 namespace strata::sampling {
 namespace {
 
-/// The `fanout` edges that arrive first; see arrival().
+/// Above what an arrival's quotient may be of v / weight by roundings, as -ln(1 - v) >= v.
+constexpr double kRoundings = 1 + 2e-6;
+
+/// The `fanout` edges that arrive first; see arrival(). A heap holds the first so far; an edge whose v /
+/// weight alone is later than its last needs no logarithm, and of long lists nearly all are.
 class WeightedRule {
  public:
   WeightedRule(const store::GraphView& view, const SlotQuery& query, NoSettings)
@@ -14,27 +18,44 @@ class WeightedRule {
 
   void take(const NeighborRange& range, std::vector<std::uint32_t>& positions) {
     const std::size_t before = positions.size();
+    const auto degree = static_cast<std::uint32_t>(range.degree);
     const float* const weights = weights_ + range.begin;
-    for (std::uint32_t p = 0; p < static_cast<std::uint32_t>(range.degree); ++p)
-      if (weights[p] > 0) positions.push_back(p);
-    if (positions.size() - before <= fanout_) return;
-    const std::uint64_t key = choice_key(query_, range);
-    arrivals_.clear();
-    for (std::size_t i = before; i < positions.size(); ++i)
-      arrivals_.push_back(arrival(keyed_word(key, positions[i]), weights[positions[i]], positions[i]));
-    const auto last = arrivals_.begin() + static_cast<std::ptrdiff_t>(fanout_);
-    std::nth_element(arrivals_.begin(), last, arrivals_.end());
-    positions.resize(before);
-    for (auto first = arrivals_.begin(); first != last; ++first)
-      positions.push_back(static_cast<std::uint32_t>(*first));
+    if (range.degree <= query_.fanout) {
+      for (std::uint32_t p = 0; p < degree; ++p)
+        if (weights[p] > 0) positions.push_back(p);
+      return;
+    }
+    race(weights, degree, choice_key(query_, range));
+    for (const std::uint64_t arrived : arrivals_) positions.push_back(static_cast<std::uint32_t>(arrived));
     std::sort(positions.begin() + static_cast<std::ptrdiff_t>(before), positions.end());
   }
 
  private:
+  void race(const float* weights, std::uint32_t degree, std::uint64_t key) {
+    arrivals_.clear();
+    double last = 0;  // quotient of the heap's last, once it is full
+    for (std::uint32_t p = 0; p < degree; ++p) {
+      if (!(weights[p] > 0)) continue;
+      const std::uint64_t word = keyed_word(key, p);
+      const bool full = arrivals_.size() == fanout_;
+      if (full && static_cast<double>(word) * 0x1.0p-64 > last * static_cast<double>(weights[p])) continue;
+      const std::uint64_t here = arrival(word, weights[p], p);
+      if (full) {
+        if (here > arrivals_.front()) continue;
+        std::ranges::pop_heap(arrivals_);
+        arrivals_.back() = here;
+      } else {
+        arrivals_.push_back(here);
+      }
+      std::ranges::push_heap(arrivals_);
+      if (arrivals_.size() == fanout_) last = quotient_of(arrivals_.front()) * kRoundings;
+    }
+  }
+
   const float* weights_;
   const SlotQuery& query_;
   std::size_t fanout_;
-  std::vector<std::uint64_t> arrivals_;
+  std::vector<std::uint64_t> arrivals_;  // a heap, the last to arrive in front
 };
 
 }  // namespace

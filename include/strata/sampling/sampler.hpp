@@ -6,6 +6,7 @@
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/sampling/block.hpp"
+#include "strata/sampling/device_slot_chooser.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/util/random.hpp"
@@ -25,7 +26,8 @@ struct SamplerOptions {
   Method method = Method::uniform;
   bool replace = false;          ///< uniform and weighted: a neighbour may be chosen several times
   bool layer_dependent = false;  ///< labor: hops share their random numbers, so that fewer nodes are met
-  std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own, instead of a method; cpu only
+  std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own, instead of a method, on the cpu
+  DeviceChooserMaker device_chooser = {};              ///< and on a GPU
   Count max_seeds = 0;                                 ///< no call gets more; buffers are sized from it
   bool edge_ids = false;
   bool in_degrees = false;

@@ -199,11 +199,6 @@ TEST_P(Exchange, GivesTheBlocksOfTheWholeGraph) {
   }
 }
 
-/// What a GPU samples so far is uniform.
-std::vector<test::MethodCase> methods_of(Device device) {
-  return device.is_cuda() ? std::vector<test::MethodCase>{{Method::uniform}} : test::all_methods();
-}
-
 /// The same scenario with neighbours chosen otherwise.
 Scenario with_method(Scenario scenario, const test::MethodCase& method) {
   const SamplerOptions options = method.options({}, 0);
@@ -214,7 +209,7 @@ Scenario with_method(Scenario scenario, const test::MethodCase& method) {
 }
 
 TEST_P(Exchange, GivesTheBlocksOfTheWholeGraphForEveryMethod) {
-  for (const test::MethodCase& method : methods_of(device())) {
+  for (const test::MethodCase& method : test::all_methods()) {
     SCOPED_TRACE(testing::PrintToString(method));
     for (const auto& fanouts : {std::vector<int>{5, 4, 3}, {3, -1}}) {
       expect_reference(
@@ -336,7 +331,7 @@ void expect_same_set(const PlainGraph& whole, const Scenario& scenario) {
 TEST_P(Exchange, SamplesTheSameSetUnderEveryPartition) {
   const PlainGraph whole = test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000});
   const std::vector<int> fanouts{5, 4, 3};
-  for (const test::MethodCase& method : methods_of(device())) {
+  for (const test::MethodCase& method : test::all_methods()) {
     SCOPED_TRACE(testing::PrintToString(method));
     expect_same_set(whole, with_method(make_scenario(device(), a_machine_a_rank(), fanouts, {25}), method));
   }

@@ -63,6 +63,7 @@ TEST(Arrival, OrdersByTheQuotientForEveryWeight) {
     EXPECT_LT(here, kNeverArrives);
     EXPECT_EQ(here & 0xFFFFFFFFu, i);
     const long double quotient = static_cast<long double>(exponential_variate(all[i])) / weight;
+    ASSERT_NEAR(static_cast<double>(quotient_of(here) / quotient), 1, 1e-7) << i;
     if (i > 0 && std::abs(quotient / last_quotient - 1) > 1e-6L) {
       ASSERT_EQ(here < last, quotient < last_quotient) << i;
     }

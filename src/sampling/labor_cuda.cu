@@ -1,0 +1,248 @@
+#include "choice_rules.hpp"
+#include "lists_cuda.cuh"
+
+namespace strata::sampling {
+namespace {
+
+constexpr Count kMostInWarp = 512;
+constexpr int kUnrolled = 4;  // reads in flight a lane
+
+/// What decides for one node.
+struct LaborList {
+  DeviceRange range;
+  std::uint64_t limit;
+  bool all;
+};
+
+struct LaborQuery {
+  DeviceLists lists;
+  DeviceQuery query;
+  bool layer_dependent;
+
+  __device__ LaborRule rule() const { return {*query.key, query.hop, layer_dependent}; }
+  __device__ LaborList list(Count i) const {
+    LaborList list{lists.range(query.frontier.nodes[i]), 0, false};
+    list.all = list.range.degree <= query.fanout;
+    if (!list.all)
+      list.limit = LaborRule::limit(static_cast<std::uint32_t>(query.fanout),
+                                    static_cast<std::uint32_t>(list.range.degree));
+    return list;
+  }
+  __device__ bool takes(const LaborRule& rule, const LaborList& list, Count position) const {
+    return list.all ||
+           rule.of_source(lists.original_ids[lists.indices[list.range.begin + position]]) < list.limit;
+  }
+
+  /// How many of a stretch's positions first, first + stride, ... are taken.
+  __device__ std::uint32_t count(const LaborRule& rule, const LaborList& list, const Stretch& stretch,
+                                 Count stride) const {
+    std::uint32_t count = 0;
+    for (Count position = stretch.first; position < stretch.end; position += kUnrolled * stride) {
+#pragma unroll
+      for (int r = 0; r < kUnrolled; ++r) {
+        const Count at = position + r * stride;
+        count += at < stretch.end && takes(rule, list, at);
+      }
+    }
+    return count;
+  }
+};
+
+// A warp a list. Each neighbour costs its entry of `indices` and a sector of `original_ids`.
+__global__ void __launch_bounds__(kThreads)
+    measure_labor(LaborQuery labor, DeviceRange* plan, Count* counts, DeviceHubs hubs, DeviceGiants giants) {
+  const DeviceFrontier& frontier = labor.query.frontier;
+  const Count num_nodes = *frontier.count;
+  clear_rest(counts, num_nodes, frontier.bound + 1);
+  const LaborRule rule = labor.rule();
+  for_each_node(num_nodes, [&](Count i) {
+    const LaborList list = labor.list(i);
+    if (lane_index() == 0) plan[i] = list.range;
+    if (list.range.degree > kMostInWarp && !list.all) {
+      if (lane_index() > 0) return;
+      counts[i] = 0;
+      const bool giant = list.range.degree > DeviceGiants::kMostInBlock && giants.add(i, list.range.degree);
+      if (!giant) hubs.add(i);
+      return;
+    }
+    std::uint32_t count = static_cast<std::uint32_t>(list.range.degree);
+    if (!list.all)
+      count = __reduce_add_sync(kAllLanes, labor.count(rule, list, {lane_index(), list.range.degree}, kWarp));
+    if (lane_index() == 0) counts[i] = count;
+  });
+}
+
+/// How many places of a stretch are taken, told to all threads of a block.
+__device__ std::uint32_t count_by_block(const LaborQuery& labor, const LaborRule& rule, const LaborList& list,
+                                        const Stretch& stretch) {
+  __shared__ std::uint32_t total;
+  __syncthreads();
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  const std::uint32_t own = __reduce_add_sync(
+      kAllLanes, labor.count(rule, list, {stretch.first + threadIdx.x, stretch.end}, kThreads));
+  if (lane_index() == 0) atomicAdd(&total, own);
+  __syncthreads();
+  return total;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    measure_labor_hubs(LaborQuery labor, Count* counts, DeviceHubs hubs) {
+  const LaborRule rule = labor.rule();
+  for_each_hub(hubs, [&](Count i) {
+    const LaborList list = labor.list(i);
+    const std::uint32_t count = count_by_block(labor, rule, list, {0, list.range.degree});
+    if (threadIdx.x == 0) counts[i] = count;
+  });
+}
+
+__global__ void __launch_bounds__(kThreads)
+    measure_labor_giants(LaborQuery labor, Count* counts, DeviceGiants giants,
+                         std::uint32_t* segment_counts) {
+  const LaborRule rule = labor.rule();
+  for_each_segment(
+      giants, [&](Count i) { return labor.list(i).range.degree; },
+      [&](Count i, const GiantSegment& segment) {
+        const std::uint32_t count = count_by_block(labor, rule, labor.list(i), {segment.first, segment.end});
+        if (threadIdx.x > 0) return;
+        segment_counts[segment.number] = count;
+        atomicAdd(reinterpret_cast<unsigned long long*>(counts + i), static_cast<unsigned long long>(count));
+      });
+}
+
+template <typename Id>
+__global__ void __launch_bounds__(kThreads) choose_labor(LaborQuery labor, SlotWriter<Id> writer) {
+  const LaborRule rule = labor.rule();
+  for_each_node(*labor.query.frontier.count, [&](Count i) {
+    const LaborList list = labor.list(i);
+    if (list.range.degree > kMostInWarp && !list.all) return;
+    Count slot = writer.first_slot(i);
+    for (Count first = 0; first < list.range.degree; first += kUnrolled * kWarp) {
+      bool taken[kUnrolled];
+#pragma unroll
+      for (int r = 0; r < kUnrolled; ++r) {
+        const Count position = first + r * kWarp + lane_index();
+        taken[r] = position < list.range.degree && labor.takes(rule, list, position);
+      }
+#pragma unroll
+      for (int r = 0; r < kUnrolled; ++r) {
+        const unsigned lanes = __ballot_sync(kAllLanes, taken[r]);
+        if (taken[r])
+          writer.put(slot + __popc(lanes & lanes_below()),
+                     list.range.begin + first + r * kWarp + lane_index());
+        slot += __popc(lanes);
+      }
+    }
+  });
+}
+
+template <typename Id>
+__global__ void __launch_bounds__(kThreads)
+    choose_labor_hubs(LaborQuery labor, SlotWriter<Id> writer, DeviceHubs hubs) {
+  const LaborRule rule = labor.rule();
+  for_each_hub(hubs, [&](Count i) {
+    const LaborList list = labor.list(i);
+    put_by_block(writer, list.range, {0, list.range.degree}, writer.first_slot(i),
+                 [&](Count position) { return labor.takes(rule, list, position); });
+  });
+}
+
+/// Sum of values[first .. end), told to all threads of a block.
+__device__ std::uint32_t sum_by_block(const std::uint32_t* values, std::int32_t first, std::int32_t end) {
+  __shared__ std::uint32_t total;
+  __syncthreads();
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  std::uint32_t own = 0;
+  for (std::int32_t v = first + static_cast<std::int32_t>(threadIdx.x); v < end; v += kThreads)
+    own += values[v];
+  own = __reduce_add_sync(kAllLanes, own);
+  if (lane_index() == 0) atomicAdd(&total, own);
+  __syncthreads();
+  return total;
+}
+
+template <typename Id>
+__global__ void __launch_bounds__(kThreads)
+    choose_labor_giants(LaborQuery labor, SlotWriter<Id> writer, DeviceGiants giants,
+                        const std::uint32_t* segment_counts) {
+  const LaborRule rule = labor.rule();
+  for_each_segment(
+      giants, [&](Count i) { return labor.list(i).range.degree; },
+      [&](Count i, const GiantSegment& segment) {
+        const LaborList list = labor.list(i);
+        const std::uint32_t before = sum_by_block(segment_counts, segment.first_number, segment.number);
+        put_by_block(writer, list.range, {segment.first, segment.end}, writer.first_slot(i) + before,
+                     [&](Count position) { return labor.takes(rule, list, position); });
+      });
+}
+
+template <typename Id>
+class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
+ public:
+  LaborDeviceChooser(const store::GraphView& view, bool layer_dependent)
+      : view_(view),
+        layer_dependent_(layer_dependent),
+        all_(make_uniform_device_chooser<Id>(view)),
+        hubs_(view.device),
+        giants_(view),
+        segment_counts_(cuda::Memory::device, giants_.num_segments(), "segments of long lists", view.device) {
+  }
+
+  bool fills_slots(int) const override { return false; }
+  bool bounded_by_fanout() const override { return false; }
+
+  void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
+               const cuda::Stream& stream) override {
+    if (query.fanout <= 0) return all_->measure(query, plan, counts, stream);
+    const DeviceHubs hubs = hubs_.start(query.frontier.bound, stream);
+    const DeviceGiants giants = giants_.start(stream);
+    const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
+    measure_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, plan, counts,
+                                                                                         hubs, giants);
+    cuda::check_launch("measure_labor");
+    measure_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, hubs);
+    cuda::check_launch("measure_labor_hubs");
+    if (!giants_.any()) return;
+    measure_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, giants,
+                                                                    segment_counts_.data());
+    cuda::check_launch("measure_labor_giants");
+  }
+
+  void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
+              const cuda::Stream& stream) override {
+    if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
+    const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
+    const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
+    choose_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, writer);
+    cuda::check_launch("choose_labor");
+    choose_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, writer, hubs_.hubs());
+    cuda::check_launch("choose_labor_hubs");
+    if (!giants_.any()) return;
+    choose_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, writer, giants_.giants(),
+                                                                   segment_counts_.data());
+    cuda::check_launch("choose_labor_giants");
+  }
+
+ private:
+  const store::GraphView& view_;
+  bool layer_dependent_;
+  std::unique_ptr<DeviceSlotChooser<Id>> all_;  // for fanouts that leave no choice
+  HubList hubs_;
+  GiantList giants_;
+  cuda::Array<std::uint32_t> segment_counts_;
+};
+
+}  // namespace
+
+template <typename Id>
+std::unique_ptr<DeviceSlotChooser<Id>> make_labor_device_chooser(const store::GraphView& view,
+                                                                 bool layer_dependent) {
+  return std::make_unique<LaborDeviceChooser<Id>>(view, layer_dependent);
+}
+template std::unique_ptr<DeviceSlotChooser<std::int32_t>> make_labor_device_chooser(const store::GraphView&,
+                                                                                    bool);
+template std::unique_ptr<DeviceSlotChooser<std::int64_t>> make_labor_device_chooser(const store::GraphView&,
+                                                                                    bool);
+
+}  // namespace strata::sampling

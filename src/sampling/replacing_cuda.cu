@@ -1,0 +1,94 @@
+#include "choice_rules.hpp"
+#include "lists_cuda.cuh"
+
+namespace strata::sampling {
+namespace {
+
+struct ReplacingQuery {
+  DeviceLists lists;
+  DeviceQuery query;
+
+  __device__ DeviceRange keyed_range(Count i) const {
+    const NodeId node = query.frontier.nodes[i];
+    DeviceRange range = lists.range(node);
+    if (range.degree > 0) range.key = lists.choice_key(node, query);
+    return range;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    measure_replacing(ReplacingQuery replacing, DeviceRange* plan, Count* counts) {
+  const DeviceFrontier& frontier = replacing.query.frontier;
+  const Count num_nodes = *frontier.count;
+  clear_rest(counts, num_nodes, frontier.bound + 1);
+  for (Count i = first_item<Count>(); i < num_nodes; i += item_stride<Count>()) {
+    plan[i] = replacing.keyed_range(i);
+    counts[i] = plan[i].degree > 0 ? replacing.query.fanout : 0;
+  }
+}
+
+// One thread a slot; a sampled edge costs a sector of the neighbour lists.
+template <typename Id>
+__global__ void __launch_bounds__(kThreads)
+    choose_replacing(ReplacingQuery replacing, const DeviceRange* plan, SlotWriter<Id> writer) {
+  const DeviceFrontier& frontier = replacing.query.frontier;
+  const Count num_nodes = *frontier.count, fanout = replacing.query.fanout;
+  if (writer.strided()) clear_rest(writer.out.counts, num_nodes, frontier.bound);
+  std::uint32_t num_slots = 0;
+  for (Count t = first_item<Count>(); t < num_nodes * fanout; t += item_stride<Count>()) {
+    const Count i = t / fanout, slot = t - i * fanout;
+    const DeviceRange range = plan != nullptr ? plan[i] : replacing.keyed_range(i);
+    if (writer.strided() && slot == 0)
+      writer.out.counts[i] = range.degree > 0 ? static_cast<std::int32_t>(fanout) : 0;
+    if (range.degree > 0) {
+      const std::uint64_t word = keyed_word(range.key, static_cast<std::uint64_t>(slot));
+      writer.put(writer.first_slot(i) + slot,
+                 range.begin + static_cast<Count>(below(word, static_cast<std::uint64_t>(range.degree))));
+      ++num_slots;
+    }
+  }
+  if (writer.strided()) add_to_total(writer.out.num_edges, num_slots);
+}
+
+template <typename Id>
+class ReplacingDeviceChooser final : public DeviceSlotChooser<Id> {
+ public:
+  explicit ReplacingDeviceChooser(const store::GraphView& view)
+      : view_(view), all_(make_uniform_device_chooser<Id>(view)) {}
+
+  bool fills_slots(int fanout) const override { return fanout > 0 && fanout <= kMostStride; }
+
+  void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
+               const cuda::Stream& stream) override {
+    if (query.fanout <= 0) return all_->measure(query, plan, counts, stream);
+    measure_replacing<<<blocks_for(query.frontier.bound), kThreads, 0, stream.get()>>>(
+        {DeviceLists(view_), query}, plan, counts);
+    cuda::check_launch("measure_replacing");
+  }
+
+  void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
+              const cuda::Stream& stream) override {
+    if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
+    const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
+    choose_replacing<<<blocks_for(query.frontier.bound * query.fanout), kThreads, 0, stream.get()>>>(
+        {DeviceLists(view_), query}, plan, writer);
+    cuda::check_launch("choose_replacing");
+  }
+
+ private:
+  const store::GraphView& view_;
+  std::unique_ptr<DeviceSlotChooser<Id>> all_;  // for fanouts that leave no choice
+};
+
+}  // namespace
+
+template <typename Id>
+std::unique_ptr<DeviceSlotChooser<Id>> make_replacing_device_chooser(const store::GraphView& view) {
+  return std::make_unique<ReplacingDeviceChooser<Id>>(view);
+}
+template std::unique_ptr<DeviceSlotChooser<std::int32_t>> make_replacing_device_chooser(
+    const store::GraphView&);
+template std::unique_ptr<DeviceSlotChooser<std::int64_t>> make_replacing_device_chooser(
+    const store::GraphView&);
+
+}  // namespace strata::sampling

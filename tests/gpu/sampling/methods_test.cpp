@@ -1,0 +1,161 @@
+#include "support/methods.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "strata/sampling/sampler.hpp"
+#include "support/reference_sampler.hpp"
+
+namespace strata::sampling {
+namespace {
+
+using test::MethodCase;
+using test::PlainGraph;
+using test::ViewOwner;
+
+constexpr Device kGpu{.kind = Device::Kind::cuda, .index = 0};
+
+/// Leaves non-zero bytes in memory that the next allocations are likely to get.
+void poison_device_memory() {
+  constexpr Count kBytes = Count{256} << 20;
+  const cuda::Stream stream(kGpu);
+  const cuda::Array<std::byte> poison(cuda::Memory::device, kBytes, "poison", kGpu);
+  cuda::fill_async(poison.data(), 0xA5, kBytes, stream);
+  stream.synchronize();
+}
+
+class GpuMethods : public testing::TestWithParam<MethodCase> {
+ protected:
+  void SetUp() override {
+    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    poison_device_memory();
+  }
+
+  /// Batches of several sizes, of which most replay what earlier ones recorded, against the CPU's.
+  void expect_equal_to_cpu(const PlainGraph& graph, const SamplerOptions& options, bool wide,
+                           const std::vector<std::vector<NodeId>>& batches) const {
+    const ViewOwner on_gpu(graph, {.wide = wide, .device = kGpu}), on_cpu(graph, {.wide = wide});
+    ThreadPool pool(2);
+    const auto gpu = make_sampler(on_gpu.view(), options, {}, 2, pool);
+    const auto cpu = make_sampler(on_cpu.view(), options, {}, 1, pool);
+    const cuda::Stream stream(kGpu);
+    std::uint32_t step = 0;
+    for (const auto& seeds : batches) {
+      SCOPED_TRACE("step " + std::to_string(step) + ", " + std::to_string(seeds.size()) + " seeds");
+      const BatchKey key{.seed = 11, .epoch = 2, .step = step};
+      const MiniBatch batch = gpu->sample(seeds, key, static_cast<int>(step % 2), stream);
+      test::expect_equal(test::plain_blocks(batch, stream),
+                         test::plain_blocks(cpu->sample(seeds, key, 0, {}), {}));
+      ++step;
+    }
+  }
+
+  static std::vector<std::vector<NodeId>> batches_of(const PlainGraph& graph) {
+    std::vector<std::vector<NodeId>> batches;
+    for (const Count size : {1024, 3, 0, 700, 1, 1024, 1024, 900})
+      batches.push_back(test::random_nodes(size, 0, graph.num_nodes(), batches.size()));
+    return batches;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Methods, GpuMethods, testing::ValuesIn(test::all_methods()),
+                         testing::PrintToStringParamName());
+
+TEST_P(GpuMethods, EqualTheCpu) {
+  const PlainGraph graph = test::renumbered(
+      test::random_graph({.num_nodes = 50000, .mean_degree = 20, .hub_degree = 30000, .seed = 3}), 4);
+  for (const auto& fanouts :
+       {std::vector<int>{5, 3, 2}, {15, 10, 5}, {1}, {-1, 4}, {3, -1}, {2, 0, 3}, {40, 2}, {100, 3}}) {
+    for (const bool slots : {false, true}) {
+      SCOPED_TRACE(testing::PrintToString(fanouts) + (slots ? " slots" : " packed"));
+      SamplerOptions options = GetParam().options(fanouts, 1024);
+      options.slots = slots;
+      expect_equal_to_cpu(graph, options, false, batches_of(graph));
+    }
+  }
+}
+
+TEST_P(GpuMethods, EqualTheCpuWithWideIds) {
+  const PlainGraph graph = test::renumbered(
+      test::random_graph({.num_nodes = 20000, .mean_degree = 30, .hub_degree = 20000, .seed = 5}), 6);
+  for (const bool bare : {false, true}) {
+    SamplerOptions options = GetParam().options({8, 6}, 1024);
+    if (bare) options.edge_ids = options.in_degrees = options.transpose = false;
+    expect_equal_to_cpu(graph, options, true, batches_of(graph));
+  }
+}
+
+// Lists of every length around those at which kernels change their ways.
+TEST_P(GpuMethods, EqualTheCpuForListsOfEveryLength) {
+  PlainGraph graph;
+  const std::vector<Count> lengths = {0,   1,   2,   31,  32,   33,   63,   64,   65,   127,  128,   129,
+                                      255, 256, 257, 511, 512,  513,  1023, 1024, 1025, 4095, 4096,  4097,
+                                      300, 700, 999, 10,  2000, 3000, 6000, 8191, 8192, 8193, 50000, 100001};
+  constexpr Count kNodes = 200;
+  const PlainGraph weights = test::random_graph({.num_nodes = 20000, .mean_degree = 20, .seed = 9});
+  std::size_t next = 0;
+  for (NodeId v = 0; v < kNodes; ++v) {
+    graph.original_ids.push_back(v);
+    const Count degree = v < std::ssize(lengths) ? lengths[static_cast<std::size_t>(v)] : v % 40;
+    for (Count j = 0; j < degree; ++j) {
+      graph.edge_ids.push_back(std::ssize(graph.indices));
+      graph.indices.push_back(static_cast<NodeId>(mix64(static_cast<std::uint64_t>(7 * j + v)) % kNodes));
+      graph.weights.push_back(weights.weights[next++ % weights.weights.size()]);
+    }
+    graph.indptr.push_back(std::ssize(graph.indices));
+  }
+  std::vector<NodeId> all(kNodes);
+  std::iota(all.begin(), all.end(), 0);
+  for (const int fanout : {1, 7, 32, 33, 64, 300, 5000}) {
+    for (const bool slots : {false, true}) {
+      SCOPED_TRACE(std::to_string(fanout) + (slots ? " slots" : " packed"));
+      SamplerOptions options = GetParam().options({fanout, 3}, kNodes);
+      options.slots = slots;
+      expect_equal_to_cpu(graph, options, false, {all, all, all});
+    }
+  }
+}
+
+TEST_P(GpuMethods, EqualTheCpuForGiantHubs) {
+  PlainGraph graph =
+      test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});
+  const std::vector<std::vector<NodeId>> batches = {{3, 10000, 4}, {10000}, {5, 6}, {10000, 10001}};
+  for (const int fanout : {1, 10, 1000}) {
+    for (const bool slots : {false, true}) {
+      SCOPED_TRACE(std::to_string(fanout) + (slots ? " slots" : " packed"));
+      SamplerOptions options = GetParam().options({fanout, 2}, 3);
+      options.slots = slots;
+      expect_equal_to_cpu(graph, options, false, batches);
+    }
+  }
+}
+
+// Equal weights and all bits of an arrival equal but its position: nothing but the position decides.
+TEST_P(GpuMethods, EqualTheCpuWhereListsAreShared) {
+  PlainGraph graph;  // 500 nodes that share one list of 1000: a batch's size varies as a single list's does
+  for (NodeId v = 0; v < 1500; ++v) {
+    graph.original_ids.push_back(v);
+    for (NodeId u = 500; v < 500 && u < 1500; ++u) {
+      graph.edge_ids.push_back(std::ssize(graph.indices));
+      graph.indices.push_back(u);
+      graph.weights.push_back(1);
+    }
+    graph.indptr.push_back(std::ssize(graph.indices));
+  }
+  std::vector<NodeId> seeds(500);
+  std::iota(seeds.begin(), seeds.end(), 0);
+  const std::vector<std::vector<NodeId>> batches(40, seeds);
+  for (const int fanout : {1, 3, 10})
+    expect_equal_to_cpu(graph, GetParam().options({fanout}, 500), false, batches);
+}
+
+TEST_P(GpuMethods, SampleAnEmptyGraph) {
+  const ViewOwner owner(PlainGraph{}, {.device = kGpu});
+  ThreadPool pool(1);
+  const cuda::Stream stream(kGpu);
+  const auto sampler = make_sampler(owner.view(), GetParam().options({3, 2}, 5), {}, 1, pool);
+  EXPECT_EQ(sampler->sample({}, {}, 0, stream).num_inputs(), 0);
+}
+
+}  // namespace
+}  // namespace strata::sampling

@@ -232,13 +232,15 @@ class CudaSampler final : public MiniBatchSampler {
     return fanout < 0 || (!chooser_->bounded_by_fanout() && exchange_.active());
   }
 
-  /// Frontier nodes are distinct, so that together they have no more neighbours than the graph has edges.
+  /// Frontier nodes are distinct, so that together they have no more neighbours than the graph has edges,
+  /// unless a neighbour may be chosen several times.
   Count bound_of_edges(Count num_dst, int hop) const {
     const auto number = static_cast<std::size_t>(hop);
     Count bound = num_dst * options_.fanouts[number];
     if (may_overflow(options_.fanouts[number]))
       bound = std::max(bound + bound / 4 + kSpareEdges, room_[number]);
-    return exchange_.active() ? bound : std::min(bound, view_.indices.size);
+    const bool distinct = !options_.replace && options_.chooser == nullptr;
+    return distinct && !exchange_.active() ? std::min(bound, view_.indices.size) : bound;
   }
 
   /// Notes what a batch wanted that did not fit; returns whether there is such a hop.

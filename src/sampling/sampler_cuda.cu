@@ -239,7 +239,7 @@ class CudaSampler final : public MiniBatchSampler {
     Count bound = num_dst * options_.fanouts[number];
     if (may_overflow(options_.fanouts[number]))
       bound = std::max(bound + bound / 4 + kSpareEdges, room_[number]);
-    const bool distinct = !options_.replace && !options_.device_chooser;
+    const bool distinct = !options_.replace && !options_.device_chooser.of<Id>();
     return distinct && !exchange_.active() ? std::min(bound, view_.indices.size) : bound;
   }
 

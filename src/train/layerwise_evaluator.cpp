@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "node_chunks.hpp"
@@ -100,12 +101,28 @@ struct LayerwiseEvaluator::State {
     return pieces;
   }
 
+  /// Rows striped over the GPUs as far as these have memory to spare, the rest on the host. Collective over
+  /// the machine.
+  store::Placement table_placement(Count rows, Count row_bytes) const {
+    if (!device.is_cuda()) return store::Placement::on_host(rows);
+    constexpr double kSpared = 0.6;  // the chunks that are computed need some, too
+    const auto& ranks = context.topology->machines[static_cast<std::size_t>(context.machine->index())];
+    std::set<std::string> gpus;
+    for (const int rank : ranks)
+      gpus.insert(context.topology->ranks[static_cast<std::size_t>(rank)].gpu_uuid);
+    std::int64_t free = cuda::device_memory(device.index).free_bytes;
+    context.machine->communicator().all_reduce(std::span(&free, 1), comm::Communicator::Op::min);
+    const double room = kSpared * static_cast<double>(free) * static_cast<double>(gpus.size());
+    const Count striped = std::min(rows, static_cast<Count>(room) / std::max<Count>(1, row_bytes));
+    return {.segments = {{.striped = striped, .host = rows - striped}}};
+  }
+
   store::ChunkTensor make_table(int layer, Count cols) const {
     const Count rows = context.graph->host_view().num_local;
     return store::ChunkTensor::create(
         *context.machine,
         {.name = "input of layer " + std::to_string(layer) + " of all nodes", .rows = rows, .cols = cols},
-        store::Placement::on_host(rows));
+        table_placement(rows, cols * kFloatBytes));
   }
 
   const float* to_host(const at::Tensor& rows, const cuda::Stream& stream) {
@@ -136,11 +153,14 @@ struct LayerwiseEvaluator::State {
     return (pass.table->spec().cols + 2 * pass.model->output_cols(pass.layer)) * kFloatBytes;
   }
 
-  /// A layer's output, or what the next layer reads of it, in host memory.
+  /// A hidden layer's output, or what the next layer reads of it, where it was computed; the last layer's in
+  /// host memory.
   const float* kept_rows(const LayerPass& pass, const at::Tensor& output, const cuda::Stream& stream) {
     const int next = pass.layer + 1;
-    const bool project = next < pass.model->num_layers() && reads_projected(*pass.model, next);
-    return to_host(project ? pass.model->project(next, output) : output, stream);
+    if (next == pass.model->num_layers()) return to_host(output, stream);
+    kept = (reads_projected(*pass.model, next) ? pass.model->project(next, output) : output).contiguous();
+    stream.synchronize();
+    return kept.const_data_ptr<float>();
   }
 
   /// Does the cpu find all rows of the layer's input in one table, in the order of the ids?
@@ -151,7 +171,7 @@ struct LayerwiseEvaluator::State {
            pass.model->takes_dst_apart() && !reads_projected(*pass.model, pass.layer);
   }
 
-  /// Applies one layer to all nodes; `consume(range, rows)` gets each chunk's result in host memory.
+  /// Applies one layer to all nodes; `consume(range, rows)` gets each chunk's kept_rows().
   template <typename Consume>
   void apply_layer(const LayerPass& pass, Consume&& consume) {
     if (in_place(pass))
@@ -232,6 +252,7 @@ struct LayerwiseEvaluator::State {
       apply_layer(pass_of(layer), [&](const NodeRange& range, const float* rows) {
         next.write_rows(range.first, range.count, rows);
       });
+      next.fence(*context.machine, current_stream(device));
       if (table) table->close(*context.machine);
       table = std::move(next);
     }

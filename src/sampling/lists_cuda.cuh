@@ -149,9 +149,9 @@ class GiantList {
 
 /// A piece of a giant's list.
 struct GiantSegment {
-  std::int32_t giant, number;  ///< the number counts over all giants
-  std::int32_t first_number;   ///< of the giant's segments
-  Count first, end;            ///< positions
+  std::int32_t number;        ///< over all giants
+  std::int32_t first_number;  ///< of the giant's segments
+  Count first, end;           ///< positions
 };
 
 /// Calls body(i, segment) for all segments, by whole blocks; `degree_of(i)` tells how long the list is.
@@ -165,7 +165,7 @@ __device__ void for_each_segment(const DeviceGiants& giants, DegreeOf&& degree_o
     for (std::int32_t s = (static_cast<std::int32_t>(blockIdx.x) + g * 29) % num_blocks;
          s < DeviceGiants::segments_of(degree); s += num_blocks) {
       const Count begin = s * DeviceGiants::kSegment;
-      body(i, GiantSegment{g, first + s, first, begin, min(degree, begin + DeviceGiants::kSegment)});
+      body(i, GiantSegment{first + s, first, begin, min(degree, begin + DeviceGiants::kSegment)});
     }
   }
 }

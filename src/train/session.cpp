@@ -296,7 +296,7 @@ void Session::make_loader() {
   graphs = config.cuda_graph != "off" && !padding.entries.empty();
   if (config.cuda_graph == "on" && !graphs) {
     throw InputError("--cuda-graph on is not possible here",
-                     "It needs a GPU, one machine, fanouts without -1, uniform sampling and a model that "
+                     "It needs a GPU, one machine, fanouts without -1, and a model that "
                      "tolerates padded batches; --cuda-graph auto goes on without.");
   }
   loader = std::make_unique<BatchLoader>(BatchLoader::Options{.device = device,

@@ -13,6 +13,7 @@
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/evaluator.hpp"
+#include "strata/util/memory.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {
@@ -101,10 +102,9 @@ struct LayerwiseEvaluator::State {
     return pieces;
   }
 
-  /// Rows striped over the GPUs as far as these have memory to spare, the rest on the host. Collective over
-  /// the machine.
-  store::Placement table_placement(Count rows, Count row_bytes) const {
-    if (!device.is_cuda()) return store::Placement::on_host(rows);
+  /// What tables of rows may take of all GPUs of the machine. Collective over it.
+  Count gpu_room() const {
+    if (!device.is_cuda()) return 0;
     constexpr double kSpared = 0.6;  // the chunks that are computed need some, too
     const auto& ranks = context.topology->machines[static_cast<std::size_t>(context.machine->index())];
     std::set<std::string> gpus;
@@ -112,9 +112,37 @@ struct LayerwiseEvaluator::State {
       gpus.insert(context.topology->ranks[static_cast<std::size_t>(rank)].gpu_uuid);
     std::int64_t free = cuda::device_memory(device.index).free_bytes;
     context.machine->communicator().all_reduce(std::span(&free, 1), comm::Communicator::Op::min);
-    const double room = kSpared * static_cast<double>(free) * static_cast<double>(gpus.size());
-    const Count striped = std::min(rows, static_cast<Count>(room) / std::max<Count>(1, row_bytes));
+    return static_cast<Count>(kSpared * static_cast<double>(free) * static_cast<double>(gpus.size()));
+  }
+
+  /// Rows striped over the GPUs as far as these have memory to spare, the rest on the host. Collective over
+  /// the machine.
+  store::Placement table_placement(Count rows, Count row_bytes) const {
+    const Count striped = std::min(rows, gpu_room() / std::max<Count>(1, row_bytes));
     return {.segments = {{.striped = striped, .host = rows - striped}}};
+  }
+
+  /// This machine's share of its host's free memory.
+  Count host_room() const {
+    if (context.host_bytes > 0) return context.host_bytes;
+    constexpr double kUsable = 0.9;
+    const int all = context.topology->ranks_on_host(context.world->rank());
+    return static_cast<Count>(kUsable * static_cast<double>(available_host_bytes()) *
+                              context.machine->size() / std::max(1, all));
+  }
+
+  /// The most that two neighbouring layers' rows leave to the host.
+  bool fits(const nn::BlockModel& model) const {
+    const Count rows = context.graph->host_view().num_local;
+    Count largest = 0, previous = 0;
+    for (int layer = 1; layer < model.num_layers(); ++layer) {
+      const Count bytes = rows * read_cols(model, layer) * kFloatBytes;
+      largest = std::max(largest, previous + bytes);
+      previous = bytes;
+    }
+    std::int64_t enough = largest - gpu_room() <= host_room();
+    communicator.all_reduce(std::span(&enough, 1), comm::Communicator::Op::min);
+    return enough != 0;
   }
 
   store::ChunkTensor make_table(int layer, Count cols) const {
@@ -299,6 +327,8 @@ struct LayerwiseEvaluator::State {
 LayerwiseEvaluator::LayerwiseEvaluator(const EvaluationContext& context)
     : state_(std::make_unique<State>(context)) {}
 LayerwiseEvaluator::~LayerwiseEvaluator() = default;
+
+bool LayerwiseEvaluator::fits(const nn::BlockModel& model) const { return state_->fits(model); }
 
 Evaluation LayerwiseEvaluator::evaluate(nn::BlockModel& model) { return state_->run(model, nullptr); }
 

@@ -4,6 +4,12 @@
 
 namespace strata::train {
 
+SeedSchedule::SeedSchedule(const Options& options) : options_(options) {
+  const auto machine = static_cast<std::size_t>(options.machine);
+  const NodeId begin = options.machine_offsets[machine], end = options.machine_offsets[machine + 1];
+  owns_all_ = std::ranges::all_of(options.train_nodes, [&](NodeId v) { return v >= begin && v < end; });
+}
+
 Count SeedSchedule::max_seeds() const {
   return (std::min(options_.global_batch, num_seeds()) + options_.machine_ranks - 1) / options_.machine_ranks;
 }
@@ -18,7 +24,7 @@ SeedSchedule::Step SeedSchedule::step(std::uint32_t epoch, Count step_in_epoch) 
   Step step{.seeds = {}, .num_global = std::max<Count>(0, last - first)};
   const Shuffle order(static_cast<std::uint64_t>(num_seeds()), key);
   const auto node_of = [&](Count i) { return options_.train_nodes[order(static_cast<std::uint64_t>(i))]; };
-  if (options_.machine_offsets.size() == 2) {  // one machine owns all: no need to look at the others' seeds
+  if (owns_all_) {  // no need to look at the seeds of the machine's other ranks
     const Count from = step.num_global * options_.local_rank / options_.machine_ranks;
     const Count to = step.num_global * (options_.local_rank + 1) / options_.machine_ranks;
     for (Count i = first + from; i < first + to; ++i) step.seeds.push_back(node_of(i));

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -362,18 +363,35 @@ sampling::PaddedShape Session::measure_padding() {
   return shape;
 }
 
+EvaluationContext Session::evaluation_context() {
+  return {.world = &world.communicator(),
+          .topology = &topology,
+          .machine = &machine,
+          .graph = &graph,
+          .pool = &sample_pool,
+          .seed = config.seed,
+          .alive = [this] { alive("evaluating"); }};
+}
+
 void Session::make_evaluators() {
-  const EvaluationContext context{.world = &world.communicator(),
-                                  .topology = &topology,
-                                  .machine = &machine,
-                                  .graph = &graph,
-                                  .pool = &sample_pool,
-                                  .seed = config.seed,
-                                  .alive = [this] { alive("evaluating"); }};
-  exact_evaluator = std::make_unique<LayerwiseEvaluator>(context);
+  exact_evaluator = std::make_unique<LayerwiseEvaluator>(evaluation_context());
   if (!config.eval_fanouts.empty()) {
-    sampled_evaluator = make_sampled_evaluator(context, config.eval_fanouts, config.batch_size);
+    sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.eval_fanouts, config.batch_size);
   }
+}
+
+Evaluator& Session::evaluator() {
+  if (sampled_evaluator) return *sampled_evaluator;
+  if (exact_evaluator->fits(*model)) return *exact_evaluator;
+  if (first_rank()) {
+    spdlog::warn(
+        "two hidden layers of all nodes do not fit in memory: evaluation samples {} neighbours a hop "
+        "instead. "
+        "--eval-fanouts chooses them; more machines or a smaller --hidden make it exact.",
+        fmt::join(config.fanouts, ","));
+  }
+  sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.fanouts, config.batch_size);
+  return *sampled_evaluator;
 }
 
 ExchangeTotals Session::exchange_totals() const {

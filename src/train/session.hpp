@@ -32,6 +32,9 @@ class Session {
   Session& operator=(const Session&) = delete;
   void close();  ///< collective
 
+  /// The exact one, unless sampled evaluation was asked for or memory does not suffice. Collective.
+  Evaluator& evaluator();
+
   void alive(const char* what);  ///< tells the watchdog and the stop listener that something moved
   bool first_rank() const { return world.rank() == 0; }
   ExchangeTotals exchange_totals() const;  ///< collective; between epochs
@@ -58,7 +61,7 @@ class Session {
   std::optional<nn::RowTable> table;  ///< input rows that the model reads in place
   bool graphs = false;                ///< steps of padded batches are replayed
   std::unique_ptr<LayerwiseEvaluator> exact_evaluator;
-  std::unique_ptr<Evaluator> sampled_evaluator;  ///< null without --eval-fanouts
+  std::unique_ptr<Evaluator> sampled_evaluator;  ///< null where evaluation is exact
 
  private:
   store::MachineGraph load_graph();
@@ -68,6 +71,7 @@ class Session {
   void make_loader();
   void find_table();
   sampling::PaddedShape measure_padding();
+  EvaluationContext evaluation_context();
   void make_evaluators();
   Count seeds_a_rank() const;  ///< of a step
   store::Presampling presampling();

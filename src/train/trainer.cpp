@@ -198,8 +198,7 @@ class Run {
     session_.loader->release_buffers();
     if (!session_.table) steps_.forget_graphs();
     return_freed_memory();
-    Evaluator& evaluator =
-        session_.sampled_evaluator ? *session_.sampled_evaluator : *session_.exact_evaluator;
+    Evaluator& evaluator = session_.evaluator();
     agree_on_weights();
     const Evaluation evaluation = evaluator.evaluate(*session_.model);
     session_.alive("training");

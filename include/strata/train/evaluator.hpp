@@ -37,6 +37,7 @@ struct EvaluationContext {
   std::uint64_t seed = 0;
   std::function<void()> alive;  ///< called after every piece of work, for watchdogs
   Count chunk_bytes = 0;        ///< of exact evaluation: what a chunk of nodes may take; 0: by device
+  Count host_bytes = 0;         ///< of exact evaluation: what a machine's layers may take; 0: what is free
 };
 
 /// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice.
@@ -50,6 +51,9 @@ class LayerwiseEvaluator final : public Evaluator {
   explicit LayerwiseEvaluator(const EvaluationContext& context);
   ~LayerwiseEvaluator() override;
   Evaluation evaluate(nn::BlockModel& model) override;
+  /// Whether the layers of all nodes have room on every machine, as it is free now. Collective; the same on
+  /// all ranks.
+  bool fits(const nn::BlockModel& model) const;
   /// Also writes the logits of all nodes, by original id, as a NumPy array [num_nodes, classes] f32. All
   /// ranks write into one file, which must lie on a file system that all hosts share.
   Evaluation predict(nn::BlockModel& model, const std::string& npy_path);

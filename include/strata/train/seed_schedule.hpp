@@ -25,7 +25,7 @@ class SeedSchedule {
     Count global_batch = 0;
     std::uint64_t seed = 0;
   };
-  explicit SeedSchedule(const Options& options) : options_(options) {}
+  explicit SeedSchedule(const Options& options);
 
   Count num_seeds() const { return static_cast<Count>(options_.train_nodes.size()); }
   Count steps_per_epoch() const { return (num_seeds() + options_.global_batch - 1) / options_.global_batch; }
@@ -43,6 +43,7 @@ class SeedSchedule {
 
  private:
   Options options_;
+  bool owns_all_ = false;  // this machine, all training nodes
 };
 
 }  // namespace strata::train

@@ -214,6 +214,29 @@ TEST_P(ExactEvaluation, GivesModelsWithoutProjectionTheSame) {
   EXPECT_NEAR(projected.scores.valid.loss, expected.scores.valid.loss, 1e-5);
 }
 
+// Two hidden layers of 24 columns a node at once, or one where nothing else is hidden; one byte is never
+// enough.
+TEST_P(ExactEvaluation, KnowsWhetherItFits) {
+  const auto model = make_model();
+  const auto fits = [&](Count host_bytes) {
+    ThreadPool pool(1);
+    LayerwiseEvaluator evaluator({.world = &test::world().communicator(),
+                                  .topology = &run_.topology,
+                                  .machine = &run_.machine,
+                                  .graph = &*loaded_,
+                                  .pool = &pool,
+                                  .seed = 1,
+                                  .alive = [] {},
+                                  .host_bytes = host_bytes});
+    const bool result = evaluator.fits(*model);
+    evaluator.close();
+    return result;
+  };
+  const Count rows = graph_->num_nodes(), most = rows * 2 * 2 * 24 * static_cast<Count>(sizeof(float));
+  EXPECT_TRUE(fits(most));
+  EXPECT_EQ(fits(1), GetParam().num_layers == 1);
+}
+
 // Of 24 hidden columns, SAGE projects for 5 classes and not for 14, GCN for both.
 constexpr Count kManyChunks = 1 << 14;
 INSTANTIATE_TEST_SUITE_P(Models, ExactEvaluation,

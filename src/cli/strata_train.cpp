@@ -47,8 +47,8 @@ int run(const train::TrainConfig& config, const comm::World& world, train::StopL
 /// same way, the lowest.
 std::chrono::milliseconds time_for_others_to_speak(int rank, const std::exception& error) {
   const auto* typed = dynamic_cast<const Error*>(&error);
-  if (typed != nullptr && typed->is_echo()) return std::chrono::milliseconds(2000);
-  return std::chrono::milliseconds(rank == 0 ? 0 : 300);
+  if (typed != nullptr && typed->is_echo()) return std::chrono::milliseconds(3000);
+  return std::chrono::milliseconds(rank == 0 ? 0 : 1000);
 }
 
 /// Prints and ends all ranks.

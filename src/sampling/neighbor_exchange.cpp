@@ -73,8 +73,7 @@ NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, const Sam
 template <typename Id>
 template <typename Work>
 void NeighborExchange<Id>::talk(Work&& work) {
-  talking_ = std::async(std::launch::async, [this, work = std::forward<Work>(work)] {
-    const auto start = Clock::now();
+  talking_ = std::async(std::launch::async, [this, start = Clock::now(), work = std::forward<Work>(work)] {
     work();
     report_.seconds += seconds_since(start);
   });

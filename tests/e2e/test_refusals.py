@@ -85,7 +85,8 @@ class Refusals(e2e.Case):
         with h5py.File(part, 'r+') as contents:
             contents['/edges/node__to__node/indices'][17] = 500
         start = time.monotonic()
-        _, done = self.train(graph, '--ranks-per-machine', '1', ranks=2, expect=2, timeout=60)
+        _, done = self.train(graph, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', '0',
+                             ranks=2, expect=2, timeout=60)
         self.assertLess(time.monotonic() - start, 10)
         told = [line for line in done.stderr.splitlines() if line.startswith('strata-train:')]
         self.assertEqual(len(told), 1, done.stderr)

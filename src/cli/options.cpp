@@ -21,6 +21,7 @@ struct RawOptions {
   std::string device = "auto";
   std::string gpu_memory;
   std::string pipeline = "on";
+  bool tf32 = false;
   std::string presample = "auto";
   std::string host_gather = "auto";
   std::string replicate_graph = "auto";
@@ -104,7 +105,12 @@ void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
   app.add_option("--pipeline", raw.pipeline,
                  "Overlap sampling and gathering with training (on), or not (off: the same numbers)")
       ->check(CLI::IsMember({"on", "off"}));
-  app.add_flag("--tf32", c.tf32, "Allow TF32 in matrix products on the GPU");
+  app.add_option(
+         "--precision", c.precision,
+         "Of training: f32, tf32 (matrix products on GPUs), or bf16 (activations and matrix products; "
+         "weights, sums and evaluation stay f32)")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
+  app.add_flag("--tf32", raw.tf32, "The same as --precision tf32");
 }
 
 void add_evaluation_options(CLI::App& app, TrainConfig& c) {
@@ -229,6 +235,9 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
                                                    : Compute::automatic;
   config.gpu_memory_bytes = raw.gpu_memory.empty() ? 0 : parse_bytes(raw.gpu_memory);
   config.pipeline = raw.pipeline == "on";
+  if (raw.tf32 && config.precision == "bf16")
+    throw InputError("--tf32 contradicts --precision bf16", "Leave --tf32 out.");
+  if (raw.tf32) config.precision = "tf32";
   config.presample = parse_presample(raw.presample);
   using store::HostPath;
   config.host_gather = raw.host_gather == "zero-copy" ? HostPath::zero_copy

@@ -168,7 +168,9 @@ class GatModel final : public StackedModel {
  private:
   at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
     const DropoutRule rule = make_dropout(options().attention_dropout, pass, hop_of_dst(layer), block);
-    return attend(layer, project(layer, x), {.block = block, .heads = options().heads, .dropout = rule});
+    // Attention itself is f32: a softmax needs it, and no second set of kernels.
+    const at::Tensor mapped = map_rows(type_of(pass), x, at_layer(layer).lin->weight).to(at::kFloat);
+    return attend(layer, mapped, {.block = block, .heads = options().heads, .dropout = rule});
   }
 
   at::Tensor sum_projected(int layer, const at::Tensor& projected, const Block& block) override {

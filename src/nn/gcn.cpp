@@ -38,20 +38,24 @@ class GcnModel final : public StackedModel {
   bool needs_in_degrees() const override { return true; }
 
   std::int64_t projected_cols(int layer) const override { return output_cols(layer); }
-  at::Tensor project(int layer, const at::Tensor& x) override { return x.mm(map_of(layer)); }
+  at::Tensor project(int layer, const at::Tensor& x) override {
+    return map_rows(at::kFloat, x, at_layer(layer).lin->weight);
+  }
 
  private:
-  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block, const Pass&) override {
+  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block,
+                      const Pass& pass) override {
+    const at::ScalarType type = type_of(pass);
+    const at::Tensor& weight = at_layer(layer).lin->weight;
     if (maps_first(input_cols(layer), output_cols(layer), x, block))
-      return sum_projected(layer, project(layer, x), block);
-    return aggregate(x, block, gcn_scales(block)).mm(map_of(layer));
+      return sum_projected(layer, map_rows(type, x, weight), block);
+    return map_rows(type, aggregate_to(type, x, block, gcn_scales(block)), weight);
   }
 
   at::Tensor sum_projected(int, const at::Tensor& projected, const sampling::Block& block) override {
     return aggregate(projected, block, gcn_scales(block));
   }
 
-  at::Tensor map_of(int layer) const { return at_layer(layer).lin->weight.t(); }
   const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
   const GcnLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
 

@@ -28,8 +28,9 @@ BlockScales whole_sums(const Block& block) {
 }
 
 /// sum of x over the in-neighbours + (1 + eps) x of the node itself.
-at::Tensor gin_sum(const at::Tensor& x, const at::Tensor& eps, const Block& block) {
-  return aggregate(x, block, whole_sums(block)).addcmul(x.narrow(0, 0, block.num_dst), eps.add(1));
+at::Tensor gin_sum(at::ScalarType type, const at::Tensor& x, const at::Tensor& eps, const Block& block) {
+  return aggregate_to(type, x, block, whole_sums(block))
+      .addcmul(x.narrow(0, 0, block.num_dst).to(type), eps.add(1).to(type));
 }
 
 /// PyG's GINConv with a learned eps and an MLP of two layers: nn(sum of x over the in-neighbours + (1 + eps)
@@ -74,18 +75,21 @@ class GinModel final : public StackedModel {
   }
 
  private:
-  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass&) override {
+  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
+    const at::ScalarType type = type_of(pass);
+    const GinLayer& at = at_layer(layer);
     if (maps_first(input_cols(layer), output_cols(layer), x, block))
-      return sum_projected(layer, project(layer, x), block);
-    return map_again(layer, project(layer, gin_sum(x, at_layer(layer).eps, block)));
+      return map_again(layer, gin_sum(type, map_rows(type, x, at.first->weight), at.eps, block));
+    return map_again(layer, map_rows(type, gin_sum(type, x, at.eps, block), at.first->weight));
   }
 
   at::Tensor sum_projected(int layer, const at::Tensor& projected, const Block& block) override {
-    return map_again(layer, gin_sum(projected, at_layer(layer).eps, block));
+    return map_again(layer, gin_sum(at::kFloat, projected, at_layer(layer).eps, block));
   }
 
   at::Tensor map_again(int layer, const at::Tensor& z) const {
-    return bias_relu_dropout(z, at_layer(layer).first->bias, {}).mm(at_layer(layer).second->weight.t());
+    return map_rows(z.scalar_type(), bias_relu_dropout(z, at_layer(layer).first->bias, {}),
+                    at_layer(layer).second->weight);
   }
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).second->bias; }

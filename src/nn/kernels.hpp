@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "bf16.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
@@ -18,18 +19,24 @@ namespace strata::nn {
 ///
 /// A null scale stands for ones. Mean aggregation is row_scale = 1 / count; its gradient is the same sum over
 /// the transpose with col_scale = 1 / count and the gradient of the dst rows as `self`.
-struct SparseSum {
+///
+/// In and Out are float or Bf16; sums are f32.
+template <typename In, typename Out>
+struct SparseSumOf {
   Count rows = 0, cols = 0;
   const Count* indptr = nullptr;  ///< [rows + 1]
   const std::int32_t* indices = nullptr;
-  const float* in = nullptr;          ///< [.., cols]
+  const In* in = nullptr;             ///< [.., cols]
   const float* row_scale = nullptr;   ///< [rows]
   const float* col_scale = nullptr;   ///< [rows of in]
-  const float* self = nullptr;        ///< [num_self, cols], or null
+  const In* self = nullptr;           ///< [num_self, cols], or null
   const float* self_scale = nullptr;  ///< [num_self]
   Count num_self = 0;                 ///< rows from here on have no self part
-  float* out = nullptr;               ///< [rows, cols]
+  Out* out = nullptr;                 ///< [rows, cols]
 };
+using SparseSum = SparseSumOf<float, float>;
+using SparseSumToBf16 = SparseSumOf<float, Bf16>;
+using SparseSumBf16 = SparseSumOf<Bf16, Bf16>;
 
 /// The normalisation of a block, one number a node.
 struct Scales {
@@ -64,23 +71,29 @@ STRATA_HOST_DEVICE inline Philox4 dropout_words(const Philox4& row, std::uint32_
 }
 
 /// values = dropout(relu(values + bias)) in place.
-struct Activation {
+template <typename T>
+struct ActivationOf {
   Count rows = 0, cols = 0;
   const float* bias = nullptr;  ///< [cols], or null
   bool relu = false;
   DropoutRule dropout;
-  float* values = nullptr;
+  T* values = nullptr;
 };
+using Activation = ActivationOf<float>;
+using ActivationBf16 = ActivationOf<Bf16>;
 
 /// grad_in = grad_out * scale where output > 0, else 0: the sign of an output tells whether ReLU and dropout
 /// let it pass.
-struct ActivationGrad {
+template <typename T>
+struct ActivationGradOf {
   Count rows = 0, cols = 0;
-  const float* output = nullptr;
-  const float* grad_out = nullptr;
+  const T* output = nullptr;
+  const T* grad_out = nullptr;
   float scale = 1;
-  float* grad_in = nullptr;
+  T* grad_in = nullptr;
 };
+using ActivationGrad = ActivationGradOf<float>;
+using ActivationGradBf16 = ActivationGradOf<Bf16>;
 
 /// out = dropout(in); also its own gradient.
 struct Dropout {
@@ -95,6 +108,8 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
   virtual void sparse_sum(const SparseSum& sum, CUstream_st* stream) const = 0;
+  virtual void sparse_sum(const SparseSumToBf16& sum, CUstream_st* stream) const = 0;
+  virtual void sparse_sum(const SparseSumBf16& sum, CUstream_st* stream) const = 0;
   /// inverse[v] = 1 / (sampled in-neighbours of v), 0 where there are none.
   virtual void mean_scales(const Scales& block, float* inverse, CUstream_st* stream) const = 0;
   /// d(v) = in-degree + 1, k = sampled in-neighbours:  col[u] = 1/sqrt d(u),  row[v] = in-degree/k/sqrt d(v),
@@ -102,7 +117,9 @@ class Kernels {
   virtual void gcn_scales(const Scales& block, float* row, float* col, float* self,
                           CUstream_st* stream) const = 0;
   virtual void activate(const Activation& activation, CUstream_st* stream) const = 0;
+  virtual void activate(const ActivationBf16& activation, CUstream_st* stream) const = 0;
   virtual void activation_grad(const ActivationGrad& grad, CUstream_st* stream) const = 0;
+  virtual void activation_grad(const ActivationGradBf16& grad, CUstream_st* stream) const = 0;
   virtual void dropout(const Dropout& dropout, CUstream_st* stream) const = 0;
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels.hpp"
 #include "lanes.cuh"
@@ -10,21 +11,6 @@ namespace {
 constexpr int kBlockThreads = 256;
 constexpr int kEdgesInFlight = 4;  // rows a thread has asked for before it adds the first
 
-template <int Width>
-struct Vector;
-template <>
-struct Vector<1> {
-  using Type = float;
-};
-template <>
-struct Vector<2> {
-  using Type = float2;
-};
-template <>
-struct Vector<4> {
-  using Type = float4;
-};
-
 /// Width consecutive columns of a row in registers.
 template <int Width>
 struct Lane {
@@ -35,20 +21,20 @@ struct Lane {
     for (int i = 0; i < Width; ++i) lane.value[i] = 0.0f;
     return lane;
   }
-  static __device__ Lane load(const float* address) {
-    using Packed = typename Vector<Width>::Type;
-    const Packed packed = __ldg(reinterpret_cast<const Packed*>(address));
+  template <typename T>
+  static __device__ Lane load(const T* address) {
+    const auto packed = Pack<T, Width>::load_constant(address);
     Lane lane;
-    const float* parts = reinterpret_cast<const float*>(&packed);
-    for (int i = 0; i < Width; ++i) lane.value[i] = parts[i];
+#pragma unroll
+    for (int i = 0; i < Width; ++i) lane.value[i] = to_f32(packed.value[i]);
     return lane;
   }
-  __device__ void store(float* address) const {
-    using Packed = typename Vector<Width>::Type;
-    Packed packed;
-    float* parts = reinterpret_cast<float*>(&packed);
-    for (int i = 0; i < Width; ++i) parts[i] = value[i];
-    *reinterpret_cast<Packed*>(address) = packed;
+  template <typename T>
+  __device__ void store(T* address) const {
+    Pack<T, Width> packed;
+#pragma unroll
+    for (int i = 0; i < Width; ++i) packed.value[i] = from_f32<T>(value[i]);
+    packed.store(address);
   }
   __device__ void add(const Lane& other, float scale) {
     for (int i = 0; i < Width; ++i) value[i] += scale * other.value[i];
@@ -64,8 +50,8 @@ __device__ inline float scale_of(const float* scales, Count i) {
 
 // Lanes threads share a row and take Lanes * Width of its columns; a longer row is several items. Every
 // in-row is read in one or few coalesced requests: edges * cols * 4 bytes, from L2 or HBM, bound the time.
-template <int Width, int Lanes>
-__global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSum sum, Count chunks) {
+template <int Width, int Lanes, typename In, typename Out>
+__global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSumOf<In, Out> sum, Count chunks) {
   const Count thread = static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
   const Count item = thread / Lanes;
   const Count row = item / chunks;
@@ -102,36 +88,22 @@ unsigned grid_for(Count threads) {
   return static_cast<unsigned>((threads + kBlockThreads - 1) / kBlockThreads);
 }
 
-template <int Width, int Lanes>
-void launch_sparse_sum(const SparseSum& sum, cudaStream_t stream) {
+template <int Width, int Lanes, typename In, typename Out>
+void launch_sparse_sum(const SparseSumOf<In, Out>& sum, cudaStream_t stream) {
   const Count chunks = (sum.cols + Lanes * Width - 1) / (Lanes * Width);
-  sparse_sum_kernel<Width, Lanes>
+  sparse_sum_kernel<Width, Lanes, In, Out>
       <<<grid_for(sum.rows * chunks * Lanes), kBlockThreads, 0, stream>>>(sum, chunks);
   cuda::check_launch("sparse_sum");
 }
 
-template <int Width>
-void choose_lanes(const SparseSum& sum, cudaStream_t stream) {
-  const Count wanted = (sum.cols + Width - 1) / Width;
-  if (wanted <= 4) return launch_sparse_sum<Width, 4>(sum, stream);
-  if (wanted <= 8) return launch_sparse_sum<Width, 8>(sum, stream);
-  if (wanted <= 16) return launch_sparse_sum<Width, 16>(sum, stream);
-  launch_sparse_sum<Width, 32>(sum, stream);
-}
-
-bool aligned(const void* pointer, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
-}
-
-/// Columns a load may take: a divisor of the row's length, all rows aligned to it.
-int vector_width(const SparseSum& sum) {
-  for (const int width : {4, 2}) {
-    const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(float);
-    if (sum.cols % width == 0 && aligned(sum.in, bytes) && aligned(sum.self, bytes) &&
-        aligned(sum.out, bytes))
-      return width;
+template <typename In, typename Out>
+void sum_rows(const SparseSumOf<In, Out>& sum, cudaStream_t stream) {
+  if (sum.rows == 0 || sum.cols == 0) return;
+  const auto launch = [&]<int Width, int Lanes>() { launch_sparse_sum<Width, Lanes>(sum, stream); };
+  if constexpr (std::is_same_v<In, Bf16>) {  // eight of them fill a load of 16 bytes
+    if (pack_fits(8, sum.cols, sum.in, sum.self, sum.out)) return with_lanes<8>(sum.cols, launch);
   }
-  return 1;
+  with_width_and_lanes(pack_width(sum.cols, sum.in, sum.self, sum.out), sum.cols, launch);
 }
 
 __global__ void __launch_bounds__(kBlockThreads) mean_scales_kernel(Scales block, float* inverse) {
@@ -181,48 +153,57 @@ __device__ inline bool kept(const Philox4& words, int slot, std::uint32_t thresh
 
 // One thread eight columns: bias, ReLU and dropout in one pass of 8 bytes an element; two Philox blocks a
 // thread.
-__device__ inline float activated(const Activation& a, const Philox4& words, Count column, int i, float value,
-                                  float scale) {
+template <typename T>
+__device__ inline float activated(const ActivationOf<T>& a, const Philox4& words, Count column, int i,
+                                  float value, float scale) {
   if (a.bias != nullptr) value = __fadd_rn(value, a.bias[column + i]);
   if (a.relu) value = value < 0.0f ? 0.0f : value;
   if (a.dropout.active()) value = kept(words, i, a.dropout.threshold) ? value * scale : 0.0f;
   return value;
 }
 
+/// As many elements as a load of 16 bytes takes.
+template <typename T>
+constexpr int kPartWidth = 16 / sizeof(T);
+
 // kWhole: rows are whole groups, aligned to 16 bytes, so that a thread loads its group at once.
-template <bool kWhole>
-__global__ void __launch_bounds__(kBlockThreads) activate_kernel(Activation a, Count groups, float scale) {
+template <bool kWhole, typename T>
+__global__ void __launch_bounds__(kBlockThreads)
+    activate_kernel(ActivationOf<T> a, Count groups, float scale) {
   const Group group(static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x, groups);
   if (group.row >= a.rows) return;
-  float* values = a.values + group.row * a.cols + group.column;
-  using Part = Floats<4>;
-  Part parts[2];
+  T* values = a.values + group.row * a.cols + group.column;
+  using Part = Pack<T, kPartWidth<T>>;
+  constexpr int kParts = kColumnsPerWords / kPartWidth<T>;
+  Part parts[kParts];
   if constexpr (kWhole) {
-    parts[0] = Part::load(values);
-    parts[1] = Part::load(values + 4);
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) parts[i] = Part::load(values + i * kPartWidth<T>);
   }
   Philox4 words{};
   if (a.dropout.active()) words = group_words(a.dropout, group);
 #pragma unroll
   for (int i = 0; i < kColumnsPerWords; ++i) {
     if constexpr (kWhole) {
-      float& value = parts[i / 4].value[i % 4];
-      value = activated(a, words, group.column, i, value, scale);
+      T& value = parts[i / kPartWidth<T>].value[i % kPartWidth<T>];
+      value = from_f32<T>(activated(a, words, group.column, i, to_f32(value), scale));
     } else if (group.column + i < a.cols) {
-      values[i] = activated(a, words, group.column, i, values[i], scale);
+      values[i] = from_f32<T>(activated(a, words, group.column, i, to_f32(values[i]), scale));
     }
   }
   if constexpr (kWhole) {
-    parts[0].store(values);
-    parts[1].store(values + 4);
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) parts[i].store(values + i * kPartWidth<T>);
   }
 }
 
-__global__ void __launch_bounds__(kBlockThreads) activation_grad_kernel(ActivationGrad grad) {
+template <typename T>
+__global__ void __launch_bounds__(kBlockThreads) activation_grad_kernel(ActivationGradOf<T> grad) {
   const Count size = grad.rows * grad.cols;
   const Count step = static_cast<Count>(gridDim.x) * kBlockThreads;
   for (Count i = static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x; i < size; i += step) {
-    grad.grad_in[i] = grad.output[i] <= 0.0f ? 0.0f : grad.grad_out[i] * grad.scale;
+    const float scaled = to_f32(grad.grad_out[i]) * grad.scale;
+    grad.grad_in[i] = from_f32<T>(to_f32(grad.output[i]) <= 0.0f ? 0.0f : scaled);
   }
 }
 
@@ -244,19 +225,33 @@ Count groups_of(Count cols) { return (cols + kColumnsPerWords - 1) / kColumnsPer
 constexpr Count kElementwiseBlocks =
     4096;  // enough for several waves on any GPU; a thread strides over the rest
 
+template <typename T>
+void launch_activate(const ActivationOf<T>& activation, cudaStream_t stream) {
+  const Count groups = groups_of(activation.cols);
+  if (activation.rows * groups == 0) return;
+  const unsigned blocks = grid_for(activation.rows * groups);
+  const float scale = activation.dropout.scale();
+  if (activation.cols % kColumnsPerWords == 0 && pack_fits(kPartWidth<T>, activation.cols, activation.values))
+    activate_kernel<true><<<blocks, kBlockThreads, 0, stream>>>(activation, groups, scale);
+  else
+    activate_kernel<false><<<blocks, kBlockThreads, 0, stream>>>(activation, groups, scale);
+  cuda::check_launch("activate");
+}
+
+template <typename T>
+void launch_activation_grad(const ActivationGradOf<T>& grad, cudaStream_t stream) {
+  const Count size = grad.rows * grad.cols;
+  if (size == 0) return;
+  const Count blocks = std::min<Count>(grid_for(size), kElementwiseBlocks);
+  activation_grad_kernel<<<static_cast<unsigned>(blocks), kBlockThreads, 0, stream>>>(grad);
+  cuda::check_launch("activation_grad");
+}
+
 class CudaKernels final : public Kernels {
  public:
-  void sparse_sum(const SparseSum& sum, CUstream_st* stream) const override {
-    if (sum.rows == 0 || sum.cols == 0) return;
-    switch (vector_width(sum)) {
-      case 4:
-        return choose_lanes<4>(sum, stream);
-      case 2:
-        return choose_lanes<2>(sum, stream);
-      default:
-        return choose_lanes<1>(sum, stream);
-    }
-  }
+  void sparse_sum(const SparseSum& sum, CUstream_st* stream) const override { sum_rows(sum, stream); }
+  void sparse_sum(const SparseSumToBf16& sum, CUstream_st* stream) const override { sum_rows(sum, stream); }
+  void sparse_sum(const SparseSumBf16& sum, CUstream_st* stream) const override { sum_rows(sum, stream); }
 
   void mean_scales(const Scales& block, float* inverse, CUstream_st* stream) const override {
     if (block.num_dst == 0) return;
@@ -271,28 +266,13 @@ class CudaKernels final : public Kernels {
     cuda::check_launch("gcn_scales");
   }
 
-  void activate(const Activation& activation, CUstream_st* stream) const override {
-    const Count groups = groups_of(activation.cols);
-    if (activation.rows * groups == 0) return;
-    const unsigned blocks = grid_for(activation.rows * groups);
-    const bool whole =
-        activation.cols % kColumnsPerWords == 0 && pack_width(activation.cols, activation.values) == 4;
-    if (whole) {
-      activate_kernel<true>
-          <<<blocks, kBlockThreads, 0, stream>>>(activation, groups, activation.dropout.scale());
-    } else {
-      activate_kernel<false>
-          <<<blocks, kBlockThreads, 0, stream>>>(activation, groups, activation.dropout.scale());
-    }
-    cuda::check_launch("activate");
-  }
-
+  void activate(const Activation& a, CUstream_st* stream) const override { launch_activate(a, stream); }
+  void activate(const ActivationBf16& a, CUstream_st* stream) const override { launch_activate(a, stream); }
   void activation_grad(const ActivationGrad& grad, CUstream_st* stream) const override {
-    const Count size = grad.rows * grad.cols;
-    if (size == 0) return;
-    const Count blocks = std::min<Count>(grid_for(size), kElementwiseBlocks);
-    activation_grad_kernel<<<static_cast<unsigned>(blocks), kBlockThreads, 0, stream>>>(grad);
-    cuda::check_launch("activation_grad");
+    launch_activation_grad(grad, stream);
+  }
+  void activation_grad(const ActivationGradBf16& grad, CUstream_st* stream) const override {
+    launch_activation_grad(grad, stream);
   }
 
   void dropout(const Dropout& dropout, CUstream_st* stream) const override {

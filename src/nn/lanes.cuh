@@ -1,18 +1,46 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "strata/util/types.hpp"
 
 /// Rows read by groups of threads, each of which takes some consecutive columns at once.
 namespace strata::nn {
 
-/// Width consecutive 4-byte values of a row in registers; one load or store of 4, 8 or 16 bytes.
+/// What a load of so many bytes brings.
+template <std::size_t Bytes>
+struct RawOf;
+template <>
+struct RawOf<2> {
+  using Type = unsigned short;
+};
+template <>
+struct RawOf<4> {
+  using Type = unsigned int;
+};
+template <>
+struct RawOf<8> {
+  using Type = uint2;
+};
+template <>
+struct RawOf<16> {
+  using Type = uint4;
+};
+
+/// Width consecutive values of a row in registers; one load or store of at most 16 bytes.
 template <typename T, int Width>
 struct alignas(sizeof(T) * Width) Pack {
   T value[Width];
 
   __device__ static Pack load(const T* address) { return *reinterpret_cast<const Pack*>(address); }
+  /// Of memory that the kernel does not write.
+  __device__ static Pack load_constant(const T* address) {
+    const auto raw = __ldg(reinterpret_cast<const typename RawOf<sizeof(T) * Width>::Type*>(address));
+    Pack pack;
+    memcpy(&pack, &raw, sizeof(pack));
+    return pack;
+  }
   __device__ static Pack filled(T with) {
     Pack pack;
 #pragma unroll
@@ -48,12 +76,18 @@ __device__ inline float sum_of_group(float value) {
   return value;
 }
 
-/// Columns a load may take: a divisor of the row's length to which all tables are aligned.
-template <typename... Tables>
-int pack_width(Count cols, const Tables*... tables) {
+/// May a load take `width` columns: does it divide the row's length, and are all tables aligned to it?
+template <typename... Elements>
+bool pack_fits(int width, Count cols, const Elements*... tables) {
+  return cols % width == 0 && (... && (reinterpret_cast<std::uintptr_t>(tables) %
+                                           (static_cast<std::size_t>(width) * sizeof(Elements)) ==
+                                       0));
+}
+
+template <typename... Elements>
+int pack_width(Count cols, const Elements*... tables) {
   for (const int width : {4, 2}) {
-    const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(float);
-    if (cols % width == 0 && (... && (reinterpret_cast<std::uintptr_t>(tables) % bytes == 0))) return width;
+    if (pack_fits(width, cols, tables...)) return width;
   }
   return 1;
 }

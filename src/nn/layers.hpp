@@ -41,6 +41,10 @@ class StackedModel : public BlockModel {
   bool is_last(int layer) const { return layer + 1 == options_.num_layers; }
   int hop_of_dst(int layer) const { return options_.num_layers - 1 - layer; }  ///< counted from the seeds
   const ModelOptions& options() const { return options_; }
+  /// Of activations and matrix products.
+  at::ScalarType type_of(const Pass& pass) const {
+    return options_.bf16 && pass.training ? at::kBFloat16 : at::kFloat;
+  }
   /// Registers the modules of the layers as convs.0, convs.1, ...
   void register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers);
 

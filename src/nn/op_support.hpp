@@ -59,4 +59,14 @@ inline const float* data_or_null(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
 }
 
+/// A tensor's elements as the kernels see them: T is float or Bf16.
+template <typename T>
+const T* elements(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;
+}
+template <typename T>
+T* mutable_elements(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
 }  // namespace strata::nn

@@ -18,6 +18,7 @@ using sampling::Block;
 struct ScaledBlock {
   Block block;
   BlockScales scales;
+  at::ScalarType type;  ///< of the results
 };
 
 /// The kernels for a device and the stream that libtorch works on.
@@ -40,22 +41,55 @@ Scales degrees_of(const Block& block) {
           .in_degrees = block.src_in_degrees};
 }
 
-at::Tensor sum_in_neighbours(const at::Tensor& x, const Block& block, const BlockScales& scales) {
-  at::Tensor out = at::empty({block.num_dst, x.size(1)}, x.options());
+bool is_bf16(const at::Tensor& tensor) { return tensor.scalar_type() == at::kBFloat16; }
+
+template <typename In, typename Out>
+void sum_in_neighbours_as(const at::Tensor& x, const Block& block, const BlockScales& scales,
+                          const at::Tensor& out) {
   const Target target = target_of(x);
-  target.kernels.sparse_sum({.rows = block.num_dst,
-                             .cols = x.size(1),
-                             .indptr = block.indptr,
-                             .indices = block.indices,
-                             .in = x.const_data_ptr<float>(),
-                             .row_scale = data_or_null(scales.row),
-                             .col_scale = data_or_null(scales.col),
-                             .self = scales.self.defined() ? x.const_data_ptr<float>() : nullptr,
-                             .self_scale = data_or_null(scales.self),
-                             .num_self = scales.self.defined() ? block.num_dst : 0,
-                             .out = out.mutable_data_ptr<float>()},
+  target.kernels.sparse_sum(SparseSumOf<In, Out>{.rows = block.num_dst,
+                                                 .cols = x.size(1),
+                                                 .indptr = block.indptr,
+                                                 .indices = block.indices,
+                                                 .in = elements<In>(x),
+                                                 .row_scale = data_or_null(scales.row),
+                                                 .col_scale = data_or_null(scales.col),
+                                                 .self = scales.self.defined() ? elements<In>(x) : nullptr,
+                                                 .self_scale = data_or_null(scales.self),
+                                                 .num_self = scales.self.defined() ? block.num_dst : 0,
+                                                 .out = mutable_elements<Out>(out)},
                             target.stream);
+}
+
+/// `type`: of the result; f32 only for x of f32.
+at::Tensor sum_in_neighbours(const at::Tensor& x, const Block& block, const BlockScales& scales,
+                             at::ScalarType type) {
+  const at::Tensor out = at::empty({block.num_dst, x.size(1)}, x.options().dtype(type));
+  if (type == at::kFloat)
+    sum_in_neighbours_as<float, float>(x, block, scales, out);
+  else if (is_bf16(x))
+    sum_in_neighbours_as<Bf16, Bf16>(x, block, scales, out);
+  else
+    sum_in_neighbours_as<float, Bf16>(x, block, scales, out);
   return out;
+}
+
+template <typename T>
+void sum_out_neighbours_as(const at::Tensor& grad, const at::Tensor& self, const Block& block,
+                           const BlockScales& scales, const at::Tensor& out) {
+  const Target target = target_of(grad);
+  target.kernels.sparse_sum(SparseSumOf<T, T>{.rows = block.num_src,
+                                              .cols = grad.size(1),
+                                              .indptr = block.transposed_indptr,
+                                              .indices = block.transposed_indices,
+                                              .in = elements<T>(grad),
+                                              .row_scale = data_or_null(scales.col),
+                                              .col_scale = data_or_null(scales.row),
+                                              .self = elements<T>(self),
+                                              .self_scale = data_or_null(scales.self),
+                                              .num_self = self.defined() ? block.num_dst : 0,
+                                              .out = mutable_elements<T>(out)},
+                            target.stream);
 }
 
 /// The gradient of x: the sum over the transpose, plus `self` for the dst rows.
@@ -64,31 +98,22 @@ at::Tensor sum_out_neighbours(const at::Tensor& grad, const at::Tensor& self, co
   if (block.transposed_indptr == nullptr) {
     throw Error("the gradient of a layer's input needs the transpose of its block, which was not sampled");
   }
-  at::Tensor out = at::empty({block.num_src, grad.size(1)}, grad.options());
-  const Target target = target_of(grad);
-  target.kernels.sparse_sum({.rows = block.num_src,
-                             .cols = grad.size(1),
-                             .indptr = block.transposed_indptr,
-                             .indices = block.transposed_indices,
-                             .in = grad.const_data_ptr<float>(),
-                             .row_scale = data_or_null(scales.col),
-                             .col_scale = data_or_null(scales.row),
-                             .self = data_or_null(self),
-                             .self_scale = data_or_null(scales.self),
-                             .num_self = self.defined() ? block.num_dst : 0,
-                             .out = out.mutable_data_ptr<float>()},
-                            target.stream);
+  const at::Tensor out = at::empty({block.num_src, grad.size(1)}, grad.options());
+  if (is_bf16(grad))
+    sum_out_neighbours_as<Bf16>(grad, self, block, scales, out);
+  else
+    sum_out_neighbours_as<float>(grad, self, block, scales, out);
   return out;
 }
 
 struct Aggregate : Function<Aggregate> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const ScaledBlock& over) {
     carry(context, over);
-    return sum_in_neighbours(x, over.block, over.scales);
+    return sum_in_neighbours(x, over.block, over.scales, over.type);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    const auto& [block, scales] = carried<ScaledBlock>(context);
+    const auto& [block, scales, type] = carried<ScaledBlock>(context);
     const at::Tensor grad = grads[0].contiguous();
     return {sum_out_neighbours(grad, scales.self.defined() ? grad : at::Tensor(), block, scales), {}};
   }
@@ -97,17 +122,18 @@ struct Aggregate : Function<Aggregate> {
 struct SageConvolution : Function<SageConvolution> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& neighbour,
                             const at::Tensor& root, const ScaledBlock& over) {
-    const at::Tensor mean = sum_in_neighbours(x, over.block, over.scales);
-    const at::Tensor x_dst = x.narrow(0, 0, over.block.num_dst);
+    const at::Tensor mean = sum_in_neighbours(x, over.block, over.scales, over.type);
+    const at::Tensor x_dst = x.narrow(0, 0, over.block.num_dst).to(over.type);
+    const at::Tensor neighbour_map = neighbour.to(over.type), root_map = root.to(over.type);
     carry(context, over);
-    context->save_for_backward({x_dst, mean, neighbour, root});
-    at::Tensor z = mean.mm(neighbour.t());
-    z.addmm_(x_dst, root.t());
+    context->save_for_backward({x_dst, mean, neighbour_map, root_map});
+    at::Tensor z = mean.mm(neighbour_map.t());
+    z.addmm_(x_dst, root_map.t());
     return z;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    const auto& [block, scales] = carried<ScaledBlock>(context);
+    const auto& [block, scales, type] = carried<ScaledBlock>(context);
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x_dst = saved[0], &mean = saved[1], &neighbour = saved[2], &root = saved[3];
     const at::Tensor grad = grads[0].contiguous();
@@ -115,19 +141,40 @@ struct SageConvolution : Function<SageConvolution> {
     if (context->needs_input_grad(0)) {
       grad_x = sum_out_neighbours(grad.mm(neighbour), grad.mm(root), block, scales);
     }
-    return {grad_x, grad.t().mm(mean), grad.t().mm(x_dst), {}};
+    return {grad_x, grad.t().mm(mean).to(at::kFloat), grad.t().mm(x_dst).to(at::kFloat), {}};
   }
 };
 
-void activate(const at::Tensor& values, const at::Tensor& bias, bool relu, const DropoutRule& dropout) {
+template <typename T>
+void activate_as(const at::Tensor& values, const at::Tensor& bias, bool relu, const DropoutRule& dropout) {
   const Target target = target_of(values);
-  target.kernels.activate({.rows = values.size(0),
-                           .cols = values.size(1),
-                           .bias = data_or_null(bias),
-                           .relu = relu,
-                           .dropout = dropout,
-                           .values = values.mutable_data_ptr<float>()},
+  target.kernels.activate(ActivationOf<T>{.rows = values.size(0),
+                                          .cols = values.size(1),
+                                          .bias = data_or_null(bias),
+                                          .relu = relu,
+                                          .dropout = dropout,
+                                          .values = mutable_elements<T>(values)},
                           target.stream);
+}
+
+void activate(const at::Tensor& values, const at::Tensor& bias, bool relu, const DropoutRule& dropout) {
+  if (is_bf16(values))
+    activate_as<Bf16>(values, bias, relu, dropout);
+  else
+    activate_as<float>(values, bias, relu, dropout);
+}
+
+template <typename T>
+void activation_grad_as(const at::Tensor& output, const at::Tensor& grad_out, float scale,
+                        const at::Tensor& grad_in) {
+  const Target target = target_of(grad_out);
+  target.kernels.activation_grad(ActivationGradOf<T>{.rows = output.size(0),
+                                                     .cols = output.size(1),
+                                                     .output = elements<T>(output),
+                                                     .grad_out = elements<T>(grad_out),
+                                                     .scale = scale,
+                                                     .grad_in = mutable_elements<T>(grad_in)},
+                                 target.stream);
 }
 
 struct BiasReluDropout : Function<BiasReluDropout> {
@@ -143,15 +190,12 @@ struct BiasReluDropout : Function<BiasReluDropout> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const at::Tensor output = context->get_saved_variables()[0], grad_out = grads[0].contiguous();
     const at::Tensor grad_z = at::empty_like(grad_out);
-    const Target target = target_of(grad_out);
-    target.kernels.activation_grad({.rows = output.size(0),
-                                    .cols = output.size(1),
-                                    .output = output.const_data_ptr<float>(),
-                                    .grad_out = grad_out.const_data_ptr<float>(),
-                                    .scale = carried<float>(context),
-                                    .grad_in = grad_z.mutable_data_ptr<float>()},
-                                   target.stream);
-    return {grad_z, grad_z.sum(0), {}};
+    const auto scale = carried<float>(context);
+    if (is_bf16(output))
+      activation_grad_as<Bf16>(output, grad_out, scale, grad_z);
+    else
+      activation_grad_as<float>(output, grad_out, scale, grad_z);
+    return {grad_z, grad_z.sum(0, false, at::kFloat), {}};
   }
 };
 
@@ -215,12 +259,21 @@ BlockScales gcn_scales(const Block& block) {
 }
 
 at::Tensor aggregate(const at::Tensor& x, const Block& block, const BlockScales& scales) {
-  return Aggregate::apply(x.contiguous(), ScaledBlock{block, scales});
+  return aggregate_to(x.scalar_type(), x, block, scales);
 }
 
-at::Tensor sage_convolution(const at::Tensor& x, const at::Tensor& neighbour, const at::Tensor& root,
-                            const Block& block) {
-  return SageConvolution::apply(x.contiguous(), neighbour, root, ScaledBlock{block, mean_scales(block)});
+at::Tensor aggregate_to(at::ScalarType type, const at::Tensor& x, const Block& block,
+                        const BlockScales& scales) {
+  // The gradient of x comes in the type of the result.
+  const at::Tensor rows = x.requires_grad() ? x.to(type) : x;
+  return Aggregate::apply(rows.contiguous(), ScaledBlock{block, scales, type});
+}
+
+at::Tensor sage_convolution(at::ScalarType type, const at::Tensor& x, const at::Tensor& neighbour,
+                            const at::Tensor& root, const Block& block) {
+  const at::Tensor rows = x.requires_grad() ? x.to(type) : x;
+  return SageConvolution::apply(rows.contiguous(), neighbour, root,
+                                ScaledBlock{block, mean_scales(block), type});
 }
 
 at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout) {
@@ -229,7 +282,13 @@ at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const 
 
 void relu_dropout(const at::Tensor& z, const DropoutRule& dropout) { activate(z, {}, true, dropout); }
 
-at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias) { return AddBias::apply(z, bias); }
+at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias) {
+  return AddBias::apply(z.to(at::kFloat), bias);
+}
+
+at::Tensor map_rows(at::ScalarType type, const at::Tensor& x, const at::Tensor& weight) {
+  return x.to(type).mm(weight.to(type).t());
+}
 
 at::Tensor dropout(const at::Tensor& x, const DropoutRule& rule) {
   if (!rule.active()) return x;
@@ -250,10 +309,11 @@ DropoutRule make_dropout(double probability, const Pass& pass, int hop, const Bl
 }
 
 void check_input(const at::Tensor& x, const Block& block) {
-  if (x.dim() != 2 || x.size(0) != block.num_src || x.scalar_type() != at::kFloat) {
-    throw Error(fmt::format("a layer's input must be f32 [{}, columns], got {} of {} dimensions with {} rows",
-                            block.num_src, c10::toString(x.scalar_type()), x.dim(),
-                            x.dim() == 0 ? 0 : x.size(0)));
+  const bool known = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
+  if (x.dim() != 2 || x.size(0) != block.num_src || !known) {
+    throw Error(
+        fmt::format("a layer's input must be f32 or bf16 [{}, columns], got {} of {} dimensions with {} rows",
+                    block.num_src, c10::toString(x.scalar_type()), x.dim(), x.dim() == 0 ? 0 : x.size(0)));
   }
   if (x.is_cuda() != block.device.is_cuda()) {
     throw Error(

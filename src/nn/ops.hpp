@@ -23,18 +23,25 @@ BlockScales gcn_scales(const sampling::Block& block);  ///< throws Error without
 /// The weighted sum of `scales` over the block; x [num_src, cols] -> [num_dst, cols].
 at::Tensor aggregate(const at::Tensor& x, const sampling::Block& block, const BlockScales& scales);
 
-/// mean(x) neighbour^T + x_dst root^T in one node of the autograd graph, which spares the zero-filled
-/// gradient of x_dst.
-at::Tensor sage_convolution(const at::Tensor& x, const at::Tensor& neighbour, const at::Tensor& root,
-                            const sampling::Block& block);
+/// The same with a result of `type`, f32 or bf16; sums are f32.
+at::Tensor aggregate_to(at::ScalarType type, const at::Tensor& x, const sampling::Block& block,
+                        const BlockScales& scales);
 
-/// What follows a hidden layer, in place: dropout(relu(z + bias)).
+/// x weight^T, computed and returned in `type`; the gradient of the weight is f32.
+at::Tensor map_rows(at::ScalarType type, const at::Tensor& x, const at::Tensor& weight);
+
+/// mean(x) neighbour^T + x_dst root^T in one node of the autograd graph, which spares the zero-filled
+/// gradient of x_dst. Means, products and the result are of `type`.
+at::Tensor sage_convolution(at::ScalarType type, const at::Tensor& x, const at::Tensor& neighbour,
+                            const at::Tensor& root, const sampling::Block& block);
+
+/// What follows a hidden layer, in place: dropout(relu(z + bias)); z is f32 or bf16, the bias f32.
 at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
 
 /// The same without a bias and without a gradient of its own.
 void relu_dropout(const at::Tensor& z, const DropoutRule& dropout);
 
-/// z + bias, in place.
+/// z + bias in f32; in place where z is f32.
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias);
 
 at::Tensor dropout(const at::Tensor& x, const DropoutRule& rule);

@@ -43,14 +43,15 @@ class SageModel final : public StackedModel {
   }
 
 #if STRATA_WITH_CUDA
-  bool takes_slots() const override { return true; }
-  bool reads_table() const override { return options().input_dropout == 0.0; }
+  bool takes_slots() const override { return !options().bf16; }
+  bool reads_table() const override { return options().input_dropout == 0.0 && !options().bf16; }
   at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch,
                            const Pass& pass) override {
     return sage_stack(table, weights(), batch, options().dropout, pass);
   }
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
-    if (!pass.training || !x.is_cuda()) return BlockModel::forward(std::move(x), batch, pass);
+    if (!pass.training || !x.is_cuda() || options().bf16)
+      return BlockModel::forward(std::move(x), batch, pass);
     check_input(x, batch.blocks.front());
     x = dropout(x, make_dropout(options().input_dropout, pass, num_layers(), batch.blocks.front()))
             .contiguous();
@@ -76,13 +77,15 @@ class SageModel final : public StackedModel {
     return result;
   }
 
-  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block, const Pass&) override {
+  at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block,
+                      const Pass& pass) override {
+    const at::ScalarType type = type_of(pass);
     const at::Tensor& neighbours = at_layer(layer).neighbours->weight;
     const at::Tensor& root = at_layer(layer).root->weight;
     if (!maps_first(input_cols(layer), output_cols(layer), x, block))
-      return sage_convolution(x, neighbours, root, block);
-    const at::Tensor mapped = aggregate(x.mm(neighbours.t()), block, mean_scales(block));
-    return mapped.addmm(x.narrow(0, 0, block.num_dst), root.t());
+      return sage_convolution(type, x, neighbours, root, block);
+    const at::Tensor mapped = aggregate(map_rows(type, x, neighbours), block, mean_scales(block));
+    return mapped.addmm(x.narrow(0, 0, block.num_dst).to(type), root.to(type).t());
   }
 
   at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block) override {

@@ -94,16 +94,18 @@ class SageMaxModel final : public StackedModel {
   at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                            const Block& block) override {
     check_input(x_src, block);
-    return finish(layer, map(layer, neighbour_max(x_src, block), x_dst), block, {});
+    return finish(layer, map(at::kFloat, layer, neighbour_max(x_src, block), x_dst), block, {});
   }
 
  private:
-  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass&) override {
-    return map(layer, neighbour_max(x, block), x.narrow(0, 0, block.num_dst));
+  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
+    const at::Tensor rows = x.to(at::kFloat);  // a maximum needs no second set of kernels
+    return map(type_of(pass), layer, neighbour_max(rows, block), x.narrow(0, 0, block.num_dst));
   }
 
-  at::Tensor map(int layer, const at::Tensor& largest, const at::Tensor& x_dst) const {
-    return largest.mm(at_layer(layer).neighbours->weight.t()).addmm(x_dst, at_layer(layer).root->weight.t());
+  at::Tensor map(at::ScalarType type, int layer, const at::Tensor& largest, const at::Tensor& x_dst) const {
+    return map_rows(type, largest, at_layer(layer).neighbours->weight)
+        .addmm(x_dst.to(type), at_layer(layer).root->weight.to(type).t());
   }
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).neighbours->bias; }

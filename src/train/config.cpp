@@ -124,7 +124,7 @@ std::string resume_signature(const TrainConfig& c, int num_ranks) {
       {"seed", c.seed},
       {"metric", c.metric},
       {"normalize_features", c.normalize_features},
-      {"tf32", c.tf32},
+      {"precision", c.precision},
       {"ranks", num_ranks}};
   return signature.dump();
 }

@@ -63,7 +63,8 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
       gather_communicator_(w.communicator().duplicate()) {
   alive("preparing to train");
   at::set_num_threads(cores);
-  at::globalContext().setAllowTF32CuBLAS(config.tf32);
+  at::globalContext().setAllowTF32CuBLAS(config.precision == "tf32");
+  at::globalContext().setAllowBF16ReductionCuBLAS(false);
   use_own_stream(device);
   make_model(make);
   make_loss();
@@ -227,6 +228,7 @@ void Session::make_model(const ModelFactory& make) {
                            .attention_dropout = config.attention_dropout,
                            .dropout = config.dropout,
                            .input_dropout = config.input_dropout,
+                           .bf16 = config.precision == "bf16",
                            .seed = config.seed};
   model = make(options);
   require_f32(*model);

@@ -52,7 +52,10 @@ class Run {
                 .table = session_.table ? &*session_.table : nullptr,
                 .graphs = session_.graphs}) {
     if (config.resume) load_checkpoint(checkpoint_path(), checkpoint_parts());
-    if (session_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
+    if (session_.first_rank()) {
+      std::filesystem::create_directories(config.output);
+      metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
+    }
     metrics_.write(run_record(session_));
   }
 

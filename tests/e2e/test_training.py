@@ -64,7 +64,7 @@ class Options(e2e.Case):
         for options in [['--loss', 'bce'], ['--class-weights', 'balanced'], ['--class-weights', '1,2,0.5,1'],
                         ['--label-smoothing', '0.1', '--clip-grad', '1', '--optimizer', 'adamw', '--weight-decay', '0.01'],
                         ['--lr-schedule', 'cosine', '--warmup-steps', '5'], ['--lr-schedule', 'step', '--lr-step-size', '20'],
-                        ['--model', 'gat', '--attention-dropout', '0.2'], ['--model', 'gin', '--lr', '0.003'],
+                        ['--model', 'gat', '--attention-dropout', '0.2'], ['--model', 'gin', '--epochs', '16'],
                         ['--aggregate', 'max']]:
             output, _ = self.train(graph, *base, *options)
             losses = [record['loss'] for record in e2e.metrics(output, 'epoch')]

@@ -97,7 +97,10 @@ struct ModelOptions {
   double attention_dropout = 0.0;  ///< of gat's attention weights
   double dropout = 0.5;            ///< after each hidden layer's activation
   double input_dropout = 0.0;      ///< of the input features
-  std::uint64_t seed = 0;          ///< of the initial weights: the same on every rank and device
+  /// Training passes keep activations and compute matrix products in bf16; weights, their gradients, sums
+  /// over neighbours and logits stay f32, as does all of evaluation.
+  bool bf16 = false;
+  std::uint64_t seed = 0;  ///< of the initial weights: the same on every rank and device
 };
 
 /// Throws InputError with the list of kinds.

@@ -53,7 +53,8 @@ struct TrainConfig {
   std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;      ///< a machine; 0: none
   static constexpr Count kAutomatic = -1;
   Count presample = kAutomatic;  ///< batches a rank that show what of the graph is hot; 0: none
-  bool tf32 = false;
+  /// Of training: f32; tf32: matrix products on GPUs; bf16: activations and matrix products (ModelOptions).
+  std::string precision = "f32";
   bool pipeline = true;             ///< stages of different steps overlap; off gives the same numbers
   std::string cuda_graph = "auto";  ///< replay steps of padded shape: auto (where possible), on, off
   bool normalize_features = false;

@@ -95,6 +95,40 @@ TEST_P(OnGpu, SparseSumAgreesWithTheCpu) {
   }
 }
 
+/// Sums differ in the last bits of f32, so results may round to neighbouring numbers.
+TEST_P(OnGpu, SumsOfBf16AreThoseOfTheCpuToOneRounding) {
+  const Count cols = GetParam();
+  const OwnedBlock block = random_block({.num_dst = 137, .num_src = 500, .max_degree = 25, .seed = 3});
+  const OwnedBlock moved = block.to(kGpu);
+  const at::Tensor x = random_rows(500, cols, 1);
+  for (const at::Tensor& rows : {x, x.to(at::kBFloat16)}) {
+    const at::Tensor cpu = aggregate_to(at::kBFloat16, rows, block.view(), gcn_scales(block.view()));
+    const at::Tensor gpu = aggregate_to(at::kBFloat16, rows.to(kGpu), moved.view(), gcn_scales(moved.view()));
+    const at::Tensor error = gpu.cpu().to(at::kFloat).sub(cpu.to(at::kFloat)).abs();
+    EXPECT_TRUE(error.le(cpu.to(at::kFloat).abs().mul(0.0079).add(1e-6)).all().item<bool>());
+  }
+}
+
+TEST_P(OnGpu, ActivationOfBf16HasTheBitsOfTheCpu) {
+  const Count cols = GetParam(), rows = 211;
+  const OwnedBlock block = random_block({.num_dst = 0, .num_src = rows, .max_degree = 0, .seed = 1});
+  const OwnedBlock moved = block.to(kGpu);
+  const Pass pass{.key = {.seed = 9, .epoch = 2, .step = 40}, .training = true};
+  const at::Tensor start = random_rows(rows, cols, 1).to(at::kBFloat16),
+                   bias = random_rows(1, cols, 2).squeeze(0),
+                   weights = random_rows(rows, cols, 3).to(at::kBFloat16);
+  const auto run = [&](const OwnedBlock& on, const c10::Device& device) {
+    at::Tensor z = start.to(device).clone().requires_grad_(true);
+    const at::Tensor out =
+        bias_relu_dropout(z.mul(1), bias.to(device), make_dropout(0.3, pass, 1, on.view()));
+    out.backward(weights.to(device));
+    return std::pair(out.detach().cpu(), z.grad().cpu());
+  };
+  const auto cpu = run(block, c10::kCPU), gpu = run(moved, kGpu);
+  EXPECT_TRUE(gpu.first.equal(cpu.first));
+  EXPECT_TRUE(gpu.second.equal(cpu.second));
+}
+
 TEST_P(OnGpu, ActivationHasTheBitsOfTheCpu) {
   const Count cols = GetParam(), rows = 211;
   const OwnedBlock block = random_block({.num_dst = 0, .num_src = rows, .max_degree = 0, .seed = 1});
@@ -170,7 +204,7 @@ struct Trained {
 };
 
 Trained train_once(const std::string& kind, const OwnedBlock& outer, const OwnedBlock& inner,
-                   const at::Tensor& x) {
+                   const at::Tensor& x, bool bf16 = false) {
   ModelOptions options{.kind = kind,
                        .in_cols = x.size(1),
                        .hidden = 64,
@@ -178,6 +212,7 @@ Trained train_once(const std::string& kind, const OwnedBlock& outer, const Owned
                        .num_layers = 2,
                        .attention_dropout = 0.2,
                        .seed = 5};
+  options.bf16 = bf16;
   if (kind == "sage max") options.kind = "sage", options.aggregate = "max";
   const auto model = make_model(options);
   model->to(x.device());
@@ -206,6 +241,28 @@ TEST_F(GpuTest, WholeModelsAgreeWithTheCpuAndRepeat) {
       EXPECT_LE(largest_difference(gpu.gradients[i], cpu.gradients[i]), 1e-4 * (1 + size))
           << kind << " parameter " << i;
       EXPECT_TRUE(gpu.gradients[i].equal(again.gradients[i])) << kind << " parameter " << i;
+    }
+  }
+}
+
+TEST_F(GpuTest, TrainsInBf16NearF32AndRepeats) {
+  const OwnedBlock outer =
+      random_block({.num_dst = 400, .num_src = 1500, .max_degree = 12, .seed = 1}).to(kGpu);
+  const OwnedBlock inner =
+      random_block({.num_dst = 100, .num_src = 400, .max_degree = 12, .seed = 2}).to(kGpu);
+  const at::Tensor x = random_rows(1500, 50, 1).to(kGpu);
+  for (const char* kind : {"sage", "sage max", "gcn", "gin", "gat"}) {
+    const Trained f32 = train_once(kind, outer, inner, x), bf16 = train_once(kind, outer, inner, x, true),
+                  again = train_once(kind, outer, inner, x, true);
+    EXPECT_FALSE(bf16.output.equal(f32.output)) << kind << ": nothing was rounded";
+    EXPECT_LE(bf16.output.sub(f32.output).norm().item<double>(), 0.03 * f32.output.norm().item<double>())
+        << kind;
+    EXPECT_TRUE(bf16.output.equal(again.output)) << kind;
+    for (std::size_t i = 0; i < f32.gradients.size(); ++i) {
+      EXPECT_LE(bf16.gradients[i].sub(f32.gradients[i]).norm().item<double>(),
+                0.15 * f32.gradients[i].norm().item<double>() + 1e-3 * f32.output.norm().item<double>())
+          << kind << " parameter " << i;
+      EXPECT_TRUE(bf16.gradients[i].equal(again.gradients[i])) << kind << " parameter " << i;
     }
   }
 }

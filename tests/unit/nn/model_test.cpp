@@ -100,10 +100,12 @@ TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
   for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
     const TwoHops hops = two_hops(30, 80, 200, make_model(small(kind))->needs_input_transpose());
     const at::Tensor x = random_rows(200, 12, 1), target = random_rows(30, 4, 2);
+    const bool slow = std::string(kind) == "gat";  // a softmax over few neighbours moves little
+    const std::uint32_t steps = slow ? 100 : 30;
     const auto train = [&] {
       const auto model = make_model(small(kind));
       std::vector<float> losses;
-      for (std::uint32_t step = 0; step < 200; ++step) {
+      for (std::uint32_t step = 0; step < steps; ++step) {
         const at::Tensor out =
             model->forward(x, hops.batch(), {.key = {.seed = 1, .epoch = 0, .step = step}, .training = true});
         const at::Tensor loss = out.sub(target).square().mean();
@@ -111,7 +113,7 @@ TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
         loss.backward();
         const c10::NoGradGuard no_grad;
         for (at::Tensor& p : model->parameters()) {
-          p.sub_(p.grad(), std::string(kind) == "gat" ? 1.0 : 0.2);
+          p.sub_(p.grad(), slow ? 1.5 : 0.2);
           p.mutable_grad() = at::Tensor();
         }
       }

@@ -137,7 +137,7 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
                                      [](TrainConfig& c) { c.loss = "bce"; },
                                      [](TrainConfig& c) { c.class_weights = "balanced"; },
                                      [](TrainConfig& c) { c.accumulate = 2; },
-                                     [](TrainConfig& c) { c.tf32 = true; },
+                                     [](TrainConfig& c) { c.precision = "tf32"; },
                                      [](TrainConfig& c) { c.normalize_features = true; }}) {
     TrainConfig config = good_config();
     change(config);

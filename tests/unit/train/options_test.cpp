@@ -116,7 +116,7 @@ TEST(TrainOptions, AreRead) {
   EXPECT_EQ(config.gpu_memory_bytes, std::int64_t{3} << 29);
   EXPECT_EQ(config.placement, "features=10/40/50,indices=0/0/100");
   EXPECT_FALSE(config.pipeline);
-  EXPECT_TRUE(config.tf32);
+  EXPECT_EQ(config.precision, "tf32");
   EXPECT_TRUE(config.resume);
   EXPECT_THAT(config.eval_fanouts, ElementsAre(20, 20));
   EXPECT_EQ(config.metric, "macro_f1");
@@ -136,7 +136,7 @@ TEST(TrainOptions, ComeFromAFileUnderTheCommandLine) {
   EXPECT_EQ(from_file.graph, "from-file");
   EXPECT_EQ(from_file.hidden, 48);
   EXPECT_THAT(from_file.fanouts, ElementsAre(4, 3));
-  EXPECT_TRUE(from_file.tf32);
+  EXPECT_EQ(from_file.precision, "tf32");
   const auto both = parse({"--hidden", "96", "--config", path.string(), "--fanouts", "7"}).config.value();
   EXPECT_EQ(both.graph, "from-file");
   EXPECT_EQ(both.hidden, 96);
@@ -161,6 +161,8 @@ TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--epoch=5"}, {"unknown option --epoch", "Did you mean --epochs?"});
   expect_refused({"stray"}, {"stray", "--help"});
   expect_refused({"--model", "mlp"}, {"--model", "mlp", "sage"});
+  expect_refused({"--precision", "f16"}, {"--precision", "bf16"});
+  expect_refused({"--precision", "bf16", "--tf32"}, {"--tf32 contradicts", "bf16"});
   expect_refused({"--aggregate", "median"}, {"--aggregate", "max"});
   expect_refused({"--lr-schedule", "linear"}, {"--lr-schedule", "cosine"});
   expect_refused({"--loss", "hinge"}, {"--loss", "bce"});

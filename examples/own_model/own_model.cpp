@@ -1,0 +1,75 @@
+// A model of one's own, trained by Strata: mpirun -n 2 own_model --graph parts/ ..., with strata-train's options.
+#include <torch/torch.h>
+
+#include <cstdio>
+
+#include "strata/cli/options.hpp"
+#include "strata/train/trainer.hpp"
+#include "strata/util/error.hpp"
+
+using strata::nn::ModelOptions, strata::nn::Pass, strata::sampling::Block;
+
+/// The mean of the sampled in-neighbours' rows, 0 where there are none; by libtorch's differentiable operations alone.
+at::Tensor mean_of_neighbours(const at::Tensor& x, const Block& block) {
+  const auto on_device = at::TensorOptions().device(x.device());
+  const at::Tensor begins = at::from_blob(const_cast<strata::Count*>(block.indptr), {block.num_dst + 1}, on_device.dtype(at::kLong));
+  const at::Tensor sources = at::from_blob(const_cast<std::int32_t*>(block.indices), {block.num_edges}, on_device.dtype(at::kInt));
+  constexpr int kMean = 1;
+  return std::get<0>(at::embedding_bag(x, sources.to(at::kLong), begins, false, kMean, false, {}, /*include_last_offset=*/true));
+}
+
+/// Layers of relu(norm(W [x of the node | mean of its neighbours])), the last without norm and activation.
+class OwnModel final : public strata::nn::BlockModel {
+ public:
+  explicit OwnModel(const ModelOptions& options) : options_(options) {
+    torch::manual_seed(options.seed);  // every rank must begin with the same weights
+    for (int layer = 0; layer < options.num_layers; ++layer) {
+      const std::int64_t in_cols = layer == 0 ? options.in_cols : options.hidden;
+      maps_->push_back(torch::nn::Linear(2 * in_cols, output_cols(layer)));
+      norms_->push_back(torch::nn::BatchNorm1d(output_cols(layer)));
+    }
+    register_module("maps", maps_);
+    register_module("norms", norms_);
+  }
+
+  int num_layers() const override { return options_.num_layers; }
+  std::int64_t output_cols(int layer) const override {
+    return layer + 1 == options_.num_layers ? options_.out_cols : options_.hidden;
+  }
+  bool needs_input_transpose() const override { return false; }  // libtorch finds the gradient by itself
+
+  at::Tensor forward_layer(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
+    const auto index = static_cast<std::size_t>(layer);
+    const at::Tensor both = at::cat({x.narrow(0, 0, block.num_dst), mean_of_neighbours(x, block)}, 1);
+    const at::Tensor z = maps_[index]->as<torch::nn::Linear>()->forward(both);
+    if (layer + 1 == options_.num_layers) return z;
+    const auto& norm = *norms_[index]->as<torch::nn::BatchNorm1d>();
+    // A single row has no variance to normalise by.
+    const bool by_batch = pass.training && z.size(0) > 1;
+    return at::batch_norm(z, norm.weight, norm.bias, norm.running_mean, norm.running_var, by_batch, 0.1, 1e-5, false).relu();
+  }
+
+ private:
+  ModelOptions options_;
+  torch::nn::ModuleList maps_, norms_;
+};
+
+int main(int argc, char** argv) {
+  try {
+    auto options = strata::cli::parse_train_options(argc, argv);
+    if (!options.config) return std::puts(options.text.c_str()), 0;
+    options.config->model = "own";
+    strata::train::StopListener stop;
+    strata::comm::World world(&argc, &argv);
+    try {
+      const auto make = [](const ModelOptions& of) { return std::make_shared<OwnModel>(of); };
+      strata::train::train(*options.config, world, stop, make);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", strata::format_error("own_model", error).c_str());
+      world.abort(1);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", strata::format_error("own_model", error).c_str());
+    return 2;
+  }
+}

@@ -21,12 +21,13 @@ store::BatchReads reads_of(const sampling::MiniBatch& batch) {
   return reads;
 }
 
-/// The schedule of this machine alone: its seeds, split among its ranks as in training.
-SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<const NodeId> own_nodes,
+/// The schedule of this machine: its seeds, split among its ranks as in training. To it, all nodes before its
+/// own are one machine, and all after them another.
+SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<const NodeId> offsets,
                          const PresampleOptions& options) {
   return SeedSchedule({.train_nodes = source.train_nodes,
-                       .machine_offsets = own_nodes,
-                       .machine = 0,
+                       .machine_offsets = offsets,
+                       .machine = 1,
                        .local_rank = options.machine->rank(),
                        .machine_ranks = options.machine->size(),
                        .global_batch = options.global_batch,
@@ -37,8 +38,9 @@ void presample(const store::Presampling::Source& source, const store::Presamplin
                const PresampleOptions& options) {
   const auto start = Clock::now();
   const store::GraphView& graph = source.graph;
-  const std::array own_nodes{source.first_node, source.first_node + source.num_local};
-  const SeedSchedule schedule = schedule_of(source, own_nodes, options);
+  const std::array offsets{NodeId{0}, source.first_node, source.first_node + source.num_local,
+                           graph.num_nodes};
+  const SeedSchedule schedule = schedule_of(source, offsets, options);
   sampling::SamplerOptions sampler_options = options.sampler;
   sampler_options.max_seeds = schedule.max_seeds();
   const auto sampler = sampling::make_sampler(graph, sampler_options, {}, 1, *options.pool);

@@ -13,15 +13,21 @@ def documented_fields():
     fields = {}
     for section in (e2e.REPOSITORY / 'docs/metrics.md').read_text().split('\n## ')[1:]:
         title, *lines = section.splitlines()
-        names = (re.findall(r'`(\w+)`', line.split('|')[1]) for line in lines if line.startswith('| `'))
+        names = (re.findall(r'`([\w.]+)`', line.split('|')[1]) for line in lines if line.startswith('| `'))
         fields[title.strip()] = {name for row in names for name in row}
     return fields
+
+
+def dotted(record):
+    """The record's fields, those of its parts as part.field."""
+    return {f'{name}.{part}' if part else name for name, value in record.items()
+            for part in (value if isinstance(value, dict) else [''])}
 
 
 class Metrics(e2e.Case):
     def test_follows_its_document(self):
         fields = documented_fields()
-        self.assertEqual(set(fields), {*KINDS, 'Scores'})
+        self.assertEqual(set(fields), {*KINDS, 'exchange', 'Scores'})
         output, _ = self.train(SPEC.format(classes=3), *SMALL)
         for kind in KINDS:
             records = e2e.metrics(output, kind)
@@ -30,6 +36,12 @@ class Metrics(e2e.Case):
                 self.assertEqual(set(record), fields[kind], kind)
                 for split in {'valid', 'test'} & set(record):
                     self.assertEqual(set(record[split]), fields['Scores'], f'{kind} {split}')
+
+    def test_tells_what_machines_exchanged(self):
+        graph = self.build(SPEC.format(classes=3), 2)
+        output, _ = self.train(graph, *SMALL, '--ranks-per-machine', '1', ranks=2)
+        records = e2e.metrics(output, 'exchange')
+        self.assertEqual([dotted(record) for record in records], [documented_fields()['exchange']])
 
     def test_counts_records(self):
         output, _ = self.train(SPEC.format(classes=2), *SMALL, ranks=2)

@@ -1,4 +1,5 @@
-// A model of one's own, trained by Strata: mpirun -n 2 own_model --graph parts/ ..., with strata-train's options.
+// A model of one's own, trained by Strata: mpirun -n 2 own_model --graph parts/ ..., with strata-train's
+// options.
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -9,13 +10,17 @@
 
 using strata::nn::ModelOptions, strata::nn::Pass, strata::sampling::Block;
 
-/// The mean of the sampled in-neighbours' rows, 0 where there are none; by libtorch's differentiable operations alone.
+/// The mean of the sampled in-neighbours' rows, 0 where there are none; by libtorch's differentiable
+/// operations alone.
 at::Tensor mean_of_neighbours(const at::Tensor& x, const Block& block) {
   const auto on_device = at::TensorOptions().device(x.device());
-  const at::Tensor begins = at::from_blob(const_cast<strata::Count*>(block.indptr), {block.num_dst + 1}, on_device.dtype(at::kLong));
-  const at::Tensor sources = at::from_blob(const_cast<std::int32_t*>(block.indices), {block.num_edges}, on_device.dtype(at::kInt));
+  const at::Tensor begins = at::from_blob(const_cast<strata::Count*>(block.indptr), {block.num_dst + 1},
+                                          on_device.dtype(at::kLong));
+  const at::Tensor sources =
+      at::from_blob(const_cast<std::int32_t*>(block.indices), {block.num_edges}, on_device.dtype(at::kInt));
   constexpr int kMean = 1;
-  return std::get<0>(at::embedding_bag(x, sources.to(at::kLong), begins, false, kMean, false, {}, /*include_last_offset=*/true));
+  return std::get<0>(at::embedding_bag(x, sources.to(at::kLong), begins, false, kMean, false, {},
+                                       /*include_last_offset=*/true));
 }
 
 /// Layers of relu(norm(W [x of the node | mean of its neighbours])), the last without norm and activation.
@@ -46,7 +51,9 @@ class OwnModel final : public strata::nn::BlockModel {
     const auto& norm = *norms_[index]->as<torch::nn::BatchNorm1d>();
     // A single row has no variance to normalise by.
     const bool by_batch = pass.training && z.size(0) > 1;
-    return at::batch_norm(z, norm.weight, norm.bias, norm.running_mean, norm.running_var, by_batch, 0.1, 1e-5, false).relu();
+    return at::batch_norm(z, norm.weight, norm.bias, norm.running_mean, norm.running_var, by_batch, 0.1, 1e-5,
+                          false)
+        .relu();
   }
 
  private:

@@ -164,6 +164,8 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
 
 void add_log_options(CLI::App& app, TrainConfig& c) {
   app.option_defaults()->group("Log");
+  app.add_option("--trace", c.trace,
+                 "Write what each stage of each rank did when to this file, for ui.perfetto.dev");
   app.add_option("--log-every", c.log_every,
                  "Steps between lines with loss and training accuracy; 0: a line an epoch");
   app.add_option("--log-level", c.log_level, "trace, debug, info, warn, error or off");

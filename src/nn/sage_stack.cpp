@@ -81,8 +81,7 @@ at::Tensor gated_grad(const LayerTape& layer, const LayerTape& next, const at::T
 }
 
 struct SageStack : Function<SageStack> {
-  static at::Tensor forward(AutogradContext* context, at::TensorList parameters,
-                            const StackInput& input) {
+  static at::Tensor forward(AutogradContext* context, at::TensorList parameters, const StackInput& input) {
     Tape tape;
     RowTable table = input.table;
     const auto& blocks = input.batch.blocks;

@@ -75,9 +75,10 @@ struct BatchLoader::State {
     const cuda::Range range("sample");
     Slot& slot = slots[static_cast<std::size_t>(index)];
     const Count step = next_step++;
-    const SeedSchedule::Step seeds = options.schedule->step(epoch, step);
     const auto global_step =
         static_cast<std::uint32_t>(static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step);
+    const TraceSpan span(options.trace, Trace::Lane::sample, global_step);
+    const SeedSchedule::Step seeds = options.schedule->step(epoch, step);
     LoadedBatch& batch = slot.batch;
     batch.slot = index;
     batch.key = {.seed = options.seed, .epoch = epoch, .step = global_step};
@@ -109,6 +110,7 @@ struct BatchLoader::State {
     const cuda::Range range("gather");
     Slot& slot = slots[static_cast<std::size_t>(index)];
     LoadedBatch& batch = slot.batch;
+    const TraceSpan span(options.trace, Trace::Lane::gather, batch.key.step);
     const cuda::Memory memory = cuda::memory_on(options.device);
     gather_stream.wait(slot.sampled);
     gather_stream.wait(slot.released);
@@ -192,6 +194,7 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
   {
     const Stopwatch watch(s.wait_seconds);
     if (s.options.overlap) {
+      const TraceSpan span(s.options.trace, Trace::Lane::wait);
       const auto received = s.stages->gathered.receive();
       if (!received) return nullptr;
       index = *received;

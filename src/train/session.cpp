@@ -296,6 +296,7 @@ void Session::make_loader() {
                                     sample_exchange, BatchLoader::kSlots, sample_pool);
   fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, row_exchange, gather_pool);
   const sampling::PaddedShape padding = measure_padding();
+  if (!config.trace.empty()) trace = std::make_unique<Trace>();
   graphs = config.cuda_graph != "off" && !padding.entries.empty();
   if (config.cuda_graph == "on" && !graphs) {
     throw InputError("--cuda-graph on is not possible here",
@@ -311,6 +312,7 @@ void Session::make_loader() {
                                                               .feature_cols = graph.manifest().feature_cols,
                                                               .seed = config.seed,
                                                               .overlap = config.pipeline,
+                                                              .trace = trace.get(),
                                                               .gather = !table,
                                                               .padding = padding});
 }
@@ -408,6 +410,7 @@ void Session::alive(const char* what) {
 void Session::close() {
   alive("closing");
   loader.reset();
+  if (trace) trace->write(config.trace, world.communicator());
   if (sampled_evaluator) sampled_evaluator->close();
   exact_evaluator->close();
   reducer->close();

@@ -57,6 +57,7 @@ class Session {
   std::unique_ptr<Loss> loss;
   std::unique_ptr<comm::AllReducer> reducer;
   std::unique_ptr<SeedSchedule> schedule;
+  std::unique_ptr<Trace> trace;  ///< null without --trace
   std::unique_ptr<BatchLoader> loader;
   std::optional<nn::RowTable> table;  ///< input rows that the model reads in place
   bool graphs = false;                ///< steps of padded batches are replayed

@@ -118,6 +118,7 @@ class Run {
       const LoadedBatch* batch = session_.loader->next(stream_);
       if (batch == nullptr) break;
       session_.alive("training");
+      const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
       const auto outcome = steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), stream_);
       ++progress_.step_in_epoch;
       bar.advance(batch->num_global_seeds);
@@ -198,6 +199,7 @@ class Run {
 
   void evaluate() {
     session_.alive("evaluating");
+    const TraceSpan span(session_.trace.get(), Trace::Lane::evaluate);
     session_.loader->release_buffers();
     if (!session_.table) steps_.forget_graphs();
     return_freed_memory();

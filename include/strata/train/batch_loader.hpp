@@ -6,6 +6,7 @@
 #include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/seed_schedule.hpp"
+#include "strata/train/trace.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::train {
@@ -49,6 +50,7 @@ class BatchLoader {
     Count feature_cols = 0;
     std::uint64_t seed = 0;
     bool overlap = true;
+    Trace* trace = nullptr;              ///< what the stages do is added to it
     bool gather = true;                  ///< off: the model reads the rows in place
     sampling::PaddedShape padding = {};  ///< of batches that fit; no hops: none is padded
   };

@@ -67,6 +67,7 @@ struct TrainConfig {
   bool resume = false;
   std::string predictions;  ///< .npy for the logits of all nodes; empty: none
 
+  std::string trace;  ///< file for what the stages did when; empty: none
   int log_every = 0;  ///< steps; 0: a line an epoch only
   std::string log_level = "info";
   int watchdog_seconds = 300;  ///< without progress of a rank after loading before the run is ended; 0: never

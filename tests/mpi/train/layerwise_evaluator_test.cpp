@@ -162,16 +162,21 @@ class ExactEvaluation : public testing::TestWithParam<Case> {
     Evaluation scores;
     std::vector<float> logits;
   };
+  EvaluationContext context(ThreadPool& pool) {
+    return {.world = &test::world().communicator(),
+            .topology = &run_.topology,
+            .machine = &run_.machine,
+            .graph = &*loaded_,
+            .pool = &pool,
+            .seed = 1,
+            .alive = [] {}};
+  }
+
   Result evaluate(nn::BlockModel& model, const std::string& name) {
     ThreadPool pool(2);
-    LayerwiseEvaluator evaluator({.world = &test::world().communicator(),
-                                  .topology = &run_.topology,
-                                  .machine = &run_.machine,
-                                  .graph = &*loaded_,
-                                  .pool = &pool,
-                                  .seed = 1,
-                                  .alive = [] {},
-                                  .chunk_bytes = GetParam().chunk_bytes});
+    EvaluationContext context = this->context(pool);
+    context.chunk_bytes = GetParam().chunk_bytes;
+    LayerwiseEvaluator evaluator(context);
     const std::filesystem::path path = directory_ / name;
     Result result{evaluator.predict(model, path.string()), {}};
     test::world().communicator().barrier();
@@ -220,14 +225,9 @@ TEST_P(ExactEvaluation, KnowsWhetherItFits) {
   const auto model = make_model();
   const auto fits = [&](Count host_bytes) {
     ThreadPool pool(1);
-    LayerwiseEvaluator evaluator({.world = &test::world().communicator(),
-                                  .topology = &run_.topology,
-                                  .machine = &run_.machine,
-                                  .graph = &*loaded_,
-                                  .pool = &pool,
-                                  .seed = 1,
-                                  .alive = [] {},
-                                  .host_bytes = host_bytes});
+    EvaluationContext context = this->context(pool);
+    context.host_bytes = host_bytes;
+    LayerwiseEvaluator evaluator(context);
     const bool result = evaluator.fits(*model);
     evaluator.close();
     return result;

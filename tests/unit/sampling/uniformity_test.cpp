@@ -79,8 +79,8 @@ TEST_P(UniformityTest, IncludesEveryPositionEquallyOften) {
   EXPECT_LT(chi_square, freedom * std::pow(1 - spread + 4.75 * std::sqrt(spread), 3));
 }
 
-/// About a standard normal number where `count` is binomial with a small probability, also where `expected` is
-/// low (Anscombe, 1948).
+/// About a standard normal number where `count` is binomial with a small probability, also where `expected`
+/// is low (Anscombe, 1948).
 double deviations(double count, double expected) {
   return 2 * (std::sqrt(count + 0.375) - std::sqrt(expected + 0.375));
 }

@@ -284,11 +284,6 @@ class CudaSampler final : public MiniBatchSampler {
   /// Enqueues a batch whose header and seeds are there. With static bounds all that differs between batches
   /// is read from slot.input.
   void run(Slot& slot, const cuda::Stream& stream) {
-    forked_.record(stream);
-    side_.wait(forked_);
-    const Count num_ids = is_static() ? slot.staged.size() : kHeaderIds + slot.num_seeds;
-    cuda::copy_async(slot.input.data(), slot.staged.data(),
-                     static_cast<std::size_t>(num_ids) * sizeof(NodeId), stream);
     const DeviceCounts counts = slot.device_counts();
     cuda::fill_async(counts.nodes, 0, static_cast<std::size_t>(slot.counts.size()) * sizeof(Count), stream);
     Count bound = std::min(options_.max_seeds, view_.num_nodes);

@@ -7,34 +7,17 @@
 #include <numeric>
 
 #include "strata/util/error.hpp"
+#include "strata/util/range_finder.hpp"
 
 namespace strata::feature {
 namespace {
 
 constexpr int kLocal = -1;
 
-/// Finds the machine of an id; remembers the last one, for sampled ids come in sorted runs.
-class MachineFinder {
- public:
-  explicit MachineFinder(std::span<const NodeId> offsets) : offsets_(offsets) {}
-
-  int operator()(NodeId id) {
-    if (id >= begin_ && id < end_) return machine_;
-    if (id < 0 || id >= offsets_.back()) {
-      throw Error(fmt::format("{} is not the id of a node (0 to {})", id, offsets_.back() - 1));
-    }
-    const auto after = std::ranges::upper_bound(offsets_, id);
-    machine_ = static_cast<int>(after - offsets_.begin()) - 1;
-    begin_ = *(after - 1);
-    end_ = *after;
-    return machine_;
-  }
-
- private:
-  std::span<const NodeId> offsets_;
-  NodeId begin_ = 0, end_ = 0;
-  int machine_ = 0;
-};
+void check_id(NodeId id, std::span<const NodeId> offsets) {
+  if (id >= 0 && id < offsets.back()) return;
+  throw Error(fmt::format("{} is not the id of a node (0 to {})", id, offsets.back() - 1));
+}
 
 struct Wanted {
   NodeId id;
@@ -88,10 +71,14 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
   std::vector<int> server_of(ids.size());
   Requests requests{.remote_ids = {},
                     .first_of_rank = std::vector<Count>(static_cast<std::size_t>(servers.num_ranks) + 1)};
-  MachineFinder machine_of(servers.machine_offsets);
+  RangeFinder machine_of(servers.machine_offsets);
   const NodeId end_of_machine = servers.machine_offsets[static_cast<std::size_t>(servers.machine) + 1];
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const int machine = ids[i] == -1 ? servers.machine : machine_of(ids[i]);
+    int machine = servers.machine;
+    if (ids[i] != -1) {
+      check_id(ids[i], servers.machine_offsets);
+      machine = machine_of(ids[i]);
+    }
     target.local_ids[i] = ids[i];
     server_of[i] = kLocal;
     if (machine == servers.machine) continue;

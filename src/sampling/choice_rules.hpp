@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "strata/util/ieee.hpp"
 #include "strata/util/random.hpp"
 
 #if !defined(__CUDA_ARCH__)
@@ -26,78 +27,32 @@ STRATA_HOST_DEVICE inline std::uint64_t below(std::uint64_t word, std::uint64_t 
 #endif
 }
 
-namespace ieee {
-
-STRATA_HOST_DEVICE inline float product(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-STRATA_HOST_DEVICE inline float sum(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
-STRATA_HOST_DEVICE inline float quotient(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fdiv_rn(a, b);
-#else
-  return a / b;
-#endif
-}
-STRATA_HOST_DEVICE inline float nearest(std::uint64_t value) {
-#if defined(__CUDA_ARCH__)
-  return __ull2float_rn(value);
-#else
-  return static_cast<float>(value);
-#endif
-}
-STRATA_HOST_DEVICE inline std::uint32_t bits_of(float value) {
-#if defined(__CUDA_ARCH__)
-  return __float_as_uint(value);
-#else
-  return std::bit_cast<std::uint32_t>(value);
-#endif
-}
-STRATA_HOST_DEVICE inline float of_bits(std::uint32_t bits) {
-#if defined(__CUDA_ARCH__)
-  return __uint_as_float(bits);
-#else
-  return std::bit_cast<float>(bits);
-#endif
-}
-
 /// A positive float as mantissa * 2^exponent with a mantissa in [1, 2), subnormal ones too.
 struct Parts {
   float mantissa;
   std::int32_t exponent;
 };
 STRATA_HOST_DEVICE inline Parts parts_of(float positive) {
-  std::uint32_t bits = bits_of(positive);
+  std::uint32_t bits = ieee::bits_of(positive);
   std::int32_t exponent = -127;
   if (bits < 0x00800000u) {
-    bits = bits_of(product(positive, 0x1.0p32f));
+    bits = ieee::bits_of(ieee::product(positive, 0x1.0p32f));
     exponent -= 32;
   }
-  return {of_bits((bits & 0x007FFFFFu) | 0x3F800000u), exponent + static_cast<std::int32_t>(bits >> 23)};
+  return {ieee::of_bits((bits & 0x007FFFFFu) | 0x3F800000u),
+          exponent + static_cast<std::int32_t>(bits >> 23)};
 }
 
 /// 2 artanh(s) for |s| <= 0.172: off by 2e-9 of it at most before rounding.
 STRATA_HOST_DEVICE inline float twice_artanh(float s) {
-  const float z = product(s, s);
+  const float z = ieee::product(s, s);
   float series = 1.0f / 9;
-  series = sum(product(series, z), 1.0f / 7);
-  series = sum(product(series, z), 1.0f / 5);
-  series = sum(product(series, z), 1.0f / 3);
-  series = sum(product(series, z), 1.0f);
-  return product(product(2.0f, s), series);
+  series = ieee::sum(ieee::product(series, z), 1.0f / 7);
+  series = ieee::sum(ieee::product(series, z), 1.0f / 5);
+  series = ieee::sum(ieee::product(series, z), 1.0f / 3);
+  series = ieee::sum(ieee::product(series, z), 1.0f);
+  return ieee::product(ieee::product(2.0f, s), series);
 }
-
-}  // namespace ieee
 
 /// An exponential variate of mean 1: -ln(1 - v) for v = word / 2^64, above 0. Small values have all bits of a
 /// float, so that the first of very many differ.
@@ -107,13 +62,13 @@ STRATA_HOST_DEVICE inline float exponential_variate(std::uint64_t word) {
   constexpr std::uint64_t kLinear = 0x4AFB0CCC06219B7Cull;  // v < 1 - 1 / sqrt 2: e is 0
   if (word < kLinear) {
     const float v = ieee::product(ieee::nearest(word | 1), 0x1.0p-64f);
-    return ieee::twice_artanh(ieee::quotient(v, ieee::sum(2.0f, -v)));
+    return twice_artanh(ieee::quotient(v, ieee::sum(2.0f, -v)));
   }
   const std::uint32_t y = ieee::bits_of(ieee::product(ieee::nearest(~word | 1), 0x1.0p-64f));
   const std::int32_t e = static_cast<std::int32_t>(y - 0x3F3504F3u) >> 23;  // the bits of 1 / sqrt 2
   const float m = ieee::of_bits(y - (static_cast<std::uint32_t>(e) << 23));
   const float s = ieee::quotient(ieee::sum(1.0f, -m), ieee::sum(1.0f, m));
-  return ieee::sum(ieee::product(-static_cast<float>(e), 0.693147181f), ieee::twice_artanh(s));
+  return ieee::sum(ieee::product(-static_cast<float>(e), 0.693147181f), twice_artanh(s));
 }
 
 /// When an edge of positive weight arrives in the race for a node's slots: exponential_variate / weight, as
@@ -122,7 +77,7 @@ STRATA_HOST_DEVICE inline float exponential_variate(std::uint64_t word) {
 /// sampling with a reservoir", 2006: their keys u^(1 / w), with the logarithm taken).
 STRATA_HOST_DEVICE inline std::uint64_t arrival(std::uint64_t word, float weight, std::uint32_t position) {
   constexpr std::int32_t kBias = 192;  // variates have exponents from -64 to 5, weights from -149 to 127
-  const ieee::Parts e = ieee::parts_of(exponential_variate(word)), w = ieee::parts_of(weight);
+  const Parts e = parts_of(exponential_variate(word)), w = parts_of(weight);
   const std::uint32_t ratio = ieee::bits_of(ieee::quotient(e.mantissa, w.mantissa));  // in (1/2, 2)
   const std::uint32_t order = ratio + (static_cast<std::uint32_t>(e.exponent - w.exponent + kBias) << 23);
   return (static_cast<std::uint64_t>(order) << 32) | position;
@@ -144,11 +99,11 @@ struct WholeWeights {
   std::int32_t shift;
 
   STRATA_HOST_DEVICE WholeWeights(float largest, std::uint32_t degree)
-      : shift(62 - bit_width(degree) - ieee::parts_of(largest).exponent) {}
+      : shift(62 - bit_width(degree) - parts_of(largest).exponent) {}
 
   STRATA_HOST_DEVICE std::uint64_t operator()(float weight) const {
     if (!(weight > 0)) return 0;
-    const ieee::Parts parts = ieee::parts_of(weight);
+    const Parts parts = parts_of(weight);
     const std::uint64_t digits = (ieee::bits_of(parts.mantissa) & 0x007FFFFFu) | 0x00800000u;
     const std::int32_t left = parts.exponent + shift - 23;
     if (left >= 0) return digits << left;

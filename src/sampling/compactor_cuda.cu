@@ -4,7 +4,6 @@ namespace strata::sampling {
 namespace {
 
 constexpr int kWordBits = 32;
-constexpr int kWarps = kThreads / 32;
 constexpr Count kManyNodes = Count{1} << 24;  // fewer have too few tiles of many words a thread for a GPU
 constexpr int kManyWords = 4, kFewWords = 1;
 constexpr Count kShort = Count{1} << 31;  // entries that 32 bits count, a grid's stride beyond them too
@@ -57,12 +56,10 @@ __global__ void mark_neighbors(DeviceEdges<Id> edges, std::uint32_t* met) {
   visit_entries<Index>(edges, [&](Index e) { mark(met, edges.neighbors[e]); });
 }
 
-__device__ unsigned lane() { return threadIdx.x % 32u; }
-
 __device__ int inclusive_sum(int value) {
   for (unsigned step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(~0u, value, step);
-    if (lane() >= step) value += other;
+    const int other = __shfl_up_sync(kAllLanes, value, step);
+    if (lane_index() >= step) value += other;
   }
   return value;
 }
@@ -72,27 +69,27 @@ __device__ Count look_back(const TileChain& chain, unsigned tile, int total) {
   auto* states = static_cast<volatile unsigned long long*>(chain.states);
   const auto own = static_cast<unsigned long long>(total);
   if (tile == 0) {
-    if (lane() == 0) states[0] = own * 4 + kSum;
+    if (lane_index() == 0) states[0] = own * 4 + kSum;
     return 0;
   }
-  if (lane() == 0) states[tile] = own * 4 + kCount;
+  if (lane_index() == 0) states[tile] = own * 4 + kCount;
   unsigned long long before = 0;
   for (auto nearest = static_cast<Count>(tile) - 1;; nearest -= 32) {
-    const Count at = nearest - lane();
+    const Count at = nearest - lane_index();
     unsigned long long state = kSum;
     if (at >= 0) {
       do {
         state = states[at];
       } while (state == 0);
     }
-    const unsigned sums = __ballot_sync(~0u, state % 4 == kSum);
+    const unsigned sums = __ballot_sync(kAllLanes, state % 4 == kSum);
     const unsigned last = sums == 0 ? 31u : static_cast<unsigned>(__ffs(static_cast<int>(sums))) - 1;
-    unsigned long long part = lane() <= last ? state / 4 : 0;
-    for (unsigned step = 16; step > 0; step /= 2) part += __shfl_xor_sync(~0u, part, step);
+    unsigned long long part = lane_index() <= last ? state / 4 : 0;
+    for (unsigned step = 16; step > 0; step /= 2) part += __shfl_xor_sync(kAllLanes, part, step);
     before += part;
     if (sums != 0) break;
   }
-  if (lane() == 0) states[tile] = (before + own) * 4 + kSum;
+  if (lane_index() == 0) states[tile] = (before + own) * 4 + kSum;
   return static_cast<Count>(before);
 }
 
@@ -107,17 +104,17 @@ struct alignas(kWide * 4) Words {
 template <int kWide>
 __device__ void emit(std::uint32_t word, int k, NodeId first_node_of_warp, Count id, NodeId* nodes) {
   const auto first_node = [&](int owner) { return first_node_of_warp + (owner * kWide + k) * kWordBits; };
-  if (__reduce_max_sync(~0u, static_cast<unsigned>(__popc(word))) <= kDenseWord) {
-    const NodeId first = first_node(static_cast<int>(lane()));
+  if (__reduce_max_sync(kAllLanes, static_cast<unsigned>(__popc(word))) <= kDenseWord) {
+    const NodeId first = first_node(static_cast<int>(lane_index()));
     for (; word != 0; word &= word - 1) nodes[id++] = first + __ffs(static_cast<int>(word)) - 1;
     return;
   }
-  const unsigned below = (1u << lane()) - 1;
-  for (unsigned owners = __ballot_sync(~0u, word != 0); owners != 0; owners &= owners - 1) {
+  for (unsigned owners = __ballot_sync(kAllLanes, word != 0); owners != 0; owners &= owners - 1) {
     const int owner = __ffs(static_cast<int>(owners)) - 1;
-    const std::uint32_t bits = __shfl_sync(~0u, word, owner);
-    const Count first_id = __shfl_sync(~0u, id, owner);
-    if ((bits >> lane()) & 1u) nodes[first_id + __popc(bits & below)] = first_node(owner) + lane();
+    const std::uint32_t bits = __shfl_sync(kAllLanes, word, owner);
+    const Count first_id = __shfl_sync(kAllLanes, id, owner);
+    if ((bits >> lane_index()) & 1u)
+      nodes[first_id + __popc(bits & lanes_below())] = first_node(owner) + lane_index();
   }
 }
 
@@ -126,9 +123,9 @@ template <int kLoads, int kWide>
 __global__ void __launch_bounds__(kThreads)
     number_new(Bits bits, TileChain chain, WordRank* ranks, NodeId* nodes, const Count* num_known,
                Count* num_nodes) {
-  static_assert(kLoads * kWarps <= 32);
+  static_assert(kLoads * kWarpsABlock <= 32);
   __shared__ unsigned shared_tile;
-  __shared__ int sums[kLoads * kWarps];  // of a warp's words; then of those before them
+  __shared__ int sums[kLoads * kWarpsABlock];  // of a warp's words; then of those before them
   __shared__ Count shared_before;
   if (threadIdx.x == 0) shared_tile = atomicAdd(chain.ticket, 1u);
   __syncthreads();
@@ -152,16 +149,16 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < kWide; ++k) counts[i] += __popc(fresh[i].word[k]);
     const int up_to = inclusive_sum(counts[i]);
     before_lane[i] = up_to - counts[i];
-    if (lane() == 31) sums[i * kWarps + warp] = up_to;
+    if (lane_index() == 31) sums[i * kWarpsABlock + warp] = up_to;
   }
   __syncthreads();
   if (warp == 0) {
-    const int sum = lane() < kLoads * kWarps ? sums[lane()] : 0;
+    const int sum = lane_index() < kLoads * kWarpsABlock ? sums[lane_index()] : 0;
     const int up_to = inclusive_sum(sum);
-    if (lane() < kLoads * kWarps) sums[lane()] = up_to - sum;
-    const int total = __shfl_sync(~0u, up_to, 31);
+    if (lane_index() < kLoads * kWarpsABlock) sums[lane_index()] = up_to - sum;
+    const int total = __shfl_sync(kAllLanes, up_to, 31);
     const Count before = look_back(chain, tile, total);
-    if (lane() == 0) {
+    if (lane_index() == 0) {
       shared_before = *num_known + before;
       if (tile == gridDim.x - 1) *num_nodes = shared_before + total;
     }
@@ -170,9 +167,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
     const Count vector = first_vector + i * kThreads;
-    const NodeId first_node = (vector - lane()) * kWide * kWordBits;
-    Count id = shared_before + sums[i * kWarps + warp] + before_lane[i];
-    const bool any = __ballot_sync(~0u, counts[i] != 0) != 0;
+    const NodeId first_node = (vector - lane_index()) * kWide * kWordBits;
+    Count id = shared_before + sums[i * kWarpsABlock + warp] + before_lane[i];
+    const bool any = __ballot_sync(kAllLanes, counts[i] != 0) != 0;
 #pragma unroll
     for (int k = 0; k < kWide; ++k) {
       const std::uint32_t word = fresh[i].word[k];

@@ -9,6 +9,12 @@
 namespace strata::sampling {
 
 inline constexpr int kThreads = 256;
+inline constexpr int kWarp = 32;
+inline constexpr int kWarpsABlock = kThreads / kWarp;
+inline constexpr unsigned kAllLanes = ~0u;
+
+__device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
+__device__ inline unsigned lanes_below() { return (1u << lane_index()) - 1u; }
 
 /// Blocks for a loop over at most `bound` items; every kernel loops with the grid's stride, so fewer blocks
 /// are right too.

@@ -5,13 +5,7 @@
 /// What choosers share that look at whole neighbour lists: a warp a list, a block a long one.
 namespace strata::sampling {
 
-inline constexpr int kWarp = 32;
-inline constexpr unsigned kAllLanes = ~0u;
 inline constexpr int kMostStride = 64;  // beyond, few nodes fill their room
-inline constexpr int kWarpsABlock = kThreads / kWarp;
-
-__device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
-__device__ inline unsigned lanes_below() { return (1u << lane_index()) - 1u; }
 
 /// An IdSpan as kernels read it: a branch that all lanes take alike, instead of a kernel for every width.
 struct DeviceIds {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "strata/util/range_finder.hpp"
+
 namespace strata::sampling {
 namespace {
 
@@ -31,26 +33,6 @@ std::vector<Count> sums_of_groups(std::span<const std::int32_t> values, std::spa
   }
   return result;
 }
-
-/// The machine of a node; remembers the last one, for frontiers come in sorted runs.
-class MachineFinder {
- public:
-  explicit MachineFinder(std::span<const NodeId> offsets) : offsets_(offsets) {}
-  int operator()(NodeId node) {
-    if (node < begin_ || node >= end_) {
-      const auto after = std::upper_bound(offsets_.begin() + 1, offsets_.end() - 1, node);
-      machine_ = static_cast<int>(after - offsets_.begin()) - 1;
-      begin_ = *(after - 1);
-      end_ = *after;
-    }
-    return machine_;
-  }
-
- private:
-  std::span<const NodeId> offsets_;
-  NodeId begin_ = 0, end_ = 0;
-  int machine_ = 0;
-};
 
 }  // namespace
 
@@ -93,7 +75,7 @@ void NeighborExchange<Id>::group(std::span<const NodeId> frontier) {
   asked_counts_.assign(static_cast<std::size_t>(context_.communicator->size()), 0);
   halo_nodes_.clear();
   halo_positions_.clear();
-  MachineFinder machine_of(context_.machine_offsets);
+  RangeFinder machine_of(context_.machine_offsets);
   for (std::size_t i = 0; i < frontier.size(); ++i) {
     const int machine = machine_of(frontier[i]);
     if (machine == machine_) {

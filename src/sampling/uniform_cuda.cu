@@ -6,8 +6,6 @@
 namespace strata::sampling {
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr int kWarps = kThreads / 32;
 constexpr Count kResidentWarps = 132 * 48;  // on the largest GPUs of today
 constexpr int kInFlight = 4;                // slots of a lane whose neighbours are fetched together
 
@@ -60,8 +58,6 @@ __global__ void measure_ranges(NodeTable<Original> table, DeviceQuery query, Dev
   }
 }
 
-__device__ unsigned lane() { return threadIdx.x % kWarp; }
-
 template <typename Id, typename In, typename Edge>
 __device__ void put(const TypedLists<In, Edge>& lists, Id neighbor, Count edge,
                     const DeviceSlotOutput<Id>& out, Count place) {
@@ -77,8 +73,8 @@ struct SlotLanes {
   unsigned peers_below;    // lanes of the same node and earlier slots
 
   __device__ explicit SlotLanes(unsigned fanout_) : fanout(fanout_), nodes(kWarp / fanout_) {
-    node = lane() / fanout;
-    slot = lane() - node * fanout;
+    node = lane_index() / fanout;
+    slot = lane_index() - node * fanout;
     peers_below = ((1u << slot) - 1u) << (node * fanout);
   }
   __device__ bool used() const { return node < nodes; }
@@ -89,7 +85,7 @@ struct SlotLanes {
 /// an earlier slot leads on to that slot. Called by one whole warp, with `drawing` where there is a choice.
 __device__ Count settle(const SlotLanes& lanes, const Subset& subset, bool drawing) {
   const std::uint32_t draw = drawing ? subset.draw(lanes.slot) : 0;
-  const unsigned equal = __match_any_sync(~0u, draw);
+  const unsigned equal = __match_any_sync(kAllLanes, draw);
   const bool taken = drawing && (equal & lanes.peers_below) != 0;
   unsigned at = lanes.slot;
   std::uint32_t draw_there = draw;
@@ -97,11 +93,11 @@ __device__ Count settle(const SlotLanes& lanes, const Subset& subset, bool drawi
   while (true) {
     const bool leads_on =
         drawing && !taken_there && draw_there >= subset.first && draw_there - subset.first < at;
-    if (!__any_sync(~0u, leads_on)) break;
+    if (!__any_sync(kAllLanes, leads_on)) break;
     if (leads_on) at = draw_there - subset.first;
     const int owner = static_cast<int>((lanes.node * lanes.fanout + at) % kWarp);
-    draw_there = __shfl_sync(~0u, draw, owner);
-    taken_there = __shfl_sync(~0u, taken, owner);
+    draw_there = __shfl_sync(kAllLanes, draw, owner);
+    taken_there = __shfl_sync(kAllLanes, taken, owner);
   }
   return taken_there ? subset.first + lanes.slot : draw;
 }
@@ -109,7 +105,7 @@ __device__ Count settle(const SlotLanes& lanes, const Subset& subset, bool drawi
 /// The position in its node's list that this lane's slot takes. Called by one whole warp.
 __device__ Count position_of(const SlotLanes& lanes, const DeviceRange& range) {
   const bool choosing = lanes.used() && range.degree > lanes.fanout;
-  if (!__any_sync(~0u, choosing)) return lanes.slot;
+  if (!__any_sync(kAllLanes, choosing)) return lanes.slot;
   const bool drawing = choosing && Subset::admits(range.degree, lanes.fanout);
   const Count settled = settle(lanes, Subset(range.degree, lanes.fanout, range.key), drawing);
   if (drawing) return settled;
@@ -119,8 +115,8 @@ __device__ Count position_of(const SlotLanes& lanes, const DeviceRange& range) {
 }
 
 __device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
-  return {__shfl_sync(~0u, range.begin, from), __shfl_sync(~0u, range.degree, from),
-          __shfl_sync(~0u, range.key, from)};
+  return {__shfl_sync(kAllLanes, range.begin, from), __shfl_sync(kAllLanes, range.degree, from),
+          __shfl_sync(kAllLanes, range.key, from)};
 }
 
 // A warp takes `nodes_a_warp` nodes: first a lane a node finds their lists, then a lane a slot chooses, as
@@ -134,14 +130,14 @@ __global__ void __launch_bounds__(kThreads)
   const bool packed = out.offsets != nullptr;
   const Count num_nodes = *query.frontier.count;
   const Count end = packed ? num_nodes : query.frontier.bound;
-  const Count warp = static_cast<Count>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
+  const Count warp = static_cast<Count>(blockIdx.x) * kWarpsABlock + threadIdx.x / kWarp;
   unsigned num_taken = 0;
   for (Count first = warp * nodes_a_warp; first < end;
-       first += static_cast<Count>(gridDim.x) * kWarps * nodes_a_warp) {
+       first += static_cast<Count>(gridDim.x) * kWarpsABlock * nodes_a_warp) {
     DeviceRange found{};
     Count offset = 0;
-    const Count own = first + lane();
-    if (lane() < nodes_a_warp && own < end) {
+    const Count own = first + lane_index();
+    if (lane_index() < nodes_a_warp && own < end) {
       if (own < num_nodes) found = table.range(query.frontier.nodes[own], query);
       offset = packed ? out.offsets[own] : own * query.fanout;
       if (!packed) out.counts[own] = static_cast<std::int32_t>(slots_of(found, query.fanout));
@@ -154,7 +150,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int i = 0; i < kInFlight; ++i) {
         const auto node = static_cast<unsigned>(at) + i * lanes.nodes + lanes.node;
         const DeviceRange range = shuffle(found, node % kWarp);
-        places[i] = __shfl_sync(~0u, offset, node % kWarp) + lanes.slot;
+        places[i] = __shfl_sync(kAllLanes, offset, node % kWarp) + lanes.slot;
         const bool live = lanes.used() && node < num_here && lanes.slot < range.degree;
         edges[i] = range.begin + position_of(lanes, range);
         if (!live) edges[i] = -1;
@@ -169,8 +165,8 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (packed) return;
-  num_taken = __reduce_add_sync(~0u, num_taken);
-  if (lane() == 0 && num_taken > 0) {
+  num_taken = __reduce_add_sync(kAllLanes, num_taken);
+  if (lane_index() == 0 && num_taken > 0) {
     atomicAdd(reinterpret_cast<unsigned long long*>(out.num_edges),
               static_cast<unsigned long long>(num_taken));
   }
@@ -244,9 +240,9 @@ class UniformDeviceChooser final : public DeviceSlotChooser<Id> {
                       const DeviceSlotOutput<Id>& out, const cuda::Stream& stream) const {
     const Count at_once = kWarp / query.fanout;
     const Count nodes_a_warp = std::clamp<Count>(query.frontier.bound / kResidentWarps, at_once, kWarp);
-    const Count nodes_a_block = nodes_a_warp * kWarps;
+    const Count nodes_a_block = nodes_a_warp * kWarpsABlock;
     const auto blocks = static_cast<unsigned>(std::clamp<Count>(
-        (query.frontier.bound + nodes_a_block - 1) / nodes_a_block, 1, 4 * kResidentWarps / kWarps));
+        (query.frontier.bound + nodes_a_block - 1) / nodes_a_block, 1, 4 * kResidentWarps / kWarpsABlock));
     visit_table([&](const auto& table) {
       choose_by_slot<<<blocks, kThreads, 0, stream.get()>>>(lists, table, query, out, nodes_a_warp);
       cuda::check_launch("choose_by_slot");

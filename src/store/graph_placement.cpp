@@ -179,11 +179,9 @@ Count FeatureShape::rows() const { return std::accumulate(part_rows.begin(), par
 std::int64_t GraphPlacement::host_feature_bytes(const FeatureShape& shape) const {
   Count host_rows = 0;
   for (const Segment& s : features.segments) host_rows += s.host;
-  return host_rows *
-         (layout.padded
-              ? FeatureShape{.cols = shape.cols, .dtype = shape.dtype, .part_rows = {}, .padded = true}
-                    .row_pitch()
-              : shape.row_bytes());
+  const FeatureShape laid_out{
+      .cols = shape.cols, .dtype = shape.dtype, .part_rows = {}, .padded = layout.padded};
+  return host_rows * laid_out.row_pitch();
 }
 
 std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& features,

@@ -23,7 +23,10 @@ struct FeatureShape {
   bool padded = false;  ///< rows begin at multiples of 128 bytes
 
   std::int64_t row_bytes() const { return cols * static_cast<std::int64_t>(size_of(dtype)); }
-  std::int64_t row_pitch() const { return padded ? (row_bytes() + 127) / 128 * 128 : row_bytes(); }
+  std::int64_t row_pitch() const {
+    return static_cast<std::int64_t>(
+        TensorSpec{.name = {}, .cols = cols, .dtype = dtype, .padded = padded}.row_pitch());
+  }
   Count rows() const;
 };
 

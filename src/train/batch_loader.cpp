@@ -87,10 +87,12 @@ struct BatchLoader::State {
     sample_stream.wait(slot.released);
     batch.sample = options.sampler->sample(seeds.seeds, batch.key, index, sample_stream);
     slot.sampled.record(sample_stream);
-    batch.padded = !options.padding.entries.empty() && sampling::pad(batch.sample, options.padding);
-    if (!batch.padded && !options.padding.entries.empty()) ++unpadded;
+    batch.padded = sampling::pad(batch.sample, options.padding);
+    if (pads() && !batch.padded) ++unpadded;
     look_up_labels(seeds.seeds, slot);
   }
+
+  bool pads() const { return !options.padding.entries.empty(); }
 
   void look_up_labels(std::span<const NodeId> seeds, Slot& slot) const {
     LoadedBatch& batch = slot.batch;
@@ -116,8 +118,7 @@ struct BatchLoader::State {
     gather_stream.wait(slot.released);
     if (options.gather) {
       const Count rows = batch.sample.num_inputs();
-      const bool apart = !batch.padded && !options.padding.entries.empty();
-      cuda::Array<float>& features = apart ? slot.unpadded_features : slot.features;
+      cuda::Array<float>& features = pads() && !batch.padded ? slot.unpadded_features : slot.features;
       reserve(features, rows * options.feature_cols, memory, "gathered features", options.device);
       options.fetcher->fetch(batch.sample.input_nodes(), rows, features.data(), gather_stream);
       batch.features = features.data();

@@ -159,6 +159,13 @@ store::MachineGraph Session::load_graph() {
   return store::MachineGraph::generate(spec, {}, machine, options, sample_pool);
 }
 
+sampling::SamplerOptions Session::sampler_options() const {
+  return {.fanouts = config.fanouts,
+          .method = method_of(config.sampler),
+          .replace = config.replace,
+          .layer_dependent = config.labor_dependent};
+}
+
 store::Presampling Session::presampling() {
   if (!device.is_cuda() || config.presample == 0) return {};
   // A few batches tell the heat of all but single rows. A papers100M-shaped graph has two seconds in all.
@@ -168,10 +175,7 @@ store::Presampling Session::presampling() {
   store::Presampling presampling =
       make_presampling({.machine = &machine,
                         .pool = &sample_pool,
-                        .sampler = {.fanouts = config.fanouts,
-                                    .method = method_of(config.sampler),
-                                    .replace = config.replace,
-                                    .layer_dependent = config.labor_dependent},
+                        .sampler = sampler_options(),
                         .global_batch = global_batch,
                         .seed = config.seed,
                         .max_batches = automatic ? kEnough : config.presample,
@@ -281,19 +285,15 @@ void Session::make_loader() {
                     .machine_offsets = graph.machine_offsets(),
                     .machine = machine.index(),
                     .halo = graph.halo_rows()};
-  sampler_ = sampling::make_sampler(graph.view(),
-                                    {.fanouts = config.fanouts,
-                                     .method = method_of(config.sampler),
-                                     .replace = config.replace,
-                                     .layer_dependent = config.labor_dependent,
-                                     .max_seeds = schedule->max_seeds(),
-                                     .in_degrees = model->needs_in_degrees(),
-                                     .transpose = true,
-                                     .input_transpose = model->needs_input_transpose(),
-                                     .slots = model->takes_slots(),
-                                     .compact_inputs = !table,
-                                     .input_original_ids = config.input_dropout > 0},
-                                    sample_exchange, BatchLoader::kSlots, sample_pool);
+  sampling::SamplerOptions options = sampler_options();
+  options.max_seeds = schedule->max_seeds();
+  options.in_degrees = model->needs_in_degrees();
+  options.transpose = true;
+  options.input_transpose = model->needs_input_transpose();
+  options.slots = model->takes_slots();
+  options.compact_inputs = !table;
+  options.input_original_ids = config.input_dropout > 0;
+  sampler_ = sampling::make_sampler(graph.view(), options, sample_exchange, BatchLoader::kSlots, sample_pool);
   fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, row_exchange, gather_pool);
   const sampling::PaddedShape padding = measure_padding();
   if (!config.trace.empty()) trace = std::make_unique<Trace>();

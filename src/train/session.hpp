@@ -69,6 +69,7 @@ class Session {
   void make_model(const ModelFactory& make);
   void make_loss();
   void make_optimizer();
+  sampling::SamplerOptions sampler_options() const;  ///< how neighbours are chosen
   void make_loader();
   void find_table();
   sampling::PaddedShape measure_padding();

@@ -3,11 +3,12 @@
 #include <bit>
 #include <cstdint>
 
+#include "strata/util/ieee.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
 /// The elements of synthetic graphs, each from its index alone: the same bits on CPU and GPU. Where a product
-/// enters a sum, rounded() keeps compilers from fusing the two.
+/// enters a sum, ieee::product() keeps compilers from fusing the two.
 namespace strata::graph {
 
 /// What a random word of the generators is for; different purposes share no bits.
@@ -27,15 +28,6 @@ class KeyedWords {
   std::uint64_t base_;
 };
 
-/// a * b rounded to f32, whatever is done with it. (Host code is compiled without contraction.)
-STRATA_HOST_DEVICE inline float rounded_product(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-
 /// The sum of four 16-bit uniforms less its mean: nearly normal with variance 65536^2 / 3.
 STRATA_HOST_DEVICE inline std::int32_t sum_of_uniforms(std::uint64_t word) {
   return static_cast<std::int32_t>((word & 0xffff) + ((word >> 16) & 0xffff) + ((word >> 32) & 0xffff) +
@@ -46,13 +38,13 @@ STRATA_HOST_DEVICE inline std::int32_t sum_of_uniforms(std::uint64_t word) {
 /// Nearly normal with mean 0 and variance 1. Exact integer arithmetic but for one product.
 STRATA_HOST_DEVICE inline float near_normal(std::uint64_t word) {
   constexpr float kScale = 1.7320508f / 65536.0f;
-  return rounded_product(static_cast<float>(sum_of_uniforms(word)), kScale);
+  return ieee::product(static_cast<float>(sum_of_uniforms(word)), kScale);
 }
 
 /// Uniform with mean 0 and variance 1.
 STRATA_HOST_DEVICE inline float centered_uniform(std::uint64_t word) {
   constexpr float kScale = 3.4641016f / 16777216.0f;
-  return rounded_product(static_cast<float>(word >> 40) - 8388607.5f, kScale);
+  return ieee::product(static_cast<float>(word >> 40) - 8388607.5f, kScale);
 }
 
 /// Features of a node: where `class_means` are given, the mean of its class, blurred; else random numbers. A
@@ -66,7 +58,7 @@ struct FeatureFormula {
   STRATA_HOST_DEVICE float operator()(NodeId node, Count col, std::int32_t label) const {
     const std::uint64_t word = words(static_cast<std::uint64_t>(node * cols + col));
     if (class_means == nullptr) return centered_uniform(word);
-    return class_means[label * cols + col] + rounded_product(blur, near_normal(word));
+    return class_means[label * cols + col] + ieee::product(blur, near_normal(word));
   }
 };
 

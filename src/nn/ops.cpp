@@ -280,7 +280,6 @@ at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const 
   return BiasReluDropout::apply(z, bias, dropout);
 }
 
-void relu_dropout(const at::Tensor& z, const DropoutRule& dropout) { activate(z, {}, true, dropout); }
 
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias) {
   return AddBias::apply(z.to(at::kFloat), bias);

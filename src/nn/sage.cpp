@@ -43,20 +43,19 @@ class SageModel final : public StackedModel {
   }
 
 #if STRATA_WITH_CUDA
-  bool takes_slots() const override { return !options().bf16; }
-  bool reads_table() const override { return options().input_dropout == 0.0 && !options().bf16; }
+  bool takes_slots() const override { return true; }
+  bool reads_table() const override { return options().input_dropout == 0.0; }
   at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch,
                            const Pass& pass) override {
-    return sage_stack(table, weights(), batch, options().dropout, pass);
+    return sage_stack(table, weights(), batch, stack_options(), pass);
   }
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
-    if (!pass.training || !x.is_cuda() || options().bf16)
-      return BlockModel::forward(std::move(x), batch, pass);
+    if (!pass.training || !x.is_cuda()) return BlockModel::forward(std::move(x), batch, pass);
     check_input(x, batch.blocks.front());
     x = dropout(x, make_dropout(options().input_dropout, pass, num_layers(), batch.blocks.front()))
             .contiguous();
     const RowTable rows{.rows = x.const_data_ptr<float>(), .cols = x.size(1), .pitch = x.size(1)};
-    return sage_stack(rows, weights(), batch, options().dropout, pass);
+    return sage_stack(rows, weights(), batch, stack_options(), pass);
   }
 #endif
 
@@ -70,6 +69,8 @@ class SageModel final : public StackedModel {
   }
 
  private:
+  StackOptions stack_options() const { return {.dropout = options().dropout, .bf16 = options().bf16}; }
+
   std::vector<SageWeights> weights() const {
     std::vector<SageWeights> result;
     for (const auto& layer : layers_)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "lanes.cuh"
 #include "sage_kernels.hpp"
@@ -9,188 +10,429 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr unsigned kWarp = 32;
+constexpr unsigned kAll = ~0u;
 
-struct List {
-  Count begin, size;
-};
+__device__ inline int lane() { return static_cast<int>(threadIdx.x % kWarp); }
 
-__device__ inline List list_of(const EdgeLists& edges, Count i) {
-  if (edges.indptr == nullptr) return {i * edges.stride, edges.counts[i]};
-  const Count begin = edges.indptr[i];
-  return {begin, edges.indptr[i + 1] - begin};
-}
-
-__device__ inline unsigned lane() { return threadIdx.x % kWarp; }
-
-__device__ inline Count first_warp() {
+__device__ inline Count warp_index() {
   return (static_cast<Count>(blockIdx.x) * kThreads + threadIdx.x) / kWarp;
 }
-__device__ inline Count num_warps() { return static_cast<Count>(gridDim.x) * (kThreads / kWarp); }
 
-/// The columns that a lane of a warp takes: kVectors packs of Width, 32 packs apart.
-template <int Width, int kVectors>
+struct List {
+  Count begin = 0;
+  Count size = 0;
+
+  __device__ List from_lane(int source) const {
+    return {__shfl_sync(kAll, begin, source), __shfl_sync(kAll, size, source)};
+  }
+};
+
+__device__ inline Count size_of(const EdgeLists& edges, Count i) {
+  return edges.indptr == nullptr ? edges.counts[i] : edges.indptr[i + 1] - edges.indptr[i];
+}
+
+__device__ inline List list_of(const EdgeLists& edges, Count i) {
+  return {edges.indptr == nullptr ? i * edges.stride : edges.indptr[i], size_of(edges, i)};
+}
+
+/// The columns of a row that a lane of a warp takes, in f32: N neighbouring ones if kPacked, which are loaded
+/// and stored at most 16 bytes at a time, else N that are 32 apart. A warp takes kSpan columns at once.
+template <int N, bool kPacked>
 struct Columns {
-  Floats<Width> value[kVectors];
+  static constexpr int kSize = N;
+  static constexpr bool kIsPacked = kPacked;
+  static constexpr Count kSpan = static_cast<Count>(N) * kWarp;
 
+  float value[N];
+
+  __device__ static Count column(Count base, int i) {
+    return base + (kPacked ? lane() * N + i : i * static_cast<int>(kWarp) + lane());
+  }
   __device__ static Columns zeros() {
     Columns columns;
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) columns.value[v] = Floats<Width>::filled(0.0f);
+    for (int i = 0; i < N; ++i) columns.value[i] = 0.0f;
     return columns;
   }
-  __device__ static Count first(Count base, int v) { return base + (v * kWarp + lane()) * Width; }
-  __device__ static constexpr Count span() { return static_cast<Count>(kVectors) * kWarp * Width; }
 
-  __device__ static Columns load(const float* row, Count base, Count cols) {
+  /// cols is a multiple of N if kPacked.
+  template <typename T>
+  __device__ static Columns load(const T* row, Count base, Count cols) {
     Columns columns = zeros();
+    if constexpr (kPacked) {
+      constexpr int kWidth = std::min<int>(N, 16 / sizeof(T));
+      if (column(base, 0) < cols) {
+        Pack<T, kWidth> packs[N / kWidth];
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (first(base, v) < cols) columns.value[v] = Floats<Width>::load(row + first(base, v));
+        for (int p = 0; p < N / kWidth; ++p)
+          packs[p] = Pack<T, kWidth>::load_constant(row + column(base, p * kWidth));
+#pragma unroll
+        for (int i = 0; i < N; ++i) columns.value[i] = to_f32(packs[i / kWidth].value[i % kWidth]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (column(base, i) < cols) columns.value[i] = to_f32(row[column(base, i)]);
+      }
     }
     return columns;
   }
-  __device__ void store(float* row, Count base, Count cols) const {
+
+  template <typename T>
+  __device__ void store(T* row, Count base, Count cols) const {
+    if constexpr (kPacked) {
+      constexpr int kWidth = std::min<int>(N, 16 / sizeof(T));
+      if (column(base, 0) < cols) {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (first(base, v) < cols) value[v].store(row + first(base, v));
+        for (int p = 0; p < N / kWidth; ++p) {
+          Pack<T, kWidth> pack;
+#pragma unroll
+          for (int i = 0; i < kWidth; ++i) pack.value[i] = from_f32<T>(value[p * kWidth + i]);
+          pack.store(row + column(base, p * kWidth));
+        }
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (column(base, i) < cols) row[column(base, i)] = from_f32<T>(value[i]);
+      }
     }
   }
+
   __device__ void add(const Columns& other, float scale) {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) add_scaled(value[v], other.value[v], scale);
+    for (int i = 0; i < N; ++i) value[i] += scale * other.value[i];
   }
   __device__ void multiply(float scale) {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
+    for (int i = 0; i < N; ++i) value[i] *= scale;
+  }
+};
+
+/// The keyed words of a row's node; what HiddenRows draws from.
+__device__ inline Philox4 row_words(const HiddenRows& hidden, Count row) {
+  return hidden.dropout.active() ? hidden.dropout.words(RandomUse::dropout, row) : Philox4{};
+}
+
+__device__ inline Philox4 from_lane(const Philox4& words, int source) {
+  Philox4 result;
 #pragma unroll
-      for (int i = 0; i < Width; ++i) value[v].value[i] *= scale;
+  for (int w = 0; w < 4; ++w) result.word[w] = __shfl_sync(kAll, words.word[w], source);
+  return result;
+}
+
+/// Which of the eight columns that share words a lane's column i is.
+template <typename Part>
+__device__ int slot_of(Count base, int i) {
+  if constexpr (!Part::kIsPacked) return static_cast<int>(Part::column(base, i) % kColumnsPerWords);
+  if constexpr (Part::kSize % kColumnsPerWords == 0) return i % kColumnsPerWords;  // known when compiled
+  return (lane() * Part::kSize + i) % kColumnsPerWords;
+}
+
+__device__ inline bool keeps(const Philox4& words, int slot, std::uint32_t threshold) {
+  std::uint32_t word = words.word[0];
+#pragma unroll
+  for (int w = 1; w < 4; ++w) word = slot / 2 == w ? words.word[w] : word;
+  return ((word >> (slot % 2 * 16)) & 0xffffu) >= threshold;
+}
+
+/// Calls visit(i, kept) for every column i of the lane's.
+template <typename Part, typename Visit>
+__device__ void for_kept(const DropoutRule& rule, const Philox4& row, Count base, const Visit& visit) {
+  Philox4 words{};
+#pragma unroll
+  for (int i = 0; i < Part::kSize; ++i) {
+    if (rule.active() && (!Part::kIsPacked || i % kColumnsPerWords == 0))
+      words = dropout_words(row, static_cast<std::uint32_t>(Part::column(base, i) / kColumnsPerWords));
+    visit(i, !rule.active() || keeps(words, slot_of<Part>(base, i), rule.threshold));
+  }
+}
+
+/// What ReLU and dropout make of a hidden row.
+template <int N, bool kPacked>
+__device__ void activate(Columns<N, kPacked>& part, const HiddenRows& hidden, const Philox4& row, Count base,
+                         float scale) {
+  if (hidden.relu) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) part.value[i] = part.value[i] < 0.0f ? 0.0f : part.value[i];
+  }
+  if (!hidden.dropout.active()) return;
+  for_kept<Columns<N, kPacked>>(hidden.dropout, row, base, [&](int i, bool kept) {
+    part.value[i] = kept ? part.value[i] * scale : 0.0f;
+  });
+}
+
+/// Up to 32 entries of a list, one a lane, with what is needed of each. Loaded ahead of their rows.
+struct Entries {
+  std::int32_t index = 0;
+  float weight = 1.0f;
+  Philox4 words{};  // of hidden rows
+};
+
+__device__ inline int at_most_a_warp(Count size) {
+  return static_cast<int>(min(static_cast<Count>(kWarp), size));
+}
+
+// Rows of a MeanConcat that a warp takes: their lists are loaded at once, and a row's entries while the row
+// before is summed.
+constexpr int kRowsOfWarp = 4;
+
+template <typename In, typename Out, int N, bool kPacked, bool kHidden>
+struct ConcatWarp {
+  using Part = Columns<N, kPacked>;
+  // Rows on their way at once: 128 bytes a lane.
+  static constexpr int kInFlight = std::max<int>(2, 32 / N);
+
+  const MeanConcatOf<In, Out>& task;
+  float scale;
+
+  __device__ Entries entries(const List& list, Count begin) const {
+    Entries result;
+    if (begin + lane() >= list.size) return result;
+    result.index = task.edges.indices[list.begin + begin + lane()];
+    if constexpr (kHidden) result.words = row_words(task.hidden, result.index);
+    return result;
+  }
+
+  __device__ const In* row_of(Count index) const {
+    return task.in + (index - task.first_row) * task.in_pitch;
+  }
+
+  __device__ void add_entries(Part& sum, const Entries& entries, int num, Count base) const {
+    for (int first = 0; first < num; first += kInFlight) {
+      Part parts[kInFlight];
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        const Count index = __shfl_sync(kAll, entries.index, (first + i) % static_cast<int>(kWarp));
+        if (first + i < num) parts[i] = Part::load(row_of(index), base, task.cols);
+      }
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        if constexpr (kHidden) {
+          const Philox4 words = from_lane(entries.words, (first + i) % static_cast<int>(kWarp));
+          if (first + i < num) activate(parts[i], task.hidden, words, base, scale);
+        }
+        if (first + i < num) sum.add(parts[i], 1.0f);
+      }
+    }
+  }
+
+  __device__ void run(Count row, const List& list, Count own, const Entries& first) const {
+    const float inverse = list.size == 0 ? 0.0f : 1.0f / static_cast<float>(list.size);
+    Out* out = task.out + row * 2 * task.cols;
+    const Philox4 own_words = kHidden && own >= 0 ? row_words(task.hidden, own) : Philox4{};
+    for (Count base = 0; base < task.cols; base += Part::kSpan) {
+      Part self = Part::zeros();
+      if (own >= 0) self = Part::load(row_of(own), base, task.cols);
+      Part mean = Part::zeros();
+      add_entries(mean, first, at_most_a_warp(list.size), base);
+      for (Count begin = kWarp; begin < list.size; begin += kWarp) {
+        const Entries more = entries(list, begin);
+        add_entries(mean, more, at_most_a_warp(list.size - begin), base);
+      }
+      mean.multiply(inverse);
+      if constexpr (kHidden) activate(self, task.hidden, own_words, base, scale);
+      mean.store(out, base, task.cols);
+      self.store(out + task.cols, base, task.cols);
     }
   }
 };
 
-/// Rows of a table.
-struct Rows {
-  const float* data;
-  Count cols, pitch, first_row;
-};
+// The rows of the neighbours, from L2 or HBM, bound the time.
+template <typename In, typename Out, int N, bool kPacked, bool kHidden>
+__global__ void __launch_bounds__(kThreads) mean_concat_kernel(MeanConcatOf<In, Out> task, float scale) {
+  const ConcatWarp<In, Out, N, kPacked, kHidden> warp{task, scale};
+  const Count first_row = warp_index() * kRowsOfWarp;
+  if (first_row >= task.rows) return;
+  const Count mine = first_row + lane();
+  const bool holds = lane() < kRowsOfWarp && mine < task.rows;
+  const List lists = holds ? list_of(task.edges, mine) : List{};
+  const Count owns = holds && task.own_ids != nullptr ? task.own_ids[mine] : mine;
+  List list = lists.from_lane(0);
+  Entries entries = warp.entries(list, 0);
+  for (int r = 0; r < kRowsOfWarp && first_row + r < task.rows; ++r) {
+    const List next = lists.from_lane(r + 1);  // of no edges behind the last
+    const Entries ahead = warp.entries(next, 0);
+    warp.run(first_row + r, list, __shfl_sync(kAll, owns, r), entries);
+    list = next;
+    entries = ahead;
+  }
+}
 
-/// The sum of weight(i) * row i over a list, for the columns from `base` on. A lane holds an index of the
-/// list, and all lanes read one row after the other, kInFlight on their way at once. Called by one whole
-/// warp.
-template <int Width, int kVectors, int kInFlight, typename Weight>
-__device__ Columns<Width, kVectors> sum_rows(const std::int32_t* list, Count size, const Rows& rows,
-                                             Count base, Weight&& weight) {
-  using Part = Columns<Width, kVectors>;
-  Part sum = Part::zeros();
-  for (Count begin = 0; begin < size; begin += kWarp) {
-    const int num = static_cast<int>(min(static_cast<Count>(kWarp), size - begin));
-    const bool mine = static_cast<int>(lane()) < num;
-    const std::int32_t index = mine ? list[begin + lane()] : 0;
-    const float own_weight = mine ? weight(index) : 0.0f;
-    for (int first = 0; first < num; first += kInFlight) {
+/// The warps of a block take neighbouring runs of rows of a piece, whose sums of columns they add up in the
+/// order of the warps.
+template <typename T, int N, bool kPacked>
+struct GatedWarp {
+  using Part = Columns<N, kPacked>;
+  static constexpr int kWarps = kThreads / static_cast<int>(kWarp);
+  static constexpr int kRows = static_cast<int>(GatedMeanGradOf<T>::kRowsOfPiece) / kWarps;
+  static constexpr int kInFlight = 2;  // most nodes have one or two out-edges
+
+  const GatedMeanGradOf<T>& task;
+  float scale;
+
+  __device__ Entries entries(Count begin, Count end) const {
+    Entries result;
+    if (begin + lane() >= end) return result;
+    result.index = task.transposed_indices[begin + lane()];
+    result.weight = 1.0f / static_cast<float>(size_of(task.edges, result.index));
+    return result;
+  }
+
+  __device__ void add_entries(Part& sum, const Entries& entries, int from, int to, Count base) const {
+    for (int first = from; first < to; first += kInFlight) {
       Part parts[kInFlight];
       float weights[kInFlight];
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
-        const int at = first + i;
-        const Count row = __shfl_sync(~0u, index, at % kWarp) - rows.first_row;
-        weights[i] = __shfl_sync(~0u, own_weight, at % kWarp);
-        if (at < num) parts[i] = Part::load(rows.data + row * rows.pitch, base, rows.cols);
+        const int source = (first + i) % static_cast<int>(kWarp);
+        const Count index = __shfl_sync(kAll, entries.index, source);
+        weights[i] = __shfl_sync(kAll, entries.weight, source);
+        if (first + i < to) parts[i] = Part::load(task.grad + index * 2 * task.cols, base, task.cols);
       }
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
-        if (first + i < num) sum.add(parts[i], weights[i]);
+        if (first + i < to) sum.add(parts[i], weights[i]);
       }
     }
   }
-  return sum;
-}
 
-// A warp a row. The rows of the neighbours, from L2 or HBM, bound the time.
-template <int Width, int kVectors>
-__global__ void __launch_bounds__(kThreads) mean_concat_kernel(MeanConcat task) {
-  using Part = Columns<Width, kVectors>;
-  constexpr int kInFlight = 8 / kVectors;
-  const Count out_pitch = 2 * task.cols + MeanConcat::kTail;
-  const Rows rows{task.in, task.cols, task.in_pitch, task.first_row};
-  for (Count row = first_warp(); row < task.rows; row += num_warps()) {
-    const List list = list_of(task.edges, row);
-    const float inverse = list.size == 0 ? 0.0f : 1.0f / static_cast<float>(list.size);
-    const Count own = (task.own_ids == nullptr ? row : task.own_ids[row]) - task.first_row;
-    float* out = task.out + row * out_pitch;
-    for (Count base = 0; base < task.cols; base += Part::span()) {
-      Part self = Part::zeros();
-      if (own >= 0) self = Part::load(task.in + own * task.in_pitch, base, task.cols);
-      Part mean = sum_rows<Width, kVectors, kInFlight>(task.edges.indices + list.begin, list.size, rows, base,
-                                                       [](std::int32_t) { return 1.0f; });
-      mean.multiply(inverse);
-      mean.store(out, base, task.cols);
-      self.store(out + task.cols, base, task.cols);
-    }
-    if (lane() < MeanConcat::kTail) out[2 * task.cols + lane()] = lane() == 0 ? 1.0f : 0.0f;
+  /// Zeroes what ReLU and dropout did not let pass.
+  __device__ void gate(Part& sum, const Part& product, Count row, Count base) const {
+    const HiddenRows& hidden = task.hidden;
+    for_kept<Part>(hidden.dropout, row_words(hidden, row), base, [&](int i, bool kept) {
+      const bool passed = kept && (!hidden.relu || product.value[i] > 0.0f);
+      sum.value[i] = passed ? sum.value[i] * scale : 0.0f;
+    });
   }
-}
 
-// A warp a row, as above; most src nodes have one or two out-edges.
-template <int Width, int kVectors>
-__global__ void __launch_bounds__(kThreads) gated_mean_grad_kernel(GatedMeanGrad task) {
-  using Part = Columns<Width, kVectors>;
-  const auto inverse_degree = [&](std::int32_t dst) {
-    return 1.0f / static_cast<float>(list_of(task.edges, dst).size);
-  };
-  const Rows rows{task.grad, task.cols, 2 * task.cols, 0};
-  for (Count row = first_warp(); row < task.rows; row += num_warps()) {
-    const Count begin = task.transposed_indptr[row], size = task.transposed_indptr[row + 1] - begin;
-    for (Count base = 0; base < task.cols; base += Part::span()) {
-      const Part gate = Part::load(task.output + row * task.cols, base, task.cols);
-      Part sum =
-          sum_rows<Width, kVectors, 2>(task.transposed_indices + begin, size, rows, base, inverse_degree);
-      if (row < task.num_dst)
-        sum.add(Part::load(task.grad + (2 * row + 1) * task.cols, base, task.cols), 1.0f);
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-        for (int i = 0; i < Width; ++i) {
-          float& value = sum.value[v].value[i];
-          value = gate.value[v].value[i] > 0.0f ? value * task.scale : 0.0f;
-        }
+  /// `known` are the entries of the out-edges [known_begin, known_begin + 32).
+  __device__ Part gradient(Count row, Count begin, Count end, const Entries& known, Count known_begin,
+                           Count base) const {
+    const Part product = Part::load(task.product + row * task.cols, base, task.cols);
+    Part own = Part::zeros();
+    if (row < task.num_dst) own = Part::load(task.grad + (2 * row + 1) * task.cols, base, task.cols);
+    Part sum = Part::zeros();
+    if (end <= known_begin + static_cast<Count>(kWarp)) {
+      add_entries(sum, known, static_cast<int>(begin - known_begin), static_cast<int>(end - known_begin),
+                  base);
+    } else {
+      for (; begin < end; begin += kWarp) {
+        const Entries more = entries(begin, end);
+        add_entries(sum, more, 0, at_most_a_warp(end - begin), base);
       }
-      sum.store(task.out + row * task.cols, base, task.cols);
     }
+    sum.add(own, 1.0f);
+    gate(sum, product, row, base);
+    return sum;
+  }
+
+  /// The sum of the gradients of rows [first, first + kRows), which it writes.
+  __device__ Part run(Count first, Count base) const {
+    Part total = Part::zeros();
+    const int num = static_cast<int>(min(static_cast<Count>(kRows), task.rows - first));
+    if (num <= 0) return total;
+    const Count pointers = lane() <= num ? task.transposed_indptr[first + lane()] : 0;
+    const Count known_begin = __shfl_sync(kAll, pointers, 0);
+    const Entries known = entries(known_begin, __shfl_sync(kAll, pointers, num));
+    for (int r = 0; r < num; ++r) {
+      const Part sum = gradient(first + r, __shfl_sync(kAll, pointers, r), __shfl_sync(kAll, pointers, r + 1),
+                                known, known_begin, base);
+      sum.store(task.out + (first + r) * task.cols, base, task.cols);
+      total.add(sum, 1.0f);
+    }
+    return total;
+  }
+};
+
+template <typename T, int N, bool kPacked>
+__global__ void __launch_bounds__(kThreads) gated_mean_grad_kernel(GatedMeanGradOf<T> task, float scale) {
+  using Warp = GatedWarp<T, N, kPacked>;
+  using Part = typename Warp::Part;
+  __shared__ float sums[Warp::kWarps][Part::kSpan];
+  const Warp warp{task, scale};
+  const int me = static_cast<int>(threadIdx.x / kWarp);
+  const Count first = static_cast<Count>(blockIdx.x) * task.kRowsOfPiece + me * Warp::kRows;
+  for (Count base = 0; base < task.cols; base += Part::kSpan) {
+    const Part total = warp.run(first, base);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sums[me][Part::column(0, i)] = total.value[i];
+    __syncthreads();
+    for (Count c = threadIdx.x; c < Part::kSpan && base + c < task.cols; c += kThreads) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int w = 0; w < Warp::kWarps; ++w) sum += sums[w][c];
+      task.piece_sums[blockIdx.x * task.cols + base + c] = sum;
+    }
+    __syncthreads();
   }
 }
 
-unsigned blocks_for(Count rows) {
-  constexpr Count kMaxBlocks = 1 << 20;
-  return static_cast<unsigned>(std::clamp<Count>((rows * kWarp + kThreads - 1) / kThreads, 1, kMaxBlocks));
+unsigned blocks_for(Count items, Count of_block) {
+  return static_cast<unsigned>(std::max<Count>(1, (items + of_block - 1) / of_block));
+}
+
+template <typename In, typename Out, int N, bool kPacked>
+void launch_concat(const MeanConcatOf<In, Out>& task, cudaStream_t stream) {
+  const unsigned blocks = blocks_for(task.rows, kRowsOfWarp * (kThreads / kWarp));
+  const float scale = task.hidden.dropout.scale();
+  if (task.hidden.relu || task.hidden.dropout.active())
+    mean_concat_kernel<In, Out, N, kPacked, true><<<blocks, kThreads, 0, stream>>>(task, scale);
+  else
+    mean_concat_kernel<In, Out, N, kPacked, false><<<blocks, kThreads, 0, stream>>>(task, scale);
+  cuda::check_launch("mean_concat");
+}
+
+template <typename T, int N, bool kPacked>
+void launch_gated(const GatedMeanGradOf<T>& task, cudaStream_t stream) {
+  gated_mean_grad_kernel<T, N, kPacked>
+      <<<static_cast<unsigned>(task.num_pieces()), kThreads, 0, stream>>>(task, task.hidden.dropout.scale());
+  cuda::check_launch("gated_mean_grad");
+}
+
+/// May lanes take `width` neighbouring columns?
+template <typename... Elements>
+bool packs(int width, Count cols, const Elements*... rows) {
+  return cols % width == 0 &&
+         (... && (reinterpret_cast<std::uintptr_t>(rows) %
+                      std::min<std::size_t>(16, static_cast<std::size_t>(width) * sizeof(Elements)) ==
+                  0));
 }
 
 }  // namespace
 
-void mean_concat(const MeanConcat& task, CUstream_st* stream) {
+template <typename In, typename Out>
+void mean_concat(const MeanConcatOf<In, Out>& task, CUstream_st* stream) {
   if (task.rows == 0) return;
-  const unsigned blocks = blocks_for(task.rows);
-  const bool packed = task.in_pitch % 4 == 0 && pack_width(task.cols, task.in, task.out) == 4;
-  if (packed && task.cols > kWarp * 4)
-    mean_concat_kernel<4, 2><<<blocks, kThreads, 0, stream>>>(task);
-  else if (packed)
-    mean_concat_kernel<4, 1><<<blocks, kThreads, 0, stream>>>(task);
+  constexpr Count kOfFour = 4 * kWarp;
+  const auto packed = [&](int width) {
+    return task.in_pitch % width == 0 && packs(width, task.cols, task.in, task.out);
+  };
+  if (task.cols > kOfFour && packed(8))
+    launch_concat<In, Out, 8, true>(task, stream);
+  else if (packed(4))
+    launch_concat<In, Out, 4, true>(task, stream);
   else
-    mean_concat_kernel<1, 4><<<blocks, kThreads, 0, stream>>>(task);
-  cuda::check_launch("mean_concat");
+    launch_concat<In, Out, 4, false>(task, stream);
 }
 
-void gated_mean_grad(const GatedMeanGrad& task, CUstream_st* stream) {
+template <typename T>
+void gated_mean_grad(const GatedMeanGradOf<T>& task, CUstream_st* stream) {
   if (task.rows == 0) return;
-  const unsigned blocks = blocks_for(task.rows);
-  const bool packed = pack_width(task.cols, task.grad, task.output, task.out) == 4;
-  if (packed && task.cols > kWarp * 4)
-    gated_mean_grad_kernel<4, 2><<<blocks, kThreads, 0, stream>>>(task);
-  else if (packed)
-    gated_mean_grad_kernel<4, 1><<<blocks, kThreads, 0, stream>>>(task);
+  constexpr Count kOfFour = 4 * kWarp;
+  const auto packed = [&](int width) { return packs(width, task.cols, task.grad, task.product, task.out); };
+  if (task.cols > kOfFour && packed(8))
+    launch_gated<T, 8, true>(task, stream);
+  else if (packed(4))
+    launch_gated<T, 4, true>(task, stream);
   else
-    gated_mean_grad_kernel<1, 4><<<blocks, kThreads, 0, stream>>>(task);
-  cuda::check_launch("gated_mean_grad");
+    launch_gated<T, 4, false>(task, stream);
 }
+
+template void mean_concat(const MeanConcatOf<float, float>&, CUstream_st*);
+template void mean_concat(const MeanConcatOf<float, Bf16>&, CUstream_st*);
+template void mean_concat(const MeanConcatOf<Bf16, Bf16>&, CUstream_st*);
+template void gated_mean_grad(const GatedMeanGradOf<float>&, CUstream_st*);
+template void gated_mean_grad(const GatedMeanGradOf<Bf16>&, CUstream_st*);
 
 }  // namespace strata::nn

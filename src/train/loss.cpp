@@ -1,24 +1,30 @@
 #include "strata/train/loss.hpp"
 
-#include <ATen/core/Reduction.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
-#include <ATen/ops/binary_cross_entropy_with_logits.h>
-#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#if STRATA_WITH_CUDA
+#include <c10/cuda/CUDAStream.h>
+#endif
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string_view>
 
+#include "loss_kernels.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
 namespace {
-
-constexpr std::int64_t kNoLabel = -100;
 
 void check(const LossOptions& options, Count num_classes) {
   if (options.kind != "cross-entropy" && options.kind != "bce")
@@ -38,6 +44,61 @@ void check(const LossOptions& options, Count num_classes) {
                      "Give positive weights, or balanced.");
 }
 
+/// What the classes of each seed ought to be; zero weights where there is no label.
+struct Targets {
+  at::Tensor is_label;  // [seeds, classes] f32: 1 for the label's class
+  at::Tensor weights;   // [seeds, classes] f32
+
+  Targets(const at::Tensor& of_classes, const at::Tensor& classes, const at::Tensor& labels)
+      : is_label(classes.eq(labels.unsqueeze(1)).to(at::kFloat)),
+        weights(labels.ge(0).to(at::kFloat).unsqueeze(1).expand_as(is_label)) {
+    if (of_classes.defined()) weights = weights.mul(of_classes);
+  }
+};
+
+struct SumAndGradient {
+  at::Tensor sum, gradient;
+};
+
+SumAndGradient cross_entropy(const Targets& targets, const at::Tensor& logits, const LossOptions& options) {
+  const double share = options.label_smoothing / static_cast<double>(logits.size(1));
+  const at::Tensor wanted = targets.is_label.mul(1 - options.label_smoothing).add(share).mul(targets.weights);
+  const at::Tensor log_p = at::log_softmax(logits, 1);
+  return {.sum = wanted.mul(log_p).sum().neg(),
+          .gradient = log_p.exp().mul(wanted.sum(1, /*keepdim=*/true)).sub(wanted)};
+}
+
+SumAndGradient binary_cross_entropy(const Targets& targets, const at::Tensor& logits,
+                                    const LossOptions& options) {
+  const at::Tensor wanted =
+      targets.is_label.mul(1 - options.label_smoothing).add(options.label_smoothing / 2);
+  const at::Tensor weights = targets.weights.div(static_cast<double>(logits.size(1)));
+  return {.sum = at::softplus(logits).sub(wanted.mul(logits)).mul(weights).sum(),
+          .gradient = at::sigmoid(logits).sub(wanted).mul(weights)};
+}
+
+#if STRATA_WITH_CUDA
+Loss::Result on_gpu(const LossOptions& options, const at::Tensor& weights, const at::Tensor& logits,
+                    const at::Tensor& labels, const at::Tensor& total) {
+  const at::Tensor rows = logits.contiguous(), gradient = at::empty_like(rows);
+  const at::Tensor row_outcomes = at::empty({rows.size(0), LossTask::kOutcomes}, rows.options());
+  const at::Tensor outcome = at::empty({LossTask::kOutcomes}, rows.options());
+  loss_cuda({.rows = rows.size(0),
+             .classes = rows.size(1),
+             .bce = options.kind == "bce",
+             .smoothing = static_cast<float>(options.label_smoothing),
+             .weights = weights.defined() ? weights.const_data_ptr<float>() : nullptr,
+             .logits = rows.const_data_ptr<float>(),
+             .labels = labels.const_data_ptr<std::int64_t>(),
+             .total = total.const_data_ptr<float>(),
+             .gradient = gradient.mutable_data_ptr<float>(),
+             .row_outcomes = row_outcomes.mutable_data_ptr<float>(),
+             .outcome = outcome.mutable_data_ptr<float>()},
+            c10::cuda::getCurrentCUDAStream(logits.get_device()).stream());
+  return {.gradient = gradient, .outcome = outcome};
+}
+#endif
+
 }  // namespace
 
 Loss::Loss(const LossOptions& options, Count num_classes, at::Device device) : options_(options) {
@@ -47,34 +108,18 @@ Loss::Loss(const LossOptions& options, Count num_classes, at::Device device) : o
     weights_ = at::tensor(at::ArrayRef<double>(options.class_weights)).to(device, at::kFloat);
 }
 
-at::Tensor Loss::cross_entropy(const at::Tensor& logits, const at::Tensor& labels) const {
-  return at::cross_entropy_loss(logits, labels, weights_, at::Reduction::Sum, kNoLabel,
-                                options_.label_smoothing);
-}
-
-at::Tensor Loss::binary_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                      const at::Tensor& labelled) const {
-  const at::Tensor targets = classes_.eq(labels.unsqueeze(1))
-                                 .to(at::kFloat)
-                                 .mul(1 - options_.label_smoothing)
-                                 .add(options_.label_smoothing / 2);
-  at::Tensor weights = labelled.unsqueeze(1).to(at::kFloat);
-  if (weights_.defined()) weights = weights.mul(weights_);
-  const at::Tensor sum =
-      at::binary_cross_entropy_with_logits(logits, targets, weights, {}, at::Reduction::Sum);
-  return sum.div(static_cast<double>(classes_.numel()));
-}
-
 Loss::Result Loss::operator()(const at::Tensor& logits, const at::Tensor& labels,
                               const at::Tensor& total) const {
-  const at::Tensor labelled = labels.ge(0);
-  const at::Tensor sum = options_.kind == "bce"
-                             ? binary_cross_entropy(logits, labels, labelled)
-                             : cross_entropy(logits, labels.masked_fill(labelled.logical_not(), kNoLabel));
-  return {.mean = sum.div(total),
-          .sum = sum.detach(),
-          .correct = logits.detach().argmax(1).eq(labels).sum(),
-          .seeds = labelled.sum()};
+  const at::NoGradGuard no_grad;
+#if STRATA_WITH_CUDA
+  if (logits.is_cuda()) return on_gpu(options_, weights_, logits, labels, total);
+#endif
+  const Targets targets(weights_, classes_, labels);
+  const SumAndGradient of_sum = options_.kind == "bce" ? binary_cross_entropy(targets, logits, options_)
+                                                       : cross_entropy(targets, logits, options_);
+  const at::Tensor correct = logits.argmax(1).eq(labels).sum(), seeds = labels.ge(0).sum();
+  return {.gradient = of_sum.gradient.div(total),
+          .outcome = at::stack({of_sum.sum, correct.to(at::kFloat), seeds.to(at::kFloat)})};
 }
 
 std::vector<double> parse_class_weights(const std::string& text) {

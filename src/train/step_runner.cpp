@@ -25,12 +25,8 @@ void StepRunner::forward_backward(const LoadedBatch& batch) {
                                                         batch.sample, pass);
   // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
   const Loss::Result loss = (*parts_.loss)(logits, labels, update_seeds_);
-  loss.mean.backward();
-
-  at::Tensor tail = parts_.parameters->tail();
-  tail.select(0, 0).add_(loss.sum);
-  tail.select(0, 1).add_(loss.correct);
-  tail.select(0, 2).add_(loss.seeds);
+  logits.backward(loss.gradient);
+  parts_.parameters->tail().narrow(0, 0, loss.outcome.size(0)).add_(loss.outcome);
 }
 
 void StepRunner::run_batch(const LoadedBatch& batch) {

@@ -29,20 +29,14 @@ class Loss {
   Loss(const LossOptions& options, Count num_classes, at::Device device);
 
   struct Result {
-    at::Tensor mean;     ///< [] differentiable: sum / total
-    at::Tensor sum;      ///< [] f32, without gradient
-    at::Tensor correct;  ///< [] i64: seeds whose largest logit is their label's
-    at::Tensor seeds;    ///< [] i64: with a label
+    at::Tensor gradient;  ///< [seeds, classes] f32: of sum / total with respect to the logits
+    at::Tensor outcome;  ///< [3] f32: the sum, seeds whose largest logit is their label's, seeds with a label
   };
   /// logits [seeds, classes] f32; labels [seeds] i64, negative: no label, counts for nothing; total [] f32 on
-  /// the device: seeds of all ranks.
+  /// the device: seeds of all ranks. On a GPU two kernels on libtorch's current stream.
   Result operator()(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& total) const;
 
  private:
-  at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels) const;
-  at::Tensor binary_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                  const at::Tensor& labelled) const;
-
   LossOptions options_;
   at::Tensor weights_;  ///< [classes] f32, or undefined
   at::Tensor classes_;  ///< [classes] i64: 0, 1, ...

@@ -334,12 +334,16 @@ class Benchmark {
     const store::MeasuredPaths measured = store::measure_path_rates(machine_, lengths).front();
     store::TensorDemand demand{.name = "table", .row_bytes = row_bytes, .rates = measured.rates};
     demand.segments.push_back(sampled_heat({sample.begin(), sample.begin() + rows}, table_rows));
-    demand.rates.host = store::host_rate_of_table(measured, row_bytes, bytes_of(arguments_.host_gib));
+    const store::HostRate host =
+        store::host_rate_of_table(measured, row_bytes, bytes_of(arguments_.host_gib));
+    demand.rates.host = host.bytes_per_second;
+    demand.rates.host_start = host.start_seconds;
     const store::MachinePlan plan = store::plan_tensors(
         std::span(&demand, 1), {.gpu_bytes = bytes_of(arguments_.local_gib), .num_gpus = machine_.size()});
     store::ChunkTensor tensor =
         table(arguments_.host_gib, row_bytes, DType::f32, [&](Count) { return plan.tensors[0].placement; });
     const double expected_rate = static_cast<double>(rows * row_bytes) / plan.seconds.batch();
+    tell(measured, plan);
     measure(tensor,
             {.where = "planned",
              .how = fmt::format("heat ~ row^-{:.1f}", skew),
@@ -347,6 +351,21 @@ class Benchmark {
              .limit = expected_rate},
             ids);
     tensor.close(machine_);
+  }
+
+  /// What the expectation is made of.
+  void tell(const store::MeasuredPaths& measured, const store::MachinePlan& plan) const {
+    if (machine_.rank() > 0) return;
+    fmt::print(stderr,
+               "GB/s: own {:.0f}, peers {:.0f}, zero copy {:.1f}, threads {:.1f} after {}; expected: own {}, "
+               "peers {}, host {};",
+               measured.rates.local / 1e9, measured.rates.peer / 1e9, measured.rates.host / 1e9,
+               measured.host_threads / 1e9, format_seconds(measured.host_start),
+               format_seconds(plan.seconds.local), format_seconds(plan.seconds.peer),
+               format_seconds(plan.seconds.host));
+    for (const store::StratumEstimate& s : plan.tensors[0].strata)
+      fmt::print(stderr, " {} rows with {:.1f} %", format_count(s.rows), 100 * s.share);
+    fmt::print(stderr, "\n");
   }
 
   void host_gathers(const store::ChunkTensor& tensor, const std::string& path) {

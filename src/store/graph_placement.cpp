@@ -106,9 +106,13 @@ void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measu
   for (const MeasuredRates& m : measured) {
     constexpr double kGiga = 1e9;
     spdlog::info(
-        "random rows of {}: {:.1f} GB/s from the GPU itself, {:.1f} from its peers, {:.1f} from the host",
+        "random rows of {}: {:.1f} GB/s from the GPU itself, {:.1f} from its peers, {:.1f} from the host{}",
         format_bytes(m.row_bytes), m.paths.rates.local / kGiga, m.paths.rates.peer / kGiga,
-        m.paths.rates.host / kGiga);
+        m.paths.rates.host / kGiga,
+        m.paths.host_threads > 0
+            ? fmt::format(", {:.1f} by CPU threads after {}", m.paths.host_threads / kGiga,
+                          format_seconds(m.paths.host_start))
+            : "");
   }
   spdlog::info("placement: {} of each GPU; reads of a batch should take {} (GPU {}, peers {}, host {})",
                format_bytes(plan.gpu_bytes), format_seconds(plan.seconds.batch()),
@@ -191,12 +195,14 @@ std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& feat
 
 std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
                                         const BatchAccesses& accesses,
-                                        std::span<const MeasuredRates> measured) {
-  const auto rates_of = [&](std::int64_t row_bytes, std::int64_t table_bytes) {
+                                        std::span<const MeasuredRates> measured, HostPath host_path) {
+  const auto rates_of = [&](std::int64_t row_bytes, std::int64_t table_bytes, HostPath path) {
     const auto found = std::ranges::find(measured, row_bytes, &MeasuredRates::row_bytes);
     if (found == measured.end()) return PathRates{};
     PathRates rates = found->paths.rates;
-    rates.host = host_rate_of_table(found->paths, row_bytes, table_bytes);
+    const HostRate host = host_rate_of_table(found->paths, row_bytes, table_bytes, path);
+    rates.host = host.bytes_per_second;
+    rates.host_start = host.start_seconds;
     return rates;
   };
   std::vector<TensorDemand> demands;
@@ -204,7 +210,7 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
     demands.push_back({.name = name,
                        .row_bytes = width,
                        .segments = {HeatCurve::flat(rows, reads)},
-                       .rates = rates_of(width, rows * width),
+                       .rates = rates_of(width, rows * width, HostPath::zero_copy),
                        .whole = true});
   };
   add(kIndptr, kOffsetWidth, sizes.num_lists() + 1, accesses.lists);
@@ -213,10 +219,11 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
   if (sizes.weights) add(kWeights, kWeightWidth, sizes.local_edges, accesses.neighbors);
   add(kOriginalIds, id_width(sizes), sizes.num_nodes, accesses.lists);
   if (sizes.in_degrees) add(kInDegrees, kDegreeWidth, sizes.num_nodes, accesses.nodes);
-  demands.push_back({.name = kFeatures,
-                     .row_bytes = features.row_pitch(),
-                     .segments = accesses.features,
-                     .rates = rates_of(features.row_bytes(), features.rows() * features.row_pitch())});
+  demands.push_back(
+      {.name = kFeatures,
+       .row_bytes = features.row_pitch(),
+       .segments = accesses.features,
+       .rates = rates_of(features.row_bytes(), features.rows() * features.row_pitch(), host_path)});
   return demands;
 }
 
@@ -243,7 +250,7 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
   const auto demand = [&](const FeatureShape& features) {
     placement.limits.gpu_bytes =
         std::max<std::int64_t>(0, task.gpu_bytes - input_bytes(accesses, task.options));
-    placement.demands = graph_demands(sizes, features, accesses, measured);
+    placement.demands = graph_demands(sizes, features, accesses, measured, task.options.host_path);
   };
   demand(task.features);
   const Presampling& presampling = task.options.presampling;

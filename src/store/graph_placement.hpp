@@ -68,10 +68,12 @@ struct MeasuredRates {
   MeasuredPaths paths;
 };
 
-/// The tensors that compete for the GPUs; `measured` has the rates for the rows of each.
+/// The tensors that compete for the GPUs; `measured` has the rates for the rows of each. `host_path` is that
+/// of features; structure on the host is read by zero copy.
 std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
                                         const BatchAccesses& accesses,
-                                        std::span<const MeasuredRates> measured);
+                                        std::span<const MeasuredRates> measured,
+                                        HostPath host_path = HostPath::automatic);
 
 /// Does every GPU have room for all tensors? Then no plan hangs on their heat.
 bool all_fit(std::span<const TensorDemand> demands, const PlanLimits& limits);

@@ -7,13 +7,15 @@
 
 #include "gpu_map.hpp"
 #include "strata/cuda/runtime.hpp"
+#include "strata/util/memory.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
 
-constexpr std::int64_t kFreeShares = 16;  // of a GPU's free memory, a scratch table takes at most one
+constexpr std::int64_t kFreeShares =
+    16;  // of a GPU's or the host's free memory, a scratch table takes at most one
 constexpr int kRepeats = 3;
 constexpr int kGathers = 4;  // one after the other, so that launching them hides
 
@@ -24,10 +26,10 @@ struct Load {
 };
 constexpr Load kGpuLoad{std::int64_t{64} << 20, Count{1} << 20};
 constexpr Load kHostLoad{std::int64_t{32} << 20, Count{1} << 17};
+constexpr Load kLargeHostLoad{std::int64_t{256} << 20,
+                              Count{1} << 20};  // beside the other: what a start takes
 
 constexpr std::int64_t kShortestForThreads = 16;
-constexpr double kUsualShare =
-    0.75;                          // of the rows, for the threads: about what searches of the best one find
 constexpr int kEnoughThreads = 3;  // HostPath::automatic asks for a core more
 
 /// Rows of the given length in the widest type that divides it.
@@ -48,7 +50,7 @@ class Probe {
   /// The rate of the best of some runs. All ranks begin together; the least of theirs.
   double rate(const TensorSpec& spec, const Placement& placement, const Load& load) {
     ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
-    return rate_of(tensor, placement, load);
+    return rate_and_close(tensor, placement, load);
   }
   /// Of host rows by zero copy.
   double zero_copy_rate(const TensorSpec& spec, const Load& load, bool aligned_reads) {
@@ -56,40 +58,64 @@ class Probe {
     ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
     machine_.together(
         [&] { tensor.configure({.host_path = HostPath::zero_copy, .aligned_reads = aligned_reads}); });
-    return rate_of(tensor, placement, load);
+    return rate_and_close(tensor, placement, load);
   }
   /// Of host rows that CPU threads gather; 0 where they are too few.
-  double threads_rate(const TensorSpec& spec, const Load& load) {
-    const Placement placement = Placement::on_host(spec.rows);
-    ChunkTensor tensor = ChunkTensor::create(machine_, spec, placement);
-    const bool enough = machine_.device().is_cuda() && tensor.settings().threads >= kEnoughThreads;
-    if (enough) {
-      machine_.together(
-          [&] { tensor.configure({.host_path = HostPath::both, .threads_share = kUsualShare}); });
+  HostRate threads_rate(const TensorSpec& spec) {
+    ChunkTensor tensor = ChunkTensor::create(machine_, spec, Placement::on_host(spec.rows));
+    HostRate rate;
+    if (have_threads(tensor)) {
+      machine_.together([&] { tensor.configure({.host_path = HostPath::threads}); });
+      const Work little = work_of(tensor, kHostLoad), much = work_of(tensor, kLargeHostLoad);
+      const double short_seconds = seconds_of(tensor, little), long_seconds = seconds_of(tensor, much);
+      const auto little_bytes = static_cast<double>(little.bytes()),
+                 much_bytes = static_cast<double>(much.bytes());
+      const double more_seconds = long_seconds - short_seconds;
+      rate.bytes_per_second =
+          more_seconds > 0 ? (much_bytes - little_bytes) / more_seconds : much_bytes / long_seconds;
+      rate.start_seconds = std::max(0.0, short_seconds - little_bytes / rate.bytes_per_second);
     }
-    const double rate = rate_of(tensor, placement, load);
-    return enough ? rate : 0;
+    tensor.close(machine_);
+    return rate;
   }
 
  private:
-  double rate_of(ChunkTensor& tensor, const Placement& placement, const Load& load) {
-    const TensorSpec& spec = tensor.spec();
-    const auto row_bytes = static_cast<std::int64_t>(spec.row_bytes());
-    const Count count = std::clamp<Count>(load.bytes / row_bytes, 1, load.ids);
-    machine_.together([&] { prepare(spec.rows, count, row_bytes); });
+  struct Work {
+    Count count = 0;
+    std::int64_t row_bytes = 0;
+    std::int64_t bytes() const { return count * row_bytes; }
+  };
+  static Work work_of(const ChunkTensor& tensor, const Load& load) {
+    const auto row_bytes = static_cast<std::int64_t>(tensor.spec().row_bytes());
+    return {std::clamp<Count>(load.bytes / row_bytes, 1, load.ids), row_bytes};
+  }
+  bool have_threads(const ChunkTensor& tensor) const {
+    std::int64_t enough = machine_.device().is_cuda() && tensor.settings().threads >= kEnoughThreads;
+    machine_.communicator().all_reduce(std::span(&enough, 1), comm::Communicator::Op::min);
+    return enough == 1;
+  }
+
+  /// 0 where the placement could not be had.
+  double rate_and_close(ChunkTensor& tensor, const Placement& placement, const Load& load) {
+    const Work work = work_of(tensor, load);
+    const double seconds = seconds_of(tensor, work);
+    const bool realised = !(placement.segments[0].striped > 0 && tensor.placement().segments[0].striped == 0);
+    tensor.close(machine_);
+    return realised ? static_cast<double>(work.bytes()) / seconds : 0;
+  }
+  /// Of a gather: the best of some runs, of the slowest rank.
+  double seconds_of(const ChunkTensor& tensor, const Work& work) {
+    machine_.together([&] { prepare(tensor.spec().rows, work.count, work.row_bytes); });
     double seconds = std::numeric_limits<double>::infinity();
     for (int i = 0; i <= kRepeats; ++i) {
       machine_.barrier();
       machine_.together([&] {
-        const double taken = gather(tensor, count);
+        const double taken = gather(tensor, work.count);
         if (i > 0) seconds = std::min(seconds, taken);  // the first run warms up
       });
     }
-    const bool realised = !(placement.segments[0].striped > 0 && tensor.placement().segments[0].striped == 0);
-    tensor.close(machine_);
-    double rate = realised ? static_cast<double>(count * row_bytes) / seconds : 0;
-    machine_.communicator().all_reduce(std::span(&rate, 1), comm::Communicator::Op::min);
-    return rate;
+    machine_.communicator().all_reduce(std::span(&seconds, 1), comm::Communicator::Op::max);
+    return seconds;
   }
   void prepare(Count rows, Count count, std::int64_t row_bytes) {
     cuda::Array<NodeId> ids(cuda::Memory::pinned, count, "ids", machine_.device());
@@ -122,6 +148,13 @@ class Probe {
 };
 
 /// At most `wanted`; the same on all ranks.
+std::int64_t host_table_bytes(const comm::Machine& machine, std::int64_t wanted) {
+  std::int64_t bytes = std::min(wanted, available_host_bytes() / kFreeShares);
+  machine.communicator().all_reduce(std::span(&bytes, 1), comm::Communicator::Op::min);
+  return bytes;
+}
+
+/// Likewise, of each GPU.
 std::int64_t gpu_table_bytes(const comm::Machine& machine, std::int64_t wanted) {
   if (!machine.device().is_cuda()) return wanted;
   std::int64_t bytes = std::min(wanted, cuda::device_memory(machine.device().index).free_bytes / kFreeShares);
@@ -135,6 +168,7 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
                                               std::span<const std::int64_t> row_bytes,
                                               const ScratchTables& tables) {
   const std::int64_t gpu_table = gpu_table_bytes(machine, tables.gpu_bytes);
+  const std::int64_t threads_table = host_table_bytes(machine, tables.threads_bytes);
   const int num_gpus = gpus_of(machine).size();
   std::optional<Probe> probe;
   machine.together([&] { probe.emplace(machine); });
@@ -150,8 +184,10 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
       r.peer = probe->rate(on_gpu, Placement::striped(on_gpu.rows), kGpuLoad) * (num_gpus - 1) / num_gpus;
       peers = r.peer > 0;
     }
-    rates.push_back(
-        {r, r.host > 0 && length >= kShortestForThreads ? probe->threads_rate(on_host, kHostLoad) : 0});
+    HostRate threads;
+    if (num_gpus > 0 && length >= kShortestForThreads)
+      threads = probe->threads_rate(scratch_spec(threads_table, length));
+    rates.push_back({r, threads.bytes_per_second, threads.start_seconds});
   }
   return rates;
 }
@@ -175,12 +211,18 @@ RowLayout best_layout(const LayoutRates& rates) {
           .aligned_reads = aligned};
 }
 
-double host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes) {
+HostRate host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes,
+                            HostPath path) {
   constexpr double kGranulesASecond = 30e6;
   constexpr std::int64_t kGranule = std::int64_t{64} << 10, kCovered = std::int64_t{1} << 30;
-  if (table_bytes <= kCovered) return measured.rates.host;
   const double translated = kGranulesASecond * static_cast<double>(std::min(row_bytes, kGranule));
-  return std::max(std::min(measured.rates.host, translated), measured.host_threads);
+  const double zero_copy =
+      table_bytes <= kCovered ? measured.rates.host : std::min(measured.rates.host, translated);
+  if (path == HostPath::automatic) path = table_bytes <= kCovered ? HostPath::zero_copy : HostPath::both;
+  if (path == HostPath::zero_copy || measured.host_threads == 0) return {.bytes_per_second = zero_copy};
+  if (path == HostPath::threads) return {measured.host_threads, measured.host_start};
+  const double link = std::max(measured.rates.host, measured.host_threads);
+  return {std::min(zero_copy + measured.host_threads, link), measured.host_start};
 }
 
 }  // namespace strata::store

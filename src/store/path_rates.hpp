@@ -12,12 +12,15 @@ struct ScratchTables {
   std::int64_t gpu_bytes = std::int64_t{384}
                            << 20;  ///< on each GPU, well beyond its caches; less where memory is short
   std::int64_t host_bytes = std::int64_t{64} << 20;  ///< of the machine
+  /// Of the machine, for CPU threads: beyond their caches; less where memory is short.
+  std::int64_t threads_bytes = std::int64_t{1} << 30;
 };
 
 /// Rates for rows of one length, of small tables.
 struct MeasuredPaths {
   PathRates rates;          ///< the host's by zero copy
-  double host_threads = 0;  ///< the host's by CPU threads too; 0 where large tables would not use them
+  double host_threads = 0;  ///< the host's by CPU threads alone; 0 where they are too few
+  double host_start = 0;    ///< seconds before the threads' first rows arrive
 };
 
 /// Gathers random rows of each length from small tables in every stratum, all GPUs of the machine at once, as
@@ -50,9 +53,16 @@ LayoutRates measure_layouts(const comm::Machine& machine, std::int64_t row_bytes
 /// The fastest, but padding, which takes memory, only where it gains a tenth.
 RowLayout best_layout(const LayoutRates& rates);
 
-/// The rate at which a GPU gathers random rows of a host table. GPUs translate addresses of at most about 30
-/// million distinct 64-KiB granules a second (measured), and each random row of a large table is in another
-/// one; CPU threads know no such limit.
-double host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes);
+/// How long a GPU takes to gather random rows of a host table: start_seconds + bytes / bytes_per_second.
+struct HostRate {
+  double bytes_per_second = 0;
+  double start_seconds = 0;
+};
+
+/// GPUs translate addresses of at most about 30 million distinct 64-KiB granules a second (measured), and
+/// each random row of a large table is in another one; CPU threads know no such limit. Where both work at
+/// once their rates add up, as far as the link goes.
+HostRate host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes,
+                            HostPath path = HostPath::automatic);
 
 }  // namespace strata::store

@@ -396,7 +396,8 @@ MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<Placemen
     const double all = demand.accesses(), far = peer_fraction(limits.num_gpus);
     plan.seconds.local += seconds_of(all * row_bytes, rates.local);
     plan.seconds.peer += seconds_of(striped * row_bytes, rates.peer) * far;
-    plan.seconds.host += seconds_of(host * row_bytes, rates.host);
+    const double host_start = host > 0 ? rates.host_start : 0;
+    plan.seconds.host += seconds_of(host * row_bytes, rates.host) + host_start;
     plan.gpu_bytes += gpu_bytes_of(demand, placements[t], limits.num_gpus);
 
     TensorPlan tensor{demand.name, demand.row_bytes, std::move(placements[t]), {}};

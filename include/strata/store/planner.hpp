@@ -33,9 +33,10 @@ struct HeatCurve {
 
 /// Useful bytes a second that one GPU reads while all of them read, for rows of one length.
 struct PathRates {
-  double local = 0;  ///< from its own memory
-  double peer = 0;   ///< from other GPUs; 0: they cannot be reached, nothing is striped
-  double host = 0;   ///< from host memory
+  double local = 0;       ///< from its own memory
+  double peer = 0;        ///< from other GPUs; 0: they cannot be reached, nothing is striped
+  double host = 0;        ///< from host memory
+  double host_start = 0;  ///< seconds before the first row arrives from there
 };
 
 /// What a batch of one GPU reads of a tensor.

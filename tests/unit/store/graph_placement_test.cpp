@@ -96,6 +96,14 @@ TEST(BestLayout, IsTheFastestButPadsOnlyWhereItGains) {
   EXPECT_FALSE(best({.as_they_lie = 41, .aligned = 40, .padded = 10}).aligned_reads);
 }
 
+TEST(GraphDemands, ReadStructureByZeroCopyHoweverFeaturesAreRead) {
+  std::vector<MeasuredRates> measured = kMeasured;
+  for (MeasuredRates& rates : measured) rates.paths.host_threads = 10 * rates.paths.rates.host;
+  const auto all = graph_demands(kSizes, kFeatures, kAccesses, measured, HostPath::threads);
+  EXPECT_EQ(named(all, "features").rates.host, 400);
+  EXPECT_EQ(named(all, "indptr").rates.host, 8);
+}
+
 TEST(GraphDemands, TakeRoomForPaddedRows) {
   FeatureShape padded = kFeatures;
   padded.padded = true;
@@ -110,11 +118,34 @@ TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
 }
 
 TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
-  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 512, std::int64_t{1} << 30), 50e9);
-  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 512, std::int64_t{1} << 31), 30e6 * 512);
-  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 4096, std::int64_t{1} << 31), 50e9);
-  EXPECT_EQ(host_rate_of_table({{.host = 50e9}, 45e9}, 512, std::int64_t{1} << 31), 45e9);
-  EXPECT_EQ(host_rate_of_table({{.host = 50e9}, 5e9}, 512, std::int64_t{1} << 31), 30e6 * 512);
+  const auto rate = [](const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes) {
+    return host_rate_of_table(measured, row_bytes, table_bytes).bytes_per_second;
+  };
+  EXPECT_EQ(rate({{.host = 50e9}}, 512, std::int64_t{1} << 30), 50e9);
+  EXPECT_EQ(rate({{.host = 50e9}}, 512, std::int64_t{1} << 31), 30e6 * 512);
+  EXPECT_EQ(rate({{.host = 50e9}}, 4096, std::int64_t{1} << 31), 50e9);
+}
+
+TEST(HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 31;
+  const MeasuredPaths few{.rates = {.host = 50e9}, .host_threads = 20e9, .host_start = 1e-4};
+  EXPECT_DOUBLE_EQ(host_rate_of_table(few, 512, kLarge).bytes_per_second, 20e9 + 30e6 * 512);
+  EXPECT_EQ(host_rate_of_table(few, 512, kLarge).start_seconds, 1e-4);
+  EXPECT_EQ(host_rate_of_table(few, 2048, kLarge).bytes_per_second, 50e9);
+  const MeasuredPaths many{.rates = {.host = 50e9}, .host_threads = 55e9, .host_start = 1e-4};
+  EXPECT_EQ(host_rate_of_table(many, 512, kLarge).bytes_per_second, 55e9);
+}
+
+TEST(HostRate, IsThatOfThePathAskedFor) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 31, kSmall = std::int64_t{1} << 30;
+  const MeasuredPaths measured{.rates = {.host = 50e9}, .host_threads = 40e9, .host_start = 1e-4};
+  EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::zero_copy).bytes_per_second, 30e6 * 512);
+  EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::zero_copy).start_seconds, 0);
+  EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::threads).bytes_per_second, 40e9);
+  EXPECT_EQ(host_rate_of_table(measured, 512, kSmall, HostPath::threads).start_seconds, 1e-4);
+  EXPECT_EQ(host_rate_of_table(measured, 512, kSmall).bytes_per_second, 50e9);
+  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 512, kLarge, HostPath::threads).bytes_per_second,
+            30e6 * 512);
 }
 
 TEST(RegionSizes, CountWideIdsAsEightBytes) {

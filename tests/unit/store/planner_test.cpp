@@ -108,6 +108,16 @@ TEST(HeatCurve, IsLinearBetweenPoints) {
   EXPECT_EQ(HeatCurve().accesses_below(3), 0);
 }
 
+TEST(Estimate, CountsTheStartOfTheHostWhereItIsRead) {
+  TensorDemand demand = features({curve_of({40, 20, 10, 6, 4, 2, 1, 1})});
+  demand.rates.host_start = 3;
+  const auto host_seconds = [&](const Segment& segment) {
+    return estimate(std::span(&demand, 1), {Placement{.segments = {segment}}}, {.num_gpus = 1}).seconds.host;
+  };
+  EXPECT_DOUBLE_EQ(host_seconds({6, 0, 2}), 2 * 16 / 20.0 + 3);
+  EXPECT_EQ(host_seconds({8, 0, 0}), 0);
+}
+
 TEST(Estimate, AddsUpThePaths) {
   const TensorDemand demand = features({curve_of({40, 20, 10, 6, 4, 2, 1, 1})});
   const Placement placement{.segments = {{2, 4, 2}}, .stripe_rows = 1};

@@ -146,8 +146,13 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
   app.add_option(
          "--host-gather", raw.host_gather,
          "How GPUs read feature rows in host memory: zero-copy, threads (CPU threads gather them), both, "
-         "auto (both for more than 1 GiB where a rank has 4 cores)")
-      ->check(CLI::IsMember({"auto", "zero-copy", "threads", "both"}));
+         "copy (gathered on the CPU, then copied: for comparison), auto (both for more than 1 GiB where a "
+         "rank "
+         "has 4 cores)")
+      ->check(CLI::IsMember({"auto", "zero-copy", "threads", "both", "copy"}));
+  app.add_option(
+      "--host-threads", c.host_threads,
+      "CPU threads of a rank that gather feature rows for its GPU; 0: three quarters of its cores");
   app.add_option(
          "--replicate-graph", raw.replicate_graph,
          "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
@@ -245,6 +250,7 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
   config.host_gather = raw.host_gather == "zero-copy" ? HostPath::zero_copy
                        : raw.host_gather == "threads" ? HostPath::threads
                        : raw.host_gather == "both"    ? HostPath::both
+                       : raw.host_gather == "copy"    ? HostPath::copy
                                                       : HostPath::automatic;
   using store::Replication;
   config.replicate_graph = raw.replicate_graph == "on"    ? Replication::on

@@ -38,6 +38,7 @@ struct RowFetcher::State {
   cuda::Array<float> arrived, served;             // pinned
   cuda::Array<NodeId> device_local_ids, device_asked_ids;  // on a GPU alone
   cuda::Array<float> device_served;
+  cuda::Array<Count> by_stratum;  // rows read; on the device
 
   State(const store::ChunkTensor& the_table, Device the_device, const RowExchangeContext& context,
         ThreadPool& the_pool)
@@ -46,7 +47,10 @@ struct RowFetcher::State {
         exchange(context),
         pool(the_pool),
         serving(device),
-        placed(device) {
+        placed(device),
+        by_stratum(cuda::memory_on(device), store::kNumStrata, "counts of gathered rows", device) {
+    cuda::fill_async(by_stratum.data(), 0, by_stratum.span().size_bytes(), serving);
+    serving.synchronize();
     if (!has_remote()) return;
     const int rank = exchange.communicator->rank();
     servers = Servers::of(*exchange.topology, exchange.machine_offsets, rank);
@@ -85,9 +89,15 @@ struct RowFetcher::State {
     return copy;
   }
 
-  void gather_local(Count count, float* out, const cuda::Stream& stream) {
-    const NodeId* where = ids_for_gather(local_ids.data(), count, device_local_ids, stream);
-    table.gather({.data = where, .size = count, .first = first_node}, out, stream, pool);
+  /// Rows of this machine: ids in a few ascending runs.
+  void gather_here(const NodeId* where, Count count, float* out, const cuda::Stream& stream) {
+    table.gather(row_ids(where, count), out, stream, pool);
+  }
+  void count_here(const NodeId* where, Count count, const cuda::Stream& stream) {
+    table.count_strata(row_ids(where, count), by_stratum.data(), stream);
+  }
+  store::RowIds row_ids(const NodeId* where, Count count) const {
+    return {.data = where, .size = count, .first = first_node, .sorted = true};
   }
 
   /// Rows of this machine that others asked for, in host memory.
@@ -96,7 +106,8 @@ struct RowFetcher::State {
     float* rows = room_for(served, count * cols(), cuda::Memory::pinned, "rows for other machines", device);
     if (count == 0) return rows;
     if (!device.is_cuda()) {
-      table.gather({.data = asked.data(), .size = count, .first = first_node}, rows, serving, pool);
+      count_here(asked.data(), count, serving);
+      gather_here(asked.data(), count, rows, serving);
       return rows;
     }
     NodeId* pinned = room_for(asked_ids, count, cuda::Memory::pinned, "row ids", device);
@@ -104,7 +115,8 @@ struct RowFetcher::State {
     const NodeId* where = ids_for_gather(pinned, count, device_asked_ids, serving);
     float* on_device =
         room_for(device_served, count * cols(), cuda::Memory::device, "rows for other machines", device);
-    table.gather({.data = where, .size = count, .first = first_node}, on_device, serving, pool);
+    count_here(where, count, serving);
+    gather_here(where, count, on_device, serving);
     cuda::copy_async(rows, on_device, static_cast<std::size_t>(count * row_bytes()), serving);
     serving.synchronize();
     return rows;
@@ -179,6 +191,8 @@ void RowFetcher::State::fetch_with_remote(const NodeId* given, Count count, floa
   const Requests requests = split_requests({host_ids, static_cast<std::size_t>(count)}, servers, target);
   report.remote_rows += std::ssize(requests.remote_ids) + requests.cached;
   report.cached_rows += requests.cached;
+  const NodeId* here = ids_for_gather(local_ids.data(), count, device_local_ids, stream);
+  count_here(here, count, stream);
   const auto start = Clock::now();
   const Count rounds = agreed_rounds(requests);
   // A GPU gathers the local rows while this thread exchanges the others; on the cpu a second thread does,
@@ -186,10 +200,10 @@ void RowFetcher::State::fetch_with_remote(const NodeId* given, Count count, floa
   std::future<Clock::time_point> local;
   Clock::time_point local_end = start;
   if (device.is_cuda() || rounds == 0) {
-    gather_local(count, out, stream);
+    gather_here(here, count, out, stream);
   } else {
     local = std::async(std::launch::async, [&] {
-      gather_local(count, out, stream);
+      gather_here(here, count, out, stream);
       return Clock::now();
     });
   }
@@ -218,10 +232,18 @@ void RowFetcher::fetch(const NodeId* ids, Count count, float* out, const cuda::S
   if (state.has_remote()) {
     state.fetch_with_remote(ids, count, out, stream);
   } else {
-    state.table.gather({.data = ids, .size = count, .first = state.first_node}, out, stream, state.pool);
+    state.count_here(ids, count, stream);
+    state.gather_here(ids, count, out, stream);
   }
 }
 
 RowExchangeReport RowFetcher::report() const { return state_->report; }
+
+std::array<Count, store::kNumStrata> RowFetcher::rows_by_stratum() const {
+  std::array<Count, store::kNumStrata> rows;
+  cuda::copy_async(rows.data(), state_->by_stratum.data(), sizeof(rows), state_->serving);
+  state_->serving.synchronize();
+  return rows;
+}
 
 }  // namespace strata::feature

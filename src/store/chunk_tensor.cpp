@@ -217,6 +217,11 @@ void ChunkTensor::configure(const GatherSettings& settings) {
         "gathers of \"{}\": {} threads, {} multiprocessors and a share of {} are not all in range",
         state_->spec.name, settings.threads, settings.multiprocessors, settings.threads_share));
   }
+  if (settings.host_path == HostPath::copy && !state_->on_host()) {
+    throw InputError(fmt::format("\"{}\" has rows on GPUs, but is to be gathered on the CPU and copied",
+                                 state_->spec.name),
+                     "Leave all rows on the host (--placement features=0/0/100), or gather in another way.");
+  }
   state_->settings = settings;
 #if STRATA_WITH_CUDA
   if (state_->gpu) state_->gpu->configure(state_->settings);
@@ -308,12 +313,26 @@ void ChunkTensor::gather(const RowIds& ids, const RowsOut& out, const cuda::Stre
   if (stream.device().is_cuda()) {
     state_->need_this_device(stream);
 #if STRATA_WITH_CUDA
+    if (state_->settings.host_path == HostPath::copy)
+      return state_->gpu->gather_by_copy(state_->host_rows(), ids, out, stream, pool);
     state_->gpu->gather(ids, out, stream);
 #endif
     return;
   }
   state_->need_host_rows();
   gather_on_cpu(state_->host_rows(), ids, out, state_->checked, pool);
+}
+
+void ChunkTensor::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {
+  if (stream.device().is_cuda()) {
+    state_->need_this_device(stream);
+#if STRATA_WITH_CUDA
+    state_->gpu->count_strata(ids, counts, stream);
+#endif
+    return;
+  }
+  state_->need_host_rows();
+  counts[static_cast<int>(Stratum::host)] += count_on_cpu(ids, state_->spec.rows);
 }
 
 void ChunkTensor::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) {

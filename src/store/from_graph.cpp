@@ -182,7 +182,7 @@ void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, co
                      {.features = graph.features,
                       .options = options,
                       .gpu_bytes = gpu_budget(machine, options.gpu_budget_bytes)});
-  state.make_features(machine, placement, options.host_path);
+  state.make_features(machine, placement, options);
   fill(*state.features, *state.regions);
   state.place(machine, placement);
 }

@@ -72,6 +72,11 @@ struct LaunchShape {
 void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
                    const LaunchShape& shape, const cuda::Stream& stream);
 
+/// Adds to counts [kNumStrata] how many entries of the list name a row of each stratum. Asynchronous on
+/// `stream`.
+void count_strata_on_gpu(const RowTable& table, const RowList& list, Count* counts,
+                         const cuda::Stream& stream);
+
 /// Writes rows to wherever they lie; a replicated row to `replicas` [count] in turn. Asynchronous on
 /// `stream`.
 struct Replicas {
@@ -90,6 +95,8 @@ struct HostRows {
 /// ChunkTensor::gather and scatter on the cpu. Throw Error for an id out of range if `checked`.
 void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, bool checked,
                    ThreadPool& pool);
+/// How many of the ids name a row.
+Count count_on_cpu(const RowIds& ids, Count rows);
 void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,
                     ThreadPool& pool);
 

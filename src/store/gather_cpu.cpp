@@ -165,6 +165,18 @@ void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, 
   }
 }
 
+Count count_on_cpu(const RowIds& ids, Count rows) {
+  const Count size = ids.count != nullptr ? std::min(*ids.count, ids.size) : ids.size;
+  const IdSpan span{.data = ids.data, .size = size, .wide = ids.wide};
+  Count found = 0;
+  span.visit([&](const auto* typed) {
+    found = std::count_if(typed, typed + size, [&](NodeId id) {
+      return static_cast<std::uint64_t>(id - ids.first) < static_cast<std::uint64_t>(rows);
+    });
+  });
+  return found;
+}
+
 void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,
                     ThreadPool& pool) {
   const Walk walk{rows, ids, checked, pool};

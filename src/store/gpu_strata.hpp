@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "copied_gather.hpp"
 #include "gather.hpp"
 #include "layout.hpp"
 #include "peer_memory.hpp"
@@ -44,6 +45,12 @@ class GpuStrata {
   /// Resolves what is automatic, and starts the threads of the host stratum if it has a use for them.
   void configure(GatherSettings& settings);
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream) const;
+  /// HostPath::copy. REQUIRES: `host` are all rows.
+  void gather_by_copy(const HostRows& host, const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
+                      ThreadPool& pool) const {
+    copied_->gather(host, ids, out, table_.bad != nullptr, stream, pool);
+  }
+  void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
   void check_ids(bool on) { table_.bad = on ? bad_.data() : nullptr; }
   /// The first id out of range that work met up to this point of the stream since the last call; found is 0
@@ -92,7 +99,8 @@ class GpuStrata {
   cuda::Buffer segments_;  // where there are more than travel with a launch
   cuda::Array<BadId> bad_;
   cuda::Stream copier_;
-  std::unique_ptr<ThreadedGather> threaded_;  // null: zero copy
+  std::unique_ptr<ThreadedGather> threaded_;  // null: zero copy, or
+  std::unique_ptr<CopiedGather> copied_;      // with HostPath::copy
 };
 
 }  // namespace strata::store

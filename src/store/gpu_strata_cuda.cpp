@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "gpu_strata.hpp"
+#include "host_workers_cpu.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/util/error.hpp"
 #include "strata/util/thread_pool.hpp"
@@ -176,10 +177,12 @@ void GpuStrata::configure(GatherSettings& settings) {
     const bool worth_it = host_bytes > kLargeBytes && cores().count >= kEnoughCores;
     settings.host_path = worth_it ? HostPath::both : HostPath::zero_copy;
   }
-  if (settings.threads == 0) settings.threads = std::max(1, cores().count - 1);
+  if (settings.threads == 0) settings.threads = default_host_threads(cores().count);
   settings_ = settings;
   threaded_.reset();
-  if (settings.host_path == HostPath::zero_copy || host_bytes == 0) return;
+  copied_.reset();
+  if (settings.host_path == HostPath::copy) copied_ = std::make_unique<CopiedGather>(device_);
+  if (settings.host_path == HostPath::zero_copy || copied_ || host_bytes == 0) return;
   HostGather::Options options{.threads = settings.threads,
                               .first_core = cores().first,
                               .share = settings.host_path == HostPath::threads ? 1 : settings.threads_share};
@@ -205,6 +208,10 @@ void GpuStrata::gather(const RowIds& ids, const RowsOut& out, const cuda::Stream
   const RowFormat format = format_of(out.dtype, out.pitch);
   if (threaded_) return threaded_->gather({table_, list, format, out.data, ids.sorted, shape()}, stream);
   gather_on_gpu(table_, list, format, out.data, shape(), stream);
+}
+
+void GpuStrata::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {
+  count_strata_on_gpu(table_, RowList::of(ids), counts, stream);
 }
 
 void GpuStrata::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const {
@@ -242,6 +249,7 @@ std::vector<StratumView> GpuStrata::views() const {
 
 void GpuStrata::close(const comm::Machine& machine) {
   threaded_.reset();
+  copied_.reset();
   for (std::unique_ptr<PeerMemory>* peers : {&stripes_, &replicas_}) {
     if (*peers) (*peers)->close(machine);
     peers->reset();

@@ -38,8 +38,9 @@ std::vector<std::int64_t> row_lengths(const RegionSizes& sizes, const FeatureSha
   return lengths;
 }
 
-std::vector<MeasuredRates> measure(const comm::Machine& machine, std::span<const std::int64_t> lengths) {
-  const std::vector<MeasuredPaths> rates = measure_path_rates(machine, lengths);
+std::vector<MeasuredRates> measure(const comm::Machine& machine, std::span<const std::int64_t> lengths,
+                                   int host_threads) {
+  const std::vector<MeasuredPaths> rates = measure_path_rates(machine, lengths, {.threads = host_threads});
   std::vector<MeasuredRates> measured;
   for (std::size_t i = 0; i < lengths.size(); ++i) measured.push_back({lengths[i], rates[i]});
   return measured;
@@ -245,7 +246,8 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
     fix_placements(task.options.placement, placement.limits, demands);
     return placement;
   }
-  const std::vector<MeasuredRates> measured = measure(machine, row_lengths(sizes, task.features));
+  const std::vector<MeasuredRates> measured =
+      measure(machine, row_lengths(sizes, task.features), task.options.host_threads);
   BatchAccesses accesses = accesses_of(machine, regions.view(), task);
   const auto demand = [&](const FeatureShape& features) {
     placement.limits.gpu_bytes =

@@ -22,7 +22,7 @@ namespace strata::store {
 class HostGather {
  public:
   struct Options {
-    int threads = 0;  ///< CPU threads; 0: the cores of this process less one or two
+    int threads = 0;  ///< CPU threads; 0: default_host_threads() of the cores of this process
     /// The first of the process's cores that a thread is pinned to; ranks of a host that share their cores
     /// give different ones. -1: not pinned.
     int first_core = 0;

@@ -15,6 +15,7 @@
 #include "share_tuner.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/util/error.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
@@ -124,7 +125,7 @@ HostGather::State::State(Device on, const Source& from, const Options& with)
       options(with),
       row_bytes(static_cast<std::size_t>(from.table.row_bytes)),
       slot_bytes(std::max(kSlotBytes, (row_bytes + 255) / 256 * 256)),
-      threads(with.threads > 0 ? with.threads : default_host_threads()),
+      threads(with.threads > 0 ? with.threads : default_host_threads(available_cores())),
       zero_copy(with.zero_copy),
       side(on, kHighestPriority),
       forked(on),

@@ -215,10 +215,6 @@ void HostWorkers::cancel_last() {
   if (!state_->jobs.empty()) state_->jobs.back()->cancelled = true;
 }
 
-int default_host_threads() {
-  constexpr int kManyCores = 4;
-  const int cores = available_cores();
-  return std::max(1, cores > kManyCores ? cores - 2 : cores - 1);
-}
+int default_host_threads(int cores) { return std::max(1, cores - std::max(1, cores / 4)); }
 
 }  // namespace strata::store

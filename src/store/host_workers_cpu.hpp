@@ -34,7 +34,9 @@ class HostWorkers {
   std::unique_ptr<State> state_;
 };
 
-/// Threads for a rank that has the process's cores for itself: all but those that drive the stages.
-int default_host_threads();
+/// Threads for a rank that has so many cores: three quarters, for others drive the stages. A thread that
+/// shares its core with one that waits for the GPU holds up all: gathers go through their chunks in order
+/// (measured: with 15 threads on 16 cores a training run gathered 30 GB/s of the 48 that they reach alone).
+int default_host_threads(int cores);
 
 }  // namespace strata::store

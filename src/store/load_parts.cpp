@@ -153,7 +153,7 @@ class Loading {
   std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
 
   void fill_features() {
-    state_.make_features(machine_, placement_, options_.host_path);
+    state_.make_features(machine_, placement_, options_);
     const FeatureSource source = loader_->features();
     store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_, pool_});
     state_.place(machine_, placement_);

@@ -80,6 +80,8 @@ const char* name_of(HostPath path) {
       return "CPU threads";
     case HostPath::both:
       return "CPU threads and zero copy together";
+    case HostPath::copy:
+      return "CPU threads, then copied";
   }
   return "";
 }
@@ -101,7 +103,7 @@ void log_host_path(const comm::Machine& machine, const ChunkTensor& features, Ho
 }  // namespace
 
 void GraphState::make_features(const comm::Machine& machine, const GraphPlacement& placement,
-                               HostPath host_path) {
+                               const LoadOptions& options) {
   Count rows = 0;
   for (const Segment& segment : placement.features.segments) rows += segment.rows();
   features.emplace(ChunkTensor::create(machine,
@@ -112,9 +114,11 @@ void GraphState::make_features(const comm::Machine& machine, const GraphPlacemen
                                         .padded = placement.layout.padded},
                                        placement.features));
   machine.together([&] {
-    features->configure({.host_path = host_path, .aligned_reads = placement.layout.aligned_reads});
+    features->configure({.host_path = options.host_path,
+                         .threads = options.host_threads,
+                         .aligned_reads = placement.layout.aligned_reads});
   });
-  log_host_path(machine, *features, host_path);
+  log_host_path(machine, *features, options.host_path);
 }
 
 }  // namespace strata::store

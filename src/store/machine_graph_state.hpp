@@ -23,7 +23,8 @@ struct GraphState {
   Count presampled_batches = 0;
 
   /// Makes the table of feature rows, empty. Collective over the machine.
-  void make_features(const comm::Machine& machine, const GraphPlacement& placement, HostPath host_path);
+  void make_features(const comm::Machine& machine, const GraphPlacement& placement,
+                     const LoadOptions& options);
   /// Copies structure to the GPU and sets views and plan, once regions and features are filled. Collective
   /// over the machine.
   void place(const comm::Machine& machine, const GraphPlacement& placement);

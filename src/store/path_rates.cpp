@@ -61,11 +61,11 @@ class Probe {
     return rate_and_close(tensor, placement, load);
   }
   /// Of host rows that CPU threads gather; 0 where they are too few.
-  HostRate threads_rate(const TensorSpec& spec) {
+  HostRate threads_rate(const TensorSpec& spec, int threads) {
     ChunkTensor tensor = ChunkTensor::create(machine_, spec, Placement::on_host(spec.rows));
     HostRate rate;
     if (have_threads(tensor)) {
-      machine_.together([&] { tensor.configure({.host_path = HostPath::threads}); });
+      machine_.together([&] { tensor.configure({.host_path = HostPath::threads, .threads = threads}); });
       const Work little = work_of(tensor, kHostLoad), much = work_of(tensor, kLargeHostLoad);
       const double short_seconds = seconds_of(tensor, little), long_seconds = seconds_of(tensor, much);
       const auto little_bytes = static_cast<double>(little.bytes()),
@@ -186,7 +186,7 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
     }
     HostRate threads;
     if (num_gpus > 0 && length >= kShortestForThreads)
-      threads = probe->threads_rate(scratch_spec(threads_table, length));
+      threads = probe->threads_rate(scratch_spec(threads_table, length), tables.threads);
     rates.push_back({r, threads.bytes_per_second, threads.start_seconds});
   }
   return rates;
@@ -222,6 +222,7 @@ HostRate host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_byte
   if (path == HostPath::zero_copy || measured.host_threads == 0) return {.bytes_per_second = zero_copy};
   if (path == HostPath::threads) return {measured.host_threads, measured.host_start};
   const double link = std::max(measured.rates.host, measured.host_threads);
+  if (path == HostPath::copy) return {1 / (1 / measured.host_threads + 1 / link), measured.host_start};
   return {std::min(zero_copy + measured.host_threads, link), measured.host_start};
 }
 

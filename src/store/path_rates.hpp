@@ -9,6 +9,7 @@ namespace strata::store {
 
 /// Tables that the rates are measured with.
 struct ScratchTables {
+  int threads = 0;  ///< GatherSettings::threads
   std::int64_t gpu_bytes = std::int64_t{384}
                            << 20;  ///< on each GPU, well beyond its caches; less where memory is short
   std::int64_t host_bytes = std::int64_t{64} << 20;  ///< of the machine

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "channel.hpp"
 
@@ -22,9 +23,43 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+/// How long a stage has its part of the stream, batch after batch; nothing on the cpu.
+class StreamClock {
+ public:
+  StreamClock() = default;
+  explicit StreamClock(Device device) : used_(device.is_cuda()), begin_(device, used_), end_(device, used_) {}
+
+  void begin(const cuda::Stream& stream) {
+    take();
+    begin_.record(stream);
+  }
+  void end(const cuda::Stream& stream) {
+    end_.record(stream);
+    running_ = used_;
+  }
+  /// Seconds of the batches that have ended since the last call. REQUIRES: the last one has.
+  double take_seconds() {
+    take();
+    return std::exchange(seconds_, 0);
+  }
+  const cuda::Event& ended() const { return end_; }
+
+ private:
+  void take() {
+    constexpr double kMillisecond = 1e-3;
+    if (!std::exchange(running_, false)) return;
+    end_.synchronize();
+    seconds_ += end_.elapsed_ms(begin_) * kMillisecond;
+  }
+
+  bool used_ = false, running_ = false;
+  double seconds_ = 0;
+  cuda::Event begin_, end_;
+};
+
 struct Slot {
   LoadedBatch batch;
-  cuda::Event sampled, gathered, released;
+  StreamClock sampled, gathered, trained;
   cuda::Array<float> features, unpadded_features;  // padded batches find theirs where they were
   cuda::Array<std::int64_t> host_labels, device_labels;
 };
@@ -58,16 +93,20 @@ struct BatchLoader::State {
   std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
 
   explicit State(const Options& o)
-      : options(o), sample_stream(make_stream(o.device)), gather_stream(make_stream(o.device)) {
+      : options(o),
+        sample_stream(make_stream(o.device, 0)),
+        gather_stream(make_stream(o.device, kHighestPriority)) {
     for (Slot& slot : slots) {
-      slot.sampled = cuda::Event(o.device);
-      slot.gathered = cuda::Event(o.device);
-      slot.released = cuda::Event(o.device);
+      for (StreamClock* clock : {&slot.sampled, &slot.gathered, &slot.trained})
+        *clock = StreamClock(o.device);
     }
   }
 
-  static cuda::Stream make_stream(Device device) {
-    return device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
+  /// A gather is a chain of short kernels that wires wait for; training, ahead of it in a queue, would fill
+  /// the GPU before each of them.
+  static constexpr int kHighestPriority = -64;  // clamped to what the GPU has
+  static cuda::Stream make_stream(Device device, int priority) {
+    return device.is_cuda() ? cuda::Stream(device, priority) : cuda::Stream();
   }
 
   void sample(int index) {
@@ -84,9 +123,11 @@ struct BatchLoader::State {
     batch.key = {.seed = options.seed, .epoch = epoch, .step = global_step};
     batch.step_in_epoch = step;
     batch.num_global_seeds = seeds.num_global;
-    sample_stream.wait(slot.released);
+    sample_stream.wait(slot.trained.ended());
+    slot.sampled.begin(sample_stream);
     batch.sample = options.sampler->sample(seeds.seeds, batch.key, index, sample_stream);
-    slot.sampled.record(sample_stream);
+    slot.sampled.end(sample_stream);
+    batch.num_inputs = batch.sample.num_inputs();
     batch.padded = sampling::pad(batch.sample, options.padding);
     if (pads() && !batch.padded) ++unpadded;
     look_up_labels(seeds.seeds, slot);
@@ -114,13 +155,17 @@ struct BatchLoader::State {
     LoadedBatch& batch = slot.batch;
     const TraceSpan span(options.trace, Trace::Lane::gather, batch.key.step);
     const cuda::Memory memory = cuda::memory_on(options.device);
-    gather_stream.wait(slot.sampled);
-    gather_stream.wait(slot.released);
+    gather_stream.wait(slot.sampled.ended());
+    gather_stream.wait(slot.trained.ended());
+    slot.gathered.begin(gather_stream);
     if (options.gather) {
       const Count rows = batch.sample.num_inputs();
       cuda::Array<float>& features = pads() && !batch.padded ? slot.unpadded_features : slot.features;
       reserve(features, rows * options.feature_cols, memory, "gathered features", options.device);
-      options.fetcher->fetch(batch.sample.input_nodes(), rows, features.data(), gather_stream);
+      options.fetcher->fetch(batch.sample.input_nodes(), batch.num_inputs, features.data(), gather_stream);
+      const Count gathered = batch.num_inputs * options.feature_cols, all = rows * options.feature_cols;
+      cuda::fill_async(features.data() + gathered, 0,
+                       static_cast<std::size_t>(all - gathered) * sizeof(float), gather_stream);
       batch.features = features.data();
     }
 
@@ -131,7 +176,7 @@ struct BatchLoader::State {
                        static_cast<std::size_t>(batch.num_labels) * sizeof(std::int64_t), gather_stream);
       batch.labels = slot.device_labels.data();
     }
-    slot.gathered.record(gather_stream);
+    slot.gathered.end(gather_stream);
   }
 
   /// Runs `work` on every slot that comes from `in` and passes it on to `out`, until `in` closes.
@@ -206,19 +251,20 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
     }
   }
   Slot& slot = s.slots[static_cast<std::size_t>(index)];
-  stream.wait(slot.gathered);
+  stream.wait(slot.gathered.ended());
+  slot.trained.begin(stream);
   return &slot.batch;
 }
 
 void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) {
-  state_->slots[static_cast<std::size_t>(batch.slot)].released.record(stream);
+  state_->slots[static_cast<std::size_t>(batch.slot)].trained.end(stream);
   if (state_->options.overlap) state_->stages->free.send(batch.slot);
 }
 
 void BatchLoader::release_buffers() {
   state_->end_stages();
   for (Slot& slot : state_->slots) {
-    slot.released.synchronize();
+    slot.trained.ended().synchronize();
     slot.features = {};
     slot.unpadded_features = {};
   }
@@ -228,9 +274,18 @@ Count BatchLoader::take_unpadded() { return state_->unpadded.exchange(0); }
 
 LoaderTimes BatchLoader::take_times() {
   State& s = *state_;
-  return {.sample = s.sample_seconds.exchange(0),
-          .gather = s.gather_seconds.exchange(0),
-          .wait = s.wait_seconds.exchange(0)};
+  LoaderTimes times{.sample = s.sample_seconds.exchange(0),
+                    .gather = s.gather_seconds.exchange(0),
+                    .train = 0,
+                    .wait = s.wait_seconds.exchange(0)};
+  if (!s.options.device.is_cuda()) return times;
+  times.sample = times.gather = 0;
+  for (Slot& slot : s.slots) {
+    times.sample += slot.sampled.take_seconds();
+    times.gather += slot.gathered.take_seconds();
+    times.train += slot.trained.take_seconds();
+  }
+  return times;
 }
 
 }  // namespace strata::train

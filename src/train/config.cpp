@@ -12,6 +12,8 @@
 namespace strata::train {
 namespace {
 
+constexpr int kMaxHostThreads = 1024;
+
 void require(bool condition, const std::string& message, const std::string& remedy) {
   if (!condition) throw InputError(message, remedy);
 }
@@ -89,6 +91,9 @@ void validate(const TrainConfig& c) {
   require(c.patience == 0 || c.eval_every > 0, "--patience needs evaluations, but --eval-every is 0",
           "Set --eval-every 1.");
   store::parse_placement(c.placement);
+  require(c.host_threads >= 0 && c.host_threads <= kMaxHostThreads,
+          fmt::format("--host-threads: {} is not in 0 to {}", c.host_threads, kMaxHostThreads),
+          "Give a number below that of the rank's cores, or 0 for three quarters of them.");
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
           "Give 0 for one machine a host.");
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -17,6 +19,7 @@ struct EpochReport {
   double loss = 0, train_accuracy = 0;
   double seconds = 0;  ///< wall time, waits included
   LoaderTimes stages;  ///< `wait`: what the training stage waited for the others
+  std::array<std::int64_t, store::kNumStrata> gathered_bytes{};  ///< of this rank, from each stratum
 
   double seeds_per_second() const { return seconds > 0 ? static_cast<double>(seeds) / seconds : 0; }
   double train_seconds() const { return seconds - stages.wait; }

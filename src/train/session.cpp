@@ -134,6 +134,7 @@ store::MachineGraph Session::load_graph() {
                              .placement = store::parse_placement(config.placement),
                              .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
                              .host_path = config.host_gather,
+                             .host_threads = config.host_threads,
                              .presampling = presampling(),
                              .replication = config.replicate_graph,
                              .halo_bytes = config.halo_cache_bytes};
@@ -400,6 +401,15 @@ Evaluator& Session::evaluator() {
 
 ExchangeTotals Session::exchange_totals() const {
   return sum_reports(world.communicator(), sampler_->report(), fetcher_->report());
+}
+
+std::array<std::int64_t, store::kNumStrata> Session::take_gathered_bytes() {
+  const auto rows = fetcher_->rows_by_stratum();
+  std::array<std::int64_t, store::kNumStrata> bytes;
+  const auto row_bytes = static_cast<std::int64_t>(graph.features().spec().row_bytes());
+  for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - told_rows_[s]) * row_bytes;
+  told_rows_ = rows;
+  return bytes;
 }
 
 void Session::alive(const char* what) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <cstdint>
 #include <memory>
 
 #include "exchange_totals.hpp"
@@ -38,6 +40,8 @@ class Session {
   void alive(const char* what);  ///< tells the watchdog and the stop listener that something moved
   bool first_rank() const { return world.rank() == 0; }
   ExchangeTotals exchange_totals() const;  ///< collective; between epochs
+  /// Feature rows that this rank's loader read from each stratum since the last call; between epochs.
+  std::array<std::int64_t, store::kNumStrata> take_gathered_bytes();
 
   const TrainConfig& config;
   const comm::World& world;
@@ -83,6 +87,7 @@ class Session {
   comm::Communicator sample_communicator_, gather_communicator_;
   std::unique_ptr<sampling::MiniBatchSampler> sampler_;
   std::unique_ptr<feature::RowFetcher> fetcher_;
+  std::array<Count, store::kNumStrata> told_rows_{};  // of the fetcher
 };
 
 }  // namespace strata::train

@@ -111,6 +111,7 @@ class Run {
     const Count skipped_before = session_.optimizer->counters().skipped;
     session_.loader->begin_epoch(progress_.epoch, first_step);
     session_.loader->take_times();
+    session_.take_gathered_bytes();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
                     session_.schedule->num_seeds(), "seeds", session_.first_rank() && output_is_terminal());
     bool stopping = false;
@@ -136,7 +137,9 @@ class Run {
                        .loss = progress_.loss_sum / progress_.seeds,
                        .train_accuracy = progress_.correct / progress_.seeds,
                        .seconds = seconds_since(start),
-                       .stages = session_.loader->take_times()};
+                       .stages = session_.loader->take_times(),
+                       .gathered_bytes = session_.take_gathered_bytes()};
+    if (session_.device.is_cuda()) report.stages.wait = std::max(0.0, report.seconds - report.stages.train);
     train_seconds_ += report.seconds;
     trained_seeds_ += report.seeds;
     metrics_.write(epoch_record(report));

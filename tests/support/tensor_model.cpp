@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "strata/util/error.hpp"
@@ -141,6 +142,32 @@ struct Fixture {
     EXPECT_TRUE(on_device.get(buffer.data(), buffer.bytes()) == expected)
         << "gather of " << ids.count << " of " << rows << " ids as " << name_of(out) << ", pitch " << pitch
         << ", wide " << ids.wide << ", sorted " << ids.sorted;
+  }
+
+  store::Stratum stratum_of(Count row) const {
+    for (const store::Segment& s : tensor.placement().segments) {
+      if (row < s.replicated) return store::Stratum::replicated;
+      if (row < s.replicated + s.striped) return store::Stratum::striped;
+      if (row < s.rows()) return store::Stratum::host;
+      row -= s.rows();
+    }
+    ADD_FAILURE() << "no row";
+    return store::Stratum::host;
+  }
+
+  void check_counts() {
+    const Ids ids = random_ids(own, spec().rows);
+    std::array<Count, store::kNumStrata> expected = {5, 6, 7};
+    const cuda::Buffer data = on_device.put_ids(ids), count = on_device.put(&ids.count, sizeof(ids.count)),
+                       counts = on_device.put(expected.data(), sizeof(expected));
+    for (int twice = 0; twice < 2; ++twice)
+      tensor.count_strata(row_ids(ids, data, count, true), static_cast<Count*>(counts.data()),
+                          on_device.stream());
+    for (Count i = 0; i < ids.count; ++i) {
+      const NodeId id = ids.values[static_cast<std::size_t>(i)];
+      if (id != -1) expected[static_cast<std::size_t>(stratum_of(id - ids.first))] += 2;
+    }
+    EXPECT_EQ(read<decltype(expected)>(on_device.get(counts.data(), sizeof(expected)).data()), expected);
   }
 
   /// Each rank scatters its own rows; which they are and what they hold, all ranks know.
@@ -312,9 +339,18 @@ void check_random_tensor(const comm::Machine& machine, Device device, std::uint6
                   .common = common,
                   .own = Random(seed * 31 + static_cast<std::uint64_t>(machine.rank()))};
   fixture.expect_contents("write");
-  constexpr store::HostPath kPaths[] = {store::HostPath::automatic, store::HostPath::zero_copy,
-                                        store::HostPath::threads, store::HostPath::both};
-  for (const store::HostPath path : kPaths) {
+  const bool on_host = std::ranges::all_of(tensor.placement().segments, [](const store::Segment& s) {
+    return s.replicated == 0 && s.striped == 0;
+  });
+  std::vector<store::HostPath> paths = {store::HostPath::copy, store::HostPath::automatic,
+                                        store::HostPath::zero_copy, store::HostPath::threads,
+                                        store::HostPath::both};
+  if (!on_host) {
+    EXPECT_THROW(tensor.configure({.host_path = store::HostPath::copy}), InputError);
+    paths.erase(paths.begin());
+  }
+  fixture.check_counts();
+  for (const store::HostPath path : paths) {
     tensor.configure({.host_path = path,
                       .threads = 2,
                       .threads_share = path == store::HostPath::both ? 0.5 : 0,

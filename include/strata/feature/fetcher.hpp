@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <memory>
 #include <span>
 
@@ -51,6 +52,9 @@ class RowFetcher {
   /// reaches this point on a GPU.
   void fetch(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
   RowExchangeReport report() const;
+  /// Rows that were read from each stratum of this machine since the fetcher was made, those for other
+  /// machines included. Waits for nothing: call it when the streams of all fetches have reached their ends.
+  std::array<Count, store::kNumStrata> rows_by_stratum() const;
 
  private:
   struct State;

@@ -58,6 +58,7 @@ struct Placement {
 };
 
 enum class Stratum : std::uint8_t { replicated, striped, host };
+constexpr int kNumStrata = 3;
 
 /// Rows that lie one after the other in one memory; a view.
 struct StratumView {
@@ -74,13 +75,17 @@ enum class HostPath : std::uint8_t {
   zero_copy,  ///< kernels read them over PCIe, limited by address translation for short rows of large tables
   threads,    ///< CPU threads gather them into a pinned ring that a kernel drains
   both,       ///< the threads take a measured share, the kernels the rest
+  /// CPU threads gather all rows into one buffer, then one copy brings them to the GPU, as libraries do that
+  /// keep features in host memory alone. For comparison: gathers wait for the host, and all rows must lie
+  /// there.
+  copy,
 };
 
 /// What the gathers of a tensor may use; the defaults are measured where the value is 0 or automatic.
 struct GatherSettings {
   HostPath host_path = HostPath::automatic;
-  int threads =
-      0;  ///< CPU threads of this rank for `threads` and `both`; 0: all but one of its share of the cores
+  int threads = 0;  ///< CPU threads of this rank for `threads` and `both`; 0: three quarters of its share of
+                    ///< the cores, for the others have the stages to drive
   double threads_share = 0;   ///< of the host rows, for `both`; 0: measured at the first gather
   int multiprocessors = 0;    ///< of the GPU at most; 0: what is best for the tensor's strata
   bool aligned_reads = true;  ///< long rows that lie off this GPU are read in pieces aligned to 128 bytes
@@ -118,7 +123,8 @@ class ChunkTensor {
   /// until close(). Rows within a view are in the order of the stratum.
   std::vector<StratumView> views() const;
 
-  /// Takes effect at the next gather. Not thread safe. Throws InputError for a value out of range.
+  /// Takes effect at the next gather. Not thread safe. Throws InputError for a value out of range, and for
+  /// HostPath::copy unless all rows lie on the host.
   void configure(const GatherSettings& settings);
   const GatherSettings& settings() const;  ///< as chosen
 
@@ -135,12 +141,18 @@ class ChunkTensor {
   /// out[i] = row(ids[i]), converted to out.dtype; zeros for -1. A 1-D tensor is one of one column.
   ///
   /// On a GPU: asynchronous on `stream`; allocates and synchronises nothing but at a first gather along a
-  /// HostPath with threads. On the cpu (stream of the cpu): blocks, runs on `pool`. Thread safe on different
-  /// streams. Throws Error for a type that can_gather() refuses.
+  /// HostPath with threads; HostPath::copy waits, and runs on `pool`. On the cpu (stream of the cpu): blocks,
+  /// runs on `pool`. Thread safe on different streams. Throws Error for a type that can_gather() refuses.
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream, ThreadPool& pool) const;
   void gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const {
     gather(ids, RowsOut{.data = out}, stream, pool);
   }
+
+  /// Adds to counts[s] how many of the ids name a row of stratum s, for all of Stratum.
+  ///
+  /// counts  [kNumStrata]  on the device of the stream
+  /// Asynchronous on a GPU. Thread safe.
+  void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
 
   /// row(ids[i]) = in[i]; ids must differ. Asynchronous on a GPU's stream, blocks on the cpu. All readers of
   /// the machine see the rows after fence(). Throws Error for a tensor of replicated rows made without

@@ -97,6 +97,7 @@ struct LoadOptions {
   PlacementRequest placement = {};
   BatchShape batch = {};
   HostPath host_path = HostPath::automatic;  ///< how GPUs read feature rows in host memory
+  int host_threads = 0;                      ///< for it; GatherSettings::threads
   Presampling presampling = {};
   Replication replication = Replication::off;
   /// Of host memory a machine, for what is kept of other machines' nodes, the hottest first: a quarter for

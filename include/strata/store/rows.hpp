@@ -13,7 +13,9 @@ struct RowIds {
   Count size = 0;              ///< at most so many ids
   NodeId first = 0;            ///< lets global ids address a machine's rows
   bool wide = true;
-  bool sorted = false;  ///< ascending, a promise that saves the host stratum a sort; never changes the result
+  /// Ascending, or a few ascending runs one after the other: saves the host stratum a sort; never changes the
+  /// result.
+  bool sorted = false;
   const Count* count =
       nullptr;  ///< on the device too: how many of the ids count; null: all. Rows beyond stay untouched
 };

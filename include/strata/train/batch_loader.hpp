@@ -22,15 +22,18 @@ struct LoadedBatch {
   /// Of the loader's shape: everything lies where it lay in the last padded batch of this slot, and has the
   /// same size. Else of its own sizes.
   bool padded = false;
+  Count num_inputs = 0;                  ///< input rows that are no padding
   const float* features = nullptr;       ///< [sample.num_inputs(), cols]; null where rows are read in place
   const std::int64_t* labels = nullptr;  ///< [num_labels], of seeds beyond sample.num_seeds kNoLabel
   Count num_labels = 0;                  ///< seeds of the last block, padded ones included
   static constexpr std::int64_t kNoLabel = -100;
 };
 
-/// Seconds that each stage worked, and that the caller of next() waited, since the last call.
+/// Seconds that each stage worked, since the last call; on a GPU, that its stream took.
 struct LoaderTimes {
-  double sample = 0, gather = 0, wait = 0;
+  double sample = 0, gather = 0;
+  double train = 0;  ///< from next() to release(); on a GPU alone
+  double wait = 0;   ///< that the caller of next() waited
 };
 
 /// The first two stages of training: samples batch t + 2 and gathers batch t + 1 while the caller trains
@@ -72,6 +75,7 @@ class BatchLoader {
   /// Frees the gathered features between epochs; the next epoch allocates them anew.
   void release_buffers();
 
+  /// Between epochs, when `stream` has reached the last release().
   LoaderTimes take_times();
   Count take_unpadded();  ///< batches since the last call that did not fit the padded shape
 

@@ -132,6 +132,22 @@ TEST(RowFetcher, CountsWhatTravels) {
   stage.close();
 }
 
+// Every row is read where it lies, by its machine: the sum over all machines is that of the ids.
+TEST(RowFetcher, CountsTheRowsThatItReads) {
+  for (const int ranks_per_machine : {0, 1}) {
+    Stage stage(ranks_per_machine, {.rows = 500, .seed = 8});
+    const auto ids = test::distinct_ids(300, 500, 9 + static_cast<std::uint64_t>(test::world().rank()));
+    test::fetched(stage.fetcher, {}, ids, 7);
+    const auto rows = stage.fetcher.rows_by_stratum();
+    EXPECT_EQ(rows[static_cast<int>(store::Stratum::replicated)], 0);
+    std::vector<std::int64_t> sums{rows[static_cast<int>(store::Stratum::host)],
+                                   std::ranges::count_if(ids, [](NodeId id) { return id >= 0; })};
+    test::world().communicator().all_reduce(sums);
+    EXPECT_EQ(sums[0], sums[1]);
+    stage.close();
+  }
+}
+
 TEST(RowFetcher, RefusesIdsThatNoMachineHas) {
   if (test::world().size() == 1) GTEST_SKIP() << "needs two machines";
   Stage stage(1, {.seed = 6});

@@ -58,7 +58,11 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   EXPECT_EQ(config_of({"--host-gather", "zero-copy"}).host_gather, HostPath::zero_copy);
   EXPECT_EQ(config_of({"--host-gather", "threads"}).host_gather, HostPath::threads);
   EXPECT_EQ(config_of({"--host-gather", "both"}).host_gather, HostPath::both);
+  EXPECT_EQ(config_of({"--host-gather", "copy"}).host_gather, HostPath::copy);
   expect_refused({"--host-gather", "dma"}, {"--host-gather"});
+  EXPECT_EQ(config_of({}).host_threads, 0);
+  EXPECT_EQ(config_of({"--host-threads", "6"}).host_threads, 6);
+  expect_refused({"--host-threads", "-1"}, {"--host-threads"});
 }
 
 TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {

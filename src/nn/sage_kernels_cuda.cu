@@ -180,8 +180,8 @@ constexpr int kRowsOfWarp = 4;
 template <typename In, typename Out, int N, bool kPacked, bool kHidden>
 struct ConcatWarp {
   using Part = Columns<N, kPacked>;
-  // Rows on their way at once: 128 bytes a lane.
-  static constexpr int kInFlight = std::max<int>(2, 32 / N);
+  // Rows on their way at once: up to 128 bytes a lane.
+  static constexpr int kInFlight = std::min<int>(8, 128 / (N * static_cast<int>(sizeof(In))));
 
   const MeanConcatOf<In, Out>& task;
   float scale;

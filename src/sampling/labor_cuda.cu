@@ -20,8 +20,9 @@ struct LaborQuery {
   bool layer_dependent;
 
   __device__ LaborRule rule() const { return {*query.key, query.hop, layer_dependent}; }
-  __device__ LaborList list(Count i) const {
-    LaborList list{lists.range(query.frontier.nodes[i]), 0, false};
+  __device__ LaborList list(Count i) const { return list(lists.range(query.frontier.nodes[i])); }
+  __device__ LaborList list(const DeviceRange& range) const {
+    LaborList list{range, 0, false};
     list.all = list.range.degree <= query.fanout;
     if (!list.all)
       list.limit = LaborRule::limit(static_cast<std::uint32_t>(query.fanout),
@@ -50,7 +51,8 @@ struct LaborQuery {
 
 // A warp a list. Each neighbour costs its entry of `indices` and a sector of `original_ids`.
 __global__ void __launch_bounds__(kThreads)
-    measure_labor(LaborQuery labor, DeviceRange* plan, Count* counts, DeviceHubs hubs, DeviceGiants giants) {
+    measure_labor(const __grid_constant__ LaborQuery labor, DeviceRange* plan, Count* counts, DeviceHubs hubs,
+                  DeviceGiants giants) {
   const DeviceFrontier& frontier = labor.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
@@ -87,7 +89,7 @@ __device__ std::uint32_t count_by_block(const LaborQuery& labor, const LaborRule
 }
 
 __global__ void __launch_bounds__(kThreads)
-    measure_labor_hubs(LaborQuery labor, Count* counts, DeviceHubs hubs) {
+    measure_labor_hubs(const __grid_constant__ LaborQuery labor, Count* counts, DeviceHubs hubs) {
   const LaborRule rule = labor.rule();
   for_each_hub(hubs, [&](Count i) {
     const LaborList list = labor.list(i);
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    measure_labor_giants(LaborQuery labor, Count* counts, DeviceGiants giants,
+    measure_labor_giants(const __grid_constant__ LaborQuery labor, Count* counts, DeviceGiants giants,
                          std::uint32_t* segment_counts) {
   const LaborRule rule = labor.rule();
   for_each_segment(
@@ -111,10 +113,12 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Id>
-__global__ void __launch_bounds__(kThreads) choose_labor(LaborQuery labor, SlotWriter<Id> writer) {
+__global__ void __launch_bounds__(kThreads)
+    choose_labor(const __grid_constant__ LaborQuery labor, const DeviceRange* plan,
+                 const __grid_constant__ SlotWriter<Id> writer) {
   const LaborRule rule = labor.rule();
   for_each_node(*labor.query.frontier.count, [&](Count i) {
-    const LaborList list = labor.list(i);
+    const LaborList list = labor.list(plan[i]);
     if (list.range.degree > kMostInWarp && !list.all) return;
     Count slot = writer.first_slot(i);
     for (Count first = 0; first < list.range.degree; first += kUnrolled * kWarp) {
@@ -138,10 +142,11 @@ __global__ void __launch_bounds__(kThreads) choose_labor(LaborQuery labor, SlotW
 
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
-    choose_labor_hubs(LaborQuery labor, SlotWriter<Id> writer, DeviceHubs hubs) {
+    choose_labor_hubs(const __grid_constant__ LaborQuery labor, const DeviceRange* plan,
+                      const __grid_constant__ SlotWriter<Id> writer, DeviceHubs hubs) {
   const LaborRule rule = labor.rule();
   for_each_hub(hubs, [&](Count i) {
-    const LaborList list = labor.list(i);
+    const LaborList list = labor.list(plan[i]);
     put_by_block(writer, list.range, {0, list.range.degree}, writer.first_slot(i),
                  [&](Count position) { return labor.takes(rule, list, position); });
   });
@@ -164,13 +169,14 @@ __device__ std::uint32_t sum_by_block(const std::uint32_t* values, std::int32_t 
 
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
-    choose_labor_giants(LaborQuery labor, SlotWriter<Id> writer, DeviceGiants giants,
+    choose_labor_giants(const __grid_constant__ LaborQuery labor, const DeviceRange* plan,
+                        const __grid_constant__ SlotWriter<Id> writer, DeviceGiants giants,
                         const std::uint32_t* segment_counts) {
   const LaborRule rule = labor.rule();
   for_each_segment(
-      giants, [&](Count i) { return labor.list(i).range.degree; },
+      giants, [&](Count i) { return plan[i].degree; },
       [&](Count i, const GiantSegment& segment) {
-        const LaborList list = labor.list(i);
+        const LaborList list = labor.list(plan[i]);
         const std::uint32_t before = sum_by_block(segment_counts, segment.first_number, segment.number);
         put_by_block(writer, list.range, {segment.first, segment.end}, writer.first_slot(i) + before,
                      [&](Count position) { return labor.takes(rule, list, position); });
@@ -214,12 +220,12 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
     if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
     const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
     const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
-    choose_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, writer);
+    choose_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, plan, writer);
     cuda::check_launch("choose_labor");
-    choose_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, writer, hubs_.hubs());
+    choose_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, plan, writer, hubs_.hubs());
     cuda::check_launch("choose_labor_hubs");
     if (!giants_.any()) return;
-    choose_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, writer, giants_.giants(),
+    choose_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, plan, writer, giants_.giants(),
                                                                    segment_counts_.data());
     cuda::check_launch("choose_labor_giants");
   }

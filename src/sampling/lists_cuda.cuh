@@ -7,45 +7,66 @@ namespace strata::sampling {
 
 inline constexpr int kMostStride = 64;  // beyond, few nodes fill their room
 
-/// An IdSpan as kernels read it: a branch that all lanes take alike, instead of a kernel for every width.
+/// An array of a GraphView as kernels read it: a branch that all lanes take alike where there are no copies.
+template <typename T>
+struct DeviceArray {
+  const T* data = nullptr;
+  store::ArrayStrata copies;
+
+  __device__ T operator[](Count i) const { return __ldg(store::element(data, copies, i)); }
+};
+
+/// Likewise an IdSpan, instead of a kernel for every width.
 struct DeviceIds {
   const void* data = nullptr;
   bool wide = false;
+  store::ArrayStrata copies;
 
   DeviceIds() = default;
-  explicit DeviceIds(const IdSpan& ids) : data(ids.data), wide(ids.wide) {}
-  __device__ NodeId operator[](Count i) const {
-    return wide ? static_cast<const std::int64_t*>(data)[i] : static_cast<const std::int32_t*>(data)[i];
+  explicit DeviceIds(const IdSpan& ids, const store::ArrayStrata& copies_ = {})
+      : data(ids.data), wide(ids.wide), copies(copies_) {}
+  template <typename T>
+  __device__ T at(Count i) const {
+    return __ldg(store::element(static_cast<const T*>(data), copies, i));
   }
+  __device__ NodeId operator[](Count i) const { return wide ? at<std::int64_t>(i) : at<std::int32_t>(i); }
 };
 
-/// A GraphView as kernels read it.
+/// A GraphView as kernels read it. Large: kernels take it as a __grid_constant__ and pass references on.
 struct DeviceLists {
   NodeId first_node = 0;
   Count num_local = 0;
-  const Count* indptr = nullptr;
+  DeviceArray<Count> indptr;
   DeviceIds indices, edge_ids, original_ids;
-  const float* weights = nullptr;
+  DeviceArray<float> weights;
 
   explicit DeviceLists(const store::GraphView& view)
       : first_node(view.first_node),
         num_local(view.num_local),
-        indptr(view.indptr),
-        indices(view.indices),
-        edge_ids(view.edge_ids),
+        indptr{view.indptr, view.copies.indptr},
+        indices(view.indices, view.copies.indices),
+        edge_ids(view.edge_ids, view.copies.edge_ids),
         original_ids(view.original_ids),
-        weights(view.weights) {}
+        weights{view.weights, view.copies.weights} {}
 
   /// Without a key. Empty for another machine's node.
   __device__ DeviceRange range(NodeId node) const {
     const Count local = node - first_node;
     if (local < 0 || local >= num_local) return {};
-    const Count begin = indptr[local];
-    return {.begin = begin, .degree = indptr[local + 1] - begin, .key = 0};
+    const Count begin = indptr[local], end = indptr[local + 1];
+    return {.begin = begin, .degree = end - begin, .key = 0};
   }
   __device__ std::uint64_t choice_key(NodeId node, const DeviceQuery& query) const {
     return node_key(*query.key, RandomUse::sample, query.hop, original_ids[node]);
   }
+};
+
+/// The weights of one list.
+struct ListWeights {
+  const DeviceArray<float>* weights;
+  Count begin;
+
+  __device__ float operator[](std::uint32_t position) const { return (*weights)[begin + position]; }
 };
 
 /// Writes chosen edges to where the output wants them.

@@ -17,7 +17,7 @@ struct ReplacingQuery {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    measure_replacing(ReplacingQuery replacing, DeviceRange* plan, Count* counts) {
+    measure_replacing(const __grid_constant__ ReplacingQuery replacing, DeviceRange* plan, Count* counts) {
   const DeviceFrontier& frontier = replacing.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kThreads)
 // One thread a slot; a sampled edge costs a sector of the neighbour lists.
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
-    choose_replacing(ReplacingQuery replacing, const DeviceRange* plan, SlotWriter<Id> writer) {
+    choose_replacing(const __grid_constant__ ReplacingQuery replacing, const DeviceRange* plan,
+                     const __grid_constant__ SlotWriter<Id> writer) {
   const DeviceFrontier& frontier = replacing.query.frontier;
   const Count num_nodes = *frontier.count, fanout = replacing.query.fanout;
   if (writer.strided()) clear_rest(writer.out.counts, num_nodes, frontier.bound);

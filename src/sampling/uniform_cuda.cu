@@ -1,7 +1,6 @@
 #include <type_traits>
 
-#include "launch_cuda.cuh"
-#include "slot_chooser_cuda.hpp"
+#include "lists_cuda.cuh"
 
 namespace strata::sampling {
 namespace {
@@ -9,33 +8,19 @@ namespace {
 constexpr Count kResidentWarps = 132 * 48;  // on the largest GPUs of today
 constexpr int kInFlight = 4;                // slots of a lane whose neighbours are fetched together
 
-/// The graph's arrays with their types known.
-template <typename In, typename Edge>
-struct TypedLists {
-  const In* indices;
-  const Edge* edge_ids;
+/// `indices` with its type known, where it has no copies.
+template <typename T>
+struct PlainArray {
+  const T* data;
+
+  __device__ NodeId operator[](Count i) const { return __ldg(data + i); }
 };
 
-/// Where nodes lie and what keys their choices.
-template <typename Original>
-struct NodeTable {
-  NodeId first_node;
-  Count num_local;
-  const Count* indptr;
-  const Original* original_ids;
-
-  __device__ DeviceRange range(NodeId node, const DeviceQuery& query) const {
-    DeviceRange range{};
-    const Count local = node - first_node;
-    if (local < 0 || local >= num_local) return range;
-    range.begin = indptr[local];
-    range.degree = indptr[local + 1] - range.begin;
-    if (query.fanout >= 0 && range.degree > query.fanout) {
-      range.key = node_key(*query.key, RandomUse::sample, query.hop, original_ids[node]);
-    }
-    return range;
-  }
-};
+__device__ DeviceRange keyed_range(const DeviceLists& lists, NodeId node, const DeviceQuery& query) {
+  DeviceRange range = lists.range(node);
+  if (query.fanout >= 0 && range.degree > query.fanout) range.key = lists.choice_key(node, query);
+  return range;
+}
 
 __device__ Count slots_of(const DeviceRange& range, int fanout) {
   return fanout >= 0 && range.degree > fanout ? fanout : range.degree;
@@ -43,9 +28,8 @@ __device__ Count slots_of(const DeviceRange& range, int fanout) {
 
 // One thread a node. Nodes come in few sorted runs, so that neighbouring threads often share a sector of
 // indptr.
-template <typename Original>
-__global__ void measure_ranges(NodeTable<Original> table, DeviceQuery query, DeviceRange* plan,
-                               Count* counts) {
+__global__ void measure_ranges(const __grid_constant__ DeviceLists lists, DeviceQuery query,
+                               DeviceRange* plan, Count* counts) {
   const DeviceFrontier& frontier = query.frontier;
   const Count num_nodes = *frontier.count;
   for (Count i = first_item<Count>(); i <= frontier.bound; i += item_stride<Count>()) {
@@ -53,14 +37,14 @@ __global__ void measure_ranges(NodeTable<Original> table, DeviceQuery query, Dev
       counts[i] = 0;
       continue;
     }
-    plan[i] = table.range(frontier.nodes[i], query);
+    plan[i] = keyed_range(lists, frontier.nodes[i], query);
     counts[i] = slots_of(plan[i], query.fanout);
   }
 }
 
-template <typename Id, typename In, typename Edge>
-__device__ void put(const TypedLists<In, Edge>& lists, Id neighbor, Count edge,
-                    const DeviceSlotOutput<Id>& out, Count place) {
+template <typename Id>
+__device__ void put(const DeviceLists& lists, Id neighbor, Count edge, const DeviceSlotOutput<Id>& out,
+                    Count place) {
   out.neighbors[place] = neighbor;
   if (out.edge_ids != nullptr) out.edge_ids[place] = lists.edge_ids[edge];
   if (out.met != nullptr) mark(out.met, neighbor);
@@ -122,10 +106,10 @@ __device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
 // A warp takes `nodes_a_warp` nodes: first a lane a node finds their lists, then a lane a slot chooses, as
 // many nodes at a time as have room, with several neighbours of a lane on their way. A sampled edge costs one
 // sector of the neighbour lists.
-template <typename Id, typename In, typename Edge, typename Original>
+template <typename Id, typename Indices>
 __global__ void __launch_bounds__(kThreads)
-    choose_by_slot(TypedLists<In, Edge> lists, NodeTable<Original> table, DeviceQuery query,
-                   DeviceSlotOutput<Id> out, Count nodes_a_warp) {
+    choose_by_slot(const __grid_constant__ Indices indices, const __grid_constant__ DeviceLists lists,
+                   DeviceQuery query, DeviceSlotOutput<Id> out, Count nodes_a_warp) {
   const SlotLanes lanes(static_cast<unsigned>(query.fanout));
   const bool packed = out.offsets != nullptr;
   const Count num_nodes = *query.frontier.count;
@@ -138,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
     Count offset = 0;
     const Count own = first + lane_index();
     if (lane_index() < nodes_a_warp && own < end) {
-      if (own < num_nodes) found = table.range(query.frontier.nodes[own], query);
+      if (own < num_nodes) found = keyed_range(lists, query.frontier.nodes[own], query);
       offset = packed ? out.offsets[own] : own * query.fanout;
       if (!packed) out.counts[own] = static_cast<std::int32_t>(slots_of(found, query.fanout));
     }
@@ -154,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
         const bool live = lanes.used() && node < num_here && lanes.slot < range.degree;
         edges[i] = range.begin + position_of(lanes, range);
         if (!live) edges[i] = -1;
-        neighbors[i] = live ? static_cast<Id>(__ldg(lists.indices + edges[i])) : Id{0};
+        neighbors[i] = live ? static_cast<Id>(indices[edges[i]]) : Id{0};
       }
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
@@ -174,9 +158,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // One thread a sampled edge, which finds its node by search: for all neighbours, and fanouts that few nodes
 // fill. A hub's list is spread over as many threads as it has edges.
-template <typename Id, typename In, typename Edge>
-__global__ void choose_by_edge(TypedLists<In, Edge> lists, DeviceQuery query, const DeviceRange* plan,
-                               DeviceSlotOutput<Id> out) {
+template <typename Id>
+__global__ void choose_by_edge(const __grid_constant__ DeviceLists lists, DeviceQuery query,
+                               const DeviceRange* plan, DeviceSlotOutput<Id> out) {
   const Count num_nodes = *query.frontier.count;
   const Count num_edges = out.offsets[num_nodes];
   for (Count e = first_item<Count>(); e < num_edges; e += item_stride<Count>()) {
@@ -197,68 +181,53 @@ __global__ void choose_by_edge(TypedLists<In, Edge> lists, DeviceQuery query, co
 template <typename Id>
 class UniformDeviceChooser final : public DeviceSlotChooser<Id> {
  public:
-  explicit UniformDeviceChooser(const store::GraphView& view) : view_(view) {}
+  explicit UniformDeviceChooser(const store::GraphView& view)
+      : view_(view), near_(view.indices.size == 0 || cuda::is_device_memory(view.indices.data)) {}
 
   bool fills_slots(int fanout) const override { return fanout > 0 && fanout <= Subset::kMaxCount; }
 
   void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
                const cuda::Stream& stream) override {
-    visit_table([&](const auto& table) {
-      measure_ranges<<<blocks_for(query.frontier.bound + 1), kThreads, 0, stream.get()>>>(table, query, plan,
-                                                                                          counts);
-      cuda::check_launch("measure_ranges");
-    });
+    measure_ranges<<<blocks_for(query.frontier.bound + 1), kThreads, 0, stream.get()>>>(DeviceLists(view_),
+                                                                                        query, plan, counts);
+    cuda::check_launch("measure_ranges");
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
               const cuda::Stream& stream) override {
     if (query.fanout == 0) return;
-    view_.indices.visit([&](const auto* indices) {
-      view_.edge_ids.visit([&](const auto* edge_ids) {
-        const TypedLists<std::remove_cvref_t<decltype(*indices)>, std::remove_cvref_t<decltype(*edge_ids)>>
-            lists{indices, edge_ids};
-        if (fills_slots(query.fanout)) {
-          launch_by_slot(lists, query, out, stream);
-        } else {
-          launch_by_edge(lists, query, plan, out, stream);
-        }
+    if (!fills_slots(query.fanout)) {
+      choose_by_edge<Id>
+          <<<blocks_for(out.edge_bound), kThreads, 0, stream.get()>>>(DeviceLists(view_), query, plan, out);
+      cuda::check_launch("choose_by_edge");
+    } else if (view_.copies.indices.num_segments > 0) {
+      launch_by_slot(DeviceIds(view_.indices, view_.copies.indices), query, out, stream);
+    } else {
+      view_.indices.visit([&](const auto* indices) {
+        launch_by_slot(PlainArray<std::remove_cvref_t<decltype(*indices)>>{indices}, query, out, stream);
       });
-    });
+    }
   }
 
  private:
-  template <typename Visitor>
-  void visit_table(Visitor&& visitor) const {
-    view_.original_ids.visit([&](const auto* original_ids) {
-      visitor(NodeTable<std::remove_cvref_t<decltype(*original_ids)>>{view_.first_node, view_.num_local,
-                                                                      view_.indptr, original_ids});
-    });
-  }
-
-  template <typename In, typename Edge>
-  void launch_by_slot(const TypedLists<In, Edge>& lists, const DeviceQuery& query,
-                      const DeviceSlotOutput<Id>& out, const cuda::Stream& stream) const {
+  template <typename Indices>
+  void launch_by_slot(const Indices& indices, const DeviceQuery& query, const DeviceSlotOutput<Id>& out,
+                      const cuda::Stream& stream) const {
     const Count at_once = kWarp / query.fanout;
-    const Count nodes_a_warp = std::clamp<Count>(query.frontier.bound / kResidentWarps, at_once, kWarp);
+    Count nodes_a_warp = std::clamp<Count>(query.frontier.bound / kResidentWarps, at_once, kWarp);
+    if (!near_) nodes_a_warp = std::min<Count>(kWarp, at_once * kInFlight);
     const Count nodes_a_block = nodes_a_warp * kWarpsABlock;
     const auto blocks = static_cast<unsigned>(std::clamp<Count>(
         (query.frontier.bound + nodes_a_block - 1) / nodes_a_block, 1, 4 * kResidentWarps / kWarpsABlock));
-    visit_table([&](const auto& table) {
-      choose_by_slot<<<blocks, kThreads, 0, stream.get()>>>(lists, table, query, out, nodes_a_warp);
-      cuda::check_launch("choose_by_slot");
-    });
-  }
-
-  template <typename In, typename Edge>
-  static void launch_by_edge(const TypedLists<In, Edge>& lists, const DeviceQuery& query,
-                             const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
-                             const cuda::Stream& stream) {
-    choose_by_edge<Id, In, Edge>
-        <<<blocks_for(out.edge_bound), kThreads, 0, stream.get()>>>(lists, query, plan, out);
-    cuda::check_launch("choose_by_edge");
+    choose_by_slot<<<blocks, kThreads, 0, stream.get()>>>(indices, DeviceLists(view_), query, out,
+                                                          nodes_a_warp);
+    cuda::check_launch("choose_by_slot");
   }
 
   const store::GraphView& view_;
+  // Lists off this GPU are read in the order of the nodes, a few a warp at a time: what is on its way then
+  // lies in few pages, whose translations are limited (see DESIGN).
+  bool near_;
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ struct RaceQuery {
 
   __device__ DeviceRange range(Count i) const { return lists.range(query.frontier.nodes[i]); }
   __device__ Race race(Count i, const DeviceRange& range) const {
-    return {lists.weights + range.begin, lists.choice_key(query.frontier.nodes[i], query),
+    return {{&lists.weights, range.begin},
+            lists.choice_key(query.frontier.nodes[i], query),
             static_cast<std::uint32_t>(range.degree)};
   }
 };
@@ -125,7 +126,8 @@ __device__ std::uint32_t run_in_warp(const RaceQuery& races, Count i, const Devi
 // round.
 template <typename Then>
 __global__ void __launch_bounds__(kThreads)
-    run_races(RaceQuery races, Then then, DeviceHubs hubs, DeviceGiants giants) {
+    run_races(const __grid_constant__ RaceQuery races, const __grid_constant__ Then then, DeviceHubs hubs,
+              DeviceGiants giants) {
   const DeviceFrontier& frontier = races.query.frontier;
   const Count num_nodes = *frontier.count;
   then.clear(frontier, num_nodes);
@@ -150,7 +152,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Then>
-__global__ void __launch_bounds__(kThreads) run_hub_races(RaceQuery races, Then then, DeviceHubs hubs) {
+__global__ void __launch_bounds__(kThreads)
+    run_hub_races(const __grid_constant__ RaceQuery races, const __grid_constant__ Then then,
+                  DeviceHubs hubs) {
   __shared__ BlockRaceMemory memory;
   std::uint32_t num_slots = 0;
   for_each_hub(hubs, [&](Count i) {
@@ -180,7 +184,7 @@ struct SegmentWinners {
 
 // A block a segment: none but its first `fanout` can be among those of the whole list.
 __global__ void __launch_bounds__(kThreads)
-    run_segments(RaceQuery races, DeviceGiants giants, SegmentWinners winners) {
+    run_segments(const __grid_constant__ RaceQuery races, DeviceGiants giants, SegmentWinners winners) {
   __shared__ BlockRaceMemory memory;
   __shared__ std::uint32_t count;
   for_each_segment(
@@ -204,7 +208,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Then>
 __global__ void __launch_bounds__(kThreads)
-    finish_giants(RaceQuery races, Then then, DeviceGiants giants, SegmentWinners winners) {
+    finish_giants(const __grid_constant__ RaceQuery races, const __grid_constant__ Then then,
+                  DeviceGiants giants, SegmentWinners winners) {
   __shared__ BlockRaceMemory memory;
   std::uint32_t num_slots = 0;
   for_each_giant(giants, [&](Count i, std::int32_t first_segment) {
@@ -219,8 +224,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Id>
-__global__ void __launch_bounds__(kThreads) put_packed_giants(const DeviceRange* plan, SlotWriter<Id> writer,
-                                                              DeviceGiants giants, SegmentWinners winners) {
+__global__ void __launch_bounds__(kThreads)
+    put_packed_giants(const DeviceRange* plan, const __grid_constant__ SlotWriter<Id> writer,
+                      DeviceGiants giants, SegmentWinners winners) {
   for_each_giant(giants, [&](Count i, std::int32_t first_segment) {
     const DeviceRange range = plan[i];
     put_stored(writer, range, writer.first_slot(i), winners.of_giant(first_segment, range.degree), range.key);
@@ -230,7 +236,8 @@ __global__ void __launch_bounds__(kThreads) put_packed_giants(const DeviceRange*
 // Runs the races again, for packed lists whose places were not known when they were run first.
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
-    put_packed(RaceQuery races, const DeviceRange* plan, SlotWriter<Id> writer) {
+    put_packed(const __grid_constant__ RaceQuery races, const DeviceRange* plan,
+               const __grid_constant__ SlotWriter<Id> writer) {
   for_each_node(*races.query.frontier.count, [&](Count i) {
     const DeviceRange range = plan[i];
     if (range.degree == 0 || range.degree > kMostInWarp) return;
@@ -243,7 +250,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
-    put_packed_hubs(RaceQuery races, const DeviceRange* plan, SlotWriter<Id> writer, DeviceHubs hubs) {
+    put_packed_hubs(const __grid_constant__ RaceQuery races, const DeviceRange* plan,
+                    const __grid_constant__ SlotWriter<Id> writer, DeviceHubs hubs) {
   for_each_hub(hubs, [&](Count i) {
     const DeviceRange range = plan[i];
     const Race race = races.race(i, range);

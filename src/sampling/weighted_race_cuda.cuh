@@ -7,13 +7,13 @@ namespace strata::sampling {
 
 /// A list whose edges race for slots.
 struct Race {
-  const float* weights;  // of the list
+  ListWeights weights;
   std::uint64_t key;
   std::uint32_t degree;
 
   __device__ std::uint64_t arrival_of(std::uint32_t position) const {
     if (position >= degree) return kNeverArrives;
-    const float weight = __ldg(weights + position);
+    const float weight = weights[position];
     return weight > 0 ? arrival(keyed_word(key, position), weight, position) : kNeverArrives;
   }
 };

@@ -24,10 +24,10 @@ struct Share {
   }
 };
 
-__device__ float largest_of(const float* weights, const Share& share) {
+__device__ float largest_of(const ListWeights& weights, const Share& share) {
   float largest = 0;
   for (std::uint32_t p = share.first + lane_index(); p < share.end; p += kWarp)
-    largest = fmaxf(largest, __ldg(weights + p));
+    largest = fmaxf(largest, weights[p]);
   return __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(largest)));  // of floats from 0 on
 }
 
@@ -37,10 +37,9 @@ __device__ std::uint64_t sum_over_warp(std::uint64_t value) {
   return value;
 }
 
-__device__ std::uint64_t sum_of(const float* weights, const Share& share, const WholeWeights& whole) {
+__device__ std::uint64_t sum_of(const ListWeights& weights, const Share& share, const WholeWeights& whole) {
   std::uint64_t sum = 0;
-  for (std::uint32_t p = share.first + lane_index(); p < share.end; p += kWarp)
-    sum += whole(__ldg(weights + p));
+  for (std::uint32_t p = share.first + lane_index(); p < share.end; p += kWarp) sum += whole(weights[p]);
   return sum_over_warp(sum);
 }
 
@@ -54,7 +53,7 @@ __device__ std::uint64_t up_to_lane(std::uint64_t value) {
 
 /// What all draws of a list share.
 struct Draws {
-  const float* weights;
+  ListWeights weights;
   WholeWeights whole;
   std::uint64_t key, total;
   std::uint32_t fanout;
@@ -71,8 +70,7 @@ __device__ void find_draws(const Draws& draws, const Share& share, std::uint64_t
     std::uint64_t begin = before;
     for (std::uint32_t p = share.first; p < share.end; p += kWarp) {
       const bool exists = p + lane_index() < share.end;
-      const std::uint64_t end =
-          begin + up_to_lane(exists ? draws.whole(__ldg(draws.weights + p + lane_index())) : 0);
+      const std::uint64_t end = begin + up_to_lane(exists ? draws.whole(draws.weights[p + lane_index()]) : 0);
       const std::uint64_t last = __shfl_sync(kAllLanes, end, kWarp - 1);
       const bool here = point >= begin && point < last;
       if (__any_sync(kAllLanes, here)) {
@@ -88,18 +86,18 @@ __device__ void find_draws(const Draws& draws, const Share& share, std::uint64_t
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    measure_draws(DrawQuery draws, DeviceRange* plan, Count* counts, DeviceHubs hubs) {
+__global__ void __launch_bounds__(kThreads) measure_draws(const __grid_constant__ DrawQuery draws,
+                                                          DeviceRange* plan, Count* counts, DeviceHubs hubs) {
   const DeviceFrontier& frontier = draws.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
   for_each_node(num_nodes, [&](Count i) {
     const DeviceRange range = draws.range(i);
-    const float* const weights = draws.lists.weights + range.begin;
+    const ListWeights weights{&draws.lists.weights, range.begin};
     bool positive = false;  // until the first one: most lists begin with it
     for (Count first = 0; first < range.degree && !positive; first += kWarp) {
       const Count p = first + lane_index();
-      positive = __any_sync(kAllLanes, p < range.degree && __ldg(weights + p) > 0);
+      positive = __any_sync(kAllLanes, p < range.degree && weights[static_cast<std::uint32_t>(p)] > 0);
     }
     if (lane_index() > 0) return;
     plan[i] = range;
@@ -110,7 +108,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
-    choose_draws(DrawQuery draws, SlotWriter<Id> writer, DeviceHubs hubs) {
+    choose_draws(const __grid_constant__ DrawQuery draws, const __grid_constant__ SlotWriter<Id> writer,
+                 DeviceHubs hubs) {
   const DeviceFrontier& frontier = draws.query.frontier;
   const Count num_nodes = *frontier.count;
   if (writer.strided()) clear_rest(writer.out.counts, num_nodes, frontier.bound);
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     const auto degree = static_cast<std::uint32_t>(range.degree);
     const Share all(degree, 0, 1);
-    const float* const weights = draws.lists.weights + range.begin;
+    const ListWeights weights{&draws.lists.weights, range.begin};
     const float largest = largest_of(weights, all);
     std::uint32_t count = 0;
     if (largest > 0) {
@@ -145,7 +144,8 @@ __global__ void __launch_bounds__(kThreads)
 // As choose_draws; every warp of a block walks its share of the list.
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
-    choose_hub_draws(DrawQuery draws, SlotWriter<Id> writer, DeviceHubs hubs) {
+    choose_hub_draws(const __grid_constant__ DrawQuery draws, const __grid_constant__ SlotWriter<Id> writer,
+                     DeviceHubs hubs) {
   __shared__ float largest_of_warp[kWarpsABlock];
   __shared__ std::uint64_t sum_of_warp[kWarpsABlock];
   const unsigned warp = threadIdx.x / kWarp;
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads)
     const DeviceRange range = draws.range(i);
     const auto degree = static_cast<std::uint32_t>(range.degree);
     const Share share(degree, warp, kWarpsABlock);
-    const float* const weights = draws.lists.weights + range.begin;
+    const ListWeights weights{&draws.lists.weights, range.begin};
     __syncthreads();
     largest_of_warp[warp] = largest_of(weights, share);
     __syncthreads();

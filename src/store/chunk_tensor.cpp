@@ -38,24 +38,6 @@ void log_once(const comm::Machine& machine, const std::string& line) {
 
 void move_all_to_host(Placement& placement, Count rows) { placement.segments = {{.host = rows}}; }
 
-#if STRATA_WITH_CUDA
-/// Moves the rows that lack peer access to host memory, and says so.
-void move_lacking_to_host(const comm::Machine& machine, const TensorSpec& spec, const GpuStrata::Lacks& lacks,
-                          Placement& placement) {
-  Count moved = 0;
-  for (Segment& s : placement.segments) {
-    const Count rows = (lacks.stripes ? s.striped : 0) + (lacks.replicas ? s.replicated : 0);
-    if (lacks.stripes) s.striped = 0;
-    if (lacks.replicas) s.replicated = 0;
-    s.host += rows;
-    moved += rows;
-  }
-  if (moved == 0) return;
-  log_once(machine, fmt::format("{}: {} rows on GPUs go to host memory: {}", spec.name, format_count(moved),
-                                lacks.reason));
-}
-#endif
-
 /// One element of the value, in the type.
 std::vector<std::byte> element_of(DType dtype, double value) {
   std::vector<std::byte> bytes(size_of(dtype));

@@ -177,11 +177,11 @@ std::int64_t least_host_bytes(const WholeGraph& graph, const comm::Machine& mach
 void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, const LoadOptions& options,
                        const FeatureFiller& fill, GraphState& state) {
   state.machine_offsets = {0, graph.sizes.num_nodes};
-  const GraphPlacement placement =
-      plan_placement(machine, *state.regions,
-                     {.features = graph.features,
-                      .options = options,
-                      .gpu_bytes = gpu_budget(machine, options.gpu_budget_bytes)});
+  GraphPlacement placement = plan_placement(machine, *state.regions,
+                                            {.features = graph.features,
+                                             .options = options,
+                                             .gpu_bytes = gpu_budget(machine, options.gpu_budget_bytes),
+                                             .list_parts = {graph.sizes.num_nodes}});
   state.make_features(machine, placement, options);
   fill(*state.features, *state.regions);
   state.place(machine, placement);

@@ -10,7 +10,6 @@
 
 namespace strata::store {
 
-constexpr int kMaxStripeGpus = 16;   ///< GPUs of one host
 constexpr int kInlineSegments = 16;  ///< segments that travel with a launch; more are read from device memory
 
 /// The first id out of range that a checked operation met; in device memory.

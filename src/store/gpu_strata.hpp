@@ -57,6 +57,7 @@ class GpuStrata {
   /// if none. Waits for the stream.
   BadId take_bad_id(const cuda::Stream& stream) const;
   std::vector<StratumView> views() const;
+  ArrayStrata array_strata() const;          ///< without segments, for a tensor of one column
   void close(const comm::Machine& machine);  ///< collective
 
  private:
@@ -102,5 +103,9 @@ class GpuStrata {
   std::unique_ptr<ThreadedGather> threaded_;  // null: zero copy, or
   std::unique_ptr<CopiedGather> copied_;      // with HostPath::copy
 };
+
+/// Gives the rows that lack peer access to the host stratum of the placement, and says so.
+void move_lacking_to_host(const comm::Machine& machine, const TensorSpec& spec, const GpuStrata::Lacks& lacks,
+                          Placement& placement);
 
 }  // namespace strata::store

@@ -8,6 +8,8 @@
 #include "host_workers_cpu.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
@@ -247,6 +249,12 @@ std::vector<StratumView> GpuStrata::views() const {
   return views;
 }
 
+ArrayStrata GpuStrata::array_strata() const {
+  ArrayStrata strata{.replicated = table_.replicated, .stripes = table_.stripes};
+  std::ranges::copy(table_.stripe_data, strata.stripe_data.begin());
+  return strata;
+}
+
 void GpuStrata::close(const comm::Machine& machine) {
   threaded_.reset();
   copied_.reset();
@@ -254,6 +262,20 @@ void GpuStrata::close(const comm::Machine& machine) {
     if (*peers) (*peers)->close(machine);
     peers->reset();
   }
+}
+
+void move_lacking_to_host(const comm::Machine& machine, const TensorSpec& spec, const GpuStrata::Lacks& lacks,
+                          Placement& placement) {
+  Count moved = 0;
+  for (Segment& s : placement.segments) {
+    const Count rows = (lacks.stripes ? s.striped : 0) + (lacks.replicas ? s.replicated : 0);
+    if (lacks.stripes) s.striped = 0;
+    if (lacks.replicas) s.replicated = 0;
+    s.host += rows;
+    moved += rows;
+  }
+  if (moved == 0 || machine.rank() > 0) return;
+  spdlog::info("{}: {} rows on GPUs go to host memory: {}", spec.name, format_count(moved), lacks.reason);
 }
 
 }  // namespace strata::store

@@ -11,16 +11,20 @@
 #include "path_rates.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#if STRATA_WITH_CUDA
+#include "array_copies.hpp"
+#endif
 
 namespace strata::store {
 namespace {
 
 constexpr std::int64_t kOffsetWidth = sizeof(Count), kDegreeWidth = sizeof(std::int32_t),
-                       kWeightWidth = sizeof(float);
+                       kWeightWidth = sizeof(float), kEdgeIdWidth = sizeof(EdgeId);
 
 constexpr const char* kIndptr = "indptr";
 constexpr const char* kIndices = "indices";
 constexpr const char* kWeights = "edge weights";
+constexpr const char* kEdgeIds = "edge ids";
 constexpr const char* kOriginalIds = "original ids";
 constexpr const char* kInDegrees = "in-degrees";
 constexpr const char* kFeatures = "features";
@@ -31,6 +35,7 @@ std::vector<std::int64_t> row_lengths(const RegionSizes& sizes, const FeatureSha
   std::vector<std::int64_t> lengths = {kOffsetWidth, id_width(sizes)};
   if (sizes.in_degrees) lengths.push_back(kDegreeWidth);
   if (sizes.weights) lengths.push_back(kWeightWidth);
+  if (sizes.edge_ids) lengths.push_back(kEdgeIdWidth);
   if (features.row_bytes() > 0) lengths.push_back(features.row_bytes());
   std::ranges::sort(lengths);
   const auto repeated = std::ranges::unique(lengths);
@@ -127,17 +132,25 @@ Placement all_on_host(const FeatureShape& features) {
   return placement;
 }
 
+/// Of an array that can be divided; null for the others.
+template <typename Placements>
+auto* placement_of(Placements& placement, std::string_view name) {
+  return name == kFeatures  ? &placement.features
+         : name == kIndptr  ? &placement.indptr
+         : name == kIndices ? &placement.indices
+         : name == kWeights ? &placement.weights
+         : name == kEdgeIds ? &placement.edge_ids
+                            : nullptr;
+}
+
 /// Takes what the plan says of each tensor.
 void adopt(const MachinePlan& plan, GraphPlacement& placement) {
   for (const TensorPlan& tensor : plan.tensors) {
-    if (tensor.name == kFeatures) {
-      placement.features = tensor.placement;
+    if (Placement* divided = placement_of(placement, tensor.name)) {
+      *divided = tensor.placement;
       continue;
     }
     const bool on_gpu = tensor.placement.segments[0].replicated > 0;
-    if (tensor.name == kIndptr) placement.indptr = on_gpu;
-    if (tensor.name == kIndices) placement.indices = on_gpu;
-    if (tensor.name == kWeights) placement.weights = on_gpu;
     if (tensor.name == kOriginalIds) placement.original_ids = on_gpu;
     if (tensor.name == kInDegrees) placement.in_degrees = on_gpu;
   }
@@ -147,15 +160,14 @@ void adopt(const MachinePlan& plan, GraphPlacement& placement) {
 std::vector<Placement> realised(const GraphPlacement& placement, const ChunkTensor& features) {
   std::vector<Placement> placements;
   for (const TensorDemand& demand : placement.demands) {
-    const bool on_gpu = (demand.name == kIndptr && placement.indptr) ||
-                        (demand.name == kIndices && placement.indices) ||
-                        (demand.name == kWeights && placement.weights) ||
-                        (demand.name == kOriginalIds && placement.original_ids) ||
+    const bool on_gpu = (demand.name == kOriginalIds && placement.original_ids) ||
                         (demand.name == kInDegrees && placement.in_degrees);
-    if (demand.whole) {
+    const Placement* divided =
+        demand.name == kFeatures ? &features.placement() : placement_of(placement, demand.name);
+    if (divided == nullptr) {
       placements.push_back(on_gpu ? Placement::replicated(demand.rows()) : Placement::on_host(demand.rows()));
-    } else if (features.placement().segments.size() == demand.segments.size()) {
-      placements.push_back(features.placement());
+    } else if (divided->segments.size() == demand.segments.size()) {
+      placements.push_back(*divided);
     } else {  // a tensor that lies on the host alone forgets its segments
       Placement host;
       for (const HeatCurve& curve : demand.segments) host.segments.push_back({.host = curve.rows()});
@@ -163,6 +175,25 @@ std::vector<Placement> realised(const GraphPlacement& placement, const ChunkTens
     }
   }
   return placements;
+}
+
+/// The parts whose lists are here, with their entries.
+std::vector<ListPart> list_parts_of(const GraphRegions& regions, const PlacementTask& task) {
+  std::vector<ListPart> parts;
+  const Count* begin = regions.indptr.data();
+  for (const Count nodes : task.list_parts) {
+    parts.push_back({nodes, begin[nodes] - begin[0]});
+    begin += nodes;
+  }
+  return parts;
+}
+
+/// Entries are as hot as expected before, but as many are read as were counted.
+void scale_entries(const BatchAccesses& expected, BatchAccesses& counted) {
+  const double scale = expected.neighbors > 0 ? counted.neighbors / expected.neighbors : 0;
+  counted.entries = expected.entries;
+  for (HeatCurve& curve : counted.entries)
+    for (HeatCurve::Point& point : curve.points) point.accesses *= scale;
 }
 
 const char* name_of(Stratum stratum) {
@@ -194,9 +225,22 @@ std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& feat
   return sizes.bytes() + std::max<std::int64_t>(0, features.rows() * features.row_bytes() - gpu_bytes);
 }
 
+namespace {
+
+/// How hot the entries of the parts are; empty where that is not known of all.
+std::vector<HeatCurve> known_entries(std::span<const ListPart> parts, const BatchAccesses& accesses) {
+  if (accesses.entries.size() < parts.size()) return {};
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    if (accesses.entries[p].rows() != parts[p].entries) return {};
+  return {accesses.entries.begin(), accesses.entries.begin() + std::ssize(parts)};
+}
+
+}  // namespace
+
 std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
                                         const BatchAccesses& accesses,
-                                        std::span<const MeasuredRates> measured, HostPath host_path) {
+                                        std::span<const MeasuredRates> measured, HostPath host_path,
+                                        std::span<const ListPart> list_parts) {
   const auto rates_of = [&](std::int64_t row_bytes, std::int64_t table_bytes, HostPath path) {
     const auto found = std::ranges::find(measured, row_bytes, &MeasuredRates::row_bytes);
     if (found == measured.end()) return PathRates{};
@@ -214,10 +258,34 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
                        .rates = rates_of(width, rows * width, HostPath::zero_copy),
                        .whole = true});
   };
-  add(kIndptr, kOffsetWidth, sizes.num_lists() + 1, accesses.lists);
-  add(kIndices, id_width(sizes), sizes.local_edges, accesses.neighbors);
+  const ListPart all{sizes.num_lists(), sizes.local_edges};
+  const std::span<const ListPart> parts = list_parts.empty() ? std::span(&all, 1) : list_parts;
+  add(kIndptr, kOffsetWidth, all.nodes + 1, accesses.lists);
+  demands.back().divisible = true;
+  demands.back().segments.clear();
+  for (const ListPart& part : parts) {
+    const Count rows = part.nodes + (&part == &parts.back() ? 1 : 0);
+    const double share = static_cast<double>(rows) / static_cast<double>(all.nodes + 1);
+    demands.back().segments.push_back(HeatCurve::flat(rows, accesses.lists * share));
+  }
+  const std::vector<HeatCurve> known = known_entries(parts, accesses);
+  const auto add_entries = [&](const char* name, std::int64_t width) {
+    add(name, width, all.entries, accesses.neighbors);
+    TensorDemand& demand = demands.back();
+    demand.divisible = true;
+    demand.whole = known.empty();
+    demand.segments = known;
+    if (!known.empty()) return;
+    for (const ListPart& part : parts) {
+      const double share =
+          static_cast<double>(part.entries) / std::max(1.0, static_cast<double>(all.entries));
+      demand.segments.push_back(HeatCurve::flat(part.entries, accesses.neighbors * share));
+    }
+  };
+  add_entries(kIndices, id_width(sizes));
   // A weighted sampler reads whole lists of weights, but in runs: they are as hot as the neighbours it takes.
-  if (sizes.weights) add(kWeights, kWeightWidth, sizes.local_edges, accesses.neighbors);
+  if (sizes.weights) add_entries(kWeights, kWeightWidth);
+  if (sizes.edge_ids) add_entries(kEdgeIds, kEdgeIdWidth);
   add(kOriginalIds, id_width(sizes), sizes.num_nodes, accesses.lists);
   if (sizes.in_degrees) add(kInDegrees, kDegreeWidth, sizes.num_nodes, accesses.nodes);
   demands.push_back(
@@ -248,16 +316,19 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
   }
   const std::vector<MeasuredRates> measured =
       measure(machine, row_lengths(sizes, task.features), task.options.host_threads);
+  const std::vector<ListPart> list_parts = list_parts_of(regions, task);
   BatchAccesses accesses = accesses_of(machine, regions.view(), task);
   const auto demand = [&](const FeatureShape& features) {
     placement.limits.gpu_bytes =
         std::max<std::int64_t>(0, task.gpu_bytes - input_bytes(accesses, task.options));
-    placement.demands = graph_demands(sizes, features, accesses, measured, task.options.host_path);
+    placement.demands =
+        graph_demands(sizes, features, accesses, measured, task.options.host_path, list_parts);
   };
   demand(task.features);
   const Presampling& presampling = task.options.presampling;
   if (presampling.run && (presampling.always || !all_fit(placement.demands, placement.limits))) {
     if (auto counted = presample(machine, regions, task)) {
+      scale_entries(accesses, counted->accesses);
       accesses = std::move(counted->accesses);
       demand(task.features);
       placement.presampled_batches = counted->batches;
@@ -283,29 +354,68 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
   return placement;
 }
 
-GraphOnDevice::GraphOnDevice(Device device, const GraphView& host, const GraphPlacement& placement)
+GraphOnDevice::GraphOnDevice() = default;
+GraphOnDevice::GraphOnDevice(GraphOnDevice&&) noexcept = default;
+GraphOnDevice& GraphOnDevice::operator=(GraphOnDevice&&) noexcept = default;
+GraphOnDevice::~GraphOnDevice() = default;
+
+#if STRATA_WITH_CUDA
+GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement)
     : view_(host) {
-  view_.device = device;
-  if (!device.is_cuda()) return;
-  const cuda::Stream stream(device);
+  view_.device = machine.device();
+  if (placement.limits.num_gpus == 0) return;  // a rank computes on the cpu
+  const cuda::Stream stream(view_.device);
   const auto place = [&](bool wanted, const auto* data, Count size, const char* name) {
     using Pointer = decltype(data);
-    if (!wanted) return data;
+    if (!wanted || data == nullptr) return data;
     return static_cast<Pointer>(copy(data, size * static_cast<std::int64_t>(sizeof(*data)), name, stream));
   };
   const auto place_ids = [&](bool wanted, IdSpan ids, const char* name) {
     ids.visit([&](const auto* typed) { ids.data = place(wanted, typed, ids.size, name); });
     return ids;
   };
-  view_.indptr = place(placement.indptr, host.indptr, host.num_local + 1, "indptr");
-  view_.original_ids = place_ids(placement.original_ids, host.original_ids, "original ids");
-  view_.in_degrees = place(placement.in_degrees && host.in_degrees != nullptr, host.in_degrees,
-                           host.num_nodes, "in-degrees");
-  view_.indices = place_ids(placement.indices, host.indices, "indices");
-  view_.weights =
-      place(placement.weights && host.weights != nullptr, host.weights, host.indices.size, "edge weights");
-  stream.synchronize();
+  const auto is_whole = [](const Placement& p) {
+    return std::ranges::all_of(p.segments, [](const Segment& s) { return s.striped + s.host == 0; }) &&
+           !p.segments.empty();
+  };
+  machine.together([&] {
+    view_.original_ids = place_ids(placement.original_ids, host.original_ids, kOriginalIds);
+    view_.in_degrees = place(placement.in_degrees, host.in_degrees, host.num_nodes, kInDegrees);
+    view_.indptr = place(is_whole(placement.indptr), host.indptr, host.num_local + 1, kIndptr);
+    view_.indices = place_ids(is_whole(placement.indices), host.indices, kIndices);
+    view_.edge_ids = place_ids(is_whole(placement.edge_ids), host.edge_ids, kEdgeIds);
+    view_.weights = place(is_whole(placement.weights), host.weights, host.indices.size, kWeights);
+    stream.synchronize();
+  });
+  const auto divide = [&](Placement& wanted, const HostElements& array) {
+    const bool on_gpus =
+        std::ranges::any_of(wanted.segments, [](const Segment& s) { return s.replicated + s.striped > 0; });
+    if (!on_gpus || is_whole(wanted)) return ArrayStrata{};
+    copies_.push_back(std::make_unique<ArrayCopies>(machine, array, wanted));
+    wanted = copies_.back()->placement();
+    return copies_.back()->strata();
+  };
+  const auto type_of = [](const IdSpan& ids) { return ids.wide ? DType::i64 : DType::i32; };
+  view_.copies.indptr = divide(placement.indptr, {kIndptr, host.indptr, host.num_local + 1, DType::i64});
+  view_.copies.indices =
+      divide(placement.indices, {kIndices, host.indices.data, host.indices.size, type_of(host.indices)});
+  view_.copies.edge_ids =
+      divide(placement.edge_ids, {kEdgeIds, host.edge_ids.data, host.edge_ids.size, type_of(host.edge_ids)});
+  view_.copies.weights = divide(placement.weights, {kWeights, host.weights, host.indices.size, DType::f32});
 }
+
+void GraphOnDevice::close(const comm::Machine& machine) {
+  for (const auto& copies : copies_) copies->close(machine);
+  copies_.clear();
+  buffers_.clear();
+}
+#else
+GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement&)
+    : view_(host) {
+  view_.device = machine.device();
+}
+void GraphOnDevice::close(const comm::Machine&) {}
+#endif
 
 const void* GraphOnDevice::copy(const void* data, std::int64_t bytes, const std::string& name,
                                 const cuda::Stream& stream) {
@@ -341,17 +451,11 @@ std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const 
     add(kWeights, regions.weights.size(), regions.weights.span().size_bytes());
     add(kOriginalIds, regions.original_ids.view().size, regions.original_ids.bytes());
     add(kInDegrees, regions.in_degrees.size(), regions.in_degrees.span().size_bytes());
+    add(kEdgeIds, regions.edge_ids.size(), regions.edge_ids.span().size_bytes());
     const TensorSpec& spec = features.spec();
     if (spec.row_bytes() > 0) {
       add(kFeatures, spec.rows, static_cast<std::size_t>(spec.rows) * spec.row_bytes());
     }
-  }
-  if (regions.edge_ids.size() > 0) {
-    rows.push_back({"edge ids",
-                    "host",
-                    regions.edge_ids.size(),
-                    static_cast<std::int64_t>(regions.edge_ids.span().size_bytes()),
-                    {}});
   }
   return rows;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "strata/store/planner.hpp"
 
 namespace strata::store {
+
+class ArrayCopies;
 
 /// Rows of one tensor in bytes, for planning.
 struct FeatureShape {
@@ -30,9 +33,10 @@ struct FeatureShape {
   Count rows() const;
 };
 
-/// What of a machine's graph goes to every GPU of it.
+/// What of a machine's graph goes to the GPUs of it. The host has all of the structure besides.
 struct GraphPlacement {
-  bool indptr = false, original_ids = false, in_degrees = false, indices = false, weights = false;
+  bool original_ids = false, in_degrees = false;  ///< on every GPU
+  Placement indptr, indices, weights, edge_ids;   ///< no segments: on the host
   Placement features;
   RowLayout layout;                   ///< of the features
   std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
@@ -54,6 +58,7 @@ struct PlacementTask {
   std::int64_t host_bytes =
       std::numeric_limits<std::int64_t>::max();  ///< for feature rows; the same on all ranks
   const NodeIndex* halo = nullptr;               ///< of the features' last segment; null: none
+  std::vector<Count> list_parts;                 ///< nodes of each part whose lists are here
 };
 
 /// Plans with the heat that the structure shows, or presampled batches where the GPUs cannot each hold all,
@@ -68,28 +73,44 @@ struct MeasuredRates {
   MeasuredPaths paths;
 };
 
+/// A part whose lists are here.
+struct ListPart {
+  Count nodes = 0, entries = 0;
+};
+
 /// The tensors that compete for the GPUs; `measured` has the rates for the rows of each. `host_path` is that
 /// of features; structure on the host is read by zero copy.
+///
+/// The planner divides the lists where `accesses` knows how hot their entries are; a person may always.
+/// No list_parts: the lists are one part's.
 std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
                                         const BatchAccesses& accesses,
                                         std::span<const MeasuredRates> measured,
-                                        HostPath host_path = HostPath::automatic);
+                                        HostPath host_path = HostPath::automatic,
+                                        std::span<const ListPart> list_parts = {});
 
 /// Does every GPU have room for all tensors? Then no plan hangs on their heat.
 bool all_fit(std::span<const TensorDemand> demands, const PlanLimits& limits);
 
-/// Copies of structure on this rank's GPU, and the view that kernels get: each array there, or zero-copy in
-/// host memory. An owner; on the cpu it holds nothing and the view is the host's.
+/// Copies of structure on the GPUs, and the view that this rank's kernels get: each array on its GPU, or
+/// zero-copy in host memory, with copies of some elements. An owner; on the cpu it holds nothing and the view
+/// is the host's.
 class GraphOnDevice {
  public:
-  GraphOnDevice() = default;
-  GraphOnDevice(Device device, const GraphView& host, const GraphPlacement& placement);
+  GraphOnDevice();
+  /// Sets the placement to what was realised. Collective over the machine; throws on all ranks alike.
+  GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement);
+  GraphOnDevice(GraphOnDevice&&) noexcept;
+  GraphOnDevice& operator=(GraphOnDevice&&) noexcept;
+  ~GraphOnDevice();
   const GraphView& view() const { return view_; }
+  void close(const comm::Machine& machine);  ///< collective
 
  private:
   const void* copy(const void* data, std::int64_t bytes, const std::string& name, const cuda::Stream& stream);
   GraphView view_;
   std::vector<cuda::Buffer> buffers_;
+  std::vector<std::unique_ptr<ArrayCopies>> copies_;
 };
 
 /// The plan as realised, for the banner.

@@ -57,15 +57,17 @@ void count_occurrences(const Id* ids, Range entries, Count stride, const HeatSou
   }
 }
 
+/// A row of sums a bucket: what each fanout samples, then the entries.
 void count_lists(Range rows, const HeatSource& source, const BucketMap& map, Sums& sums) {
-  const std::size_t width = source.fanouts.size();
+  const std::size_t num_fanouts = source.fanouts.size();
   for (Count row = rows.first; row < rows.end(); ++row) {
     const Count degree = source.graph.indptr[row + 1] - source.graph.indptr[row];
-    std::int64_t* group = sums.data() + map.bucket_of(row) * width;
-    for (std::size_t f = 0; f < width; ++f) {
+    std::int64_t* group = sums.data() + map.bucket_of(row) * (num_fanouts + 1);
+    for (std::size_t f = 0; f < num_fanouts; ++f) {
       const int fanout = source.fanouts[f];
       group[f] += fanout < 0 ? degree : std::min<Count>(degree, fanout);
     }
+    group[num_fanouts] += degree;
   }
 }
 
@@ -97,7 +99,8 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
   const Range rows = share_of({0, source.graph.num_local}, machine.rank(), machine.size());
   ThreadPool pool(threads_of(machine));
 
-  SharedSums occurrences(map.num_buckets()), lists(map.num_buckets() * source.fanouts.size());
+  const std::size_t num_fanouts = source.fanouts.size();
+  SharedSums occurrences(map.num_buckets()), lists(map.num_buckets() * (num_fanouts + 1));
   source.graph.indices.visit([&](const auto* ids) {
     pool.parallel_for(entries.count, entries_a_piece(stride, map.num_buckets()), [&](Count begin, Count end) {
       const Range piece{entries.first + begin, end - begin};
@@ -120,9 +123,9 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
   NodeHeat heat{.segments = std::vector<std::vector<NodeGroup>>(map.num_segments())};
   map.for_each([&](std::size_t segment, std::size_t bucket, Count nodes) {
     NodeGroup group{nodes, static_cast<double>(occurrences.get()[bucket] * stride), {}};
-    for (std::size_t f = 0; f < source.fanouts.size(); ++f) {
-      group.sampled.push_back(static_cast<double>(lists.get()[bucket * source.fanouts.size() + f]));
-    }
+    const std::int64_t* of_bucket = lists.get().data() + bucket * (num_fanouts + 1);
+    group.sampled.assign(of_bucket, of_bucket + num_fanouts);
+    group.entries = of_bucket[num_fanouts];
     heat.segments[segment].push_back(std::move(group));
   });
   return heat;
@@ -147,9 +150,14 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
     return sum;
   };
   BatchAccesses accesses;
+  std::vector<double> drawn(groups.size(), 0);  // from the lists of a group's nodes
   for (std::size_t hop = 0; hop < batch.fanouts.size(); ++hop) {
     double draws = 0;
-    for (std::size_t g = 0; g < groups.size(); ++g) draws += reached[g] * groups[g]->sampled[hop];
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const double from_group = reached[g] * groups[g]->sampled[hop];
+      drawn[g] += from_group;
+      draws += from_group;
+    }
     accesses.lists += frontier();
     accesses.neighbors += draws;
     for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -161,11 +169,14 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
   }
   std::size_t g = 0;
   for (const auto& segment : heat.segments) {
-    std::vector<HeatCurve::Point> steps;
+    std::vector<HeatCurve::Point> steps, entries;
     for (const NodeGroup& group : segment) {
-      steps.push_back({group.nodes, reached[g++] * static_cast<double>(group.nodes)});
+      steps.push_back({group.nodes, reached[g] * static_cast<double>(group.nodes)});
+      if (group.entries > 0) entries.push_back({group.entries, drawn[g]});
+      ++g;
     }
     accesses.features.push_back(curve_of(steps));
+    accesses.entries.push_back(curve_of(entries));
   }
   return accesses;
 }

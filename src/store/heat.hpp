@@ -73,6 +73,7 @@ struct NodeGroup {
   Count nodes = 0;
   double occurrences = 0;       ///< in the neighbour lists of this machine
   std::vector<double> sampled;  ///< by fanout: sum over the nodes of min(degree, fanout)
+  Count entries = 0;            ///< of their lists
 };
 
 /// By segment, in the order of the rows.
@@ -95,10 +96,11 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source);
 
 /// What a batch of one rank is expected to read on its machine.
 struct BatchAccesses {
-  std::vector<HeatCurve> features;  ///< distinct rows, by segment
-  double lists = 0;                 ///< nodes whose neighbours are sampled, summed over the hops
-  double neighbors = 0;             ///< entries of `indices`
-  double nodes = 0;                 ///< source nodes, summed over the layers
+  std::vector<HeatCurve> features;      ///< distinct rows, by segment
+  std::vector<HeatCurve> entries = {};  ///< of `indices`, by segment; empty: how hot which is, is not known
+  double lists = 0;                     ///< nodes whose neighbours are sampled, summed over the hops
+  double neighbors = 0;                 ///< entries of `indices`
+  double nodes = 0;                     ///< source nodes, summed over the layers
 };
 
 /// Expects a drawn neighbour to be a node with a probability proportional to its occurrences, seeds to be any

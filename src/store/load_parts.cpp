@@ -147,7 +147,8 @@ class Loading {
                                  .options = options_,
                                  .gpu_bytes = gpu_bytes,
                                  .host_bytes = host_bytes,
-                                 .halo = state_.halo_rows.size() > 0 ? &state_.halo_rows : nullptr});
+                                 .halo = state_.halo_rows.size() > 0 ? &state_.halo_rows : nullptr,
+                                 .list_parts = list_parts()});
   }
 
   std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
@@ -191,6 +192,19 @@ class Loading {
       sizes.local_test += split_sizes_[i + 1];
     }
     return sizes;
+  }
+
+  /// Nodes of the parts whose lists are here.
+  std::vector<Count> list_parts() const {
+    const std::span<const NodeId> offsets = state_.manifest.book.offsets();
+    const Count first = replicated_ ? 0 : parts_.first,
+                end = replicated_ ? std::ssize(offsets) - 1 : parts_.end();
+    std::vector<Count> nodes;
+    for (Count part = first; part < end; ++part) {
+      const auto p = static_cast<std::size_t>(part);
+      nodes.push_back(offsets[p + 1] - offsets[p]);
+    }
+    return nodes;
   }
 
   FeatureShape feature_shape() const {

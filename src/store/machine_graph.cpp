@@ -42,15 +42,15 @@ Count MachineGraph::presampled_batches() const { return state_->presampled_batch
 
 void MachineGraph::close(const comm::Machine& machine) {
   state_->features->close(machine);
-  state_->on_device = GraphOnDevice();
+  state_->on_device.close(machine);
   machine.barrier();
   state_->halo.reset();
   state_->regions.reset();
 }
 
-void GraphState::place(const comm::Machine& machine, const GraphPlacement& placement) {
+void GraphState::place(const comm::Machine& machine, GraphPlacement& placement) {
   host_view = regions->view();
-  machine.together([&] { on_device = GraphOnDevice(machine.device(), regions->lists_view(), placement); });
+  on_device = GraphOnDevice(machine, regions->lists_view(), placement);
   plan = plan_rows(*regions, placement, *features);
   if (halo) {
     const std::size_t bytes =

@@ -25,9 +25,9 @@ struct GraphState {
   /// Makes the table of feature rows, empty. Collective over the machine.
   void make_features(const comm::Machine& machine, const GraphPlacement& placement,
                      const LoadOptions& options);
-  /// Copies structure to the GPU and sets views and plan, once regions and features are filled. Collective
-  /// over the machine.
-  void place(const comm::Machine& machine, const GraphPlacement& placement);
+  /// Copies structure to the GPUs and sets views and plan, once regions and features are filled; the
+  /// placement becomes what was realised. Collective over the machine.
+  void place(const comm::Machine& machine, GraphPlacement& placement);
 };
 
 /// Throws InputError if the options ask for edge weights that the graph does not have.

@@ -22,8 +22,9 @@ struct NamedMode {
 };
 constexpr std::array kModes = {NamedMode{"auto", Mode::automatic}, NamedMode{"host", Mode::host},
                                NamedMode{"replicate", Mode::replicate}, NamedMode{"stripe", Mode::stripe}};
-constexpr std::array<std::string_view, 6> kTensors = {"features",     "indptr",       "indices",
-                                                      "edge-weights", "original-ids", "in-degrees"};
+constexpr std::string_view kFeatures = "features";
+constexpr std::array<std::string_view, 7> kTensors = {kFeatures,  "indptr",       "indices",   "edge-weights",
+                                                      "edge-ids", "original-ids", "in-degrees"};
 constexpr double kAll = 100;
 
 constexpr const char* kRemedy =
@@ -98,14 +99,15 @@ std::vector<Shares> shares_of(const PlacementRequest& request, std::span<const T
     const std::string name = option_name(demand.name);
     if (request.mode == Mode::host) shares.push_back({.tensor = name, .host = kAll});
     if (request.mode == Mode::replicate) shares.push_back({.tensor = name, .replicated = kAll});
-    if (request.mode == Mode::stripe && !demand.whole) shares.push_back({.tensor = name, .striped = kAll});
+    if (request.mode == Mode::stripe && name == kFeatures)
+      shares.push_back({.tensor = name, .striped = kAll});
   }
   return shares;
 }
 
 void check(const PlacementRequest& request, const Shares& shares, const TensorDemand& demand,
            const PlanLimits& limits) {
-  if (demand.whole && shares.replicated != kAll && shares.host != kAll) {
+  if (demand.whole && !demand.divisible && shares.replicated != kAll && shares.host != kAll) {
     throw InputError(
         fmt::format("--placement: {} can be replicated or left on the host as a whole only", demand.name),
         fmt::format("Give {0}=100/0/0 or {0}=0/0/100.", option_name(demand.name)));

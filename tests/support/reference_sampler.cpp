@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <numeric>
 
@@ -112,9 +113,8 @@ PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed) {
 }
 
 template <typename T>
-const T* ViewOwner::keep(std::span<const T> values) {
-  cuda::Buffer buffer(cuda::memory_on(stream_.device()), std::max<std::size_t>(values.size_bytes(), 1),
-                      "test graph", stream_.device());
+const T* ViewOwner::keep(std::span<const T> values, cuda::Memory memory) {
+  cuda::Buffer buffer(memory, std::max<std::size_t>(values.size_bytes(), 1), "test graph", stream_.device());
   cuda::copy_async(buffer.data(), values.data(), values.size_bytes(), stream_);
   stream_.synchronize();
   buffers_.push_back(std::move(buffer));
@@ -128,7 +128,57 @@ IdSpan ViewOwner::keep_ids(std::span<const std::int64_t> values, bool wide) {
   return {keep(std::span(narrow)), size, false};
 }
 
-ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) {
+template <typename T>
+const T* ViewOwner::keep_divided(std::span<const T> values, store::ArrayStrata& copies) {
+  const auto memory = options_.pinned ? cuda::Memory::pinned : cuda::memory_on(stream_.device());
+  if (options_.segments == 0) return keep(values, memory);
+  constexpr int kGpus = 3;
+  constexpr Count kStripe = 32;
+  const auto size = static_cast<Count>(values.size());
+  copies.stripes = store::Stripes::of(kStripe, kGpus);
+  std::vector<T> replicated, rest(values.begin(), values.end());
+  std::vector<std::vector<T>> stripes(kGpus);
+  std::vector<store::SegmentLayout> segments;
+  Count striped = 0;
+  for (int s = 0; s < options_.segments; ++s) {
+    const Count first = size * s / options_.segments, end = size * (s + 1) / options_.segments;
+    store::SegmentLayout layout{.first_row = first,
+                                .replicated_end = first + (end - first) * 2 / 5,
+                                .striped_end = first + (end - first) * 7 / 10,
+                                .replicated_shift = static_cast<Count>(replicated.size()) - first,
+                                .striped_shift = 0,
+                                .host_shift = 0};
+    layout.striped_shift = striped - layout.replicated_end;
+    for (Count i = first; i < layout.striped_end; ++i) {
+      std::memset(&rest[index(i)], 0xC7, sizeof(T));
+      if (i < layout.replicated_end) {
+        replicated.push_back(values[index(i)]);
+        continue;
+      }
+      const store::StripeLocation at = store::locate_stripe(i + layout.striped_shift, copies.stripes);
+      std::vector<T>& stripe = stripes[static_cast<std::size_t>(at.gpu)];
+      stripe.resize(std::max(stripe.size(), index(at.row) + 1));
+      stripe[index(at.row)] = values[index(i)];
+      ++striped;
+    }
+    segments.push_back(layout);
+  }
+  copies.num_segments = options_.segments;
+  copies.only = segments.front();
+  copies.segments = keep(std::span<const store::SegmentLayout>(segments));
+  copies.replicated = keep(std::span<const T>(replicated));
+  for (std::size_t g = 0; g < kGpus; ++g) copies.stripe_data[g] = keep(std::span<const T>(stripes[g]));
+  return keep(std::span<const T>(rest), memory);
+}
+
+IdSpan ViewOwner::keep_divided_ids(std::span<const std::int64_t> values, store::ArrayStrata& copies) {
+  const auto size = static_cast<Count>(values.size());
+  if (options_.wide) return {keep_divided(values, copies), size, true};
+  const std::vector<std::int32_t> narrow(values.begin(), values.end());
+  return {keep_divided(std::span<const std::int32_t>(narrow), copies), size, false};
+}
+
+ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : options_(options) {
   if (options.device.is_cuda()) stream_ = cuda::Stream(options.device);
   const NodeId last = options.last < 0 ? graph.num_nodes() : options.last;
   const Count first_edge = graph.indptr[index(options.first)], last_edge = graph.indptr[index(last)];
@@ -137,23 +187,26 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) {
   std::vector<std::int32_t> degrees;
   for (NodeId v = 0; v < graph.num_nodes(); ++v)
     degrees.push_back(static_cast<std::int32_t>(graph.degree(v)));
-  const auto edges = [&](const std::vector<std::int64_t>& values) {
-    return keep_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)),
-                    options.wide);
+  store::GraphView::Copies copies;
+  const auto edges = [&](const std::vector<std::int64_t>& values, store::ArrayStrata& strata) {
+    return keep_divided_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)),
+                            strata);
   };
   view_ = {.device = options.device,
            .num_nodes = graph.num_nodes(),
            .first_node = options.first,
            .num_local = last - options.first,
-           .indptr = keep(std::span<const Count>(indptr)),
-           .indices = edges(graph.indices),
-           .edge_ids = edges(graph.edge_ids),
-           .weights =
-               graph.weights.empty()
-                   ? nullptr
-                   : keep(std::span(graph.weights).subspan(index(first_edge), index(last_edge - first_edge))),
+           .indptr = keep_divided(std::span<const Count>(indptr), copies.indptr),
+           .indices = edges(graph.indices, copies.indices),
+           .edge_ids = edges(graph.edge_ids, copies.edge_ids),
+           .weights = graph.weights.empty()
+                          ? nullptr
+                          : keep_divided(std::span<const float>(graph.weights)
+                                             .subspan(index(first_edge), index(last_edge - first_edge)),
+                                         copies.weights),
            .original_ids = keep_ids(graph.original_ids, options.wide),
            .in_degrees = keep(std::span<const std::int32_t>(degrees))};
+  view_.copies = copies;
 }
 
 namespace {

@@ -45,6 +45,10 @@ struct ViewOptions {
   NodeId first = 0, last = -1;  ///< the machine's nodes; -1: to the end
   bool wide = false;            ///< ids are stored as i64
   Device device = {};
+  bool pinned = false;  ///< lists lie in host memory, for a GPU
+  /// Copies of some elements of the lists' arrays lie elsewhere on the GPU, as if several shared them, by so
+  /// many segments; the arrays themselves are then wrong there.
+  int segments = 0;
 };
 
 /// Copies a range of a graph into a GraphView's form on a device; an owner.
@@ -55,9 +59,18 @@ class ViewOwner {
 
  private:
   template <typename T>
-  const T* keep(std::span<const T> values);
+  const T* keep(std::span<const T> values, cuda::Memory memory);
+  template <typename T>
+  const T* keep(std::span<const T> values) {
+    return keep(values, cuda::memory_on(stream_.device()));
+  }
   IdSpan keep_ids(std::span<const std::int64_t> values, bool wide);
+  /// An array of the lists.
+  template <typename T>
+  const T* keep_divided(std::span<const T> values, store::ArrayStrata& copies);
+  IdSpan keep_divided_ids(std::span<const std::int64_t> values, store::ArrayStrata& copies);
 
+  ViewOptions options_;
   cuda::Stream stream_;
   std::vector<cuda::Buffer> buffers_;
   store::GraphView view_;

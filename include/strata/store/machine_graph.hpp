@@ -11,6 +11,7 @@
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
+#include "strata/store/array_strata.hpp"
 #include "strata/store/chunk_tensor.hpp"
 #include "strata/store/halo.hpp"
 #include "strata/store/placement_request.hpp"
@@ -25,6 +26,9 @@ namespace strata::store {
 /// more; its values are positions in `indices`. `original_ids` and `in_degrees` cover ALL nodes of
 /// the graph, so that choices for remote nodes can be keyed and GCN can be normalised without asking their
 /// owner.
+///
+/// Where `device` is a GPU, some elements may have copies in the memory of GPUs, which element() finds; the
+/// arrays have all of them all the same.
 struct GraphView {
   Device device;
   Count num_nodes = 0;  ///< of the whole graph
@@ -36,6 +40,11 @@ struct GraphView {
   const float* weights = nullptr;            ///< [local edges] of edges, or null if not loaded
   IdSpan original_ids;                       ///< [num_nodes]
   const std::int32_t* in_degrees = nullptr;  ///< [num_nodes], or null if not loaded
+
+  struct Copies {
+    ArrayStrata indptr, indices, edge_ids, weights;
+  };
+  Copies copies = {};
 
   bool owns(NodeId global) const { return global >= first_node && global < first_node + num_local; }
 };

@@ -45,7 +45,8 @@ struct TensorDemand {
   std::int64_t row_bytes = 0;
   std::vector<HeatCurve> segments = {};  ///< of each hosted part
   PathRates rates = {};                  ///< for rows of row_bytes; local and host are positive
-  bool whole = false;                    ///< all rows are replicated, or all lie on the host
+  bool whole = false;                    ///< the plan replicates all rows, or leaves all on the host
+  bool divisible = false;                ///< a person may divide it even if it is whole
   std::optional<Placement> fixed = {};   ///< chosen by a person; the planner keeps it
 
   Count rows() const;

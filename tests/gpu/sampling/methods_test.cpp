@@ -33,9 +33,14 @@ class GpuMethods : public testing::TestWithParam<MethodCase> {
   }
 
   /// Batches of several sizes, of which most replay what earlier ones recorded, against the CPU's.
-  void expect_equal_to_cpu(const PlainGraph& graph, const SamplerOptions& options, bool wide,
-                           const std::vector<std::vector<NodeId>>& batches) const {
-    const ViewOwner on_gpu(graph, {.wide = wide, .device = kGpu}), on_cpu(graph, {.wide = wide});
+  static void expect_equal_to_cpu(const PlainGraph& graph, const SamplerOptions& options, bool wide,
+                                  const std::vector<std::vector<NodeId>>& batches) {
+    expect_equal_to_cpu(graph, options, {.wide = wide, .device = kGpu}, batches);
+  }
+  static void expect_equal_to_cpu(const PlainGraph& graph, const SamplerOptions& options,
+                                  const test::ViewOptions& view,
+                                  const std::vector<std::vector<NodeId>>& batches) {
+    const ViewOwner on_gpu(graph, view), on_cpu(graph, {.wide = view.wide});
     ThreadPool pool(2);
     const auto gpu = make_sampler(on_gpu.view(), options, {}, 2, pool);
     const auto cpu = make_sampler(on_cpu.view(), options, {}, 1, pool);
@@ -82,6 +87,31 @@ TEST_P(GpuMethods, EqualTheCpuWithWideIds) {
     SamplerOptions options = GetParam().options({8, 6}, 1024);
     if (bare) options.edge_ids = options.in_degrees = options.transpose = false;
     expect_equal_to_cpu(graph, options, true, batches_of(graph));
+  }
+}
+
+TEST_P(GpuMethods, EqualTheCpuWhereListsAreDivided) {
+  const PlainGraph graph = test::renumbered(
+      test::random_graph({.num_nodes = 30000, .mean_degree = 20, .hub_degree = 200000, .seed = 7}), 8);
+  for (const int segments : {0, 1, 3, 40}) {
+    for (const auto& fanouts : {std::vector<int>{5, 3, 2}, {30, 30}, {-1, 4}, {70, 3}}) {
+      for (const bool slots : {false, true}) {
+        for (const bool wide : {false, true}) {
+          SCOPED_TRACE(testing::PrintToString(fanouts) + (slots ? " slots, " : " packed, ") +
+                       std::to_string(segments) + " segments, " + (wide ? "wide" : "narrow"));
+          SamplerOptions options = GetParam().options(fanouts, 300);
+          options.slots = slots;
+          const bool all_hosted = segments == 0;
+          expect_equal_to_cpu(
+              graph, options,
+              {.wide = wide, .device = kGpu, .pinned = all_hosted || segments == 3, .segments = segments},
+              {test::random_nodes(300, 0, graph.num_nodes(), 1),
+               test::random_nodes(2, 0, graph.num_nodes(), 2),
+               {15000, 15001},
+               test::random_nodes(299, 0, graph.num_nodes(), 3)});
+        }
+      }
+    }
   }
 }
 

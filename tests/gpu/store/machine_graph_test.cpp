@@ -171,6 +171,74 @@ TEST_P(PlacementOnGpu, IsAsAskedFor) {
   loaded.close(run.machine);
 }
 
+/// The elements where kernels read them.
+template <typename T>
+std::vector<T> elements(const T* data, ArrayStrata strata, Count size, Device device) {
+  std::vector<SegmentLayout> segments;
+  if (strata.num_segments > 1) {
+    segments = from_device(strata.segments, strata.num_segments, device);
+    strata.segments = segments.data();
+  }
+  std::vector<T> values(static_cast<std::size_t>(size));
+  const cuda::Stream stream(device);
+  for (Count i = 0; i < size; ++i)
+    cuda::copy_async(&values[static_cast<std::size_t>(i)], element(data, strata, i), sizeof(T), stream);
+  stream.synchronize();
+  return values;
+}
+
+void expect_divided(const MachineGraph& loaded, int num_segments, Device device) {
+  const GraphView &there = loaded.view(), &here = loaded.host_view();
+  const Count num_edges = here.indices.size;
+  for (const ArrayStrata& copies :
+       {there.copies.indptr, there.copies.indices, there.copies.edge_ids, there.copies.weights}) {
+    EXPECT_EQ(copies.num_segments, num_segments);
+  }
+  EXPECT_EQ(elements(there.indptr, there.copies.indptr, here.num_local + 1, device),
+            from_host(here.indptr, here.num_local + 1));
+  EXPECT_EQ(
+      elements(static_cast<const std::int32_t*>(there.indices.data), there.copies.indices, num_edges, device),
+      from_host(static_cast<const std::int32_t*>(here.indices.data), num_edges));
+  EXPECT_EQ(
+      elements(static_cast<const EdgeId*>(there.edge_ids.data), there.copies.edge_ids, num_edges, device),
+      from_host(static_cast<const EdgeId*>(here.edge_ids.data), num_edges));
+  EXPECT_EQ(elements(there.weights, there.copies.weights, num_edges, device),
+            from_host(here.weights, num_edges));
+  const Location first = locate(there.copies.indices.only, 0);
+  EXPECT_EQ(first.stratum, Stratum::replicated);
+  for (const MachineGraph::PlanRow& row : loaded.plan()) {
+    if (row.tensor == "indices" && row.stratum == "striped") {
+      EXPECT_NEAR(static_cast<double>(row.rows), 0.3 * static_cast<double>(num_edges), 4);
+    }
+  }
+}
+
+const LoadOptions kDivided{
+    .edge_ids = true,
+    .edge_weights = true,
+    .gpu_budget_bytes = std::int64_t{256} << 20,
+    .placement = parse_placement("indptr=10/50/40,indices=20/30/50,edge-weights=30/70/0,edge-ids=0/60/40")};
+
+TEST_P(PlacementOnGpu, DividesLists) {
+  const RunSetup run(0, Compute::cuda);
+  MachineGraph loaded = take(run, kDivided);
+  expect_divided(loaded, 1, run.machine.device());
+  loaded.close(run.machine);
+}
+
+TEST_P(PlacementOnGpu, DividesTheListsOfEachPart) {
+  const RunSetup run(0, Compute::cuda);
+  const auto graph = test::random_dataset(kDataset);
+  const auto directory = test::common_folder("gpu_divided_lists");
+  std::optional<test::PartitionedDataset> parts;
+  if (test::world().rank() == 0) parts.emplace(*graph, 3, directory, 7);
+  test::world().communicator().barrier();
+  MachineGraph loaded =
+      MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine, kDivided);
+  expect_divided(loaded, 3, run.machine.device());
+  loaded.close(run.machine);
+}
+
 TEST_P(PlacementOnGpu, IsRefusedOverTheBudget) {
   const RunSetup run(0, Compute::cuda);
   EXPECT_THROW(take(run, {.gpu_budget_bytes = 1000, .placement = parse_placement("replicate")}), InputError);

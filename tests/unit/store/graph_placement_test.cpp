@@ -66,6 +66,58 @@ TEST(GraphDemands, HaveWeightsWhereTheyAreLoaded) {
   EXPECT_TRUE(named(all, "edge weights").whole);
 }
 
+TEST(GraphDemands, HaveEdgeIdsWhereTheyAreLoaded) {
+  RegionSizes sizes = kSizes;
+  sizes.edge_ids = true;
+  const std::vector<TensorDemand> all = demands(sizes);
+  EXPECT_EQ(named(all, "edge ids").rows(), 5000);
+  EXPECT_EQ(named(all, "edge ids").row_bytes, 8);
+}
+
+const std::vector<ListPart> kParts = {{300, 4000}, {0, 0}, {100, 1000}};
+
+TEST(GraphDemands, AreDividedByParts) {
+  const auto all = graph_demands(kSizes, kFeatures, kAccesses, kMeasured, HostPath::automatic, kParts);
+  const TensorDemand &indptr = named(all, "indptr"), &indices = named(all, "indices");
+  ASSERT_EQ(indptr.segments.size(), 3u);
+  EXPECT_EQ(indptr.segments[0].rows(), 300);
+  EXPECT_EQ(indptr.segments[2].rows(), 101);
+  EXPECT_NEAR(indptr.accesses(), 300, 1e-9);
+  EXPECT_TRUE(indptr.whole);
+  EXPECT_TRUE(indptr.divisible);
+  ASSERT_EQ(indices.segments.size(), 3u);
+  EXPECT_EQ(indices.segments[0].rows(), 4000);
+  EXPECT_NEAR(indices.segments[2].accesses(), 900 / 5.0, 1e-9);
+  EXPECT_TRUE(indices.whole);
+  EXPECT_TRUE(indices.divisible);
+  EXPECT_FALSE(named(all, "original ids").divisible);
+}
+
+// Of the first part's lists a quarter of the entries has nearly all reads.
+TEST(GraphDemands, LeaveColdListsOnTheHost) {
+  BatchAccesses accesses = kAccesses;
+  accesses.entries = {{{{1000, 800}, {4000, 810}}}, {}, {{{100, 80}, {1000, 90}}}, {{{7, 1}}}};
+  auto all = graph_demands(kSizes, kFeatures, accesses, kMeasured, HostPath::automatic, kParts);
+  EXPECT_FALSE(named(all, "indices").whole);
+  ASSERT_EQ(named(all, "indices").segments.size(), 3u);
+  all.pop_back();  // the features
+  const MachinePlan plan = plan_tensors(all, {.gpu_bytes = kLookups + 1100 * 4, .num_gpus = 1});
+  const auto& segments = plan.tensors.back().name == "indices" ? plan.tensors.back().placement.segments
+                                                               : plan.tensors[1].placement.segments;
+  EXPECT_EQ(segments[0].replicated, 1000);
+  EXPECT_EQ(segments[0].host, 3000);
+  EXPECT_EQ(segments[2].replicated, 100);
+  EXPECT_EQ(segments[2].host, 900);
+}
+
+TEST(GraphDemands, LeaveListsWholeWhereTheHeatOfSomeIsNotKnown) {
+  BatchAccesses accesses = kAccesses;
+  accesses.entries = {HeatCurve::flat(4000, 1)};
+  EXPECT_TRUE(
+      named(graph_demands(kSizes, kFeatures, accesses, kMeasured, HostPath::automatic, kParts), "indices")
+          .whole);
+}
+
 TEST(GraphDemands, PlaceLookupsBeforeFeatures) {
   const MachinePlan plan =
       plan_tensors(demands(), {.gpu_bytes = kLookups + kIndices + 200 * kRow, .num_gpus = 1});

@@ -30,8 +30,8 @@ TEST(RowBuckets, AreAFewHundredAndNarrow) {
   }
 }
 
-NodeGroup group(Count nodes, double occurrences, const std::vector<double>& sampled) {
-  return {nodes, occurrences, sampled};
+NodeGroup group(Count nodes, double occurrences, const std::vector<double>& sampled, Count entries = 0) {
+  return {nodes, occurrences, sampled, entries};
 }
 
 TEST(ExpectAccesses, OfOneHopAddUp) {
@@ -45,6 +45,19 @@ TEST(ExpectAccesses, OfOneHopAddUp) {
   EXPECT_NEAR(accesses.features[0].accesses_below(100), hot, 1e-9);
   EXPECT_NEAR(accesses.features[0].accesses(), hot + cold, 1e-9);
   EXPECT_NEAR(accesses.nodes, hot + cold, 1e-9);
+}
+
+TEST(ExpectAccesses, OfEntriesAreThoseOfTheirNodes) {
+  const NodeHeat heat{
+      {{group(100, 300, {200, 150}, 400), group(100, 100, {50, 50}, 60)}, {}, {group(9, 1, {0, 0})}}};
+  const BatchAccesses accesses = expect_accesses(heat, {.seeds = 20, .fanouts = {2, 1}});
+  ASSERT_EQ(accesses.entries.size(), 3u);
+  EXPECT_EQ(accesses.entries[0].rows(), 460);
+  EXPECT_EQ(accesses.entries[1].rows(), 0);
+  EXPECT_EQ(accesses.entries[2].rows(), 0);
+  EXPECT_NEAR(accesses.entries[0].accesses(), accesses.neighbors, 1e-9);
+  EXPECT_GT(accesses.entries[0].accesses_below(400),
+            3 * (accesses.neighbors - accesses.entries[0].accesses_below(400)));
 }
 
 TEST(ExpectAccesses, NeverExceedTheRows) {

@@ -88,6 +88,13 @@ TEST(FixPlacements, TakesTheSharesOfEachSegment) {
   expect_segment(all[2].fixed->segments[2], 10, 39, 50);
 }
 
+TEST(FixPlacements, DividesWholeTensorsThatMayBe) {
+  std::vector<TensorDemand> all = {demand("indices", {HeatCurve::flat(1000, 1)}, true)};
+  all[0].divisible = true;
+  fix_placements(parse_placement("indices=15/20/65"), kGpus, all);
+  expect_segment(all[0].fixed->segments[0], 150, 200, 650);
+}
+
 TEST(FixPlacements, DecidesOnAllTensorsAtOnce) {
   for (const TensorDemand& d : fixed("host", kGpus))
     EXPECT_EQ(d.fixed->segments[0].host, d.segments[0].rows());

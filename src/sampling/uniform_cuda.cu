@@ -1,5 +1,7 @@
 #include <type_traits>
 
+#include <cstdlib>
+
 #include "lists_cuda.cuh"
 
 namespace strata::sampling {
@@ -216,9 +218,11 @@ class UniformDeviceChooser final : public DeviceSlotChooser<Id> {
     const Count at_once = kWarp / query.fanout;
     Count nodes_a_warp = std::clamp<Count>(query.frontier.bound / kResidentWarps, at_once, kWarp);
     if (!near_) nodes_a_warp = std::min<Count>(kWarp, at_once * kInFlight);
+    if (const char* p = std::getenv("STRATA_PROBE_NODES")) nodes_a_warp = std::max<Count>(1, std::min<Count>(kWarp, at_once * std::atoi(p)));
     const Count nodes_a_block = nodes_a_warp * kWarpsABlock;
-    const auto blocks = static_cast<unsigned>(std::clamp<Count>(
+    auto blocks = static_cast<unsigned>(std::clamp<Count>(
         (query.frontier.bound + nodes_a_block - 1) / nodes_a_block, 1, 4 * kResidentWarps / kWarpsABlock));
+    if (const char* p = std::getenv("STRATA_PROBE_BLOCKS")) blocks = std::min(blocks, static_cast<unsigned>(std::atoi(p)));
     choose_by_slot<<<blocks, kThreads, 0, stream.get()>>>(indices, DeviceLists(view_), query, out,
                                                           nodes_a_warp);
     cuda::check_launch("choose_by_slot");

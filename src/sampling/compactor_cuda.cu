@@ -4,33 +4,26 @@ namespace strata::sampling {
 namespace {
 
 constexpr int kWordBits = 32;
-constexpr Count kManyNodes = Count{1} << 24;  // fewer have too few tiles of many words a thread for a GPU
-constexpr int kManyWords = 4, kFewWords = 1;
+constexpr int kChunkWords = kWarp;        // a word a lane
+constexpr int kInFlight = 4;              // chunks that a warp reads at once
+constexpr Count kMostTiles = 8192;        // every block adds up the sums of all tiles before its own
 constexpr Count kShort = Count{1} << 31;  // entries that 32 bits count, a grid's stride beyond them too
 constexpr int kDenseWord = 12;            // bits from which lanes share a word instead of taking one each
 
-/// The bits of the nodes that were met and of those that have a local id.
+/// The bits of the nodes that were met at this hop and of those that have a local id.
 struct Bits {
-  const std::uint32_t* met;
+  std::uint32_t* met;
   std::uint32_t* known;
 };
 
-/// What a tile tells those behind it: zero at first, then its count, then the sum up to and with it.
-struct TileChain {
-  unsigned long long* states;  // [tiles]: value * 4 + kind
-  unsigned* ticket;            // tiles start in this order, so that none waits for one that cannot run
-};
-constexpr unsigned long long kCount = 1, kSum = 2;
-
-__global__ void place_seeds(const SeedList* list, std::uint32_t* met, std::uint32_t* known, NodeId* nodes,
-                            std::int32_t* seed_ids, Count* num_nodes) {
+__global__ void place_seeds(const SeedList* list, std::uint32_t* known, NodeId* nodes, std::int32_t* seed_ids,
+                            Count* num_nodes) {
   const SeedList seeds = *list;
   if (blockIdx.x == 0 && threadIdx.x == 0) *num_nodes = seeds.size;
   for (Count i = first_item<Count>(); i < seeds.size; i += item_stride<Count>()) {
     const NodeId node = seeds.nodes[i];
     nodes[i] = node;
-    if (met == nullptr) continue;
-    mark(met, node);
+    if (known == nullptr) continue;
     mark(known, node);
     seed_ids[node] = static_cast<std::int32_t>(i);
   }
@@ -64,46 +57,60 @@ __device__ int inclusive_sum(int value) {
   return value;
 }
 
-/// The sum of all tiles before this one. Called by one whole warp.
-__device__ Count look_back(const TileChain& chain, unsigned tile, int total) {
-  auto* states = static_cast<volatile unsigned long long*>(chain.states);
-  const auto own = static_cast<unsigned long long>(total);
-  if (tile == 0) {
-    if (lane_index() == 0) states[0] = own * 4 + kSum;
-    return 0;
-  }
-  if (lane_index() == 0) states[tile] = own * 4 + kCount;
-  unsigned long long before = 0;
-  for (auto nearest = static_cast<Count>(tile) - 1;; nearest -= 32) {
-    const Count at = nearest - lane_index();
-    unsigned long long state = kSum;
-    if (at >= 0) {
-      do {
-        state = states[at];
-      } while (state == 0);
-    }
-    const unsigned sums = __ballot_sync(kAllLanes, state % 4 == kSum);
-    const unsigned last = sums == 0 ? 31u : static_cast<unsigned>(__ffs(static_cast<int>(sums))) - 1;
-    unsigned long long part = lane_index() <= last ? state / 4 : 0;
-    for (unsigned step = 16; step > 0; step /= 2) part += __shfl_xor_sync(kAllLanes, part, step);
-    before += part;
-    if (sums != 0) break;
-  }
-  if (lane_index() == 0) states[tile] = (before + own) * 4 + kSum;
-  return static_cast<Count>(before);
-}
+/// How the chunks are dealt to warps.
+struct Tiles {
+  Count count;
+  Count chunks;  // of each, a multiple of kInFlight
 
-/// Consecutive words that a thread loads at once.
-template <int kWide>
-struct alignas(kWide * 4) Words {
-  std::uint32_t word[kWide];
+  __device__ Count own() const { return static_cast<Count>(blockIdx.x) * kWarpsABlock + threadIdx.x / kWarp; }
 };
 
-/// Writes the nodes of word `k` of the kWide words that each lane of a warp holds; `id` is the local id of
-/// its first bit.
-template <int kWide>
-__device__ void emit(std::uint32_t word, int k, NodeId first_node_of_warp, Count id, NodeId* nodes) {
-  const auto first_node = [&](int owner) { return first_node_of_warp + (owner * kWide + k) * kWordBits; };
+// A warp a tile. Reads a bit a node, and the bits of known ones where there is something new.
+__global__ void __launch_bounds__(kThreads)
+    count_new(Bits bits, Tiles tiles, std::uint8_t* any_new, std::int32_t* tile_sums) {
+  const Count tile = tiles.own();
+  if (tile >= tiles.count) return;
+  std::uint32_t sum = 0;
+  for (Count chunk = tile * tiles.chunks; chunk < (tile + 1) * tiles.chunks; chunk += kInFlight) {
+    const Count first_word = chunk * kChunkWords + lane_index();
+    std::uint32_t met[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) met[k] = bits.met[first_word + k * kChunkWords];
+    std::uint32_t flags = 0;
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (!__any_sync(kAllLanes, met[k] != 0)) continue;
+      const std::uint32_t fresh = met[k] & ~bits.known[first_word + k * kChunkWords];
+      sum += static_cast<std::uint32_t>(__popc(fresh));
+      if (__any_sync(kAllLanes, fresh != 0))
+        flags |= 1u << (8 * k);
+      else
+        bits.met[first_word + k * kChunkWords] = 0;
+    }
+    if (lane_index() == 0) *reinterpret_cast<std::uint32_t*>(any_new + chunk) = flags;
+  }
+  sum = __reduce_add_sync(kAllLanes, sum);
+  if (lane_index() == 0) tile_sums[tile] = static_cast<std::int32_t>(sum);
+}
+
+/// The sum of all tiles before those of this block, told to all threads.
+__device__ Count sum_before_block(const std::int32_t* tile_sums) {
+  __shared__ Count sums[kWarpsABlock];
+  const Count first_tile = static_cast<Count>(blockIdx.x) * kWarpsABlock;
+  Count own = 0;
+#pragma unroll 4
+  for (Count t = threadIdx.x; t < first_tile; t += kThreads) own += tile_sums[t];
+  for (unsigned step = kWarp / 2; step > 0; step /= 2) own += __shfl_xor_sync(kAllLanes, own, step);
+  if (lane_index() == 0) sums[threadIdx.x / kWarp] = own;
+  __syncthreads();
+  Count before = 0;
+  for (const Count of_warp : sums) before += of_warp;
+  return before;
+}
+
+/// Writes the nodes of the words that the lanes of a warp hold; `id` is the local id of a word's first bit.
+__device__ void emit(std::uint32_t word, NodeId first_node_of_warp, Count id, NodeId* nodes) {
+  const auto first_node = [&](int owner) { return first_node_of_warp + owner * kWordBits; };
   if (__reduce_max_sync(kAllLanes, static_cast<unsigned>(__popc(word))) <= kDenseWord) {
     const NodeId first = first_node(static_cast<int>(lane_index()));
     for (; word != 0; word &= word - 1) nodes[id++] = first + __ffs(static_cast<int>(word)) - 1;
@@ -118,72 +125,55 @@ __device__ void emit(std::uint32_t word, int k, NodeId first_node_of_warp, Count
   }
 }
 
-// kLoads times kWide words a thread. A tile's words are ordered by load, thread, word.
-template <int kLoads, int kWide>
-__global__ void __launch_bounds__(kThreads)
-    number_new(Bits bits, TileChain chain, WordRank* ranks, NodeId* nodes, const Count* num_known,
-               Count* num_nodes) {
-  static_assert(kLoads * kWarpsABlock <= 32);
-  __shared__ unsigned shared_tile;
-  __shared__ int sums[kLoads * kWarpsABlock];  // of a warp's words; then of those before them
-  __shared__ Count shared_before;
-  if (threadIdx.x == 0) shared_tile = atomicAdd(chain.ticket, 1u);
-  __syncthreads();
-  const unsigned tile = shared_tile, warp = threadIdx.x / 32;
-  const Count first_vector = static_cast<Count>(tile) * kLoads * kThreads + threadIdx.x;
-  const auto* met = reinterpret_cast<const Words<kWide>*>(bits.met);
-  auto* known = reinterpret_cast<Words<kWide>*>(bits.known);
+/// What a hop's new nodes are told to.
+struct Numbering {
+  WordRank* ranks;
+  NodeId* nodes;
+  const Count* num_known;
+  Count* num_nodes;
+  bool last;  // no other hop follows that asks who is known
+};
 
-  Words<kWide> fresh[kLoads];
+// A warp a tile, as count_new left it; chunks without a new node are passed over.
+__global__ void __launch_bounds__(kThreads) number_new(Bits bits, Tiles tiles, const std::uint8_t* any_new,
+                                                       const std::int32_t* tile_sums, Numbering out) {
+  const Count before_block = sum_before_block(tile_sums);
+  const Count tile = tiles.own(), first_tile = tile - threadIdx.x / kWarp;
+  Count id = *out.num_known + before_block;
+  for (Count t = first_tile; t < tile && t < tiles.count; ++t) id += tile_sums[t];
+  if (tile >= tiles.count) return;
+  for (Count chunk = tile * tiles.chunks; chunk < (tile + 1) * tiles.chunks; chunk += kInFlight) {
+    const std::uint32_t flags = *reinterpret_cast<const std::uint32_t*>(any_new + chunk);
+    if (flags == 0) continue;
+    const Count first_word = chunk * kChunkWords + lane_index();
+    std::uint32_t fresh[kInFlight], known[kInFlight];
 #pragma unroll
-  for (int i = 0; i < kLoads; ++i) fresh[i] = met[first_vector + i * kThreads];
+    for (int k = 0; k < kInFlight; ++k) {
+      const bool any = (flags >> (8 * k)) & 1u;
+      fresh[k] = any ? bits.met[first_word + k * kChunkWords] : 0;
+      known[k] = any ? bits.known[first_word + k * kChunkWords] : 0;
+    }
 #pragma unroll
-  for (int i = 0; i < kLoads; ++i) {
-    const Words<kWide> old = known[first_vector + i * kThreads];
-    for (int k = 0; k < kWide; ++k) fresh[i].word[k] &= ~old.word[k];
-  }
-  int counts[kLoads], before_lane[kLoads];
-#pragma unroll
-  for (int i = 0; i < kLoads; ++i) {
-    counts[i] = 0;
-    for (int k = 0; k < kWide; ++k) counts[i] += __popc(fresh[i].word[k]);
-    const int up_to = inclusive_sum(counts[i]);
-    before_lane[i] = up_to - counts[i];
-    if (lane_index() == 31) sums[i * kWarpsABlock + warp] = up_to;
-  }
-  __syncthreads();
-  if (warp == 0) {
-    const int sum = lane_index() < kLoads * kWarpsABlock ? sums[lane_index()] : 0;
-    const int up_to = inclusive_sum(sum);
-    if (lane_index() < kLoads * kWarpsABlock) sums[lane_index()] = up_to - sum;
-    const int total = __shfl_sync(kAllLanes, up_to, 31);
-    const Count before = look_back(chain, tile, total);
-    if (lane_index() == 0) {
-      shared_before = *num_known + before;
-      if (tile == gridDim.x - 1) *num_nodes = shared_before + total;
+    for (int k = 0; k < kInFlight; ++k) {
+      if (((flags >> (8 * k)) & 1u) == 0) continue;
+      const Count word = first_word + k * kChunkWords;
+      fresh[k] &= ~known[k];
+      const int count = __popc(fresh[k]), up_to = inclusive_sum(count);
+      const Count first_id = id + up_to - count;
+      out.ranks[word] = {fresh[k], static_cast<std::int32_t>(first_id)};
+      emit(fresh[k], (chunk + k) * kChunkWords * kWordBits, first_id, out.nodes);
+      bits.met[word] = 0;
+      if (!out.last) bits.known[word] = known[k] | fresh[k];
+      id += __shfl_sync(kAllLanes, up_to, kWarp - 1);
     }
   }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kLoads; ++i) {
-    const Count vector = first_vector + i * kThreads;
-    const NodeId first_node = (vector - lane_index()) * kWide * kWordBits;
-    Count id = shared_before + sums[i * kWarpsABlock + warp] + before_lane[i];
-    const bool any = __ballot_sync(kAllLanes, counts[i] != 0) != 0;
-#pragma unroll
-    for (int k = 0; k < kWide; ++k) {
-      const std::uint32_t word = fresh[i].word[k];
-      ranks[vector * kWide + k] = {word, static_cast<std::int32_t>(id)};
-      if (any) emit<kWide>(word, k, first_node, id, nodes);
-      id += __popc(word);
-    }
-    if (counts[i] != 0) known[vector] = met[vector];
-  }
+  if (tile == tiles.count - 1 && lane_index() == 0) *out.num_nodes = id;
 }
 
 /// Where the local ids of a minibatch are found.
 struct LocalIds {
-  const WordRank* ranks;  // [hops, num_words]
+  const WordRank* ranks;        // [hops, num_words]
+  const std::uint8_t* any_new;  // [hops, num_words / kChunkWords]; a chunk without new nodes has no ranks
   Count num_words;
   int hop;
   const std::int32_t* seed_ids;
@@ -192,6 +182,7 @@ struct LocalIds {
     const Count word = node / kWordBits;
     const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % kWordBits);
     for (int h = hop; h >= 0; --h) {  // most were met now
+      if (any_new[(h * num_words + word) / kChunkWords] == 0) continue;
       const WordRank rank = ranks[h * num_words + word];
       if ((rank.bits & bit) != 0) return rank.first + __popc(rank.bits & (bit - 1));
     }
@@ -199,37 +190,60 @@ struct LocalIds {
   }
 };
 
+// Several entries a thread are on their way at once: a neighbour, then its chunk's flag, then its rank.
 template <typename Index, typename Id>
-__global__ void relabel_neighbors(DeviceEdges<Id> edges, LocalIds local_ids, std::int32_t* out) {
-  visit_entries<Index>(edges, [&](Index e) { out[e] = local_ids.find(edges.neighbors[e]); });
+__global__ void __launch_bounds__(kThreads)
+    relabel_neighbors(DeviceEdges<Id> edges, LocalIds local_ids, std::int32_t* out) {
+  const auto stride = static_cast<Index>(edges.stride == 0 ? 1 : edges.stride);
+  const Index size = static_cast<Index>(*edges.count) * stride, step = item_stride<Index>();
+  for (Index first = first_item<Index>(); first < size; first += kInFlight * step) {
+    NodeId neighbors[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const Index e = first + static_cast<Index>(k) * step;
+      neighbors[k] = -1;
+      if (e >= size) continue;
+      const Index list = e / stride;
+      if (edges.stride == 0 || e - list * stride < static_cast<Index>(edges.counts[list]))
+        neighbors[k] = edges.neighbors[e];
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k)
+      if (neighbors[k] >= 0) out[first + static_cast<Index>(k) * step] = local_ids.find(neighbors[k]);
+  }
 }
 
-Count words_of_state(Count num_tiles) { return num_tiles * 2 + 2; }  // 64-bit states, the ticket, padding
-
-Count tiles_of(Count num_nodes, int words_a_thread) {
-  const Count nodes_a_tile = Count{kThreads} * words_a_thread * kWordBits;
-  return std::max<Count>(1, (num_nodes + nodes_a_tile - 1) / nodes_a_tile);
+/// As few chunks a tile as kMostTiles allow.
+Tiles tiles_of(Count num_nodes) {
+  constexpr Count kChunkNodes = Count{kChunkWords} * kWordBits;
+  const Count chunks = std::max<Count>(1, (num_nodes + kChunkNodes - 1) / kChunkNodes);
+  const Count least = (chunks + kMostTiles - 1) / kMostTiles;
+  const Count chunks_a_tile = (least + kInFlight - 1) / kInFlight * kInFlight;
+  return {(chunks + chunks_a_tile - 1) / chunks_a_tile, chunks_a_tile};
 }
 
 }  // namespace
 
 template <typename Id>
 DeviceCompactor<Id>::DeviceCompactor(Count num_nodes, int num_hops, Device device)
-    : words_a_thread_(num_nodes >= kManyNodes ? kManyWords : kFewWords),
-      num_tiles_(tiles_of(num_nodes, words_a_thread_)),
-      num_words_(num_tiles_ * kThreads * words_a_thread_),
-      bits_(cuda::Memory::device, 2 * num_words_ + num_hops * words_of_state(num_tiles_),
-            "the sampler's bits", device),
+    : num_tiles_(tiles_of(num_nodes).count),
+      chunks_a_tile_(tiles_of(num_nodes).chunks),
+      num_words_(num_tiles_ * chunks_a_tile_ * kChunkWords),
+      bits_(cuda::Memory::device, 2 * num_words_, "the sampler's bits", device),
+      any_new_(cuda::Memory::device, num_hops * num_tiles_ * chunks_a_tile_, "the sampler's bits", device),
+      tile_sums_(cuda::Memory::device, num_tiles_, "the sampler's bits", device),
       ranks_(cuda::Memory::device, num_hops * num_words_, "local ids of the sampler", device),
       seed_ids_(cuda::Memory::device, std::max<Count>(1, num_nodes), "local ids of the sampler", device) {}
 
 template <typename Id>
 void DeviceCompactor<Id>::start(const SeedList* seeds, Count bound, NodeId* nodes, Count* num_nodes,
                                 bool extensible, const cuda::Stream& stream) {
-  if (extensible)
-    cuda::fill_async(bits_.data(), 0, static_cast<std::size_t>(bits_.size()) * sizeof(std::uint32_t), stream);
-  place_seeds<<<blocks_for(bound), kThreads, 0, stream.get()>>>(seeds, extensible ? met() : nullptr, known(),
-                                                                nodes, seed_ids_.data(), num_nodes);
+  const auto bytes = static_cast<std::size_t>(num_words_) * sizeof(std::uint32_t);
+  if (extensible) cuda::fill_async(known(), 0, bytes, stream);
+  if (extensible && !met_is_clear_) cuda::fill_async(met(), 0, bytes, stream);
+  met_is_clear_ = !extensible && met_is_clear_;
+  place_seeds<<<blocks_for(bound), kThreads, 0, stream.get()>>>(seeds, extensible ? known() : nullptr, nodes,
+                                                                seed_ids_.data(), num_nodes);
   cuda::check_launch("place_seeds");
 }
 
@@ -245,28 +259,25 @@ void DeviceCompactor<Id>::mark_all(const DeviceEdges<Id>& edges, const cuda::Str
 }
 
 template <typename Id>
-void DeviceCompactor<Id>::extend(int hop, NodeId* nodes, const Count* num_known, Count* num_nodes,
-                                 const cuda::Stream& stream) {
-  std::uint32_t* state = bits_.data() + 2 * num_words_ + hop * words_of_state(num_tiles_);
-  const TileChain chain{reinterpret_cast<unsigned long long*>(state), state + 2 * num_tiles_};
+void DeviceCompactor<Id>::extend(const Extension& hop, const cuda::Stream& stream) {
   const Bits bits{met(), known()};
-  WordRank* ranks = ranks_.data() + hop * num_words_;
-  const auto tiles = static_cast<unsigned>(num_tiles_);
-  if (words_a_thread_ == kFewWords) {
-    number_new<kFewWords, 1>
-        <<<tiles, kThreads, 0, stream.get()>>>(bits, chain, ranks, nodes, num_known, num_nodes);
-  } else {
-    number_new<kManyWords / 4, 4>
-        <<<tiles, kThreads, 0, stream.get()>>>(bits, chain, ranks, nodes, num_known, num_nodes);
-  }
+  const Tiles tiles{num_tiles_, chunks_a_tile_};
+  std::uint8_t* any_new = any_new_.data() + hop.number * tiles.count * tiles.chunks;
+  const auto blocks = static_cast<unsigned>((num_tiles_ + kWarpsABlock - 1) / kWarpsABlock);
+  count_new<<<blocks, kThreads, 0, stream.get()>>>(bits, tiles, any_new, tile_sums_.data());
+  cuda::check_launch("count_new");
+  number_new<<<blocks, kThreads, 0, stream.get()>>>(
+      bits, tiles, any_new, tile_sums_.data(),
+      {ranks_.data() + hop.number * num_words_, hop.nodes, hop.num_known, hop.num_nodes, hop.last});
   cuda::check_launch("number_new");
+  met_is_clear_ = hop.last;
 }
 
 template <typename Id>
 void DeviceCompactor<Id>::relabel(int hop, const DeviceEdges<Id>& edges, std::int32_t* local_ids,
                                   const cuda::Stream& stream) const {
-  const unsigned blocks = blocks_for(edges.bound);
-  const LocalIds known_ids{ranks_.data(), num_words_, hop, seed_ids_.data()};
+  const unsigned blocks = blocks_for(edges.bound / kInFlight);
+  const LocalIds known_ids{ranks_.data(), any_new_.data(), num_words_, hop, seed_ids_.data()};
   if (edges.bound < kShort) {
     relabel_neighbors<std::uint32_t><<<blocks, kThreads, 0, stream.get()>>>(edges, known_ids, local_ids);
   } else {

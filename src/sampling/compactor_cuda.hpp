@@ -31,9 +31,9 @@ struct WordRank {
 /// Compactor on a device; see there. All calls are asynchronous on `stream`, synchronise nothing and read
 /// their sizes from device memory.
 ///
-/// One bit a node tells who was met, another who has a local id. Their difference is walked in tiles, one
-/// block a tile: count what is new, add what the tiles before have (a chained scan with decoupled look-back;
-/// Merrill and Garland, 2016), emit the ids.
+/// One bit a node tells who was met at a hop, another who has a local id. A warp a tile of chunks of 1024
+/// nodes counts what is new, another pass adds up what the tiles before have and emits the ids; chunks
+/// without a new node are passed over.
 template <typename Id>
 class DeviceCompactor {
  public:
@@ -48,8 +48,15 @@ class DeviceCompactor {
   /// Marks what a chooser left unmarked.
   void mark_all(const DeviceEdges<Id>& edges, const cuda::Stream& stream);
   /// Appends the nodes that were met since, ascending, to nodes[*num_known...]; *num_nodes = how many have a
-  /// local id then. `hop` < num_hops, each once after start().
-  void extend(int hop, NodeId* nodes, const Count* num_known, Count* num_nodes, const cuda::Stream& stream);
+  /// local id then. Hops' numbers are below num_hops, each comes once after start().
+  struct Extension {
+    int number = 0;
+    NodeId* nodes = nullptr;
+    const Count* num_known = nullptr;
+    Count* num_nodes = nullptr;
+    bool last = false;  ///< none follows before start()
+  };
+  void extend(const Extension& hop, const cuda::Stream& stream);
   /// local_ids[e] = local id of edges.neighbors[e], which were met up to `hop`; may be the same memory. May
   /// run beside later calls of extend().
   void relabel(int hop, const DeviceEdges<Id>& edges, std::int32_t* local_ids,
@@ -58,11 +65,13 @@ class DeviceCompactor {
  private:
   std::uint32_t* known() const { return bits_.data() + num_words_; }
 
-  int words_a_thread_;
-  Count num_tiles_, num_words_;
-  cuda::Array<std::uint32_t> bits_;     // [2, num_words], then the tiles' states of every hop
-  cuda::Array<WordRank> ranks_;         // [num_hops, num_words]
-  cuda::Array<std::int32_t> seed_ids_;  // [num_nodes], only those of seeds are set
+  Count num_tiles_, chunks_a_tile_, num_words_;
+  bool met_is_clear_ = false;            // an extension clears what it read
+  cuda::Array<std::uint32_t> bits_;      // [2, num_words]
+  cuda::Array<std::uint8_t> any_new_;    // [num_hops, chunks]
+  cuda::Array<std::int32_t> tile_sums_;  // [num_tiles]
+  cuda::Array<WordRank> ranks_;          // [num_hops, num_words]
+  cuda::Array<std::int32_t> seed_ids_;   // [num_nodes], only those of seeds are set
 };
 
 }  // namespace strata::sampling

@@ -183,6 +183,7 @@ class CudaSampler final : public MiniBatchSampler {
  private:
   int num_hops() const { return static_cast<int>(options_.fanouts.size()); }
   bool is_last(int hop) const { return hop + 1 == num_hops(); }
+  int num_compacted() const { return options_.compact_inputs ? num_hops() : num_hops() - 1; }
   bool in_slots(int fanout) const {
     return options_.slots && !exchange_.active() && chooser_->fills_slots(fanout);
   }
@@ -289,7 +290,7 @@ class CudaSampler final : public MiniBatchSampler {
     Count bound = std::min(options_.max_seeds, view_.num_nodes);
     reserve_nodes(slot.buffers, bound, 0, stream);
     compactor_.start(&slot.device_header()->seeds, bound, slot.buffers.nodes.data(), counts.nodes,
-                     num_hops() > 1 || options_.compact_inputs, stream);
+                     num_compacted() > 0, stream);
     fork(stream);
     describe(slot.buffers, nullptr, counts.nodes, bound, true);
     for (int hop = 0; hop < num_hops(); ++hop) {
@@ -326,7 +327,11 @@ class CudaSampler final : public MiniBatchSampler {
       node_bound = bound_of_nodes(query.frontier.bound, edges.bound);
       if (node_bound > buffers.nodes.size()) join(stream);  // what is described so far must move along
       reserve_nodes(buffers, node_bound, query.frontier.bound, stream);
-      compactor_.extend(number, buffers.nodes.data(), counts.nodes + number, counts.nodes + number + 1,
+      compactor_.extend({.number = number,
+                         .nodes = buffers.nodes.data(),
+                         .num_known = counts.nodes + number,
+                         .num_nodes = counts.nodes + number + 1,
+                         .last = number + 1 == num_compacted()},
                         stream);
       fork(stream);
       describe(buffers, counts.nodes + number, counts.nodes + number + 1, node_bound,

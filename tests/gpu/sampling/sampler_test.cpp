@@ -136,11 +136,11 @@ TEST_F(GpuSampling, KeepsEarlierSlotsOfOtherStreams) {
   }
 }
 
-// More nodes than a tile of one word a thread serves, so that every path of the compactor runs; some batches
-// meet nearly all nodes, others few.
+// So many nodes that a warp of the compactor serves several groups of chunks; some batches meet nearly all
+// nodes of some chunks, others few.
 TEST_F(GpuSampling, NumbersManyNodes) {
   PlainGraph graph;
-  constexpr Count kNodes = (Count{1} << 24) + 12345;
+  constexpr Count kNodes = (Count{1} << 25) + 12345;
   graph.indptr.reserve(static_cast<std::size_t>(kNodes) + 1);
   graph.original_ids.reserve(static_cast<std::size_t>(kNodes));
   for (NodeId v = 0; v < kNodes; ++v) {

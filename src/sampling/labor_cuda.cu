@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "choice_rules.hpp"
 #include "lists_cuda.cuh"
 
@@ -6,6 +8,8 @@ namespace {
 
 constexpr Count kMostInWarp = 512;
 constexpr int kUnrolled = 4;  // reads in flight a lane
+constexpr int kMaskWords = kMostInWarp / kWarp;
+constexpr Count kMostMasks = Count{1} << 22;  // 256 MiB; for more nodes neighbours are looked at twice
 
 /// What decides for one node.
 struct LaborList {
@@ -34,6 +38,25 @@ struct LaborQuery {
            rule.of_source(lists.original_ids[lists.indices[list.range.begin + position]]) < list.limit;
   }
 
+  /// Bit b of lane l: position 32 l + b is taken. By a warp, of a list of at most kMostInWarp.
+  __device__ std::uint32_t mask(const LaborRule& rule, const LaborList& list) const {
+    std::uint32_t word = 0;
+    for (int first = 0; first * kWarp < list.range.degree; first += kUnrolled) {
+      bool taken[kUnrolled];
+#pragma unroll
+      for (int r = 0; r < kUnrolled; ++r) {
+        const Count position = (first + r) * kWarp + lane_index();
+        taken[r] = position < list.range.degree && takes(rule, list, position);
+      }
+#pragma unroll
+      for (int r = 0; r < kUnrolled; ++r) {
+        const unsigned lanes = __ballot_sync(kAllLanes, taken[r]);
+        if (lane_index() == static_cast<unsigned>(first + r)) word = lanes;
+      }
+    }
+    return word;
+  }
+
   /// How many of a stretch's positions first, first + stride, ... are taken.
   __device__ std::uint32_t count(const LaborRule& rule, const LaborList& list, const Stretch& stretch,
                                  Count stride) const {
@@ -52,7 +75,7 @@ struct LaborQuery {
 // A warp a list. Each neighbour costs its entry of `indices` and a sector of `original_ids`.
 __global__ void __launch_bounds__(kThreads)
     measure_labor(const __grid_constant__ LaborQuery labor, DeviceRange* plan, Count* counts, DeviceHubs hubs,
-                  DeviceGiants giants) {
+                  DeviceGiants giants, std::uint32_t* masks) {
   const DeviceFrontier& frontier = labor.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
@@ -68,8 +91,11 @@ __global__ void __launch_bounds__(kThreads)
       return;
     }
     std::uint32_t count = static_cast<std::uint32_t>(list.range.degree);
-    if (!list.all)
-      count = __reduce_add_sync(kAllLanes, labor.count(rule, list, {lane_index(), list.range.degree}, kWarp));
+    if (!list.all) {
+      const std::uint32_t word = labor.mask(rule, list);
+      count = __reduce_add_sync(kAllLanes, static_cast<std::uint32_t>(__popc(word)));
+      if (masks != nullptr && lane_index() < kMaskWords) masks[i * kMaskWords + lane_index()] = word;
+    }
     if (lane_index() == 0) counts[i] = count;
   });
 }
@@ -112,30 +138,33 @@ __global__ void __launch_bounds__(kThreads)
       });
 }
 
+// A warp a list. With `masks` of measure_labor() only the entries that are taken are read.
 template <typename Id>
 __global__ void __launch_bounds__(kThreads)
     choose_labor(const __grid_constant__ LaborQuery labor, const DeviceRange* plan,
-                 const __grid_constant__ SlotWriter<Id> writer) {
+                 const __grid_constant__ SlotWriter<Id> writer, const std::uint32_t* masks) {
   const LaborRule rule = labor.rule();
   for_each_node(*labor.query.frontier.count, [&](Count i) {
     const LaborList list = labor.list(plan[i]);
-    if (list.range.degree > kMostInWarp && !list.all) return;
+    const Count degree = list.range.degree;
+    if (degree > kMostInWarp && !list.all) return;
     Count slot = writer.first_slot(i);
-    for (Count first = 0; first < list.range.degree; first += kUnrolled * kWarp) {
-      bool taken[kUnrolled];
-#pragma unroll
-      for (int r = 0; r < kUnrolled; ++r) {
-        const Count position = first + r * kWarp + lane_index();
-        taken[r] = position < list.range.degree && labor.takes(rule, list, position);
-      }
-#pragma unroll
-      for (int r = 0; r < kUnrolled; ++r) {
-        const unsigned lanes = __ballot_sync(kAllLanes, taken[r]);
-        if (taken[r])
-          writer.put(slot + __popc(lanes & lanes_below()),
-                     list.range.begin + first + r * kWarp + lane_index());
-        slot += __popc(lanes);
-      }
+    if (list.all) {
+      for (Count position = lane_index(); position < degree; position += kWarp)
+        writer.put(slot + position, list.range.begin + position);
+      return;
+    }
+    std::uint32_t word = 0;
+    if (masks == nullptr) {
+      word = labor.mask(rule, list);
+    } else if (lane_index() < kMaskWords) {
+      word = masks[i * kMaskWords + lane_index()];
+    }
+    for (int r = 0; r * kWarp < degree; ++r) {
+      const std::uint32_t lanes = __shfl_sync(kAllLanes, word, r);
+      if ((lanes >> lane_index()) & 1u)
+        writer.put(slot + __popc(lanes & lanes_below()), list.range.begin + r * kWarp + lane_index());
+      slot += __popc(lanes);
     }
   });
 }
@@ -204,8 +233,8 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
     const DeviceHubs hubs = hubs_.start(query.frontier.bound, stream);
     const DeviceGiants giants = giants_.start(stream);
     const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
-    measure_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, plan, counts,
-                                                                                         hubs, giants);
+    measure_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(
+        labor, plan, counts, hubs, giants, masks(query, stream));
     cuda::check_launch("measure_labor");
     measure_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, hubs);
     cuda::check_launch("measure_labor_hubs");
@@ -220,7 +249,8 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
     if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
     const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
     const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
-    choose_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, plan, writer);
+    choose_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, plan, writer,
+                                                                                        masks(query, stream));
     cuda::check_launch("choose_labor");
     choose_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, plan, writer, hubs_.hubs());
     cuda::check_launch("choose_labor_hubs");
@@ -231,12 +261,19 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
   }
 
  private:
+  /// Room for what measure() tells choose(), or null.
+  std::uint32_t* masks(const DeviceQuery& query, const cuda::Stream& stream) {
+    if (query.frontier.bound > kMostMasks || std::getenv("STRATA_PROBE_TWICE")) return nullptr;
+    reserve(masks_, cuda::Memory::device, query.frontier.bound * kMaskWords, 0, "taken neighbours", stream);
+    return masks_.data();
+  }
+
   const store::GraphView& view_;
   bool layer_dependent_;
   std::unique_ptr<DeviceSlotChooser<Id>> all_;  // for fanouts that leave no choice
   HubList hubs_;
   GiantList giants_;
-  cuda::Array<std::uint32_t> segment_counts_;
+  cuda::Array<std::uint32_t> segment_counts_, masks_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "attention.hpp"
+#include "gat_stack.hpp"
 #include "init.hpp"
 #include "layers.hpp"
 #include "op_support.hpp"
@@ -155,7 +156,28 @@ class GatModel final : public StackedModel {
     register_layers({layers_.begin(), layers_.end()});
   }
 
-  bool needs_input_transpose() const override { return true; }
+  /// Where training sums before it maps, the input layer needs no gradient of its rows.
+  bool needs_input_transpose() const override { return !trains_in_stack(); }
+
+#if STRATA_WITH_CUDA
+  bool takes_slots() const override { return trains_in_stack(); }
+  bool reads_table() const override {
+    return trains_in_stack() && options().input_dropout == 0.0 && options().attention_dropout == 0.0;
+  }
+  at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch,
+                           const Pass& pass) override {
+    return gat_stack(table, weights(), batch, stack_options(), pass);
+  }
+  at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
+    if (!pass.training || !trains_in_stack()) return BlockModel::forward(std::move(x), batch, pass);
+    check_input(x, batch.blocks.front());
+    x = dropout(x, make_dropout(options().input_dropout, pass, num_layers(), batch.blocks.front()))
+            .contiguous();
+    const RowTable rows{.rows = x.const_data_ptr<float>(), .cols = x.size(1), .pitch = x.size(1)};
+    return gat_stack(rows, weights(), batch, stack_options(), pass);
+  }
+#endif
+
   std::int64_t mapped_cols(int layer) const override { return projected_cols(layer); }
 
   std::int64_t projected_cols(int layer) const override {
@@ -182,6 +204,29 @@ class GatModel final : public StackedModel {
     const at::Tensor out = GraphAttention::apply(mapped, at.src_weights, at.dst_weights, on);
     return is_last(layer) ? out.view({on.block.num_dst, on.heads, output_cols(layer)}).mean(1) : out;
   }
+
+#if STRATA_WITH_CUDA
+  bool trains_in_stack() const {
+    return at_layer(0).bias.is_cuda() && gat_stack_pays({.in_cols = options().in_cols,
+                                                         .hidden = projected_cols(0),
+                                                         .heads = options().heads,
+                                                         .num_layers = num_layers()});
+  }
+  std::vector<GatWeights> weights() const {
+    std::vector<GatWeights> result;
+    for (const auto& layer : layers_)
+      result.push_back({layer->src_weights, layer->dst_weights, layer->lin->weight, layer->bias});
+    return result;
+  }
+  GatStackOptions stack_options() const {
+    return {.heads = options().heads,
+            .dropout = options().dropout,
+            .attention_dropout = options().attention_dropout,
+            .bf16 = options().bf16};
+  }
+#else
+  static bool trains_in_stack() { return false; }
+#endif
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
   const GatLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }

@@ -280,6 +280,9 @@ at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const 
   return BiasReluDropout::apply(z, bias, dropout);
 }
 
+void activate_hidden(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout) {
+  activate(z, bias, true, dropout);
+}
 
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias) {
   return AddBias::apply(z.to(at::kFloat), bias);

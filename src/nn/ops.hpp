@@ -38,6 +38,9 @@ at::Tensor sage_convolution(at::ScalarType type, const at::Tensor& x, const at::
 /// What follows a hidden layer, in place: dropout(relu(z + bias)); z is f32 or bf16, the bias f32.
 at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
 
+/// The same without a gradient of its own.
+void activate_hidden(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
+
 /// z + bias in f32; in place where z is f32.
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias);
 

@@ -293,7 +293,7 @@ void Session::make_loader() {
   options.input_transpose = model->needs_input_transpose();
   options.slots = model->takes_slots();
   options.compact_inputs = !table;
-  options.input_original_ids = config.input_dropout > 0;
+  options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
   sampler_ = sampling::make_sampler(graph.view(), options, sample_exchange, BatchLoader::kSlots, sample_pool);
   fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, row_exchange, gather_pool);
   const sampling::PaddedShape padding = measure_padding();

@@ -90,7 +90,7 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
   const auto model = nn::make_model(options()), reference = nn::make_model(options());
   model->to(at::Device(at::kCUDA, 0));
   sampling::SamplerOptions sampling = sampler_options(*model);
-  const auto cpu_sampler = sampling::make_sampler(on_cpu.view(), sampling, {}, 1, pool);
+  const auto cpu_sampler = sampling::make_sampler(on_cpu.view(), sampler_options(*reference), {}, 1, pool);
   sampling.slots = model->takes_slots();
   sampling.compact_inputs = !GetParam().table;
   const auto gpu_sampler = sampling::make_sampler(on_gpu.view(), sampling, {}, 1, pool);
@@ -156,7 +156,8 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
 INSTANTIATE_TEST_SUITE_P(Models, PaddedStep,
                          testing::Values(Case{"sage", true, 0.0}, Case{"sage", true, 0.5},
                                          Case{"sage", false, 0.5}, Case{"gcn", false, 0.5},
-                                         Case{"gin", false, 0.5}, Case{"gat", false, 0.5}));
+                                         Case{"gin", false, 0.5}, Case{"gat", false, 0.5},
+                                         Case{"gat", true, 0.0}, Case{"gat", true, 0.5}));
 
 }  // namespace
 }  // namespace strata::train

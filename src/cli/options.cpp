@@ -159,6 +159,11 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
          "auto (where it fits), on, off")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option(
+         "--row-exchange", c.row_exchange,
+         "How feature rows go from machine to machine: nccl (from GPU to GPU, where every rank has one of "
+         "its own), mpi, or auto (nccl where it can be); the same numbers")
+      ->check(CLI::IsMember({"auto", "nccl", "mpi"}));
+  app.add_option(
       "--halo-cache", raw.halo_cache,
       "Host memory of a machine for the hottest neighbour lists and feature rows of other machines' "
       "nodes, e.g. 8GiB; 0: none; auto: a tenth of what is free. Never changes a result");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <numeric>
+#include <utility>
 
 #include "place_rows.hpp"
 #include "requests.hpp"
@@ -21,6 +23,14 @@ T* room_for(cuda::Array<T>& array, Count size, cuda::Memory memory, const char* 
   return array.data();
 }
 
+/// The part of a fetch that is this machine's; a view.
+struct LocalRows {
+  const NodeId* ids;
+  Count count;
+  float* out;
+  const cuda::Stream& stream;
+};
+
 }  // namespace
 
 struct RowFetcher::State {
@@ -37,8 +47,11 @@ struct RowFetcher::State {
   cuda::Array<std::int32_t> positions;            // pinned
   cuda::Array<float> arrived, served;             // pinned
   cuda::Array<NodeId> device_local_ids, device_asked_ids;  // on a GPU alone
-  cuda::Array<float> device_served;
-  cuda::Array<Count> by_stratum;  // rows read; on the device
+  cuda::Array<float> device_served, device_arrived;
+  cuda::Event asked_copied;                        // asked_ids may be written again
+  cuda::Event sending, exchanged, gathered_local;  // with timing; where rows go from GPU to GPU
+  bool exchanging = false;                         // these are of a fetch whose times are not taken yet
+  cuda::Array<Count> by_stratum;                   // rows read; on the device
 
   State(const store::ChunkTensor& the_table, Device the_device, const RowExchangeContext& context,
         ThreadPool& the_pool)
@@ -48,6 +61,10 @@ struct RowFetcher::State {
         pool(the_pool),
         serving(device),
         placed(device),
+        asked_copied(device),
+        sending(device, true),
+        exchanged(device, true),
+        gathered_local(device, true),
         by_stratum(cuda::memory_on(device), store::kNumStrata, "counts of gathered rows", device) {
     cuda::fill_async(by_stratum.data(), 0, by_stratum.span().size_bytes(), serving);
     serving.synchronize();
@@ -100,31 +117,48 @@ struct RowFetcher::State {
     return {.data = where, .size = count, .first = first_node, .sorted = true};
   }
 
-  /// Rows of this machine that others asked for, in host memory.
-  const float* serve(std::span<const NodeId> asked) {
+  /// Rows of this machine that others asked for, on this rank's device; there when `serving` is.
+  float* serve(std::span<const NodeId> asked) {
     const Count count = std::ssize(asked);
-    float* rows = room_for(served, count * cols(), cuda::Memory::pinned, "rows for other machines", device);
-    if (count == 0) return rows;
-    if (!device.is_cuda()) {
-      count_here(asked.data(), count, serving);
-      gather_here(asked.data(), count, rows, serving);
-      return rows;
+    const NodeId* where = asked.data();
+    if (device.is_cuda()) {
+      asked_copied.synchronize();
+      NodeId* pinned = room_for(asked_ids, count, cuda::Memory::pinned, "row ids", device);
+      std::ranges::copy(asked, pinned);
+      where = ids_for_gather(pinned, count, device_asked_ids, serving);
+      asked_copied.record(serving);
     }
-    NodeId* pinned = room_for(asked_ids, count, cuda::Memory::pinned, "row ids", device);
-    std::ranges::copy(asked, pinned);
-    const NodeId* where = ids_for_gather(pinned, count, device_asked_ids, serving);
-    float* on_device =
-        room_for(device_served, count * cols(), cuda::Memory::device, "rows for other machines", device);
+    float* rows = room_for(device.is_cuda() ? device_served : served, count * cols(), cuda::memory_on(device),
+                           "rows for other machines", device);
+    if (count == 0) return rows;
     count_here(where, count, serving);
-    gather_here(where, count, on_device, serving);
-    cuda::copy_async(rows, on_device, static_cast<std::size_t>(count * row_bytes()), serving);
-    serving.synchronize();
+    gather_here(where, count, rows, serving);
     return rows;
+  }
+  /// Likewise, in host memory.
+  const float* serve_on_host(std::span<const NodeId> asked) {
+    const float* rows = serve(asked);
+    if (!device.is_cuda()) return rows;
+    const Count count = std::ssize(asked);
+    float* here = room_for(served, count * cols(), cuda::Memory::pinned, "rows for other machines", device);
+    cuda::copy_async(here, rows, static_cast<std::size_t>(count * row_bytes()), serving);
+    serving.synchronize();
+    return here;
   }
 
   void fetch_with_remote(const NodeId* given, Count count, float* out, const cuda::Stream& stream);
-  void run_round(const Requests& requests, Count round);
-  void place_round(const Requests& requests, Count round, float* out, const cuda::Stream& stream);
+  void fetch_over_mpi(const Requests& requests, Count rounds, const LocalRows& local);
+  void fetch_on_devices(const Requests& requests, Count rounds, const LocalRows& local);
+  comm::Communicator::Received<NodeId> ask(const Requests& requests, Count round);
+  void exchange_over_mpi(const comm::Communicator::Received<NodeId>& asked, std::span<const Count> counts);
+  void exchange_on_devices(const comm::Communicator::Received<NodeId>& asked, std::span<const Count> counts);
+  void take_device_times();
+  void place_round(const Requests& requests, Count round, const float* rows, const LocalRows& local);
+  std::vector<Count> in_bytes(std::span<const Count> rows) const;
+  void begin_exchange() {
+    if (exchange.order != nullptr) exchange.order->begin_exchange(serving);
+    sending.record(serving);
+  }
   Count agreed_rounds(const Requests& requests) const;
   std::vector<Count> counts_of_round(const Requests& requests, Count round) const;
 };
@@ -143,8 +177,14 @@ std::vector<Count> RowFetcher::State::counts_of_round(const Requests& requests, 
   return counts;
 }
 
-/// Asks, serves, and leaves the rows of this round in `arrived`, in order of rank.
-void RowFetcher::State::run_round(const Requests& requests, Count round) {
+std::vector<Count> RowFetcher::State::in_bytes(std::span<const Count> rows) const {
+  std::vector<Count> bytes(rows.begin(), rows.end());
+  for (Count& count : bytes) count *= row_bytes();
+  return bytes;
+}
+
+/// What others ask of this rank in a round, for what it asks of them.
+comm::Communicator::Received<NodeId> RowFetcher::State::ask(const Requests& requests, Count round) {
   const std::vector<Count> counts = counts_of_round(requests, round);
   std::vector<NodeId> round_ids;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
@@ -152,39 +192,107 @@ void RowFetcher::State::run_round(const Requests& requests, Count round) {
         requests.remote_ids.begin() + requests.first_of_rank[rank] + (counts[rank] > 0 ? round * quota() : 0);
     round_ids.insert(round_ids.end(), first, first + counts[rank]);
   }
-  const auto asked = exchange.communicator->all_to_all(std::span<const NodeId>(round_ids), counts);
-  const float* rows = serve(asked.values);
-  const auto in_bytes = [this](std::vector<Count> values) {
-    for (Count& v : values) v *= row_bytes();
-    return values;
-  };
+  auto asked = exchange.communicator->all_to_all(std::span<const NodeId>(round_ids), counts);
   const Count num_asked = std::ssize(asked.values), num_wanted = std::ssize(round_ids);
-  placed.synchronize();  // `arrived` may still be read by the round before
-  float* target =
-      room_for(arrived, num_wanted * cols(), cuda::Memory::pinned, "rows of other machines", device);
-  exchange.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
   constexpr Count kIdBytes = sizeof(NodeId);
   report.bytes_sent += num_wanted * kIdBytes + num_asked * row_bytes();
   report.bytes_received += num_asked * kIdBytes + num_wanted * row_bytes();
+  return asked;
 }
 
-void RowFetcher::State::place_round(const Requests& requests, Count round, float* out,
-                                    const cuda::Stream& stream) {
+/// Leaves the rows of a round in `arrived`, in order of rank.
+void RowFetcher::State::exchange_over_mpi(const comm::Communicator::Received<NodeId>& asked,
+                                          std::span<const Count> counts) {
+  const float* rows = serve_on_host(asked.values);
+  const Count wanted = std::reduce(counts.begin(), counts.end());
+  placed.synchronize();  // `arrived` may still be read by the round before
+  float* target = room_for(arrived, wanted * cols(), cuda::Memory::pinned, "rows of other machines", device);
+  exchange.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
+}
+
+/// Leaves them in `device_arrived` when `serving` reaches this point.
+void RowFetcher::State::exchange_on_devices(const comm::Communicator::Received<NodeId>& asked,
+                                            std::span<const Count> counts) {
+  const float* rows = serve(asked.values);
+  const Count wanted = std::reduce(counts.begin(), counts.end());
+  float* target =
+      room_for(device_arrived, wanted * cols(), cuda::Memory::device, "rows of other machines", device);
+  serving.wait(placed);  // it may still be read by the round before
+  exchange.on_devices->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts), serving);
+  exchanged.record(serving);
+}
+
+void RowFetcher::State::place_round(const Requests& requests, Count round, const float* rows,
+                                    const LocalRows& local) {
   const std::vector<Count> counts = counts_of_round(requests, round);
   Count begin = 0;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     if (counts[rank] == 0) continue;
     const Count slot = requests.first_of_rank[rank] + round * quota();
-    place_rows({arrived.data() + begin * cols(), positions.data() + slot, counts[rank], cols()}, out, stream,
-               pool);
+    place_rows({rows + begin * cols(), positions.data() + slot, counts[rank], cols()}, local.out,
+               local.stream, pool);
     begin += counts[rank];
   }
-  placed.record(stream);
+  placed.record(local.stream);
+}
+
+// A GPU gathers the local rows while this thread exchanges the others; on the cpu a second thread does, which
+// takes turns with serving for the pool.
+void RowFetcher::State::fetch_over_mpi(const Requests& requests, Count rounds, const LocalRows& local) {
+  const auto start = Clock::now();
+  std::future<Clock::time_point> gathering;
+  Clock::time_point local_end = start;
+  if (device.is_cuda() || rounds == 0) {
+    gather_here(local.ids, local.count, local.out, local.stream);
+  } else {
+    gathering = std::async(std::launch::async, [&] {
+      gather_here(local.ids, local.count, local.out, local.stream);
+      return Clock::now();
+    });
+  }
+  for (Count round = 0; round < rounds; ++round) {
+    const auto round_start = round == 0 ? start : Clock::now();
+    exchange_over_mpi(ask(requests, round), counts_of_round(requests, round));
+    const auto round_end = Clock::now();
+    if (gathering.valid()) local_end = gathering.get();
+    report.seconds += seconds_of(round_end - round_start);
+    report.waited_seconds += std::max(0.0, seconds_of(round_end - std::max(local_end, round_start)));
+    place_round(requests, round, arrived.data(), local);
+  }
+}
+
+// Ids cross MPI while the GPU gathers local rows; then nothing waits on the host.
+void RowFetcher::State::fetch_on_devices(const Requests& requests, Count rounds, const LocalRows& local) {
+  gather_here(local.ids, local.count, local.out, local.stream);
+  gathered_local.record(local.stream);
+  for (Count round = 0; round < rounds; ++round) {
+    const auto start = Clock::now();
+    const auto asked = ask(requests, round);
+    report.seconds += seconds_of(Clock::now() - start);
+    if (round == 0) begin_exchange();
+    exchange_on_devices(asked, counts_of_round(requests, round));
+    local.stream.wait(exchanged);
+    place_round(requests, round, device_arrived.data(), local);
+  }
+  if (rounds == 0) begin_exchange();
+  if (exchange.order != nullptr) exchange.order->end_exchange(serving);
+  exchanging = rounds > 0;
+}
+
+/// REQUIRES: the last fetch has reached its end on the GPU.
+void RowFetcher::State::take_device_times() {
+  constexpr double kMillisecond = 1e-3;
+  if (!std::exchange(exchanging, false)) return;
+  exchanged.synchronize();
+  gathered_local.synchronize();
+  report.seconds += exchanged.elapsed_ms(sending) * kMillisecond;
+  report.waited_seconds += std::max(0.0, exchanged.elapsed_ms(gathered_local) * kMillisecond);
 }
 
 void RowFetcher::State::fetch_with_remote(const NodeId* given, Count count, float* out,
                                           const cuda::Stream& stream) {
   placed.synchronize();
+  take_device_times();
   const NodeId* host_ids = ids_on_host(given, count, stream);
   const SplitTarget target{room_for(local_ids, count, cuda::Memory::pinned, "row ids", device),
                            room_for(positions, count, cuda::Memory::pinned, "row positions", device)};
@@ -195,26 +303,14 @@ void RowFetcher::State::fetch_with_remote(const NodeId* given, Count count, floa
   count_here(here, count, stream);
   const auto start = Clock::now();
   const Count rounds = agreed_rounds(requests);
-  // A GPU gathers the local rows while this thread exchanges the others; on the cpu a second thread does,
-  // which takes turns with serving for the pool.
-  std::future<Clock::time_point> local;
-  Clock::time_point local_end = start;
-  if (device.is_cuda() || rounds == 0) {
-    gather_here(here, count, out, stream);
+  const double agreed_seconds = seconds_of(Clock::now() - start);
+  report.seconds += agreed_seconds;
+  report.waited_seconds += agreed_seconds;
+  const LocalRows local{here, count, out, stream};
+  if (exchange.on_devices != nullptr) {
+    fetch_on_devices(requests, rounds, local);
   } else {
-    local = std::async(std::launch::async, [&] {
-      gather_here(here, count, out, stream);
-      return Clock::now();
-    });
-  }
-  for (Count round = 0; round < rounds; ++round) {
-    const auto round_start = round == 0 ? start : Clock::now();
-    run_round(requests, round);
-    const auto round_end = Clock::now();
-    if (local.valid()) local_end = local.get();
-    report.seconds += seconds_of(round_end - round_start);
-    report.waited_seconds += std::max(0.0, seconds_of(round_end - std::max(local_end, round_start)));
-    place_round(requests, round, out, stream);
+    fetch_over_mpi(requests, rounds, local);
   }
   placed.record(stream);
 }
@@ -237,7 +333,10 @@ void RowFetcher::fetch(const NodeId* ids, Count count, float* out, const cuda::S
   }
 }
 
-RowExchangeReport RowFetcher::report() const { return state_->report; }
+RowExchangeReport RowFetcher::report() const {
+  state_->take_device_times();
+  return state_->report;
+}
 
 std::array<Count, store::kNumStrata> RowFetcher::rows_by_stratum() const {
   std::array<Count, store::kNumStrata> rows;

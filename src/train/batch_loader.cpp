@@ -190,8 +190,14 @@ struct BatchLoader::State {
       }
       out.close();
     } catch (...) {
+      open_order();
       out.close(std::current_exception());
     }
+  }
+
+  /// No launch waits for another any more.
+  void open_order() {
+    if (options.order != nullptr) options.order->open();
   }
 
   bool steps_left() const { return next_step < options.schedule->steps_per_epoch(); }
@@ -216,6 +222,7 @@ struct BatchLoader::State {
 
   void end_stages() {
     if (!stages) return;
+    open_order();
     stages->free.close();
     stages->sampler.join();
     stages->gatherer.join();
@@ -231,6 +238,9 @@ void BatchLoader::begin_epoch(std::uint32_t epoch, Count first_step) {
   state_->end_stages();
   state_->epoch = epoch;
   state_->next_step = first_step;
+  if (state_->options.order != nullptr)
+    state_->options.order->begin(state_->options.schedule->steps_per_epoch() - first_step,
+                                 state_->options.overlap ? 1 : 0);
   if (state_->options.overlap) state_->start_stages();
 }
 
@@ -258,6 +268,7 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
 
 void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) {
   state_->slots[static_cast<std::size_t>(batch.slot)].trained.end(stream);
+  if (state_->options.order != nullptr) state_->options.order->end_step();
   if (state_->options.overlap) state_->stages->free.send(batch.slot);
 }
 

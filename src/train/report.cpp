@@ -46,6 +46,12 @@ std::string ranks_table(const comm::Topology& topology) {
   return table.str();
 }
 
+/// Empty on one machine.
+std::string row_exchange_name(const Session& s) {
+  if (s.topology.num_machines() == 1) return "";
+  return s.row_exchange ? "nccl" : "mpi";
+}
+
 std::string plan_table(const store::MachineGraph& graph) {
   Table table({"tensor (machine 0)", "stratum", "rows", "size", "accesses", "GB/s"});
   for (const auto& row : graph.plan()) {
@@ -72,9 +78,10 @@ std::string banner(const Session& s) {
       s.config.model, join(s.config.fanouts), s.config.hidden, format_count(s.parameters->values().numel()),
       s.config.optimizer, s.config.learning_rate, format_count(s.global_batch),
       format_count(s.schedule->steps_per_epoch()));
-  text += fmt::format("{} ranks on {} {}machines, {} cores a rank, gradients over {}\n", s.world.size(),
-                      s.topology.num_machines(), s.topology.virtual_machines ? "virtual " : "", s.cores,
-                      s.reducer->name());
+  text += fmt::format(
+      "{} ranks on {} {}machines, {} cores a rank, gradients over {}{}\n", s.world.size(),
+      s.topology.num_machines(), s.topology.virtual_machines ? "virtual " : "", s.cores, s.reducer->name(),
+      s.topology.num_machines() > 1 ? fmt::format(", feature rows over {}", row_exchange_name(s)) : "");
   text += ranks_table(s.topology) + plan_table(s.graph);
   if (s.graph.presampled_batches() > 0)
     text +=
@@ -102,7 +109,8 @@ json run_record(const Session& s) {
           {"ranks", s.world.size()},
           {"machines", s.topology.num_machines()},
           {"device", s.device.is_cuda() ? "cuda" : "cpu"},
-          {"reducer", s.reducer->name()}};
+          {"reducer", s.reducer->name()},
+          {"row_exchange", row_exchange_name(s)}};
 }
 
 json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy) {

@@ -60,7 +60,8 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
       global_batch(c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * w.size()),
       graph(load_graph()),
       sample_communicator_(w.communicator().duplicate()),
-      gather_communicator_(w.communicator().duplicate()) {
+      gather_communicator_(w.communicator().duplicate()),
+      launch_order_(device) {
   alive("preparing to train");
   at::set_num_threads(cores);
   at::globalContext().setAllowTF32CuBLAS(config.precision == "tf32");
@@ -68,10 +69,12 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
   use_own_stream(device);
   make_model(make);
   make_loss();
+  make_row_exchange();
   make_loader();
   make_optimizer();
   make_evaluators();
   reducer = comm::make_all_reducer(world.communicator(), topology, device);
+  if (row_exchange) reducer = comm::in_order(std::move(reducer), launch_order_);
 }
 
 namespace {
@@ -265,6 +268,17 @@ void Session::make_optimizer() {
   optimizer = train::make_optimizer(options, parameters->values(), parameters->tail().narrow(0, 0, 1));
 }
 
+void Session::make_row_exchange() {
+  const bool possible = topology.num_machines() > 1 && comm::can_exchange_on_devices(topology, device);
+  if (config.row_exchange == "nccl" && !possible) {
+    throw InputError("--row-exchange nccl is not possible here",
+                     "It needs several machines, and a GPU for every rank alone; --row-exchange auto goes on "
+                     "without.");
+  }
+  if (possible && config.row_exchange != "mpi")
+    row_exchange = comm::make_device_exchange(world.communicator(), device);
+}
+
 void Session::make_loader() {
   schedule = std::make_unique<SeedSchedule>(SeedSchedule::Options{.train_nodes = graph.train_nodes(),
                                                                   .machine_offsets = graph.machine_offsets(),
@@ -276,16 +290,18 @@ void Session::make_loader() {
   find_table();
   const bool distributed = topology.num_machines() > 1;
   sampling::ExchangeContext sample_exchange;
-  feature::RowExchangeContext row_exchange;
+  feature::RowExchangeContext rows;
   if (distributed && !graph.is_replicated())
     sample_exchange = {&sample_communicator_, &topology, graph.machine_offsets(), graph.halo_lists(),
                        &sample_pool};
   if (distributed)
-    row_exchange = {.communicator = &gather_communicator_,
-                    .topology = &topology,
-                    .machine_offsets = graph.machine_offsets(),
-                    .machine = machine.index(),
-                    .halo = graph.halo_rows()};
+    rows = {.communicator = &gather_communicator_,
+            .topology = &topology,
+            .machine_offsets = graph.machine_offsets(),
+            .machine = machine.index(),
+            .halo = graph.halo_rows(),
+            .on_devices = row_exchange.get(),
+            .order = row_exchange ? &launch_order_ : nullptr};
   sampling::SamplerOptions options = sampler_options();
   options.max_seeds = schedule->max_seeds();
   options.in_degrees = model->needs_in_degrees();
@@ -295,7 +311,7 @@ void Session::make_loader() {
   options.compact_inputs = !table;
   options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
   sampler_ = sampling::make_sampler(graph.view(), options, sample_exchange, BatchLoader::kSlots, sample_pool);
-  fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, row_exchange, gather_pool);
+  fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, rows, gather_pool);
   const sampling::PaddedShape padding = measure_padding();
   if (!config.trace.empty()) trace = std::make_unique<Trace>();
   graphs = config.cuda_graph != "off" && !padding.entries.empty();
@@ -304,18 +320,20 @@ void Session::make_loader() {
                      "It needs a GPU, one machine, fanouts without -1, and a model that "
                      "tolerates padded batches; --cuda-graph auto goes on without.");
   }
-  loader = std::make_unique<BatchLoader>(BatchLoader::Options{.device = device,
-                                                              .schedule = schedule.get(),
-                                                              .sampler = sampler_.get(),
-                                                              .fetcher = fetcher_.get(),
-                                                              .labels = graph.labels(),
-                                                              .first_node = graph.host_view().first_node,
-                                                              .feature_cols = graph.manifest().feature_cols,
-                                                              .seed = config.seed,
-                                                              .overlap = config.pipeline,
-                                                              .trace = trace.get(),
-                                                              .gather = !table,
-                                                              .padding = padding});
+  loader =
+      std::make_unique<BatchLoader>(BatchLoader::Options{.device = device,
+                                                         .schedule = schedule.get(),
+                                                         .sampler = sampler_.get(),
+                                                         .fetcher = fetcher_.get(),
+                                                         .labels = graph.labels(),
+                                                         .first_node = graph.host_view().first_node,
+                                                         .feature_cols = graph.manifest().feature_cols,
+                                                         .seed = config.seed,
+                                                         .overlap = config.pipeline,
+                                                         .trace = trace.get(),
+                                                         .order = row_exchange ? &launch_order_ : nullptr,
+                                                         .gather = !table,
+                                                         .padding = padding});
 }
 
 void Session::find_table() {
@@ -426,6 +444,7 @@ void Session::close() {
   reducer->close();
   fetcher_.reset();
   sampler_.reset();
+  if (row_exchange) row_exchange->close();
   gather_communicator_.close();
   sample_communicator_.close();
   graph.close(machine);

@@ -60,6 +60,7 @@ class Session {
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Loss> loss;
   std::unique_ptr<comm::AllReducer> reducer;
+  std::unique_ptr<comm::DeviceExchange> row_exchange;  ///< null where feature rows go over MPI
   std::unique_ptr<SeedSchedule> schedule;
   std::unique_ptr<Trace> trace;  ///< null without --trace
   std::unique_ptr<BatchLoader> loader;
@@ -75,6 +76,7 @@ class Session {
   void make_optimizer();
   sampling::SamplerOptions sampler_options() const;  ///< how neighbours are chosen
   void make_loader();
+  void make_row_exchange();
   void find_table();
   sampling::PaddedShape measure_padding();
   EvaluationContext evaluation_context();
@@ -87,6 +89,7 @@ class Session {
   comm::Communicator sample_communicator_, gather_communicator_;
   std::unique_ptr<sampling::MiniBatchSampler> sampler_;
   std::unique_ptr<feature::RowFetcher> fetcher_;
+  comm::LaunchOrder launch_order_;                    // of row exchange and reducer
   std::array<Count, store::kNumStrata> told_rows_{};  // of the fetcher
 };
 

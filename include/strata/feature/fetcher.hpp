@@ -3,6 +3,8 @@
 #include <memory>
 #include <span>
 
+#include "strata/comm/device_exchange.hpp"
+#include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/store/chunk_tensor.hpp"
@@ -22,6 +24,10 @@ struct RowExchangeContext {
   /// Nodes of other machines whose rows this one keeps: slot s is the table's row s behind those of the
   /// machine's own nodes. Null: none.
   const store::NodeIndex* halo = nullptr;
+  /// Brings rows from GPU to GPU instead of over `communicator`, which then carries ids alone; the same bits.
+  /// Null: MPI.
+  comm::DeviceExchange* on_devices = nullptr;
+  comm::LaunchOrder* order = nullptr;  ///< of its launches: a fetch is the exchange of a step; null: any
 };
 
 /// What a fetcher did since it was made.
@@ -30,8 +36,9 @@ struct RowExchangeReport {
   Count remote_rows = 0;  ///< of other machines' nodes
   Count cached_rows = 0;  ///< of these, read from the halo cache
   Count bytes_sent = 0, bytes_received = 0;
-  double seconds = 0;         ///< that messages took, including what other ranks let this one wait
-  double waited_seconds = 0;  ///< of these, after the rows of this machine were gathered; on a GPU all
+  double seconds = 0;  ///< that messages took, including what other ranks let this one wait
+  /// Of these, after the rows of this machine were gathered; all where MPI brings rows to a GPU.
+  double waited_seconds = 0;
 };
 
 /// Reads rows of a tensor that is distributed over machines: row of global id g is row g - machine_offsets[m]

@@ -2,6 +2,7 @@
 #include <memory>
 #include <span>
 
+#include "strata/comm/launch_order.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -54,6 +55,7 @@ class BatchLoader {
     std::uint64_t seed = 0;
     bool overlap = true;
     Trace* trace = nullptr;              ///< what the stages do is added to it
+    comm::LaunchOrder* order = nullptr;  ///< of the fetcher's launches; null: none
     bool gather = true;                  ///< off: the model reads the rows in place
     sampling::PaddedShape padding = {};  ///< of batches that fit; no hops: none is padded
   };

@@ -49,7 +49,8 @@ struct TrainConfig {
   std::int64_t gpu_memory_bytes = 0;  ///< a GPU, for the graph; 0: what is free less what training needs
   std::string placement = "auto";     ///< of the graph in memory; see store::parse_placement
   store::HostPath host_gather = store::HostPath::automatic;  ///< how GPUs read rows in host memory
-  int host_threads = 0;  ///< CPU threads of a rank for it; 0: three quarters of its cores
+  int host_threads = 0;               ///< CPU threads of a rank for it; 0: three quarters of its cores
+  std::string row_exchange = "auto";  ///< how feature rows go from machine to machine: auto, nccl, mpi
   store::Replication replicate_graph = store::Replication::automatic;  ///< its structure, on every machine
   std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;      ///< a machine; 0: none
   static constexpr Count kAutomatic = -1;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <thread>
+
+#include "strata/comm/reducer.hpp"
 #include "support/distributed_table.hpp"
 
 namespace strata::feature {
@@ -11,47 +15,155 @@ using test::DistributedTable;
 using test::RunSetup;
 using Compute = comm::TopologyOptions::Compute;
 
-class RowFetcherOnGpu : public testing::TestWithParam<int> {
+/// A fetcher with all that it refers to.
+struct Stage {
+  struct Options {
+    int ranks_per_machine = 0;
+    bool on_devices = false;
+    Count round_bytes = Count{64} << 20;
+    bool ordered = false;
+  };
+
+  Stage(const Options& options, const DistributedTable::Options& table_options)
+      : run(options.ranks_per_machine, Compute::cuda),
+        table(run, table_options),
+        communicator(test::world().communicator().duplicate()),
+        order(run.machine.device()) {
+    if (options.on_devices)
+      exchange = comm::make_device_exchange(test::world().communicator(), run.machine.device());
+    fetcher.emplace(table.tensor, run.machine.device(),
+                    RowExchangeContext{.communicator = &communicator,
+                                       .topology = &run.topology,
+                                       .machine_offsets = table.offsets,
+                                       .machine = run.machine.index(),
+                                       .round_bytes = options.round_bytes,
+                                       .halo = &table.halo,
+                                       .on_devices = exchange.get(),
+                                       .order = options.ordered ? &order : nullptr},
+                    pool);
+  }
+  void close() {
+    fetcher.reset();
+    table.tensor.close(run.machine);
+    if (exchange) exchange->close();
+    communicator.close();
+  }
+
+  const RunSetup run;
+  DistributedTable table;
+  comm::Communicator communicator;
+  comm::LaunchOrder order;
+  ThreadPool pool{1};
+  std::unique_ptr<comm::DeviceExchange> exchange;
+  std::optional<RowFetcher> fetcher;
+};
+
+struct Case {
+  int ranks_per_machine;
+  bool on_devices;
+};
+
+class RowFetcherOnGpu : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (GetParam().on_devices) need_gpu_per_rank();
+  }
+  static void need_gpu_per_rank() {
+    const RunSetup run(0, Compute::cuda);
+    if (!comm::can_exchange_on_devices(run.topology, run.machine.device()))
+      GTEST_SKIP() << "needs two ranks and a GPU for each; ranks " << test::world().size() << ", GPUs "
+                   << cuda::device_count();
   }
 };
 
+std::vector<NodeId> ids_of_batch(std::uint64_t batch, std::uint64_t seed) {
+  const auto rank = static_cast<std::uint64_t>(test::world().rank());
+  const Count count = rank == batch ? 0 : 400 + static_cast<Count>(batch) * 100;
+  return test::distinct_ids(count, 1000, seed + 100 * batch + rank);
+}
+
 TEST_P(RowFetcherOnGpu, ReadsRowsOfAllMachines) {
-  const int ranks_per_machine = GetParam();
   std::uint64_t seed = 1;
   for (const double on_gpu : {0.0, 0.4, 1.0}) {
     for (const Count cols : {1, 6, 32}) {
-      const RunSetup run(ranks_per_machine, Compute::cuda);
       const Count kept = cols == 6 ? 3 : 0;  // with a halo cache and without
-      DistributedTable table(
-          run, {.cols = cols, .dtype = DType::f16, .seed = ++seed, .on_gpu = on_gpu, .kept = kept});
-      comm::Communicator communicator = test::world().communicator().duplicate();
-      ThreadPool pool(1);
-      {
-        RowFetcher fetcher(table.tensor, run.machine.device(),
-                           {.communicator = &communicator,
-                            .topology = &run.topology,
-                            .machine_offsets = table.offsets,
-                            .machine = run.machine.index(),
-                            .halo = &table.halo},
-                           pool);
-        for (std::uint64_t batch = 0; batch < 3; ++batch) {
-          const auto rank = static_cast<std::uint64_t>(test::world().rank());
-          const Count count = rank == batch ? 0 : 400 + static_cast<Count>(batch) * 100;
-          const auto ids = test::distinct_ids(count, 1000, seed + 100 * batch + rank);
-          EXPECT_EQ(test::fetched(fetcher, run.machine.device(), ids, cols), table.expected(ids))
-              << "on GPU " << on_gpu << ", columns " << cols << ", batch " << batch;
-        }
+      Stage stage({.ranks_per_machine = GetParam().ranks_per_machine, .on_devices = GetParam().on_devices},
+                  {.cols = cols, .dtype = DType::f16, .seed = ++seed, .on_gpu = on_gpu, .kept = kept});
+      for (std::uint64_t batch = 0; batch < 3; ++batch) {
+        const auto ids = ids_of_batch(batch, seed);
+        EXPECT_EQ(test::fetched(*stage.fetcher, stage.run.machine.device(), ids, cols),
+                  stage.table.expected(ids))
+            << "on GPU " << on_gpu << ", columns " << cols << ", batch " << batch;
       }
-      table.tensor.close(run.machine);
-      communicator.close();
+      stage.close();
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(RanksPerMachine, RowFetcherOnGpu, testing::Values(0, 1));
+TEST_P(RowFetcherOnGpu, SplitsLargeFetchesIntoRounds) {
+  for (const Count round_bytes : {28, 1000}) {  // one row a round, and some
+    Stage stage({.ranks_per_machine = GetParam().ranks_per_machine,
+                 .on_devices = GetParam().on_devices,
+                 .round_bytes = round_bytes},
+                {.rows = 300, .cols = 7, .seed = 4});
+    const bool first = test::world().rank() == 0;
+    const auto ids = first ? test::distinct_ids(300, 300, 7) : std::vector<NodeId>{299};
+    EXPECT_EQ(test::fetched(*stage.fetcher, stage.run.machine.device(), ids, 7), stage.table.expected(ids))
+        << round_bytes;
+    const RowExchangeReport report = stage.fetcher->report();
+    EXPECT_GE(report.seconds, report.waited_seconds);
+    stage.close();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RowFetcherOnGpu,
+                         testing::Values(Case{0, false}, Case{1, false}, Case{1, true}),
+                         [](const auto& info) {
+                           return std::string(info.param.ranks_per_machine == 0 ? "OneMachine" : "Machines") +
+                                  (info.param.on_devices ? "OverNccl" : "OverMpi");
+                         });
+
+using RowFetcherBesideReducer = RowFetcherOnGpu;
+
+// A thread fetches while another sums gradients, both over NCCL and each as early as it may.
+TEST_P(RowFetcherBesideReducer, NeitherHoldsUpTheOther) {
+  constexpr Count kSteps = 200, kCols = 32, kGradients = 100003;
+  Stage stage({.ranks_per_machine = 1, .on_devices = true, .ordered = true}, {.cols = kCols, .seed = 9});
+  const Device device = stage.run.machine.device();
+  const auto reducer = comm::in_order(
+      comm::make_all_reducer(test::world().communicator(), stage.run.topology, device), stage.order);
+  ASSERT_STREQ(reducer->name(), "nccl");
+  stage.order.begin(kSteps, 1);
+  int wrong = 0;
+  std::thread fetching([&] {
+    const cuda::DeviceGuard guard(device);
+    for (Count step = 0; step < kSteps; ++step) {
+      const auto ids = ids_of_batch(static_cast<std::uint64_t>(step), 77);
+      wrong += test::fetched(*stage.fetcher, device, ids, kCols) != stage.table.expected(ids);
+    }
+  });
+  const cuda::DeviceGuard guard(device);
+  const cuda::Stream stream(device);
+  std::vector<float> ones(kGradients, 1.0f);
+  const cuda::Array<float> gradients(cuda::Memory::device, kGradients, "gradients", device);
+  for (Count step = 0; step < kSteps; ++step) {
+    const std::size_t bytes = ones.size() * sizeof(float);
+    cuda::copy_async(gradients.data(), ones.data(), bytes, stream);
+    reducer->sum(gradients.data(), kGradients, stream);
+    stage.order.end_step();
+    std::vector<float> sums(ones.size());
+    cuda::copy_async(sums.data(), gradients.data(), bytes, stream);
+    stream.synchronize();
+    EXPECT_EQ(sums.back(), static_cast<float>(test::world().size()));
+  }
+  fetching.join();
+  EXPECT_EQ(wrong, 0);
+  reducer->close();
+  stage.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(OverNccl, RowFetcherBesideReducer, testing::Values(Case{1, true}));
 
 }  // namespace
 }  // namespace strata::feature

@@ -60,6 +60,9 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   EXPECT_EQ(config_of({"--host-gather", "both"}).host_gather, HostPath::both);
   EXPECT_EQ(config_of({"--host-gather", "copy"}).host_gather, HostPath::copy);
   expect_refused({"--host-gather", "dma"}, {"--host-gather"});
+  EXPECT_EQ(config_of({}).row_exchange, "auto");
+  EXPECT_EQ(config_of({"--row-exchange", "mpi"}).row_exchange, "mpi");
+  expect_refused({"--row-exchange", "tcp"}, {"--row-exchange"});
   EXPECT_EQ(config_of({}).host_threads, 0);
   EXPECT_EQ(config_of({"--host-threads", "6"}).host_threads, 6);
   expect_refused({"--host-threads", "-1"}, {"--host-threads"});

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Test scores on real graphs, mean over seeds, beside a reference of PyG trained on the full batch.
 
-    accuracy.py [--jobs ci|all|NAME,...] [--seeds 3] [--device auto|cpu|cuda] [--check] [--json FILE] [--readme]
+    accuracy.py [--jobs ci|all|NAME,...] [--seeds 3] [--device auto|cpu|cuda] [--check] [--json FILE] [--readme] [--from FILE ...]
 
 Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin) and the graphs (STRATA_DATA, or ../shared/data).
-With --readme the results join those in results.json, and the table in README.md is made anew from them.
+With --readme the results join those in results.json, and the table in README.md is made anew from them; --from takes results that
+--json wrote on other machines, instead of training.
 With --check the exit code is 1 if a mean falls more than 1.5 points below its reference.
 """
 import argparse
@@ -32,10 +33,11 @@ class Job:
     options: list
     metric: str = 'accuracy'
     in_ci: bool = False
+    precision: str = 'f32'
 
     @property
     def name(self):
-        return f'{self.dataset}-{self.model}'
+        return f'{self.dataset}-{self.model}' + ('' if self.precision == 'f32' else f'-{self.precision}')
 
 
 PLANETOID = '--fanouts -1,-1 --hidden 64 --dropout 0.6 --input-dropout 0.6 --lr 0.01 --weight-decay 5e-4 --epochs 200 ' \
@@ -45,20 +47,30 @@ SCHOOL = '--fanouts -1,-1 --hidden 64 --dropout 0.3 --lr 0.01 --batch-size 512 -
 FACEBOOK = '--fanouts 15,15 --hidden 256 --dropout 0.3 --lr 0.005 --batch-size 1024 --epochs 10'
 
 
+def in_bf16(job):
+    return dataclasses.replace(job, precision='bf16', in_ci=False)
+
+
 def jobs():
-    return [
+    f32 = [
         Job('cora', 'sage', .814, PLANETOID.split(), in_ci=True),
         Job('cora', 'gcn', .825, PLANETOID.split(), in_ci=True),
+        Job('cora', 'gat', .815, PLANETOID.split()),
         Job('citeseer', 'sage', .695, PLANETOID.split(), in_ci=True),
         Job('citeseer', 'gcn', .719, PLANETOID.split(), in_ci=True),
+        Job('citeseer', 'gat', .708, PLANETOID.split()),
         Job('tolokers', 'sage', .831, HETEROPHILOUS.split(), 'roc_auc'),
         Job('tolokers', 'gcn', .772, HETEROPHILOUS.split(), 'roc_auc'),
+        Job('tolokers', 'gat', .789, HETEROPHILOUS.split(), 'roc_auc'),
         Job('minesweeper', 'sage', .921, HETEROPHILOUS.split(), 'roc_auc'),
         Job('minesweeper', 'gcn', .761, HETEROPHILOUS.split(), 'roc_auc'),
+        Job('minesweeper', 'gat', .858, HETEROPHILOUS.split(), 'roc_auc'),
         Job('facebook100:Bucknell39', 'sage', .894, SCHOOL.split(), in_ci=True),
         Job('facebook100', 'sage', .768, FACEBOOK.split()),
         Job('facebook100', 'gcn', .763, FACEBOOK.split()),
+        Job('facebook100', 'gat', .690, FACEBOOK.split()),
     ]
+    return f32 + [in_bf16(job) for job in f32 if job.model == 'sage' or job.dataset == 'facebook100']
 
 
 def program_folder():
@@ -92,9 +104,9 @@ def prepare(dataset, folder, programs):
 
 
 def score(job, graph, seed, programs, arguments, folder):
-    output = folder / f'run-{job.dataset.replace(":", "-")}-{job.model}-{seed}'
+    output = folder / f'run-{job.name.replace(":", "-")}-{seed}'
     run([programs / 'strata-train', '--graph', graph, '--model', job.model, '--output', output, '--seed', seed, '--device',
-         arguments.device, '--checkpoint-every', 0, *job.options])
+         arguments.device, '--precision', job.precision, '--checkpoint-every', 0, *job.options])
     final = [json.loads(line) for line in (output / 'metrics.jsonl').read_text().splitlines()][-1]
     shutil.rmtree(output)
     return final['test'][job.metric]
@@ -104,16 +116,16 @@ def measure(job, programs, arguments, folder):
     graph = prepare(job.dataset, folder, programs)
     start = time.monotonic()
     scores = [score(job, graph, seed, programs, arguments, folder) for seed in range(arguments.seeds)]
-    return {'job': job.name, 'metric': job.metric, 'mean': statistics.mean(scores), 'spread': statistics.pstdev(scores),
+    return {'job': job.name, 'dataset': job.dataset, 'model': job.model, 'precision': job.precision, 'metric': job.metric, 'mean': statistics.mean(scores), 'spread': statistics.pstdev(scores),
             'reference': job.reference, 'scores': scores, 'seconds': (time.monotonic() - start) / arguments.seeds,
             'ok': statistics.mean(scores) >= job.reference - TOLERANCE}
 
 
 def markdown(rows):
-    lines = ['| graph | model | metric | Strata | PyG, full batch |', '|---|---|---|---|---|']
+    lines = ['| graph | model | metric | Strata | PyG, full batch, f32 |', '|---|---|---|---|---|']
     for row in rows:
-        dataset, model = row['job'].rsplit('-', 1)
-        lines.append(f'| {dataset} | {model} | {row["metric"]} | {row["mean"]:.3f} ± {row["spread"]:.3f} | {row["reference"]:.3f} |')
+        model = row['model'] if row['precision'] == 'f32' else f'{row["model"]}, {row["precision"]}'
+        lines.append(f'| {row["dataset"]} | {model} | {row["metric"]} | {row["mean"]:.3f} ± {row["spread"]:.3f} | {row["reference"]:.3f} |')
     return '\n'.join(lines) + '\n'
 
 
@@ -138,7 +150,10 @@ def main():
     parser.add_argument('--check', action='store_true')
     parser.add_argument('--json')
     parser.add_argument('--readme', action='store_true')
+    parser.add_argument('--from', dest='measured', nargs='+', default=[], metavar='FILE')
     arguments = parser.parse_args()
+    if arguments.measured:
+        return update_readme([row for path in arguments.measured for row in json.loads(pathlib.Path(path).read_text())])
     chosen = [job for job in jobs() if arguments.jobs == 'all' or (arguments.jobs == 'ci' and job.in_ci)
               or job.name in arguments.jobs.split(',')]
     if not chosen:

@@ -173,9 +173,10 @@ __device__ inline int at_most_a_warp(Count size) {
   return static_cast<int>(min(static_cast<Count>(kWarp), size));
 }
 
-// Rows of a MeanConcat that a warp takes: their lists are loaded at once, and a row's entries while the row
-// before is summed.
-constexpr int kRowsOfWarp = 4;
+// Rows of a MeanConcat that a warp takes at most: their lists are loaded at once, and a row's entries while
+// the row before is summed. Few rows are better spread over more warps.
+constexpr int kMostRowsOfWarp = 4;
+constexpr Count kManyWarps = 1 << 14;
 
 template <typename In, typename Out, int N, bool kPacked, bool kHidden>
 struct ConcatWarp {
@@ -240,17 +241,18 @@ struct ConcatWarp {
 
 // The rows of the neighbours, from L2 or HBM, bound the time.
 template <typename In, typename Out, int N, bool kPacked, bool kHidden>
-__global__ void __launch_bounds__(kThreads) mean_concat_kernel(MeanConcatOf<In, Out> task, float scale) {
+__global__ void __launch_bounds__(kThreads)
+    mean_concat_kernel(MeanConcatOf<In, Out> task, float scale, int rows_of_warp) {
   const ConcatWarp<In, Out, N, kPacked, kHidden> warp{task, scale};
-  const Count first_row = warp_index() * kRowsOfWarp;
+  const Count first_row = warp_index() * rows_of_warp;
   if (first_row >= task.rows) return;
   const Count mine = first_row + lane();
-  const bool holds = lane() < kRowsOfWarp && mine < task.rows;
+  const bool holds = lane() < rows_of_warp && mine < task.rows;
   const List lists = holds ? list_of(task.edges, mine) : List{};
   const Count owns = holds && task.own_ids != nullptr ? task.own_ids[mine] : mine;
   List list = lists.from_lane(0);
   Entries entries = warp.entries(list, 0);
-  for (int r = 0; r < kRowsOfWarp && first_row + r < task.rows; ++r) {
+  for (int r = 0; r < rows_of_warp && first_row + r < task.rows; ++r) {
     const List next = lists.from_lane(r + 1);  // of no edges behind the last
     const Entries ahead = warp.entries(next, 0);
     warp.run(first_row + r, list, __shfl_sync(kAll, owns, r), entries);
@@ -374,12 +376,14 @@ unsigned blocks_for(Count items, Count of_block) {
 
 template <typename In, typename Out, int N, bool kPacked>
 void launch_concat(const MeanConcatOf<In, Out>& task, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(task.rows, kRowsOfWarp * (kThreads / kWarp));
+  const int rows_of_warp = static_cast<int>(std::clamp<Count>(task.rows / kManyWarps, 1, kMostRowsOfWarp));
+  const unsigned blocks = blocks_for(task.rows, rows_of_warp * static_cast<Count>(kThreads / kWarp));
   const float scale = task.hidden.dropout.scale();
   if (task.hidden.relu || task.hidden.dropout.active())
-    mean_concat_kernel<In, Out, N, kPacked, true><<<blocks, kThreads, 0, stream>>>(task, scale);
+    mean_concat_kernel<In, Out, N, kPacked, true><<<blocks, kThreads, 0, stream>>>(task, scale, rows_of_warp);
   else
-    mean_concat_kernel<In, Out, N, kPacked, false><<<blocks, kThreads, 0, stream>>>(task, scale);
+    mean_concat_kernel<In, Out, N, kPacked, false>
+        <<<blocks, kThreads, 0, stream>>>(task, scale, rows_of_warp);
   cuda::check_launch("mean_concat");
 }
 

@@ -23,6 +23,8 @@ MPI_Op native(Communicator::Op op) {
       return MPI_MIN;
     case Communicator::Op::max:
       return MPI_MAX;
+    case Communicator::Op::bit_or:
+      return MPI_BOR;
   }
   return MPI_OP_NULL;
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "needed_nodes.hpp"
 #include "node_chunks.hpp"
 #include "prediction_file.hpp"
 #include "strata/feature/fetcher.hpp"
@@ -59,6 +60,8 @@ struct LayerwiseEvaluator::State {
   Device device;
   Count chunk_bytes;
   std::vector<Member> members;
+  std::optional<NeededNodes> needed;  ///< for the scores; of all evaluations, as the graph stays
+  cuda::Array<NodeId> ranks;
   cuda::Array<float> input;
   cuda::Array<float> host_output;
   at::Tensor kept;  ///< what to_host() points into on the cpu
@@ -80,21 +83,43 @@ struct LayerwiseEvaluator::State {
             .halo = context.graph->halo_lists(),
             .pool = context.pool};
   }
-  feature::RowExchangeContext row_exchange() const {
+  feature::RowExchangeContext row_exchange(std::span<const NodeId> machine_offsets) const {
     if (!distributed()) return {};
     return {.communicator = &communicator,
             .topology = context.topology,
-            .machine_offsets = context.graph->machine_offsets(),
+            .machine_offsets = machine_offsets,
             .machine = context.machine->index()};
+  }
+
+  /// The nodes that layer `layer` is applied to for the scores; of all nodes if `everywhere`. Collective.
+  LayerNodes nodes_of(const nn::BlockModel& model, int layer, bool everywhere) {
+    if (!everywhere && !needed) needed = find_needed(model.num_layers());
+    const NodeSet* set = everywhere ? nullptr : (*needed)[static_cast<std::size_t>(layer)].get();
+    return {context.graph->host_view(), set, context.graph->machine_offsets()};
+  }
+  NeededNodes find_needed(int num_layers) const {
+    const store::GraphView& view = context.graph->host_view();
+    const auto for_scored = [&](const std::function<void(NodeId)>& visit) {
+      for (std::size_t v = 0; v < members.size(); ++v)
+        if (is_scored(v)) visit(view.first_node + static_cast<NodeId>(v));
+    };
+    return find_needed_nodes({.communicator = &communicator,
+                              .graph = &view,
+                              .rank_of_machine = context.machine->rank(),
+                              .ranks_of_machine = context.machine->size(),
+                              .num_layers = num_layers,
+                              .most = context.most_needed,
+                              .pool = context.pool,
+                              .for_scored = for_scored});
+  }
+  bool is_scored(std::size_t v) const {
+    return members[v] != Member::none && context.graph->labels()[v] >= 0;
   }
 
   /// This rank's chunks of the machine's nodes; as many as the rank with the most, the rest empty, since
   /// every step is collective.
-  std::vector<NodeRange> chunks(const ChunkCost& cost) const {
-    const store::GraphView& view = context.graph->host_view();
-    const Count ranks = context.machine->size(), rank = context.machine->rank();
-    const Count first = view.num_local * rank / ranks, last = view.num_local * (rank + 1) / ranks;
-    std::vector<NodeRange> pieces = cut_nodes(view.indptr, {.first = first, .count = last - first}, cost,
+  std::vector<NodeChunk> chunks(const LayerNodes& nodes, const ChunkCost& cost) const {
+    std::vector<NodeChunk> pieces = nodes.cut(context.machine->rank(), context.machine->size(), cost,
                                               {.nodes = kMaxChunkNodes, .bytes = chunk_bytes});
     std::vector<std::int64_t> count{static_cast<std::int64_t>(pieces.size())};
     communicator.all_reduce(std::span(count), comm::Communicator::Op::max);
@@ -132,10 +157,10 @@ struct LayerwiseEvaluator::State {
   }
 
   /// The most that two neighbouring layers' rows leave to the host.
-  bool fits(const nn::BlockModel& model) const {
-    const Count rows = context.graph->host_view().num_local;
+  bool fits(const nn::BlockModel& model) {
     Count largest = 0, previous = 0;
     for (int layer = 1; layer < model.num_layers(); ++layer) {
+      const Count rows = nodes_of(model, layer - 1, false).rows();
       const Count bytes = rows * read_cols(model, layer) * kFloatBytes;
       largest = std::max(largest, previous + bytes);
       previous = bytes;
@@ -145,8 +170,7 @@ struct LayerwiseEvaluator::State {
     return enough != 0;
   }
 
-  store::ChunkTensor make_table(int layer, Count cols) const {
-    const Count rows = context.graph->host_view().num_local;
+  store::ChunkTensor make_table(int layer, Count rows, Count cols) const {
     return store::ChunkTensor::create(
         *context.machine,
         {.name = "input of layer " + std::to_string(layer) + " of all nodes", .rows = rows, .cols = cols},
@@ -173,6 +197,8 @@ struct LayerwiseEvaluator::State {
     nn::BlockModel* model;
     int layer;
     const store::ChunkTensor* table;
+    LayerNodes table_nodes;  ///< whose rows the table holds
+    LayerNodes nodes;        ///< that the layer is applied to
     sampling::MiniBatchSampler* sampler;
   };
 
@@ -196,10 +222,11 @@ struct LayerwiseEvaluator::State {
     const store::TensorSpec& spec = pass.table->spec();
     return !device.is_cuda() && !distributed() && !context.graph->host_view().indices.wide &&
            spec.dtype == DType::f32 && spec.scale == 1 && pass.table->host_data() != nullptr &&
-           pass.model->takes_dst_apart() && !reads_projected(*pass.model, pass.layer);
+           pass.model->takes_dst_apart() && !reads_projected(*pass.model, pass.layer) &&
+           pass.table_nodes.set() == nullptr && pass.nodes.set() == nullptr;
   }
 
-  /// Applies one layer to all nodes; `consume(range, rows)` gets each chunk's kept_rows().
+  /// Applies one layer to its nodes; `consume(chunk, rows)` gets each chunk's kept_rows().
   template <typename Consume>
   void apply_layer(const LayerPass& pass, Consume&& consume) {
     if (in_place(pass))
@@ -215,18 +242,19 @@ struct LayerwiseEvaluator::State {
     const store::GraphView& view = context.graph->host_view();
     const at::Tensor table = wrap_rows(reinterpret_cast<const float*>(pass.table->host_data()),
                                        view.num_local, pass.table->spec().cols, device);
-    for (const NodeRange& range : chunks({.node_bytes = result_bytes(pass), .edge_bytes = 0})) {
+    for (const NodeChunk& chunk : chunks(pass.nodes, {.node_bytes = result_bytes(pass), .edge_bytes = 0})) {
       context.alive();
-      if (range.count == 0) continue;
+      if (chunk.count == 0) continue;
+      const Count* indptr = view.indptr + chunk.first_row;
       const sampling::Block block{.device = device,
-                                  .num_dst = range.count,
+                                  .num_dst = chunk.count,
                                   .num_src = view.num_local,
-                                  .num_edges = view.indptr[range.last()] - view.indptr[range.first],
-                                  .indptr = view.indptr + range.first,
+                                  .num_edges = indptr[chunk.count] - indptr[0],
+                                  .indptr = indptr,
                                   .indices = static_cast<const std::int32_t*>(view.indices.data)};
       const at::Tensor output =
-          pass.model->forward_apart(pass.layer, table, table.narrow(0, range.first, range.count), block);
-      consume(range, kept_rows(pass, output, {}));
+          pass.model->forward_apart(pass.layer, table, table.narrow(0, chunk.first_row, chunk.count), block);
+      consume(chunk, kept_rows(pass, output, {}));
     }
   }
 
@@ -234,30 +262,46 @@ struct LayerwiseEvaluator::State {
   void apply_gathered(const LayerPass& pass, Consume&& consume) {
     const Count cols = pass.table->spec().cols, mapped = pass.model->mapped_cols(pass.layer),
                 row_bytes = (cols + mapped) * kFloatBytes + kIdBytes;
-    feature::RowFetcher fetcher(*pass.table, device, row_exchange(), *context.pool);
+    const std::vector<NodeId> offsets = pass.table_nodes.machine_offsets();
+    feature::RowFetcher fetcher(*pass.table, device, row_exchange(offsets), *context.pool);
     const cuda::Stream stream = current_stream(device);
+    std::optional<RankLookup> lookup;
+    if (pass.table_nodes.set() != nullptr) lookup.emplace(*pass.table_nodes.set(), device);
     std::vector<NodeId> seeds;
-    for (const NodeRange& range :
-         chunks({.node_bytes = row_bytes + result_bytes(pass), .edge_bytes = row_bytes})) {
-      seeds.resize(static_cast<std::size_t>(range.count));
-      std::iota(seeds.begin(), seeds.end(), context.graph->host_view().first_node + range.first);
+    for (const NodeChunk& chunk :
+         chunks(pass.nodes, {.node_bytes = row_bytes + result_bytes(pass), .edge_bytes = row_bytes})) {
+      pass.nodes.list(chunk, seeds);
       const sampling::MiniBatch batch = pass.sampler->sample(seeds, {.seed = context.seed}, 0, stream);
       const Count rows = batch.num_inputs();
-      if (input.size() < rows * cols) {
-        input = {};
-        input = cuda::Array<float>(cuda::memory_on(device), rows * cols, "input rows of an evaluated chunk",
-                                   device);
+      make_room(rows, cols);
+      const NodeId* ids = batch.input_nodes();
+      if (lookup) {
+        lookup->find(ids, rows, ranks.data(), stream, *context.pool);
+        ids = ranks.data();
       }
-      fetcher.fetch(batch.input_nodes(), rows, input.data(), stream);
+      fetcher.fetch(ids, rows, input.data(), stream);
       context.alive();
-      if (range.count == 0) continue;
+      if (chunk.count == 0) continue;
       const at::Tensor x = wrap_rows(input.data(), rows, cols, device);
       const sampling::Block& block = batch.blocks.front();
       const at::Tensor output =
           reads_projected(*pass.model, pass.layer)
               ? pass.model->combine(pass.layer, x, block)
               : pass.model->forward_layer(pass.layer, x, block, {.key = {}, .training = false});
-      consume(range, kept_rows(pass, output, stream));
+      consume(chunk, kept_rows(pass, output, stream));
+    }
+  }
+
+  /// For the rows of a chunk's input nodes.
+  void make_room(Count rows, Count cols) {
+    if (input.size() < rows * cols) {
+      input = {};
+      input = cuda::Array<float>(cuda::memory_on(device), rows * cols, "input rows of an evaluated chunk",
+                                 device);
+    }
+    if (ranks.size() < rows) {
+      ranks = {};
+      ranks = cuda::Array<NodeId>(cuda::memory_on(device), rows, "input nodes of an evaluated chunk", device);
     }
   }
 
@@ -272,13 +316,20 @@ struct LayerwiseEvaluator::State {
         sampling_exchange(), 1, *context.pool);
 
     std::optional<store::ChunkTensor> table;
+    const bool everywhere = predictions != nullptr;
     const auto pass_of = [&](int layer) -> LayerPass {
-      return {&model, layer, table ? &*table : &context.graph->features(), sampler.get()};
+      return {.model = &model,
+              .layer = layer,
+              .table = table ? &*table : &context.graph->features(),
+              .table_nodes = nodes_of(model, std::max(0, layer - 1), everywhere || layer == 0),
+              .nodes = nodes_of(model, layer, everywhere),
+              .sampler = sampler.get()};
     };
     for (int layer = 0; layer < last; ++layer) {
-      store::ChunkTensor next = make_table(layer + 1, read_cols(model, layer + 1));
-      apply_layer(pass_of(layer), [&](const NodeRange& range, const float* rows) {
-        next.write_rows(range.first, range.count, rows);
+      const LayerPass pass = pass_of(layer);
+      store::ChunkTensor next = make_table(layer + 1, pass.nodes.rows(), read_cols(model, layer + 1));
+      apply_layer(pass, [&](const NodeChunk& chunk, const float* rows) {
+        next.write_rows(chunk.first_row, chunk.count, rows);
       });
       next.fence(*context.machine, current_stream(device));
       if (table) table->close(*context.machine);
@@ -286,9 +337,12 @@ struct LayerwiseEvaluator::State {
     }
     const Count classes = model.output_cols(last);
     ScoreBoard valid(classes), test(classes);
-    apply_layer(pass_of(last), [&](const NodeRange& range, const float* rows) {
-      score(range, rows, classes, valid, test);
-      if (predictions != nullptr) write(range, rows, classes, *predictions);
+    const LayerPass pass = pass_of(last);
+    apply_layer(pass, [&](const NodeChunk& chunk, const float* rows) {
+      std::vector<NodeId> nodes;
+      pass.nodes.list(chunk, nodes);
+      score(nodes, rows, classes, valid, test);
+      if (predictions != nullptr) write(nodes, rows, classes, *predictions);
     });
     if (table) table->close(*context.machine);
     model.train();
@@ -301,25 +355,26 @@ struct LayerwiseEvaluator::State {
   /// Training needs the memory more than the next evaluation does.
   void release_buffers() {
     input = {};
+    ranks = {};
     host_output = {};
     kept.reset();
   }
 
-  void score(const NodeRange& range, const float* rows, Count classes, ScoreBoard& valid,
+  void score(const std::vector<NodeId>& nodes, const float* rows, Count classes, ScoreBoard& valid,
              ScoreBoard& test) const {
-    const auto labels = context.graph->labels();
-    for (Count i = 0; i < range.count; ++i) {
-      const auto v = static_cast<std::size_t>(range.first + i);
-      if (members[v] == Member::none || labels[v] < 0) continue;
-      (members[v] == Member::valid ? valid : test)
-          .add({rows + i * classes, static_cast<std::size_t>(classes)}, labels[v]);
+    const auto width = static_cast<std::size_t>(classes);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const auto v = static_cast<std::size_t>(nodes[i] - context.graph->host_view().first_node);
+      if (!is_scored(v)) continue;
+      (members[v] == Member::valid ? valid : test).add({rows + i * width, width}, context.graph->labels()[v]);
     }
   }
 
-  void write(const NodeRange& range, const float* rows, Count classes, PredictionFile& file) const {
+  void write(const std::vector<NodeId>& nodes, const float* rows, Count classes, PredictionFile& file) const {
     const store::GraphView& view = context.graph->host_view();
-    for (Count i = 0; i < range.count; ++i) {
-      file.write_row(view.original_ids[view.first_node + range.first + i], rows + i * classes);
+    for (const NodeId node : nodes) {
+      file.write_row(view.original_ids[node], rows);
+      rows += classes;
     }
   }
 };

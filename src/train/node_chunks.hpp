@@ -1,14 +1,16 @@
 #pragma once
 #include <vector>
 
-#include "strata/util/types.hpp"
+#include "node_set.hpp"
+#include "strata/store/machine_graph.hpp"
 
 namespace strata::train {
 
-struct NodeRange {
-  Count first = 0, count = 0;  ///< local ids of the machine
-
-  Count last() const { return first + count; }
+/// Consecutive ones of the nodes that a layer is applied to.
+struct NodeChunk {
+  NodeId first = 0;     ///< global id
+  Count first_row = 0;  ///< of the machine's table of the layer's output
+  Count count = 0;
 };
 
 /// What a chunk of nodes with all their in-neighbours takes while a layer is applied to it, at most: no two
@@ -23,9 +25,27 @@ struct ChunkLimits {
   Count nodes = 0, bytes = 0;
 };
 
-/// Cuts `nodes` into consecutive chunks within the limits, as few as possible; a node that is too large alone
-/// is a chunk of its own. indptr counts the edges of all nodes of the machine.
-std::vector<NodeRange> cut_nodes(const Count* indptr, const NodeRange& nodes, const ChunkCost& cost,
-                                 const ChunkLimits& limits);
+/// The nodes of a machine that a layer is applied to: all of its nodes, or the members of a set. A view.
+class LayerNodes {
+ public:
+  /// `set` is null for all nodes; offsets are those of the machines' nodes, [machines + 1].
+  LayerNodes(const store::GraphView& graph, const NodeSet* set, std::span<const NodeId> machine_offsets)
+      : graph_(&graph), set_(set), machine_offsets_(machine_offsets) {}
+
+  const NodeSet* set() const { return set_; }
+  Count rows() const;                           ///< of this machine's table of the layer's output
+  std::vector<NodeId> machine_offsets() const;  ///< by rows of the tables of all machines
+  /// Part `part` of `parts` of the machine's nodes, cut into consecutive chunks within the limits, as few as
+  /// possible; a node that is too large alone is a chunk of its own.
+  std::vector<NodeChunk> cut(int part, int parts, const ChunkCost& cost, const ChunkLimits& limits) const;
+  void list(const NodeChunk& chunk, std::vector<NodeId>& global_ids) const;
+
+ private:
+  Count first_rank() const { return set_ == nullptr ? 0 : set_->rank(graph_->first_node); }
+
+  const store::GraphView* graph_;
+  const NodeSet* set_;
+  std::span<const NodeId> machine_offsets_;
+};
 
 }  // namespace strata::train

@@ -403,18 +403,23 @@ void Session::make_evaluators() {
   }
 }
 
+// Decided once: the best epoch must not depend on what was free when.
 Evaluator& Session::evaluator() {
-  if (sampled_evaluator) return *sampled_evaluator;
-  if (exact_evaluator->fits(*model)) return *exact_evaluator;
-  if (first_rank()) {
-    spdlog::warn(
-        "two hidden layers of all nodes do not fit in memory: evaluation samples {} neighbours a hop "
-        "instead. "
-        "--eval-fanouts chooses them; more machines or a smaller --hidden make it exact.",
-        fmt::join(config.fanouts, ","));
+  if (!sampled_evaluator && !evaluates_exactly_) {
+    evaluates_exactly_ = exact_evaluator->fits(*model);
+    if (!evaluates_exactly_)
+      sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.fanouts, config.batch_size);
+    if (!evaluates_exactly_ && first_rank()) {
+      spdlog::warn(
+          "the hidden rows of the nodes that the scores need do not fit in memory: evaluation samples {} "
+          "neighbours a hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make "
+          "it "
+          "exact.",
+          fmt::join(config.fanouts, ","));
+    }
   }
-  sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.fanouts, config.batch_size);
-  return *sampled_evaluator;
+  if (sampled_evaluator) return *sampled_evaluator;
+  return *exact_evaluator;
 }
 
 ExchangeTotals Session::exchange_totals() const {

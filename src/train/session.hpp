@@ -91,6 +91,7 @@ class Session {
   std::unique_ptr<feature::RowFetcher> fetcher_;
   comm::LaunchOrder launch_order_;                    // of row exchange and reducer
   std::array<Count, store::kNumStrata> told_rows_{};  // of the fetcher
+  bool evaluates_exactly_ = false;
 };
 
 }  // namespace strata::train

@@ -41,7 +41,7 @@ class Communicator {
   std::vector<std::string> all_gather(const std::string& blob) const;  ///< small blobs, in order of rank
   std::vector<std::string> gather(const std::string& blob, int root) const;  ///< empty elsewhere than on root
 
-  enum class Op { sum, min, max };
+  enum class Op { sum, min, max, bit_or };  ///< bit_or: of integers
   void all_reduce(std::span<float> values, Op op = Op::sum) const;
   void all_reduce(std::span<double> values, Op op = Op::sum) const;
   void all_reduce(std::span<std::int64_t> values, Op op = Op::sum) const;

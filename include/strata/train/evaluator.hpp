@@ -38,10 +38,14 @@ struct EvaluationContext {
   std::function<void()> alive;  ///< called after every piece of work, for watchdogs
   Count chunk_bytes = 0;        ///< of exact evaluation: what a chunk of nodes may take; 0: by device
   Count host_bytes = 0;         ///< of exact evaluation: what a machine's layers may take; 0: what is free
+  /// Of exact evaluation: the share of all nodes up to which a layer is applied to those that the scores
+  /// need, above which to all.
+  double most_needed = 0.5;
 };
 
-/// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice.
-/// Memory is bounded: two layers' rows of this machine's nodes, and one chunk of nodes whose edges are
+/// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice;
+/// for scores alone to those nodes that the validation and test nodes depend on, where these are few.
+/// Memory is bounded: two layers' rows of such nodes of this machine, and one chunk of nodes whose edges are
 /// limited. A layer that can sum projected rows (BlockModel::project), which are shorter, has those kept
 /// instead of its input: usually the last, so that three layers need one table of hidden rows at a time.
 /// On the cpu of one machine, a layer that takes dst rows apart (BlockModel::takes_dst_apart) reads the graph

@@ -219,6 +219,25 @@ TEST_P(ExactEvaluation, GivesModelsWithoutProjectionTheSame) {
   EXPECT_NEAR(projected.scores.valid.loss, expected.scores.valid.loss, 1e-5);
 }
 
+TEST_P(ExactEvaluation, ScoresTheSameFromTheNodesThatTheScoresNeed) {
+  const auto model = make_model();
+  const Evaluation everywhere = evaluate(*model, "all.npy").scores;
+  ThreadPool pool(2);
+  EvaluationContext context = this->context(pool);
+  context.chunk_bytes = GetParam().chunk_bytes;
+  context.most_needed = 1.0;
+  LayerwiseEvaluator evaluator(context);
+  for (int again = 0; again < 2; ++again) {
+    const Evaluation needed = evaluator.evaluate(*model);
+    EXPECT_EQ(needed.valid.nodes, everywhere.valid.nodes);
+    EXPECT_EQ(needed.test.nodes, everywhere.test.nodes);
+    EXPECT_NEAR(needed.valid.loss, everywhere.valid.loss, 1e-5);
+    EXPECT_NEAR(needed.test.loss, everywhere.test.loss, 1e-5);
+    EXPECT_EQ(needed.valid.accuracy, everywhere.valid.accuracy);
+  }
+  evaluator.close();
+}
+
 // Two hidden layers of 24 columns a node at once, or one where nothing else is hidden; one byte is never
 // enough.
 TEST_P(ExactEvaluation, KnowsWhetherItFits) {

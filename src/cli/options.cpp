@@ -62,6 +62,12 @@ void add_model_options(CLI::App& app, TrainConfig& c) {
   app.add_flag("--replace", c.replace, "Sample with replacement (uniform and weighted)");
   app.add_flag("--labor-dependent", c.labor_dependent,
                "All layers of a LABOR batch share their random numbers: fewer input nodes still");
+  app.add_option(
+         "--sampler-device", c.sampler_device,
+         "What samples for a GPU that trains: cuda; cpu (threads of the rank, for structure larger than "
+         "what the GPU should read over PCIe); auto (the GPU where its memory has neighbour lists, else "
+         "what is measured to be faster). The same numbers in any case")
+      ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
   app.add_option("--dropout", c.dropout, "After each hidden layer");
   app.add_option("--input-dropout", c.input_dropout, "Of the input features");
   app.add_option("--attention-dropout", c.attention_dropout, "Of gat's attention weights");

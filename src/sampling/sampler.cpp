@@ -34,9 +34,6 @@ void check(const SamplerOptions& options, const store::GraphView& view, int num_
     throw InputError("edge ids are to be sampled, but the graph was loaded without them",
                      "Set LoadOptions::edge_ids.");
   }
-  if (!options.compact_inputs && !view.device.is_cuda()) {
-    throw InputError("the cpu's sampler always compacts the input nodes", "Leave compact_inputs on.");
-  }
   if (options.in_degrees && view.in_degrees == nullptr && view.num_nodes > 0) {
     throw InputError("in-degrees are to be sampled, but the graph was loaded without them",
                      "Set LoadOptions::in_degrees.");
@@ -62,6 +59,17 @@ void check_method(const SamplerOptions& options, const store::GraphView& view) {
 }
 
 }  // namespace
+
+void check_sampler(const SamplerOptions& options, const store::GraphView& view, int num_slots) {
+  check(options, view, num_slots);
+  check_method(options, view);
+}
+
+void check_whole_inputs(const SamplerOptions& options, const store::GraphView& view, bool exchanges) {
+  if (options.compact_inputs || (!exchanges && has_narrow_ids(view))) return;
+  throw InputError("input nodes that are not compacted need one machine and ids of 32 bits",
+                   "Leave compact_inputs on.");
+}
 
 void check_local_ids_suffice(Count num_nodes) {
   if (num_nodes <= std::numeric_limits<std::int32_t>::max()) return;
@@ -110,8 +118,7 @@ bool pad(MiniBatch& batch, const PaddedShape& shape) {
 std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, const SamplerOptions& options,
                                                const ExchangeContext& exchange, int num_slots,
                                                ThreadPool& pool) {
-  check(options, view, num_slots);
-  check_method(options, view);
+  check_sampler(options, view, num_slots);
   if (!view.device.is_cuda()) return make_cpu_sampler(view, options, exchange, num_slots, pool);
 #if STRATA_WITH_CUDA
   return make_cuda_sampler(view, options, exchange, num_slots);

@@ -31,15 +31,17 @@ template <typename Id>
 class CpuSampler final : public MiniBatchSampler {
  public:
   CpuSampler(const store::GraphView& view, const SamplerOptions& options, const ExchangeContext& exchange,
-             int num_slots, ThreadPool& pool)
+             int num_slots, ThreadPool& pool, cuda::Memory memory)
       : view_(view),
         options_(options),
+        memory_(memory),
         pool_(pool),
         chooser_(make_slot_chooser<Id>(view, options, pool)),
         compactor_(view.num_nodes, pool),
         exchange_(exchange, options),
         slots_(static_cast<std::size_t>(num_slots)),
         num_seeds_(static_cast<std::size_t>(num_slots)) {
+    check_whole_inputs(options, view, exchange_.active());
     for (SlotBuffers& slot : slots_) slot.hops.resize(options.fanouts.size());
   }
 
@@ -62,6 +64,10 @@ class CpuSampler final : public MiniBatchSampler {
   ExchangeReport report() const override { return exchange_.report(); }
 
  private:
+  bool is_compacted(std::size_t hop) const {
+    return options_.compact_inputs || hop + 1 < options_.fanouts.size();
+  }
+
   Count start(std::span<const NodeId> seeds, SlotBuffers& buffers) {
     const auto num_seeds = static_cast<Count>(seeds.size());
     reserve_nodes(buffers, num_seeds, 0);
@@ -73,7 +79,7 @@ class CpuSampler final : public MiniBatchSampler {
 
   Count run_hop(const SlotQuery& query, SlotBuffers& buffers, HopBuffers& hop) {
     const auto num_dst = static_cast<Count>(query.nodes.size());
-    reserve(hop.indptr, cuda::Memory::host, num_dst + 1, 0, "indptr of a block", {});
+    reserve(hop.indptr, memory_, num_dst + 1, 0, "indptr of a block", {});
     if (exchange_.active()) exchange_.start_ask(query);
     chooser_->measure(query, plan_, hop.indptr.data());
     if (exchange_.active()) place_counts(exchange_.start_answer(serve(exchange_.finish_ask(), query)), hop);
@@ -85,7 +91,8 @@ class CpuSampler final : public MiniBatchSampler {
     chooser_->choose(query, plan_, out);
     if (exchange_.active()) place(exchange_.finish_answer(), out);
 
-    hop.num_dst = num_dst;
+    hop.num_dst = hop.num_src = num_dst;
+    if (!is_compacted(query.hop)) return num_dst;
     reserve_nodes(buffers, std::min(view_.num_nodes, num_dst + hop.num_edges), num_dst);
     hop.num_src = compactor_.extend(neighbors, hop.num_edges, buffers.nodes.data(), num_dst);
     describe(buffers, num_dst, hop.num_src);
@@ -127,18 +134,15 @@ class CpuSampler final : public MiniBatchSampler {
   }
 
   void reserve_edges(HopBuffers& hop) {
-    reserve(hop.indices, cuda::Memory::host, hop.num_edges, 0, "edges of a block", {});
-    if (options_.edge_ids)
-      reserve(hop.edge_ids, cuda::Memory::host, hop.num_edges, 0, "edge ids of a block", {});
-    if constexpr (!kInPlace)
-      reserve(neighbors_, cuda::Memory::host, hop.num_edges, 0, "sampled neighbours", {});
+    reserve(hop.indices, memory_, hop.num_edges, 0, "edges of a block", {});
+    if (options_.edge_ids) reserve(hop.edge_ids, memory_, hop.num_edges, 0, "edge ids of a block", {});
+    if constexpr (!kInPlace) reserve(neighbors_, memory_, hop.num_edges, 0, "sampled neighbours", {});
   }
 
   void reserve_nodes(SlotBuffers& buffers, Count size, Count keep) const {
-    reserve(buffers.nodes, cuda::Memory::host, size, keep, "nodes of a minibatch", {});
-    reserve(buffers.original_ids, cuda::Memory::host, size, keep, "original ids of a minibatch", {});
-    if (options_.in_degrees)
-      reserve(buffers.in_degrees, cuda::Memory::host, size, keep, "degrees of a minibatch", {});
+    reserve(buffers.nodes, memory_, size, keep, "nodes of a minibatch", {});
+    reserve(buffers.original_ids, memory_, size, keep, "original ids of a minibatch", {});
+    if (options_.in_degrees) reserve(buffers.in_degrees, memory_, size, keep, "degrees of a minibatch", {});
   }
 
   /// 32-bit global ids are replaced by local ids where they stand.
@@ -163,15 +167,16 @@ class CpuSampler final : public MiniBatchSampler {
 
   MiniBatch finish(SlotBuffers& buffers, Count num_seeds) {
     MiniBatch batch = blocks_of(buffers, options_, view_.device, num_seeds);
-    const auto num_transposes = static_cast<Count>(options_.num_transposes());
+    batch.blocks.front().global_indices = !options_.compact_inputs;
+    auto num_transposes = static_cast<Count>(options_.num_transposes());
+    if (!options_.compact_inputs)
+      num_transposes = std::min(num_transposes, static_cast<Count>(options_.fanouts.size()) - 1);
     pool_.parallel_for(num_transposes, 1, [&](Count begin, Count end) {
       for (Count i = begin; i < end; ++i) {
         HopBuffers& hop = buffers.hops[static_cast<std::size_t>(i)];
         Block& block = batch.blocks[batch.blocks.size() - 1 - static_cast<std::size_t>(i)];
-        reserve(hop.transposed_indptr, cuda::Memory::host, block.num_src + 1, 0,
-                "indptr of a transposed block", {});
-        reserve(hop.transposed_indices, cuda::Memory::host, block.num_edges, 0, "edges of a transposed block",
-                {});
+        reserve(hop.transposed_indptr, memory_, block.num_src + 1, 0, "indptr of a transposed block", {});
+        reserve(hop.transposed_indices, memory_, block.num_edges, 0, "edges of a transposed block", {});
         transpose(block, {hop.transposed_indptr.data(), hop.transposed_indices.data()});
         block.transposed_indptr = hop.transposed_indptr.data();
         block.transposed_indices = hop.transposed_indices.data();
@@ -184,6 +189,7 @@ class CpuSampler final : public MiniBatchSampler {
 
   const store::GraphView& view_;
   SamplerOptions options_;
+  cuda::Memory memory_;  // of results
   ThreadPool& pool_;
   std::unique_ptr<SlotChooser<Id>> chooser_;
   Compactor<Id> compactor_;
@@ -200,10 +206,10 @@ class CpuSampler final : public MiniBatchSampler {
 std::unique_ptr<MiniBatchSampler> make_cpu_sampler(const store::GraphView& view,
                                                    const SamplerOptions& options,
                                                    const ExchangeContext& exchange, int num_slots,
-                                                   ThreadPool& pool) {
+                                                   ThreadPool& pool, cuda::Memory memory) {
   if (has_narrow_ids(view))
-    return std::make_unique<CpuSampler<std::int32_t>>(view, options, exchange, num_slots, pool);
-  return std::make_unique<CpuSampler<std::int64_t>>(view, options, exchange, num_slots, pool);
+    return std::make_unique<CpuSampler<std::int32_t>>(view, options, exchange, num_slots, pool, memory);
+  return std::make_unique<CpuSampler<std::int64_t>>(view, options, exchange, num_slots, pool, memory);
 }
 
 }  // namespace strata::sampling

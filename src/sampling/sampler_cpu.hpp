@@ -5,10 +5,15 @@
 
 namespace strata::sampling {
 
-/// The sampler for graphs and results in host memory. See make_sampler; options are valid.
+/// Throws InputError for options that are not valid for the view.
+void check_sampler(const SamplerOptions& options, const store::GraphView& view, int num_slots);
+
+/// The sampler for graphs in host memory. Results are in host memory, too, of the kind that is given. See
+/// make_sampler; options are valid.
 std::unique_ptr<MiniBatchSampler> make_cpu_sampler(const store::GraphView& view,
                                                    const SamplerOptions& options,
                                                    const ExchangeContext& exchange, int num_slots,
-                                                   ThreadPool& pool);
+                                                   ThreadPool& pool,
+                                                   cuda::Memory memory = cuda::Memory::host);
 
 }  // namespace strata::sampling

@@ -108,9 +108,7 @@ class CudaSampler final : public MiniBatchSampler {
         joined_(view.device),
         scratch_free_(view.device),
         room_(options.fanouts.size(), 0) {
-    if (!options.compact_inputs && (exchange_.active() || !kInPlace)) {
-      throw InputError("input nodes that are not compacted need one machine and ids of 32 bits");
-    }
+    check_whole_inputs(options, view, exchange_.active());
     for (int s = 0; s < num_slots; ++s) slots_.push_back(make_slot());
   }
 
@@ -171,9 +169,9 @@ class CudaSampler final : public MiniBatchSampler {
     return shape;
   }
 
-  void pad_nodes(Count num_nodes) override {
+  void pad_nodes(const PaddedShape& shape) override {
     if (!is_static()) return;
-    padded_nodes_ = std::min(num_nodes, bounds().nodes.back());
+    padded_nodes_ = std::min(shape.nodes.back(), bounds().nodes.back());
     for (Slot& slot : slots_) {
       slot.done.synchronize();
       slot.graph = {};

@@ -37,6 +37,9 @@ inline bool has_narrow_ids(const store::GraphView& view) {
   return view.num_nodes <= std::numeric_limits<std::int32_t>::max();
 }
 
+/// Throws InputError where the options leave input nodes as global ids and that cannot be.
+void check_whole_inputs(const SamplerOptions& options, const store::GraphView& view, bool exchanges);
+
 /// Throws Error if a minibatch has more distinct nodes than local ids can tell apart.
 void check_local_ids_suffice(Count num_nodes);
 

@@ -26,6 +26,7 @@ int MachineGraph::machine_of(NodeId global) const {
 }
 
 const GraphView& MachineGraph::host_view() const { return state_->host_view; }
+const GraphView& MachineGraph::host_lists() const { return state_->host_lists; }
 const GraphView& MachineGraph::view() const { return state_->on_device.view(); }
 bool MachineGraph::is_replicated() const { return state_->regions->sizes.replicated; }
 const HaloLists* MachineGraph::halo_lists() const { return state_->halo ? &state_->halo->lists : nullptr; }
@@ -50,6 +51,7 @@ void MachineGraph::close(const comm::Machine& machine) {
 
 void GraphState::place(const comm::Machine& machine, GraphPlacement& placement) {
   host_view = regions->view();
+  host_lists = regions->lists_view();
   on_device = GraphOnDevice(machine, regions->lists_view(), placement);
   plan = plan_rows(*regions, placement, *features);
   if (halo) {

@@ -16,7 +16,7 @@ struct GraphState {
   std::optional<GraphRegions> regions;  // empty after close()
   std::optional<ChunkTensor> features;
   GraphOnDevice on_device;
-  GraphView host_view;
+  GraphView host_view, host_lists;
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
   NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this one's
   std::vector<MachineGraph::PlanRow> plan;

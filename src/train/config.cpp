@@ -44,6 +44,8 @@ void validate(const TrainConfig& c) {
           "Predictions are exact; leave --eval-fanouts out.");
   require(c.sampler == "uniform" || c.sampler == "weighted" || c.sampler == "labor",
           fmt::format("--sampler: there is no sampler {}", c.sampler), "Give uniform, weighted or labor.");
+  require(c.sampler_device == "auto" || c.sampler_device == "cuda" || c.sampler_device == "cpu",
+          fmt::format("--sampler-device: there is no {}", c.sampler_device), "Give auto, cuda or cpu.");
   require(!c.replace || c.sampler != "labor", "--replace contradicts --sampler labor",
           "LABOR samples without replacement; leave --replace out.");
   require(!c.labor_dependent || c.sampler == "labor", "--labor-dependent is for --sampler labor only",

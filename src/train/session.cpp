@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "presampler.hpp"
+#include "sampler_choice.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
@@ -310,7 +311,16 @@ void Session::make_loader() {
   options.slots = model->takes_slots();
   options.compact_inputs = !table;
   options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
-  sampler_ = sampling::make_sampler(graph.view(), options, sample_exchange, BatchLoader::kSlots, sample_pool);
+  sampler_ = make_training_sampler({.graph = &graph,
+                                    .options = options,
+                                    .exchange = sample_exchange,
+                                    .num_slots = BatchLoader::kSlots,
+                                    .pool = &sample_pool,
+                                    .device = device,
+                                    .wish = config.sampler_device,
+                                    .schedule = schedule.get(),
+                                    .seed = config.seed,
+                                    .log = first_rank()});
   fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, rows, gather_pool);
   const sampling::PaddedShape padding = measure_padding();
   if (!config.trace.empty()) trace = std::make_unique<Trace>();
@@ -382,7 +392,7 @@ sampling::PaddedShape Session::measure_padding() {
                              ? shape.nodes[hop] * fanout
                              : with_margin(edges[hop], bounds.entries[hop]);
   }
-  sampler_->pad_nodes(shape.nodes.back());
+  sampler_->pad_nodes(shape);
   return shape;
 }
 

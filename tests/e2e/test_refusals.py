@@ -32,6 +32,8 @@ class Refusals(e2e.Case):
         self.refuse(['--sampler'], '--sampler', 'ladies')
         self.refuse(['--replace', 'labor'], '--sampler', 'labor', '--replace')
         self.refuse(['no edge weights', 'weights=uniform'], '--sampler', 'weighted', ranks=2)
+        self.refuse(['--sampler-device'], '--sampler-device', 'gpu')
+        self.refuse(['--sampler-device cuda', '--device cuda'], '--sampler-device', 'cuda')
         self.refuse(['--patience'], '--patience', '3', '--eval-every', '0')
 
     def test_placement(self):

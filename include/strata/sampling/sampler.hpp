@@ -37,7 +37,7 @@ struct SamplerOptions {
   /// exchange, fanouts up to 32): spares a scan a hop. Else, and by default, packed lists.
   bool slots = false;
   /// Off: the last hop's neighbours are left as global ids, and are neither made distinct nor numbered: for a
-  /// first layer that reads rows where they lie. GPUs without an exchange only.
+  /// first layer that reads rows where they lie. Without an exchange, and with ids of 32 bits, only.
   bool compact_inputs = true;
   bool input_original_ids = true;  ///< off: src_original_ids of nodes that only the last hop met are not set
 
@@ -103,10 +103,10 @@ class MiniBatchSampler {
 
   /// The most that a batch can need where that is known beforehand; else no hops.
   virtual PaddedShape bounds() const { return {}; }
-  /// From the next batch on src_nodes have at least `num_nodes` entries, as far as bounds() go: those beyond
+  /// From the next batch on a batch may be given the shape by pad(), as far as bounds() go: src_nodes beyond
   /// the sampled ones are -1, with original id and degree 0. Between batches only; samplers with bounds()
   /// only.
-  virtual void pad_nodes(Count /*num_nodes*/) {}
+  virtual void pad_nodes(const PaddedShape& /*shape*/) {}
 };
 
 /// The sampler for view.device. `view` and `pool` must outlive it. Throws InputError for fanouts below -1 or
@@ -114,5 +114,19 @@ class MiniBatchSampler {
 std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, const SamplerOptions& options,
                                                const ExchangeContext& exchange, int num_slots,
                                                ThreadPool& pool);
+
+/// The device that blocks are copied to, and the cores that sample for it.
+struct UploadTarget {
+  Device device;
+  ThreadPool* pool = nullptr;
+};
+
+/// Samples a view in host memory on the CPU for a GPU: the same blocks as a sampler on the device, in packed
+/// lists. enqueue() samples, with seeds in host memory, and begins the copies; finish() waits for nothing.
+/// Throws as make_sampler.
+std::unique_ptr<MiniBatchSampler> make_uploading_sampler(const store::GraphView& view,
+                                                         const SamplerOptions& options,
+                                                         const ExchangeContext& exchange, int num_slots,
+                                                         const UploadTarget& target);
 
 }  // namespace strata::sampling

@@ -151,7 +151,8 @@ class MachineGraph {
   std::span<const NodeId> machine_offsets() const;
   int machine_of(NodeId global) const;
 
-  const GraphView& host_view() const;  ///< of this machine's nodes, in host memory
+  const GraphView& host_view() const;   ///< of this machine's nodes, in host memory
+  const GraphView& host_lists() const;  ///< as view(), in host memory
   /// What a sampler reads, for this rank's compute device: host_view() on the cpu; where the structure is
   /// replicated, the lists of all nodes.
   const GraphView& view() const;

@@ -23,6 +23,8 @@ struct TrainConfig {
   std::string sampler = "uniform";  ///< uniform, weighted, labor; see sampling::Method
   bool replace = false;             ///< uniform and weighted: with replacement
   bool labor_dependent = false;     ///< labor: layers share their random numbers
+  std::string sampler_device =
+      "auto";  ///< where a GPU's batches are sampled: cuda, cpu, auto (the faster one)
   double dropout = 0.5;
   double input_dropout = 0.0;
   double attention_dropout = 0.0;  ///< of gat

@@ -20,10 +20,12 @@ struct Case {
   const char* model;
   bool table;
   double dropout;
+  bool on_cpu = false;  ///< the CPU samples for the GPU
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.model << (c.table ? " in place" : "") << " dropout " << c.dropout;
+  return out << c.model << (c.table ? " in place" : "") << " dropout " << c.dropout
+             << (c.on_cpu ? " sampled on the cpu" : "");
 }
 
 class PaddedStep : public testing::TestWithParam<Case> {
@@ -93,9 +95,12 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
   const auto cpu_sampler = sampling::make_sampler(on_cpu.view(), sampler_options(*reference), {}, 1, pool);
   sampling.slots = model->takes_slots();
   sampling.compact_inputs = !GetParam().table;
-  const auto gpu_sampler = sampling::make_sampler(on_gpu.view(), sampling, {}, 1, pool);
+  const auto gpu_sampler =
+      GetParam().on_cpu
+          ? sampling::make_uploading_sampler(on_cpu.view(), sampling, {}, 1, {.device = kGpu, .pool = &pool})
+          : sampling::make_sampler(on_gpu.view(), sampling, {}, 1, pool);
   const sampling::PaddedShape shape = gpu_sampler->bounds();
-  gpu_sampler->pad_nodes(shape.nodes.back());
+  gpu_sampler->pad_nodes(shape);
 
   const at::Tensor rows = test::random_rows(graph.num_nodes(), kCols, 9);
   const at::Tensor table = rows.to(at::Device(at::kCUDA, 0));
@@ -157,7 +162,10 @@ INSTANTIATE_TEST_SUITE_P(Models, PaddedStep,
                          testing::Values(Case{"sage", true, 0.0}, Case{"sage", true, 0.5},
                                          Case{"sage", false, 0.5}, Case{"gcn", false, 0.5},
                                          Case{"gin", false, 0.5}, Case{"gat", false, 0.5},
-                                         Case{"gat", true, 0.0}, Case{"gat", true, 0.5}));
+                                         Case{"gat", true, 0.0}, Case{"gat", true, 0.5},
+                                         Case{"sage", true, 0.5, true}, Case{"sage", false, 0.5, true},
+                                         Case{"gcn", false, 0.5, true}, Case{"gat", false, 0.5, true},
+                                         Case{"gat", true, 0.5, true}));
 
 }  // namespace
 }  // namespace strata::train

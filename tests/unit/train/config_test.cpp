@@ -98,6 +98,7 @@ TEST(Validate, RefusesWhatContradictsItself) {
         c.replace = true;
       },
       {"--replace contradicts --sampler labor"});
+  expect_refused([](auto& c) { c.sampler_device = "gpu"; }, {"--sampler-device: there is no gpu"});
   expect_refused([](auto& c) { c.labor_dependent = true; }, {"--labor-dependent is for --sampler labor"});
   expect_refused(
       [](auto& c) {

@@ -35,6 +35,7 @@ TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
   EXPECT_EQ(config.graph, "parts");
   EXPECT_EQ(config.fanouts, library.fanouts);
   EXPECT_EQ(config.sampler, library.sampler);
+  EXPECT_EQ(config.sampler_device, "auto");
   EXPECT_EQ(config.replace, library.replace);
   EXPECT_EQ(config.hidden, library.hidden);
   EXPECT_EQ(config.batch_size, library.batch_size);
@@ -87,6 +88,8 @@ TEST(TrainOptions, AreRead) {
                                  "--sampler",
                                  "labor",
                                  "--labor-dependent",
+                                 "--sampler-device",
+                                 "cpu",
                                  "--hidden=64",
                                  "--lr",
                                  "1e-2",

@@ -1,0 +1,209 @@
+#include <algorithm>
+
+#include "growing.hpp"
+#include "sampler_cpu.hpp"
+#include "slot_buffers.hpp"
+
+namespace strata::sampling {
+namespace {
+
+constexpr auto kDevice = cuda::Memory::device;
+
+/// What a batch has besides its arrays, as it travels.
+struct UploadedHeader {
+  BatchKey key;
+};
+
+/// Arrays of one batch on the device.
+struct UploadedArrays {
+  SlotBuffers buffers;
+  cuda::Array<UploadedHeader> header;
+  cuda::Array<Count> counts;
+};
+
+/// What the host writes and the device copies.
+struct Staging {
+  cuda::Array<UploadedHeader> header;
+  cuda::Array<Count> counts;
+  std::vector<cuda::Array<Count>> tails;  // of indptr: of each hop, then of each hop's transpose
+};
+
+struct UploadSlot {
+  UploadedArrays padded, loose;  // what padded batches are recorded with never moves
+  Staging staging;
+  cuda::Event copied;
+  MiniBatch batch;
+};
+
+/// The most that a batch can need; no hops where the exchange or a fanout bounds nothing.
+PaddedShape bounds_of(const store::GraphView& view, const SamplerOptions& options, bool exchanges) {
+  const bool bounded = std::ranges::all_of(options.fanouts, [](int fanout) { return fanout >= 0; });
+  if (exchanges || !bounded || options.chooser != nullptr) return {};
+  PaddedShape shape{.nodes = {std::min(options.max_seeds, view.num_nodes)}, .entries = {}};
+  for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
+    const Count known = shape.nodes.back();
+    const bool exceeds = options.method == Method::labor;  // the fanout is a mean there
+    const Count wanted = exceeds ? view.indices.size : known * options.fanouts[hop];
+    const Count entries = options.replace ? wanted : std::min(wanted, view.indices.size);
+    shape.entries.push_back(entries);
+    const bool compacted = options.compact_inputs || hop + 1 < options.fanouts.size();
+    shape.nodes.push_back(compacted ? std::min(view.num_nodes, known + entries) : known);
+  }
+  return shape;
+}
+
+class UploadingSampler final : public MiniBatchSampler {
+ public:
+  UploadingSampler(std::unique_ptr<MiniBatchSampler> sampler, const SamplerOptions& options,
+                   const PaddedShape& bounds, Device device, int num_slots)
+      : sampler_(std::move(sampler)), options_(options), bounds_(bounds), device_(device) {
+    for (int s = 0; s < num_slots; ++s) {
+      UploadSlot& slot = slots_.emplace_back();
+      for (UploadedArrays* arrays : {&slot.padded, &slot.loose}) arrays->buffers.hops.resize(num_hops());
+      slot.staging.tails.resize(2 * num_hops());
+      slot.copied = cuda::Event(device);
+    }
+  }
+
+  void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int index,
+               const cuda::Stream& stream) override {
+    const cuda::DeviceGuard guard(device_);
+    UploadSlot& slot = slots_[static_cast<std::size_t>(index)];
+    slot.copied.synchronize();  // what the slot's last batch was copied from is written anew
+    const MiniBatch sampled = sampler_->sample(seeds, key, index, {});
+    MiniBatch padded = sampled;
+    const bool fits = pad(padded, shape_);
+    upload(sampled, key, {slot.staging, fits ? slot.padded : slot.loose, fits ? &shape_ : nullptr, stream});
+    slot.batch = sampled;
+    point_to(fits ? slot.padded : slot.loose, slot.batch);
+    slot.copied.record(stream);
+  }
+
+  MiniBatch finish(int index) override { return slots_[static_cast<std::size_t>(index)].batch; }
+  ExchangeReport report() const override { return sampler_->report(); }
+  PaddedShape bounds() const override { return bounds_; }
+  void pad_nodes(const PaddedShape& shape) override { shape_ = shape; }
+
+ private:
+  std::size_t num_hops() const { return options_.fanouts.size(); }
+
+  /// Where a batch goes; with a shape if it is padded to one.
+  struct Upload {
+    Staging& staging;
+    UploadedArrays& to;
+    const PaddedShape* shape;
+    const cuda::Stream& stream;
+
+    /// Copies `size` elements into room for `room`.
+    template <typename T>
+    void copy(cuda::Array<T>& array, const T* from, Count size, Count room) const {
+      reserve(array, kDevice, std::max(size, room), 0, "an uploaded minibatch", stream);
+      cuda::copy_async(array.data(), from, static_cast<std::size_t>(size) * sizeof(T), stream);
+    }
+    /// Likewise, with a byte behind them.
+    template <typename T>
+    void copy_filled(cuda::Array<T>& array, const T* from, Count size, Count room, int byte) const {
+      copy(array, from, size, room);
+      if (room > size)
+        cuda::fill_async(array.data() + size, byte, static_cast<std::size_t>(room - size) * sizeof(T),
+                         stream);
+    }
+    /// The offsets of `size` lists, and empty ones up to `room`.
+    void copy_offsets(cuda::Array<Count>& array, const Count* offsets, Count size, Count room,
+                      cuda::Array<Count>& tail) const {
+      copy(array, offsets, size + 1, room + 1);
+      if (room <= size) return;
+      reserve(tail, cuda::Memory::pinned, room - size, 0, "an uploaded minibatch", {});
+      std::fill_n(tail.data(), room - size, offsets[size]);
+      cuda::copy_async(array.data() + size + 1, tail.data(),
+                       static_cast<std::size_t>(room - size) * sizeof(Count), stream);
+    }
+  };
+
+  void upload(const MiniBatch& batch, const BatchKey& key, const Upload& upload) const {
+    SlotBuffers& to = upload.to.buffers;
+    const Block& input = batch.blocks.front();
+    const Count room = upload.shape != nullptr ? upload.shape->nodes.back() : 0;
+    upload.copy_filled(to.nodes, input.src_nodes, input.num_src, room, 0xFF);
+    const Count num_original = options_.input_original_ids ? input.num_src : input.num_dst;
+    upload.copy_filled(to.original_ids, input.src_original_ids, num_original, room, 0);
+    if (options_.in_degrees) upload.copy_filled(to.in_degrees, input.src_in_degrees, input.num_src, room, 0);
+    for (std::size_t hop = 0; hop < num_hops(); ++hop) upload_hop(batch, hop, upload);
+    upload_header(batch, key, upload);
+  }
+
+  void upload_hop(const MiniBatch& batch, std::size_t hop, const Upload& upload) const {
+    const Block& block = batch.blocks[num_hops() - 1 - hop];
+    HopBuffers& to = upload.to.buffers.hops[hop];
+    const PaddedShape* shape = upload.shape;
+    const Count entries = shape != nullptr ? shape->entries[hop] : 0;
+    upload.copy_offsets(to.indptr, block.indptr, block.num_dst, shape != nullptr ? shape->nodes[hop] : 0,
+                        upload.staging.tails[hop]);
+    upload.copy(to.indices, block.indices, block.num_edges, entries);
+    if (options_.edge_ids) upload.copy(to.edge_ids, block.edge_ids, block.num_edges, entries);
+    if (block.transposed_indptr == nullptr) return;
+    upload.copy_offsets(to.transposed_indptr, block.transposed_indptr, block.num_src,
+                        shape != nullptr ? shape->nodes[hop + 1] : 0, upload.staging.tails[num_hops() + hop]);
+    upload.copy(to.transposed_indices, block.transposed_indices, block.num_edges, entries);
+  }
+
+  /// The key, and the counts in the order of MiniBatch::device_counts.
+  void upload_header(const MiniBatch& batch, const BatchKey& key, const Upload& upload) const {
+    Staging& from = upload.staging;
+    const auto num_counts = static_cast<Count>(2 * num_hops() + 1);
+    reserve(from.header, cuda::Memory::pinned, 1, 0, "an uploaded minibatch", {});
+    reserve(from.counts, cuda::Memory::pinned, num_counts, 0, "an uploaded minibatch", {});
+    from.header[0] = {key};
+    for (std::size_t hop = 0; hop < num_hops(); ++hop) {
+      const Block& block = batch.blocks[num_hops() - 1 - hop];
+      const auto h = static_cast<Count>(hop), hops = static_cast<Count>(num_hops());
+      from.counts[h] = block.num_dst;
+      from.counts[h + 1] = block.num_src;
+      from.counts[hops + 1 + h] = block.num_edges;
+    }
+    upload.copy(upload.to.header, from.header.data(), 1, 1);
+    upload.copy(upload.to.counts, from.counts.data(), num_counts, num_counts);
+  }
+
+  /// Replaces the pointers to host memory.
+  void point_to(const UploadedArrays& arrays, MiniBatch& batch) const {
+    for (std::size_t hop = 0; hop < num_hops(); ++hop) {
+      Block& block = batch.blocks[num_hops() - 1 - hop];
+      const HopBuffers& buffers = arrays.buffers.hops[hop];
+      block.device = device_;
+      block.indptr = buffers.indptr.data();
+      block.indices = buffers.indices.data();
+      if (block.edge_ids != nullptr) block.edge_ids = buffers.edge_ids.data();
+      if (block.transposed_indptr != nullptr) {
+        block.transposed_indptr = buffers.transposed_indptr.data();
+        block.transposed_indices = buffers.transposed_indices.data();
+      }
+      block.src_nodes = arrays.buffers.nodes.data();
+      block.src_original_ids = arrays.buffers.original_ids.data();
+      if (block.src_in_degrees != nullptr) block.src_in_degrees = arrays.buffers.in_degrees.data();
+    }
+    batch.device_counts = arrays.counts.data();
+    batch.device_key = &arrays.header.data()->key;
+  }
+
+  std::unique_ptr<MiniBatchSampler> sampler_;
+  SamplerOptions options_;
+  PaddedShape bounds_, shape_;
+  Device device_;
+  std::vector<UploadSlot> slots_;
+};
+
+}  // namespace
+
+std::unique_ptr<MiniBatchSampler> make_uploading_sampler(const store::GraphView& view,
+                                                         const SamplerOptions& options,
+                                                         const ExchangeContext& exchange, int num_slots,
+                                                         const UploadTarget& target) {
+  check_sampler(options, view, num_slots);
+  auto sampler = make_cpu_sampler(view, options, exchange, num_slots, *target.pool, cuda::Memory::pinned);
+  const bool exchanges = exchange.topology != nullptr && exchange.topology->num_machines() > 1;
+  return std::make_unique<UploadingSampler>(std::move(sampler), options, bounds_of(view, options, exchanges),
+                                            target.device, num_slots);
+}
+
+}  // namespace strata::sampling

@@ -1,0 +1,29 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "strata/sampling/sampler.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/train/seed_schedule.hpp"
+
+namespace strata::train {
+
+/// What samples for training: the GPU, or the CPU for it.
+struct SamplerChoice {
+  const store::MachineGraph* graph = nullptr;
+  sampling::SamplerOptions options;
+  sampling::ExchangeContext exchange;
+  int num_slots = 1;
+  ThreadPool* pool = nullptr;
+  Device device;                 ///< that trains
+  std::string wish = "auto";     ///< auto, cuda, cpu; see TrainConfig::sampler_device
+  const SeedSchedule* schedule;  ///< of batches to measure with
+  std::uint64_t seed = 0;
+  bool log = false;  ///< this rank says what was chosen and why
+};
+
+/// The CPU samples for a GPU where that was asked for, or where all neighbour lists lie in host memory and it
+/// is measured to be faster, in some batches each. Throws InputError for a wish that cannot be met.
+std::unique_ptr<sampling::MiniBatchSampler> make_training_sampler(const SamplerChoice& choice);
+
+}  // namespace strata::train

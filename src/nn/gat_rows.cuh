@@ -1,8 +1,10 @@
 #pragma once
+
 #include <cstdlib>
 
 #include "attention.hpp"
 #include "gat_kernels.hpp"
+#include "strata/util/error.hpp"
 #include "warp_columns.cuh"
 
 /// What the forward and the backward kernels of GAT share: a warp takes the edges of a dst node in chunks of
@@ -127,10 +129,12 @@ template <int Width, int kVectors>
 constexpr int kChunkRows = Width* kVectors >= 16 ? 2 : (Width* kVectors >= 8 ? 4 : 8);
 
 /// Calls launch.template operator()<Width, kVectors, kHeads>() for rows of `cols` columns, of which `packed`
-/// may be loaded four at once.
+/// may be loaded four at once. Throws Error for rows that no shape takes.
 template <typename Launch>
 void with_gat_shape(bool packed, Count cols, Count heads, const Launch& launch) {
   const bool alone = heads == 1;
+  if (cols > (packed ? 512 : 128))
+    throw Error("GAT's sums take no rows of " + std::to_string(cols) + " columns at this alignment");
   if (!packed) return launch.template operator()<1, 4, 1>();
   if (cols > 256) return launch.template operator()<4, 4, 1>();
   if (cols > 128)

@@ -139,6 +139,7 @@ TEST(GatProbe, Products) {
   layer.operator()<float, float>("layer 1 f32", b1, h.const_data_ptr<float>(), 256, true, at::kFloat);
   layer.operator()<Bf16, Bf16>("layer 1 bf16", b1, static_cast<const Bf16*>(hb.const_data_ptr()), 256, true, at::kBFloat16);
   layer.operator()<float, float>("layer 2 f32", b2, h.const_data_ptr<float>(), 256, true, at::kFloat);
+  at::globalContext().setAllowTF32CuBLAS(false);
 }
 
 }  // namespace

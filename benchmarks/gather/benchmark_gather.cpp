@@ -360,10 +360,11 @@ class Benchmark {
   void tell(const store::MeasuredPaths& measured, const store::MachinePlan& plan) const {
     if (machine_.rank() > 0) return;
     fmt::print(stderr,
-               "GB/s: own {:.0f}, peers {:.0f}, zero copy {:.1f}, threads {:.1f} after {}; expected: own {}, "
+               "GB/s: own {:.0f}, peers {:.0f}, zero copy {:.1f}, threads {:.1f}, both {:.1f} after {}; "
+               "expected: own {}, "
                "peers {}, host {};",
                measured.rates.local / 1e9, measured.rates.peer / 1e9, measured.rates.host / 1e9,
-               measured.host_threads / 1e9, format_seconds(measured.host_start),
+               measured.host_threads / 1e9, measured.host_both / 1e9, format_seconds(measured.host_start),
                format_seconds(plan.seconds.local), format_seconds(plan.seconds.peer),
                format_seconds(plan.seconds.host));
     for (const store::StratumEstimate& s : plan.tensors[0].strata)

@@ -187,6 +187,7 @@ void GpuStrata::configure(GatherSettings& settings) {
   if (settings.host_path == HostPath::zero_copy || copied_ || host_bytes == 0) return;
   HostGather::Options options{.threads = settings.threads,
                               .first_core = cores().first,
+                              .num_cores = cores().count,
                               .share = settings.host_path == HostPath::threads ? 1 : settings.threads_share};
   options.zero_copy.multiprocessors = settings.multiprocessors;
   options.zero_copy.aligned = settings.aligned_reads;

@@ -116,8 +116,8 @@ void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measu
         format_bytes(m.row_bytes), m.paths.rates.local / kGiga, m.paths.rates.peer / kGiga,
         m.paths.rates.host / kGiga,
         m.paths.host_threads > 0
-            ? fmt::format(", {:.1f} by CPU threads after {}", m.paths.host_threads / kGiga,
-                          format_seconds(m.paths.host_start))
+            ? fmt::format(", {:.1f} by CPU threads, {:.1f} by both after {}", m.paths.host_threads / kGiga,
+                          m.paths.host_both / kGiga, format_seconds(m.paths.host_start))
             : "");
   }
   spdlog::info("placement: {} of each GPU; reads of a batch should take {} (GPU {}, peers {}, host {})",

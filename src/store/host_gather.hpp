@@ -23,9 +23,9 @@ class HostGather {
  public:
   struct Options {
     int threads = 0;  ///< CPU threads; 0: default_host_threads() of the cores of this process
-    /// The first of the process's cores that a thread is pinned to; ranks of a host that share their cores
-    /// give different ones. -1: not pinned.
-    int first_core = 0;
+    /// Of the process's cores, those that threads run on; ranks of a host that share their cores give
+    /// different ones. No cores: on all.
+    int first_core = 0, num_cores = 0;
     double share = 0;            ///< of the rows, for the threads; 0: measured in the first jobs; 1: all
     LaunchShape zero_copy = {};  ///< of the kernel; 0 multiprocessors: as many as keep PCIe busy
     RowStores stores = RowStores::cached;  ///< into the ring, 1 MiB a thread, which caches hold

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -53,11 +54,21 @@ std::vector<int> own_cores() {
   return cores;
 }
 
-void run_on(int core) {
+void run_on(const std::vector<int>& cores) {
+  if (cores.empty()) return;
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  CPU_SET(core, &mask);
+  for (const int core : cores) CPU_SET(core, &mask);
   sched_setaffinity(0, sizeof mask, &mask);  // refused: the thread runs anywhere, only slower
+}
+
+/// Of the process's cores, those that the options name; none where all are meant.
+std::vector<int> chosen_cores(const HostWorkers::Options& options) {
+  std::vector<int> chosen;
+  const std::vector<int> own = options.num_cores > 0 ? own_cores() : std::vector<int>{};
+  for (int i = 0; i < options.num_cores && !own.empty(); ++i)
+    chosen.push_back(own[static_cast<std::size_t>(options.first_core + i) % own.size()]);
+  return chosen;
 }
 
 constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us would double a sleep
@@ -185,13 +196,13 @@ HostWorkers::HostWorkers(const RowSource& rows, const Options& options) : state_
   State& state = *state_;
   state.rows = rows;
   state.stores = options.stores;
-  const std::vector<int> cores = options.first_core < 0 ? std::vector<int>{} : own_cores();
+  const std::vector<int> cores = chosen_cores(options);
+  const bool probe_one = std::getenv("STRATA_PROBE_PIN") != nullptr;
   const std::lock_guard lock(state.mutex);  // leave() reads the number of threads
   for (int i = 0; i < std::max(1, options.threads); ++i) {
-    const int core =
-        cores.empty() ? -1 : cores[static_cast<std::size_t>(options.first_core + i) % cores.size()];
-    state.threads.emplace_back([&state, core] {
-      if (core >= 0) run_on(core);
+    state.threads.emplace_back([&state, cores, probe_one, i] {
+      run_on(probe_one && !cores.empty() ? std::vector<int>{cores[static_cast<std::size_t>(i) % cores.size()]}
+                                         : cores);
       state.serve();
     });
   }

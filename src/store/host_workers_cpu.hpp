@@ -12,8 +12,10 @@ class HostWorkers {
  public:
   struct Options {
     int threads = 1;
-    int first_core =
-        0;  ///< thread i runs on the core first_core + i of those that the process may use; -1: on any
+    /// Threads run on cores [first_core, first_core + num_cores) of those that the process may use; 0: on
+    /// all. Not each on one of its own: a thread that waits for the GPU there would hold it up, and with it
+    /// all.
+    int first_core = 0, num_cores = 0;
     RowStores stores = RowStores::streaming;
   };
   HostWorkers(const RowSource& rows, const Options& options);

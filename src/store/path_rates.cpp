@@ -30,6 +30,7 @@ constexpr Load kLargeHostLoad{std::int64_t{256} << 20,
                               Count{1} << 20};  // beside the other: what a start takes
 
 constexpr std::int64_t kShortestForThreads = 16;
+constexpr Count kFewOnGpu = 16;    // of so many rows, one
 constexpr int kEnoughThreads = 3;  // HostPath::automatic asks for a core more
 
 /// Rows of the given length in the widest type that divides it.
@@ -60,23 +61,26 @@ class Probe {
         [&] { tensor.configure({.host_path = HostPath::zero_copy, .aligned_reads = aligned_reads}); });
     return rate_and_close(tensor, placement, load);
   }
-  /// Of host rows that CPU threads gather; 0 where they are too few.
-  HostRate threads_rate(const TensorSpec& spec, int threads) {
-    ChunkTensor tensor = ChunkTensor::create(machine_, spec, Placement::on_host(spec.rows));
-    HostRate rate;
+  struct WithThreads {
+    HostRate alone, both;
+  };
+  /// Of host rows that CPU threads gather, among a few that lie on the GPU, which costs a choice; rates of 0
+  /// where threads are too few.
+  WithThreads with_threads(const TensorSpec& spec, int threads) {
+    const Count few = spec.rows / kFewOnGpu;
+    ChunkTensor tensor =
+        ChunkTensor::create(machine_, spec, {.segments = {{.replicated = few, .host = spec.rows - few}}});
+    WithThreads rates;
+    const auto rate_with = [&](const GatherSettings& settings) {
+      machine_.together([&] { tensor.configure(settings); });
+      return host_rate(tensor);
+    };
     if (have_threads(tensor)) {
-      machine_.together([&] { tensor.configure({.host_path = HostPath::threads, .threads = threads}); });
-      const Work little = work_of(tensor, kHostLoad), much = work_of(tensor, kLargeHostLoad);
-      const double short_seconds = seconds_of(tensor, little), long_seconds = seconds_of(tensor, much);
-      const auto little_bytes = static_cast<double>(little.bytes()),
-                 much_bytes = static_cast<double>(much.bytes());
-      const double more_seconds = long_seconds - short_seconds;
-      rate.bytes_per_second =
-          more_seconds > 0 ? (much_bytes - little_bytes) / more_seconds : much_bytes / long_seconds;
-      rate.start_seconds = std::max(0.0, short_seconds - little_bytes / rate.bytes_per_second);
+      rates.alone = rate_with({.host_path = HostPath::threads, .threads = threads});
+      rates.both = rate_with({.host_path = HostPath::both, .threads = threads, .threads_share = 0.5});
     }
     tensor.close(machine_);
-    return rate;
+    return rates;
   }
 
  private:
@@ -85,6 +89,18 @@ class Probe {
     std::int64_t row_bytes = 0;
     std::int64_t bytes() const { return count * row_bytes; }
   };
+  HostRate host_rate(const ChunkTensor& tensor) {
+    const Work little = work_of(tensor, kHostLoad), much = work_of(tensor, kLargeHostLoad);
+    const double short_seconds = seconds_of(tensor, little), long_seconds = seconds_of(tensor, much);
+    constexpr double kOnHost = 1 - 1.0 / static_cast<double>(kFewOnGpu);
+    const double little_bytes = kOnHost * static_cast<double>(little.bytes()),
+                 much_bytes = kOnHost * static_cast<double>(much.bytes());
+    const double more_seconds = long_seconds - short_seconds;
+    HostRate rate{.bytes_per_second = more_seconds > 0 ? (much_bytes - little_bytes) / more_seconds
+                                                       : much_bytes / long_seconds};
+    rate.start_seconds = std::max(0.0, short_seconds - little_bytes / rate.bytes_per_second);
+    return rate;
+  }
   static Work work_of(const ChunkTensor& tensor, const Load& load) {
     const auto row_bytes = static_cast<std::int64_t>(tensor.spec().row_bytes());
     return {std::clamp<Count>(load.bytes / row_bytes, 1, load.ids), row_bytes};
@@ -184,10 +200,13 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
       r.peer = probe->rate(on_gpu, Placement::striped(on_gpu.rows), kGpuLoad) * (num_gpus - 1) / num_gpus;
       peers = r.peer > 0;
     }
-    HostRate threads;
+    Probe::WithThreads threads;
     if (num_gpus > 0 && length >= kShortestForThreads)
-      threads = probe->threads_rate(scratch_spec(threads_table, length), tables.threads);
-    rates.push_back({r, threads.bytes_per_second, threads.start_seconds});
+      threads = probe->with_threads(scratch_spec(threads_table, length), tables.threads);
+    rates.push_back({.rates = r,
+                     .host_threads = threads.alone.bytes_per_second,
+                     .host_both = threads.both.bytes_per_second,
+                     .host_start = threads.both.start_seconds});
   }
   return rates;
 }
@@ -221,7 +240,7 @@ HostRate host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_byte
   if (path == HostPath::automatic) path = table_bytes <= kCovered ? HostPath::zero_copy : HostPath::both;
   if (path == HostPath::zero_copy || measured.host_threads == 0) return {.bytes_per_second = zero_copy};
   if (path == HostPath::threads) return {measured.host_threads, measured.host_start};
-  const double link = std::max(measured.rates.host, measured.host_threads);
+  const double link = std::max(measured.host_both, measured.host_threads);
   if (path == HostPath::copy) return {1 / (1 / measured.host_threads + 1 / link), measured.host_start};
   return {std::min(zero_copy + measured.host_threads, link), measured.host_start};
 }

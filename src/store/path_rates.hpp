@@ -14,14 +14,15 @@ struct ScratchTables {
                            << 20;  ///< on each GPU, well beyond its caches; less where memory is short
   std::int64_t host_bytes = std::int64_t{64} << 20;  ///< of the machine
   /// Of the machine, for CPU threads: beyond their caches; less where memory is short.
-  std::int64_t threads_bytes = std::int64_t{1} << 30;
+  std::int64_t threads_bytes = std::int64_t{5} << 28;
 };
 
 /// Rates for rows of one length, of small tables.
 struct MeasuredPaths {
   PathRates rates;          ///< the host's by zero copy
   double host_threads = 0;  ///< the host's by CPU threads alone; 0 where they are too few
-  double host_start = 0;    ///< seconds before the threads' first rows arrive
+  double host_both = 0;     ///< by threads and zero copy together, where no translation is missing
+  double host_start = 0;    ///< seconds before their first rows arrive
 };
 
 /// Gathers random rows of each length from small tables in every stratum, all GPUs of the machine at once, as
@@ -62,7 +63,7 @@ struct HostRate {
 
 /// GPUs translate addresses of at most about 30 million distinct 64-KiB granules a second (measured), and
 /// each random row of a large table is in another one; CPU threads know no such limit. Where both work at
-/// once their rates add up, as far as the link goes.
+/// once their rates add up, as far as the link was measured to go.
 HostRate host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes,
                             HostPath path = HostPath::automatic);
 

@@ -131,6 +131,50 @@ TEST_P(MachineGraphOnGpu, TakesAGraph) {
   loaded.close(run.machine);
 }
 
+// Rows of other machines follow those of this one, and are placed like them.
+TEST_P(MachineGraphOnGpu, KeepsRowsOfOtherMachines) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two machines: run it with mpirun -n 2";
+  const RunSetup run(1, Compute::cuda);
+  const auto graph = test::random_dataset(kDataset);
+  const auto directory = test::common_folder("gpu_machine_graph_halo");
+  std::optional<test::PartitionedDataset> parts;
+  if (test::world().rank() == 0) parts.emplace(*graph, test::world().size() + 1, directory, 7);
+  test::world().communicator().barrier();
+  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
+                                           {.gpu_budget_bytes = GetParam(), .halo_bytes = 150'000});
+  expect_features(loaded, *graph, run.machine.device());
+  const GraphView& view = loaded.host_view();
+  const NodeIndex* halo = loaded.halo_rows();
+  ASSERT_NE(halo, nullptr);
+  ASSERT_GT(halo->size(), 100);
+  EXPECT_EQ(loaded.features().spec().rows, view.num_local + halo->size());
+
+  std::vector<NodeId> ids;
+  std::vector<float> expected;
+  const std::vector<float> features = test::features_as_floats(*graph);
+  const Count cols = loaded.features().spec().cols;
+  for (NodeId node = 0; node < view.num_nodes; ++node) {
+    const Count slot = halo->find(node);
+    if (slot < 0) continue;
+    EXPECT_FALSE(view.owns(node));
+    ids.push_back(view.num_local + slot);
+    const auto row = features.begin() + view.original_ids[node] * cols;
+    expected.insert(expected.end(), row, row + cols);
+  }
+  const Device device = run.machine.device();
+  const cuda::DeviceGuard guard(device);
+  const cuda::Stream stream(device);
+  const cuda::Array<NodeId> ids_there(cuda::Memory::device, std::ssize(ids), "ids", device);
+  const cuda::Array<float> out(cuda::Memory::device, std::ssize(expected), "rows", device);
+  cuda::copy_async(ids_there.data(), ids.data(), ids.size() * sizeof(NodeId), stream);
+  cuda::fill_async(out.data(), 0xFB, expected.size() * sizeof(float), stream);
+  ThreadPool pool(1);
+  loaded.features().gather({.data = ids_there.data(), .size = std::ssize(ids)}, out.data(), stream, pool);
+  stream.synchronize();
+  EXPECT_EQ(from_device(out.data(), out.size(), device), expected);
+  loaded.close(run.machine);
+}
+
 // Nothing on the GPU; lookups alone; indices too; half of the features; all, for one rank and for two that
 // share the GPU.
 INSTANTIATE_TEST_SUITE_P(Budgets, MachineGraphOnGpu,

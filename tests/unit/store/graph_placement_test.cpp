@@ -180,17 +180,20 @@ TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
 
 TEST(HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31;
-  const MeasuredPaths few{.rates = {.host = 50e9}, .host_threads = 20e9, .host_start = 1e-4};
+  const MeasuredPaths few{
+      .rates = {.host = 50e9}, .host_threads = 20e9, .host_both = 48e9, .host_start = 1e-4};
   EXPECT_DOUBLE_EQ(host_rate_of_table(few, 512, kLarge).bytes_per_second, 20e9 + 30e6 * 512);
   EXPECT_EQ(host_rate_of_table(few, 512, kLarge).start_seconds, 1e-4);
-  EXPECT_EQ(host_rate_of_table(few, 2048, kLarge).bytes_per_second, 50e9);
-  const MeasuredPaths many{.rates = {.host = 50e9}, .host_threads = 55e9, .host_start = 1e-4};
+  EXPECT_EQ(host_rate_of_table(few, 2048, kLarge).bytes_per_second, 48e9);
+  const MeasuredPaths many{
+      .rates = {.host = 50e9}, .host_threads = 55e9, .host_both = 48e9, .host_start = 1e-4};
   EXPECT_EQ(host_rate_of_table(many, 512, kLarge).bytes_per_second, 55e9);
 }
 
 TEST(HostRate, IsThatOfThePathAskedFor) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31, kSmall = std::int64_t{1} << 30;
-  const MeasuredPaths measured{.rates = {.host = 50e9}, .host_threads = 40e9, .host_start = 1e-4};
+  const MeasuredPaths measured{
+      .rates = {.host = 50e9}, .host_threads = 40e9, .host_both = 45e9, .host_start = 1e-4};
   EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::zero_copy).bytes_per_second, 30e6 * 512);
   EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::zero_copy).start_seconds, 0);
   EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::threads).bytes_per_second, 40e9);

@@ -101,7 +101,8 @@ void run_jobs(int threads) {
   SCOPED_TRACE(testing::Message() << threads << " threads");
   Gpu<Number> gpu(kMostRows, 3, 16);
   HostWorkers workers(gpu.source(), {.threads = threads,
-                                     .first_core = threads % 2 - 1,
+                                     .first_core = threads,
+                                     .num_cores = threads % 3,
                                      .stores = threads == 1 ? RowStores::cached : RowStores::streaming});
   EXPECT_EQ(workers.num_threads(), threads);
   constexpr Count kSizes[] = {0, 1, 15, 16, 17, 0, 48, 49, 1000, 0, 0, kMostRows};

@@ -31,7 +31,8 @@ struct RawOptions {
 void add_data_options(CLI::App& app, TrainConfig& c) {
   app.option_defaults()->group("Data and output");
   app.add_option("--graph", c.graph,
-                 "Partition directory, or synthetic:KEY=VALUE,... (one machine, no files)");
+                 "Partition directory, synthetic:KEY=VALUE,... (one machine, no files), or "
+                 "planted:parts=N,within=0.9,KEY=VALUE,... (communities, which machines generate)");
   app.add_option("--output", c.output,
                  "Folder for model.safetensors, checkpoint.safetensors, metrics.jsonl, train.log");
   app.add_flag("--resume", c.resume, "Continue from the checkpoint in --output");

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "part_layout.hpp"
+#include "planted.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -281,6 +282,7 @@ PartitionRecord read_partition_record(const std::filesystem::path& directory) {
 }
 
 Manifest read_manifest(const std::filesystem::path& directory) {
+  if (is_planted(directory.string())) return planted_manifest(parse_planted(directory.string()));
   PartitionRecord record = read_partition_record(directory);
   for (const PartRecord& part : record.parts) {
     std::error_code code;

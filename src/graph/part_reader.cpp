@@ -1,33 +1,78 @@
 #include <fmt/format.h>
 
 #include "part_layout.hpp"
+#include "part_source.hpp"
+#include "planted.hpp"
 #include "positioned_file.hpp"
-#include "strata/graph/part_file.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {
+namespace {
 
-struct PartReader::State {
-  PositionedFile file;
-  PartLayout layout;
-  Count num_inner = 0;
+/// A part file.
+class FilePart final : public PartSource {
+ public:
+  FilePart(const std::filesystem::path& path, PartLayout layout, Count num_inner)
+      : file_(path, PositionedFile::Mode::read), layout_(std::move(layout)), num_inner_(num_inner) {}
 
+  Count num_inner() const override { return num_inner_; }
+  Count num_edges() const override { return layout_[Field::indices].elements(); }
+  void read_indptr(Count first, Count count, Count* out) const override {
+    read(Field::indptr, first, count, out);
+  }
+  void read_indices(Count first, Count count, NodeId* out) const override {
+    read(Field::indices, first, count, out);
+  }
+  void read_edge_ids(Count first, Count count, EdgeId* out) const override {
+    read(Field::edge_ids, first, count, out);
+  }
+  void read_weights(Count first, Count count, float* out) const override {
+    read(Field::weights, first, count, out);
+  }
+  void read_original_ids(Count first, Count count, NodeId* out) const override {
+    read(Field::original_ids, first, count, out);
+  }
+  void read_labels(Count first, Count count, std::int32_t* out) const override {
+    read(Field::labels, first, count, out);
+  }
+  void read_features(Count first_row, Count num_rows, void* out) const override {
+    const Extent& extent = layout_[Field::features];
+    const Count cols = extent.absent() ? 0 : extent.shape[1];
+    read(Field::features, first_row * cols, num_rows * cols, out);
+  }
+  PartData::SplitRows read_split(PartReader::Split split) const override {
+    return {read_all(fields_of(split).row), read_all(fields_of(split).rank)};
+  }
+  Count split_size(PartReader::Split split) const override {
+    return layout_[fields_of(split).row].elements();
+  }
+  void read_split_rows(PartReader::Split split, Count first, Count count, Count* out) const override {
+    read(fields_of(split).row, first, count, out);
+  }
+
+ private:
   /// `elements` of a field from element `first` on.
   void read(Field field, Count first, Count elements, void* out) const {
-    const Extent& extent = layout[field];
+    const Extent& extent = layout_[field];
     if (first < 0 || elements < 0 || first > extent.elements() - elements) {
-      throw InputError(fmt::format("{}: elements [{}, {}) of {} wanted, it has {}", file.path().string(),
+      throw InputError(fmt::format("{}: elements [{}, {}) of {} wanted, it has {}", file_.path().string(),
                                    first, first + elements, extent.name, extent.elements()));
     }
-    file.read(out, elements * extent.element_bytes(), extent.offset + first * extent.element_bytes());
+    file_.read(out, elements * extent.element_bytes(), extent.offset + first * extent.element_bytes());
   }
 
   std::vector<Count> read_all(Field field) const {
-    std::vector<Count> values(static_cast<std::size_t>(layout[field].elements()));
+    std::vector<Count> values(static_cast<std::size_t>(layout_[field].elements()));
     read(field, 0, std::ssize(values), values.data());
     return values;
   }
+
+  PositionedFile file_;
+  PartLayout layout_;
+  Count num_inner_;
 };
+
+}  // namespace
 
 PartReader::PartReader(std::unique_ptr<State> state) : state_{std::move(state)} {}
 PartReader::PartReader(PartReader&&) noexcept = default;
@@ -35,10 +80,16 @@ PartReader& PartReader::operator=(PartReader&&) noexcept = default;
 PartReader::~PartReader() = default;
 
 PartReader PartReader::open(const std::filesystem::path& directory, const Manifest& manifest, int part) {
+  if (is_planted(directory.string())) {
+    auto state = std::make_unique<State>();
+    state->source = make_planted_part(parse_planted(directory.string()), part);
+    return PartReader(std::move(state));
+  }
   const auto path = part_path(directory, part);
-  PartLayout layout = open_layout(path, manifest, part);
-  PartReader reader{std::make_unique<State>(PositionedFile{path, PositionedFile::Mode::read},
-                                            std::move(layout), inner_nodes(manifest, part))};
+  auto state = std::make_unique<State>();
+  state->source =
+      std::make_unique<FilePart>(path, open_layout(path, manifest, part), inner_nodes(manifest, part));
+  PartReader reader(std::move(state));
   Count first = 0, last = 0;
   reader.read_indptr(0, 1, &first);
   reader.read_indptr(reader.num_inner(), 1, &last);
@@ -50,47 +101,33 @@ PartReader PartReader::open(const std::filesystem::path& directory, const Manife
   return reader;
 }
 
-Count PartReader::num_inner() const { return state_->num_inner; }
-Count PartReader::num_edges() const { return state_->layout[Field::indices].elements(); }
-
+Count PartReader::num_inner() const { return state_->source->num_inner(); }
+Count PartReader::num_edges() const { return state_->source->num_edges(); }
 void PartReader::read_indptr(Count first, Count count, Count* out) const {
-  state_->read(Field::indptr, first, count, out);
+  state_->source->read_indptr(first, count, out);
 }
-
 void PartReader::read_indices(Count first, Count count, NodeId* out) const {
-  state_->read(Field::indices, first, count, out);
+  state_->source->read_indices(first, count, out);
 }
-
 void PartReader::read_edge_ids(Count first, Count count, EdgeId* out) const {
-  state_->read(Field::edge_ids, first, count, out);
+  state_->source->read_edge_ids(first, count, out);
 }
-
 void PartReader::read_weights(Count first, Count count, float* out) const {
-  state_->read(Field::weights, first, count, out);
+  state_->source->read_weights(first, count, out);
 }
-
 void PartReader::read_original_ids(Count first, Count count, NodeId* out) const {
-  state_->read(Field::original_ids, first, count, out);
+  state_->source->read_original_ids(first, count, out);
 }
-
 void PartReader::read_labels(Count first, Count count, std::int32_t* out) const {
-  state_->read(Field::labels, first, count, out);
+  state_->source->read_labels(first, count, out);
 }
-
 void PartReader::read_features(Count first_row, Count num_rows, void* out) const {
-  const Extent& extent = state_->layout[Field::features];
-  const Count cols = extent.absent() ? 0 : extent.shape[1];
-  state_->read(Field::features, first_row * cols, num_rows * cols, out);
+  state_->source->read_features(first_row, num_rows, out);
 }
-
-PartData::SplitRows PartReader::read_split(Split split) const {
-  return {state_->read_all(fields_of(split).row), state_->read_all(fields_of(split).rank)};
-}
-
-Count PartReader::split_size(Split split) const { return state_->layout[fields_of(split).row].elements(); }
-
+PartData::SplitRows PartReader::read_split(Split split) const { return state_->source->read_split(split); }
+Count PartReader::split_size(Split split) const { return state_->source->split_size(split); }
 void PartReader::read_split_rows(Split split, Count first, Count count, Count* out) const {
-  state_->read(fields_of(split).row, first, count, out);
+  state_->source->read_split_rows(split, first, count, out);
 }
 
 }  // namespace strata::graph

@@ -155,7 +155,8 @@ store::MachineGraph Session::load_graph() {
     throw InputError(
         fmt::format("{} is generated on one machine, but this run has {}", config.graph,
                     topology.num_machines()),
-        "Write it once with strata-partition build --input synthetic:... and give the directory.");
+        "Write it once with strata-partition build --input synthetic:... and give the directory, or take "
+        "planted:..., of which every machine generates its parts.");
   }
   const std::string_view settings = std::string_view(config.graph).substr(kSynthetic.size());
   const graph::SyntheticSpec spec = graph::parse_synthetic(settings);

@@ -53,6 +53,15 @@ class Invariance(e2e.Case):
         for index, losses in enumerate(seen):
             self.assertNotIn(losses, seen[:index], 'every sampler is one of its own')
 
+    def test_planted_graphs(self):
+        graph = 'planted:nodes=3000,degree=10,parts=3,within=0.8,features=24,classes=5,train=0.6,valid=0.2,test=0.2,seed=7'
+        asks = ['--replicate-graph', 'off', '--halo-cache', '0']
+        keeps = ['--replicate-graph', 'off', '--halo-cache', '40KiB']
+        reference = self.losses(graph, ranks=1)
+        for ranks, machine, options in [(2, 0, []), (2, 1, asks), (3, 1, keeps), (3, 1, ['--replicate-graph', 'on'])]:
+            run = self.losses(graph, *options, '--ranks-per-machine', str(machine), ranks=ranks)
+            self.compare(reference, run, f'planted, {ranks} ranks, {machine} a machine {options}')
+
     def test_sage(self):
         self.check('sage')
 

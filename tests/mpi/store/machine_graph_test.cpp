@@ -320,6 +320,48 @@ TEST(Load, KeepsWhatOfOtherMachinesOccursMostOften) {
   }
 }
 
+// Every machine generates its own parts, and of the others what its halo needs.
+TEST(Load, GeneratesPlantedParts) {
+  constexpr const char* kGraph =
+      "planted:nodes=1200,degree=9,parts=3,within=0.7,features=6,classes=4,train=120,valid=60,test=30,seed=5";
+  const graph::Manifest manifest = graph::read_manifest(kGraph);
+  const RunSetup run(1);
+  MachineGraph loaded = MachineGraph::load(kGraph, test::world().communicator(), run.topology, run.machine,
+                                           {.in_degrees = true, .halo_bytes = 20000});
+  const GraphView& view = loaded.host_view();
+  EXPECT_EQ(view.num_nodes, 1200);
+  ThreadPool pool(1);
+  for (int p = 0; p < 3; ++p) {
+    const graph::PartReader part = graph::PartReader::open(kGraph, manifest, p);
+    std::vector<Count> indptr(static_cast<std::size_t>(part.num_inner()) + 1);
+    part.read_indptr(0, std::ssize(indptr), indptr.data());
+    std::vector<NodeId> indices(static_cast<std::size_t>(part.num_edges()));
+    part.read_indices(0, std::ssize(indices), indices.data());
+    for (Count row = 0; row < part.num_inner(); ++row) {
+      const NodeId node = manifest.book.global_of(p, row);
+      const Count begin = indptr[static_cast<std::size_t>(row)],
+                  end = indptr[static_cast<std::size_t>(row) + 1];
+      ASSERT_EQ(view.original_ids[node], node);
+      ASSERT_EQ(view.in_degrees[node], end - begin);
+      const Count slot = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
+      if (!view.owns(node) && slot < 0) continue;
+      const NodeId table_row = view.owns(node) ? node - view.first_node : view.num_local + slot;
+      std::vector<float> here(6), there(6);
+      loaded.features().gather({.data = &table_row, .size = 1}, here.data(), cuda::Stream(), pool);
+      part.read_features(row, 1, there.data());
+      ASSERT_EQ(here, there);
+      if (!view.owns(node)) continue;
+      const Count first = view.indptr[node - view.first_node];
+      ASSERT_EQ(view.indptr[node - view.first_node + 1] - first, end - begin);
+      for (Count e = 0; e < end - begin; ++e)
+        ASSERT_EQ(view.indices[first + e], indices[static_cast<std::size_t>(begin + e)]);
+    }
+  }
+  EXPECT_EQ(std::ssize(loaded.train_nodes()), 120);
+  EXPECT_EQ(loaded.halo_rows() != nullptr, test::world().size() > 1);
+  loaded.close(run.machine);
+}
+
 TEST(Load, PlansInRowsAndBytes) {
   const RunSetup run(0);
   const Parts parts({.num_nodes = 100, .feature_cols = 7, .seed = 36}, 2);

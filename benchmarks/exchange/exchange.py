@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""What machines ask of each other while they train, and how much of it training waits for, as a table and as JSON.
+
+    exchange.py [--graph SPEC|planted:...] [--machines 2] [--ranks 1] [--methods metis,random] [--json FILE] [-- OPTIONS OF strata-train]
+
+Builds parts of SPEC, one a machine, by each method (of planted:... each machine generates its own), and trains two epochs on
+virtual machines of this host: with halo caches, without, and with the structure replicated. The second epoch counts. The bytes
+of rows that ranks sent are compared with a count from the distinct nodes that were asked for. Needs the built programs
+(STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+EPOCHS = 2
+KEPT = ['caches', 'none', 'replicated']
+PLANTED = 'planted:'
+ID_BYTES = 8
+
+
+def bin_folder():
+    for folder in filter(None, [os.environ.get('STRATA_BIN'), REPOSITORY / 'build/cuda/bin', REPOSITORY / 'build/cpu/bin']):
+        if (pathlib.Path(folder) / 'strata-train').exists():
+            return pathlib.Path(folder)
+    sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
+
+
+def run(command):
+    print('+', ' '.join(map(str, command)), file=sys.stderr)
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+
+
+def options_for(kept, cache):
+    return ['--replicate-graph', 'on' if kept == 'replicated' else 'off', '--halo-cache', '0' if kept == 'none' else cache]
+
+
+def train(parts, arguments, kept, folder):
+    """The records of a run, by type; of epochs the last."""
+    output = pathlib.Path(folder) / 'run'
+    shutil.rmtree(output, ignore_errors=True)
+    fanouts = next((value for name, value in zip(arguments.options, arguments.options[1:]) if name == '--fanouts'), '15,10,5')
+    run(['mpirun', '-n', arguments.machines * arguments.ranks, '--oversubscribe', '--bind-to', 'none', bin_folder() / 'strata-train',
+         '--graph', parts, '--output', output, '--ranks-per-machine', arguments.ranks, '--epochs', EPOCHS, '--eval-every', 0,
+         '--eval-fanouts', ','.join('1' for _ in fanouts.split(',')), '--checkpoint-every', 0, *options_for(kept, arguments.cache),
+         *arguments.options])
+    return {record['type']: record for record in map(json.loads, (output / 'metrics.jsonl').read_text().splitlines())}
+
+
+def share(part, whole):
+    return part / whole if whole else 0.0
+
+
+def row_of(method, kept, records, feature_bytes):
+    """One row of the table. Exchange was counted over all epochs, what training waited in the last one."""
+    exchange, epoch, setup = records['exchange'], records['epoch'], records['run']
+    neighbors, features = exchange['neighbors'], exchange['features']
+    steps, ranks = setup['steps_per_epoch'] * EPOCHS, setup['ranks']
+    asked = features['remote'] - features['cached']
+    return {'method': method, 'kept': kept, 'row_exchange': setup['row_exchange'], 'device': setup['device'],
+            'remote_nodes': [share(hop['remote'], hop['nodes']) for hop in neighbors['hops']],
+            'cached_nodes': [share(hop['cached'], hop['remote']) for hop in neighbors['hops']],
+            'hop_bytes_a_step': [hop['bytes'] / steps for hop in neighbors['hops']],
+            'remote_rows': share(features['remote'], features['rows']), 'cached_rows': share(features['cached'], features['remote']),
+            'row_bytes_a_step': features['bytes'] / steps,
+            'row_bytes_by_count': share(features['bytes'], asked * (ID_BYTES + feature_bytes)),
+            'exchange_ms': 1e3 * (neighbors['seconds'] + features['seconds']) / steps,
+            'stage_waited_ms': 1e3 * (neighbors['waited_seconds'] + features['waited_seconds']) / steps,
+            'training_waited_ms': 1e3 * epoch['wait_seconds'] / epoch['steps'],
+            'train_ms': 1e3 * epoch['train_seconds'] / epoch['steps'],
+            'epoch_seconds': epoch['seconds'], 'seeds_per_second': epoch['seeds_per_second'], 'ranks': ranks}
+
+
+def percents(values):
+    return '/'.join(f'{100 * value:.0f}' for value in values) or '-'
+
+
+def print_table(rows):
+    print(f'{"parts":>8} {"kept":>10} {"remote % a hop":>15} {"cached %":>12} {"rows remote, cached %":>22} {"MB a step":>10} {"of count":>9} '
+          f'{"exchange ms":>12} {"stages wait":>12} {"training waits":>15} {"trains":>8} {"waits/trains":>13}')
+    for row in rows:
+        megabytes = (sum(row['hop_bytes_a_step']) + row['row_bytes_a_step']) / 1e6
+        print(f'{row["method"]:>8} {row["kept"]:>10} {percents(row["remote_nodes"]):>15} {percents(row["cached_nodes"]):>12} '
+              f'{100 * row["remote_rows"]:>12.1f}, {100 * row["cached_rows"]:>8.1f} {megabytes:>10.2f} {row["row_bytes_by_count"]:>9.3f} '
+              f'{row["exchange_ms"]:>12.2f} {row["stage_waited_ms"]:>12.2f} {row["training_waited_ms"]:>15.2f} {row["train_ms"]:>8.2f} '
+              f'{share(row["training_waited_ms"], row["train_ms"]):>13.2f}')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--graph', default='synthetic:products,nodes=500000')
+    parser.add_argument('--features', type=int, default=100, help='columns of the graph, in f32')
+    parser.add_argument('--machines', type=int, default=2)
+    parser.add_argument('--ranks', type=int, default=1, help='of a machine')
+    parser.add_argument('--methods', default='metis,random', help='of strata-partition build')
+    parser.add_argument('--kept', default=','.join(KEPT), help='what machines keep of each other: caches, none, replicated')
+    parser.add_argument('--cache', default='auto', help='of a machine, for `caches` and `replicated`: 1GiB')
+    parser.add_argument('--folder', help='for parts; kept, and not built again')
+    parser.add_argument('--json')
+    arguments, options = parser.parse_known_args()
+    arguments.options = [option for option in options if option != '--']
+    rows = []
+    with tempfile.TemporaryDirectory(prefix='strata-exchange-') as scratch:
+        for method in ['planted'] if arguments.graph.startswith(PLANTED) else arguments.methods.split(','):
+            parts = pathlib.Path(arguments.folder or scratch) / f'{method}{arguments.machines}'
+            if method == 'planted':
+                parts = arguments.graph
+            elif not parts.exists():
+                run([bin_folder() / 'strata-partition', 'build', '--input', arguments.graph, '--parts', arguments.machines,
+                     '--method', method, '--output', parts])
+            for kept in arguments.kept.split(','):
+                rows.append(row_of(method, kept, train(parts, arguments, kept, scratch), 4 * arguments.features))
+    print(f'{arguments.graph}, {arguments.machines} machines of {arguments.ranks} ranks on {rows[0]["device"]}, rows over {rows[0]["row_exchange"]}')
+    print_table(rows)
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps({'graph': arguments.graph, 'machines': arguments.machines, 'rows': rows}, indent=1) + '\n')
+
+
+if __name__ == '__main__':
+    main()

@@ -139,7 +139,7 @@ class UploadingSampler final : public MiniBatchSampler {
     const Count entries = shape != nullptr ? shape->entries[hop] : 0;
     upload.copy_offsets(to.indptr, block.indptr, block.num_dst, shape != nullptr ? shape->nodes[hop] : 0,
                         upload.staging.tails[hop]);
-    upload.copy(to.indices, block.indices, block.num_edges, entries);
+    upload.copy_filled(to.indices, block.indices, block.num_edges, entries, 0);
     if (options_.edge_ids) upload.copy(to.edge_ids, block.edge_ids, block.num_edges, entries);
     if (block.transposed_indptr == nullptr) return;
     upload.copy_offsets(to.transposed_indptr, block.transposed_indptr, block.num_src,

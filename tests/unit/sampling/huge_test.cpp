@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "choice_rules.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "subset_cpu.hpp"
 #include "support/huge_graphs.hpp"
@@ -57,14 +58,18 @@ TEST_P(HugeGraphs, ChooseFromAHundredMillionNeighbours) {
     const auto blocks = test::plain_blocks(sampler->sample(seeds, kKey, 0, {}), {});
     const PlainBlock& block = blocks.front();
     const Count first = block.indptr[1], end = block.indptr[2];
-    if (GetParam().method != Method::labor) ASSERT_EQ(end - first, fanout);
+    if (GetParam().method != Method::labor) {
+      ASSERT_EQ(end - first, fanout);
+    }
     std::set<EdgeId> places;
     for (Count e = first; e < end; ++e) {
       const auto entry = static_cast<std::size_t>(e);
       const EdgeId place = block.edge_ids[entry];
       places.insert(place);
       EXPECT_EQ(block.src_nodes[static_cast<std::size_t>(block.indices[entry])], HugeHub::neighbor_at(place));
-      if (GetParam().method == Method::weighted) EXPECT_GT(HugeHub::weight_at(place), 0);
+      if (GetParam().method == Method::weighted) {
+        EXPECT_GT(HugeHub::weight_at(place), 0);
+      }
     }
     EXPECT_GT(std::ssize(places) + 2, end - first) << "the draws fall on few places";
     if (GetParam().method != Method::uniform) continue;

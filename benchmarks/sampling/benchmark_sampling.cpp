@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "strata/comm/machine.hpp"
@@ -228,30 +227,6 @@ void run(const Arguments& arguments, const comm::World& world) {
   store::MachineGraph graph = load_graph(arguments, machine, pool);
   if (graph.train_nodes().empty())
     throw InputError("the graph has no training nodes", "Give it some: train=0.5");
-  if (const char* probes = std::getenv("STRATA_PROBES")) {
-    std::string list = probes;
-    for (std::size_t at = 0; at < list.size();) {
-      const std::size_t end = std::min(list.find(' ', at), list.size());
-      const std::string variant = list.substr(at, end - at);
-      std::vector<std::string> names;
-      for (std::size_t v = 0; v < variant.size();) {
-        const std::size_t comma = std::min(variant.find(',', v), variant.size());
-        const std::string setting = variant.substr(v, comma - v);
-        const std::size_t equals = setting.find('=');
-        names.push_back("STRATA_PROBE_" + setting.substr(0, equals));
-        setenv(names.back().c_str(), setting.substr(equals + 1).c_str(), 1);
-        v = comma + 1;
-      }
-      for (const bool compact : {true, false}) {
-        Arguments a = arguments;
-        a.compact = compact;
-        const auto r = summary(measure(graph, a, pool), graph, a, pool.num_threads());
-        fmt::print("probe {} compact {}: {:.3f} ms\n", variant, compact, r["ms_a_minibatch"]["median"].get<double>());
-      }
-      for (const auto& name : names) unsetenv(name.c_str());
-      at = end + 1;
-    }
-  }
   const auto result = summary(measure(graph, arguments, pool), graph, arguments, pool.num_threads());
   if (arguments.json)
     fmt::print("{}\n", result.dump(2));

@@ -4,11 +4,12 @@ namespace strata::sampling {
 namespace {
 
 constexpr int kWordBits = 32;
-constexpr int kChunkWords = kWarp;        // a word a lane
-constexpr int kInFlight = 4;              // chunks that a warp reads at once
-constexpr Count kMostTiles = 8192;        // every block adds up the sums of all tiles before its own
-constexpr Count kShort = Count{1} << 31;  // entries that 32 bits count, a grid's stride beyond them too
-constexpr int kDenseWord = 12;            // bits from which lanes share a word instead of taking one each
+constexpr int kChunkWords = kWarp;            // a word a lane
+constexpr int kInFlight = 4;                  // chunks that a warp reads at once
+constexpr Count kManyNodes = Count{1} << 24;  // fewer are numbered in one pass
+constexpr Count kMostTiles = 8192;            // every block adds up the sums of all tiles before its own
+constexpr Count kShort = Count{1} << 31;      // entries that 32 bits count, a grid's stride beyond them too
+constexpr int kDenseWord = 12;                // bits from which lanes share a word instead of taking one each
 
 /// The bits of the nodes that were met at this hop and of those that have a local id.
 struct Bits {
@@ -55,6 +56,101 @@ __device__ int inclusive_sum(int value) {
     if (lane_index() >= step) value += other;
   }
   return value;
+}
+
+/// What a hop's new nodes are told to.
+struct Numbering {
+  WordRank* ranks;
+  NodeId* nodes;
+  const Count* num_known;
+  Count* num_nodes;
+  bool last;  // no other hop follows that asks who is known
+};
+
+/// What a tile tells those behind it: zero at first, then its count, then the sum up to and with it.
+struct TileChain {
+  unsigned long long* states;  // [tiles]: value * 4 + kind
+  unsigned* ticket;            // tiles start in this order, so that none waits for one that cannot run
+};
+constexpr unsigned long long kCount = 1, kSum = 2;
+
+/// The sum of all tiles before this one. Called by one whole warp.
+__device__ Count look_back(const TileChain& chain, unsigned tile, int total) {
+  auto* states = static_cast<volatile unsigned long long*>(chain.states);
+  const auto own = static_cast<unsigned long long>(total);
+  if (tile == 0) {
+    if (lane_index() == 0) states[0] = own * 4 + kSum;
+    return 0;
+  }
+  if (lane_index() == 0) states[tile] = own * 4 + kCount;
+  unsigned long long before = 0;
+  for (auto nearest = static_cast<Count>(tile) - 1;; nearest -= 32) {
+    const Count at = nearest - lane_index();
+    unsigned long long state = kSum;
+    if (at >= 0) {
+      do {
+        state = states[at];
+      } while (state == 0);
+    }
+    const unsigned sums = __ballot_sync(kAllLanes, state % 4 == kSum);
+    const unsigned last = sums == 0 ? 31u : static_cast<unsigned>(__ffs(static_cast<int>(sums))) - 1;
+    unsigned long long part = lane_index() <= last ? state / 4 : 0;
+    for (unsigned step = 16; step > 0; step /= 2) part += __shfl_xor_sync(kAllLanes, part, step);
+    before += part;
+    if (sums != 0) break;
+  }
+  if (lane_index() == 0) states[tile] = (before + own) * 4 + kSum;
+  return static_cast<Count>(before);
+}
+
+/// Writes the nodes of the words that the lanes of a warp hold; `id` is the local id of a word's first bit.
+__device__ void emit(std::uint32_t word, NodeId first_node_of_warp, Count id, NodeId* nodes) {
+  const auto first_node = [&](int owner) { return first_node_of_warp + owner * kWordBits; };
+  if (__reduce_max_sync(kAllLanes, static_cast<unsigned>(__popc(word))) <= kDenseWord) {
+    const NodeId first = first_node(static_cast<int>(lane_index()));
+    for (; word != 0; word &= word - 1) nodes[id++] = first + __ffs(static_cast<int>(word)) - 1;
+    return;
+  }
+  for (unsigned owners = __ballot_sync(kAllLanes, word != 0); owners != 0; owners &= owners - 1) {
+    const int owner = __ffs(static_cast<int>(owners)) - 1;
+    const std::uint32_t bits = __shfl_sync(kAllLanes, word, owner);
+    const Count first_id = __shfl_sync(kAllLanes, id, owner);
+    if ((bits >> lane_index()) & 1u)
+      nodes[first_id + __popc(bits & lanes_below())] = first_node(owner) + lane_index();
+  }
+}
+
+// A block a tile, a word a thread: one pass, in which the tiles wait for each other.
+__global__ void __launch_bounds__(kThreads) number_in_chain(Bits bits, TileChain chain, Numbering out) {
+  __shared__ unsigned shared_tile;
+  __shared__ int sums[kWarpsABlock];  // of a warp's words; then of those before them
+  __shared__ Count shared_before;
+  if (threadIdx.x == 0) shared_tile = atomicAdd(chain.ticket, 1u);
+  __syncthreads();
+  const unsigned tile = shared_tile, warp = threadIdx.x / kWarp;
+  const Count word = static_cast<Count>(tile) * kThreads + threadIdx.x;
+  const std::uint32_t met = bits.met[word], known = bits.known[word], fresh = met & ~known;
+  const int count = __popc(fresh), up_to = inclusive_sum(count);
+  if (lane_index() == kWarp - 1) sums[warp] = up_to;
+  __syncthreads();
+  if (warp == 0) {
+    const int sum = lane_index() < kWarpsABlock ? sums[lane_index()] : 0;
+    const int up_to_warp = inclusive_sum(sum);
+    if (lane_index() < kWarpsABlock) sums[lane_index()] = up_to_warp - sum;
+    const int total = __shfl_sync(kAllLanes, up_to_warp, kWarp - 1);
+    const Count before = look_back(chain, tile, total);
+    if (lane_index() == 0) {
+      shared_before = *out.num_known + before;
+      if (tile == gridDim.x - 1) *out.num_nodes = shared_before + total;
+    }
+  }
+  __syncthreads();
+  const Count id = shared_before + sums[warp] + up_to - count;
+  out.ranks[word] = {fresh, static_cast<std::int32_t>(id)};
+  if (__ballot_sync(kAllLanes, count != 0) != 0)
+    emit(fresh, (word - lane_index()) * kWordBits, id, out.nodes);
+  if (met != 0) bits.met[word] = 0;
+  if (count != 0 && !out.last) bits.known[word] = known | fresh;
 }
 
 /// How the chunks are dealt to warps.
@@ -108,32 +204,6 @@ __device__ Count sum_before_block(const std::int32_t* tile_sums) {
   return before;
 }
 
-/// Writes the nodes of the words that the lanes of a warp hold; `id` is the local id of a word's first bit.
-__device__ void emit(std::uint32_t word, NodeId first_node_of_warp, Count id, NodeId* nodes) {
-  const auto first_node = [&](int owner) { return first_node_of_warp + owner * kWordBits; };
-  if (__reduce_max_sync(kAllLanes, static_cast<unsigned>(__popc(word))) <= kDenseWord) {
-    const NodeId first = first_node(static_cast<int>(lane_index()));
-    for (; word != 0; word &= word - 1) nodes[id++] = first + __ffs(static_cast<int>(word)) - 1;
-    return;
-  }
-  for (unsigned owners = __ballot_sync(kAllLanes, word != 0); owners != 0; owners &= owners - 1) {
-    const int owner = __ffs(static_cast<int>(owners)) - 1;
-    const std::uint32_t bits = __shfl_sync(kAllLanes, word, owner);
-    const Count first_id = __shfl_sync(kAllLanes, id, owner);
-    if ((bits >> lane_index()) & 1u)
-      nodes[first_id + __popc(bits & lanes_below())] = first_node(owner) + lane_index();
-  }
-}
-
-/// What a hop's new nodes are told to.
-struct Numbering {
-  WordRank* ranks;
-  NodeId* nodes;
-  const Count* num_known;
-  Count* num_nodes;
-  bool last;  // no other hop follows that asks who is known
-};
-
 // A warp a tile, as count_new left it; chunks without a new node are passed over.
 __global__ void __launch_bounds__(kThreads) number_new(Bits bits, Tiles tiles, const std::uint8_t* any_new,
                                                        const std::int32_t* tile_sums, Numbering out) {
@@ -173,7 +243,7 @@ __global__ void __launch_bounds__(kThreads) number_new(Bits bits, Tiles tiles, c
 /// Where the local ids of a minibatch are found.
 struct LocalIds {
   const WordRank* ranks;        // [hops, num_words]
-  const std::uint8_t* any_new;  // [hops, num_words / kChunkWords]; a chunk without new nodes has no ranks
+  const std::uint8_t* any_new;  // [hops, num_words / kChunkWords] chunks with ranks; null: all have them
   Count num_words;
   int hop;
   const std::int32_t* seed_ids;
@@ -182,7 +252,7 @@ struct LocalIds {
     const Count word = node / kWordBits;
     const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % kWordBits);
     for (int h = hop; h >= 0; --h) {  // most were met now
-      if (any_new[(h * num_words + word) / kChunkWords] == 0) continue;
+      if (any_new != nullptr && any_new[(h * num_words + word) / kChunkWords] == 0) continue;
       const WordRank rank = ranks[h * num_words + word];
       if ((rank.bits & bit) != 0) return rank.first + __popc(rank.bits & (bit - 1));
     }
@@ -190,16 +260,16 @@ struct LocalIds {
   }
 };
 
-// Several entries a thread are on their way at once: a neighbour, then its chunk's flag, then its rank.
-template <typename Index, typename Id>
+// kAtOnce entries a thread are on their way: a neighbour, then its chunk's flag, then its rank.
+template <int kAtOnce, typename Index, typename Id>
 __global__ void __launch_bounds__(kThreads)
     relabel_neighbors(DeviceEdges<Id> edges, LocalIds local_ids, std::int32_t* out) {
   const auto stride = static_cast<Index>(edges.stride == 0 ? 1 : edges.stride);
   const Index size = static_cast<Index>(*edges.count) * stride, step = item_stride<Index>();
-  for (Index first = first_item<Index>(); first < size; first += kInFlight * step) {
-    NodeId neighbors[kInFlight];
+  for (Index first = first_item<Index>(); first < size; first += kAtOnce * step) {
+    NodeId neighbors[kAtOnce];
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
+    for (int k = 0; k < kAtOnce; ++k) {
       const Index e = first + static_cast<Index>(k) * step;
       neighbors[k] = -1;
       if (e >= size) continue;
@@ -208,29 +278,36 @@ __global__ void __launch_bounds__(kThreads)
         neighbors[k] = edges.neighbors[e];
     }
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k)
+    for (int k = 0; k < kAtOnce; ++k)
       if (neighbors[k] >= 0) out[first + static_cast<Index>(k) * step] = local_ids.find(neighbors[k]);
   }
 }
 
-/// As few chunks a tile as kMostTiles allow.
+/// As few chunks a tile as kMostTiles allow; in a chain, a word a thread.
 Tiles tiles_of(Count num_nodes) {
+  const bool in_chain = num_nodes < kManyNodes;
   constexpr Count kChunkNodes = Count{kChunkWords} * kWordBits;
   const Count chunks = std::max<Count>(1, (num_nodes + kChunkNodes - 1) / kChunkNodes);
   const Count least = (chunks + kMostTiles - 1) / kMostTiles;
-  const Count chunks_a_tile = (least + kInFlight - 1) / kInFlight * kInFlight;
+  const Count chunks_a_tile =
+      in_chain ? kThreads / kChunkWords : (least + kInFlight - 1) / kInFlight * kInFlight;
   return {(chunks + chunks_a_tile - 1) / chunks_a_tile, chunks_a_tile};
 }
+
+Count words_of_state(Count num_tiles) { return num_tiles * 2 + 2; }  // 64-bit states, the ticket, padding
 
 }  // namespace
 
 template <typename Id>
 DeviceCompactor<Id>::DeviceCompactor(Count num_nodes, int num_hops, Device device)
-    : num_tiles_(tiles_of(num_nodes).count),
+    : in_chain_(num_nodes < kManyNodes),
+      num_tiles_(tiles_of(num_nodes).count),
       chunks_a_tile_(tiles_of(num_nodes).chunks),
       num_words_(num_tiles_ * chunks_a_tile_ * kChunkWords),
-      bits_(cuda::Memory::device, 2 * num_words_, "the sampler's bits", device),
-      any_new_(cuda::Memory::device, num_hops * num_tiles_ * chunks_a_tile_, "the sampler's bits", device),
+      num_state_words_(in_chain_ ? words_of_state(num_tiles_) : 0),
+      bits_(cuda::Memory::device, 2 * num_words_ + num_hops * num_state_words_, "the sampler's bits", device),
+      any_new_(cuda::Memory::device, in_chain_ ? 0 : num_hops * num_tiles_ * chunks_a_tile_,
+               "the sampler's bits", device),
       tile_sums_(cuda::Memory::device, num_tiles_, "the sampler's bits", device),
       ranks_(cuda::Memory::device, num_hops * num_words_, "local ids of the sampler", device),
       seed_ids_(cuda::Memory::device, std::max<Count>(1, num_nodes), "local ids of the sampler", device) {}
@@ -238,9 +315,11 @@ DeviceCompactor<Id>::DeviceCompactor(Count num_nodes, int num_hops, Device devic
 template <typename Id>
 void DeviceCompactor<Id>::start(const SeedList* seeds, Count bound, NodeId* nodes, Count* num_nodes,
                                 bool extensible, const cuda::Stream& stream) {
-  const auto bytes = static_cast<std::size_t>(num_words_) * sizeof(std::uint32_t);
-  if (extensible) cuda::fill_async(known(), 0, bytes, stream);
-  if (extensible && !met_is_clear_) cuda::fill_async(met(), 0, bytes, stream);
+  const auto clear = [&](std::uint32_t* words, Count count) {
+    cuda::fill_async(words, 0, static_cast<std::size_t>(count) * sizeof(std::uint32_t), stream);
+  };
+  if (extensible) clear(known(), bits_.size() - num_words_);
+  if (extensible && !met_is_clear_) clear(met(), num_words_);
   met_is_clear_ = !extensible && met_is_clear_;
   place_seeds<<<blocks_for(bound), kThreads, 0, stream.get()>>>(seeds, extensible ? known() : nullptr, nodes,
                                                                 seed_ids_.data(), num_nodes);
@@ -261,28 +340,40 @@ void DeviceCompactor<Id>::mark_all(const DeviceEdges<Id>& edges, const cuda::Str
 template <typename Id>
 void DeviceCompactor<Id>::extend(const Extension& hop, const cuda::Stream& stream) {
   const Bits bits{met(), known()};
-  const Tiles tiles{num_tiles_, chunks_a_tile_};
-  std::uint8_t* any_new = any_new_.data() + hop.number * tiles.count * tiles.chunks;
-  const auto blocks = static_cast<unsigned>((num_tiles_ + kWarpsABlock - 1) / kWarpsABlock);
-  count_new<<<blocks, kThreads, 0, stream.get()>>>(bits, tiles, any_new, tile_sums_.data());
-  cuda::check_launch("count_new");
-  number_new<<<blocks, kThreads, 0, stream.get()>>>(
-      bits, tiles, any_new, tile_sums_.data(),
-      {ranks_.data() + hop.number * num_words_, hop.nodes, hop.num_known, hop.num_nodes, hop.last});
-  cuda::check_launch("number_new");
+  const Numbering out{ranks_.data() + hop.number * num_words_, hop.nodes, hop.num_known, hop.num_nodes,
+                      hop.last};
+  if (in_chain_) {
+    std::uint32_t* state = bits_.data() + 2 * num_words_ + hop.number * num_state_words_;
+    const TileChain chain{reinterpret_cast<unsigned long long*>(state), state + 2 * num_tiles_};
+    number_in_chain<<<static_cast<unsigned>(num_tiles_), kThreads, 0, stream.get()>>>(bits, chain, out);
+    cuda::check_launch("number_in_chain");
+  } else {
+    const Tiles tiles{num_tiles_, chunks_a_tile_};
+    std::uint8_t* any_new = any_new_.data() + hop.number * tiles.count * tiles.chunks;
+    const auto blocks = static_cast<unsigned>((num_tiles_ + kWarpsABlock - 1) / kWarpsABlock);
+    count_new<<<blocks, kThreads, 0, stream.get()>>>(bits, tiles, any_new, tile_sums_.data());
+    cuda::check_launch("count_new");
+    number_new<<<blocks, kThreads, 0, stream.get()>>>(bits, tiles, any_new, tile_sums_.data(), out);
+    cuda::check_launch("number_new");
+  }
   met_is_clear_ = hop.last;
 }
 
 template <typename Id>
 void DeviceCompactor<Id>::relabel(int hop, const DeviceEdges<Id>& edges, std::int32_t* local_ids,
                                   const cuda::Stream& stream) const {
-  const unsigned blocks = blocks_for(edges.bound / kInFlight);
-  const LocalIds known_ids{ranks_.data(), any_new_.data(), num_words_, hop, seed_ids_.data()};
-  if (edges.bound < kShort) {
-    relabel_neighbors<std::uint32_t><<<blocks, kThreads, 0, stream.get()>>>(edges, known_ids, local_ids);
-  } else {
-    relabel_neighbors<std::uint64_t><<<blocks, kThreads, 0, stream.get()>>>(edges, known_ids, local_ids);
-  }
+  const LocalIds known_ids{ranks_.data(), in_chain_ ? nullptr : any_new_.data(), num_words_, hop,
+                           seed_ids_.data()};
+  const auto launch = [&]<int kAtOnce, typename Index>() {
+    relabel_neighbors<kAtOnce, Index>
+        <<<blocks_for(edges.bound / kAtOnce), kThreads, 0, stream.get()>>>(edges, known_ids, local_ids);
+  };
+  if (edges.bound >= kShort)
+    launch.template operator()<kInFlight, std::uint64_t>();
+  else if (in_chain_)
+    launch.template operator()<1, std::uint32_t>();
+  else
+    launch.template operator()<kInFlight, std::uint32_t>();
   cuda::check_launch("relabel_neighbors");
 }
 

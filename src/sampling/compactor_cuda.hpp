@@ -31,9 +31,10 @@ struct WordRank {
 /// Compactor on a device; see there. All calls are asynchronous on `stream`, synchronise nothing and read
 /// their sizes from device memory.
 ///
-/// One bit a node tells who was met at a hop, another who has a local id. A warp a tile of chunks of 1024
-/// nodes counts what is new, another pass adds up what the tiles before have and emits the ids; chunks
-/// without a new node are passed over.
+/// One bit a node tells who was met at a hop, another who has a local id. In large graphs, a warp a tile of
+/// chunks of 1024 nodes counts what is new, another pass adds up what the tiles before have and emits the
+/// ids; chunks without a new node are passed over. In small ones, one pass does both, in a chained scan with
+/// decoupled look-back (Merrill and Garland, 2016).
 template <typename Id>
 class DeviceCompactor {
  public:
@@ -65,9 +66,10 @@ class DeviceCompactor {
  private:
   std::uint32_t* known() const { return bits_.data() + num_words_; }
 
-  Count num_tiles_, chunks_a_tile_, num_words_;
+  bool in_chain_;
+  Count num_tiles_, chunks_a_tile_, num_words_, num_state_words_;
   bool met_is_clear_ = false;            // an extension clears what it read
-  cuda::Array<std::uint32_t> bits_;      // [2, num_words]
+  cuda::Array<std::uint32_t> bits_;      // [2, num_words], then the states of the tiles' chain at every hop
   cuda::Array<std::uint8_t> any_new_;    // [num_hops, chunks]
   cuda::Array<std::int32_t> tile_sums_;  // [num_tiles]
   cuda::Array<WordRank> ranks_;          // [num_hops, num_words]

@@ -1,5 +1,3 @@
-#include <cstdlib>
-
 #include "choice_rules.hpp"
 #include "lists_cuda.cuh"
 
@@ -18,8 +16,9 @@ struct LaborList {
   bool all;
 };
 
+template <typename Lists>
 struct LaborQuery {
-  DeviceLists lists;
+  Lists lists;
   DeviceQuery query;
   bool layer_dependent;
 
@@ -73,9 +72,10 @@ struct LaborQuery {
 };
 
 // A warp a list. Each neighbour costs its entry of `indices` and a sector of `original_ids`.
+template <typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    measure_labor(const __grid_constant__ LaborQuery labor, DeviceRange* plan, Count* counts, DeviceHubs hubs,
-                  DeviceGiants giants, std::uint32_t* masks) {
+    measure_labor(const __grid_constant__ LaborQuery<Lists> labor, DeviceRange* plan, Count* counts,
+                  DeviceHubs hubs, DeviceGiants giants, std::uint32_t* masks) {
   const DeviceFrontier& frontier = labor.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
@@ -101,8 +101,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// How many places of a stretch are taken, told to all threads of a block.
-__device__ std::uint32_t count_by_block(const LaborQuery& labor, const LaborRule& rule, const LaborList& list,
-                                        const Stretch& stretch) {
+template <typename Lists>
+__device__ std::uint32_t count_by_block(const LaborQuery<Lists>& labor, const LaborRule& rule,
+                                        const LaborList& list, const Stretch& stretch) {
   __shared__ std::uint32_t total;
   __syncthreads();
   if (threadIdx.x == 0) total = 0;
@@ -114,8 +115,9 @@ __device__ std::uint32_t count_by_block(const LaborQuery& labor, const LaborRule
   return total;
 }
 
+template <typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    measure_labor_hubs(const __grid_constant__ LaborQuery labor, Count* counts, DeviceHubs hubs) {
+    measure_labor_hubs(const __grid_constant__ LaborQuery<Lists> labor, Count* counts, DeviceHubs hubs) {
   const LaborRule rule = labor.rule();
   for_each_hub(hubs, [&](Count i) {
     const LaborList list = labor.list(i);
@@ -124,8 +126,9 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
+template <typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    measure_labor_giants(const __grid_constant__ LaborQuery labor, Count* counts, DeviceGiants giants,
+    measure_labor_giants(const __grid_constant__ LaborQuery<Lists> labor, Count* counts, DeviceGiants giants,
                          std::uint32_t* segment_counts) {
   const LaborRule rule = labor.rule();
   for_each_segment(
@@ -139,10 +142,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // A warp a list. With `masks` of measure_labor() only the entries that are taken are read.
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    choose_labor(const __grid_constant__ LaborQuery labor, const DeviceRange* plan,
-                 const __grid_constant__ SlotWriter<Id> writer, const std::uint32_t* masks) {
+    choose_labor(const __grid_constant__ LaborQuery<Lists> labor, const DeviceRange* plan,
+                 const __grid_constant__ SlotWriter<Id, Lists> writer, const std::uint32_t* masks) {
   const LaborRule rule = labor.rule();
   for_each_node(*labor.query.frontier.count, [&](Count i) {
     const LaborList list = labor.list(plan[i]);
@@ -169,10 +172,10 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    choose_labor_hubs(const __grid_constant__ LaborQuery labor, const DeviceRange* plan,
-                      const __grid_constant__ SlotWriter<Id> writer, DeviceHubs hubs) {
+    choose_labor_hubs(const __grid_constant__ LaborQuery<Lists> labor, const DeviceRange* plan,
+                      const __grid_constant__ SlotWriter<Id, Lists> writer, DeviceHubs hubs) {
   const LaborRule rule = labor.rule();
   for_each_hub(hubs, [&](Count i) {
     const LaborList list = labor.list(plan[i]);
@@ -196,10 +199,10 @@ __device__ std::uint32_t sum_by_block(const std::uint32_t* values, std::int32_t 
   return total;
 }
 
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    choose_labor_giants(const __grid_constant__ LaborQuery labor, const DeviceRange* plan,
-                        const __grid_constant__ SlotWriter<Id> writer, DeviceGiants giants,
+    choose_labor_giants(const __grid_constant__ LaborQuery<Lists> labor, const DeviceRange* plan,
+                        const __grid_constant__ SlotWriter<Id, Lists> writer, DeviceGiants giants,
                         const std::uint32_t* segment_counts) {
   const LaborRule rule = labor.rule();
   for_each_segment(
@@ -232,38 +235,42 @@ class LaborDeviceChooser final : public DeviceSlotChooser<Id> {
     if (query.fanout <= 0) return all_->measure(query, plan, counts, stream);
     const DeviceHubs hubs = hubs_.start(query.frontier.bound, stream);
     const DeviceGiants giants = giants_.start(stream);
-    const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
-    measure_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(
-        labor, plan, counts, hubs, giants, masks(query, stream));
-    cuda::check_launch("measure_labor");
-    measure_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, hubs);
-    cuda::check_launch("measure_labor_hubs");
-    if (!giants_.any()) return;
-    measure_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, giants,
-                                                                    segment_counts_.data());
-    cuda::check_launch("measure_labor_giants");
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      const LaborQuery<Lists> labor{lists, query, layer_dependent_};
+      measure_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(
+          labor, plan, counts, hubs, giants, masks(query, stream));
+      cuda::check_launch("measure_labor");
+      measure_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, hubs);
+      cuda::check_launch("measure_labor_hubs");
+      if (!giants_.any()) return;
+      measure_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, counts, giants,
+                                                                      segment_counts_.data());
+      cuda::check_launch("measure_labor_giants");
+    });
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
               const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
-    const LaborQuery labor{DeviceLists(view_), query, layer_dependent_};
-    const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
-    choose_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(labor, plan, writer,
-                                                                                        masks(query, stream));
-    cuda::check_launch("choose_labor");
-    choose_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, plan, writer, hubs_.hubs());
-    cuda::check_launch("choose_labor_hubs");
-    if (!giants_.any()) return;
-    choose_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, plan, writer, giants_.giants(),
-                                                                   segment_counts_.data());
-    cuda::check_launch("choose_labor_giants");
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      const LaborQuery<Lists> labor{lists, query, layer_dependent_};
+      const SlotWriter<Id, Lists> writer{lists, out, query.fanout};
+      choose_labor<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(
+          labor, plan, writer, masks(query, stream));
+      cuda::check_launch("choose_labor");
+      choose_labor_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, plan, writer, hubs_.hubs());
+      cuda::check_launch("choose_labor_hubs");
+      if (!giants_.any()) return;
+      choose_labor_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(labor, plan, writer, giants_.giants(),
+                                                                     segment_counts_.data());
+      cuda::check_launch("choose_labor_giants");
+    });
   }
 
  private:
   /// Room for what measure() tells choose(), or null.
   std::uint32_t* masks(const DeviceQuery& query, const cuda::Stream& stream) {
-    if (query.frontier.bound > kMostMasks || std::getenv("STRATA_PROBE_TWICE")) return nullptr;
+    if (query.frontier.bound > kMostMasks) return nullptr;
     reserve(masks_, cuda::Memory::device, query.frontier.bound * kMaskWords, 0, "taken neighbours", stream);
     return masks_.data();
   }

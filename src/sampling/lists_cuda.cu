@@ -3,8 +3,8 @@
 namespace strata::sampling {
 namespace {
 
-__global__ void count_segments(const __grid_constant__ DeviceArray<Count> indptr, Count num_nodes,
-                               Count* num_segments) {
+template <typename Indptr>
+__global__ void count_segments(const __grid_constant__ Indptr indptr, Count num_nodes, Count* num_segments) {
   for (Count v = first_item<Count>(); v < num_nodes; v += item_stride<Count>()) {
     const Count degree = indptr[v + 1] - indptr[v];
     if (degree > DeviceGiants::kMostInBlock)
@@ -19,8 +19,10 @@ GiantList::GiantList(const store::GraphView& view) {
   const cuda::Stream stream(view.device);
   const cuda::Array<Count> total(cuda::Memory::device, 1, "segments of long lists", view.device);
   cuda::fill_async(total.data(), 0, sizeof(Count), stream);
-  count_segments<<<blocks_for(view.num_local), kThreads, 0, stream.get()>>>({view.indptr, view.copies.indptr},
-                                                                            view.num_local, total.data());
+  visit_lists(view, [&](const auto& lists) {
+    count_segments<<<blocks_for(view.num_local), kThreads, 0, stream.get()>>>(lists.indptr, view.num_local,
+                                                                              total.data());
+  });
   cuda::check_launch("count_segments");
   Count num_segments = 0;
   cuda::copy_async(&num_segments, total.data(), sizeof(Count), stream);

@@ -1,4 +1,6 @@
 #pragma once
+#include <type_traits>
+
 #include "launch_cuda.cuh"
 #include "slot_chooser_cuda.hpp"
 
@@ -7,47 +9,83 @@ namespace strata::sampling {
 
 inline constexpr int kMostStride = 64;  // beyond, few nodes fill their room
 
-/// An array of a GraphView as kernels read it: a branch that all lanes take alike where there are no copies.
+/// An array of a GraphView as kernels read it where it has no copies.
 template <typename T>
-struct DeviceArray {
+struct WholeArray {
+  const T* data = nullptr;
+
+  WholeArray() = default;
+  explicit WholeArray(const T* data_, const store::ArrayStrata& = {}) : data(data_) {}
+  __device__ T operator[](Count i) const { return __ldg(data + i); }
+  /// The elements from `begin` on.
+  __device__ WholeArray from(Count begin) const {
+    WholeArray rest = *this;
+    rest.data += begin;
+    return rest;
+  }
+};
+
+/// Likewise where some elements have copies in the memory of GPUs. Large: of a kernel's parameter, a
+/// __grid_constant__, references are passed on.
+template <typename T>
+struct DividedArray {
   const T* data = nullptr;
   store::ArrayStrata copies;
 
+  DividedArray(const T* data_, const store::ArrayStrata& copies_) : data(data_), copies(copies_) {}
   __device__ T operator[](Count i) const { return __ldg(store::element(data, copies, i)); }
+
+  struct Rest {
+    const DividedArray* array;
+    Count begin;
+    // A call: races look at every element of a list from many places, and would each have a copy of it.
+    __noinline__ __device__ T operator[](Count i) const { return (*array)[begin + i]; }
+  };
+  __device__ Rest from(Count begin) const { return {this, begin}; }
 };
 
-/// Likewise an IdSpan, instead of a kernel for every width.
-struct DeviceIds {
-  const void* data = nullptr;
-  bool wide = false;
-  store::ArrayStrata copies;
+template <typename T, bool kDivided>
+using DeviceArray = std::conditional_t<kDivided, DividedArray<T>, WholeArray<T>>;
 
-  DeviceIds() = default;
-  explicit DeviceIds(const IdSpan& ids, const store::ArrayStrata& copies_ = {})
-      : data(ids.data), wide(ids.wide), copies(copies_) {}
+/// An IdSpan: a branch that all lanes take alike, instead of a kernel for every width.
+template <bool kDivided>
+struct DeviceIds {
+  DeviceArray<std::byte, kDivided> array;  // of either width
+  bool wide;
+
+  explicit DeviceIds(const IdSpan& ids, const store::ArrayStrata& copies = {})
+      : array(static_cast<const std::byte*>(ids.data), copies), wide(ids.wide) {}
   template <typename T>
   __device__ T at(Count i) const {
-    return __ldg(store::element(static_cast<const T*>(data), copies, i));
+    const T* data = reinterpret_cast<const T*>(array.data);
+    if constexpr (kDivided)
+      return __ldg(store::element(data, array.copies, i));
+    else
+      return __ldg(data + i);
   }
   __device__ NodeId operator[](Count i) const { return wide ? at<std::int64_t>(i) : at<std::int32_t>(i); }
 };
 
-/// A GraphView as kernels read it. Large: kernels take it as a __grid_constant__ and pass references on.
+/// A GraphView as kernels read it. Divided lists are a kernel's of their own, so that those that lie whole in
+/// one place cost nothing more.
+template <bool kDivided>
 struct DeviceLists {
+  static constexpr bool divided = kDivided;
   NodeId first_node = 0;
   Count num_local = 0;
-  DeviceArray<Count> indptr;
-  DeviceIds indices, edge_ids, original_ids;
-  DeviceArray<float> weights;
+  DeviceArray<Count, kDivided> indptr;
+  DeviceIds<kDivided> indices, edge_ids;
+  DeviceIds<false> original_ids;
+  DeviceArray<float, kDivided> weights;
 
   explicit DeviceLists(const store::GraphView& view)
       : first_node(view.first_node),
         num_local(view.num_local),
-        indptr{view.indptr, view.copies.indptr},
+        indptr(view.indptr, view.copies.indptr),
         indices(view.indices, view.copies.indices),
         edge_ids(view.edge_ids, view.copies.edge_ids),
         original_ids(view.original_ids),
-        weights{view.weights, view.copies.weights} {}
+        weights(view.weights, view.copies.weights) {}
 
   /// Without a key. Empty for another machine's node.
   __device__ DeviceRange range(NodeId node) const {
@@ -61,18 +99,26 @@ struct DeviceLists {
   }
 };
 
-/// The weights of one list.
-struct ListWeights {
-  const DeviceArray<float>* weights;
-  Count begin;
+inline bool is_divided(const store::GraphView& view) {
+  const store::GraphView::Copies& copies = view.copies;
+  return copies.indptr.num_segments + copies.indices.num_segments + copies.edge_ids.num_segments +
+             copies.weights.num_segments >
+         0;
+}
 
-  __device__ float operator[](std::uint32_t position) const { return (*weights)[begin + position]; }
-};
+/// Calls visitor(DeviceLists) for the view.
+template <typename Visitor>
+void visit_lists(const store::GraphView& view, Visitor&& visitor) {
+  if (is_divided(view))
+    visitor(DeviceLists<true>(view));
+  else
+    visitor(DeviceLists<false>(view));
+}
 
 /// Writes chosen edges to where the output wants them.
-template <typename Id>
+template <typename Id, typename Lists>
 struct SlotWriter {
-  DeviceLists lists;
+  Lists lists;
   DeviceSlotOutput<Id> out;
   int fanout;
 
@@ -240,8 +286,8 @@ struct Stretch {
 
 /// Puts the places of a stretch that `takes(position)` names into slots from first_slot on, in the order of
 /// the list; by a block.
-template <typename Id, typename Takes>
-__device__ void put_by_block(const SlotWriter<Id>& writer, const DeviceRange& range, const Stretch& stretch,
+template <typename Writer, typename Takes>
+__device__ void put_by_block(const Writer& writer, const DeviceRange& range, const Stretch& stretch,
                              Count first_slot, Takes&& takes) {
   constexpr int kRounds = 4;
   constexpr Count kTile = Count{kThreads} * kRounds;

@@ -4,8 +4,9 @@
 namespace strata::sampling {
 namespace {
 
+template <typename Lists>
 struct ReplacingQuery {
-  DeviceLists lists;
+  Lists lists;
   DeviceQuery query;
 
   __device__ DeviceRange keyed_range(Count i) const {
@@ -16,8 +17,10 @@ struct ReplacingQuery {
   }
 };
 
+template <typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    measure_replacing(const __grid_constant__ ReplacingQuery replacing, DeviceRange* plan, Count* counts) {
+    measure_replacing(const __grid_constant__ ReplacingQuery<Lists> replacing, DeviceRange* plan,
+                      Count* counts) {
   const DeviceFrontier& frontier = replacing.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
@@ -28,10 +31,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // One thread a slot; a sampled edge costs a sector of the neighbour lists.
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    choose_replacing(const __grid_constant__ ReplacingQuery replacing, const DeviceRange* plan,
-                     const __grid_constant__ SlotWriter<Id> writer) {
+    choose_replacing(const __grid_constant__ ReplacingQuery<Lists> replacing, const DeviceRange* plan,
+                     const __grid_constant__ SlotWriter<Id, Lists> writer) {
   const DeviceFrontier& frontier = replacing.query.frontier;
   const Count num_nodes = *frontier.count, fanout = replacing.query.fanout;
   if (writer.strided()) clear_rest(writer.out.counts, num_nodes, frontier.bound);
@@ -62,17 +65,20 @@ class ReplacingDeviceChooser final : public DeviceSlotChooser<Id> {
   void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
                const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->measure(query, plan, counts, stream);
-    measure_replacing<<<blocks_for(query.frontier.bound), kThreads, 0, stream.get()>>>(
-        {DeviceLists(view_), query}, plan, counts);
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      measure_replacing<<<blocks_for(query.frontier.bound), kThreads, 0, stream.get()>>>(
+          ReplacingQuery<Lists>{lists, query}, plan, counts);
+    });
     cuda::check_launch("measure_replacing");
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
               const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
-    const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
-    choose_replacing<<<blocks_for(query.frontier.bound * query.fanout), kThreads, 0, stream.get()>>>(
-        {DeviceLists(view_), query}, plan, writer);
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      choose_replacing<<<blocks_for(query.frontier.bound * query.fanout), kThreads, 0, stream.get()>>>(
+          ReplacingQuery<Lists>{lists, query}, plan, SlotWriter<Id, Lists>{lists, out, query.fanout});
+    });
     cuda::check_launch("choose_replacing");
   }
 

@@ -1,7 +1,5 @@
 #include <type_traits>
 
-#include <cstdlib>
-
 #include "lists_cuda.cuh"
 
 namespace strata::sampling {
@@ -10,15 +8,8 @@ namespace {
 constexpr Count kResidentWarps = 132 * 48;  // on the largest GPUs of today
 constexpr int kInFlight = 4;                // slots of a lane whose neighbours are fetched together
 
-/// `indices` with its type known, where it has no copies.
-template <typename T>
-struct PlainArray {
-  const T* data;
-
-  __device__ NodeId operator[](Count i) const { return __ldg(data + i); }
-};
-
-__device__ DeviceRange keyed_range(const DeviceLists& lists, NodeId node, const DeviceQuery& query) {
+template <typename Lists>
+__device__ DeviceRange keyed_range(const Lists& lists, NodeId node, const DeviceQuery& query) {
   DeviceRange range = lists.range(node);
   if (query.fanout >= 0 && range.degree > query.fanout) range.key = lists.choice_key(node, query);
   return range;
@@ -30,8 +21,9 @@ __device__ Count slots_of(const DeviceRange& range, int fanout) {
 
 // One thread a node. Nodes come in few sorted runs, so that neighbouring threads often share a sector of
 // indptr.
-__global__ void measure_ranges(const __grid_constant__ DeviceLists lists, DeviceQuery query,
-                               DeviceRange* plan, Count* counts) {
+template <typename Lists>
+__global__ void measure_ranges(const __grid_constant__ Lists lists, DeviceQuery query, DeviceRange* plan,
+                               Count* counts) {
   const DeviceFrontier& frontier = query.frontier;
   const Count num_nodes = *frontier.count;
   for (Count i = first_item<Count>(); i <= frontier.bound; i += item_stride<Count>()) {
@@ -44,8 +36,8 @@ __global__ void measure_ranges(const __grid_constant__ DeviceLists lists, Device
   }
 }
 
-template <typename Id>
-__device__ void put(const DeviceLists& lists, Id neighbor, Count edge, const DeviceSlotOutput<Id>& out,
+template <typename Lists, typename Id>
+__device__ void put(const Lists& lists, Id neighbor, Count edge, const DeviceSlotOutput<Id>& out,
                     Count place) {
   out.neighbors[place] = neighbor;
   if (out.edge_ids != nullptr) out.edge_ids[place] = lists.edge_ids[edge];
@@ -108,10 +100,10 @@ __device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
 // A warp takes `nodes_a_warp` nodes: first a lane a node finds their lists, then a lane a slot chooses, as
 // many nodes at a time as have room, with several neighbours of a lane on their way. A sampled edge costs one
 // sector of the neighbour lists.
-template <typename Id, typename Indices>
+template <typename In, typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    choose_by_slot(const __grid_constant__ Indices indices, const __grid_constant__ DeviceLists lists,
-                   DeviceQuery query, DeviceSlotOutput<Id> out, Count nodes_a_warp) {
+    choose_by_slot(const __grid_constant__ Lists lists, DeviceQuery query, DeviceSlotOutput<Id> out,
+                   Count nodes_a_warp) {
   const SlotLanes lanes(static_cast<unsigned>(query.fanout));
   const bool packed = out.offsets != nullptr;
   const Count num_nodes = *query.frontier.count;
@@ -140,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
         const bool live = lanes.used() && node < num_here && lanes.slot < range.degree;
         edges[i] = range.begin + position_of(lanes, range);
         if (!live) edges[i] = -1;
-        neighbors[i] = live ? static_cast<Id>(indices[edges[i]]) : Id{0};
+        neighbors[i] = live ? static_cast<Id>(lists.indices.template at<In>(edges[i])) : Id{0};
       }
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
@@ -160,8 +152,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // One thread a sampled edge, which finds its node by search: for all neighbours, and fanouts that few nodes
 // fill. A hub's list is spread over as many threads as it has edges.
-template <typename Id>
-__global__ void choose_by_edge(const __grid_constant__ DeviceLists lists, DeviceQuery query,
+template <typename Id, typename Lists>
+__global__ void choose_by_edge(const __grid_constant__ Lists lists, DeviceQuery query,
                                const DeviceRange* plan, DeviceSlotOutput<Id> out) {
   const Count num_nodes = *query.frontier.count;
   const Count num_edges = out.offsets[num_nodes];
@@ -190,41 +182,39 @@ class UniformDeviceChooser final : public DeviceSlotChooser<Id> {
 
   void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
                const cuda::Stream& stream) override {
-    measure_ranges<<<blocks_for(query.frontier.bound + 1), kThreads, 0, stream.get()>>>(DeviceLists(view_),
-                                                                                        query, plan, counts);
+    visit_lists(view_, [&](const auto& lists) {
+      measure_ranges<<<blocks_for(query.frontier.bound + 1), kThreads, 0, stream.get()>>>(lists, query, plan,
+                                                                                          counts);
+    });
     cuda::check_launch("measure_ranges");
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
               const cuda::Stream& stream) override {
     if (query.fanout == 0) return;
-    if (!fills_slots(query.fanout)) {
-      choose_by_edge<Id>
-          <<<blocks_for(out.edge_bound), kThreads, 0, stream.get()>>>(DeviceLists(view_), query, plan, out);
-      cuda::check_launch("choose_by_edge");
-    } else if (view_.copies.indices.num_segments > 0) {
-      launch_by_slot(DeviceIds(view_.indices, view_.copies.indices), query, out, stream);
-    } else {
-      view_.indices.visit([&](const auto* indices) {
-        launch_by_slot(PlainArray<std::remove_cvref_t<decltype(*indices)>>{indices}, query, out, stream);
-      });
-    }
+    visit_lists(view_, [&](const auto& lists) {
+      if (!fills_slots(query.fanout)) {
+        choose_by_edge<<<blocks_for(out.edge_bound), kThreads, 0, stream.get()>>>(lists, query, plan, out);
+        cuda::check_launch("choose_by_edge");
+      } else if (view_.indices.wide) {
+        launch_by_slot<std::int64_t>(lists, query, out, stream);
+      } else {
+        launch_by_slot<std::int32_t>(lists, query, out, stream);
+      }
+    });
   }
 
  private:
-  template <typename Indices>
-  void launch_by_slot(const Indices& indices, const DeviceQuery& query, const DeviceSlotOutput<Id>& out,
+  template <typename In, typename Lists>
+  void launch_by_slot(const Lists& lists, const DeviceQuery& query, const DeviceSlotOutput<Id>& out,
                       const cuda::Stream& stream) const {
     const Count at_once = kWarp / query.fanout;
     Count nodes_a_warp = std::clamp<Count>(query.frontier.bound / kResidentWarps, at_once, kWarp);
     if (!near_) nodes_a_warp = std::min<Count>(kWarp, at_once * kInFlight);
-    if (const char* p = std::getenv("STRATA_PROBE_NODES")) nodes_a_warp = std::max<Count>(1, std::min<Count>(kWarp, at_once * std::atoi(p)));
     const Count nodes_a_block = nodes_a_warp * kWarpsABlock;
-    auto blocks = static_cast<unsigned>(std::clamp<Count>(
+    const auto blocks = static_cast<unsigned>(std::clamp<Count>(
         (query.frontier.bound + nodes_a_block - 1) / nodes_a_block, 1, 4 * kResidentWarps / kWarpsABlock));
-    if (const char* p = std::getenv("STRATA_PROBE_BLOCKS")) blocks = std::min(blocks, static_cast<unsigned>(std::atoi(p)));
-    choose_by_slot<<<blocks, kThreads, 0, stream.get()>>>(indices, DeviceLists(view_), query, out,
-                                                          nodes_a_warp);
+    choose_by_slot<In><<<blocks, kThreads, 0, stream.get()>>>(lists, query, out, nodes_a_warp);
     cuda::check_launch("choose_by_slot");
   }
 

@@ -6,21 +6,22 @@ namespace {
 constexpr Count kMostInWarp = 256;
 constexpr std::uint32_t kMostOfGiants = 1024;  // slots of a giant; with more, it is a hub
 
+template <typename Lists>
 struct RaceQuery {
-  DeviceLists lists;
+  Lists lists;
   DeviceQuery query;
 
   __device__ DeviceRange range(Count i) const { return lists.range(query.frontier.nodes[i]); }
-  __device__ Race race(Count i, const DeviceRange& range) const {
-    return {{&lists.weights, range.begin},
-            lists.choice_key(query.frontier.nodes[i], query),
-            static_cast<std::uint32_t>(range.degree)};
+  __device__ auto race(Count i, const DeviceRange& range) const {
+    const auto weights = lists.weights.from(range.begin);
+    return Race<std::remove_const_t<decltype(weights)>>{
+        weights, lists.choice_key(query.frontier.nodes[i], query), static_cast<std::uint32_t>(range.degree)};
   }
 };
 
 /// Puts the edges that have arrived by finish.last into slots, in the order of the list; by a warp.
-template <typename Id, typename Arrival>
-__device__ void put_by_warp(const SlotWriter<Id>& writer, const DeviceRange& range, Count first_slot,
+template <typename Writer, typename Arrival>
+__device__ void put_by_warp(const Writer& writer, const DeviceRange& range, Count first_slot,
                             std::uint64_t last, int rounds, Arrival&& arrival) {
   for (int r = 0; r < rounds; ++r) {
     const bool taken = arrival(r) <= last;
@@ -45,7 +46,8 @@ struct Measure {
                              const Finish& finish) const {
     if (lane_index() == 0) tell(i, range, finish);
   }
-  __device__ void by_block(Count i, const DeviceRange& range, const Race&, const Finish& finish) const {
+  template <typename OfList>
+  __device__ void by_block(Count i, const DeviceRange& range, const OfList&, const Finish& finish) const {
     if (threadIdx.x == 0) tell(i, range, finish);
   }
   __device__ void from_memory(Count i, const DeviceRange& range, const StoredArrivals&,
@@ -60,8 +62,8 @@ struct Measure {
 
 /// Puts the arrivals in memory that are no later than `last` into slots, in the order of the list; by a
 /// block. At most kMostOfGiants.
-template <typename Id>
-__device__ void put_stored(const SlotWriter<Id>& writer, const DeviceRange& range, Count first_slot,
+template <typename Writer>
+__device__ void put_stored(const Writer& writer, const DeviceRange& range, Count first_slot,
                            const StoredArrivals& stored, std::uint64_t last) {
   __shared__ std::uint32_t positions[kMostOfGiants];
   __shared__ std::uint32_t count;
@@ -78,9 +80,9 @@ __device__ void put_stored(const SlotWriter<Id>& writer, const DeviceRange& rang
   }
 }
 
-template <typename Id>
+template <typename Id, typename Lists>
 struct PutStrided {
-  SlotWriter<Id> writer;
+  SlotWriter<Id, Lists> writer;
 
   template <int kRounds>
   __device__ void operator()(Count i, const DeviceRange& range, const WarpRace<kRounds>& race,
@@ -95,7 +97,9 @@ struct PutStrided {
     }
     if (lane_index() == 0) writer.out.counts[i] = static_cast<std::int32_t>(finish.count);
   }
-  __device__ void by_block(Count i, const DeviceRange& range, const Race& race, const Finish& finish) const {
+  template <typename OfList>
+  __device__ void by_block(Count i, const DeviceRange& range, const OfList& race,
+                           const Finish& finish) const {
     put_by_block(writer, range, {0, range.degree}, writer.first_slot(i), [&](Count position) {
       return race.arrival_of(static_cast<std::uint32_t>(position)) <= finish.last;
     });
@@ -113,8 +117,8 @@ struct PutStrided {
 };
 
 /// Returns the number of slots.
-template <int kRounds, typename Then>
-__device__ std::uint32_t run_in_warp(const RaceQuery& races, Count i, const DeviceRange& range,
+template <int kRounds, typename Lists, typename Then>
+__device__ std::uint32_t run_in_warp(const RaceQuery<Lists>& races, Count i, const DeviceRange& range,
                                      const Then& then) {
   const WarpRace<kRounds> race(races.race(i, range));
   const Finish finish = race.finish(static_cast<std::uint32_t>(races.query.fanout));
@@ -124,10 +128,10 @@ __device__ std::uint32_t run_in_warp(const RaceQuery& races, Count i, const Devi
 
 // A warp a list: 4 bytes and some 90 instructions an edge, then about ten halvings of four instructions a
 // round.
-template <typename Then>
+template <typename Lists, typename Then>
 __global__ void __launch_bounds__(kThreads)
-    run_races(const __grid_constant__ RaceQuery races, const __grid_constant__ Then then, DeviceHubs hubs,
-              DeviceGiants giants) {
+    run_races(const __grid_constant__ RaceQuery<Lists> races, const __grid_constant__ Then then,
+              DeviceHubs hubs, DeviceGiants giants) {
   const DeviceFrontier& frontier = races.query.frontier;
   const Count num_nodes = *frontier.count;
   then.clear(frontier, num_nodes);
@@ -151,16 +155,16 @@ __global__ void __launch_bounds__(kThreads)
   add_to_total(then.total(), lane_index() == 0 ? num_slots : 0);
 }
 
-template <typename Then>
+template <typename Lists, typename Then>
 __global__ void __launch_bounds__(kThreads)
-    run_hub_races(const __grid_constant__ RaceQuery races, const __grid_constant__ Then then,
+    run_hub_races(const __grid_constant__ RaceQuery<Lists> races, const __grid_constant__ Then then,
                   DeviceHubs hubs) {
   __shared__ BlockRaceMemory memory;
   std::uint32_t num_slots = 0;
   for_each_hub(hubs, [&](Count i) {
     __syncthreads();
     const DeviceRange range = races.range(i);
-    const Race race = races.race(i, range);
+    const auto race = races.race(i, range);
     const StretchOfRace whole{race, 0, race.degree};
     const Finish finish = BlockRace(whole, memory).finish(static_cast<std::uint32_t>(races.query.fanout));
     then.by_block(i, range, race, finish);
@@ -183,8 +187,9 @@ struct SegmentWinners {
 };
 
 // A block a segment: none but its first `fanout` can be among those of the whole list.
-__global__ void __launch_bounds__(kThreads)
-    run_segments(const __grid_constant__ RaceQuery races, DeviceGiants giants, SegmentWinners winners) {
+template <typename Lists>
+__global__ void __launch_bounds__(kThreads) run_segments(const __grid_constant__ RaceQuery<Lists> races,
+                                                         DeviceGiants giants, SegmentWinners winners) {
   __shared__ BlockRaceMemory memory;
   __shared__ std::uint32_t count;
   for_each_segment(
@@ -206,9 +211,9 @@ __global__ void __launch_bounds__(kThreads)
       });
 }
 
-template <typename Then>
+template <typename Lists, typename Then>
 __global__ void __launch_bounds__(kThreads)
-    finish_giants(const __grid_constant__ RaceQuery races, const __grid_constant__ Then then,
+    finish_giants(const __grid_constant__ RaceQuery<Lists> races, const __grid_constant__ Then then,
                   DeviceGiants giants, SegmentWinners winners) {
   __shared__ BlockRaceMemory memory;
   std::uint32_t num_slots = 0;
@@ -223,9 +228,9 @@ __global__ void __launch_bounds__(kThreads)
   add_to_total(then.total(), threadIdx.x == 0 ? num_slots : 0);
 }
 
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    put_packed_giants(const DeviceRange* plan, const __grid_constant__ SlotWriter<Id> writer,
+    put_packed_giants(const DeviceRange* plan, const __grid_constant__ SlotWriter<Id, Lists> writer,
                       DeviceGiants giants, SegmentWinners winners) {
   for_each_giant(giants, [&](Count i, std::int32_t first_segment) {
     const DeviceRange range = plan[i];
@@ -234,27 +239,27 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Runs the races again, for packed lists whose places were not known when they were run first.
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    put_packed(const __grid_constant__ RaceQuery races, const DeviceRange* plan,
-               const __grid_constant__ SlotWriter<Id> writer) {
+    put_packed(const __grid_constant__ RaceQuery<Lists> races, const DeviceRange* plan,
+               const __grid_constant__ SlotWriter<Id, Lists> writer) {
   for_each_node(*races.query.frontier.count, [&](Count i) {
     const DeviceRange range = plan[i];
     if (range.degree == 0 || range.degree > kMostInWarp) return;
-    const Race race = races.race(i, range);
+    const auto race = races.race(i, range);
     const int rounds = static_cast<int>((range.degree + kWarp - 1) / kWarp);
     put_by_warp(writer, range, writer.first_slot(i), range.key, rounds,
                 [&](int r) { return race.arrival_of(static_cast<std::uint32_t>(r) * kWarp + lane_index()); });
   });
 }
 
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    put_packed_hubs(const __grid_constant__ RaceQuery races, const DeviceRange* plan,
-                    const __grid_constant__ SlotWriter<Id> writer, DeviceHubs hubs) {
+    put_packed_hubs(const __grid_constant__ RaceQuery<Lists> races, const DeviceRange* plan,
+                    const __grid_constant__ SlotWriter<Id, Lists> writer, DeviceHubs hubs) {
   for_each_hub(hubs, [&](Count i) {
     const DeviceRange range = plan[i];
-    const Race race = races.race(i, range);
+    const auto race = races.race(i, range);
     put_by_block(writer, range, {0, range.degree}, writer.first_slot(i), [&](Count position) {
       return race.arrival_of(static_cast<std::uint32_t>(position)) <= range.key;
     });
@@ -267,35 +272,52 @@ class WeightedDeviceChooser final : public DeviceSlotChooser<Id> {
   explicit WeightedDeviceChooser(const store::GraphView& view)
       : view_(view), all_(make_uniform_device_chooser<Id>(view)), hubs_(view.device), giants_(view) {}
 
-  bool fills_slots(int fanout) const override { return fanout > 0 && fanout <= kMostStride; }
+  /// Divided lists are packed: for them, the races into slots are not worth kernels of their own.
+  bool fills_slots(int fanout) const override {
+    return fanout > 0 && fanout <= kMostStride && !is_divided(view_);
+  }
 
   void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
                const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->measure(query, plan, counts, stream);
-    run(query, Measure{plan, counts}, stream);
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      run(RaceQuery<Lists>{lists, query}, Measure{plan, counts}, stream);
+    });
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
               const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
-    const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
-    if (out.offsets == nullptr) return run(query, PutStrided<Id>{writer}, stream);
-    const RaceQuery races{DeviceLists(view_), query};
-    put_packed<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(races, plan, writer);
-    cuda::check_launch("put_packed");
-    put_packed_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(races, plan, writer, hubs_.hubs());
-    cuda::check_launch("put_packed_hubs");
-    if (!races_giants(query)) return;
-    put_packed_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(plan, writer, giants_.giants(),
-                                                                 winners(query, stream));
-    cuda::check_launch("put_packed_giants");
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      const SlotWriter<Id, Lists> writer{lists, out, query.fanout};
+      const RaceQuery<Lists> races{lists, query};
+      if constexpr (!Lists::divided) {
+        if (out.offsets == nullptr) return run(races, PutStrided<Id, Lists>{writer}, stream);
+      }
+      put(races, plan, writer, stream);
+    });
   }
 
  private:
-  template <typename Then>
-  void run(const DeviceQuery& query, const Then& then, const cuda::Stream& stream) {
+  /// Into packed lists, once it is known who gets a slot.
+  template <typename Lists>
+  void put(const RaceQuery<Lists>& races, const DeviceRange* plan, const SlotWriter<Id, Lists>& writer,
+           const cuda::Stream& stream) {
+    put_packed<<<blocks_for_warps(races.query.frontier.bound), kThreads, 0, stream.get()>>>(races, plan,
+                                                                                            writer);
+    cuda::check_launch("put_packed");
+    put_packed_hubs<<<kHubBlocks, kThreads, 0, stream.get()>>>(races, plan, writer, hubs_.hubs());
+    cuda::check_launch("put_packed_hubs");
+    if (!races_giants(races.query)) return;
+    put_packed_giants<<<kHubBlocks, kThreads, 0, stream.get()>>>(plan, writer, giants_.giants(),
+                                                                 winners(races.query, stream));
+    cuda::check_launch("put_packed_giants");
+  }
+
+  template <typename Lists, typename Then>
+  void run(const RaceQuery<Lists>& races, const Then& then, const cuda::Stream& stream) {
+    const DeviceQuery& query = races.query;
     const DeviceHubs hubs = hubs_.start(query.frontier.bound, stream);
-    const RaceQuery races{DeviceLists(view_), query};
     const DeviceGiants giants = giants_.start(stream);
     run_races<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(races, then, hubs,
                                                                                      giants);

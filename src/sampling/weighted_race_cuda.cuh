@@ -6,8 +6,9 @@
 namespace strata::sampling {
 
 /// A list whose edges race for slots.
+template <typename Weights>
 struct Race {
-  ListWeights weights;
+  Weights weights;  // of the list
   std::uint64_t key;
   std::uint32_t degree;
 
@@ -27,8 +28,9 @@ struct Finish {
 inline constexpr std::uint64_t kEveryArrival = kNeverArrives - 1;
 
 /// The edges of a stretch of a list.
+template <typename Weights>
 struct StretchOfRace {
-  Race race;
+  Race<Weights> race;
   std::uint32_t first, end;
 
   __device__ std::uint32_t size() const { return end - first; }
@@ -50,7 +52,8 @@ template <int kRounds>
 struct WarpRace {
   std::uint64_t arrivals[kRounds];
 
-  __device__ explicit WarpRace(const Race& race) {
+  template <typename Weights>
+  __device__ explicit WarpRace(const Race<Weights>& race) {
 #pragma unroll
     for (int r = 0; r < kRounds; ++r)
       arrivals[r] = race.arrival_of(static_cast<std::uint32_t>(r) * kWarp + lane_index());

@@ -6,8 +6,9 @@ namespace {
 
 constexpr Count kMostInWarp = 1024;
 
+template <typename Lists>
 struct DrawQuery {
-  DeviceLists lists;
+  Lists lists;
   DeviceQuery query;
 
   __device__ DeviceRange range(Count i) const { return lists.range(query.frontier.nodes[i]); }
@@ -24,7 +25,8 @@ struct Share {
   }
 };
 
-__device__ float largest_of(const ListWeights& weights, const Share& share) {
+template <typename Weights>
+__device__ float largest_of(const Weights& weights, const Share& share) {
   float largest = 0;
   for (std::uint32_t p = share.first + lane_index(); p < share.end; p += kWarp)
     largest = fmaxf(largest, weights[p]);
@@ -37,7 +39,8 @@ __device__ std::uint64_t sum_over_warp(std::uint64_t value) {
   return value;
 }
 
-__device__ std::uint64_t sum_of(const ListWeights& weights, const Share& share, const WholeWeights& whole) {
+template <typename Weights>
+__device__ std::uint64_t sum_of(const Weights& weights, const Share& share, const WholeWeights& whole) {
   std::uint64_t sum = 0;
   for (std::uint32_t p = share.first + lane_index(); p < share.end; p += kWarp) sum += whole(weights[p]);
   return sum_over_warp(sum);
@@ -52,8 +55,9 @@ __device__ std::uint64_t up_to_lane(std::uint64_t value) {
 }
 
 /// What all draws of a list share.
+template <typename Weights>
 struct Draws {
-  ListWeights weights;
+  Weights weights;
   WholeWeights whole;
   std::uint64_t key, total;
   std::uint32_t fanout;
@@ -61,8 +65,8 @@ struct Draws {
 
 /// Calls put(slot, position) for the draws that fall on the share, whose weights follow `before`. A lane a
 /// draw: of the 32 edges that hold it, it finds the first whose sum exceeds it.
-template <typename Put>
-__device__ void find_draws(const Draws& draws, const Share& share, std::uint64_t before, Put&& put) {
+template <typename Weights, typename Put>
+__device__ void find_draws(const Draws<Weights>& draws, const Share& share, std::uint64_t before, Put&& put) {
   for (std::uint32_t first_slot = 0; first_slot < draws.fanout; first_slot += kWarp) {
     const std::uint32_t slot = first_slot + lane_index();
     const std::uint64_t point =
@@ -86,18 +90,19 @@ __device__ void find_draws(const Draws& draws, const Share& share, std::uint64_t
   }
 }
 
-__global__ void __launch_bounds__(kThreads) measure_draws(const __grid_constant__ DrawQuery draws,
+template <typename Lists>
+__global__ void __launch_bounds__(kThreads) measure_draws(const __grid_constant__ DrawQuery<Lists> draws,
                                                           DeviceRange* plan, Count* counts, DeviceHubs hubs) {
   const DeviceFrontier& frontier = draws.query.frontier;
   const Count num_nodes = *frontier.count;
   clear_rest(counts, num_nodes, frontier.bound + 1);
   for_each_node(num_nodes, [&](Count i) {
     const DeviceRange range = draws.range(i);
-    const ListWeights weights{&draws.lists.weights, range.begin};
+    const auto weights = draws.lists.weights.from(range.begin);
     bool positive = false;  // until the first one: most lists begin with it
     for (Count first = 0; first < range.degree && !positive; first += kWarp) {
       const Count p = first + lane_index();
-      positive = __any_sync(kAllLanes, p < range.degree && weights[static_cast<std::uint32_t>(p)] > 0);
+      positive = __any_sync(kAllLanes, p < range.degree && weights[p] > 0);
     }
     if (lane_index() > 0) return;
     plan[i] = range;
@@ -106,10 +111,10 @@ __global__ void __launch_bounds__(kThreads) measure_draws(const __grid_constant_
   });
 }
 
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    choose_draws(const __grid_constant__ DrawQuery draws, const __grid_constant__ SlotWriter<Id> writer,
-                 DeviceHubs hubs) {
+    choose_draws(const __grid_constant__ DrawQuery<Lists> draws,
+                 const __grid_constant__ SlotWriter<Id, Lists> writer, DeviceHubs hubs) {
   const DeviceFrontier& frontier = draws.query.frontier;
   const Count num_nodes = *frontier.count;
   if (writer.strided()) clear_rest(writer.out.counts, num_nodes, frontier.bound);
@@ -122,14 +127,15 @@ __global__ void __launch_bounds__(kThreads)
     }
     const auto degree = static_cast<std::uint32_t>(range.degree);
     const Share all(degree, 0, 1);
-    const ListWeights weights{&draws.lists.weights, range.begin};
+    const auto weights = draws.lists.weights.from(range.begin);
     const float largest = largest_of(weights, all);
     std::uint32_t count = 0;
     if (largest > 0) {
       count = static_cast<std::uint32_t>(draws.query.fanout);
       const WholeWeights whole(largest, degree);
-      const Draws of_list{weights, whole, draws.lists.choice_key(frontier.nodes[i], draws.query),
-                          sum_of(weights, all, whole), count};
+      const Draws<std::remove_const_t<decltype(weights)>> of_list{
+          weights, whole, draws.lists.choice_key(frontier.nodes[i], draws.query), sum_of(weights, all, whole),
+          count};
       const Count first_slot = writer.first_slot(i);
       find_draws(of_list, all, 0, [&](std::uint32_t slot, std::uint32_t position) {
         writer.put(first_slot + slot, range.begin + position);
@@ -142,10 +148,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // As choose_draws; every warp of a block walks its share of the list.
-template <typename Id>
+template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
-    choose_hub_draws(const __grid_constant__ DrawQuery draws, const __grid_constant__ SlotWriter<Id> writer,
-                     DeviceHubs hubs) {
+    choose_hub_draws(const __grid_constant__ DrawQuery<Lists> draws,
+                     const __grid_constant__ SlotWriter<Id, Lists> writer, DeviceHubs hubs) {
   __shared__ float largest_of_warp[kWarpsABlock];
   __shared__ std::uint64_t sum_of_warp[kWarpsABlock];
   const unsigned warp = threadIdx.x / kWarp;
@@ -154,7 +160,7 @@ __global__ void __launch_bounds__(kThreads)
     const DeviceRange range = draws.range(i);
     const auto degree = static_cast<std::uint32_t>(range.degree);
     const Share share(degree, warp, kWarpsABlock);
-    const ListWeights weights{&draws.lists.weights, range.begin};
+    const auto weights = draws.lists.weights.from(range.begin);
     __syncthreads();
     largest_of_warp[warp] = largest_of(weights, share);
     __syncthreads();
@@ -171,8 +177,8 @@ __global__ void __launch_bounds__(kThreads)
         if (w < warp) before += sum_of_warp[w];
         total += sum_of_warp[w];
       }
-      const Draws of_list{weights, whole, draws.lists.choice_key(draws.query.frontier.nodes[i], draws.query),
-                          total, count};
+      const Draws<std::remove_const_t<decltype(weights)>> of_list{
+          weights, whole, draws.lists.choice_key(draws.query.frontier.nodes[i], draws.query), total, count};
       const Count first_slot = writer.first_slot(i);
       find_draws(of_list, share, before, [&](std::uint32_t slot, std::uint32_t position) {
         writer.put(first_slot + slot, range.begin + position);
@@ -196,21 +202,26 @@ class WeightedReplacingDeviceChooser final : public DeviceSlotChooser<Id> {
                const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->measure(query, plan, counts, stream);
     const DeviceHubs hubs = hubs_.start(query.frontier.bound, stream);
-    measure_draws<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(
-        {DeviceLists(view_), query}, plan, counts, hubs);
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      measure_draws<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(
+          DrawQuery<Lists>{lists, query}, plan, counts, hubs);
+    });
     cuda::check_launch("measure_draws");
   }
 
   void choose(const DeviceQuery& query, const DeviceRange* plan, const DeviceSlotOutput<Id>& out,
               const cuda::Stream& stream) override {
     if (query.fanout <= 0) return all_->choose(query, plan, out, stream);
-    const SlotWriter<Id> writer{DeviceLists(view_), out, query.fanout};
-    const DrawQuery draws{DeviceLists(view_), query};
     const DeviceHubs hubs = out.offsets == nullptr ? hubs_.start(query.frontier.bound, stream) : hubs_.hubs();
-    choose_draws<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(draws, writer, hubs);
-    cuda::check_launch("choose_draws");
-    choose_hub_draws<<<kHubBlocks, kThreads, 0, stream.get()>>>(draws, writer, hubs);
-    cuda::check_launch("choose_hub_draws");
+    visit_lists(view_, [&]<typename Lists>(const Lists& lists) {
+      const SlotWriter<Id, Lists> writer{lists, out, query.fanout};
+      const DrawQuery<Lists> draws{lists, query};
+      choose_draws<<<blocks_for_warps(query.frontier.bound), kThreads, 0, stream.get()>>>(draws, writer,
+                                                                                          hubs);
+      cuda::check_launch("choose_draws");
+      choose_hub_draws<<<kHubBlocks, kThreads, 0, stream.get()>>>(draws, writer, hubs);
+      cuda::check_launch("choose_hub_draws");
+    });
   }
 
  private:

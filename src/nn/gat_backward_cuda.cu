@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "gat_rows.cuh"
 #include "strata/cuda/check.cuh"
 
@@ -6,6 +8,10 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarp;
+
+/// As many as give the fastest kernel: long rows need registers.
+template <int Width, int kVectors>
+constexpr int kBlocksOfSm = Width* kVectors >= 8 ? 3 : 4;
 
 /// Where the contribution of an edge to the gradient of a row is written: where it is the only one, at once
 /// to the row.
@@ -30,8 +36,9 @@ __device__ inline void contribute(Columns<Width, kVectors> value, const Columns<
 
 // A warp a dst node, as forward: the rows are read again for the gradients of p. What it adds to the queries'
 // gradients stays in registers, then becomes the block's piece.
-template <int Width, int kVectors, int kHeads, bool kInputGrad, int kBlocks, typename In, typename T>
-__global__ void __launch_bounds__(kThreads, kBlocks) backward_kernel(GatBackward<In, T> pass, float scale) {
+template <int Width, int kVectors, int kHeads, bool kInputGrad, typename In, typename T>
+__global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
+    backward_kernel(GatBackward<In, T> pass, float scale) {
   constexpr int kRows = kChunkRows<Width, kVectors>;
   using Part = Columns<Width, kVectors>;
   using Scores = ScoreLanes<kRows, kHeads>;
@@ -56,10 +63,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks) backward_kernel(GatBackward
       const float log_sum = head < over.heads ? pass.log_sums[v * over.heads + head] : 0.0f;
       float mean = 0.0f, score_grads = 0.0f;
       if (list.size() > kRows) {  // the sum of p times its gradient, of all chunks
-        float shares[Scores::kValues] = {};
+        float shares[kHeads];
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) shares[h] = grad[h].dot_share(part_of(pass.out + v * out_pitch, h));
-        mean = Scores::get(Scores::sum_over_lanes(shares), 0, Scores::head());
+        mean = HeadLanes<kHeads>::get(HeadLanes<kHeads>::sum_over_lanes(shares), 0, Scores::head());
       }
       Part own_row = Part::zeros(), own_grad = Part::zeros();
       for (Count begin = 0; begin < list.size(); begin += kRows) {
@@ -221,37 +228,31 @@ void launch_backward(const GatBackward<In, T>& pass, CUstream_st* stream) {
   const bool packed = over.in_pitch % 4 == 0 && pack_fits(4, over.cols, over.in, over.queries, pass.out,
                                                           pass.grad_out, pass.grad_in, pass.edge_grads);
   with_gat_shape(packed, over.cols, over.heads, [&]<int Width, int kVectors, int kHeads>() {
-    const auto pieces = static_cast<unsigned>(pass.num_pieces);
-    switch (probe_blocks()) {
-      case 3:
-        backward_kernel<Width, kVectors, kHeads, kInputGrad, 3>
-            <<<pieces, kThreads, 0, stream>>>(pass, over.dropout.scale());
-        break;
-      case 5:
-        backward_kernel<Width, kVectors, kHeads, kInputGrad, 5>
-            <<<pieces, kThreads, 0, stream>>>(pass, over.dropout.scale());
-        break;
-      default:
-        backward_kernel<Width, kVectors, kHeads, kInputGrad, 4>
-            <<<pieces, kThreads, 0, stream>>>(pass, over.dropout.scale());
-        break;
-    }
+    backward_kernel<Width, kVectors, kHeads, kInputGrad>
+        <<<static_cast<unsigned>(pass.num_pieces), kThreads, 0, stream>>>(pass, over.dropout.scale());
   });
   cuda::check_launch("gat_backward");
 }
 
 }  // namespace
 
-Count gat_pieces(Count num_dst) {
-  return blocks_for_rows(num_dst, kThreads, GatBackward<float, float>::kMaxPieces);
+Count gat_pieces(Count num_dst, Count cols) {
+  // What an H200 runs at once, be the GPU what it is: the sums shall not depend on it.
+  constexpr Count kMultiprocessors = 132;
+  const Count most = kMultiprocessors * (cols > kWarp * 4 ? kBlocksOfSm<4, 2> : kBlocksOfSm<4, 1>);
+  return blocks_for_rows(num_dst, kThreads, most);
 }
 
 template <typename In, typename T>
 void gat_backward(const GatBackward<In, T>& pass, CUstream_st* stream) {
-  if constexpr (std::is_same_v<In, T>) {
-    if (pass.grad_in != nullptr) return launch_backward<true>(pass, stream);
+  // The first layer reads f32, and deeper ones always want the gradient.
+  if constexpr (std::is_same_v<In, Bf16>) {
+    launch_backward<true>(pass, stream);
+  } else if constexpr (std::is_same_v<T, Bf16>) {
+    launch_backward<false>(pass, stream);
+  } else {
+    pass.grad_in != nullptr ? launch_backward<true>(pass, stream) : launch_backward<false>(pass, stream);
   }
-  launch_backward<false>(pass, stream);
 }
 
 template <typename T>

@@ -7,13 +7,15 @@ namespace strata::nn {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kBlocksOfSm = 4;          // 3 and 5 are slower
 constexpr Count kMaxBlocks = 132 * 32;  // a warp takes many nodes, for the queries that it holds
 
 // A warp a dst node: every row is read once (a group of heads), for its scores and for the sums, with a
 // softmax that is corrected where a later chunk has a larger score. The rows, from L2 or HBM, and `out` bound
 // the time.
-template <int Width, int kVectors, int kHeads, int kBlocks, typename In, typename Out>
-__global__ void __launch_bounds__(kThreads, kBlocks) forward_kernel(GatForward<In, Out> pass, float scale) {
+template <int Width, int kVectors, int kHeads, typename In, typename Out>
+__global__ void __launch_bounds__(kThreads, kBlocksOfSm)
+    forward_kernel(GatForward<In, Out> pass, float scale) {
   constexpr int kRows = kChunkRows<Width, kVectors>;
   using Part = Columns<Width, kVectors>;
   using Scores = ScoreLanes<kRows, kHeads>;
@@ -40,10 +42,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks) forward_kernel(GatForward<I
         GatChunk<Width, kVectors, kRows> chunk;
         chunk.load(over, list, begin);
         if (begin == 0) {
-          float shares[Scores::kValues] = {};
+          float shares[kHeads];
 #pragma unroll
           for (int h = 0; h < kHeads; ++h) shares[h] = chunk.rows[0].dot_share(query(dst_queries, h));
-          dst_score = Scores::get(Scores::sum_over_lanes(shares), 0, Scores::head());
+          dst_score = HeadLanes<kHeads>::get(HeadLanes<kHeads>::sum_over_lanes(shares), 0, Scores::head());
         }
         float shares[Scores::kValues];
 #pragma unroll
@@ -112,20 +114,7 @@ void gat_forward(const GatForward<In, Out>& pass, CUstream_st* stream) {
   const unsigned blocks = blocks_for_rows(over.num_dst, kThreads, kMaxBlocks);
   const bool packed = over.in_pitch % 4 == 0 && pack_fits(4, over.cols, over.in, over.queries, pass.out);
   with_gat_shape(packed, over.cols, over.heads, [&]<int Width, int kVectors, int kHeads>() {
-    switch (probe_blocks()) {
-      case 3:
-        forward_kernel<Width, kVectors, kHeads, 3>
-            <<<blocks, kThreads, 0, stream>>>(pass, over.dropout.scale());
-        break;
-      case 5:
-        forward_kernel<Width, kVectors, kHeads, 5>
-            <<<blocks, kThreads, 0, stream>>>(pass, over.dropout.scale());
-        break;
-      default:
-        forward_kernel<Width, kVectors, kHeads, 4>
-            <<<blocks, kThreads, 0, stream>>>(pass, over.dropout.scale());
-        break;
-    }
+    forward_kernel<Width, kVectors, kHeads><<<blocks, kThreads, 0, stream>>>(pass, over.dropout.scale());
   });
   cuda::check_launch("gat_forward");
 }

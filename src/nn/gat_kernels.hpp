@@ -43,24 +43,22 @@ struct GatForward {
 /// The gradients of queries and rows from that of the sums. T is the type of all but the first layer's input.
 template <typename In, typename T>
 struct GatBackward {
-  static constexpr Count kMaxPieces = 528;
-
   GatInput<In> over;
   const float* raw_scores = nullptr;
   const float* log_sums = nullptr;
   const T* out = nullptr;         ///< as forward wrote it
   const T* grad_out = nullptr;    ///< [num_dst, heads * cols]
-  Count num_pieces = 0;           ///< gat_pieces(num_dst)
+  Count num_pieces = 0;           ///< gat_pieces(num_dst, cols)
   float* grad_queries = nullptr;  ///< [num_pieces, 2, heads, cols] that add up to the gradient
 
-  // The gradient of the layer below before its ReLU and dropout. Null: none is wanted.
+  // The gradient of the layer below before its ReLU and dropout. Null: none is wanted, of the first layer.
   T* grad_in = nullptr;                      ///< [num_src, cols]: rows with one contribution are written
   T* edge_grads = nullptr;                   ///< [places, cols]: the contributions to all other rows
   const Count* transposed_indptr = nullptr;  ///< [num_src + 1]
   float scale = 1;                           ///< of the layer below's dropout
 };
 
-Count gat_pieces(Count num_dst);
+Count gat_pieces(Count num_dst, Count cols);
 
 /// Sums the contributions to those rows of grad_in that GatBackward did not write.
 template <typename T>

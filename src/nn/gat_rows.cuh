@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdlib>
-
 #include "attention.hpp"
 #include "gat_kernels.hpp"
 #include "strata/util/error.hpp"
@@ -10,11 +8,6 @@
 /// What the forward and the backward kernels of GAT share: a warp takes the edges of a dst node in chunks of
 /// kRows rows, and kHeads heads at once.
 namespace strata::nn {
-
-inline int probe_blocks() {  // temporary
-  const char* value = std::getenv("STRATA_GAT_BLOCKS");
-  return value == nullptr ? 4 : std::atoi(value);
-}
 
 constexpr int log2_of(int value) { return value == 1 ? 0 : 1 + log2_of(value / 2); }
 
@@ -68,6 +61,10 @@ struct ScoreLanes {
     }
   }
 };
+
+/// One value a head.
+template <int kHeads>
+using HeadLanes = ScoreLanes<1, kHeads>;
 
 /// The in-neighbours of a dst node: `size` indices from `begin` on.
 struct EdgeRange {

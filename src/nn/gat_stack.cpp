@@ -155,7 +155,7 @@ template <typename In, typename T>
 LayerGrads grads_as(const LayerTape& layer, const LayerTape* below, const at::Tensor& grad_sums) {
   const Block& block = layer.block;
   const std::int64_t cols = layer.input.cols;
-  const Count num_pieces = gat_pieces(block.num_dst);
+  const Count num_pieces = gat_pieces(block.num_dst, cols);
   LayerGrads grads{.pieces = at::empty({num_pieces, 2, layer.heads, cols}, layer.queries.options()),
                    .grad_in = {}};
   GatBackward<In, T> pass{.over = kernel_input<In>(layer),

@@ -1,10 +1,8 @@
 #include <ATen/ops/cat.h>
 
-#include <cmath>
-
-#include "init.hpp"
 #include "layers.hpp"
 #include "ops.hpp"
+#include "sage_layer.hpp"
 #include "sage_stack.hpp"
 
 namespace strata::nn {
@@ -12,21 +10,6 @@ namespace {
 
 /// PyG's SAGEConv with mean aggregation: lin_l(mean of x over the in-neighbours) + lin_r(x of the node
 /// itself).
-struct SageLayer : torch::nn::Module {
-  SageLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(in_cols));  // Kaiming uniform with a = sqrt(5)
-    neighbours = register_module(
-        "lin_l", std::make_shared<Linear>(
-                     keyed_uniform({out_cols, in_cols}, bound, {.seed = seed, .layer = layer, .index = 0}),
-                     keyed_uniform({out_cols}, bound, {.seed = seed, .layer = layer, .index = 1})));
-    root = register_module(
-        "lin_r", std::make_shared<Linear>(
-                     keyed_uniform({out_cols, in_cols}, bound, {.seed = seed, .layer = layer, .index = 2}),
-                     at::Tensor()));
-  }
-  std::shared_ptr<Linear> neighbours, root;
-};
-
 class SageModel final : public StackedModel {
  public:
   explicit SageModel(const ModelOptions& options) : StackedModel(options) {

@@ -1,12 +1,10 @@
 #include <ATen/ops/empty.h>
 
-#include <cmath>
-
-#include "init.hpp"
 #include "layers.hpp"
 #include "neighbour_max.hpp"
 #include "op_support.hpp"
 #include "ops.hpp"
+#include "sage_layer.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
@@ -68,24 +66,11 @@ at::Tensor neighbour_max(const at::Tensor& x, const Block& block) {
 }
 
 /// PyG's SAGEConv with max aggregation: lin_l(max of x over the in-neighbours) + lin_r(x of the node itself).
-struct SageMaxLayer : torch::nn::Module {
-  SageMaxLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(in_cols));  // Kaiming uniform with a = sqrt(5)
-    const auto values = [&](at::IntArrayRef sizes, int index) {
-      return keyed_uniform(sizes, bound, {.seed = seed, .layer = layer, .index = index});
-    };
-    neighbours = register_module(
-        "lin_l", std::make_shared<Linear>(values({out_cols, in_cols}, 0), values({out_cols}, 1)));
-    root = register_module("lin_r", std::make_shared<Linear>(values({out_cols, in_cols}, 2), at::Tensor()));
-  }
-  std::shared_ptr<Linear> neighbours, root;
-};
-
 class SageMaxModel final : public StackedModel {
  public:
   explicit SageMaxModel(const ModelOptions& options) : StackedModel(options) {
     for (int i = 0; i < num_layers(); ++i) {
-      layers_.push_back(std::make_shared<SageMaxLayer>(input_cols(i), output_cols(i), options.seed, i));
+      layers_.push_back(std::make_shared<SageLayer>(input_cols(i), output_cols(i), options.seed, i));
     }
     register_layers({layers_.begin(), layers_.end()});
   }
@@ -109,9 +94,9 @@ class SageMaxModel final : public StackedModel {
   }
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).neighbours->bias; }
-  const SageMaxLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
+  const SageLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
 
-  std::vector<std::shared_ptr<SageMaxLayer>> layers_;
+  std::vector<std::shared_ptr<SageLayer>> layers_;
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 Each run trains three epochs without evaluation; the first warms up, the others count. Printed are medians over all counted
 epochs. Stage times overlap: what the sum has beyond the wall time is hidden. "wait" is what training waited for the other two.
+For SAGE on a GPU with its rows in GPU memory the time of a step is printed beside its roofline: the bytes that its sums, products
+and gradients must move at least, over the rate of a device copy that torch measures on the same GPU, if the Python at hand has it.
 Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
 """
 import argparse
@@ -39,6 +41,61 @@ def run(arguments, folder):
     return [json.loads(line) for line in (pathlib.Path(folder) / 'metrics.jsonl').read_text().splitlines()]
 
 
+def copy_rate():
+    """Bytes a second, read and written, of a copy of 1 GiB; None without torch."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    source = torch.empty(2**30, dtype=torch.uint8, device='cuda')
+    target = torch.empty_like(source)
+    times = []
+    for _ in range(12):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        target.copy_(source)
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / 1e3)
+    return 2 * source.numel() / statistics.median(times[2:])
+
+
+def step_bytes(setup, precision):
+    """What a SAGE step moves at least: each edge's and each own row once forward, and once backward but for the input layer;
+    joined rows, products and their gradients once written and once read for each use. Nothing is left in caches."""
+    width = 2 if precision == 'bf16' else 4
+    layers = len(setup['fanouts'])
+    cols = [setup['feature_cols']] + [setup['hidden']] * (layers - 1)
+    out = [setup['hidden']] * (layers - 1) + [setup['classes']]
+    total = 0
+    for layer in range(layers):
+        hop = layers - 1 - layer
+        nodes, edges = setup['batch_nodes'][hop], setup['batch_edges'][hop]
+        joined, product = 2 * nodes * cols[layer] * width, nodes * out[layer] * width
+        total += (edges + nodes) * cols[layer] * (4 if layer == 0 else width)  # the sum reads
+        total += 2 * joined + product            # joined rows are written and multiplied
+        total += joined + product                # gradient of the weights
+        if layer > 0:
+            below = setup['batch_nodes'][hop + 1]
+            total += 2 * joined + product        # gradient of the joined rows, written and read
+            total += 2 * below * cols[layer] * width  # the product below tells what passed; its gradient is written
+    return total
+
+
+def print_roofline(setup, row, options):
+    model, on_host = setup['model'], any('host' in option for option in options)
+    if model != 'sage' or not setup['batch_nodes'] or on_host:
+        return
+    rate = copy_rate()
+    if rate is None:
+        return
+    precision = 'bf16' if 'bf16' in options else 'f32'
+    row['step_seconds'] = row['seconds'] / row['steps']
+    row['roofline_seconds'] = step_bytes(setup, precision) / rate
+    print(f'a step {row["step_seconds"] * 1e3:.3f} ms; its {step_bytes(setup, precision) / 1e6:.0f} MB at the {rate / 1e9:.0f} GB/s of a '
+          f'device copy {row["roofline_seconds"] * 1e3:.3f} ms: {row["roofline_seconds"] / row["step_seconds"]:.2f} of the step')
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--graph', required=True)
@@ -70,6 +127,7 @@ def main():
     print(f'{"epoch s":>9} {"seeds/s":>11} {"sample s":>9} {"gather s":>9} {"train s":>9} {"wait s":>8} {"hidden":>7} {"peak host":>10}')
     print(f'{row["seconds"]:9.3f} {row["seeds_per_second"]:11,.0f} {row["sample_seconds"]:9.3f} {row["gather_seconds"]:9.3f} '
           f'{row["train_seconds"]:9.3f} {row["wait_seconds"]:8.3f} {row["hidden_share"]:7.0%} {row["peak_host_bytes"] / 2**30:6.2f} GiB')
+    print_roofline(setup, row, arguments.options)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps({'setup': setup, 'median': row, 'epochs': epochs}, indent=1) + '\n')
 

@@ -371,6 +371,8 @@ sampling::PaddedShape Session::measure_padding() {
   constexpr Count kMultiple = 128;
   const cuda::Stream stream = current_stream(device);
   std::vector<Count> nodes(shape.nodes.size()), edges(shape.entries.size());
+  batch_nodes.resize(edges.size());
+  batch_edges.resize(edges.size());
   for (Count i = 0; i < kBatches; ++i) {
     const Count step = i * schedule->steps_per_epoch() / kBatches;
     const BatchKey key{.seed = config.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)};
@@ -379,6 +381,8 @@ sampling::PaddedShape Session::measure_padding() {
       const sampling::Block& block = batch.blocks[edges.size() - 1 - hop];
       nodes[hop + 1] = std::max(nodes[hop + 1], block.num_src);
       edges[hop] = std::max(edges[hop], block.num_edges);
+      batch_nodes[hop] += static_cast<double>(block.num_dst) / kBatches;
+      batch_edges[hop] += static_cast<double>(block.num_edges) / kBatches;
     }
   }
   const auto with_margin = [&](Count seen, Count bound) {

@@ -66,6 +66,9 @@ class Session {
   std::unique_ptr<BatchLoader> loader;
   std::optional<nn::RowTable> table;  ///< input rows that the model reads in place
   bool graphs = false;                ///< steps of padded batches are replayed
+  /// Of a rank's batches on average, where shapes were measured to be padded: nodes at each distance from the
+  /// seeds that have edges, and those edges.
+  std::vector<double> batch_nodes, batch_edges;
   std::unique_ptr<LayerwiseEvaluator> exact_evaluator;
   std::unique_ptr<Evaluator> sampled_evaluator;  ///< null where evaluation is exact
 

@@ -1,9 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <random>
 
 #include "reducer_mpi.hpp"
@@ -108,27 +106,6 @@ TEST_F(GpuReducer, StagesBuffersLargerThanItsChunk) {
               bits(sum_on_device(pieces, device(topology), count)));
   whole.close();
   pieces.close();
-}
-
-// Temporary: what an all-reduce takes of the GPU's time, back to back.
-TEST_F(NcclReducerTest, Probe) {
-  const auto nccl = make_all_reducer(world().communicator(), topology_, device(topology_));
-  const cuda::DeviceGuard guard(device(topology_));
-  const cuda::Stream stream(device(topology_));
-  for (const Count count : {1000, 70000, 206000, 1000000, 4000000}) {
-    const cuda::Array<float> data(cuda::Memory::device, count, "a test buffer", device(topology_));
-    for (int repeat = 0; repeat < 3; ++repeat) {
-      constexpr int kTimes = 200;
-      const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < kTimes; ++i) nccl->sum(data.data(), count, stream);
-      stream.synchronize();
-      const double us =
-          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kTimes;
-      if (repeat == 2 && world().rank() == 0)
-        std::printf("all-reduce of %ld floats over %d ranks: %.1f us\n", count, world().size(), us);
-    }
-  }
-  nccl->close();
 }
 
 TEST_F(NcclReducerTest, AgreesWithMpi) {

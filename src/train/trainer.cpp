@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "checkpoint.hpp"
+#include "memory_error.hpp"
 #include "metrics_log.hpp"
 #include "model_state.hpp"
 #include "not_finite.hpp"
@@ -105,6 +107,7 @@ class Run {
 
   /// False if the ranks agreed to stop; progress_ then says where.
   bool train_epoch() {
+    weights_agreed_ = false;
     const auto start = Clock::now();
     const Count first_step = progress_.step_in_epoch;
     const double seeds_before = progress_.seeds;
@@ -237,8 +240,10 @@ class Run {
     nn::write_tensors(path("model.safetensors"), file);
   }
 
-  /// Buffers become the same on all ranks; parameters must be.
+  /// Buffers become the same on all ranks; parameters must be. Once for all that reads the weights between
+  /// two epochs.
   void agree_on_weights() {
+    if (std::exchange(weights_agreed_, true)) return;
     agree_on_buffers(*session_.model, session_.world.communicator());
     require_equal_weights(*session_.model, session_.world.communicator());
   }
@@ -284,6 +289,7 @@ class Run {
   StepRunner steps_;
   ProgressState progress_;
   MetricsLog metrics_;
+  bool weights_agreed_ = false;
   double train_seconds_ = 0;
   Count trained_seeds_ = 0;
 };
@@ -292,14 +298,15 @@ class Run {
 
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model) {
-  auto run = std::make_unique<Run>(config, world, stop, make_model);
+  std::unique_ptr<Run> run;
   try {
+    run = std::make_unique<Run>(config, world, stop, make_model);
     return run->execute();
   } catch (...) {
     // Stages of this rank may wait for other ranks for ever; the caller ends the process, nothing may wait
     // for them here.
     (void)run.release();
-    throw;
+    rethrow_explained();
   }
 }
 

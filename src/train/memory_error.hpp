@@ -1,0 +1,9 @@
+#pragma once
+
+namespace strata::train {
+
+/// Rethrows the exception that is being handled; where libtorch or the system refused memory, as an
+/// OutOfMemory that says what to lower.
+[[noreturn]] void rethrow_explained();
+
+}  // namespace strata::train

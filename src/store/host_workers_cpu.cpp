@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -197,12 +196,10 @@ HostWorkers::HostWorkers(const RowSource& rows, const Options& options) : state_
   state.rows = rows;
   state.stores = options.stores;
   const std::vector<int> cores = chosen_cores(options);
-  const bool probe_one = std::getenv("STRATA_PROBE_PIN") != nullptr;
   const std::lock_guard lock(state.mutex);  // leave() reads the number of threads
   for (int i = 0; i < std::max(1, options.threads); ++i) {
-    state.threads.emplace_back([&state, cores, probe_one, i] {
-      run_on(probe_one && !cores.empty() ? std::vector<int>{cores[static_cast<std::size_t>(i) % cores.size()]}
-                                         : cores);
+    state.threads.emplace_back([&state, cores] {
+      run_on(cores);
       state.serve();
     });
   }

@@ -15,6 +15,12 @@ double ShareTuner::Trial::rate() const {
   return Side{threads.rows + kernel.rows, std::max(threads.seconds, kernel.seconds)}.rate();
 }
 
+double ShareTuner::Candidate::middle_rate() const {
+  std::vector<double> sorted = rates;
+  std::ranges::sort(sorted);
+  return sorted[sorted.size() / 2];
+}
+
 bool ShareTuner::settled() const { return !candidates_.empty() && tried_ == kRounds * candidates_.size(); }
 
 void ShareTuner::choose_candidates() {
@@ -30,7 +36,9 @@ void ShareTuner::add(const Trial& trial) {
     if (both > 0) share_ = std::clamp(trial.threads.rate() / both, kLeast, kMost);
     if (balancing_ == kBalancing) choose_candidates();
   } else {
-    Trial& sum = candidates_[tried_++ % candidates_.size()].sum;
+    Candidate& candidate = candidates_[tried_++ % candidates_.size()];
+    candidate.rates.push_back(trial.rate());
+    Trial& sum = candidate.sum;
     sum.share = trial.share;
     const auto add_side = [](Side& to, const Side& side) {
       to.rows += side.rows;
@@ -43,8 +51,7 @@ void ShareTuner::add(const Trial& trial) {
     if (!candidates_.empty()) share_ = candidates_[tried_ % candidates_.size()].share;
     return;
   }
-  const auto rate = [](const Candidate& c) { return c.sum.rate(); };
-  best_ = std::ranges::max_element(candidates_, {}, rate)->sum;
+  best_ = std::ranges::max_element(candidates_, {}, &Candidate::middle_rate)->sum;
   share_ = best_.share;
 }
 

@@ -12,8 +12,8 @@ namespace strata::store {
 /// First the share moves to where both would end together, judged by the rates of the job before: threads
 /// that took 0.5 of 1,000 rows in 5 ms beside a kernel that took the rest in 10 ms get 2/3. The paths share a
 /// link, so that point need not be the best: more and fewer rows for the threads, threads alone and the
-/// kernel alone are tried too, in several rounds, for single jobs are noisy. Then the share stays whose jobs
-/// were fastest together.
+/// kernel alone are tried too, in several rounds, for single jobs are noisy. Then the share stays whose job
+/// of middle speed was the fastest: one that was held up, or had luck, decides nothing.
 class ShareTuner {
  public:
   struct Side {
@@ -33,10 +33,13 @@ class ShareTuner {
   const Trial& best() const { return best_; }  ///< the sum of its jobs; empty until settled
 
  private:
-  /// A share and all its jobs together.
+  /// A share and its jobs.
   struct Candidate {
     double share = 0;
     Trial sum = {};
+    std::vector<double> rates = {};
+
+    double middle_rate() const;
   };
   void choose_candidates();
 

@@ -75,6 +75,21 @@ TEST(ShareTuner, StaysWhenSettled) {
   EXPECT_EQ(tuner.share(), share);
 }
 
+TEST(ShareTuner, IsNotMisledByOneSlowJob) {
+  // The threads alone are best by far, but one of their jobs is held up.
+  const Paths paths{.threads = 300e6, .kernel = 30e6, .link = kNoLimit};
+  ShareTuner tuner;
+  bool held_up = false;
+  while (!tuner.settled()) {
+    ShareTuner::Trial trial = paths.run(tuner.share());
+    if (trial.kernel.rows > 0) trial.threads.seconds *= 2;
+    if (trial.share == 1 && !held_up) held_up = true, trial.threads.seconds *= 10;
+    tuner.add(trial);
+  }
+  EXPECT_TRUE(held_up);
+  EXPECT_EQ(tuner.share(), 1);
+}
+
 TEST(ShareTuner, IsNotMisledByOneFastJob) {
   ShareTuner tuner;
   const Paths paths{.threads = 200e6, .kernel = 50e6, .link = kNoLimit};

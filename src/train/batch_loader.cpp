@@ -164,8 +164,10 @@ struct BatchLoader::State {
       reserve(features, rows * options.feature_cols, memory, "gathered features", options.device);
       options.fetcher->fetch(batch.sample.input_nodes(), batch.num_inputs, features.data(), gather_stream);
       const Count gathered = batch.num_inputs * options.feature_cols, all = rows * options.feature_cols;
-      cuda::fill_async(features.data() + gathered, 0,
-                       static_cast<std::size_t>(all - gathered) * sizeof(float), gather_stream);
+      if (gathered < all) {
+        cuda::fill_async(features.data() + gathered, 0,
+                         static_cast<std::size_t>(all - gathered) * sizeof(float), gather_stream);
+      }
       batch.features = features.data();
     }
 

@@ -41,7 +41,7 @@ TEST(MemoryError, OfTheHostSaysWhatIsFree) {
 }
 
 TEST(MemoryError, OthersPassAsTheyAre) {
-  test::expect_error<InputError>([] { explain(InputError("other")); }, {"other"});
+  test::expect_error<InputError>([] { explain(InputError("other", "Do this.")); }, {"other"});
   EXPECT_THROW(explain(std::runtime_error("any")), std::runtime_error);
 }
 

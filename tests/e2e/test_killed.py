@@ -1,0 +1,126 @@
+"""A rank is killed while it loads, trains or evaluates: all others end within 10 s with one message, and a resumed run is, bit
+for bit, the run that nobody killed."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import strata_e2e as e2e
+
+SPEC = 'synthetic:kind=sbm,nodes=6000,edges=90000,features=32,classes=5,seed=3'
+JOB = ['--fanouts', '8,8', '--hidden', '64', '--batch-size', '20', '--epochs', '6', '--log-every', '1', '--seed', '5']
+RANKS, VICTIM = 3, 1
+LIMIT = 10
+
+
+def runs(pid):
+    """Whether a process still runs; one that ended may wait for its parent to look."""
+    try:
+        return pathlib.Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] not in 'ZX'
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Job:
+    """A run in the background."""
+
+    def __init__(self, folder, name, graph, options):
+        self.output, self.log = folder / name, folder / f'{name}.log'
+        command = e2e.mpirun_command(RANKS, ['--graph', graph, '--output', self.output, '--device', 'cpu', *JOB, *options])
+        with self.log.open('w') as stream:   # a pipe that nobody reads would fill and stop the run
+            self.process = subprocess.Popen([str(word) for word in command], env=e2e.ENVIRONMENT, stdout=stream,
+                                            stderr=subprocess.STDOUT)
+        self.ranks = []
+
+    def wait_for(self, reached):
+        """Until reached() holds; finds the ranks' processes on the way."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if len(self.ranks) < RANKS:
+                found = subprocess.run(['pgrep', '-P', str(self.process.pid), '-x', 'strata-train'], text=True, capture_output=True)
+                self.ranks = [int(pid) for pid in found.stdout.split()]
+            if len(self.ranks) == RANKS and reached():
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.005)
+        raise AssertionError(f'the run ended first: {self.log.read_text()}')
+
+    def kill(self):
+        """Kills a rank; returns the seconds until mpirun and all ranks ended, and what they had printed."""
+        start = time.monotonic()
+        os.kill(self.ranks[VICTIM], signal.SIGKILL)
+        try:
+            self.process.wait(timeout=4 * LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        while any(map(runs, self.ranks)) and time.monotonic() - start < 4 * LIMIT:
+            time.sleep(0.05)
+        return time.monotonic() - start, self.log.read_text()
+
+    def records(self, kind):
+        metrics = self.output / 'metrics.jsonl'
+        return metrics.read_text().count(f'"type":"{kind}"') if metrics.exists() else 0
+
+
+class Killed(e2e.Case):
+    def setUp(self):
+        super().setUp()
+        self.graph = self.build(SPEC, RANKS)
+
+    def check_end(self, job):
+        seconds, text = job.kill()
+        self.assertLess(seconds, LIMIT, text)
+        self.assertNotEqual(job.process.returncode, 0, text)
+        self.assertEqual(text.count('signal 9'), 1, 'one message says who was killed:\n' + text)
+        self.assertRegex(text, r'rank \d+ .*on node .* signal 9')
+        self.assertNotIn('Traceback', text)
+        for pid in job.ranks:
+            self.assertFalse(runs(pid), f'process {pid} is still there')
+            self.assertEqual([f for f in pathlib.Path('/dev/shm').glob(f'strata-{pid}-*') if f.stat().st_size], [])
+
+    def check_resume(self, job, *options):
+        whole, _ = self.train(self.graph, *JOB, *options, ranks=RANKS)
+        self.train(self.graph, *JOB, *options, '--resume', ranks=RANKS, output=job.output)
+        for name in ('model.safetensors', 'checkpoint.safetensors'):
+            self.assertEqual((whole / name).read_bytes(), (job.output / name).read_bytes(), name)
+        self.assertEqual(e2e.final(whole)['test'], e2e.final(job.output)['test'])
+
+    def test_while_it_loads(self):
+        job = Job(self.folder, 'loading', self.graph, [])
+        job.wait_for(lambda: True)
+        self.check_end(job)
+        self.assertEqual(job.records('step'), 0)
+
+    def test_while_it_trains(self):
+        for pipeline in ('on', 'off'):
+            options = ['--pipeline', pipeline, '--model', 'gat']
+            job = Job(self.folder, f'training-{pipeline}', self.graph, options)
+            steps_an_epoch = 10   # at least
+            job.wait_for(lambda: job.records('epoch') >= 2 and job.records('step') % steps_an_epoch)
+            self.check_end(job)
+            self.check_resume(job, *options)
+
+    def test_on_virtual_machines_while_it_trains(self):
+        options = ['--ranks-per-machine', '1']
+        job = Job(self.folder, 'machines', self.graph, options)
+        job.wait_for(lambda: job.records('epoch') >= 2)
+        self.check_end(job)
+        self.check_resume(job, *options)
+
+    def test_while_it_evaluates(self):
+        for attempt in range(5):   # evaluation may be over before the kill
+            job = Job(self.folder, f'evaluating{attempt}', self.graph, ['--hidden', '768'])
+            job.wait_for(lambda: job.records('epoch') >= 2)
+            self.check_end(job)
+            if job.records('evaluation') < job.records('epoch'):
+                break
+        else:
+            self.fail('no evaluation was met')
+        self.check_resume(job, '--hidden', '768')
+
+
+if __name__ == '__main__':
+    e2e.main()

@@ -50,9 +50,9 @@ std::string build_id(const CompactGraph& structure, const graph::Graph& graph,
 }
 
 void check_graph(const graph::Graph& graph) {
-  const auto fits = [&](std::size_t size) { return static_cast<Count>(size) == graph.num_nodes(); };
-  if (!graph.labels.empty() && !fits(graph.labels.size())) {
-    throw InputError(fmt::format("graph: {} labels for {} nodes", graph.labels.size(), graph.num_nodes()));
+  if (!graph.labels.empty() && std::ssize(graph.labels) != graph.num_nodes() * graph.label_words()) {
+    throw InputError(fmt::format("graph: labels of {} words for {} nodes of {}", graph.labels.size(),
+                                 graph.num_nodes(), graph.label_words()));
   }
   if (graph.features.cols > 0 && graph.features.rows != graph.num_nodes()) {
     throw InputError(
@@ -80,6 +80,7 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
           .feature_dtype = options.feature_dtype,
           .num_classes = graph.num_classes,
           .has_labels = !graph.labels.empty(),
+          .multi_label = graph.multi_label,
           .num_train = static_cast<Count>(graph.splits.train.size()),
           .num_valid = static_cast<Count>(graph.splits.valid.size()),
           .num_test = static_cast<Count>(graph.splits.test.size())};

@@ -20,6 +20,11 @@ Count largest(const std::vector<Count>& weights) {
   return weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
 }
 
+std::string label_text(const graph::Manifest& m) {
+  if (!m.has_labels) return "none";
+  return fmt::format("{} classes{}", m.num_classes, m.multi_label ? ", several a node" : "");
+}
+
 std::string cut_text(const graph::PartitionRecord& record, const Summary& sum) {
   const graph::Manifest& m = record.manifest;
   const std::string stored = fmt::format("{} of {} ({})", format_count(sum.cut_edges),
@@ -40,7 +45,7 @@ std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
                              ? "none"
                              : fmt::format("{} x {}", m.feature_cols, strata::name_of(m.feature_dtype))});
   table.row({"edge weights", m.has_edge_weights ? "f32" : "none"});
-  table.row({"labels", m.has_labels ? fmt::format("{} classes", m.num_classes) : "none"});
+  table.row({"labels", label_text(m)});
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(m.num_train),
                                                  format_count(m.num_valid), format_count(m.num_test))});
   table.row({"size", format_bytes(sum.bytes)});
@@ -140,6 +145,7 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"replication_factor", sum.replication},
       {"features", {{"cols", m.feature_cols}, {"dtype", strata::name_of(m.feature_dtype)}}},
       {"classes", m.has_labels ? Json(m.num_classes) : Json()},
+      {"multi_label", m.multi_label},
       {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
       {"bytes", {{"total", sum.bytes}, {"features", sum.feature_bytes}, {"structure", sum.structure_bytes}}},
       {"constraints", constraints},

@@ -163,8 +163,10 @@ class PartsOutput {
     const Count count = piece.last - piece.first, row = piece.first - begin_of(piece.part);
     writer.write_original_ids(row, {originals, at(count)});
     if (source_.manifest.has_labels) {
-      std::vector<std::int32_t> labels(at(count));
-      for (Count i = 0; i < count; ++i) labels[at(i)] = source_.labels[at(originals[i])];
+      const Count words = source_.manifest.label_words();
+      std::vector<std::int32_t> labels(at(count * words));
+      for (Count i = 0; i < count; ++i)
+        std::copy_n(source_.labels.data() + originals[i] * words, words, labels.data() + i * words);
       writer.write_labels(row, labels);
     }
     if (source_.manifest.feature_cols > 0) {

@@ -14,7 +14,7 @@ namespace strata::partition {
 struct PartSource {
   const CompactGraph& structure;
   const graph::FeatureTable& features;
-  const std::vector<std::int32_t>& labels;
+  const std::vector<std::int32_t>& labels;  ///< as graph::Graph has them
   const graph::Splits& splits;
   const Relabeling& relabeling;
   const graph::Manifest& manifest;

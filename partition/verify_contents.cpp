@@ -181,8 +181,15 @@ class ContentsCheck {
 
   void check_labels(const PartReader& reader, int part) {
     if (!manifest_.has_labels) return;
-    std::vector<std::int32_t> labels(at(reader.num_inner()));
+    const Count words = manifest_.label_words();
+    std::vector<std::int32_t> labels(at(reader.num_inner() * words));
     reader.read_labels(0, reader.num_inner(), labels.data());
+    for (Count row = 0; manifest_.multi_label && row < reader.num_inner(); ++row) {
+      if (is_label_set(labels.data() + row * words, manifest_.num_classes)) continue;
+      return report(part, "/nodes/node/label",
+                    fmt::format("row {} is no set of {} classes", row, manifest_.num_classes));
+    }
+    if (manifest_.multi_label) return;
     const auto bad = std::find_if(labels.begin(), labels.end(),
                                   [&](std::int32_t x) { return x < -1 || x >= manifest_.num_classes; });
     if (bad == labels.end()) return;

@@ -47,16 +47,25 @@ void check_splits(Graph& graph, const std::string& origin) {
   refuse_overlap(splits[1], splits[2], origin);
 }
 
-void check_labels(Graph& graph, const std::string& origin) {
-  if (graph.labels.empty()) return;
+bool has_label(const Graph& graph, NodeId node) {
+  const std::int32_t* words = graph.labels.data() + node * graph.label_words();
+  return graph.multi_label ? !is_unlabelled(words, graph.num_classes) : *words >= 0;
+}
+
+void check_classes(Graph& graph, const std::string& origin) {
   const auto largest = std::max_element(graph.labels.begin(), graph.labels.end());
   if (graph.num_classes == 0) graph.num_classes = Count{*largest} + 1;
   if (*largest >= graph.num_classes)
     throw InputError(fmt::format("{}: node {} has label {}, but there are {} classes", origin,
                                  largest - graph.labels.begin(), *largest, graph.num_classes),
                      "Labels count from 0; correct the label or num_classes.");
+}
+
+void check_labels(Graph& graph, const std::string& origin) {
+  if (graph.labels.empty()) return;
+  if (!graph.multi_label) check_classes(graph, origin);
   for (const NodeId node : graph.splits.train)
-    if (graph.labels[static_cast<std::size_t>(node)] < 0)
+    if (!has_label(graph, node))
       throw InputError(fmt::format("{}: training node {} has no label", origin, node),
                        "Take it out of the training split.");
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -26,8 +27,7 @@ Count column_size(const NpyArray& array, const char* what) {
   if (vector || column) return array.shape[0];
   throw InputError(
       fmt::format("{}: {} of shape {}", array.origin, what, array.shape_text()),
-      "One value a node or edge is expected, shape (N,) or (N, 1); link prediction and multi-task sets "
-      "are not supported.");
+      "One value a node or edge is expected, shape (N,) or (N, 1); link prediction is not supported.");
 }
 
 std::int32_t label_of(double value, const std::string& origin, Count row) {
@@ -36,6 +36,44 @@ std::int32_t label_of(double value, const std::string& origin, Count row) {
     return static_cast<std::int32_t>(value);
   throw InputError(fmt::format("{}: label {} in row {} is not a class", origin, value, row),
                    "Labels are integers from 0; nan or -1 stands for a missing one.");
+}
+
+/// A row of a matrix of labels: the set of the columns that are 1.
+template <typename ValueAt>
+void read_set(std::int32_t* words, Count row, Count cols, const std::string& origin,
+              const ValueAt& value_at) {
+  Count missing = 0;
+  for (Count c = 0; c < cols; ++c) {
+    const double value = value_at(row * cols + c);
+    if (value == 1)
+      add_class(words, c);
+    else if (std::isnan(value) || value == kMissing)
+      ++missing;
+    else if (value != 0)
+      throw InputError(
+          fmt::format("{}: {} in row {}, column {} of the labels is neither 0 nor 1", origin, value, row, c),
+          "A matrix of labels says 1 where a node has the class of the column.");
+  }
+  if (missing == 0) return;
+  if (missing < cols)
+    throw InputError(fmt::format("{}: row {} lacks {} of its {} labels", origin, row, missing, cols),
+                     "Give all labels of a node, or nan in its whole row.");
+  add_class(words, cols);
+}
+
+template <typename ValueAt>
+NodeLabels labels_from(Count rows, Count cols, const std::string& origin, const ValueAt& value_at) {
+  NodeLabels labels{.rows = rows, .set_of = cols > 1 ? cols : 0, .values = {}};
+  const Count words = labels.words();
+  labels.values.resize(static_cast<std::size_t>(rows * words));
+  for (Count i = 0; i < rows; ++i) {
+    std::int32_t* of_node = labels.values.data() + i * words;
+    if (cols > 1)
+      read_set(of_node, i, cols, origin, value_at);
+    else
+      *of_node = label_of(value_at(i), origin, i);
+  }
+  return labels;
 }
 
 }  // namespace
@@ -51,25 +89,24 @@ std::vector<NodeId> ids_of(const NpyArray& array) {
   return ids;
 }
 
-std::vector<std::int32_t> labels_of(const NpyArray& array) {
-  const Count count = column_size(array, "labels");
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(count));
+NodeLabels labels_of(const NpyArray& array) {
+  if (array.shape.size() == 2 && array.shape[1] > 1 && array.fortran_order)
+    throw InputError(fmt::format("{}: a matrix of labels in Fortran order", array.origin),
+                     "Write it in C order: numpy.ascontiguousarray.");
+  const bool matrix = array.shape.size() == 2 && array.shape[1] > 1;
+  const Count rows = matrix ? array.shape[0] : column_size(array, "labels"),
+              cols = matrix ? array.shape[1] : 1;
+  NodeLabels labels;
   visit_numbers(array, [&](const auto* values) {
-    for (Count i = 0; i < count; ++i)
-      labels[static_cast<std::size_t>(i)] =
-          label_of(static_cast<double>(to_number(values[i])), array.origin, i);
+    labels = labels_from(rows, cols, array.origin,
+                         [values](Count i) { return static_cast<double>(to_number(values[i])); });
   });
   return labels;
 }
 
-std::vector<std::int32_t> labels_of(const CsvTable<double>& table, const std::string& origin) {
-  if (table.cols > 1)
-    throw InputError(fmt::format("{}: {} label columns", origin, table.cols),
-                     "One class a node is expected; multi-task sets are not supported.");
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(table.rows));
-  for (Count i = 0; i < table.rows; ++i)
-    labels[static_cast<std::size_t>(i)] = label_of(table.values[static_cast<std::size_t>(i)], origin, i);
-  return labels;
+NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin) {
+  return labels_from(table.rows, std::max<Count>(table.cols, 1), origin,
+                     [&](Count i) { return table.values[static_cast<std::size_t>(i)]; });
 }
 
 std::vector<float> edge_weights_of(const NpyArray& array) {

@@ -29,9 +29,19 @@ FeatureTable normalized(const FeatureTable& features, ThreadPool& pool);
 /// Integer ids of a one-dimensional array, or of a column (N, 1).
 std::vector<NodeId> ids_of(const NpyArray& array);
 
-/// Class labels of a one-dimensional array or a column; NaN and -1 stand for a missing label and give -1.
-std::vector<std::int32_t> labels_of(const NpyArray& array);
-std::vector<std::int32_t> labels_of(const CsvTable<double>& table, const std::string& origin);
+/// Labels of some nodes.
+struct NodeLabels {
+  Count rows = 0;
+  Count set_of = 0;                  ///< classes, of which a node may have several; 0: one class a node
+  std::vector<std::int32_t> values;  ///< [rows], or [rows, label_set_words(set_of)]
+
+  Count words() const { return set_of == 0 ? 1 : label_set_words(set_of); }
+};
+
+/// Class labels of a one-dimensional array or a column; NaN and -1 stand for a missing label and give -1. Or
+/// sets of classes of a matrix of 0 and 1, a column a class; a row of NaN or -1 is without label.
+NodeLabels labels_of(const NpyArray& array);
+NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin);
 
 /// Weights of edges of a one-dimensional array or a column. Throws InputError for one that is_edge_weight()
 /// refuses.

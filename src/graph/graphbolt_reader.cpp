@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "assemble.hpp"
 #include "columns.hpp"
@@ -50,6 +51,7 @@ class GraphboltReader {
     }
     if (options_.normalize_features && graph_.features.cols > 0)
       graph_.features = normalized(graph_.features, pool_);
+    take_classes_of_sets();
     finish_graph(graph_, metadata_.string());
     return std::move(graph_);
   }
@@ -185,10 +187,27 @@ class GraphboltReader {
   }
 
   void read_all_labels(const YAML::Node& entry) {
-    graph_.labels = labels_of(array_of(entry));
-    if (static_cast<Count>(graph_.labels.size()) != num_nodes_)
-      refuse(entry, fmt::format("{} labels for {} nodes", graph_.labels.size(), num_nodes_),
+    NodeLabels labels = labels_of(array_of(entry));
+    if (labels.rows != num_nodes_)
+      refuse(entry, fmt::format("{} labels for {} nodes", labels.rows, num_nodes_),
              "Write one label a node; -1 stands for a missing one.");
+    make_room(entry, labels.set_of);
+    graph_.labels = std::move(labels.values);
+  }
+
+  /// Labels of all nodes, missing so far; every array of labels must be of one kind.
+  void make_room(const YAML::Node& entry, Count set_of) {
+    if (!graph_.labels.empty()) {
+      if (graph_.multi_label ? set_of == set_of_ : set_of == 0) return;
+      refuse(entry, "labels of other shape than before",
+             "Give all labels as one class, or all as a row of 0 and 1.");
+    }
+    set_of_ = set_of;
+    graph_.multi_label = set_of > 0;
+    graph_.labels.assign(static_cast<std::size_t>(num_nodes_ * (set_of > 0 ? label_set_words(set_of) : 1)),
+                         set_of > 0 ? 0 : -1);
+    for (NodeId v = 0; set_of > 0 && v < num_nodes_; ++v)
+      add_class(graph_.labels.data() + v * label_set_words(set_of), set_of);
   }
 
   YAML::Node choose_task(const YAML::Node& tasks) const {
@@ -218,6 +237,15 @@ class GraphboltReader {
     graph_.splits = {.train = read_set(task, "train_set"),
                      .valid = read_set(task, "validation_set"),
                      .test = read_set(task, "test_set")};
+  }
+
+  void take_classes_of_sets() {
+    if (!graph_.multi_label) return;
+    if (graph_.num_classes != 0 && graph_.num_classes != set_of_)
+      throw InputError(fmt::format("{}: num_classes is {}, but the labels have {} columns",
+                                   metadata_.string(), graph_.num_classes, set_of_),
+                       "Correct the field.");
+    graph_.num_classes = set_of_;
   }
 
   std::vector<NodeId> read_set(const YAML::Node& task, const std::string& field) {
@@ -251,24 +279,31 @@ class GraphboltReader {
 
   void take_labels(const YAML::Node& entry, const std::vector<NodeId>& nodes, const std::string& field) {
     const NpyArray array = array_of(entry);
-    const std::vector<std::int32_t> labels = labels_of(array);
-    if (labels.size() != nodes.size())
-      refuse(entry, fmt::format("{}: {} labels for {} seeds", field, labels.size(), nodes.size()),
+    const NodeLabels labels = labels_of(array);
+    if (labels.rows != std::ssize(nodes))
+      refuse(entry, fmt::format("{}: {} labels for {} seeds", field, labels.rows, nodes.size()),
              "Write one label a seed.");
-    if (graph_.labels.empty()) graph_.labels.assign(static_cast<std::size_t>(num_nodes_), -1);
+    make_room(entry, labels.set_of);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (nodes[i] < 0 || nodes[i] >= num_nodes_)
         refuse(entry,
                fmt::format("{} holds node {}, but ids must be within [0, {})", field, nodes[i], num_nodes_),
                "Correct the seeds; ids count from 0.");
-      std::int32_t& label = graph_.labels[static_cast<std::size_t>(nodes[i])];
-      if (label >= 0 && labels[i] >= 0 && label != labels[i])
-        refuse(
-            entry,
-            fmt::format("{}: node {} has label {} here and {} elsewhere", field, nodes[i], labels[i], label),
-            "Correct the labels.");
-      if (labels[i] >= 0) label = labels[i];
+      const auto words = static_cast<std::size_t>(labels.words());
+      const std::span here(labels.values.data() + i * words, words);
+      const std::span before(graph_.labels.data() + static_cast<std::size_t>(nodes[i]) * words, words);
+      if (!is_known(here)) continue;
+      if (is_known(before) && !std::ranges::equal(here, before))
+        refuse(entry,
+               fmt::format("{}: node {} has label {} here and {} elsewhere", field, nodes[i],
+                           fmt::join(here, " "), fmt::join(before, " ")),
+               "Correct the labels.");
+      std::ranges::copy(here, before.begin());
     }
+  }
+
+  bool is_known(std::span<const std::int32_t> label) const {
+    return set_of_ > 0 ? !is_unlabelled(label.data(), set_of_) : label[0] >= 0;
   }
 
   fs::path folder_, metadata_;
@@ -276,6 +311,7 @@ class GraphboltReader {
   ReadOptions options_;
   ThreadPool& pool_;
   Count num_nodes_ = 0;
+  Count set_of_ = 0;  ///< classes of a matrix of labels
   Graph graph_;
 };
 

@@ -162,6 +162,7 @@ Manifest manifest_from(const Fields& f) {
           .feature_dtype = feature_dtype_from(features),
           .num_classes = labels.count("classes"),
           .has_labels = labels.get<bool>("present"),
+          .multi_label = labels.has("multi") && labels.get<bool>("multi"),
           .num_train = splits.count("train"),
           .num_valid = splits.count("valid"),
           .num_test = splits.count("test")};
@@ -243,6 +244,7 @@ std::string format_manifest(const PartitionRecord& record) {
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
   if (m.has_edge_weights) json["edge_weights"] = true;
+  if (m.multi_label) json["labels"]["multi"] = true;
   json["constraints"] = Json::array();
   for (const ConstraintRecord& constraint : record.constraints)
     json["constraints"].push_back(to_json(constraint));

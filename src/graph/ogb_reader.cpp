@@ -82,7 +82,7 @@ class OgbReader {
     if (const auto path = find_csv(raw_, "node-feat"))
       graph_.features = features_of(read_csv<float>(*path, node_rows, pool_), path->string(), pool_);
     if (const auto path = find_csv(raw_, "node-label"))
-      graph_.labels = labels_of(read_csv<double>(*path, node_rows, pool_), path->string());
+      take_labels(labels_of(read_csv<double>(*path, node_rows, pool_), path->string()));
   }
 
   /// A list with one entry a graph; sets of many graphs are not for this program.
@@ -109,11 +109,18 @@ class OgbReader {
     if (data.contains("node_feat")) graph_.features = features_of(data.array("node_feat"), nodes, pool_);
     if (!fs::exists(raw_ / "node-label.npz")) return;
     const NpzFile labels(raw_ / "node-label.npz");
-    graph_.labels = labels_of(labels.array("node_label"));
-    if (static_cast<Count>(graph_.labels.size()) != nodes)
-      throw InputError(fmt::format("{}: {} labels for {} nodes", (raw_ / "node-label.npz").string(),
-                                   graph_.labels.size(), nodes),
-                       "Write one label a node; nan stands for a missing one.");
+    NodeLabels of_nodes = labels_of(labels.array("node_label"));
+    if (of_nodes.rows != nodes)
+      throw InputError(
+          fmt::format("{}: {} labels for {} nodes", (raw_ / "node-label.npz").string(), of_nodes.rows, nodes),
+          "Write one label a node; nan stands for a missing one.");
+    take_labels(std::move(of_nodes));
+  }
+
+  void take_labels(NodeLabels labels) {
+    graph_.labels = std::move(labels.values);
+    graph_.multi_label = labels.set_of > 0;
+    if (graph_.multi_label) graph_.num_classes = labels.set_of;
   }
 
   static Count count_in(const NpzFile& data) {

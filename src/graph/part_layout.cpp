@@ -20,6 +20,11 @@ Count Extent::elements() const {
 
 Count Extent::element_bytes() const { return static_cast<Count>(size_of(parse_dtype(dtype))); }
 
+Count row_elements(const Extent& extent) {
+  if (extent.absent()) return 0;
+  return extent.shape.size() > 1 ? extent.shape[1] : 1;
+}
+
 Count inner_nodes(const Manifest& manifest, int part) {
   const auto offsets = manifest.book.offsets();
   return offsets[static_cast<std::size_t>(part) + 1] - offsets[static_cast<std::size_t>(part)];
@@ -49,6 +54,8 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
   self[Field::original_ids] = {kNode + "original_id", "i64", {inner}};
   self[Field::labels] = {kNode + "label", "i32", {}};
   if (manifest.has_labels) self[Field::labels].shape = {inner};
+  if (manifest.has_labels && manifest.multi_label)
+    self[Field::labels].shape = {inner, manifest.label_words()};
   self[Field::features] = {kNode + "feat", std::string(name_of(manifest.feature_dtype)), {}};
   if (manifest.feature_cols > 0) self[Field::features].shape = {inner, manifest.feature_cols};
   const auto add_split = [&](Field row, Field rank, const std::string& name, Count size) {

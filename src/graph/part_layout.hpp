@@ -41,6 +41,9 @@ struct Extent {
   Count bytes() const { return elements() * element_bytes(); }
 };
 
+/// Elements of a row: of the second dimension, 1 without one, 0 of an absent dataset.
+Count row_elements(const Extent& extent);
+
 /// Extents of all fields, without offsets.
 struct PartLayout {
   std::vector<Extent> extents;  ///< by Field

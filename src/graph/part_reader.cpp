@@ -33,11 +33,11 @@ class FilePart final : public PartSource {
     read(Field::original_ids, first, count, out);
   }
   void read_labels(Count first, Count count, std::int32_t* out) const override {
-    read(Field::labels, first, count, out);
+    const Count words = row_elements(layout_[Field::labels]);
+    read(Field::labels, first * words, count * words, out);
   }
   void read_features(Count first_row, Count num_rows, void* out) const override {
-    const Extent& extent = layout_[Field::features];
-    const Count cols = extent.absent() ? 0 : extent.shape[1];
+    const Count cols = row_elements(layout_[Field::features]);
     read(Field::features, first_row * cols, num_rows * cols, out);
   }
   PartData::SplitRows read_split(PartReader::Split split) const override {

@@ -117,14 +117,13 @@ void PartWriter::write_original_ids(Count first, std::span<const NodeId> values)
   state_->write(Field::original_ids, first, values);
 }
 void PartWriter::write_labels(Count first, std::span<const std::int32_t> values) const {
-  state_->write(Field::labels, first, values);
+  state_->write(Field::labels, first * row_elements(state_->layout[Field::labels]), values);
 }
 
 void PartWriter::write_features(Count first_row, std::span<const std::byte> rows) const {
   const Extent& extent = state_->layout[Field::features];
-  const Count cols = extent.absent() ? 0 : extent.shape[1];
-  state_->write(Field::features, first_row * cols, static_cast<Count>(rows.size()) / extent.element_bytes(),
-                rows.data());
+  state_->write(Field::features, first_row * row_elements(extent),
+                static_cast<Count>(rows.size()) / extent.element_bytes(), rows.data());
 }
 
 void PartWriter::write_split(PartReader::Split split, const PartData::SplitRows& rows) const {

@@ -47,7 +47,8 @@ struct Header {
   Count num_nodes = 0, num_edges = 0, feature_cols = 0, num_classes = 0;
   Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0;
   DType feature_dtype = DType::f32;
-  bool undirected = false, has_labels = false, has_edge_ids = false, has_edge_weights = false;
+  bool undirected = false, has_labels = false, multi_label = false, has_edge_ids = false,
+       has_edge_weights = false;
 };
 
 Header header_of(const graph::Graph& graph) {
@@ -62,6 +63,7 @@ Header header_of(const graph::Graph& graph) {
           .feature_dtype = graph.features.dtype,
           .undirected = graph.undirected,
           .has_labels = !graph.labels.empty(),
+          .multi_label = graph.multi_label,
           .has_edge_ids = !graph.structure.edge_ids.empty(),
           .has_edge_weights = !graph.structure.weights.empty()};
 }
@@ -77,6 +79,7 @@ graph::Manifest manifest_of(const Header& header, const std::string& name) {
           .feature_dtype = header.feature_dtype,
           .num_classes = header.num_classes,
           .has_labels = header.has_labels,
+          .multi_label = header.multi_label,
           .num_train = header.num_train,
           .num_valid = header.num_valid,
           .num_test = header.num_test};
@@ -164,7 +167,7 @@ WholeGraph WholeGraph::of(const graph::Manifest& manifest, const LoadOptions& op
                 .edge_ids = options.edge_ids,
                 .weights = options.edge_weights,
                 .in_degrees = options.in_degrees,
-                .labels = manifest.has_labels},
+                .label_words = manifest.has_labels ? manifest.label_words() : 0},
       .features = {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}}};
 }
 

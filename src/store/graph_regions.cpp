@@ -11,7 +11,7 @@ std::int64_t RegionSizes::bytes() const {
   if (edge_ids) sum += local_edges * 8;
   if (weights) sum += local_edges * 4;
   if (in_degrees) sum += num_nodes * 4;
-  if (labels) sum += num_local * 4;
+  sum += num_local * label_words * 4;
   return sum;
 }
 
@@ -33,7 +33,7 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSize
           HostIds::create(machine, sizes.num_nodes + sizes.aliases, sizes.wide_nodes(), "original ids"),
       .in_degrees =
           HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes), "in-degrees"),
-      .labels = HostArray<std::int32_t>::create(machine, if_asked(sizes.labels, sizes.num_local), "labels"),
+      .labels = HostArray<std::int32_t>::create(machine, sizes.num_local * sizes.label_words, "labels"),
       .train = HostArray<NodeId>::create(machine, sizes.num_train, "training nodes"),
       .valid = HostArray<NodeId>::create(machine, sizes.local_valid, "validation nodes"),
       .test = HostArray<NodeId>::create(machine, sizes.local_test, "test nodes"),

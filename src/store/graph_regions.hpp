@@ -77,7 +77,8 @@ struct RegionSizes {
   NodeId first_node = 0;
   Count num_local = 0, local_edges = 0;
   Count num_train = 0, local_valid = 0, local_test = 0;
-  bool edge_ids = false, weights = false, in_degrees = false, labels = false;
+  bool edge_ids = false, weights = false, in_degrees = false;
+  Count label_words = 0;    ///< i32 words of a node's label; 0: there are no labels
   bool replicated = false;  ///< the lists of all nodes are here; `local_edges` are the graph's
   Count aliases = 0;        ///< of original ids beyond those of the graph's nodes, for lists of the halo
 

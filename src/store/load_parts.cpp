@@ -185,7 +185,7 @@ class Loading {
                       .edge_ids = options_.edge_ids,
                       .weights = options_.edge_weights,
                       .in_degrees = options_.in_degrees,
-                      .labels = state_.manifest.has_labels,
+                      .label_words = state_.manifest.has_labels ? state_.manifest.label_words() : 0,
                       .replicated = replicated_};
     for (std::size_t i = 0; i < split_sizes_.size(); i += 2) {
       sizes.local_valid += split_sizes_[i];

@@ -35,6 +35,11 @@ const NodeIndex* MachineGraph::halo_rows() const {
 }
 const ChunkTensor& MachineGraph::features() const { return *state_->features; }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
+bool MachineGraph::has_label(Count row) const {
+  const graph::Manifest& manifest = state_->manifest;
+  const std::int32_t* words = labels().data() + row * manifest.label_words();
+  return manifest.multi_label ? !is_unlabelled(words, manifest.num_classes) : *words >= 0;
+}
 std::span<const NodeId> MachineGraph::train_nodes() const { return state_->regions->train.span(); }
 std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->regions->valid.span(); }
 std::span<const NodeId> MachineGraph::test_nodes() const { return state_->regions->test.span(); }

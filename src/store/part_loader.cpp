@@ -85,8 +85,9 @@ std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
       manifest_.feature_cols * static_cast<std::int64_t>(size_of(manifest_.feature_dtype));
   const std::int64_t edge_bytes = 8 + (options.edge_ids ? 8 : 0) + (options.edge_weights ? 4 : 0);
   const Count indptr_rows = options.in_degrees ? manifest_.book.num_nodes() : list_nodes_.count;
-  const std::int64_t total = num_local_ * (row_bytes + (manifest_.has_labels ? 4 : 0)) +
-                             local_edges() * edge_bytes + indptr_rows * 8 + manifest_.book.num_nodes() * 8;
+  const std::int64_t total =
+      num_local_ * (row_bytes + (manifest_.has_labels ? 4 * manifest_.label_words() : 0)) +
+      local_edges() * edge_bytes + indptr_rows * 8 + manifest_.book.num_nodes() * 8;
   return total / rank_.size;
 }
 
@@ -141,7 +142,7 @@ void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progre
   read_all_edges({.indices = &regions.indices}, sizeof(NodeId), progress);
   if (regions.sizes.edge_ids) read_all_edges({.edge_ids = &regions.edge_ids}, sizeof(EdgeId), progress);
   if (regions.sizes.weights) read_all_edges({.weights = &regions.weights}, sizeof(float), progress);
-  if (regions.sizes.labels) read_labels(regions, progress);
+  if (regions.sizes.label_words > 0) read_labels(regions, progress);
 }
 
 void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
@@ -230,19 +231,30 @@ void PartLoader::read_original_ids(Range nodes, const GraphRegions& regions, Pro
   });
 }
 
+void PartLoader::check_labels(int part, Range rows, const std::int32_t* labels) const {
+  const Count classes = manifest_.num_classes, words = manifest_.label_words();
+  for (Count i = 0; i < rows.count; ++i) {
+    const std::int32_t* label = labels + i * words;
+    if (manifest_.multi_label) {
+      if (!is_label_set(label, classes))
+        damaged(part, fmt::format("the label of row {} is no set of {} classes", rows.first + i, classes));
+    } else if (*label < -1 || *label >= classes) {
+      damaged(part, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)", rows.first + i,
+                                *label, classes - 1));
+    }
+  }
+}
+
 void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress) const {
+  const Count words = regions.sizes.label_words;
   visit_nodes(own({first_node_, num_local_}), [&](int part, Range rows) {
-    Chunk<std::int32_t> staging;
+    std::vector<std::int32_t> staging(static_cast<std::size_t>(rows.count * words));
     const Count target = manifest_.book.global_of(part, rows.first) - first_node_;
-    regions.labels.fill(target, first_of(staging, rows.count), [&](std::int32_t* labels) {
+    regions.labels.fill(target * words, std::span(staging), [&](std::int32_t* labels) {
       reader_of(part).read_labels(rows.first, rows.count, labels);
-      for (Count i = 0; i < rows.count; ++i) {
-        if (labels[i] >= -1 && labels[i] < manifest_.num_classes) continue;
-        damaged(part, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)", rows.first + i,
-                                  labels[i], manifest_.num_classes - 1));
-      }
+      check_labels(part, rows, labels);
     });
-    progress.advance(rows.count * static_cast<Count>(sizeof(std::int32_t)));
+    progress.advance(rows.count * words * static_cast<Count>(sizeof(std::int32_t)));
   });
 }
 

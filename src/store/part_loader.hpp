@@ -85,6 +85,7 @@ class PartLoader {
   void read_edges(int part, Range edges, const Lists& out, Count place) const;
   void read_all_edges(const Lists& out, std::size_t edge_bytes, ProgressBar& progress) const;
   void read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
+  void check_labels(int part, Range rows, const std::int32_t* labels) const;
   void read_labels(const GraphRegions& regions, ProgressBar& progress) const;
   std::vector<bool> mark_rows(int part, graph::PartReader::Split split) const;
   void write_marked(int part, const std::vector<bool>& marked, NodeId* out) const;

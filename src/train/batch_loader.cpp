@@ -61,7 +61,7 @@ struct Slot {
   LoadedBatch batch;
   StreamClock sampled, gathered, trained;
   cuda::Array<float> features, unpadded_features;  // padded batches find theirs where they were
-  cuda::Array<std::int64_t> host_labels, device_labels;
+  cuda::Array<std::int32_t> host_labels, device_labels;
 };
 
 /// Makes room for at least `size` elements; a quarter more, so that growing batches do not allocate each
@@ -138,13 +138,15 @@ struct BatchLoader::State {
   void look_up_labels(std::span<const NodeId> seeds, Slot& slot) const {
     LoadedBatch& batch = slot.batch;
     batch.num_labels = batch.sample.blocks.back().num_dst;
-    const Count room = std::max(options.schedule->max_seeds(), batch.num_labels);
+    const Count words = std::ssize(options.no_label);
+    const Count room = std::max(options.schedule->max_seeds(), batch.num_labels) * words;
     reserve(slot.host_labels, room, cuda::Memory::pinned, "labels of a batch", options.device);
     for (Count i = 0; i < batch.num_labels; ++i) {
       const auto seed = static_cast<std::size_t>(i);
-      slot.host_labels[i] = seed < seeds.size()
-                                ? options.labels[static_cast<std::size_t>(seeds[seed] - options.first_node)]
-                                : LoadedBatch::kNoLabel;
+      const std::int32_t* label = seed < seeds.size()
+                                      ? options.labels.data() + (seeds[seed] - options.first_node) * words
+                                      : options.no_label.data();
+      std::copy_n(label, words, slot.host_labels.data() + i * words);
     }
   }
 
@@ -174,8 +176,10 @@ struct BatchLoader::State {
     batch.labels = slot.host_labels.data();
     if (options.device.is_cuda()) {
       reserve(slot.device_labels, slot.host_labels.size(), memory, "labels of a batch", options.device);
-      cuda::copy_async(slot.device_labels.data(), slot.host_labels.data(),
-                       static_cast<std::size_t>(batch.num_labels) * sizeof(std::int64_t), gather_stream);
+      cuda::copy_async(
+          slot.device_labels.data(), slot.host_labels.data(),
+          static_cast<std::size_t>(batch.num_labels) * options.no_label.size() * sizeof(std::int32_t),
+          gather_stream);
       batch.labels = slot.device_labels.data();
     }
     slot.gathered.end(gather_stream);

@@ -113,7 +113,7 @@ struct LayerwiseEvaluator::State {
                               .for_scored = for_scored});
   }
   bool is_scored(std::size_t v) const {
-    return members[v] != Member::none && context.graph->labels()[v] >= 0;
+    return members[v] != Member::none && context.graph->has_label(static_cast<Count>(v));
   }
 
   /// This rank's chunks of the machine's nodes; as many as the rank with the most, the rest empty, since
@@ -336,7 +336,8 @@ struct LayerwiseEvaluator::State {
       table = std::move(next);
     }
     const Count classes = model.output_cols(last);
-    ScoreBoard valid(classes), test(classes);
+    const bool multi_label = context.graph->manifest().multi_label;
+    ScoreBoard valid(classes, multi_label), test(classes, multi_label);
     const LayerPass pass = pass_of(last);
     apply_layer(pass, [&](const NodeChunk& chunk, const float* rows) {
       std::vector<NodeId> nodes;
@@ -363,10 +364,13 @@ struct LayerwiseEvaluator::State {
   void score(const std::vector<NodeId>& nodes, const float* rows, Count classes, ScoreBoard& valid,
              ScoreBoard& test) const {
     const auto width = static_cast<std::size_t>(classes);
+    const std::int32_t* labels = context.graph->labels().data();
+    const Count words = context.graph->manifest().label_words();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const auto v = static_cast<std::size_t>(nodes[i] - context.graph->host_view().first_node);
-      if (!is_scored(v)) continue;
-      (members[v] == Member::valid ? valid : test).add({rows + i * width, width}, context.graph->labels()[v]);
+      const NodeId v = nodes[i] - context.graph->host_view().first_node;
+      const Member member = members[static_cast<std::size_t>(v)];
+      if (member == Member::none) continue;
+      (member == Member::valid ? valid : test).add_label({rows + i * width, width}, labels + v * words);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softplus.h>
@@ -29,6 +30,9 @@ namespace {
 void check(const LossOptions& options, Count num_classes) {
   if (options.kind != "cross-entropy" && options.kind != "bce")
     throw InputError(fmt::format("there is no loss \"{}\"", options.kind), "Use cross-entropy or bce.");
+  if (options.multi_label && options.kind != "bce")
+    throw InputError("--loss cross-entropy needs one class a node, but nodes of this graph may have several",
+                     "Use --loss bce.");
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
     throw InputError(fmt::format("--label-smoothing: {} is not in [0, 1)", options.label_smoothing),
                      "Give a share such as 0.1.");
@@ -46,13 +50,32 @@ void check(const LossOptions& options, Count num_classes) {
 
 /// What the classes of each seed ought to be; zero weights where there is no label.
 struct Targets {
-  at::Tensor is_label;  // [seeds, classes] f32: 1 for the label's class
+  at::Tensor is_label;  // [seeds, classes] f32: 1 for the label's class, or each class of the label's set
+  at::Tensor labelled;  // [seeds, 1] f32
   at::Tensor weights;   // [seeds, classes] f32
 
-  Targets(const at::Tensor& of_classes, const at::Tensor& classes, const at::Tensor& labels)
-      : is_label(classes.eq(labels.unsqueeze(1)).to(at::kFloat)),
-        weights(labels.ge(0).to(at::kFloat).unsqueeze(1).expand_as(is_label)) {
+  Targets(const at::Tensor& of_classes, const at::Tensor& classes, const at::Tensor& labels,
+          bool multi_label) {
+    const Count num_classes = classes.size(0);
+    if (multi_label) {
+      const auto bits = [&](const at::Tensor& which) {
+        const at::Tensor words = labels.index_select(1, which.div(32, "floor"));
+        return words.bitwise_right_shift(which.remainder(32).to(at::kInt)).bitwise_and(1).to(at::kFloat);
+      };
+      is_label = bits(classes);
+      labelled = bits(at::full({1}, num_classes, classes.options())).neg().add(1);
+    } else {
+      is_label = classes.eq(labels).to(at::kFloat);
+      labelled = labels.ge(0).to(at::kFloat);
+    }
+    weights = labelled.expand_as(is_label);
     if (of_classes.defined()) weights = weights.mul(of_classes);
+  }
+
+  /// The sum over the seeds of what was predicted right.
+  at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels, bool multi_label) const {
+    if (!multi_label) return logits.argmax(1, /*keepdim=*/true).eq(labels).sum();
+    return logits.gt(0).eq(is_label).to(at::kFloat).mean(1, /*keepdim=*/true).mul(labelled).sum();
   }
 };
 
@@ -89,7 +112,8 @@ Loss::Result on_gpu(const LossOptions& options, const at::Tensor& weights, const
              .smoothing = static_cast<float>(options.label_smoothing),
              .weights = weights.defined() ? weights.const_data_ptr<float>() : nullptr,
              .logits = rows.const_data_ptr<float>(),
-             .labels = labels.const_data_ptr<std::int64_t>(),
+             .multi_label = options.multi_label,
+             .labels = labels.const_data_ptr<std::int32_t>(),
              .total = total.const_data_ptr<float>(),
              .gradient = gradient.mutable_data_ptr<float>(),
              .row_outcomes = row_outcomes.mutable_data_ptr<float>(),
@@ -114,12 +138,12 @@ Loss::Result Loss::operator()(const at::Tensor& logits, const at::Tensor& labels
 #if STRATA_WITH_CUDA
   if (logits.is_cuda()) return on_gpu(options_, weights_, logits, labels, total);
 #endif
-  const Targets targets(weights_, classes_, labels);
+  const Targets targets(weights_, classes_, labels, options_.multi_label);
   const SumAndGradient of_sum = options_.kind == "bce" ? binary_cross_entropy(targets, logits, options_)
                                                        : cross_entropy(targets, logits, options_);
-  const at::Tensor correct = logits.argmax(1).eq(labels).sum(), seeds = labels.ge(0).sum();
+  const at::Tensor correct = targets.correct(logits, labels, options_.multi_label);
   return {.gradient = of_sum.gradient.div(total),
-          .outcome = at::stack({of_sum.sum, correct.to(at::kFloat), seeds.to(at::kFloat)})};
+          .outcome = at::stack({of_sum.sum, correct.to(at::kFloat), targets.labelled.sum()})};
 }
 
 std::vector<double> parse_class_weights(const std::string& text) {

@@ -1,5 +1,6 @@
 #include "loss_kernels.hpp"
 #include "strata/cuda/check.cuh"
+#include "strata/util/label_sets.hpp"
 
 namespace strata::train {
 namespace {
@@ -24,10 +25,18 @@ struct Row {
   const LossTask& task;
   const float* logits;
   float* gradient;
-  std::int64_t label;
+  const std::int32_t* label;
 
   __device__ Row(const LossTask& t, Count i)
-      : task(t), logits(t.logits + i * t.classes), gradient(t.gradient + i * t.classes), label(t.labels[i]) {}
+      : task(t),
+        logits(t.logits + i * t.classes),
+        gradient(t.gradient + i * t.classes),
+        label(t.labels + i * (t.multi_label ? label_set_words(t.classes) : 1)) {}
+
+  __device__ bool is_labelled() const {
+    return task.multi_label ? !is_unlabelled(label, task.classes) : *label >= 0;
+  }
+  __device__ bool has(Count c) const { return task.multi_label ? has_class(label, c) : c == *label; }
 
   template <typename Visit>
   __device__ void for_classes(const Visit& visit) const {
@@ -42,7 +51,13 @@ struct Row {
 #pragma unroll
     for (unsigned distance = kWarp / 2; distance > 0; distance /= 2)
       first = min(first, __shfl_xor_sync(kAll, first, distance));
-    return first == label;
+    return first == *label;
+  }
+  /// The share of classes whose logit has the sign that the label wants.
+  __device__ float share_correct() const {
+    float right = 0.0f;
+    for_classes([&](Count c, float z) { right += (z > 0.0f) == has(c) ? 1.0f : 0.0f; });
+    return sum_of_warp(right) / static_cast<float>(task.classes);
   }
   __device__ float largest() const {
     float most = -INFINITY;
@@ -53,7 +68,7 @@ struct Row {
   __device__ float cross_entropy(float largest, float scale) const {
     const float share = task.smoothing / static_cast<float>(task.classes);
     const auto target = [&](Count c) {
-      return (share + (c == label ? 1.0f - task.smoothing : 0.0f)) * weight(c);
+      return (share + (has(c) ? 1.0f - task.smoothing : 0.0f)) * weight(c);
     };
     float exponentials = 0.0f, targets = 0.0f;
     for_classes([&](Count c, float z) {
@@ -75,7 +90,7 @@ struct Row {
     const float classes = static_cast<float>(task.classes);
     float loss = 0.0f;
     for_classes([&](Count c, float z) {
-      const float target = task.smoothing / 2 + (c == label ? 1.0f - task.smoothing : 0.0f);
+      const float target = task.smoothing / 2 + (has(c) ? 1.0f - task.smoothing : 0.0f);
       const float part = weight(c) / classes, small = expf(-fabsf(z));
       loss += part * (fmaxf(z, 0.0f) - target * z + log1pf(small));
       gradient[c] = part * ((z >= 0.0f ? 1.0f : small) / (1.0f + small) - target) * scale;
@@ -89,12 +104,12 @@ __global__ void __launch_bounds__(kBlockThreads) loss_rows_kernel(LossTask task)
   if (i >= task.rows) return;
   const Row row(task, i);
   float outcome[LossTask::kOutcomes] = {};
-  if (row.label < 0) {
+  if (!row.is_labelled()) {
     row.for_classes([&](Count c, float) { row.gradient[c] = 0.0f; });
   } else {
     const float scale = 1.0f / *task.total, largest = row.largest();
     outcome[0] = task.bce ? row.binary_cross_entropy(scale) : row.cross_entropy(largest, scale);
-    outcome[1] = row.is_correct(largest) ? 1.0f : 0.0f;
+    outcome[1] = task.multi_label ? row.share_correct() : (row.is_correct(largest) ? 1.0f : 0.0f);
     outcome[2] = 1.0f;
   }
   if (threadIdx.x % kWarp == 0) {

@@ -14,11 +14,12 @@ struct LossTask {
   float smoothing = 0;
   const float* weights = nullptr;  ///< [classes], or null: ones
   const float* logits = nullptr;   ///< [rows, classes]
-  const std::int64_t* labels = nullptr;
-  const float* total = nullptr;   ///< [1] what the gradient is divided by
-  float* gradient = nullptr;      ///< [rows, classes]
-  float* row_outcomes = nullptr;  ///< [rows, kOutcomes]
-  float* outcome = nullptr;       ///< [kOutcomes] loss, correct, seeds: sums in the order of the rows
+  bool multi_label = false;
+  const std::int32_t* labels = nullptr;  ///< [rows, words of a label]
+  const float* total = nullptr;          ///< [1] what the gradient is divided by
+  float* gradient = nullptr;             ///< [rows, classes]
+  float* row_outcomes = nullptr;         ///< [rows, kOutcomes]
+  float* outcome = nullptr;              ///< [kOutcomes] loss, correct, seeds: sums in the order of the rows
   static constexpr int kOutcomes = 3;
 };
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "strata/util/error.hpp"
+#include "strata/util/label_sets.hpp"
 
 namespace strata::train {
 
@@ -24,11 +25,37 @@ bool Scores::beats(const Scores& best, const std::string& metric) const {
   return mine > other || (std::isnan(other) && !std::isnan(mine));
 }
 
-ScoreBoard::ScoreBoard(Count num_classes)
+ScoreBoard::ScoreBoard(Count num_classes, bool multi_label)
     : num_classes_(num_classes),
+      multi_label_(multi_label),
       true_positives_(static_cast<std::size_t>(num_classes)),
       predicted_(static_cast<std::size_t>(num_classes)),
-      labelled_(static_cast<std::size_t>(num_classes)) {}
+      labelled_(static_cast<std::size_t>(num_classes)),
+      scored_(static_cast<std::size_t>(multi_label ? num_classes : (num_classes == 2 ? 1 : 0))) {}
+
+void ScoreBoard::add_label(std::span<const float> logits, const std::int32_t* words) {
+  if (multi_label_) {
+    if (!is_unlabelled(words, num_classes_)) add_set(logits, words);
+  } else if (*words >= 0) {
+    add(logits, *words);
+  }
+}
+
+void ScoreBoard::add_set(std::span<const float> logits, const std::int32_t* words) {
+  double sum = 0;
+  for (std::size_t c = 0; c < logits.size(); ++c) {
+    const bool wanted = has_class(words, static_cast<Count>(c)), predicted = logits[c] > 0;
+    const auto logit = static_cast<double>(logits[c]);
+    sum += std::max(logit, 0.0) - (wanted ? logit : 0.0) + std::log1p(std::exp(-std::abs(logit)));
+    correct_ += wanted == predicted;
+    predicted_[c] += predicted;
+    labelled_[c] += wanted;
+    true_positives_[c] += wanted && predicted;
+    scored_[c].push_back({logits[c], wanted});
+  }
+  ++nodes_;
+  loss_ += sum / static_cast<double>(logits.size());
+}
 
 void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
   const auto best = static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -43,7 +70,7 @@ void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
     ++correct_;
     ++true_positives_[best];
   }
-  if (num_classes_ == 2) scored_.push_back({logits[1] - logits[0], label});
+  if (num_classes_ == 2) scored_[0].push_back({logits[1] - logits[0], label});
 }
 
 Scores ScoreBoard::finish(const comm::Communicator& communicator) const {
@@ -58,7 +85,8 @@ Scores ScoreBoard::finish(const comm::Communicator& communicator) const {
   Scores scores{.nodes = counts[0], .roc_auc = std::numeric_limits<double>::quiet_NaN()};
   if (scores.nodes == 0) return scores;
   scores.loss = loss[0] / static_cast<double>(scores.nodes);
-  scores.accuracy = static_cast<double>(counts[1]) / static_cast<double>(scores.nodes);
+  scores.accuracy =
+      static_cast<double>(counts[1]) / static_cast<double>(scores.nodes * (multi_label_ ? num_classes_ : 1));
   const auto classes = static_cast<std::size_t>(num_classes_);
   double f1_sum = 0;
   int present = 0;
@@ -69,12 +97,25 @@ Scores ScoreBoard::finish(const comm::Communicator& communicator) const {
     f1_sum += 2.0 * static_cast<double>(hits) / static_cast<double>(either);
   }
   scores.macro_f1 = f1_sum / present;
-  if (num_classes_ == 2) scores.roc_auc = area_under_curve(communicator);
+  scores.roc_auc = mean_area(communicator);
   return scores;
 }
 
-double ScoreBoard::area_under_curve(const comm::Communicator& communicator) const {
-  const std::string mine(reinterpret_cast<const char*>(scored_.data()), scored_.size() * sizeof(Scored));
+double ScoreBoard::mean_area(const comm::Communicator& communicator) const {
+  double sum = 0;
+  int defined = 0;
+  for (const std::vector<Scored>& scored : scored_) {
+    const double area = area_under_curve(scored, communicator);
+    if (std::isnan(area)) continue;
+    sum += area;
+    ++defined;
+  }
+  return defined == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / defined;
+}
+
+double ScoreBoard::area_under_curve(const std::vector<Scored>& scored,
+                                    const comm::Communicator& communicator) {
+  const std::string mine(reinterpret_cast<const char*>(scored.data()), scored.size() * sizeof(Scored));
   const std::vector<std::string> blobs = communicator.gather(mine, 0);
   double area = 0;
   if (communicator.rank() == 0) {

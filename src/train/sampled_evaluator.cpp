@@ -63,8 +63,9 @@ class SampledEvaluator final : public Evaluator {
     const Count classes = model.output_cols(model.num_layers() - 1);
     const Count cols = context_.graph->features().spec().cols;
     const cuda::Stream stream = current_stream(device_);
+    const graph::Manifest& manifest = context_.graph->manifest();
     const auto labels = context_.graph->labels();
-    ScoreBoard board(classes);
+    ScoreBoard board(classes, manifest.multi_label);
     for (std::int64_t step = 0; step < steps[0]; ++step) {
       const Count from = std::min(end, begin + step * batch_size_), to = std::min(end, from + batch_size_);
       const auto seeds = nodes.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from));
@@ -78,12 +79,10 @@ class SampledEvaluator final : public Evaluator {
       const at::Tensor logits =
           model.forward(input, batch, {.key = key, .training = false}).cpu().contiguous();
       for (std::size_t i = 0; i < seeds.size(); ++i) {
-        const std::int32_t label =
-            labels[static_cast<std::size_t>(seeds[i] - context_.graph->host_view().first_node)];
-        if (label < 0) continue;
-        board.add({logits.const_data_ptr<float>() + static_cast<Count>(i) * classes,
-                   static_cast<std::size_t>(classes)},
-                  label);
+        const Count row = seeds[i] - context_.graph->host_view().first_node;
+        board.add_label({logits.const_data_ptr<float>() + static_cast<Count>(i) * classes,
+                         static_cast<std::size_t>(classes)},
+                        labels.data() + row * manifest.label_words());
       }
     }
     return board.finish(communicator_);

@@ -81,17 +81,23 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
 namespace {
 
 /// Refuses before anything large is read.
-void check_trainable(const std::string& graph, const std::string& metric, Count feature_cols,
-                     Count num_classes, Count num_train) {
+void check_trainable(const TrainConfig& config, Count feature_cols, Count num_classes, Count num_train,
+                     bool multi_label = false) {
+  const std::string& graph = config.graph;
   if (feature_cols == 0) {
     throw InputError(fmt::format("{}: the graph has no node features", graph),
                      "Build it from an input with features.");
   }
-  if (num_classes < 2) {
+  if (num_classes < (multi_label ? 1 : 2)) {
     throw InputError(fmt::format("{}: the graph has no labels", graph),
                      "Build it from an input with node labels.");
   }
-  if (metric == "roc_auc" && num_classes != 2) {
+  if (multi_label && config.loss != "bce") {
+    throw InputError(
+        fmt::format("--loss {} needs one class a node, but nodes of {} may have several", config.loss, graph),
+        "Use --loss bce.");
+  }
+  if (config.metric == "roc_auc" && num_classes != 2 && !multi_label) {
     throw InputError(fmt::format("--metric roc_auc needs two classes; {} has {}", graph, num_classes),
                      "Use --metric accuracy or macro_f1.");
   }
@@ -113,6 +119,10 @@ void require_f32(const torch::nn::Module& model) {
   }
 }
 
+std::vector<std::int32_t> no_label(const graph::Manifest& manifest) {
+  return manifest.multi_label ? unlabelled_set(manifest.num_classes) : std::vector<std::int32_t>{-1};
+}
+
 /// Training nodes of each class. Collective.
 std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::Machine& machine,
                                  const comm::Communicator& communicator) {
@@ -120,8 +130,14 @@ std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::M
   const store::GraphView& view = graph.host_view();
   for (const NodeId v : machine.rank() == 0 ? graph.train_nodes() : std::span<const NodeId>()) {
     if (!view.owns(v)) continue;
-    const std::int32_t label = graph.labels()[static_cast<std::size_t>(v - view.first_node)];
-    if (label >= 0) ++counts[static_cast<std::size_t>(label)];
+    if (!graph.has_label(v - view.first_node)) continue;
+    const std::int32_t* label =
+        graph.labels().data() + (v - view.first_node) * graph.manifest().label_words();
+    if (!graph.manifest().multi_label) {
+      ++counts[static_cast<std::size_t>(*label)];
+      continue;
+    }
+    for (std::size_t c = 0; c < counts.size(); ++c) counts[c] += has_class(label, static_cast<Count>(c));
   }
   communicator.all_reduce(std::span(counts));
   return counts;
@@ -144,8 +160,8 @@ store::MachineGraph Session::load_graph() {
                              .halo_bytes = config.halo_cache_bytes};
   if (!is_synthetic(config.graph)) {
     const graph::Manifest manifest = graph::read_manifest(config.graph);
-    check_trainable(config.graph, config.metric, manifest.feature_cols, manifest.num_classes,
-                    manifest.num_train);
+    check_trainable(config, manifest.feature_cols, manifest.num_classes, manifest.num_train,
+                    manifest.multi_label);
     set_gpu_budget(manifest.book.num_nodes(), manifest.feature_cols, options);
     auto loaded = store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
     world.communicator().barrier();  // a machine that fails to load ends the others while they wait here
@@ -160,7 +176,7 @@ store::MachineGraph Session::load_graph() {
   }
   const std::string_view settings = std::string_view(config.graph).substr(kSynthetic.size());
   const graph::SyntheticSpec spec = graph::parse_synthetic(settings);
-  check_trainable(config.graph, config.metric, spec.features, spec.classes, spec.train);
+  check_trainable(config, spec.features, spec.classes, spec.train);
   set_gpu_budget(spec.nodes, spec.features, options);
   return store::MachineGraph::generate(spec, {}, machine, options, sample_pool);
 }
@@ -247,7 +263,10 @@ void Session::make_model(const ModelFactory& make) {
 }
 
 void Session::make_loss() {
-  LossOptions options{.kind = config.loss, .label_smoothing = config.label_smoothing, .class_weights = {}};
+  LossOptions options{.kind = config.loss,
+                      .label_smoothing = config.label_smoothing,
+                      .class_weights = {},
+                      .multi_label = graph.manifest().multi_label};
   if (config.class_weights == kBalanced)
     options.class_weights = balanced_weights(count_classes(graph, machine, world.communicator()));
   else if (!config.class_weights.empty())
@@ -337,6 +356,7 @@ void Session::make_loader() {
                                                          .sampler = sampler_.get(),
                                                          .fetcher = fetcher_.get(),
                                                          .labels = graph.labels(),
+                                                         .no_label = no_label(graph.manifest()),
                                                          .first_node = graph.host_view().first_node,
                                                          .feature_cols = graph.manifest().feature_cols,
                                                          .seed = config.seed,

@@ -17,7 +17,8 @@ StepRunner::StepRunner(const Parts& parts) : parts_(parts) {
 
 void StepRunner::forward_backward(const LoadedBatch& batch) {
   const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
-  const at::Tensor labels = wrap_ids(batch.labels, batch.num_labels, parts_.device);
+  const at::Tensor labels =
+      wrap_words(batch.labels, batch.num_labels, parts_.loss->label_words(), parts_.device);
   const at::Tensor logits = parts_.table != nullptr
                                 ? parts_.model->forward_table(*parts_.table, batch.sample, pass)
                                 : parts_.model->forward(wrap_rows(batch.features, batch.sample.num_inputs(),

@@ -19,9 +19,9 @@ at::Tensor wrap_rows(const float* data, Count rows, Count cols, Device device) {
                        at::TensorOptions().dtype(at::kFloat).device(torch_device(device)));
 }
 
-at::Tensor wrap_ids(const std::int64_t* data, Count size, Device device) {
-  return at::from_blob(const_cast<std::int64_t*>(data), {size},
-                       at::TensorOptions().dtype(at::kLong).device(torch_device(device)));
+at::Tensor wrap_words(const std::int32_t* data, Count rows, Count cols, Device device) {
+  return at::from_blob(const_cast<std::int32_t*>(data), {rows, cols},
+                       at::TensorOptions().dtype(at::kInt).device(torch_device(device)));
 }
 
 #if STRATA_WITH_CUDA

@@ -1,4 +1,6 @@
 """What the options of training do: accumulation, losses that are not finite, class weights, schedules, and models."""
+import gzip
+
 import h5py
 import numpy as np
 
@@ -55,6 +57,71 @@ class NotFinite(e2e.Case):
         first, _ = self.train(self.graph, *self.JOB, '--on-nan', 'skip', '--checkpoint-every', '1', '--epochs', '1')
         self.train(self.graph, *self.JOB, '--on-nan', 'skip', '--checkpoint-every', '1', '--resume', output=first)
         self.assertEqual((whole / 'checkpoint.safetensors').read_bytes(), (first / 'checkpoint.safetensors').read_bytes())
+
+
+class SeveralLabels(e2e.Case):
+    """Nodes with sets of classes: those whose feature direction they lie along."""
+    NODES, CLASSES = 700, 35
+    JOB = ['--loss', 'bce', '--fanouts', '-1,-1', '--hidden', '64', '--dropout', '0', '--batch-size', '60', '--epochs', '12', '--lr', '0.01',
+           '--metric', 'roc_auc', '--log-every', '1', '--seed', '3']
+
+    def setUp(self):
+        super().setUp()
+        random = np.random.default_rng(4)
+        features = random.normal(size=(self.NODES, 16)).astype(np.float32)
+        self.labels = (features @ random.normal(size=(16, self.CLASSES)) > 2).astype(float)
+        self.labels[5] = np.nan   # nobody knows; not in the training split
+        self.test = np.arange(3, self.NODES, 4)
+        self.write('raw/num-node-list', [[self.NODES]], '%d')
+        self.write('raw/edge', random.integers(0, self.NODES, size=(3000, 2)), '%d')
+        self.write('raw/node-feat', features, '%.6g')
+        self.write('raw/node-label', self.labels, '%g')
+        self.write('split/random/train', np.concatenate([np.arange(0, self.NODES, 4), np.arange(2, self.NODES, 4)])[:, None], '%d')
+        self.write('split/random/valid', np.arange(1, self.NODES, 4)[:, None], '%d')
+        self.write('split/random/test', self.test[:, None], '%d')
+
+    def write(self, name, table, text_format):
+        path = self.folder / 'set' / f'{name}.csv.gz'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(path, 'wt') as file:
+            np.savetxt(file, table, delimiter=',', fmt=text_format)
+
+    @staticmethod
+    def area(scores, wanted):
+        positive, negative = scores[wanted == 1][:, None], scores[wanted == 0][None, :]
+        return ((positive > negative) + 0.5 * (positive == negative)).mean()
+
+    def test_trains_and_scores(self):
+        graph = self.build(f'ogb:{self.folder / "set"}', 2)
+        runs = []
+        for ranks, options in [(1, []), (2, []), (2, ['--ranks-per-machine', '1'])]:
+            predictions = self.folder / f'predictions{len(runs)}.npy'
+            options = ['--global-batch-size', '60', '--predictions', predictions, *options]
+            runs.append((self.train(graph, *self.JOB, *options, ranks=ranks)[0], predictions))
+        output, predictions = runs[0]
+        losses = e2e.step_losses(output)
+        self.assertLess(losses[-1], 0.5 * losses[0])
+        for other, _ in runs[1:]:
+            np.testing.assert_allclose(e2e.step_losses(other)[:10], losses[:10], rtol=1e-4)
+        test = e2e.final(output)['test']
+        logits, wanted = np.load(predictions)[self.test], self.labels[self.test]
+        predicted = logits > 0
+        self.assertAlmostEqual(test['accuracy'], (predicted == wanted).mean(), places=4)
+        both = predicted.sum(0) + wanted.sum(0)
+        self.assertAlmostEqual(test['macro_f1'], (2 * (predicted * wanted).sum(0) / np.maximum(both, 1))[both > 0].mean(), places=4)
+        areas = [self.area(logits[:, c], wanted[:, c]) for c in range(self.CLASSES) if 0 < wanted[:, c].sum() < len(self.test)]
+        self.assertAlmostEqual(test['roc_auc'], np.mean(areas), places=4)
+        self.assertGreater(test['roc_auc'], 0.8)
+        self.assertAlmostEqual(test['loss'], (np.logaddexp(0, logits) - wanted * logits).mean(), places=4)
+
+    def test_options_and_refusals(self):
+        graph = self.build(f'ogb:{self.folder / "set"}', 2)
+        output, _ = self.train(graph, *self.JOB, '--class-weights', 'balanced', '--eval-fanouts', '5,5', '--epochs', '2')
+        self.assertGreater(e2e.final(output)['test']['roc_auc'], 0.5)
+        _, done = self.train(graph, *self.JOB, '--loss', 'cross-entropy', expect=2)
+        self.assertIn('--loss bce', done.stderr)
+        done = self.run_program([e2e.BIN / 'strata-partition', 'verify', graph])
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
 
 
 class Options(e2e.Case):

@@ -98,7 +98,14 @@ std::unique_ptr<graph::Graph> random_dataset(const DatasetOptions& options) {
                      .data = table->data(),
                      .keep_alive = table};
   for (NodeId v = 0; v < options.num_nodes; ++v) {
-    if (options.with_labels) {
+    if (options.label_sets) {
+      std::vector<std::int32_t> set = unlabelled_set(options.num_classes);
+      if (random() % 6 > 0) std::ranges::fill(set, 0);
+      for (Count c = 0; c < options.num_classes && !is_unlabelled(set.data(), options.num_classes); ++c) {
+        if (random() % 3 == 0) add_class(set.data(), c);
+      }
+      graph->labels.insert(graph->labels.end(), set.begin(), set.end());
+    } else if (options.with_labels) {
       graph->labels.push_back(
           static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(options.num_classes + 1)) - 1);
     }
@@ -108,6 +115,7 @@ std::unique_ptr<graph::Graph> random_dataset(const DatasetOptions& options) {
     if (draw == 4) graph->splits.test.push_back(v);
   }
   graph->num_classes = options.with_labels ? options.num_classes : 0;
+  graph->multi_label = options.label_sets;
   return graph;
 }
 
@@ -141,6 +149,7 @@ PartitionedDataset::PartitionedDataset(const graph::Graph& graph, int num_parts,
                .feature_dtype = graph.features.dtype,
                .num_classes = graph.num_classes,
                .has_labels = !graph.labels.empty(),
+               .multi_label = graph.multi_label,
                .num_train = std::ssize(graph.splits.train),
                .num_valid = std::ssize(graph.splits.valid),
                .num_test = std::ssize(graph.splits.test)};
@@ -197,7 +206,11 @@ graph::PartData PartitionedDataset::part_data(const graph::Graph& graph, int par
       data.weights.push_back(graph.structure.weights[edge]);
     }
     data.indptr.push_back(std::ssize(data.indices));
-    if (!graph.labels.empty()) data.labels.push_back(graph.labels[original]);
+    if (!graph.labels.empty()) {
+      const Count words = graph.label_words();
+      const auto label = graph.labels.begin() + static_cast<std::ptrdiff_t>(original) * words;
+      data.labels.insert(data.labels.end(), label, label + words);
+    }
   }
   const auto split_rows = [&](const std::vector<NodeId>& nodes) {
     graph::PartData::SplitRows split;

@@ -14,6 +14,7 @@ struct DatasetOptions {
   DType feature_dtype = DType::f32;
   Count num_classes = 5;
   bool with_labels = true;
+  bool label_sets = false;  ///< nodes may have several classes
   std::uint64_t seed = 1;
 };
 

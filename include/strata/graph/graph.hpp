@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/util/label_sets.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
@@ -58,14 +59,18 @@ struct CleaningReport {
 struct Graph {
   std::string name;
   CscGraph structure;
-  bool undirected = false;           ///< every edge is present in both directions
-  FeatureTable features;             ///< cols == 0: none
-  std::vector<std::int32_t> labels;  ///< [num_nodes], -1 = missing; empty: no labels
+  bool undirected = false;  ///< every edge is present in both directions
+  FeatureTable features;    ///< cols == 0: none
+  /// [num_nodes], -1 = missing; or with multi_label [num_nodes, label_set_words(num_classes)], see
+  /// label_sets.hpp; empty: no labels.
+  std::vector<std::int32_t> labels;
   Count num_classes = 0;
+  bool multi_label = false;
   Splits splits;
   CleaningReport cleaning;
 
   Count num_nodes() const { return structure.num_nodes; }
+  Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };
 
 enum class EdgePolicy { keep, remove };  ///< for duplicates and self-loops
@@ -95,6 +100,9 @@ struct ReadOptions {
 ///
 /// "synthetic:KEY=VALUE,...": kind=sbm (default), rmat, lognormal or grid, or a preset: products, papers100M.
 /// The same for every number of threads.
+///
+/// Labels are one class a node, or a matrix of 0 and 1, a column a class (nan or -1 in a whole row: no
+/// label), which makes the graph multi_label.
 ///
 /// f32 and f16 features of npy files are mapped, not copied. Throws InputError that names the file, the field
 /// or line and the remedy: unknown scheme or key, ids out of range, NaN features, labels out of range, splits

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/graph/partition_book.hpp"
+#include "strata/util/label_sets.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
@@ -22,7 +23,11 @@ struct Manifest {
   DType feature_dtype = DType::f32;
   Count num_classes = 0;
   bool has_labels = false;
+  bool multi_label = false;
   Count num_train = 0, num_valid = 0, num_test = 0;
+
+  /// i32 words of a node's label: 1, or those of a set of classes (label_sets.hpp).
+  Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };
 
 /// Reads and checks DIR/manifest.json and the presence of its parts. Throws InputError: not a partition
@@ -40,7 +45,7 @@ struct PartData {
   std::vector<EdgeId> edge_ids;      ///< [edges]
   std::vector<float> weights = {};   ///< [edges]; empty: none
   std::vector<NodeId> original_ids;  ///< [inner]
-  std::vector<std::int32_t> labels;  ///< [inner], -1 missing; empty: none
+  std::vector<std::int32_t> labels;  ///< [inner, label_words()], -1 missing; empty: none
   struct SplitRows {                 ///< of one split, ascending by original id
     std::vector<Count> rows;         ///< local ids
     std::vector<Count> ranks;        ///< position in the whole graph's split, ordered by original id
@@ -68,7 +73,7 @@ class PartReader {
   void read_edge_ids(Count first, Count count, EdgeId* out) const;
   void read_weights(Count first, Count count, float* out) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
-  void read_labels(Count first, Count count, std::int32_t* out) const;
+  void read_labels(Count first, Count count, std::int32_t* out) const;   ///< of `count` nodes
   void read_features(Count first_row, Count num_rows, void* out) const;  ///< rows in the manifest's dtype
   enum class Split { train, valid, test };
   PartData::SplitRows read_split(Split split) const;

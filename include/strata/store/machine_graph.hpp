@@ -161,7 +161,9 @@ class MachineGraph {
   /// Row = global id - first_node; the rows of halo_rows() follow. feature_cols as the manifest says.
   const ChunkTensor& features() const;
   const NodeIndex* halo_rows() const;  ///< other machines' nodes whose rows are here, by slot; null: none
-  std::span<const std::int32_t> labels() const;  ///< [num_local], -1 missing; empty without labels
+  /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.
+  std::span<const std::int32_t> labels() const;
+  bool has_label(Count row) const;  ///< REQUIRES: a graph with labels
   /// ALL training nodes of the graph (global ids), in the order of their original ids.
   std::span<const NodeId> train_nodes() const;
   std::span<const NodeId> valid_nodes() const;  ///< of this machine, ascending

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "strata/comm/launch_order.hpp"
 #include "strata/cuda/runtime.hpp"
@@ -23,11 +24,12 @@ struct LoadedBatch {
   /// Of the loader's shape: everything lies where it lay in the last padded batch of this slot, and has the
   /// same size. Else of its own sizes.
   bool padded = false;
-  Count num_inputs = 0;                  ///< input rows that are no padding
-  const float* features = nullptr;       ///< [sample.num_inputs(), cols]; null where rows are read in place
-  const std::int64_t* labels = nullptr;  ///< [num_labels], of seeds beyond sample.num_seeds kNoLabel
-  Count num_labels = 0;                  ///< seeds of the last block, padded ones included
-  static constexpr std::int64_t kNoLabel = -100;
+  Count num_inputs = 0;             ///< input rows that are no padding
+  const float* features = nullptr;  ///< [sample.num_inputs(), cols]; null where rows are read in place
+  /// [num_labels, label_words] as the graph has them, on the loader's device; of seeds beyond
+  /// sample.num_seeds labels that are missing.
+  const std::int32_t* labels = nullptr;
+  Count num_labels = 0;  ///< seeds of the last block, padded ones included
 };
 
 /// Seconds that each stage worked, since the last call; on a GPU, that its stream took.
@@ -49,7 +51,8 @@ class BatchLoader {
     const SeedSchedule* schedule = nullptr;
     sampling::MiniBatchSampler* sampler = nullptr;  ///< with kSlots slots
     feature::RowFetcher* fetcher = nullptr;
-    std::span<const std::int32_t> labels;  ///< by local id of this machine
+    std::span<const std::int32_t> labels;       ///< by local id of this machine, as the graph has them
+    std::vector<std::int32_t> no_label = {-1};  ///< a label that is missing; as many words as each has
     NodeId first_node = 0;
     Count feature_cols = 0;
     std::uint64_t seed = 0;

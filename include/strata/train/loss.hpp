@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/util/label_sets.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {
@@ -12,6 +13,7 @@ struct LossOptions {
   std::string kind = "cross-entropy";  ///< cross-entropy, or bce: every class against the others
   double label_smoothing = 0;          ///< in [0, 1): the share of a target that is spread over all classes
   std::vector<double> class_weights = {};  ///< one a class; empty: all 1
+  bool multi_label = false;                ///< labels are sets of classes (label_sets.hpp); bce only
 };
 
 /// What a step minimises: the sum of the seeds' losses, divided by the number of seeds of all ranks.
@@ -21,20 +23,25 @@ struct LossOptions {
 ///     (1 - s) w[y] (-log p[y])  +  s / C  sum over c of w[c] (-log p[c])
 ///
 /// bce is the mean over the classes of the binary cross entropies, weighted w[c], with the target 1 - s/2 for
-/// y and s/2 for the others. Everything stays on the device: no value is read by the host.
+/// y (of several labels, for each) and s/2 for the others. Everything stays on the device: no value is read
+/// by the host.
 class Loss {
  public:
-  /// Throws InputError for an unknown kind, a smoothing outside [0, 1), and weights that are not finite, are
-  /// negative, or are not one a class.
+  /// Throws InputError for an unknown kind, cross entropy of several labels, a smoothing outside [0, 1), and
+  /// weights that are not finite, are negative, or are not one a class.
   Loss(const LossOptions& options, Count num_classes, at::Device device);
 
   struct Result {
     at::Tensor gradient;  ///< [seeds, classes] f32: of sum / total with respect to the logits
-    at::Tensor outcome;  ///< [3] f32: the sum, seeds whose largest logit is their label's, seeds with a label
+    /// [3] f32: the sum; seeds whose largest logit is their label's (of several labels: the sum over the
+    /// seeds of the share of classes whose logit has the right sign); seeds with a label.
+    at::Tensor outcome;
   };
-  /// logits [seeds, classes] f32; labels [seeds] i64, negative: no label, counts for nothing; total [] f32 on
-  /// the device: seeds of all ranks. On a GPU two kernels on libtorch's current stream.
+  /// logits [seeds, classes] f32; labels [seeds, label_words()] i32, of one class negative: no label, counts
+  /// for nothing; total [] f32 on the device: seeds of all ranks. On a GPU two kernels on libtorch's current
+  /// stream.
   Result operator()(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& total) const;
+  Count label_words() const { return options_.multi_label ? label_set_words(classes_.size(0)) : 1; }
 
  private:
   LossOptions options_;

@@ -11,10 +11,12 @@ namespace strata::train {
 /// Scores of one split over all ranks.
 struct Scores {
   Count nodes = 0;
-  double loss = 0;  ///< mean cross entropy
-  double accuracy = 0;
+  double loss = 0;      ///< mean cross entropy; of several labels a node, binary ones of all classes
+  double accuracy = 0;  ///< share of the nodes; of several labels a node, of the pairs of a node and a class
   double macro_f1 = 0;  ///< mean over the classes that occur as a label or as a prediction, as scikit-learn
-  double roc_auc = 0;   ///< of class 1, two classes only; NaN elsewhere and where one class is missing
+  /// Of class 1, two classes only; of several labels a node, the mean over the classes that some nodes have
+  /// and some have not. NaN elsewhere.
+  double roc_auc = 0;
 
   double by_name(const std::string& metric) const;  ///< accuracy, macro_f1, roc_auc; throws InputError
 
@@ -26,23 +28,29 @@ struct Scores {
 /// Collects predictions of one split on this rank; `finish` adds up all ranks.
 class ScoreBoard {
  public:
-  explicit ScoreBoard(Count num_classes);
+  explicit ScoreBoard(Count num_classes, bool multi_label = false);
   /// logits [num_classes] of a node whose label is `label` >= 0.
   void add(std::span<const float> logits, std::int32_t label);
+  /// The same of a node with a set of classes (label_sets.hpp): predicted are those of a logit above 0.
+  void add_set(std::span<const float> logits, const std::int32_t* words);
+  /// Whichever it is; nothing for a node without label.
+  void add_label(std::span<const float> logits, const std::int32_t* words);
   Scores finish(const comm::Communicator& communicator) const;  ///< collective; the same result on all ranks
 
  private:
-  double area_under_curve(const comm::Communicator& communicator) const;
-
-  Count num_classes_;
-  Count nodes_ = 0, correct_ = 0;
-  double loss_ = 0;
-  std::vector<Count> true_positives_, predicted_, labelled_;
   struct Scored {
     float score;
     std::int32_t positive;
   };
-  std::vector<Scored> scored_;  ///< two classes only
+  static double area_under_curve(const std::vector<Scored>& scored, const comm::Communicator& communicator);
+  double mean_area(const comm::Communicator& communicator) const;
+
+  Count num_classes_;
+  bool multi_label_;
+  Count nodes_ = 0, correct_ = 0;
+  double loss_ = 0;
+  std::vector<Count> true_positives_, predicted_, labelled_;
+  std::vector<std::vector<Scored>> scored_;  ///< of class 1 of two; of several labels a node, by class
 };
 
 }  // namespace strata::train

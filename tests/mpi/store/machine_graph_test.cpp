@@ -88,8 +88,10 @@ void expect_local_nodes(const MachineGraph& loaded, const graph::Graph& graph, c
         ASSERT_EQ(view.weights[slot], graph.structure.weights[static_cast<std::size_t>(begin + e)]);
       }
     }
-    if (!graph.labels.empty()) {
-      ASSERT_EQ(loaded.labels()[static_cast<std::size_t>(row)], graph.labels[original]);
+    const auto words = static_cast<std::size_t>(graph.label_words());
+    for (std::size_t w = 0; !graph.labels.empty() && w < words; ++w) {
+      ASSERT_EQ(loaded.labels()[static_cast<std::size_t>(row) * words + w],
+                graph.labels[original * words + w]);
     }
     float sum = 0;
     for (std::size_t c = 0; c < cols; ++c) sum += std::abs(features[original * cols + c]);
@@ -403,6 +405,21 @@ TEST(Load, RefusesFeaturesThatAreNotNumbers) {
 TEST(Load, RefusesLabelsOutOfRange) {
   const Parts parts({.seed = 41}, 2, [](graph::Graph& graph) { graph.labels[77] = 5; });
   EXPECT_THAT(refusal_of(parts.directory()), HasSubstr("has label 5, but classes are 0 to 4"));
+}
+
+TEST(Load, RefusesLabelsThatAreNoSets) {
+  const Parts parts({.num_classes = 40, .label_sets = true, .seed = 43}, 2, [](graph::Graph& graph) {
+    graph.labels[2 * 77 + 1] = 1 << 9;  // bit 41
+  });
+  EXPECT_THAT(refusal_of(parts.directory()), HasSubstr("is no set of 40 classes"));
+}
+
+TEST(Load, GivesSetsOfClasses) {
+  for (const int ranks_per_machine : {0, 1})
+    expect_loads({.num_parts = 3,
+                  .ranks_per_machine = ranks_per_machine,
+                  .dataset = {.num_classes = 40, .label_sets = true, .seed = 44},
+                  .options = {}});
 }
 
 TEST(Load, RefusesWhatIsNoPartitionDirectory) {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "strata/train/metrics.hpp"
+#include "strata/util/label_sets.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_world.hpp"
 
@@ -115,6 +116,75 @@ TEST(ScoreBoard, EqualsTheNaiveScores) {
       SCOPED_TRACE(testing::Message() << classes << " classes, " << count << " nodes");
       expect_near(score(all, classes), naive_scores(all, classes));
       expect_near(score(all, classes, Spread::last_rank), naive_scores(all, classes));
+    }
+  }
+}
+
+/// A node with a set of classes; classes 3 and beyond 33 never occur, class 5 always.
+struct SetPrediction {
+  std::vector<float> logits;
+  std::vector<std::int32_t> words;
+};
+
+std::vector<SetPrediction> random_sets(int count, Count classes, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> quarter(-6, 6), coin(0, 2);
+  std::vector<SetPrediction> all(static_cast<std::size_t>(count));
+  for (SetPrediction& p : all) {
+    p.words.resize(static_cast<std::size_t>(label_set_words(classes)));
+    for (Count c = 0; c < classes; ++c) {
+      p.logits.push_back(static_cast<float>(quarter(random)) / 4);
+      if (c == 5 || (c != 3 && c < 34 && coin(random) == 0)) add_class(p.words.data(), c);
+    }
+  }
+  return all;
+}
+
+Scores naive_scores(const std::vector<SetPrediction>& all, Count classes) {
+  Scores scores{.nodes = static_cast<Count>(all.size())};
+  double f1 = 0, areas = 0;
+  int present = 0, defined = 0;
+  for (Count c = 0; c < classes; ++c) {
+    double hits = 0, either = 0, right = 0, pairs = 0;
+    for (const SetPrediction& p : all) {
+      const double x = p.logits[static_cast<std::size_t>(c)];
+      const bool wanted = has_class(p.words.data(), c);
+      scores.loss += std::log1p(std::exp(wanted ? -x : x));
+      scores.accuracy += wanted == (x > 0);
+      hits += wanted && x > 0;
+      either += (wanted ? 1 : 0) + (x > 0 ? 1 : 0);
+      for (const SetPrediction& n : all) {
+        if (!wanted || has_class(n.words.data(), c)) continue;
+        const double y = n.logits[static_cast<std::size_t>(c)];
+        right += x > y ? 1 : x == y ? 0.5 : 0;
+        ++pairs;
+      }
+    }
+    if (either > 0) f1 += 2 * hits / either, ++present;
+    if (pairs > 0) areas += right / pairs, ++defined;
+  }
+  const double decisions = static_cast<double>(scores.nodes * classes);
+  scores.loss /= decisions;
+  scores.accuracy /= decisions;
+  scores.macro_f1 = f1 / present;
+  scores.roc_auc = defined > 0 ? areas / defined : std::numeric_limits<double>::quiet_NaN();
+  return scores;
+}
+
+TEST(ScoreBoard, ScoresSetsOfClasses) {
+  for (const Count classes : {6, 40}) {
+    for (const int count : {1, 90}) {
+      const auto all = random_sets(count, classes, static_cast<std::uint32_t>(count));
+      ScoreBoard board(classes, /*multi_label=*/true);
+      const std::vector<std::int32_t> none = unlabelled_set(classes);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (static_cast<int>(i) % test::world().size() == test::world().rank()) {
+          board.add_label(all[i].logits, all[i].words.data());
+          board.add_label(all[i].logits, none.data());
+        }
+      }
+      SCOPED_TRACE(testing::Message() << classes << " classes, " << count << " nodes");
+      expect_near(board.finish(test::world().communicator()), naive_scores(all, classes));
     }
   }
 }

@@ -176,6 +176,23 @@ TEST_F(Graphbolt, LabelsOfAllNodesMayBeAFeature) {
   refuse({"3 labels for 4 nodes"});
 }
 
+TEST_F(Graphbolt, RowsOfZeroAndOneGiveSetsOfClasses) {
+  npy("train_labels", npy_bytes<std::uint8_t>("|u1", "(1, 3)", {1, 0, 1}));
+  npy("valid_labels", npy_bytes<std::int64_t>("<i8", "(1, 3)", {0, 0, 0}));
+  npy("test_labels", npy_bytes<float>("<f4", "(1, 3)", {0, 1, 0}));
+  const Graph graph = read();
+  EXPECT_TRUE(graph.multi_label);
+  EXPECT_EQ(graph.num_classes, 3);
+  EXPECT_EQ(graph.labels, (std::vector<std::int32_t>{0, 0b010, 0b101, 0b1000}));
+  npy("test_labels", npy_bytes<float>("<f4", "(1, 2)", {0, 1}));
+  refuse({"labels of other shape than before"});
+  npy("test_labels", npy_bytes<float>("<f4", "(1,)", {1}));
+  refuse({"labels of other shape than before"});
+  npy("test_labels", npy_bytes<float>("<f4", "(1, 3)", {0, 1, 0}));
+  change("num_classes: 3", "num_classes: 4");
+  refuse({"num_classes is 4", "3 columns"});
+}
+
 TEST_F(Graphbolt, ATaskAndAFeatureAreChosenAmongSeveral) {
   change("tasks:",
          "  - {domain: node, name: year, format: numpy, path: data/none.npy}\ntasks:\n  - name: other\n    "

@@ -67,6 +67,32 @@ TEST_F(Ogb, ReadsACsvFolder) {
   EXPECT_EQ(graph.cleaning.reverse_added, 3);
 }
 
+TEST_F(Ogb, AMatrixOfLabelsGivesSetsOfClasses) {
+  gz("raw/node-label", "0,1,0\n1,1,1\nnan,nan,nan\n0,0,0\n");
+  const Graph graph = read();
+  EXPECT_TRUE(graph.multi_label);
+  EXPECT_EQ(graph.num_classes, 3);
+  EXPECT_EQ(graph.labels, (std::vector<std::int32_t>{0b010, 0b111, 0b1000, 0}));
+  std::string wide[4];
+  for (int node = 0; node < 4; ++node) {
+    for (int c = 0; c < 40; ++c)
+      wide[node] += std::string(c == 0 ? "" : ",") + (c % 4 == node || c == 39 ? "1" : "0");
+  }
+  gz("raw/node-label", wide[0] + "\n" + wide[1] + "\n" + wide[2] + "\n" + wide[3] + "\n");
+  EXPECT_EQ(read().num_classes, 40);
+  EXPECT_EQ(read().labels, (std::vector<std::int32_t>{0x11111111, 0x91, 0x22222222, 0xa2, 0x44444444, 0xc4,
+                                                      static_cast<std::int32_t>(0x88888888), 0x88}));
+}
+
+TEST_F(Ogb, RefusesMatricesThatAreNoSets) {
+  gz("raw/node-label", "0,1\n1,2\n0,0\n1,1\n");
+  refuse({"node-label", "2 in row 1, column 1", "neither 0 nor 1"});
+  gz("raw/node-label", "0,1\n1,nan\n0,0\n1,1\n");
+  refuse({"row 1 lacks 1 of its 2 labels"});
+  gz("raw/node-label", "0,1\nnan,nan\n0,0\n1,1\n");
+  refuse({"training node 1 has no label"});
+}
+
 TEST_F(Ogb, ReadsPlainCsvWithWindowsLinesAndNoLastNewline) {
   remove("raw/edge.csv.gz");
   write_text(root() / "raw/edge.csv", "0,1\r\n1, 2\r\n3,2");
@@ -199,8 +225,6 @@ TEST_F(Ogb, RefusesBadLabels) {
   refuse({"node-label.csv.gz", "label 1.5", "row 1"});
   gz("raw/node-label", "0\n-3\n0\n0\n");
   refuse({"label -3"});
-  gz("raw/node-label", "0,1\n1,1\n0,1\n0,1\n");
-  refuse({"2 label columns"});
   gz("raw/node-label", "nan\n1\n0\n0\n");
   refuse({"training node 0 has no label"});
 }
@@ -276,7 +300,9 @@ TEST_F(OgbBinary, RefusesBadArrays) {
   write_labels(npy_bytes<std::int64_t>("<i8", "(3,)", {0, 1, 1}));
   refuse({"node-label.npz", "3 labels for 4 nodes"});
   write_labels(npy_bytes<std::int64_t>("<i8", "(2, 2)", {0, 1, 1, 1}));
-  refuse({"labels of shape (2, 2)"});
+  refuse({"node-label.npz", "2 labels for 4 nodes"});
+  write_labels(npy_bytes<std::int64_t>("<i8", "(2, 2, 1)", {0, 1, 1, 1}));
+  refuse({"labels of shape (2, 2, 1)"});
 }
 
 TEST(ReadGraph, RefusesUnknownSchemes) {

@@ -121,6 +121,24 @@ TEST_F(PartFile, GivesBackWhatWasWritten) {
       (std::vector<Count>{3, 2}));
 }
 
+TEST_F(PartFile, KeepsSetsOfClasses) {
+  for (const auto& file : fs::directory_iterator(directory_)) fs::remove(file);
+  record_.manifest.multi_label = true;
+  record_.manifest.num_classes = 40;
+  data_.labels.resize(2 * 50);
+  std::iota(data_.labels.begin(), data_.labels.end(), 3);
+  record_.parts = {write_part(directory_, record_.manifest, data_, features_),
+                   write_part(directory_, record_.manifest, empty(), {})};
+  write_manifest(directory_, record_);
+  const Manifest manifest = read_manifest(directory_);
+  EXPECT_TRUE(manifest.multi_label);
+  EXPECT_EQ(manifest.label_words(), 2);
+  const PartReader reader = PartReader::open(directory_, manifest, 0);
+  EXPECT_EQ(read_all<std::int32_t>(100, [&](auto* out) { reader.read_labels(0, 50, out); }), data_.labels);
+  EXPECT_EQ(read_all<std::int32_t>(2, [&](auto* out) { reader.read_labels(49, 1, out); }),
+            (std::vector<std::int32_t>{101, 102}));
+}
+
 TEST_F(PartFile, ReadsRangesAndRefusesBeyondTheEnd) {
   const PartReader reader = PartReader::open(directory_, read_manifest(directory_), 0);
   std::vector<NodeId> two(2);

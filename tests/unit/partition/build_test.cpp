@@ -55,7 +55,8 @@ Restored restore(const fs::path& directory) {
   r.manifest = graph::read_manifest(directory);
   const Count num_nodes = r.manifest.book.num_nodes(), cols = r.manifest.feature_cols;
   r.original_ids.resize(at(num_nodes));
-  r.labels.resize(r.manifest.has_labels ? at(num_nodes) : 0);
+  const auto words = at(r.manifest.label_words());
+  r.labels.resize(r.manifest.has_labels ? at(num_nodes) * words : 0);
   r.features.resize(at(num_nodes * cols));
   r.splits = {std::vector<NodeId>(at(r.manifest.num_train), -1),
               std::vector<NodeId>(at(r.manifest.num_valid), -1),
@@ -74,7 +75,7 @@ Restored restore(const fs::path& directory) {
       std::vector<EdgeId> edge_ids(indices.size());
       std::vector<float> weights(r.manifest.has_edge_weights ? indices.size() : 0);
       if (r.manifest.has_edge_weights) reader.read_weights(0, reader.num_edges(), weights.data());
-      std::vector<std::int32_t> labels(r.manifest.has_labels ? at(reader.num_inner()) : 0);
+      std::vector<std::int32_t> labels(r.manifest.has_labels ? at(reader.num_inner()) * words : 0);
       std::vector<std::byte> rows(at(reader.num_inner() * cols) * size_of(r.manifest.feature_dtype));
       reader.read_indptr(0, reader.num_inner() + 1, indptr.data());
       reader.read_indices(0, reader.num_edges(), indices.data());
@@ -88,7 +89,8 @@ Restored restore(const fs::path& directory) {
           ids[v].push_back(edge_ids[at(e)]);
           if (r.manifest.has_edge_weights) list_weights[v].push_back(weights[at(e)]);
         }
-        if (r.manifest.has_labels) r.labels[v] = labels[at(row)];
+        for (std::size_t w = 0; r.manifest.has_labels && w < words; ++w)
+          r.labels[v * words + w] = labels[at(row) * words + w];
         for (Count c = 0; c < cols; ++c) {
           r.features[v * at(cols) + at(c)] = as_float(
               rows.data() + at(row * cols + c) * size_of(r.manifest.feature_dtype), r.manifest.feature_dtype);
@@ -183,6 +185,7 @@ TEST(Build, ConvertsFeatures) {
 TEST(Build, TakesGraphsWithoutFeaturesLabelsOrEdges) {
   expect_round_trip({.feature_cols = 0}, {.num_parts = 2}, DType::f32);
   expect_round_trip({.labels = false}, {.num_parts = 2}, DType::f32);
+  expect_round_trip({.label_sets = true}, {.num_parts = 3}, DType::f32);
   expect_round_trip({.num_edges = 0}, {.num_parts = 2}, DType::f32);
   expect_round_trip({.num_nodes = 1, .num_edges = 1}, {.num_parts = 1}, DType::f32);
 }

@@ -80,9 +80,14 @@ graph::Graph random_graph(const RandomGraphOptions& options) {
     for (const EdgeId id : graph.structure.edge_ids)
       graph.structure.weights.push_back(static_cast<float>(id % 100) / 4);
   if (options.feature_cols > 0) graph.features = draw_features(options, random);
-  graph.num_classes = options.labels ? 4 : 0;
+  graph.num_classes = options.labels ? (options.label_sets ? 40 : 4) : 0;
+  graph.multi_label = options.label_sets;
   for (NodeId v = 0; v < options.num_nodes; ++v) {
-    if (options.labels) graph.labels.push_back(static_cast<std::int32_t>(random() % 5) - 1);
+    if (options.label_sets)
+      graph.labels.insert(graph.labels.end(),
+                          {static_cast<std::int32_t>(random()), static_cast<std::int32_t>(random() % 256)});
+    else if (options.labels)
+      graph.labels.push_back(static_cast<std::int32_t>(random() % 5) - 1);
     const auto split = random() % 5;
     if (split < 2) graph.splits.train.push_back(v);
     if (split == 2) graph.splits.valid.push_back(v);

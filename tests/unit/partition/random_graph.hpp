@@ -11,7 +11,8 @@ struct RandomGraphOptions {
   Count feature_cols = 5;
   DType feature_dtype = DType::f32;
   bool labels = true;
-  bool weights = false;  ///< of edges; both directions of an undirected one share it
+  bool label_sets = false;  ///< of 40 classes
+  bool weights = false;     ///< of edges; both directions of an undirected one share it
   std::uint64_t seed = 1;
 };
 

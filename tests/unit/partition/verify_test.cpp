@@ -155,6 +155,8 @@ std::string problems_after(const std::function<void(Forgery&)>& change) {
 
 TEST(VerifyInvariants, AcceptsWhatIsRight) {
   EXPECT_EQ(problems_after([](Forgery&) {}), "none");
+  EXPECT_EQ(problems_after([](Forgery& f) { f.record.manifest.multi_label = true, f.parts[1].labels = {4}; }),
+            "none");
 }
 
 TEST(VerifyInvariants, FindsEachBrokenOne) {
@@ -179,6 +181,10 @@ TEST(VerifyInvariants, FindsEachBrokenOne) {
   expect([](Forgery& f) { f.parts[1].original_ids = {3}; }, "original_id: 3 of row 0 is out of range");
   expect([](Forgery& f) { f.parts[1].labels = {2}; }, "label: 2 of row 0");
   expect([](Forgery& f) { f.parts[1].labels = {-2}; }, "label: -2 of row 0");
+  for (const std::int32_t set : {8, 5}) {  // bit 3 of two classes; class 0 although it has no label
+    expect([set](Forgery& f) { f.record.manifest.multi_label = true, f.parts[1].labels = {set}; },
+           "part-00001.h5: /nodes/node/label: row 0 is no set of 2 classes");
+  }
   expect([](Forgery& f) { f.features[0][3] = std::nanf(""); }, "feat: row 1, column 1 is not finite");
   expect([](Forgery& f) { f.features[1][0] = INFINITY; }, "feat: row 0, column 0 is not finite");
   expect([](Forgery& f) { f.parts[0].train.rows = {2}; }, "split/train: holds a row");

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/blocks.hpp"
@@ -21,7 +22,42 @@ at::Tensor some_labels() {
   const at::Tensor labels = at::arange(kSeeds, at::kLong).mul(7).remainder(kClasses);
   labels[3] = -100;
   labels[17] = -1;
-  return labels;
+  return labels.to(at::kInt).unsqueeze(1);
+}
+
+/// A seed has each class by a pattern of its own; one has none, and two have no label.
+at::Tensor some_sets(Count classes) {
+  const Count words = label_set_words(classes);
+  const at::Tensor sets = at::zeros({kSeeds, words}, at::kInt);
+  for (Count i = 0; i < kSeeds; ++i) {
+    std::int32_t* of_seed = sets.mutable_data_ptr<std::int32_t>() + i * words;
+    for (Count c = 0; c < classes; ++c) {
+      if (i != 9 && (i * 5 + c * c * 3 + c / 7) % 4 == 0) add_class(of_seed, c);
+    }
+    if (i == 3 || i == 17) std::ranges::copy(unlabelled_set(classes), of_seed);
+  }
+  return sets;
+}
+
+/// The binary cross entropies of all classes of labels that are sets, in f64.
+double naive_of_sets(const LossOptions& options, const at::Tensor& logits, const at::Tensor& sets,
+                     double* correct) {
+  const Count classes = logits.size(1);
+  double sum = 0;
+  for (Count i = 0; i < kSeeds; ++i) {
+    const std::int32_t* of_seed = sets.const_data_ptr<std::int32_t>() + i * sets.size(1);
+    if (is_unlabelled(of_seed, classes)) continue;
+    for (Count c = 0; c < classes; ++c) {
+      const double x = logits[i][c].item<double>(), s = options.label_smoothing;
+      const double target = (has_class(of_seed, c) ? 1 - s : 0) + s / 2;
+      const double weight =
+          options.class_weights.empty() ? 1 : options.class_weights[static_cast<std::size_t>(c)];
+      sum += weight * (target * std::log1p(std::exp(-x)) + (1 - target) * std::log1p(std::exp(x))) /
+             static_cast<double>(classes);
+      *correct += ((x > 0) == has_class(of_seed, c)) / static_cast<double>(classes);
+    }
+  }
+  return sum;
 }
 
 /// Seed by seed and class by class in f64, as the header writes it.
@@ -31,7 +67,7 @@ double naive(const LossOptions& options, const at::Tensor& logits, const at::Ten
   };
   double sum = 0;
   for (Count i = 0; i < kSeeds; ++i) {
-    const auto label = labels[i].item<Count>();
+    const auto label = labels[i][0].item<std::int32_t>();
     if (label < 0) continue;
     const double s = options.label_smoothing;
     double total = 0;
@@ -82,9 +118,43 @@ INSTANTIATE_TEST_SUITE_P(
                     LossOptions{.kind = "bce"}, LossOptions{.kind = "bce", .label_smoothing = 0.2},
                     LossOptions{.kind = "bce", .class_weights = {1, 2, 0.5, 0, 3}}));
 
+TEST(Loss, OfSetsOfClassesEqualsTheNaiveSum) {
+  for (const Count classes : {1, 5, 31, 32, 40}) {
+    for (const double smoothing : {0.0, 0.2}) {
+      LossOptions options{.kind = "bce", .label_smoothing = smoothing, .multi_label = true};
+      for (Count c = 0; c < classes; ++c) options.class_weights.push_back(static_cast<double>(c % 3));
+      const Loss loss(options, classes, at::kCPU);
+      const at::Tensor logits = test::random_rows(kSeeds, classes, 3).mul_(3), sets = some_sets(classes);
+      ASSERT_EQ(sets.size(1), loss.label_words());
+      const Loss::Result result = loss(logits, sets, at::full({}, 80.0));
+      double correct = 0, ignored = 0;
+      const double expected = naive_of_sets(options, logits, sets, &correct);
+      EXPECT_NEAR(result.outcome[0].item<double>(), expected, 1e-5 * expected + 1e-6);
+      EXPECT_NEAR(result.outcome[1].item<double>(), correct, 1e-4);
+      EXPECT_EQ(result.outcome[2].item<float>(), kSeeds - 2);
+      EXPECT_TRUE(result.gradient[17].eq(0).all().item<bool>());
+      constexpr double kStep = 1e-2;
+      for (const Count i : {0, 9, 39}) {
+        const at::Tensor up = logits.clone(), down = logits.clone();
+        up[i][classes - 1] += kStep;
+        down[i][classes - 1] -= kStep;
+        const double slope =
+            (naive_of_sets(options, up, sets, &ignored) - naive_of_sets(options, down, sets, &ignored)) /
+            (2 * kStep) / 80;
+        EXPECT_NEAR(result.gradient[i][classes - 1].item<double>(), slope, 1e-5) << classes;
+      }
+    }
+  }
+}
+
+TEST(Loss, RefusesCrossEntropyOfSeveralLabels) {
+  test::expect_error<InputError>([] { Loss({.multi_label = true}, 5, at::kCPU); },
+                                 {"one class a node", "--loss bce"});
+}
+
 TEST(Loss, CountsWhatIsRight) {
   const at::Tensor logits = at::tensor({2.f, 1.f, 0.f, 5.f, 9.f, 0.f, 3.f, 4.f}).view({4, 2});
-  const at::Tensor labels = at::tensor({0, 0, 0, -100}, at::kLong);
+  const at::Tensor labels = at::tensor({0, 0, 0, -100}, at::kInt).unsqueeze(1);
   const Loss::Result result = Loss({}, 2, at::kCPU)(logits, labels, at::full({}, 4.0));
   EXPECT_EQ(result.outcome[1].item<float>(), 2);
   EXPECT_EQ(result.outcome[2].item<float>(), 3);
@@ -93,7 +163,7 @@ TEST(Loss, CountsWhatIsRight) {
 TEST(Loss, OfNoLabelsIsNothing) {
   for (const char* kind : {"cross-entropy", "bce"}) {
     const Loss::Result result = Loss({.kind = kind, .label_smoothing = 0.1}, 3, at::kCPU)(
-        test::random_rows(6, 3, 1), at::full({6}, -100, at::kLong), at::full({}, 9.0));
+        test::random_rows(6, 3, 1), at::full({6, 1}, -100, at::kInt), at::full({}, 9.0));
     EXPECT_TRUE(result.outcome.eq(0).all().item<bool>());
     EXPECT_TRUE(result.gradient.eq(0).all().item<bool>());
   }

@@ -13,6 +13,10 @@
 #include "strata/util/log.hpp"
 #if STRATA_WITH_CUDA
 #include "array_copies.hpp"
+#else
+namespace strata::store {
+class ArrayCopies {};  // there are none
+}  // namespace strata::store
 #endif
 
 namespace strata::store {

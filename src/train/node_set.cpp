@@ -43,8 +43,8 @@ RankLookup::RankLookup(const NodeSet& set, Device device) : device_(device), wor
   words_ = copy_.data();
 }
 
-void RankLookup::find(const NodeId* ids, Count count, NodeId* ranks, const cuda::Stream& stream,
-                      ThreadPool& pool) const {
+void RankLookup::find(const NodeId* ids, Count count, NodeId* ranks,
+                      [[maybe_unused]] const cuda::Stream& stream, ThreadPool& pool) const {
 #if STRATA_WITH_CUDA
   if (device_.is_cuda()) return find_ranks_cuda(words_, ids, count, ranks, stream.get());
 #endif

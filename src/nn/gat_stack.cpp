@@ -4,22 +4,17 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
 #include "gat_kernels.hpp"
-#include "op_support.hpp"
 #include "ops.hpp"
+#include "stack_support.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
 namespace {
 
 using sampling::Block;
-
-EdgeLists lists_of(const Block& block) {
-  return {.indptr = block.indptr, .counts = block.counts, .stride = block.stride, .indices = block.indices};
-}
 
 Count num_places(const Block& block) {
   return block.num_dst + (block.indptr != nullptr ? block.num_edges : block.num_dst * block.stride);
@@ -112,10 +107,6 @@ at::Tensor map_of(const LayerTape& layer, at::ScalarType type) {
   const at::Tensor &bias = layer.weights.bias,
                    none = at::zeros({bias.size(0), tail_of(type) - 1}, bias.options());
   return at::cat({averaged, bias.unsqueeze(1), none}, 1).to(type);
-}
-
-at::Tensor product_f32(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == at::kFloat ? a.mm(b) : at::mm(a, b, at::kFloat);
 }
 
 void sum_neighbours(LayerTape& layer, at::ScalarType type) {

@@ -2,14 +2,12 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
-#include "op_support.hpp"
 #include "ops.hpp"
-#include "sage_kernels.hpp"
+#include "stack_support.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
@@ -19,10 +17,6 @@ using sampling::Block;
 
 template <typename T>
 constexpr at::ScalarType kTypeOf = std::is_same_v<T, Bf16> ? at::kBFloat16 : at::kFloat;
-
-EdgeLists lists_of(const Block& block) {
-  return {.indptr = block.indptr, .counts = block.counts, .stride = block.stride, .indices = block.indices};
-}
 
 /// What the backward pass needs of a layer.
 struct LayerTape {
@@ -115,7 +109,7 @@ void join_all_weights(std::vector<LayerTape>& tapes) {
 at::Tensor multiply(const LayerTape& layer, bool is_output) {
   const at::Tensor bias = layer.parameters.bias.detach();
   if (is_output && layer.joined.scalar_type() != at::kFloat)
-    return at::mm(layer.joined, layer.weight.t(), at::kFloat).add_(bias);
+    return product_f32(layer.joined, layer.weight.t()).add_(bias);
   return at::addmm(bias.to(layer.joined.scalar_type()), layer.joined, layer.weight.t());
 }
 
@@ -167,12 +161,6 @@ LayerGrad gated_grad(const LayerTape& layer, const LayerTape& next, const at::Te
   return grad;
 }
 
-/// rows^T joined in f32.
-at::Tensor joined_weight_grad(const at::Tensor& rows, const at::Tensor& joined) {
-  if (rows.scalar_type() == at::kFloat) return rows.t().mm(joined);
-  return at::mm(rows.t(), joined, at::kFloat);
-}
-
 /// Where a parameter's gradient adds up: its own .grad, as the engine would add it there; if it has none, a
 /// tensor of zeros, which becomes `returned`.
 float* accumulator(const at::Tensor& parameter, at::Tensor& returned) {
@@ -193,7 +181,7 @@ variable_list run_backward(const Tape& tape, const at::Tensor& grad_logits) {
   LayerGrad grad{.rows = logits.to(kTypeOf<T>), .piece_sums = logits};
   for (std::size_t l = num_layers; l-- > 0;) {
     const LayerTape& layer = tape.layers[l];
-    const at::Tensor joined = joined_weight_grad(grad.rows, layer.joined);
+    const at::Tensor joined = product_f32(grad.rows.t(), layer.joined);
     parameters[l] = {.out_cols = joined.size(0),
                      .in_cols = layer.in_cols(),
                      .joined = joined.const_data_ptr<float>(),

@@ -14,7 +14,7 @@ import statistics
 import sys
 
 SKIPPED = 77
-STAGES = ['seconds', 'sample_seconds', 'gather_seconds', 'train_seconds', 'seeds_per_second']
+STAGES = ['sample_seconds', 'gather_seconds', 'train_seconds']     # where they are timed
 
 
 def arguments_of(words):
@@ -31,6 +31,7 @@ def arguments_of(words):
     parser.add_argument('--epochs', type=int, default=4, help='the first is left out')
     parser.add_argument('--features', choices=['gpu', 'host'], default='gpu')
     parser.add_argument('--workers', type=int, default=8, help='sampling processes of PyG')
+    parser.add_argument('--stages', action='store_true', help='time the stages, which makes GPUs wait after each')
     parser.add_argument('--no-tf32', dest='tf32', action='store_false')
     parser.add_argument('--json')
     arguments = parser.parse_args(words)
@@ -53,21 +54,22 @@ def work(rank, arguments):
         torch.distributed.init_process_group('nccl', rank=rank, world_size=ranks)
     job = training.Job(fanouts=arguments.fanouts, hidden=arguments.hidden, batch=arguments.batch_size, epochs=arguments.epochs,
                        dropout=arguments.dropout, learning_rate=arguments.lr, host_features=arguments.features == 'host',
-                       workers=arguments.workers, rank=rank, ranks=ranks, device=device)
+                       workers=arguments.workers, stages=arguments.stages or not arguments.gpus, rank=rank, ranks=ranks, device=device)
     records = importlib.import_module(f'{arguments.peer}_peer').run(job, part_graph.read(arguments.graph))
     if rank == 0:
         report(arguments, records[1:])
 
 
 def report(arguments, epochs):
-    row = {stage: statistics.median(epoch[stage] for epoch in epochs) for stage in STAGES}
+    keys = [key for key in ['seconds', 'seeds_per_second', *STAGES] if key in epochs[0]]
+    row = {key: statistics.median(epoch[key] for epoch in epochs) for key in keys}
+    stages = ' '.join(f'{row[stage]:9.3f}' if stage in row else f'{"-":>9}' for stage in STAGES)
     row['peak_host_bytes'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     where = f'{arguments.gpus} GPUs' if arguments.gpus else 'the CPU'
     print(f'{arguments.peer}: {arguments.graph} on {where}, fanouts {arguments.fanouts}, hidden {arguments.hidden}, '
           f'{arguments.batch_size} seeds a rank and step; median of {len(epochs)} epochs')
     print(f'{"epoch s":>9} {"seeds/s":>11} {"sample s":>9} {"gather s":>9} {"train s":>9} {"wait s":>8} {"hidden":>7} {"peak host":>10}')
-    print(f'{row["seconds"]:9.3f} {row["seeds_per_second"]:11,.0f} {row["sample_seconds"]:9.3f} {row["gather_seconds"]:9.3f} '
-          f'{row["train_seconds"]:9.3f} {"-":>8} {"-":>7} {row["peak_host_bytes"] / 2**30:6.2f} GiB')
+    print(f'{row["seconds"]:9.3f} {row["seeds_per_second"]:11,.0f} {stages} {"-":>8} {"-":>7} {row["peak_host_bytes"] / 2**30:6.2f} GiB')
     if arguments.json:
         setup = {key: value for key, value in vars(arguments).items() if key != 'json'}
         pathlib.Path(arguments.json).write_text(json.dumps({'setup': setup, 'median': row, 'epochs': epochs}, indent=1) + '\n')

@@ -9,7 +9,7 @@ def imports():
         import pylibwholegraph.torch as wholegraph
         from torch_geometric.nn import SAGEConv
     except ImportError as error:
-        raise training.Missing(f'{error}; pip install pylibwholegraph-cu12 torch_geometric')
+        raise training.Missing(f'{error}; pip install pylibwholegraph-cu13 torch_geometric')
     return wholegraph, SAGEConv
 
 

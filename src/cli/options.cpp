@@ -161,6 +161,10 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
       "--host-threads", c.host_threads,
       "CPU threads of a rank that gather feature rows for its GPU; 0: three quarters of its cores");
   app.add_option(
+      "--loader-threads", c.loader_threads,
+      "CPU threads of a rank that sample and gather while the CPU trains; 0: measured in the first "
+      "steps. The same numbers");
+  app.add_option(
          "--replicate-graph", raw.replicate_graph,
          "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
          "auto (where it fits), on, off")

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <climits>
 #include <cstdio>
@@ -69,9 +70,19 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
+/// Threads of OpenMP that wait for their next loop by spinning keep the cores from the stages beside
+/// training. libgomp reads how they wait when it is loaded, so the program begins anew; where it cannot, they
+/// spin.
+void let_idle_threads_sleep(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  setenv("OMP_WAIT_POLICY", "passive", 1);
+  execvp(argv[0], argv);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  let_idle_threads_sleep(argv);
   keep_freed_memory();
   // Bit-for-bit repeatable matrix products on the GPU need a fixed workspace; idle MPI ranks must not starve
   // busy ones.

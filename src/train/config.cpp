@@ -96,6 +96,8 @@ void validate(const TrainConfig& c) {
   require(c.host_threads >= 0 && c.host_threads <= kMaxHostThreads,
           fmt::format("--host-threads: {} is not in 0 to {}", c.host_threads, kMaxHostThreads),
           "Give a number below that of the rank's cores, or 0 for three quarters of them.");
+  require(c.loader_threads >= 0, fmt::format("--loader-threads: {} is negative", c.loader_threads),
+          "Give a number of threads, or 0 to have it measured.");
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
           "Give 0 for one machine a host.");
 }

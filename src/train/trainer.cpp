@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint.hpp"
+#include "loader_threads.hpp"
 #include "memory_error.hpp"
 #include "metrics_log.hpp"
 #include "model_state.hpp"
@@ -52,7 +53,13 @@ class Run {
                 .device = session_.device,
                 .feature_cols = session_.graph.manifest().feature_cols,
                 .table = session_.table ? &*session_.table : nullptr,
-                .graphs = session_.graphs}) {
+                .graphs = session_.graphs}),
+        loader_threads_({.pools = {&session_.sample_pool, &session_.gather_pool},
+                         .cores = session_.cores,
+                         .threads = config.loader_threads,
+                         .overlap = config.pipeline && !session_.device.is_cuda(),
+                         .communicator = &world.communicator(),
+                         .tells = session_.first_rank()}) {
     if (config.resume) load_checkpoint(checkpoint_path(), checkpoint_parts());
     if (session_.first_rank()) {
       std::filesystem::create_directories(config.output);
@@ -115,6 +122,7 @@ class Run {
     session_.loader->begin_epoch(progress_.epoch, first_step);
     session_.loader->take_times();
     session_.take_gathered_bytes();
+    loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
                     session_.schedule->num_seeds(), "seeds", session_.first_rank() && output_is_terminal());
     bool stopping = false;
@@ -128,7 +136,9 @@ class Run {
       bar.advance(batch->num_global_seeds);
       session_.loader->release(*batch, stream_);
       if (outcome) stopping = note(*outcome);
+      loader_threads_.end_step();
     }
+    loader_threads_.end_epoch();
     if (const auto outcome = steps_.drain()) note(*outcome);
     if (stopping) return false;
 
@@ -287,6 +297,7 @@ class Run {
   std::string signature_;
   cuda::Stream stream_;
   StepRunner steps_;
+  LoaderThreads loader_threads_;
   ProgressState progress_;
   MetricsLog metrics_;
   bool weights_agreed_ = false;

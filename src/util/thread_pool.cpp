@@ -16,11 +16,12 @@ namespace strata {
 struct ThreadPool::State {
   std::vector<std::thread> threads;
   std::mutex turn;  // one loop at a time
+  std::atomic<int> limit{0};
 
   std::mutex mutex;
   std::condition_variable start, done;
   std::uint64_t generation = 0;
-  int busy = 0;
+  int busy = 0, helpers = 0;
   bool stopping = false;
 
   const std::function<void(std::int64_t, std::int64_t)>* body = nullptr;
@@ -42,12 +43,12 @@ struct ThreadPool::State {
     }
   }
 
-  void serve() {
+  void serve(int number) {
     std::uint64_t seen = 0;
     for (;;) {
       {
         std::unique_lock lock(mutex);
-        start.wait(lock, [&] { return stopping || generation != seen; });
+        start.wait(lock, [&] { return stopping || (generation != seen && number < helpers); });
         if (stopping) return;
         seen = generation;
       }
@@ -60,8 +61,9 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
   if (num_threads <= 0) num_threads = available_cores();
-  for (int i = 1; i < num_threads; ++i)
-    state_->threads.emplace_back([state = state_.get()] { state->serve(); });
+  state_->limit = num_threads;
+  for (int i = 0; i + 1 < num_threads; ++i)
+    state_->threads.emplace_back([state = state_.get(), i] { state->serve(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -75,11 +77,16 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::num_threads() const noexcept { return static_cast<int>(state_->threads.size()) + 1; }
 
+void ThreadPool::limit(int num_threads) noexcept {
+  state_->limit = std::clamp(num_threads, 1, this->num_threads());
+}
+
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
                               const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
-  if (state_->threads.empty() || count <= grain) {
+  const int helpers = state_->limit - 1;
+  if (helpers == 0 || count <= grain) {
     for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(begin + grain, count));
     return;
   }
@@ -91,7 +98,7 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
     state_->grain = grain;
     state_->next = 0;
     state_->failure = nullptr;
-    state_->busy = static_cast<int>(state_->threads.size());
+    state_->busy = state_->helpers = helpers;
     ++state_->generation;
   }
   state_->start.notify_all();

@@ -1,4 +1,6 @@
 """Losses do not depend on the number of ranks, machines and parts, nor on how the graph was partitioned."""
+import re
+
 import strata_e2e as e2e
 
 SPEC = 'synthetic:kind=sbm,nodes=3000,edges=30000,features=24,classes=5,seed=7'
@@ -38,6 +40,18 @@ class Invariance(e2e.Case):
             self.compare(reference, run, f'{model}, {graph.name}, {ranks} ranks, {machine} a machine {exchange}')
         serial = self.losses(parts[1], *options, '--pipeline', 'off', ranks=1)
         self.assertEqual(serial[0], reference[0], 'the pipeline changes no bit')
+
+    def test_loader_threads(self):
+        job = ['--global-batch-size', '10']  # steps enough to try all numbers of threads of 64 cores
+        graph = self.build(SPEC, 1)
+        reference = self.losses(graph, *job, '--pipeline', 'off', ranks=1)
+        for threads in ('1', '2'):
+            self.assertEqual(self.losses(graph, *job, '--loader-threads', threads, ranks=1)[0], reference[0], threads)
+        output, done = self.train(graph, *JOB, *job)
+        self.assertEqual(e2e.step_losses(output)[:STEPS], reference[0])
+        cores = int(re.search(r'(\d+) cores a rank', done.stdout).group(1))
+        if 2 <= cores <= 64:
+            self.assertIn(f'of {cores} threads sample and gather beside training: a step takes', done.stderr + done.stdout)
 
     def test_samplers(self):
         weighted = SPEC + ',weights=lognormal'

@@ -52,6 +52,7 @@ struct TrainConfig {
   std::string placement = "auto";     ///< of the graph in memory; see store::parse_placement
   store::HostPath host_gather = store::HostPath::automatic;  ///< how GPUs read rows in host memory
   int host_threads = 0;               ///< CPU threads of a rank for it; 0: three quarters of its cores
+  int loader_threads = 0;             ///< of a CPU, to sample and gather while it trains; 0: measured
   std::string row_exchange = "auto";  ///< how feature rows go from machine to machine: auto, nccl, mpi
   store::Replication replicate_graph = store::Replication::automatic;  ///< its structure, on every machine
   std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;      ///< a machine; 0: none

@@ -16,6 +16,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int num_threads() const noexcept;
+  /// Loops that begin from now on run on at most so many of the threads, the calling one counted; at least 1.
+  /// From any thread.
+  void limit(int num_threads) noexcept;
 
   /// Calls body(begin, end) on disjoint pieces that cover [0, count); pieces but the last have `grain`
   /// elements.

@@ -67,6 +67,8 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   EXPECT_EQ(config_of({}).host_threads, 0);
   EXPECT_EQ(config_of({"--host-threads", "6"}).host_threads, 6);
   expect_refused({"--host-threads", "-1"}, {"--host-threads"});
+  EXPECT_EQ(config_of({"--loader-threads", "3"}).loader_threads, 3);
+  expect_refused({"--loader-threads", "-1"}, {"--loader-threads", "negative"});
 }
 
 TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -44,6 +48,25 @@ TEST_P(ThreadPoolTest, RethrowsAndGoesOn) {
       for (std::int64_t i = begin; i < end; ++i) sum += i;
     });
     ASSERT_EQ(sum, 4950);
+  }
+}
+
+TEST_P(ThreadPoolTest, KeepsToALimitFromTheNextLoopOn) {
+  ThreadPool pool(GetParam());
+  for (const int limit : {1, 2, 3, 100, 0, 2, 100}) {
+    pool.limit(limit);
+    std::mutex mutex;
+    std::set<std::thread::id> seen;
+    std::atomic<int> pieces = 0;
+    pool.parallel_for(64, 1, [&](std::int64_t, std::int64_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      ++pieces;
+      const std::lock_guard lock(mutex);
+      seen.insert(std::this_thread::get_id());
+    });
+    EXPECT_EQ(pieces, 64);
+    EXPECT_LE(std::ssize(seen), std::clamp(limit, 1, GetParam())) << limit;
+    EXPECT_EQ(pool.num_threads(), GetParam());
   }
 }
 

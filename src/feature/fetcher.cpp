@@ -41,12 +41,12 @@ struct RowFetcher::State {
   RowExchangeReport report;
   Servers servers;
   NodeId first_node = 0;
-  cuda::Stream serving;                           // rows for others must not wait for the rows of this rank
-  cuda::Event placed;                             // the last fetch has read its pinned arrays
-  cuda::Array<NodeId> ids, local_ids, asked_ids;  // pinned
-  cuda::Array<std::int32_t> positions;            // pinned
-  cuda::Array<float> arrived, served;             // pinned
-  cuda::Array<NodeId> device_local_ids, device_asked_ids;  // on a GPU alone
+  cuda::Stream serving;  // rows for others must not wait for the rows of this rank
+  cuda::Event placed;    // the last fetch has read its pinned arrays
+  cuda::Array<NodeId> ids, sorted_ids, local_ids, asked_ids;  // pinned
+  cuda::Array<std::int32_t> sorted_positions, positions;      // pinned
+  cuda::Array<float> arrived, served;                         // pinned
+  cuda::Array<NodeId> device_local_ids, device_asked_ids;     // on a GPU alone
   cuda::Array<float> device_served, device_arrived;
   cuda::Event asked_copied;                        // asked_ids may be written again
   cuda::Event sending, exchanged, gathered_local;  // with timing; where rows go from GPU to GPU
@@ -89,12 +89,31 @@ struct RowFetcher::State {
     return std::max<Count>(1, exchange.round_bytes / std::max<Count>(1, row_bytes() * others));
   }
 
-  const NodeId* ids_on_host(const NodeId* given, Count count, const cuda::Stream& stream) {
+  FetchedIds on_host(const FetchedIds& given, const cuda::Stream& stream) {
     if (!device.is_cuda()) return given;
-    NodeId* pinned = room_for(ids, count, cuda::Memory::pinned, "row ids", device);
-    cuda::copy_async(pinned, given, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
+    const auto copied = [&]<typename T>(const T* from, cuda::Array<T>& pinned) -> const T* {
+      if (from == nullptr) return nullptr;
+      T* copy = room_for(pinned, given.count, cuda::Memory::pinned, "row ids", device);
+      cuda::copy_async(copy, from, static_cast<std::size_t>(given.count) * sizeof(T), stream);
+      return copy;
+    };
+    const FetchedIds here{.ids = copied(given.ids, ids),
+                          .count = given.count,
+                          .sorted = copied(given.sorted, sorted_ids),
+                          .sorted_positions = copied(given.sorted_positions, sorted_positions)};
     stream.synchronize();
-    return pinned;
+    return here;
+  }
+
+  /// Leaves the ids for this machine in local_ids, and where the others stand in `positions`.
+  Requests split(const FetchedIds& wanted) {
+    const auto count = static_cast<std::size_t>(wanted.count);
+    const SplitTarget target{
+        room_for(local_ids, wanted.count, cuda::Memory::pinned, "row ids", device),
+        room_for(positions, wanted.count, cuda::Memory::pinned, "row positions", device)};
+    if (wanted.sorted == nullptr) return split_requests({wanted.ids, count}, servers, target);
+    const SortedIds sorted{{wanted.sorted, count}, wanted.sorted_positions};
+    return split_requests({wanted.ids, count}, sorted, servers, target);
   }
 
   /// Ids where the gather reads them: copied to a GPU, as they are on the cpu.
@@ -146,7 +165,7 @@ struct RowFetcher::State {
     return here;
   }
 
-  void fetch_with_remote(const NodeId* given, Count count, float* out, const cuda::Stream& stream);
+  void fetch_with_remote(const FetchedIds& wanted, float* out, const cuda::Stream& stream);
   void fetch_over_mpi(const Requests& requests, Count rounds, const LocalRows& local);
   void fetch_on_devices(const Requests& requests, Count rounds, const LocalRows& local);
   comm::Communicator::Received<NodeId> ask(const Requests& requests, Count round);
@@ -289,14 +308,11 @@ void RowFetcher::State::take_device_times() {
   report.waited_seconds += std::max(0.0, exchanged.elapsed_ms(gathered_local) * kMillisecond);
 }
 
-void RowFetcher::State::fetch_with_remote(const NodeId* given, Count count, float* out,
-                                          const cuda::Stream& stream) {
+void RowFetcher::State::fetch_with_remote(const FetchedIds& wanted, float* out, const cuda::Stream& stream) {
   placed.synchronize();
   take_device_times();
-  const NodeId* host_ids = ids_on_host(given, count, stream);
-  const SplitTarget target{room_for(local_ids, count, cuda::Memory::pinned, "row ids", device),
-                           room_for(positions, count, cuda::Memory::pinned, "row positions", device)};
-  const Requests requests = split_requests({host_ids, static_cast<std::size_t>(count)}, servers, target);
+  const Requests requests = split(on_host(wanted, stream));
+  const Count count = wanted.count;
   report.remote_rows += std::ssize(requests.remote_ids) + requests.cached;
   report.cached_rows += requests.cached;
   const NodeId* here = ids_for_gather(local_ids.data(), count, device_local_ids, stream);
@@ -321,15 +337,15 @@ RowFetcher::RowFetcher(const store::ChunkTensor& table, Device device, const Row
 RowFetcher::~RowFetcher() = default;
 RowFetcher::RowFetcher(RowFetcher&&) noexcept = default;
 
-void RowFetcher::fetch(const NodeId* ids, Count count, float* out, const cuda::Stream& stream) {
+void RowFetcher::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
   const cuda::Range range("fetch rows");
   State& state = *state_;
-  state.report.rows += count;
+  state.report.rows += ids.count;
   if (state.has_remote()) {
-    state.fetch_with_remote(ids, count, out, stream);
+    state.fetch_with_remote(ids, out, stream);
   } else {
-    state.count_here(ids, count, stream);
-    state.gather_here(ids, count, out, stream);
+    state.count_here(ids.ids, ids.count, stream);
+    state.gather_here(ids.ids, ids.count, out, stream);
   }
 }
 

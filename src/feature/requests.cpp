@@ -19,6 +19,11 @@ void check_id(NodeId id, std::span<const NodeId> offsets) {
   throw Error(fmt::format("{} is not the id of a node (0 to {})", id, offsets.back() - 1));
 }
 
+void check_count(std::size_t count) {
+  if (count <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) return;
+  throw Error(fmt::format("{} rows at once are too many to fetch (2^31 - 1)", count));
+}
+
 struct Wanted {
   NodeId id;
   std::int32_t position;
@@ -65,9 +70,7 @@ Count Requests::largest() const {
 }
 
 Requests split_requests(std::span<const NodeId> ids, const Servers& servers, const SplitTarget& target) {
-  if (ids.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-    throw Error(fmt::format("{} rows at once are too many to fetch (2^31 - 1)", ids.size()));
-  }
+  check_count(ids.size());
   std::vector<int> server_of(ids.size());
   Requests requests{.remote_ids = {},
                     .first_of_rank = std::vector<Count>(static_cast<std::size_t>(servers.num_ranks) + 1)};
@@ -109,6 +112,53 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
   for (std::size_t slot = 0; slot < wanted.size(); ++slot) {
     requests.remote_ids.push_back(wanted[slot].id);
     target.positions[slot] = wanted[slot].position;
+  }
+  return requests;
+}
+
+namespace {
+
+/// Asks for the ids of one other machine, but for those of the halo.
+void ask_for(const SortedIds& of_machine, const Servers& servers, const SplitTarget& target,
+             Requests& requests) {
+  const NodeId end_of_machine = servers.machine_offsets[static_cast<std::size_t>(servers.machine) + 1];
+  for (std::size_t i = 0; i < of_machine.ids.size(); ++i) {
+    const NodeId id = of_machine.ids[i];
+    const std::int32_t position = of_machine.positions[i];
+    if (const Count slot = servers.halo != nullptr ? servers.halo->find(id) : -1; slot >= 0) {
+      target.local_ids[position] = end_of_machine + slot;
+      ++requests.cached;
+      continue;
+    }
+    target.local_ids[position] = -1;
+    target.positions[requests.remote_ids.size()] = position;
+    requests.remote_ids.push_back(id);
+  }
+}
+
+}  // namespace
+
+// Ids of a machine are consecutive among the sorted ones.
+Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const Servers& servers,
+                        const SplitTarget& target) {
+  check_count(ids.size());
+  if (!sorted.ids.empty()) {
+    check_id(sorted.ids.front(), servers.machine_offsets);
+    check_id(sorted.ids.back(), servers.machine_offsets);
+  }
+  std::ranges::copy(ids, target.local_ids);
+  Requests requests{.remote_ids = {}, .first_of_rank = {0}};
+  std::vector<int> machine_of(static_cast<std::size_t>(servers.num_ranks), servers.machine);
+  for (std::size_t machine = 0; machine < servers.rank_of_machine.size(); ++machine)
+    machine_of[static_cast<std::size_t>(servers.rank_of_machine[machine])] = static_cast<int>(machine);
+  for (const int machine : machine_of) {
+    if (machine != servers.machine) {
+      const auto first = servers.machine_offsets.begin() + machine;
+      const auto begin = std::ranges::lower_bound(sorted.ids, first[0]),
+                 end = std::ranges::lower_bound(sorted.ids, first[1]);
+      ask_for({{begin, end}, sorted.positions + (begin - sorted.ids.begin())}, servers, target, requests);
+    }
+    requests.first_of_rank.push_back(std::ssize(requests.remote_ids));
   }
   return requests;
 }

@@ -44,4 +44,14 @@ struct SplitTarget {
 /// Throws Error for an id that is neither -1 nor a node of the graph, and for 2^31 ids or more.
 Requests split_requests(std::span<const NodeId> ids, const Servers& servers, const SplitTarget& target);
 
+/// Ids in ascending order, none of them -1, and where each stands in the order that they were given in.
+struct SortedIds {
+  std::span<const NodeId> ids;
+  const std::int32_t* positions = nullptr;
+};
+
+/// The same for ids whose order is known: looks only at those of other machines, one after the other.
+Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const Servers& servers,
+                        const SplitTarget& target);
+
 }  // namespace strata::feature

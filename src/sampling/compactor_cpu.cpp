@@ -55,16 +55,27 @@ void Compactor<Id>::start(std::span<const NodeId> seeds) {
 template <typename Id>
 Count Compactor<Id>::extend(const Id* neighbors, Count num_edges, NodeId* nodes, Count num_known) {
   pool_.parallel_for(num_edges, kEdgesPerPiece, [&](Count begin, Count end) { mark(neighbors, begin, end); });
-  pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
-    piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)] = count_new(begin, end);
-  });
-  Count total = num_known;
-  for (Count& count : piece_counts_) total += std::exchange(count, total);
+  const Count total = offset_pieces(num_known, [&](std::size_t word) { return met_[word] & ~known_[word]; });
   check_local_ids_suffice(total);
   pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
     number_new(begin, end, nodes, piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)]);
   });
   return total;
+}
+
+template <typename Id>
+void Compactor<Id>::sort(NodeId* nodes, std::int32_t* local_ids) {
+  offset_pieces(0, [&](std::size_t word) { return known_[word]; });
+  pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
+    Count next = piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)];
+    visit_words(begin, end, [&](std::size_t word) {
+      for (std::uint64_t bits = known_[word]; bits != 0; bits &= bits - 1) {
+        const NodeId node = static_cast<NodeId>(word) * kWordBits + std::countr_zero(bits);
+        nodes[next] = node;
+        local_ids[next++] = local_ids_[node];
+      }
+    });
+  });
 }
 
 template <typename Id>
@@ -88,32 +99,38 @@ void Compactor<Id>::mark(const Id* neighbors, Count begin, Count end) {
 }
 
 template <typename Id>
-Count Compactor<Id>::count_new(Count first_block, Count last_block) const {
-  Count count = 0;
+template <typename Visitor>
+void Compactor<Id>::visit_words(Count first_block, Count last_block, Visitor&& visitor) const {
   for (Count b = first_block; b < last_block; ++b) {
     if (!touched_[static_cast<std::size_t>(b)]) continue;
-    for (Count w = b * kBlockWords; w < (b + 1) * kBlockWords; ++w) {
-      const auto i = static_cast<std::size_t>(w);
-      count += std::popcount(met_[i] & ~known_[i]);
-    }
+    for (Count w = b * kBlockWords; w < (b + 1) * kBlockWords; ++w) visitor(static_cast<std::size_t>(w));
   }
-  return count;
+}
+
+/// piece_counts_[p] = first + the bits of all pieces before p; returns first + all bits.
+template <typename Id>
+template <typename Bits>
+Count Compactor<Id>::offset_pieces(Count first, const Bits& bits_of) {
+  pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
+    Count count = 0;
+    visit_words(begin, end, [&](std::size_t word) { count += std::popcount(bits_of(word)); });
+    piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)] = count;
+  });
+  Count total = first;
+  for (Count& count : piece_counts_) total += std::exchange(count, total);
+  return total;
 }
 
 template <typename Id>
 void Compactor<Id>::number_new(Count first_block, Count last_block, NodeId* nodes, Count local_id) {
-  for (Count b = first_block; b < last_block; ++b) {
-    if (!touched_[static_cast<std::size_t>(b)]) continue;
-    for (Count w = b * kBlockWords; w < (b + 1) * kBlockWords; ++w) {
-      const auto i = static_cast<std::size_t>(w);
-      for (std::uint64_t fresh = met_[i] & ~known_[i]; fresh != 0; fresh &= fresh - 1) {
-        const NodeId node = w * kWordBits + std::countr_zero(fresh);
-        nodes[local_id] = node;
-        local_ids_[node] = static_cast<std::int32_t>(local_id++);
-      }
-      known_[i] = met_[i];
+  visit_words(first_block, last_block, [&](std::size_t word) {
+    for (std::uint64_t fresh = met_[word] & ~known_[word]; fresh != 0; fresh &= fresh - 1) {
+      const NodeId node = static_cast<NodeId>(word) * kWordBits + std::countr_zero(fresh);
+      nodes[local_id] = node;
+      local_ids_[node] = static_cast<std::int32_t>(local_id++);
     }
-  }
+    known_[word] = met_[word];
+  });
 }
 
 template class Compactor<std::int32_t>;

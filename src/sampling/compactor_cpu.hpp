@@ -26,12 +26,18 @@ class Compactor {
   /// num_known + num_edges) nodes.
   Count extend(const Id* neighbors, Count num_edges, NodeId* nodes, Count num_known);
 
+  /// All nodes that have a local id, ascending, and their local ids. REQUIRES: room for them.
+  void sort(NodeId* nodes, std::int32_t* local_ids);
+
   /// local_ids[e] = local id of neighbors[e]; may be the same memory.
   void relabel(const Id* neighbors, Count num_edges, std::int32_t* local_ids) const;
 
  private:
   void mark(const Id* neighbors, Count begin, Count end);
-  Count count_new(Count first_block, Count last_block) const;
+  template <typename Visitor>
+  void visit_words(Count first_block, Count last_block, Visitor&& visitor) const;
+  template <typename Bits>
+  Count offset_pieces(Count first, const Bits& bits_of);
   void number_new(Count first_block, Count last_block, NodeId* nodes, Count local_id);
 
   ThreadPool& pool_;

@@ -11,12 +11,6 @@ constexpr Count kMostTiles = 8192;            // every block adds up the sums of
 constexpr Count kShort = Count{1} << 31;      // entries that 32 bits count, a grid's stride beyond them too
 constexpr int kDenseWord = 12;                // bits from which lanes share a word instead of taking one each
 
-/// The bits of the nodes that were met at this hop and of those that have a local id.
-struct Bits {
-  std::uint32_t* met;
-  std::uint32_t* known;
-};
-
 __global__ void place_seeds(const SeedList* list, std::uint32_t* known, NodeId* nodes, std::int32_t* seed_ids,
                             Count* num_nodes) {
   const SeedList seeds = *list;
@@ -64,7 +58,9 @@ struct Numbering {
   NodeId* nodes;
   const Count* num_known;
   Count* num_nodes;
-  bool last;  // no other hop follows that asks who is known
+  bool last;  // no other pass follows that asks who is known
+
+  __device__ Count num_before() const { return num_known == nullptr ? 0 : *num_known; }
 };
 
 /// What a tile tells those behind it: zero at first, then its count, then the sum up to and with it.
@@ -121,7 +117,7 @@ __device__ void emit(std::uint32_t word, NodeId first_node_of_warp, Count id, No
 }
 
 // A block a tile, a word a thread: one pass, in which the tiles wait for each other.
-__global__ void __launch_bounds__(kThreads) number_in_chain(Bits bits, TileChain chain, Numbering out) {
+__global__ void __launch_bounds__(kThreads) number_in_chain(NodeBits bits, TileChain chain, Numbering out) {
   __shared__ unsigned shared_tile;
   __shared__ int sums[kWarpsABlock];  // of a warp's words; then of those before them
   __shared__ Count shared_before;
@@ -140,8 +136,8 @@ __global__ void __launch_bounds__(kThreads) number_in_chain(Bits bits, TileChain
     const int total = __shfl_sync(kAllLanes, up_to_warp, kWarp - 1);
     const Count before = look_back(chain, tile, total);
     if (lane_index() == 0) {
-      shared_before = *out.num_known + before;
-      if (tile == gridDim.x - 1) *out.num_nodes = shared_before + total;
+      shared_before = out.num_before() + before;
+      if (tile == gridDim.x - 1 && out.num_nodes != nullptr) *out.num_nodes = shared_before + total;
     }
   }
   __syncthreads();
@@ -163,7 +159,7 @@ struct Tiles {
 
 // A warp a tile. Reads a bit a node, and the bits of known ones where there is something new.
 __global__ void __launch_bounds__(kThreads)
-    count_new(Bits bits, Tiles tiles, std::uint8_t* any_new, std::int32_t* tile_sums) {
+    count_new(NodeBits bits, Tiles tiles, std::uint8_t* any_new, std::int32_t* tile_sums) {
   const Count tile = tiles.own();
   if (tile >= tiles.count) return;
   std::uint32_t sum = 0;
@@ -205,11 +201,12 @@ __device__ Count sum_before_block(const std::int32_t* tile_sums) {
 }
 
 // A warp a tile, as count_new left it; chunks without a new node are passed over.
-__global__ void __launch_bounds__(kThreads) number_new(Bits bits, Tiles tiles, const std::uint8_t* any_new,
-                                                       const std::int32_t* tile_sums, Numbering out) {
+__global__ void __launch_bounds__(kThreads)
+    number_new(NodeBits bits, Tiles tiles, const std::uint8_t* any_new, const std::int32_t* tile_sums,
+               Numbering out) {
   const Count before_block = sum_before_block(tile_sums);
   const Count tile = tiles.own(), first_tile = tile - threadIdx.x / kWarp;
-  Count id = *out.num_known + before_block;
+  Count id = out.num_before() + before_block;
   for (Count t = first_tile; t < tile && t < tiles.count; ++t) id += tile_sums[t];
   if (tile >= tiles.count) return;
   for (Count chunk = tile * tiles.chunks; chunk < (tile + 1) * tiles.chunks; chunk += kInFlight) {
@@ -237,7 +234,23 @@ __global__ void __launch_bounds__(kThreads) number_new(Bits bits, Tiles tiles, c
       id += __shfl_sync(kAllLanes, up_to, kWarp - 1);
     }
   }
-  if (tile == tiles.count - 1 && lane_index() == 0) *out.num_nodes = id;
+  if (tile == tiles.count - 1 && lane_index() == 0 && out.num_nodes != nullptr) *out.num_nodes = id;
+}
+
+/// The rank of the node whose bit is given.
+__device__ std::int32_t rank_of(const WordRank& word, std::uint32_t bit) {
+  return word.first + __popc(word.bits & (bit - 1));
+}
+
+// Ranks are in ascending order of all nodes.
+__global__ void invert_ranks(const NodeId* nodes, const Count* num_nodes, const WordRank* ranks,
+                             std::int32_t* out) {
+  const Count end = *num_nodes;
+  for (Count i = first_item<Count>(); i < end; i += item_stride<Count>()) {
+    const NodeId node = nodes[i];
+    const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % kWordBits);
+    out[rank_of(ranks[node / kWordBits], bit)] = static_cast<std::int32_t>(i);
+  }
 }
 
 /// Where the local ids of a minibatch are found.
@@ -254,7 +267,7 @@ struct LocalIds {
     for (int h = hop; h >= 0; --h) {  // most were met now
       if (any_new != nullptr && any_new[(h * num_words + word) / kChunkWords] == 0) continue;
       const WordRank rank = ranks[h * num_words + word];
-      if ((rank.bits & bit) != 0) return rank.first + __popc(rank.bits & (bit - 1));
+      if ((rank.bits & bit) != 0) return rank_of(rank, bit);
     }
     return seed_ids[node];
   }
@@ -299,18 +312,22 @@ Count words_of_state(Count num_tiles) { return num_tiles * 2 + 2; }  // 64-bit s
 }  // namespace
 
 template <typename Id>
-DeviceCompactor<Id>::DeviceCompactor(Count num_nodes, int num_hops, Device device)
-    : in_chain_(num_nodes < kManyNodes),
-      num_tiles_(tiles_of(num_nodes).count),
-      chunks_a_tile_(tiles_of(num_nodes).chunks),
+DeviceCompactor<Id>::DeviceCompactor(const Size& size, Device device)
+    : num_hops_(size.num_hops),
+      num_passes_(size.num_hops + (size.sorts ? 1 : 0)),
+      in_chain_(size.num_nodes < kManyNodes),
+      num_tiles_(tiles_of(size.num_nodes).count),
+      chunks_a_tile_(tiles_of(size.num_nodes).chunks),
       num_words_(num_tiles_ * chunks_a_tile_ * kChunkWords),
       num_state_words_(in_chain_ ? words_of_state(num_tiles_) : 0),
-      bits_(cuda::Memory::device, 2 * num_words_ + num_hops * num_state_words_, "the sampler's bits", device),
-      any_new_(cuda::Memory::device, in_chain_ ? 0 : num_hops * num_tiles_ * chunks_a_tile_,
+      bits_(cuda::Memory::device, 2 * num_words_ + num_passes_ * num_state_words_, "the sampler's bits",
+            device),
+      any_new_(cuda::Memory::device, in_chain_ ? 0 : num_passes_ * num_tiles_ * chunks_a_tile_,
                "the sampler's bits", device),
       tile_sums_(cuda::Memory::device, num_tiles_, "the sampler's bits", device),
-      ranks_(cuda::Memory::device, num_hops * num_words_, "local ids of the sampler", device),
-      seed_ids_(cuda::Memory::device, std::max<Count>(1, num_nodes), "local ids of the sampler", device) {}
+      ranks_(cuda::Memory::device, num_passes_ * num_words_, "local ids of the sampler", device),
+      seed_ids_(cuda::Memory::device, std::max<Count>(1, size.num_nodes), "local ids of the sampler",
+                device) {}
 
 template <typename Id>
 void DeviceCompactor<Id>::start(const SeedList* seeds, Count bound, NodeId* nodes, Count* num_nodes,
@@ -339,24 +356,38 @@ void DeviceCompactor<Id>::mark_all(const DeviceEdges<Id>& edges, const cuda::Str
 
 template <typename Id>
 void DeviceCompactor<Id>::extend(const Extension& hop, const cuda::Stream& stream) {
-  const Bits bits{met(), known()};
-  const Numbering out{ranks_.data() + hop.number * num_words_, hop.nodes, hop.num_known, hop.num_nodes,
-                      hop.last};
+  number({met(), known()}, hop, stream);
+  met_is_clear_ = hop.last;
+}
+
+// Numbers once more, as if all known nodes were met and none known; the bits of what was met are clear now.
+template <typename Id>
+void DeviceCompactor<Id>::sort(const Sorting& sorting, const cuda::Stream& stream) {
+  number({known(), met()}, {.number = num_hops_, .nodes = sorting.sorted, .last = true}, stream);
+  met_is_clear_ = true;
+  invert_ranks<<<blocks_for(sorting.bound), kThreads, 0, stream.get()>>>(
+      sorting.nodes, sorting.num_nodes, ranks_.data() + num_hops_ * num_words_, sorting.local_ids);
+  cuda::check_launch("invert_ranks");
+}
+
+template <typename Id>
+void DeviceCompactor<Id>::number(const NodeBits& bits, const Extension& pass, const cuda::Stream& stream) {
+  const Numbering out{ranks_.data() + pass.number * num_words_, pass.nodes, pass.num_known, pass.num_nodes,
+                      pass.last};
   if (in_chain_) {
-    std::uint32_t* state = bits_.data() + 2 * num_words_ + hop.number * num_state_words_;
+    std::uint32_t* state = bits_.data() + 2 * num_words_ + pass.number * num_state_words_;
     const TileChain chain{reinterpret_cast<unsigned long long*>(state), state + 2 * num_tiles_};
     number_in_chain<<<static_cast<unsigned>(num_tiles_), kThreads, 0, stream.get()>>>(bits, chain, out);
     cuda::check_launch("number_in_chain");
   } else {
     const Tiles tiles{num_tiles_, chunks_a_tile_};
-    std::uint8_t* any_new = any_new_.data() + hop.number * tiles.count * tiles.chunks;
+    std::uint8_t* any_new = any_new_.data() + pass.number * tiles.count * tiles.chunks;
     const auto blocks = static_cast<unsigned>((num_tiles_ + kWarpsABlock - 1) / kWarpsABlock);
     count_new<<<blocks, kThreads, 0, stream.get()>>>(bits, tiles, any_new, tile_sums_.data());
     cuda::check_launch("count_new");
     number_new<<<blocks, kThreads, 0, stream.get()>>>(bits, tiles, any_new, tile_sums_.data(), out);
     cuda::check_launch("number_new");
   }
-  met_is_clear_ = hop.last;
 }
 
 template <typename Id>

@@ -28,6 +28,12 @@ struct WordRank {
   std::int32_t first = 0;
 };
 
+/// The bits of the nodes that were met at this hop and of those that have a local id.
+struct NodeBits {
+  std::uint32_t* met;
+  std::uint32_t* known;
+};
+
 /// Compactor on a device; see there. All calls are asynchronous on `stream`, synchronise nothing and read
 /// their sizes from device memory.
 ///
@@ -38,7 +44,12 @@ struct WordRank {
 template <typename Id>
 class DeviceCompactor {
  public:
-  DeviceCompactor(Count num_nodes, int num_hops, Device device);
+  struct Size {
+    Count num_nodes = 0;
+    int num_hops = 0;
+    bool sorts = false;  ///< sort() will be called
+  };
+  DeviceCompactor(const Size& size, Device device);
 
   /// Forgets everything; the seeds, a list on the device of at most `bound`, become the first of `nodes` and
   /// *num_nodes their number. extend() may follow only if `extensible`.
@@ -53,11 +64,21 @@ class DeviceCompactor {
   struct Extension {
     int number = 0;
     NodeId* nodes = nullptr;
-    const Count* num_known = nullptr;
-    Count* num_nodes = nullptr;
-    bool last = false;  ///< none follows before start()
+    const Count* num_known = nullptr;  ///< null: none
+    Count* num_nodes = nullptr;        ///< null: not asked for
+    bool last = false;                 ///< neither another nor sort() follows before start()
   };
   void extend(const Extension& hop, const cuda::Stream& stream);
+  /// All nodes that have a local id, ascending, and their local ids; forgets who has one. May run beside
+  /// relabel().
+  struct Sorting {
+    const NodeId* nodes = nullptr;  ///< in order of their local ids
+    const Count* num_nodes = nullptr;
+    Count bound = 0;  ///< at least *num_nodes
+    NodeId* sorted = nullptr;
+    std::int32_t* local_ids = nullptr;
+  };
+  void sort(const Sorting& sorting, const cuda::Stream& stream);
   /// local_ids[e] = local id of edges.neighbors[e], which were met up to `hop`; may be the same memory. May
   /// run beside later calls of extend().
   void relabel(int hop, const DeviceEdges<Id>& edges, std::int32_t* local_ids,
@@ -65,14 +86,16 @@ class DeviceCompactor {
 
  private:
   std::uint32_t* known() const { return bits_.data() + num_words_; }
+  void number(const NodeBits& bits, const Extension& pass, const cuda::Stream& stream);
 
+  int num_hops_, num_passes_;  // a pass over the bits a hop, another to sort
   bool in_chain_;
   Count num_tiles_, chunks_a_tile_, num_words_, num_state_words_;
   bool met_is_clear_ = false;            // an extension clears what it read
-  cuda::Array<std::uint32_t> bits_;      // [2, num_words], then the states of the tiles' chain at every hop
-  cuda::Array<std::uint8_t> any_new_;    // [num_hops, chunks]
+  cuda::Array<std::uint32_t> bits_;      // [2, num_words], then the states of the tiles' chain at every pass
+  cuda::Array<std::uint8_t> any_new_;    // [num_passes, chunks]
   cuda::Array<std::int32_t> tile_sums_;  // [num_tiles]
-  cuda::Array<WordRank> ranks_;          // [num_hops, num_words]
+  cuda::Array<WordRank> ranks_;          // [num_passes, num_words]
   cuda::Array<std::int32_t> seed_ids_;   // [num_nodes], only those of seeds are set
 };
 

@@ -34,6 +34,9 @@ void check(const SamplerOptions& options, const store::GraphView& view, int num_
     throw InputError("edge ids are to be sampled, but the graph was loaded without them",
                      "Set LoadOptions::edge_ids.");
   }
+  if (options.sorted_inputs && !options.compact_inputs)
+    throw InputError("inputs that are not compacted are not distinct, and cannot be given sorted",
+                     "Leave compact_inputs on, or sorted_inputs off.");
   if (options.in_degrees && view.in_degrees == nullptr && view.num_nodes > 0) {
     throw InputError("in-degrees are to be sampled, but the graph was loaded without them",
                      "Set LoadOptions::in_degrees.");
@@ -81,6 +84,10 @@ MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, D
                     Count num_seeds) {
   MiniBatch batch;
   batch.num_seeds = num_seeds;
+  if (options.sorted_inputs) {
+    batch.sorted_inputs = buffers.sorted_nodes.data();
+    batch.sorted_positions = buffers.sorted_positions.data();
+  }
   for (auto hop = buffers.hops.rbegin(); hop != buffers.hops.rend(); ++hop) {
     batch.blocks.push_back({.device = device,
                             .num_dst = hop->num_dst,

@@ -54,6 +54,7 @@ class CpuSampler final : public MiniBatchSampler {
       const SlotQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
       num_nodes = run_hop(query, buffers, buffers.hops[hop]);
     }
+    if (options_.sorted_inputs) sort_inputs(buffers, num_nodes);
   }
 
   MiniBatch finish(int slot) override {
@@ -98,6 +99,12 @@ class CpuSampler final : public MiniBatchSampler {
     describe(buffers, num_dst, hop.num_src);
     compactor_.relabel(neighbors, hop.num_edges, hop.indices.data());
     return hop.num_src;
+  }
+
+  void sort_inputs(SlotBuffers& buffers, Count num_nodes) {
+    reserve(buffers.sorted_nodes, memory_, num_nodes, 0, "sorted nodes of a minibatch", {});
+    reserve(buffers.sorted_positions, memory_, num_nodes, 0, "sorted nodes of a minibatch", {});
+    compactor_.sort(buffers.sorted_nodes.data(), buffers.sorted_positions.data());
   }
 
   /// Chooses for the other ranks.

@@ -60,12 +60,23 @@ __global__ void describe_nodes(const NodeId* nodes, const Count* first, const Co
   }
 }
 
-__global__ void fill_nodes(const Count* num_nodes, Count end, NodeId* nodes, NodeId* original_ids,
-                           std::int32_t* in_degrees) {
+/// The arrays of nodes; null: not asked for.
+struct PaddedNodes {
+  NodeId* nodes;
+  NodeId* original_ids;
+  std::int32_t* in_degrees;
+  NodeId* sorted_nodes;
+  std::int32_t* sorted_positions;
+};
+
+__global__ void fill_nodes(const Count* num_nodes, Count end, PaddedNodes out) {
   for (Count i = *num_nodes + first_item<Count>(); i < end; i += item_stride<Count>()) {
-    nodes[i] = -1;
-    original_ids[i] = 0;
-    if (in_degrees != nullptr) in_degrees[i] = 0;
+    out.nodes[i] = -1;
+    out.original_ids[i] = 0;
+    if (out.in_degrees != nullptr) out.in_degrees[i] = 0;
+    if (out.sorted_nodes == nullptr) continue;
+    out.sorted_nodes[i] = -1;
+    out.sorted_positions[i] = static_cast<std::int32_t>(i);
   }
 }
 
@@ -99,7 +110,7 @@ class CudaSampler final : public MiniBatchSampler {
       : view_(view),
         options_(options),
         chooser_(make_device_chooser<Id>(view, options)),
-        compactor_(view.num_nodes, num_hops(), view.device),
+        compactor_({view.num_nodes, num_hops(), options.sorted_inputs}, view.device),
         exchange_(exchange, options, view.device),
         scan_(view.device),
         transpose_(view.device),
@@ -299,15 +310,34 @@ class CudaSampler final : public MiniBatchSampler {
                               static_cast<std::uint32_t>(hop)};
       bound = run_hop(query, slot, stream);
     }
+    if (options_.sorted_inputs) sort_inputs(slot, bound, stream);
     join(stream);
-    if (padded_nodes_ > 0) {
-      const SlotBuffers& buffers = slot.buffers;
-      fill_nodes<<<blocks_for(padded_nodes_), kThreads, 0, stream.get()>>>(
-          counts.nodes + num_hops(), padded_nodes_, buffers.nodes.data(), buffers.original_ids.data(),
-          options_.in_degrees ? buffers.in_degrees.data() : nullptr);
-      cuda::check_launch("fill_nodes");
-    }
+    if (padded_nodes_ > 0) pad_arrays(slot, stream);
     copy_counts(slot, stream);
+  }
+
+  void sort_inputs(Slot& slot, Count bound, const cuda::Stream& stream) {
+    SlotBuffers& buffers = slot.buffers;
+    reserve(buffers.sorted_nodes, kDevice, bound, 0, "sorted nodes of a minibatch", stream);
+    reserve(buffers.sorted_positions, kDevice, bound, 0, "sorted nodes of a minibatch", stream);
+    compactor_.sort({.nodes = buffers.nodes.data(),
+                     .num_nodes = slot.device_counts().nodes + num_hops(),
+                     .bound = bound,
+                     .sorted = buffers.sorted_nodes.data(),
+                     .local_ids = buffers.sorted_positions.data()},
+                    stream);
+  }
+
+  void pad_arrays(const Slot& slot, const cuda::Stream& stream) const {
+    const SlotBuffers& buffers = slot.buffers;
+    fill_nodes<<<blocks_for(padded_nodes_), kThreads, 0, stream.get()>>>(
+        slot.device_counts().nodes + num_hops(), padded_nodes_,
+        {.nodes = buffers.nodes.data(),
+         .original_ids = buffers.original_ids.data(),
+         .in_degrees = options_.in_degrees ? buffers.in_degrees.data() : nullptr,
+         .sorted_nodes = options_.sorted_inputs ? buffers.sorted_nodes.data() : nullptr,
+         .sorted_positions = buffers.sorted_positions.data()});
+    cuda::check_launch("fill_nodes");
   }
 
   /// Returns a bound of the nodes that are known then.
@@ -329,7 +359,7 @@ class CudaSampler final : public MiniBatchSampler {
                          .nodes = buffers.nodes.data(),
                          .num_known = counts.nodes + number,
                          .num_nodes = counts.nodes + number + 1,
-                         .last = number + 1 == num_compacted()},
+                         .last = number + 1 == num_compacted() && !options_.sorted_inputs},
                         stream);
       fork(stream);
       describe(buffers, counts.nodes + number, counts.nodes + number + 1, node_bound,

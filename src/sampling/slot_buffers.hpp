@@ -25,6 +25,8 @@ struct SlotBuffers {
   cuda::Array<NodeId> nodes;
   cuda::Array<NodeId> original_ids;
   cuda::Array<std::int32_t> in_degrees;
+  cuda::Array<NodeId> sorted_nodes;  // with SamplerOptions::sorted_inputs
+  cuda::Array<std::int32_t> sorted_positions;
   std::vector<HopBuffers> hops;  // from the seeds outwards
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "growing.hpp"
 #include "sampler_cpu.hpp"
@@ -26,6 +27,7 @@ struct Staging {
   cuda::Array<UploadedHeader> header;
   cuda::Array<Count> counts;
   std::vector<cuda::Array<Count>> tails;  // of indptr: of each hop, then of each hop's transpose
+  cuda::Array<std::int32_t> padded_positions;
 };
 
 struct UploadSlot {
@@ -128,8 +130,23 @@ class UploadingSampler final : public MiniBatchSampler {
     const Count num_original = options_.input_original_ids ? input.num_src : input.num_dst;
     upload.copy_filled(to.original_ids, input.src_original_ids, num_original, room, 0);
     if (options_.in_degrees) upload.copy_filled(to.in_degrees, input.src_in_degrees, input.num_src, room, 0);
+    if (options_.sorted_inputs) upload_sorted(batch, room, upload);
     for (std::size_t hop = 0; hop < num_hops(); ++hop) upload_hop(batch, hop, upload);
     upload_header(batch, key, upload);
+  }
+
+  /// Padded nodes stand where they do in the batch.
+  void upload_sorted(const MiniBatch& batch, Count room, const Upload& upload) const {
+    SlotBuffers& to = upload.to.buffers;
+    cuda::Array<std::int32_t>& tail = upload.staging.padded_positions;
+    const Count size = batch.num_inputs();
+    upload.copy_filled(to.sorted_nodes, batch.sorted_inputs, size, room, 0xFF);
+    upload.copy(to.sorted_positions, batch.sorted_positions, size, room);
+    if (room <= size) return;
+    reserve(tail, cuda::Memory::pinned, room - size, 0, "an uploaded minibatch", {});
+    std::iota(tail.data(), tail.data() + (room - size), static_cast<std::int32_t>(size));
+    cuda::copy_async(to.sorted_positions.data() + size, tail.data(),
+                     static_cast<std::size_t>(room - size) * sizeof(std::int32_t), upload.stream);
   }
 
   void upload_hop(const MiniBatch& batch, std::size_t hop, const Upload& upload) const {
@@ -181,6 +198,10 @@ class UploadingSampler final : public MiniBatchSampler {
       block.src_nodes = arrays.buffers.nodes.data();
       block.src_original_ids = arrays.buffers.original_ids.data();
       if (block.src_in_degrees != nullptr) block.src_in_degrees = arrays.buffers.in_degrees.data();
+    }
+    if (options_.sorted_inputs) {
+      batch.sorted_inputs = arrays.buffers.sorted_nodes.data();
+      batch.sorted_positions = arrays.buffers.sorted_positions.data();
     }
     batch.device_counts = arrays.counts.data();
     batch.device_key = &arrays.header.data()->key;

@@ -164,7 +164,11 @@ struct BatchLoader::State {
       const Count rows = batch.sample.num_inputs();
       cuda::Array<float>& features = pads() && !batch.padded ? slot.unpadded_features : slot.features;
       reserve(features, rows * options.feature_cols, memory, "gathered features", options.device);
-      options.fetcher->fetch(batch.sample.input_nodes(), batch.num_inputs, features.data(), gather_stream);
+      options.fetcher->fetch({.ids = batch.sample.input_nodes(),
+                              .count = batch.num_inputs,
+                              .sorted = batch.sample.sorted_inputs,
+                              .sorted_positions = batch.sample.sorted_positions},
+                             features.data(), gather_stream);
       const Count gathered = batch.num_inputs * options.feature_cols, all = rows * options.feature_cols;
       if (gathered < all) {
         cuda::fill_async(features.data() + gathered, 0,

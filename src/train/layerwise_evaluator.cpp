@@ -279,7 +279,7 @@ struct LayerwiseEvaluator::State {
         lookup->find(ids, rows, ranks.data(), stream, *context.pool);
         ids = ranks.data();
       }
-      fetcher.fetch(ids, rows, input.data(), stream);
+      fetcher.fetch({.ids = ids, .count = rows}, input.data(), stream);
       context.alive();
       if (chunk.count == 0) continue;
       const at::Tensor x = wrap_rows(input.data(), rows, cols, device);

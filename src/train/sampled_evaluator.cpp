@@ -73,7 +73,8 @@ class SampledEvaluator final : public Evaluator {
       const sampling::MiniBatch batch = sampler.sample(seeds, key, 0, stream);
       const at::Tensor input =
           at::empty({batch.num_inputs(), cols}, at::TensorOptions().device(torch_device(device_)));
-      fetcher.fetch(batch.input_nodes(), batch.num_inputs(), input.mutable_data_ptr<float>(), stream);
+      fetcher.fetch({.ids = batch.input_nodes(), .count = batch.num_inputs()},
+                    input.mutable_data_ptr<float>(), stream);
       context_.alive();
       if (seeds.empty()) continue;
       const at::Tensor logits =

@@ -330,6 +330,7 @@ void Session::make_loader() {
   options.input_transpose = model->needs_input_transpose();
   options.slots = model->takes_slots();
   options.compact_inputs = !table;
+  options.sorted_inputs = distributed;  // the fetch of other machines' rows asks for them in this order
   options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
   sampler_ = make_training_sampler({.graph = &graph,
                                     .options = options,

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -92,16 +93,34 @@ struct DistributedTable {
   store::ChunkTensor tensor;  // last: made of the others
 };
 
+/// What a fetch is told of the order of its ids.
+enum class IdOrder { unknown, given };
+
 /// A fetch into a poisoned buffer on `device`.
 inline std::vector<float> fetched(feature::RowFetcher& fetcher, Device device, const std::vector<NodeId>& ids,
-                                  Count cols) {
+                                  Count cols, IdOrder order = IdOrder::unknown) {
   const cuda::DeviceGuard guard(device);
   const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
-  const cuda::Array<NodeId> ids_there(cuda::memory_on(device), std::ssize(ids) + 1, "ids", device);
+  const auto there = [&]<typename T>(const std::vector<T>& values) {
+    cuda::Array<T> copy(cuda::memory_on(device), std::ssize(values) + 1, "ids", device);
+    cuda::copy_async(copy.data(), values.data(), values.size() * sizeof(T), stream);
+    return copy;
+  };
+  std::vector<std::int32_t> positions(ids.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  std::ranges::stable_sort(positions, {}, [&](std::int32_t i) { return ids[static_cast<std::size_t>(i)]; });
+  std::vector<NodeId> sorted = ids;
+  std::ranges::sort(sorted);
+  const auto ids_there = there(ids), sorted_there = there(sorted);
+  const auto positions_there = there(positions);
+  const bool given = order == IdOrder::given;
   const cuda::Array<float> out(cuda::memory_on(device), std::ssize(ids) * cols + 1, "out", device);
-  cuda::copy_async(ids_there.data(), ids.data(), ids.size() * sizeof(NodeId), stream);
   cuda::fill_async(out.data(), 0xFB, static_cast<std::size_t>(out.size()) * sizeof(float), stream);
-  fetcher.fetch(ids_there.data(), std::ssize(ids), out.data(), stream);
+  fetcher.fetch({.ids = ids_there.data(),
+                 .count = std::ssize(ids),
+                 .sorted = given ? sorted_there.data() : nullptr,
+                 .sorted_positions = given ? positions_there.data() : nullptr},
+                out.data(), stream);
   std::vector<float> rows(ids.size() * static_cast<std::size_t>(cols));
   cuda::copy_async(rows.data(), out.data(), rows.size() * sizeof(float), stream);
   stream.synchronize();

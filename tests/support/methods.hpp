@@ -20,7 +20,8 @@ struct MethodCase {
             .max_seeds = max_seeds,
             .edge_ids = true,
             .in_degrees = true,
-            .transpose = true};
+            .transpose = true,
+            .sorted_inputs = true};
   }
 };
 

@@ -249,6 +249,8 @@ std::vector<PlainBlock> plain_blocks(const sampling::MiniBatch& batch, const cud
     block.src_original_ids = to_host(b.src_original_ids, b.num_src, stream);
     block.src_in_degrees = to_host(b.src_in_degrees, b.num_src, stream);
   }
+  result.front().sorted_inputs = to_host(batch.sorted_inputs, batch.num_inputs(), stream);
+  result.front().sorted_positions = to_host(batch.sorted_positions, batch.num_inputs(), stream);
   return result;
 }
 
@@ -283,6 +285,16 @@ void add_transpose(PlainBlock& block) {
   for (const auto& list : out_edges) {
     block.transposed_indices.insert(block.transposed_indices.end(), list.begin(), list.end());
     block.transposed_indptr.push_back(static_cast<Count>(block.transposed_indices.size()));
+  }
+}
+
+void add_sorted_inputs(PlainBlock& input) {
+  std::vector<std::pair<NodeId, std::int32_t>> order;
+  for (const NodeId v : input.src_nodes) order.emplace_back(v, static_cast<std::int32_t>(order.size()));
+  std::ranges::sort(order);
+  for (const auto& [node, position] : order) {
+    input.sorted_inputs.push_back(node);
+    input.sorted_positions.push_back(position);
   }
 }
 
@@ -337,6 +349,7 @@ std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<cons
     }
     blocks.insert(blocks.begin(), std::move(block));
   }
+  if (options.sorted_inputs) add_sorted_inputs(blocks.front());
   return blocks;
 }
 
@@ -355,6 +368,8 @@ void expect_equal(std::span<const PlainBlock> actual, std::span<const PlainBlock
     EXPECT_TRUE(a.src_in_degrees == b.src_in_degrees);
     EXPECT_TRUE(a.transposed_indptr == b.transposed_indptr);
     EXPECT_TRUE(a.transposed_indices == b.transposed_indices);
+    EXPECT_TRUE(a.sorted_inputs == b.sorted_inputs);
+    EXPECT_TRUE(a.sorted_positions == b.sorted_positions);
   }
 }
 

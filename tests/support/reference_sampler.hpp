@@ -86,6 +86,8 @@ struct PlainBlock {
   std::vector<std::int32_t> transposed_indices = {};
   std::vector<NodeId> src_nodes = {}, src_original_ids = {};
   std::vector<std::int32_t> src_in_degrees = {};
+  std::vector<NodeId> sorted_inputs = {};  // of the input layer, if asked for
+  std::vector<std::int32_t> sorted_positions = {};
 };
 
 /// Copies the blocks once `stream` has done what it was given.

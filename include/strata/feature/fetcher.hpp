@@ -30,6 +30,16 @@ struct RowExchangeContext {
   comm::LaunchOrder* order = nullptr;  ///< of its launches: a fetch is the exchange of a step; null: any
 };
 
+/// The ids of one fetch, on the fetcher's device; -1 is none.
+struct FetchedIds {
+  const NodeId* ids = nullptr;
+  Count count = 0;
+  /// Where none is -1, the same ids in ascending order and their positions in `ids`, as a sampler gives them
+  /// (MiniBatch::sorted_inputs): spares the host a look at each. Null: not known.
+  const NodeId* sorted = nullptr;
+  const std::int32_t* sorted_positions = nullptr;
+};
+
 /// What a fetcher did since it was made.
 struct RowExchangeReport {
   Count rows = 0;
@@ -53,11 +63,11 @@ class RowFetcher {
 
   /// out[i] = row of global id ids[i] as f32; -1 gives zeros.
   ///
-  /// ids [count] and out [count, cols] on the device. Collective over the exchange's communicator if there is
+  /// out [count, cols] on the device. Collective over the exchange's communicator if there is
   /// one (a rank without ids passes count = 0). What is not on this machine is asked for once, as often as it
   /// is given, in ascending order of the ids. Complete when the call returns on the cpu, when `stream`
   /// reaches this point on a GPU.
-  void fetch(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
+  void fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream);
   RowExchangeReport report() const;
   /// Rows that were read from each stratum of this machine since the fetcher was made, those for other
   /// machines included. Waits for nothing: call it when the streams of all fetches have reached their ends.

@@ -58,6 +58,14 @@ struct MiniBatch {
   const Count* device_counts = nullptr;
   const BatchKey* device_key = nullptr;  ///< what the batch was sampled with, on the device; null on the cpu
 
+  /// The input nodes in ascending order, which is that of (owner, row), and where they stand among
+  /// input_nodes(); null if not asked for. As many as sampled inputs; if the sampler was told to pad(),
+  /// padded ones follow as they do in input_nodes().
+  ///
+  ///     input nodes {7, 3, 5, 9}   sorted_inputs {3, 5, 7, 9}   sorted_positions {1, 2, 0, 3}
+  const NodeId* sorted_inputs = nullptr;
+  const std::int32_t* sorted_positions = nullptr;
+
   const NodeId* input_nodes() const { return blocks.front().src_nodes; }
   Count num_inputs() const { return blocks.front().num_src; }
   Count num_edges() const {

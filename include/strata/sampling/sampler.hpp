@@ -39,6 +39,7 @@ struct SamplerOptions {
   /// Off: the last hop's neighbours are left as global ids, and are neither made distinct nor numbered: for a
   /// first layer that reads rows where they lie. Without an exchange, and with ids of 32 bits, only.
   bool compact_inputs = true;
+  bool sorted_inputs = false;      ///< the input nodes in ascending order, too; with compacted ones only
   bool input_original_ids = true;  ///< off: src_original_ids of nodes that only the last hop met are not set
 
   /// The number of blocks with a transpose, counted from the seeds.

@@ -91,10 +91,14 @@ TEST_P(RowFetcherOnGpu, ReadsRowsOfAllMachines) {
       Stage stage({.ranks_per_machine = GetParam().ranks_per_machine, .on_devices = GetParam().on_devices},
                   {.cols = cols, .dtype = DType::f16, .seed = ++seed, .on_gpu = on_gpu, .kept = kept});
       for (std::uint64_t batch = 0; batch < 3; ++batch) {
-        const auto ids = ids_of_batch(batch, seed);
+        auto ids = ids_of_batch(batch, seed);
         EXPECT_EQ(test::fetched(*stage.fetcher, stage.run.machine.device(), ids, cols),
                   stage.table.expected(ids))
             << "on GPU " << on_gpu << ", columns " << cols << ", batch " << batch;
+        std::erase(ids, -1);
+        EXPECT_EQ(test::fetched(*stage.fetcher, stage.run.machine.device(), ids, cols, test::IdOrder::given),
+                  stage.table.expected(ids))
+            << "sorted, on GPU " << on_gpu << ", columns " << cols << ", batch " << batch;
       }
       stage.close();
     }

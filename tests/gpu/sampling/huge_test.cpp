@@ -58,7 +58,8 @@ TEST_P(HugeGraphsOnGpu, OfWideIdsAreSampledAsOthers) {
     const auto gpu = make_sampler(high.view(), options({5, 40, 3}, slots), {}, 1, pool_);
     auto actual = test::plain_blocks(gpu->sample(high_seeds, {.seed = 5}, 0, stream), stream);
     for (test::PlainBlock& block : actual)
-      for (NodeId& node : block.src_nodes) node -= kShift;
+      for (auto* nodes : {&block.src_nodes, &block.sorted_inputs})
+        for (NodeId& node : *nodes) node -= kShift;
     test::expect_equal(actual, expected);
   }
 }

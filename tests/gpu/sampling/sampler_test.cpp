@@ -53,7 +53,8 @@ class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
             .in_degrees = all,
             .transpose = all,
             .input_transpose = GetParam().wide,
-            .slots = GetParam().slots};
+            .slots = GetParam().slots,
+            .sorted_inputs = all};
   }
 };
 
@@ -155,7 +156,7 @@ TEST_F(GpuSampling, NumbersManyNodes) {
   }
   const ViewOwner on_gpu(graph, {.device = kGpu}), on_cpu(graph, {});
   ThreadPool pool(0);
-  const SamplerOptions options{.fanouts = {-1, 20}, .max_seeds = 200};
+  const SamplerOptions options{.fanouts = {-1, 20}, .max_seeds = 200, .sorted_inputs = true};
   const auto gpu = make_sampler(on_gpu.view(), options, {}, 1, pool);
   const auto cpu = make_sampler(on_cpu.view(), options, {}, 1, pool);
   const cuda::Stream stream(kGpu);
@@ -205,6 +206,34 @@ TEST_F(GpuSampling, LeavesSomeOriginalIdsUnset) {
   for (std::size_t i = 0; i < blocks[1].src_nodes.size(); ++i) {
     const NodeId original = graph.original_ids[static_cast<std::size_t>(blocks[1].src_nodes[i])];
     ASSERT_EQ(blocks[1].src_original_ids[i], original);
+  }
+}
+
+// The first batch is enqueued call by call, the second recorded, the others are replays.
+TEST_F(GpuSampling, PadsSortedInputs) {
+  const PlainGraph graph = test::random_graph({.num_nodes = 40000, .seed = 8});
+  for (const bool wide : {false, true}) {
+    const ViewOwner owner(graph, {.wide = wide, .device = kGpu});
+    ThreadPool pool(1);
+    const cuda::Stream stream(kGpu);
+    const SamplerOptions options{.fanouts = {6, 4}, .max_seeds = 100, .slots = true, .sorted_inputs = true};
+    const auto sampler = make_sampler(owner.view(), options, {}, 1, pool);
+    const PaddedShape shape = sampler->bounds();
+    sampler->pad_nodes(shape);
+    for (std::uint32_t step = 0; step < 5; ++step) {
+      const auto seeds = test::random_nodes(step == 2 ? 0 : 100 - 20 * step, 0, graph.num_nodes(), step);
+      MiniBatch batch = sampler->sample(seeds, {.step = step}, 0, stream);
+      auto expected = test::reference_blocks(graph, seeds, options, {.step = step}).front();
+      test::expect_equal(std::vector{test::plain_blocks(batch, stream).front()}, std::vector{expected});
+      ASSERT_TRUE(pad(batch, shape));
+      const auto padded = test::plain_blocks(batch, stream).front();
+      for (Count i = std::ssize(expected.sorted_inputs); i < shape.nodes.back(); ++i) {
+        expected.sorted_inputs.push_back(-1);
+        expected.sorted_positions.push_back(static_cast<std::int32_t>(i));
+      }
+      EXPECT_EQ(padded.sorted_inputs, expected.sorted_inputs);
+      EXPECT_EQ(padded.sorted_positions, expected.sorted_positions);
+    }
   }
 }
 

@@ -105,6 +105,11 @@ TEST_P(Uploading, PadsWhatFits) {
         ASSERT_EQ(original, 0);
       for (const std::int32_t degree : to_host(input.src_in_degrees, real.num_src, input.num_src, stream))
         ASSERT_EQ(degree, 0);
+      for (const NodeId node : to_host(batch.sorted_inputs, real.num_src, input.num_src, stream))
+        ASSERT_EQ(node, -1);
+      Count next = real.num_src;
+      for (const std::int32_t at : to_host(batch.sorted_positions, real.num_src, input.num_src, stream))
+        ASSERT_EQ(at, next++);
       for (const Count end : to_host(input.indptr, real.num_dst, input.num_dst + 1, stream))
         ASSERT_EQ(end, real.num_edges);
       for (const Count end : to_host(input.transposed_indptr, real.num_src, input.num_src + 1, stream))
@@ -125,6 +130,7 @@ TEST_P(Uploading, LeavesInputsUncompacted) {
   SamplerOptions options = GetParam().options({6, 4}, 100);
   const auto whole = make_sampler(owner.view(), options, {}, 1, pool);
   options.compact_inputs = false;
+  options.sorted_inputs = false;
   const auto raw = make_uploading_sampler(owner.view(), options, {}, 1, {kGpu, &pool});
   const auto expected = test::plain_blocks(whole->sample(seeds, {}, 0, {}), {});
   const MiniBatch batch = raw->sample(seeds, {}, 0, stream);

@@ -44,9 +44,13 @@ void expect_fetches(int ranks_per_machine, const DistributedTable::Options& opti
   Stage stage(ranks_per_machine, options);
   for (std::uint64_t batch = 0; batch < 3; ++batch) {
     const auto rank = static_cast<std::uint64_t>(test::world().rank());
-    const auto ids = test::distinct_ids(count, options.rows, options.seed + 100 * batch + rank);
+    auto ids = test::distinct_ids(count, options.rows, options.seed + 100 * batch + rank);
     ASSERT_EQ(test::fetched(stage.fetcher, {}, ids, options.cols), stage.table.expected(ids))
         << "batch " << batch;
+    std::erase(ids, -1);
+    ASSERT_EQ(test::fetched(stage.fetcher, {}, ids, options.cols, test::IdOrder::given),
+              stage.table.expected(ids))
+        << "batch " << batch << ", sorted";
   }
   stage.close();
 }

@@ -172,7 +172,8 @@ Scenario make_scenario(Device device, const std::vector<int>& machines, const st
                                 .max_seeds = 100,
                                 .edge_ids = true,
                                 .in_degrees = true,
-                                .transpose = true},
+                                .transpose = true,
+                                .sorted_inputs = true},
                     .device = device};
   scenario.offsets = cut(2000, scenario.topology.num_machines());
   const auto all = test::random_nodes(300, 0, 2000, 3);

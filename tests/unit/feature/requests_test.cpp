@@ -96,12 +96,60 @@ TEST(SplitRequests, ReadRowsOfTheHaloHere) {
   EXPECT_EQ(requests.cached, 2);
 }
 
+// Whatever is asked for, also of machines whose ranks are numbered in another order, or own nothing.
+TEST(SplitRequests, AreTheSameForIdsWhoseOrderIsKnown) {
+  constexpr NodeId kNodes = 3000;
+  const std::vector<NodeId> offsets{0, 1000, 1000, 1700, kNodes};
+  std::mt19937_64 random(6);
+  std::vector<NodeId> kept;
+  for (NodeId node = 0; node < kNodes; node += 7) kept.push_back(node);
+  const store::NodeIndex halo(kept, kNodes);
+  for (const std::size_t count : {0, 1, 40, 5000}) {
+    for (const int machine : {0, 1, 3}) {
+      for (const bool with_halo : {false, true}) {
+        SCOPED_TRACE(testing::Message() << count << " ids on machine " << machine << ", halo " << with_halo);
+        const Servers servers{.machine_offsets = offsets,
+                              .machine = machine,
+                              .rank_of_machine = {4, 1, 0, 3},
+                              .num_ranks = 5,
+                              .halo = with_halo ? &halo : nullptr};
+        std::vector<NodeId> ids(count), sorted;
+        for (NodeId& id : ids) id = static_cast<NodeId>(random() % kNodes);
+        std::vector<std::int32_t> order(count);
+        for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
+        std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return ids[static_cast<std::size_t>(i)]; });
+        for (const std::int32_t i : order) sorted.push_back(ids[static_cast<std::size_t>(i)]);
+
+        std::vector<NodeId> local(count, -7), expected_local(count, -7);
+        std::vector<std::int32_t> positions(count, -7), expected_positions(count, -7);
+        const Requests expected =
+            split_requests(ids, servers, {expected_local.data(), expected_positions.data()});
+        const Requests actual =
+            split_requests(ids, {sorted, order.data()}, servers, {local.data(), positions.data()});
+        EXPECT_EQ(actual.remote_ids, expected.remote_ids);
+        EXPECT_EQ(actual.first_of_rank, expected.first_of_rank);
+        EXPECT_EQ(actual.cached, expected.cached);
+        EXPECT_EQ(local, expected_local);
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_EQ(positions[i] < 0, expected_positions[i] < 0);  // equal ids may change places
+          if (positions[i] < 0) continue;
+          ASSERT_EQ(ids[static_cast<std::size_t>(positions[i])], actual.remote_ids[i]);
+        }
+      }
+    }
+  }
+}
+
 TEST(SplitRequests, RefusesIdsOutOfRange) {
   const Servers servers = Servers::of(topology(), kOffsets, 0);
   std::vector<NodeId> local(1);
   std::vector<std::int32_t> positions(1);
   for (const NodeId bad : {NodeId{-2}, NodeId{30}, std::numeric_limits<NodeId>::max()}) {
     EXPECT_THROW(split_requests(std::vector<NodeId>{bad}, servers, {local.data(), positions.data()}), Error)
+        << bad;
+    const std::vector<NodeId> ids{bad};
+    EXPECT_THROW(split_requests(ids, {ids, positions.data()}, servers, {local.data(), positions.data()}),
+                 Error)
         << bad;
   }
 }

@@ -48,6 +48,13 @@ TYPED_TEST(CompactorTest, NumbersNewNodesInAscendingOrderAgainAndAgain) {
       for (std::size_t e = 0; e < local.size(); ++e)
         ASSERT_EQ(nodes[static_cast<std::size_t>(local[e])], neighbors[e]);
     }
+    std::vector<NodeId> ascending = nodes, sorted(nodes.size(), -7);
+    std::ranges::sort(ascending);
+    std::vector<std::int32_t> local(nodes.size(), -7);
+    compactor.sort(sorted.data(), local.data());
+    ASSERT_EQ(sorted, ascending);
+    for (std::size_t i = 0; i < sorted.size(); ++i)
+      ASSERT_EQ(nodes[static_cast<std::size_t>(local[i])], sorted[i]);
   }
 }
 
@@ -56,6 +63,7 @@ TYPED_TEST(CompactorTest, TakesEmptyInput) {
   Compactor<TypeParam> empty(0, pool);
   empty.start({});
   EXPECT_EQ(empty.extend(nullptr, 0, nullptr, 0), 0);
+  empty.sort(nullptr, nullptr);
 }
 
 }  // namespace

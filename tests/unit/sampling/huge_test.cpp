@@ -95,7 +95,8 @@ TEST_P(HugeGraphs, OfWideIdsAreSampledAsOthers) {
   const auto sampler = make_sampler(high.view(), options, {}, 1, pool_);
   auto actual = test::plain_blocks(sampler->sample(high_seeds, kKey, 0, {}), {});
   for (PlainBlock& block : actual)
-    for (NodeId& node : block.src_nodes) node -= kShift;
+    for (auto* nodes : {&block.src_nodes, &block.sorted_inputs})
+      for (NodeId& node : *nodes) node -= kShift;
   EXPECT_GT(std::ssize(expected.front().src_nodes), 200);
   test::expect_equal(actual, expected);
 }

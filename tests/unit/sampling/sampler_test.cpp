@@ -36,7 +36,8 @@ class SamplerTest : public testing::TestWithParam<Case> {
             .edge_ids = all,
             .in_degrees = all,
             .transpose = all,
-            .input_transpose = GetParam().wide};
+            .input_transpose = GetParam().wide,
+            .sorted_inputs = all};
   }
 };
 
@@ -144,6 +145,7 @@ TEST_F(SamplerOptionsTest, AreChecked) {
   refuses({.fanouts = std::vector<int>(256, 1)}, "256 fanouts");
   refuses({.fanouts = {3}}, "slot", 0);
   refuses({.fanouts = {3}, .max_seeds = -1}, "max_seeds is -1");
+  refuses({.fanouts = {3}, .compact_inputs = false, .sorted_inputs = true}, "cannot be given sorted");
 }
 
 TEST_F(SamplerOptionsTest, MustFitTheGraph) {

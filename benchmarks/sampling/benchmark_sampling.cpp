@@ -36,6 +36,7 @@ struct Arguments {
   bool edge_ids = false;
   bool slots = false;
   bool compact = true;
+  bool sorted = false;
   bool json = false;
 };
 
@@ -70,6 +71,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_flag("!--no-compact", arguments.compact,
                "the last hop stays global ids: neither unique nor relabelled");
   app.add_flag("--transpose", arguments.transpose, "with the transposes that training needs");
+  app.add_flag("--sorted", arguments.sorted, "with the input nodes in ascending order, too");
   app.add_flag("--edge-ids", arguments.edge_ids);
   app.add_flag("--json", arguments.json);
 }
@@ -120,6 +122,7 @@ std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& a
                                                .transpose = arguments.transpose,
                                                .slots = arguments.slots,
                                                .compact_inputs = arguments.compact,
+                                               .sorted_inputs = arguments.sorted,
                                                .input_original_ids = false},
                                               {}, arguments.in_flight, pool);
   const int num_batches = arguments.warm_up + arguments.runs + arguments.in_flight;
@@ -178,6 +181,7 @@ nlohmann::json summary(const std::vector<Sample>& samples, const store::MachineG
           {"slots", arguments.slots},
           {"compact_inputs", arguments.compact},
           {"transpose", arguments.transpose},
+          {"sorted_inputs", arguments.sorted},
           {"edge_ids", arguments.edge_ids},
           {"edges_a_minibatch", edges},
           {"inputs_a_minibatch", inputs},

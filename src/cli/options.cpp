@@ -113,6 +113,11 @@ void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
                  "Overlap sampling and gathering with training (on), or not (off: the same numbers)")
       ->check(CLI::IsMember({"on", "off"}));
   app.add_option(
+      "--sm-split", c.sm_split,
+      "Which of a GPU's SMs sampling and gathering run on, and which training: auto (measured over "
+      "the first steps), off (all for both), or LOAD,TRAIN in percent, which may overlap (10,90 or "
+      "20,100). The same numbers in any case");
+  app.add_option(
          "--precision", c.precision,
          "Of training: f32, tf32 (matrix products on GPUs), or bf16 (activations and matrix products; "
          "weights, sums and evaluation stay f32)")

@@ -1,4 +1,5 @@
 #include "backend.hpp"
+#include "green_context.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::cuda::backend {
@@ -43,5 +44,13 @@ void register_host(void*, std::size_t) { refuse(); }
 void unregister_host(void*) {}
 void push_range(const char*) {}
 void pop_range() {}
+GreenContext::~GreenContext() = default;
+CUstream_st* GreenContext::create_stream(int) const { refuse(); }
 
 }  // namespace strata::cuda::backend
+
+namespace strata::cuda {
+
+SmSplit split_sms(Device, const SmShares&) { backend::refuse(); }
+
+}  // namespace strata::cuda

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend.hpp"
+#include "green_context.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
@@ -38,17 +39,39 @@ DeviceGuard::~DeviceGuard() {
   }
 }
 
-Stream::Stream(Device device, int priority) : device_(device) {
+int SmGroup::num_sms() const { return context_->num_sms(); }
+
+Stream::Stream(Device device, int priority, const SmGroup& sms)
+    : device_(device), sms_(sms), priority_(priority) {
   if (!device.is_cuda()) return;
   const DeviceGuard guard(device);
-  handle_ = backend::create_stream(priority);
+  handle_ = sms.is_all() ? backend::create_stream(priority) : sms.context().create_stream(priority);
 }
+
+Stream::Stream(Stream&& other) noexcept
+    : device_(other.device_),
+      sms_(other.sms_),
+      handle_(std::exchange(other.handle_, nullptr)),
+      priority_(other.priority_),
+      owned_(other.owned_) {}
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   std::swap(device_, other.device_);
+  std::swap(sms_, other.sms_);
   std::swap(handle_, other.handle_);
+  std::swap(priority_, other.priority_);
   std::swap(owned_, other.owned_);
   return *this;
+}
+
+bool Stream::follow(const Stream& stream) {
+  if (sms_ == stream.sms_) return false;
+  Stream moved(device_, priority_, stream.sms_);
+  Event reached(device_);
+  reached.record(*this);
+  moved.wait(reached);
+  *this = std::move(moved);
+  return true;
 }
 
 Stream::~Stream() {

@@ -128,6 +128,7 @@ class CudaSampler final : public MiniBatchSampler {
     const cuda::DeviceGuard guard(view_.device);
     const cuda::Range range("sample");
     Slot& slot = slots_[static_cast<std::size_t>(index)];
+    if (side_.follow(stream)) forget_graphs();
     begin(seeds, key, slot, stream);
     stream.wait(scratch_free_);
     if (!slot.warm || !is_static()) {
@@ -183,13 +184,16 @@ class CudaSampler final : public MiniBatchSampler {
   void pad_nodes(const PaddedShape& shape) override {
     if (!is_static()) return;
     padded_nodes_ = std::min(shape.nodes.back(), bounds().nodes.back());
+    forget_graphs();
+  }
+
+ private:
+  void forget_graphs() {
     for (Slot& slot : slots_) {
       slot.done.synchronize();
       slot.graph = {};
     }
   }
-
- private:
   int num_hops() const { return static_cast<int>(options_.fanouts.size()); }
   bool is_last(int hop) const { return hop + 1 == num_hops(); }
   int num_compacted() const { return options_.compact_inputs ? num_hops() : num_hops() - 1; }

@@ -300,6 +300,7 @@ void HostGather::State::gather(const Job& given, const cuda::Stream& stream) {
   Job job = given;
   if (job.format.out_pitch == 0) job.format.out_pitch = job.format.cols;
   learn();
+  side.follow(stream);
   const Plan plan = plan_of(job);
   HostJob host_job;
   if (plan.threads) host_job = next_job(job, plan);

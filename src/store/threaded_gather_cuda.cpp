@@ -52,6 +52,7 @@ void ThreadedGather::gather_mixed(const Job& job, const cuda::Stream& stream) {
     done_.synchronize();
     selection_.reserve(job.list.bound + job.list.bound / 4);
   }
+  side_.follow(stream);
   forked_.record(stream);
   side_.wait(forked_);
   RowTable without_host = job.table;

@@ -92,10 +92,8 @@ struct BatchLoader::State {
   std::atomic<Count> unpadded{0};
   std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
 
-  explicit State(const Options& o)
-      : options(o),
-        sample_stream(make_stream(o.device, 0)),
-        gather_stream(make_stream(o.device, kHighestPriority)) {
+  explicit State(const Options& o) : options(o) {
+    run_on({});
     for (Slot& slot : slots) {
       for (StreamClock* clock : {&slot.sampled, &slot.gathered, &slot.trained})
         *clock = StreamClock(o.device);
@@ -105,8 +103,10 @@ struct BatchLoader::State {
   /// A gather is a chain of short kernels that wires wait for; training, ahead of it in a queue, would fill
   /// the GPU before each of them.
   static constexpr int kHighestPriority = -64;  // clamped to what the GPU has
-  static cuda::Stream make_stream(Device device, int priority) {
-    return device.is_cuda() ? cuda::Stream(device, priority) : cuda::Stream();
+  void run_on(const cuda::SmGroup& sms) {
+    if (!options.device.is_cuda()) return;
+    sample_stream = cuda::Stream(options.device, 0, sms);
+    gather_stream = cuda::Stream(options.device, kHighestPriority, sms);
   }
 
   void sample(int index) {
@@ -243,6 +243,12 @@ struct BatchLoader::State {
 BatchLoader::BatchLoader(const Options& options) : state_(std::make_unique<State>(options)) {}
 
 BatchLoader::~BatchLoader() { state_->end_stages(); }
+
+void BatchLoader::run_on(const cuda::SmGroup& sms) {
+  state_->end_stages();
+  for (const Slot& slot : state_->slots) slot.gathered.ended().synchronize();
+  state_->run_on(sms);
+}
 
 void BatchLoader::begin_epoch(std::uint32_t epoch, Count first_step) {
   state_->end_stages();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sm_split.hpp"
 #include "strata/store/placement_request.hpp"
 #include "strata/train/loss.hpp"
 #include "strata/util/error.hpp"
@@ -93,6 +94,9 @@ void validate(const TrainConfig& c) {
   require(c.patience == 0 || c.eval_every > 0, "--patience needs evaluations, but --eval-every is 0",
           "Set --eval-every 1.");
   store::parse_placement(c.placement);
+  require(parse_sm_split(c.sm_split).kind != SmSplitRequest::Kind::given || c.pipeline,
+          fmt::format("--sm-split {} contradicts --pipeline off", c.sm_split),
+          "One stage runs at a time and has all SMs; leave one of the two out.");
   require(c.host_threads >= 0 && c.host_threads <= kMaxHostThreads,
           fmt::format("--host-threads: {} is not in 0 to {}", c.host_threads, kMaxHostThreads),
           "Give a number below that of the rank's cores, or 0 for three quarters of them.");

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/from_blob.h>
 #if STRATA_WITH_CUDA
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -32,6 +33,14 @@ void use_own_stream(Device device) {
   c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, index));
 }
 
+void use_stream(const cuda::Stream& stream) {
+  if (!stream.device().is_cuda()) return;
+  const auto index = static_cast<c10::DeviceIndex>(stream.device().index);
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromExternal(stream.get(), index));
+  at::cuda::clearCublasWorkspaces();
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
 cuda::Stream current_stream(Device device) {
   if (!device.is_cuda()) return {};
   return cuda::Stream::borrow(
@@ -46,6 +55,7 @@ std::int64_t peak_torch_device_bytes(Device device) {
 }
 #else
 void use_own_stream(Device) {}
+void use_stream(const cuda::Stream&) {}
 cuda::Stream current_stream(Device) { return {}; }
 std::int64_t peak_torch_device_bytes(Device) { return 0; }
 #endif

@@ -18,6 +18,7 @@
 #include "not_finite.hpp"
 #include "report.hpp"
 #include "session.hpp"
+#include "sm_split.hpp"
 #include "step_runner.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/weights.hpp"
@@ -44,7 +45,7 @@ class Run {
         stop_(stop),
         session_(config, world, stop, make_model),
         signature_(resume_signature(config, world.size())),
-        stream_(current_stream(session_.device)),
+        sms_(session_.device, *session_.loader),
         steps_({.model = session_.model.get(),
                 .loss = session_.loss.get(),
                 .parameters = session_.parameters.get(),
@@ -60,6 +61,7 @@ class Run {
                          .overlap = config.pipeline && !session_.device.is_cuda(),
                          .communicator = &world.communicator(),
                          .tells = session_.first_rank()}) {
+    split_sms();
     if (config.resume) load_checkpoint(checkpoint_path(), checkpoint_parts());
     if (session_.first_rank()) {
       std::filesystem::create_directories(config.output);
@@ -100,6 +102,13 @@ class Run {
             session_.model.get()};
   }
 
+  void split_sms() {
+    const SmSplitRequest request = parse_sm_split(config_.sm_split);
+    if (request.kind != SmSplitRequest::Kind::given) return;
+    sms_.move_to(request.shares);
+    if (session_.first_rank()) spdlog::info("{}", sms_.describe());
+  }
+
   bool out_of_patience() const {
     return config_.patience > 0 && progress_.evaluations_without_gain >= config_.patience;
   }
@@ -127,14 +136,15 @@ class Run {
                     session_.schedule->num_seeds(), "seeds", session_.first_rank() && output_is_terminal());
     bool stopping = false;
     while (!stopping) {
-      const LoadedBatch* batch = session_.loader->next(stream_);
+      const LoadedBatch* batch = session_.loader->next(sms_.stream());
       if (batch == nullptr) break;
       session_.alive("training");
       const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
-      const auto outcome = steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), stream_);
+      const auto outcome =
+          steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
       ++progress_.step_in_epoch;
       bar.advance(batch->num_global_seeds);
-      session_.loader->release(*batch, stream_);
+      session_.loader->release(*batch, sms_.stream());
       if (outcome) stopping = note(*outcome);
       loader_threads_.end_step();
     }
@@ -295,7 +305,7 @@ class Run {
   StopListener& stop_;
   Session session_;
   std::string signature_;
-  cuda::Stream stream_;
+  StageSms sms_;
   StepRunner steps_;
   LoaderThreads loader_threads_;
   ProgressState progress_;

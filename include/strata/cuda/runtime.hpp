@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "strata/cuda/sm_group.hpp"
 #include "strata/util/types.hpp"
 
 struct CUstream_st;  // what cudaStream_t and cudaEvent_t point to; headers stay free of the CUDA toolkit
@@ -44,22 +45,27 @@ class Event;
 class Stream {
  public:
   Stream() = default;
-  explicit Stream(Device device, int priority = 0);
-  Stream(Stream&& other) noexcept
-      : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)), owned_(other.owned_) {}
+  explicit Stream(Device device, int priority = 0, const SmGroup& sms = {});
+  Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
   /// Wraps a stream of somebody else (libtorch's); never destroys it.
   static Stream borrow(Device device, CUstream_st* handle);
 
   Device device() const { return device_; }
+  const SmGroup& sms() const { return sms_; }  ///< all where it is borrowed
   CUstream_st* get() const { return handle_; }
+  /// Moves to the SMs of `stream`: later work waits for earlier. REQUIRES: nothing records it. Returns
+  /// whether it was elsewhere; graphs that were recorded with it still run there.
+  bool follow(const Stream& stream);
   void synchronize() const;             ///< throws CudaError, also for errors of earlier asynchronous work
   void wait(const Event& event) const;  ///< later work of this stream waits for the event
 
  private:
   Device device_;
+  SmGroup sms_;  // outlives the handle
   CUstream_st* handle_ = nullptr;
+  int priority_ = 0;
   bool owned_ = true;
 };
 

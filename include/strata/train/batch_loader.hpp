@@ -69,6 +69,9 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
+  /// Between epochs: both stages move to these SMs of the GPU.
+  void run_on(const cuda::SmGroup& sms);
+
   /// Begins to load steps [first_step, steps_per_epoch) of an epoch. Every rank must begin the same steps.
   void begin_epoch(std::uint32_t epoch, Count first_step);
   /// The next batch; its memory is valid until release(). Null after the epoch's last. `stream` waits for the

@@ -62,6 +62,9 @@ struct TrainConfig {
   std::string precision = "f32";
   bool pipeline = true;             ///< stages of different steps overlap; off gives the same numbers
   std::string cuda_graph = "auto";  ///< replay steps of padded shape: auto (where possible), on, off
+  /// SMs of a GPU for loading and for training: auto (measured), off (all for both), or LOAD,TRAIN in
+  /// percent.
+  std::string sm_split = "auto";
   bool normalize_features = false;
 
   int eval_every = 1;               ///< epochs; 0: only at the end

@@ -1,0 +1,47 @@
+#pragma once
+#include <memory>
+
+#include "strata/util/types.hpp"
+
+namespace strata::cuda {
+
+namespace backend {
+class GreenContext;
+}
+
+/// Some of a GPU's multiprocessors (SMs), or all of them: kernels of a stream that was made there run on no
+/// others, nor do those of a graph that was recorded there, wherever it is launched. A shared owner.
+class SmGroup {
+ public:
+  SmGroup() = default;  ///< all
+  explicit SmGroup(std::shared_ptr<const backend::GreenContext> context) : context_(std::move(context)) {}
+
+  bool is_all() const { return context_ == nullptr; }
+  int num_sms() const;  ///< REQUIRES: not all
+  bool operator==(const SmGroup&) const = default;
+  const backend::GreenContext& context() const { return *context_; }  ///< REQUIRES: not all
+
+ private:
+  std::shared_ptr<const backend::GreenContext> context_;
+};
+
+/// Percent of a GPU's SMs for two kinds of work.
+struct SmShares {
+  int first = 100, second = 100;
+  bool operator==(const SmShares&) const = default;
+};
+
+/// The groups of two kinds of work.
+struct SmSplit {
+  SmGroup first, second;
+};
+
+/// Takes the first share from one end of the SMs, the second from the other, so that they overlap where their
+/// sum exceeds 100 alone. SMs come in units (of 8 on Hopper), of which each gets at least one; what makes no
+/// unit belongs to the second. 100 percent are all SMs.
+///
+/// Throws CudaError with the reason where the driver, MPS or the GPU does not allow it, or the GPU has less
+/// than two units.
+SmSplit split_sms(Device device, const SmShares& shares);
+
+}  // namespace strata::cuda

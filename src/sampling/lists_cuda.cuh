@@ -14,8 +14,8 @@ template <typename T>
 struct WholeArray {
   const T* data = nullptr;
 
-  WholeArray() = default;
-  explicit WholeArray(const T* data_, const store::ArrayStrata& = {}) : data(data_) {}
+  template <typename Copies>
+  explicit WholeArray(const T* data_, const Copies&) : data(data_) {}
   __device__ T operator[](Count i) const { return __ldg(data + i); }
   /// The elements from `begin` on.
   __device__ WholeArray from(Count begin) const {
@@ -25,8 +25,8 @@ struct WholeArray {
   }
 };
 
-/// Likewise where some elements have copies in the memory of GPUs. Large: of a kernel's parameter, a
-/// __grid_constant__, references are passed on.
+/// Likewise where some elements have copies in the memory of GPUs. Large, as are DividedEntries: of a
+/// kernel's parameter, a __grid_constant__, references are passed on.
 template <typename T>
 struct DividedArray {
   const T* data = nullptr;
@@ -34,9 +34,19 @@ struct DividedArray {
 
   DividedArray(const T* data_, const store::ArrayStrata& copies_) : data(data_), copies(copies_) {}
   __device__ T operator[](Count i) const { return __ldg(store::element(data, copies, i)); }
+};
+
+/// An array of the lists' entries where some lists have copies there.
+template <typename T>
+struct DividedEntries {
+  const T* data = nullptr;
+  store::EntryCopies copies;
+
+  DividedEntries(const T* data_, const store::EntryCopies& copies_) : data(data_), copies(copies_) {}
+  __device__ T operator[](Count position) const { return __ldg(store::entry(data, copies, position)); }
 
   struct Rest {
-    const DividedArray* array;
+    const DividedEntries* array;
     Count begin;
     // A call: races look at every element of a list from many places, and would each have a copy of it.
     __noinline__ __device__ T operator[](Count i) const { return (*array)[begin + i]; }
@@ -46,40 +56,64 @@ struct DividedArray {
 
 template <typename T, bool kDivided>
 using DeviceArray = std::conditional_t<kDivided, DividedArray<T>, WholeArray<T>>;
+template <typename T, bool kDivided>
+using DeviceEntries = std::conditional_t<kDivided, DividedEntries<T>, WholeArray<T>>;
 
 /// An IdSpan: a branch that all lanes take alike, instead of a kernel for every width.
 template <bool kDivided>
 struct DeviceIds {
-  DeviceArray<std::byte, kDivided> array;  // of either width
+  DeviceEntries<std::byte, kDivided> array;  // of either width
   bool wide;
 
-  explicit DeviceIds(const IdSpan& ids, const store::ArrayStrata& copies = {})
+  explicit DeviceIds(const IdSpan& ids, const store::EntryCopies& copies = {})
       : array(static_cast<const std::byte*>(ids.data), copies), wide(ids.wide) {}
   template <typename T>
   __device__ T at(Count i) const {
     const T* data = reinterpret_cast<const T*>(array.data);
     if constexpr (kDivided)
-      return __ldg(store::element(data, array.copies, i));
+      return __ldg(store::entry(data, array.copies, i));
     else
       return __ldg(data + i);
   }
   __device__ NodeId operator[](Count i) const { return wide ? at<std::int64_t>(i) : at<std::int32_t>(i); }
 };
 
-/// A GraphView as kernels read it. Divided lists are a kernel's of their own, so that those that lie whole in
-/// one place cost nothing more.
+/// Which lists have copies elsewhere.
 template <bool kDivided>
-struct DeviceLists {
+struct DeviceListCopies {
+  explicit DeviceListCopies(const store::ListCopies&) {}
+  template <typename Indptr>
+  __device__ Count position(const Indptr&, Count, Count begin) const {
+    return begin;
+  }
+};
+template <>
+struct DeviceListCopies<true> {
+  store::ListCopies copies;
+
+  explicit DeviceListCopies(const store::ListCopies& copies_) : copies(copies_) {}
+  /// Of a node's list, which begins at `begin`.
+  template <typename Indptr>
+  __device__ Count position(const Indptr& indptr, Count node, Count begin) const {
+    return position_of_list(copies, indptr, node, begin);
+  }
+};
+
+/// A GraphView as kernels read it. Divided lists are a kernel's of their own, so that those that lie whole in
+/// one place cost nothing more: not even a byte of parameters.
+template <bool kDivided>
+struct DeviceLists : DeviceListCopies<kDivided> {
   static constexpr bool divided = kDivided;
   NodeId first_node = 0;
   Count num_local = 0;
   DeviceArray<Count, kDivided> indptr;
   DeviceIds<kDivided> indices, edge_ids;
   DeviceIds<false> original_ids;
-  DeviceArray<float, kDivided> weights;
+  DeviceEntries<float, kDivided> weights;
 
   explicit DeviceLists(const store::GraphView& view)
-      : first_node(view.first_node),
+      : DeviceListCopies<kDivided>(view.copies.lists),
+        first_node(view.first_node),
         num_local(view.num_local),
         indptr(view.indptr, view.copies.indptr),
         indices(view.indices, view.copies.indices),
@@ -92,7 +126,7 @@ struct DeviceLists {
     const Count local = node - first_node;
     if (local < 0 || local >= num_local) return {};
     const Count begin = indptr[local], end = indptr[local + 1];
-    return {.begin = begin, .degree = end - begin, .key = 0};
+    return {.begin = this->position(indptr, local, begin), .degree = end - begin, .key = 0};
   }
   __device__ std::uint64_t choice_key(NodeId node, const DeviceQuery& query) const {
     return node_key(*query.key, RandomUse::sample, query.hop, original_ids[node]);
@@ -100,10 +134,7 @@ struct DeviceLists {
 };
 
 inline bool is_divided(const store::GraphView& view) {
-  const store::GraphView::Copies& copies = view.copies;
-  return copies.indptr.num_segments + copies.indices.num_segments + copies.edge_ids.num_segments +
-             copies.weights.num_segments >
-         0;
+  return view.copies.indptr.num_segments > 0 || view.copies.indices.any();
 }
 
 /// Calls visitor(DeviceLists) for the view.

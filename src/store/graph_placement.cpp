@@ -13,9 +13,11 @@
 #include "strata/util/log.hpp"
 #if STRATA_WITH_CUDA
 #include "array_copies.hpp"
+#include "copied_lists.hpp"
 #else
 namespace strata::store {
 class ArrayCopies {};  // there are none
+class CopiedLists {};
 }  // namespace strata::store
 #endif
 
@@ -35,11 +37,14 @@ constexpr const char* kFeatures = "features";
 
 std::int64_t id_width(const RegionSizes& sizes) { return sizes.wide_nodes() ? 8 : 4; }
 
+/// An entry of `indices` with what else there is of its edge.
+std::int64_t entry_bytes(const RegionSizes& sizes) {
+  return id_width(sizes) + (sizes.weights ? kWeightWidth : 0) + (sizes.edge_ids ? kEdgeIdWidth : 0);
+}
+
 std::vector<std::int64_t> row_lengths(const RegionSizes& sizes, const FeatureShape& features) {
-  std::vector<std::int64_t> lengths = {kOffsetWidth, id_width(sizes)};
+  std::vector<std::int64_t> lengths = {kOffsetWidth, id_width(sizes), entry_bytes(sizes)};
   if (sizes.in_degrees) lengths.push_back(kDegreeWidth);
-  if (sizes.weights) lengths.push_back(kWeightWidth);
-  if (sizes.edge_ids) lengths.push_back(kEdgeIdWidth);
   if (features.row_bytes() > 0) lengths.push_back(features.row_bytes());
   std::ranges::sort(lengths);
   const auto repeated = std::ranges::unique(lengths);
@@ -142,8 +147,6 @@ auto* placement_of(Placements& placement, std::string_view name) {
   return name == kFeatures  ? &placement.features
          : name == kIndptr  ? &placement.indptr
          : name == kIndices ? &placement.indices
-         : name == kWeights ? &placement.weights
-         : name == kEdgeIds ? &placement.edge_ids
                             : nullptr;
 }
 
@@ -192,12 +195,14 @@ std::vector<ListPart> list_parts_of(const GraphRegions& regions, const Placement
   return parts;
 }
 
-/// Entries are as hot as expected before, but as many are read as were counted.
-void scale_entries(const BatchAccesses& expected, BatchAccesses& counted) {
-  const double scale = expected.neighbors > 0 ? counted.neighbors / expected.neighbors : 0;
-  counted.entries = expected.entries;
-  for (HeatCurve& curve : counted.entries)
-    for (HeatCurve::Point& point : curve.points) point.accesses *= scale;
+/// Of the lists of these parts, with the visits to them if they are known.
+ListRanking rank_lists(const comm::Machine& machine, const GraphRegions& regions, const PlacementTask& task,
+                       const BatchAccesses& accesses) {
+  const std::vector<Count>&parts = task.list_parts, &known = task.features.part_rows;
+  const bool all_known =
+      parts.size() <= known.size() && std::equal(parts.begin(), parts.end(), known.begin());
+  return {machine, regions.indptr.data(), parts,
+          all_known ? std::span(accesses.visits_a_list) : std::span<const double>()};
 }
 
 const char* name_of(Stratum stratum) {
@@ -228,18 +233,6 @@ std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& feat
                               std::int64_t gpu_bytes) {
   return sizes.bytes() + std::max<std::int64_t>(0, features.rows() * features.row_bytes() - gpu_bytes);
 }
-
-namespace {
-
-/// How hot the entries of the parts are; empty where that is not known of all.
-std::vector<HeatCurve> known_entries(std::span<const ListPart> parts, const BatchAccesses& accesses) {
-  if (accesses.entries.size() < parts.size()) return {};
-  for (std::size_t p = 0; p < parts.size(); ++p)
-    if (accesses.entries[p].rows() != parts[p].entries) return {};
-  return {accesses.entries.begin(), accesses.entries.begin() + std::ssize(parts)};
-}
-
-}  // namespace
 
 std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
                                         const BatchAccesses& accesses,
@@ -272,24 +265,22 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
     const double share = static_cast<double>(rows) / static_cast<double>(all.nodes + 1);
     demands.back().segments.push_back(HeatCurve::flat(rows, accesses.lists * share));
   }
-  const std::vector<HeatCurve> known = known_entries(parts, accesses);
-  const auto add_entries = [&](const char* name, std::int64_t width) {
-    add(name, width, all.entries, accesses.neighbors);
-    TensorDemand& demand = demands.back();
-    demand.divisible = true;
-    demand.whole = known.empty();
-    demand.segments = known;
-    if (!known.empty()) return;
+  // A visit reads entries that lie together: those on the host in the time of one random row an array.
+  add(kIndices, entry_bytes(sizes), all.entries, accesses.lists);
+  TensorDemand& lists = demands.back();
+  lists.rows_an_access = accesses.lists > 0 ? std::max(1.0, accesses.neighbors / accesses.lists) : 1;
+  lists.rates.host *= lists.rows_an_access / (1.0 + sizes.weights + sizes.edge_ids);
+  lists.divisible = true;
+  lists.whole = accesses.list_visits.empty();
+  lists.division_bytes = ListCopies::num_groups(all.nodes) * std::int64_t{sizeof(ListCopies::Group)};
+  lists.segments = accesses.list_visits;
+  if (lists.whole) {
     for (const ListPart& part : parts) {
       const double share =
           static_cast<double>(part.entries) / std::max(1.0, static_cast<double>(all.entries));
-      demand.segments.push_back(HeatCurve::flat(part.entries, accesses.neighbors * share));
+      lists.segments.push_back(HeatCurve::flat(part.entries, accesses.lists * share));
     }
-  };
-  add_entries(kIndices, id_width(sizes));
-  // A weighted sampler reads whole lists of weights, but in runs: they are as hot as the neighbours it takes.
-  if (sizes.weights) add_entries(kWeights, kWeightWidth);
-  if (sizes.edge_ids) add_entries(kEdgeIds, kEdgeIdWidth);
+  }
   add(kOriginalIds, id_width(sizes), sizes.num_nodes, accesses.lists);
   if (sizes.in_degrees) add(kInDegrees, kDegreeWidth, sizes.num_nodes, accesses.nodes);
   demands.push_back(
@@ -322,9 +313,11 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
       measure(machine, row_lengths(sizes, task.features), task.options.host_threads);
   const std::vector<ListPart> list_parts = list_parts_of(regions, task);
   BatchAccesses accesses = accesses_of(machine, regions.view(), task);
+  placement.lists = rank_lists(machine, regions, task, accesses);
   const auto demand = [&](const FeatureShape& features) {
     placement.limits.gpu_bytes =
         std::max<std::int64_t>(0, task.gpu_bytes - input_bytes(accesses, task.options));
+    accesses.list_visits = placement.lists.curves(accesses.lists);
     placement.demands =
         graph_demands(sizes, features, accesses, measured, task.options.host_path, list_parts);
   };
@@ -332,7 +325,6 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
   const Presampling& presampling = task.options.presampling;
   if (presampling.run && (presampling.always || !all_fit(placement.demands, placement.limits))) {
     if (auto counted = presample(machine, regions, task)) {
-      scale_entries(accesses, counted->accesses);
       accesses = std::move(counted->accesses);
       demand(task.features);
       placement.presampled_batches = counted->batches;
@@ -387,30 +379,47 @@ GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host
     view_.in_degrees = place(placement.in_degrees, host.in_degrees, host.num_nodes, kInDegrees);
     view_.indptr = place(is_whole(placement.indptr), host.indptr, host.num_local + 1, kIndptr);
     view_.indices = place_ids(is_whole(placement.indices), host.indices, kIndices);
-    view_.edge_ids = place_ids(is_whole(placement.edge_ids), host.edge_ids, kEdgeIds);
-    view_.weights = place(is_whole(placement.weights), host.weights, host.indices.size, kWeights);
+    view_.edge_ids = place_ids(is_whole(placement.indices), host.edge_ids, kEdgeIds);
+    view_.weights = place(is_whole(placement.indices), host.weights, host.indices.size, kWeights);
     stream.synchronize();
   });
-  const auto divide = [&](Placement& wanted, const HostElements& array) {
-    const bool on_gpus =
-        std::ranges::any_of(wanted.segments, [](const Segment& s) { return s.replicated + s.striped > 0; });
-    if (!on_gpus || is_whole(wanted)) return ArrayStrata{};
-    copies_.push_back(std::make_unique<ArrayCopies>(machine, array, wanted));
-    wanted = copies_.back()->placement();
-    return copies_.back()->strata();
+  const auto is_divided = [&](const Placement& p) {
+    return !is_whole(p) &&
+           std::ranges::any_of(p.segments, [](const Segment& s) { return s.replicated + s.striped > 0; });
+  };
+  if (is_divided(placement.indptr)) {
+    const HostElements array{kIndptr, host.indptr, host.num_local + 1, DType::i64};
+    indptr_copies_ = std::make_unique<ArrayCopies>(machine, array, placement.indptr);
+    placement.indptr = indptr_copies_->placement();
+    view_.copies.indptr = indptr_copies_->strata();
+  }
+  if (is_divided(placement.indices)) divide_lists(machine, host, placement);
+}
+
+void GraphOnDevice::divide_lists(const comm::Machine& machine, const GraphView& host,
+                                 GraphPlacement& placement) {
+  HostLists lists{.indptr = host.indptr, .indptr_for_gpu = view_.indptr, .arrays = {}};
+  std::vector<EntryCopies*> views;
+  const auto add = [&](const char* name, const void* data, DType dtype, EntryCopies& copies) {
+    lists.arrays.push_back({name, data, dtype});
+    views.push_back(&copies);
   };
   const auto type_of = [](const IdSpan& ids) { return ids.wide ? DType::i64 : DType::i32; };
-  view_.copies.indptr = divide(placement.indptr, {kIndptr, host.indptr, host.num_local + 1, DType::i64});
-  view_.copies.indices =
-      divide(placement.indices, {kIndices, host.indices.data, host.indices.size, type_of(host.indices)});
-  view_.copies.edge_ids =
-      divide(placement.edge_ids, {kEdgeIds, host.edge_ids.data, host.edge_ids.size, type_of(host.edge_ids)});
-  view_.copies.weights = divide(placement.weights, {kWeights, host.weights, host.indices.size, DType::f32});
+  add(kIndices, host.indices.data, type_of(host.indices), view_.copies.indices);
+  if (host.weights != nullptr) add(kWeights, host.weights, DType::f32, view_.copies.weights);
+  if (host.edge_ids.size > 0)
+    add(kEdgeIds, host.edge_ids.data, type_of(host.edge_ids), view_.copies.edge_ids);
+  lists_ = std::make_unique<CopiedLists>(machine, lists, placement.lists, placement.indices);
+  placement.indices = lists_->placement();
+  view_.copies.lists = lists_->lists();
+  for (std::size_t i = 0; i < views.size(); ++i) *views[i] = lists_->entries(i);
 }
 
 void GraphOnDevice::close(const comm::Machine& machine) {
-  for (const auto& copies : copies_) copies->close(machine);
-  copies_.clear();
+  if (indptr_copies_) indptr_copies_->close(machine);
+  if (lists_) lists_->close(machine);
+  indptr_copies_.reset();
+  lists_.reset();
   buffers_.clear();
 }
 #else

@@ -7,6 +7,7 @@
 
 #include "graph_regions.hpp"
 #include "heat.hpp"
+#include "list_ranking.hpp"
 #include "path_rates.hpp"
 #include "strata/store/chunk_tensor.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -15,6 +16,7 @@
 namespace strata::store {
 
 class ArrayCopies;
+class CopiedLists;
 
 /// Rows of one tensor in bytes, for planning.
 struct FeatureShape {
@@ -36,7 +38,9 @@ struct FeatureShape {
 /// What of a machine's graph goes to the GPUs of it. The host has all of the structure besides.
 struct GraphPlacement {
   bool original_ids = false, in_degrees = false;  ///< on every GPU
-  Placement indptr, indices, weights, edge_ids;   ///< no segments: on the host
+  Placement indptr;
+  Placement indices;  ///< and weights and edge ids: a list's entries lie together
+  ListRanking lists;  ///< says which lists are copied
   Placement features;
   RowLayout layout;                   ///< of the features
   std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
@@ -81,8 +85,8 @@ struct ListPart {
 /// The tensors that compete for the GPUs; `measured` has the rates for the rows of each. `host_path` is that
 /// of features; structure on the host is read by zero copy.
 ///
-/// The planner divides the lists where `accesses` knows how hot their entries are; a person may always.
-/// No list_parts: the lists are one part's.
+/// The planner divides the lists where `accesses` knows how hot they are; a person may always. Weights and
+/// edge ids go with `indices`. No list_parts: the lists are one part's.
 std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
                                         const BatchAccesses& accesses,
                                         std::span<const MeasuredRates> measured,
@@ -108,9 +112,11 @@ class GraphOnDevice {
 
  private:
   const void* copy(const void* data, std::int64_t bytes, const std::string& name, const cuda::Stream& stream);
+  void divide_lists(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement);
   GraphView view_;
   std::vector<cuda::Buffer> buffers_;
-  std::vector<std::unique_ptr<ArrayCopies>> copies_;
+  std::unique_ptr<ArrayCopies> indptr_copies_;
+  std::unique_ptr<CopiedLists> lists_;
 };
 
 /// The plan as realised, for the banner.

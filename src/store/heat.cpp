@@ -57,17 +57,16 @@ void count_occurrences(const Id* ids, Range entries, Count stride, const HeatSou
   }
 }
 
-/// A row of sums a bucket: what each fanout samples, then the entries.
+/// A row of sums a bucket: what each fanout samples.
 void count_lists(Range rows, const HeatSource& source, const BucketMap& map, Sums& sums) {
   const std::size_t num_fanouts = source.fanouts.size();
   for (Count row = rows.first; row < rows.end(); ++row) {
     const Count degree = source.graph.indptr[row + 1] - source.graph.indptr[row];
-    std::int64_t* group = sums.data() + map.bucket_of(row) * (num_fanouts + 1);
+    std::int64_t* group = sums.data() + map.bucket_of(row) * num_fanouts;
     for (std::size_t f = 0; f < num_fanouts; ++f) {
       const int fanout = source.fanouts[f];
       group[f] += fanout < 0 ? degree : std::min<Count>(degree, fanout);
     }
-    group[num_fanouts] += degree;
   }
 }
 
@@ -100,7 +99,7 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
   ThreadPool pool(threads_of(machine));
 
   const std::size_t num_fanouts = source.fanouts.size();
-  SharedSums occurrences(map.num_buckets()), lists(map.num_buckets() * (num_fanouts + 1));
+  SharedSums occurrences(map.num_buckets()), lists(map.num_buckets() * num_fanouts);
   source.graph.indices.visit([&](const auto* ids) {
     pool.parallel_for(entries.count, entries_a_piece(stride, map.num_buckets()), [&](Count begin, Count end) {
       const Range piece{entries.first + begin, end - begin};
@@ -123,9 +122,8 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
   NodeHeat heat{.segments = std::vector<std::vector<NodeGroup>>(map.num_segments())};
   map.for_each([&](std::size_t segment, std::size_t bucket, Count nodes) {
     NodeGroup group{nodes, static_cast<double>(occurrences.get()[bucket] * stride), {}};
-    const std::int64_t* of_bucket = lists.get().data() + bucket * (num_fanouts + 1);
+    const std::int64_t* of_bucket = lists.get().data() + bucket * num_fanouts;
     group.sampled.assign(of_bucket, of_bucket + num_fanouts);
-    group.entries = of_bucket[num_fanouts];
     heat.segments[segment].push_back(std::move(group));
   });
   return heat;
@@ -150,13 +148,12 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
     return sum;
   };
   BatchAccesses accesses;
-  std::vector<double> drawn(groups.size(), 0);  // from the lists of a group's nodes
+  accesses.visits_a_list.resize(groups.size());
   for (std::size_t hop = 0; hop < batch.fanouts.size(); ++hop) {
     double draws = 0;
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      const double from_group = reached[g] * groups[g]->sampled[hop];
-      drawn[g] += from_group;
-      draws += from_group;
+      draws += reached[g] * groups[g]->sampled[hop];
+      accesses.visits_a_list[g] += reached[g];
     }
     accesses.lists += frontier();
     accesses.neighbors += draws;
@@ -169,14 +166,10 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
   }
   std::size_t g = 0;
   for (const auto& segment : heat.segments) {
-    std::vector<HeatCurve::Point> steps, entries;
-    for (const NodeGroup& group : segment) {
-      steps.push_back({group.nodes, reached[g] * static_cast<double>(group.nodes)});
-      if (group.entries > 0) entries.push_back({group.entries, drawn[g]});
-      ++g;
-    }
+    std::vector<HeatCurve::Point> steps;
+    for (const NodeGroup& group : segment)
+      steps.push_back({group.nodes, reached[g++] * static_cast<double>(group.nodes)});
     accesses.features.push_back(curve_of(steps));
-    accesses.entries.push_back(curve_of(entries));
   }
   return accesses;
 }

@@ -47,9 +47,13 @@ class BucketMap {
     if (num_segments() == 1) return 0;
     return static_cast<std::size_t>(std::ranges::upper_bound(first_row_, row) - first_row_.begin()) - 1;
   }
+  Count first_row(std::size_t segment) const { return first_row_[segment]; }
   std::size_t bucket_of(Count row) const {
     const std::size_t s = segment_of(row);
-    return first_bucket_[s] + static_cast<std::size_t>(row_buckets::of(row - first_row_[s]));
+    return bucket_of_segment(s, row_buckets::of(row - first_row_[s]));
+  }
+  std::size_t bucket_of_segment(std::size_t segment, int bucket) const {
+    return first_bucket_[segment] + static_cast<std::size_t>(bucket);
   }
   /// Calls visit(segment, bucket, rows), ascending.
   template <typename Visit>
@@ -73,7 +77,6 @@ struct NodeGroup {
   Count nodes = 0;
   double occurrences = 0;       ///< in the neighbour lists of this machine
   std::vector<double> sampled;  ///< by fanout: sum over the nodes of min(degree, fanout)
-  Count entries = 0;            ///< of their lists
 };
 
 /// By segment, in the order of the rows.
@@ -96,11 +99,14 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source);
 
 /// What a batch of one rank is expected to read on its machine.
 struct BatchAccesses {
-  std::vector<HeatCurve> features;      ///< distinct rows, by segment
-  std::vector<HeatCurve> entries = {};  ///< of `indices`, by segment; empty: how hot which is, is not known
-  double lists = 0;                     ///< nodes whose neighbours are sampled, summed over the hops
-  double neighbors = 0;                 ///< entries of `indices`
-  double nodes = 0;                     ///< source nodes, summed over the layers
+  std::vector<HeatCurve> features;  ///< distinct rows, by segment
+  /// Visits to lists, by segment: of their entries in the order in which lists are copied (ListRanking);
+  /// empty: how hot which is, is not known.
+  std::vector<HeatCurve> list_visits = {};
+  double lists = 0;                        ///< nodes whose neighbours are sampled, summed over the hops
+  double neighbors = 0;                    ///< entries of `indices`
+  double nodes = 0;                        ///< source nodes, summed over the layers
+  std::vector<double> visits_a_list = {};  ///< of the nodes of each bucket, all segments after each other
 };
 
 /// Expects a drawn neighbour to be a node with a probability proportional to its occurrences, seeds to be any

@@ -23,8 +23,8 @@ struct NamedMode {
 constexpr std::array kModes = {NamedMode{"auto", Mode::automatic}, NamedMode{"host", Mode::host},
                                NamedMode{"replicate", Mode::replicate}, NamedMode{"stripe", Mode::stripe}};
 constexpr std::string_view kFeatures = "features";
-constexpr std::array<std::string_view, 7> kTensors = {kFeatures,  "indptr",       "indices",   "edge-weights",
-                                                      "edge-ids", "original-ids", "in-degrees"};
+constexpr std::array<std::string_view, 5> kTensors = {kFeatures, "indptr", "indices", "original-ids",
+                                                      "in-degrees"};
 constexpr double kAll = 100;
 
 constexpr const char* kRemedy =

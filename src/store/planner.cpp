@@ -34,11 +34,19 @@ Count stripe_rows_a_gpu(Count striped, Count stripe_rows, int num_gpus) {
   return std::min((blocks + num_gpus - 1) / num_gpus * stripe_rows, striped);
 }
 
+/// To find the rows of a stratum that has some.
+std::int64_t division_bytes_of(const TensorDemand& demand, const Placement& placement) {
+  const Segment sum = totals(placement);
+  const auto is_part = [&](Count rows) { return rows > 0 && rows < sum.rows(); };
+  return (is_part(sum.replicated) + is_part(sum.striped)) * demand.division_bytes;
+}
+
 std::int64_t gpu_bytes_of(const TensorDemand& demand, const Placement& placement, int num_gpus) {
   const Segment sum = totals(placement);
   if (num_gpus == 0) return 0;
   return (sum.replicated + stripe_rows_a_gpu(sum.striped, placement.stripe_rows, num_gpus)) *
-         demand.row_bytes;
+             demand.row_bytes +
+         division_bytes_of(demand, placement);
 }
 
 double peer_fraction(int num_gpus) { return num_gpus > 1 ? (num_gpus - 1.0) / num_gpus : 0; }
@@ -91,7 +99,7 @@ std::vector<Level> levels_of(std::span<const TensorDemand> demands) {
     if (demands[t].whole || demands[t].fixed || demands[t].row_bytes == 0) continue;
     for (std::size_t s = 0; s < demands[t].segments.size(); ++s) {
       for (const Bucket& bucket : falling_buckets(demands[t].segments[s], s)) {
-        ranked.push_back({t, bucket, bucket.heat() / demands[t].rates.host});
+        ranked.push_back({t, bucket, bucket.heat() * demands[t].rows_an_access / demands[t].rates.host});
       }
     }
   }
@@ -159,7 +167,7 @@ class Search {
       double bytes = 0, read = 0;
       for (const Bucket& bucket : level.buckets) {
         bytes += static_cast<double>(bucket.rows) * row_bytes;
-        read += bucket.accesses * row_bytes;
+        read += demand.bytes_read(bucket.accesses);
       }
       const bool stripes = num_gpus_ > 1 && demand.rates.peer > 0;
       bytes_.push(bytes);
@@ -338,10 +346,12 @@ double TensorDemand::accesses() const {
 
 double PathSeconds::batch() const { return std::max({local, peer, host}); }
 
-MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits) {
+namespace {
+
+/// Placements whose rows fit in `budget` on GPUs, besides those that are fixed.
+std::vector<Placement> place_rows(std::span<const TensorDemand> demands, const PlanLimits& limits,
+                                  double budget) {
   std::vector<Placement> placements = all_on_host(demands, limits);
-  if (limits.num_gpus == 0) return estimate(demands, std::move(placements), limits);
-  const double budget = static_cast<double>(limits.gpu_bytes - fixed_bytes(demands, limits));
   const Search search(demands, limits);
   const std::vector<std::size_t> whole = undecided_whole(demands);
 
@@ -362,7 +372,7 @@ MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits
       if ((left_out >> i & 1) == 0) {
         left -= static_cast<double>(demand.rows()) * row_bytes;
       } else {
-        base.host += demand.accesses() * row_bytes / demand.rates.host;
+        base.host += demand.bytes_read(demand.accesses()) / demand.rates.host;
       }
     }
     if (left < 0) continue;
@@ -373,7 +383,24 @@ MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits
     if ((best_mask >> i & 1) == 0) replicate(placements[whole[i]]);
   }
   search.apply(best->cut, placements);
-  return estimate(demands, std::move(placements), limits);
+  return placements;
+}
+
+}  // namespace
+
+MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits) {
+  if (limits.num_gpus == 0) return estimate(demands, all_on_host(demands, limits), limits);
+  const std::int64_t budget = limits.gpu_bytes - fixed_bytes(demands, limits);
+  std::int64_t reserved = 0;  // to find rows, once it is known of which tensors some lie on GPUs
+  while (true) {
+    MachinePlan plan =
+        estimate(demands, place_rows(demands, limits, static_cast<double>(budget - reserved)), limits);
+    if (plan.gpu_bytes <= limits.gpu_bytes || reserved == budget) return plan;
+    std::int64_t needed = 0;
+    for (std::size_t t = 0; t < demands.size(); ++t)
+      if (!demands[t].fixed) needed += division_bytes_of(demands[t], plan.tensors[t].placement);
+    reserved = std::min(std::max(needed, reserved + 1), budget);
+  }
 }
 
 MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<Placement> placements,
@@ -392,12 +419,11 @@ MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<Placemen
       striped += below_host - below_stripes;
       host += curve.accesses() - below_host;
     }
-    const auto row_bytes = static_cast<double>(demand.row_bytes);
     const double all = demand.accesses(), far = peer_fraction(limits.num_gpus);
-    plan.seconds.local += seconds_of(all * row_bytes, rates.local);
-    plan.seconds.peer += seconds_of(striped * row_bytes, rates.peer) * far;
+    plan.seconds.local += seconds_of(demand.bytes_read(all), rates.local);
+    plan.seconds.peer += seconds_of(demand.bytes_read(striped), rates.peer) * far;
     const double host_start = host > 0 ? rates.host_start : 0;
-    plan.seconds.host += seconds_of(host * row_bytes, rates.host) + host_start;
+    plan.seconds.host += seconds_of(demand.bytes_read(host), rates.host) + host_start;
     plan.gpu_bytes += gpu_bytes_of(demand, placements[t], limits.num_gpus);
 
     TensorPlan tensor{demand.name, demand.row_bytes, std::move(placements[t]), {}};
@@ -405,8 +431,8 @@ MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<Placemen
     const double striped_rate = far > 0 ? std::min(rates.local, rates.peer / far) : rates.local;
     const auto add = [&](Stratum stratum, Count rows, double accesses, double rate) {
       if (rows > 0)
-        tensor.strata.push_back(
-            {stratum, rows, all > 0 ? accesses / all : 0, rate, seconds_of(accesses * row_bytes, rate)});
+        tensor.strata.push_back({stratum, rows, all > 0 ? accesses / all : 0, rate,
+                                 seconds_of(demand.bytes_read(accesses), rate)});
     };
     add(Stratum::replicated, sum.replicated, replicated, rates.local);
     add(Stratum::striped, sum.striped, striped, striped_rate);

@@ -5,7 +5,7 @@ namespace strata::store {
 
 struct Range {
   Count first = 0, count = 0;
-  Count end() const { return first + count; }
+  constexpr Count end() const { return first + count; }
 };
 
 /// The share of `whole` that falls to `rank` of `size` ranks: contiguous, ascending in rank, sizes that

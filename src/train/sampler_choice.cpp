@@ -26,8 +26,7 @@ Sampler on_cpu(const SamplerChoice& choice) {
 
 /// Whether a GPU reads every neighbour over PCIe.
 bool lists_are_far(const store::GraphView& view) {
-  return view.indices.size > 0 && view.copies.indices.num_segments == 0 &&
-         !cuda::is_device_memory(view.indices.data);
+  return view.indices.size > 0 && !view.copies.indices.any() && !cuda::is_device_memory(view.indices.data);
 }
 
 /// Of a batch, after one that allocates; the same batches for both.

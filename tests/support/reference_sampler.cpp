@@ -128,54 +128,132 @@ IdSpan ViewOwner::keep_ids(std::span<const std::int64_t> values, bool wide) {
   return {keep(std::span(narrow)), size, false};
 }
 
+namespace {
+
+constexpr std::size_t kGpus = 3;
+
+/// Rows of stripes, dealt to GPUs.
 template <typename T>
-const T* ViewOwner::keep_divided(std::span<const T> values, store::ArrayStrata& copies) {
-  const auto memory = options_.pinned ? cuda::Memory::pinned : cuda::memory_on(stream_.device());
-  if (options_.segments == 0) return keep(values, memory);
-  constexpr int kGpus = 3;
-  constexpr Count kStripe = 32;
+class StripedRows {
+ public:
+  explicit StripedRows(const store::Stripes& stripes) : stripes_(stripes), of_gpus_(kGpus) {}
+  void push(const T& value) {
+    const store::StripeLocation at = store::locate_stripe(size_++, stripes_);
+    std::vector<T>& rows = of_gpus_[static_cast<std::size_t>(at.gpu)];
+    rows.resize(std::max(rows.size(), index(at.row) + 1));
+    rows[index(at.row)] = value;
+  }
+  Count size() const { return size_; }
+  std::span<const T> of_gpu(std::size_t gpu) const { return of_gpus_[gpu]; }
+
+ private:
+  store::Stripes stripes_;
+  std::vector<std::vector<T>> of_gpus_;
+  Count size_ = 0;
+};
+
+template <typename T>
+void poison(T& value) {
+  std::memset(&value, 0xC7, sizeof(T));
+}
+
+}  // namespace
+
+cuda::Memory ViewOwner::memory_of_lists() const {
+  return options_.pinned ? cuda::Memory::pinned : cuda::memory_on(stream_.device());
+}
+
+const Count* ViewOwner::keep_indptr(std::span<const Count> values, store::ArrayStrata& copies) {
+  if (options_.segments == 0) return keep(values, memory_of_lists());
   const auto size = static_cast<Count>(values.size());
-  copies.stripes = store::Stripes::of(kStripe, kGpus);
-  std::vector<T> replicated, rest(values.begin(), values.end());
-  std::vector<std::vector<T>> stripes(kGpus);
+  copies.stripes = store::Stripes::of(32, kGpus);
+  std::vector<Count> replicated, rest(values.begin(), values.end());
+  StripedRows<Count> striped(copies.stripes);
   std::vector<store::SegmentLayout> segments;
-  Count striped = 0;
   for (int s = 0; s < options_.segments; ++s) {
     const Count first = size * s / options_.segments, end = size * (s + 1) / options_.segments;
-    store::SegmentLayout layout{.first_row = first,
-                                .replicated_end = first + (end - first) * 2 / 5,
-                                .striped_end = first + (end - first) * 7 / 10,
-                                .replicated_shift = static_cast<Count>(replicated.size()) - first,
-                                .striped_shift = 0,
-                                .host_shift = 0};
-    layout.striped_shift = striped - layout.replicated_end;
-    for (Count i = first; i < layout.striped_end; ++i) {
-      std::memset(&rest[index(i)], 0xC7, sizeof(T));
-      if (i < layout.replicated_end) {
+    const Count replicated_end = first + (end - first) * 2 / 5, striped_end = first + (end - first) * 7 / 10;
+    segments.push_back({.first_row = first,
+                        .replicated_end = replicated_end,
+                        .striped_end = striped_end,
+                        .replicated_shift = static_cast<Count>(replicated.size()) - first,
+                        .striped_shift = striped.size() - replicated_end,
+                        .host_shift = 0});
+    for (Count i = first; i < striped_end; ++i) {
+      poison(rest[index(i)]);
+      if (i < replicated_end) {
         replicated.push_back(values[index(i)]);
-        continue;
+      } else {
+        striped.push(values[index(i)]);
       }
-      const store::StripeLocation at = store::locate_stripe(i + layout.striped_shift, copies.stripes);
-      std::vector<T>& stripe = stripes[static_cast<std::size_t>(at.gpu)];
-      stripe.resize(std::max(stripe.size(), index(at.row) + 1));
-      stripe[index(at.row)] = values[index(i)];
-      ++striped;
     }
-    segments.push_back(layout);
   }
   copies.num_segments = options_.segments;
   copies.only = segments.front();
   copies.segments = keep(std::span<const store::SegmentLayout>(segments));
-  copies.replicated = keep(std::span<const T>(replicated));
-  for (std::size_t g = 0; g < kGpus; ++g) copies.stripe_data[g] = keep(std::span<const T>(stripes[g]));
-  return keep(std::span<const T>(rest), memory);
+  copies.replicated = keep(std::span<const Count>(replicated));
+  for (std::size_t g = 0; g < kGpus; ++g) copies.stripe_data[g] = keep(striped.of_gpu(g));
+  return keep(std::span<const Count>(rest), memory_of_lists());
 }
 
-IdSpan ViewOwner::keep_divided_ids(std::span<const std::int64_t> values, store::ArrayStrata& copies) {
+// The directory as its description says it, word for word.
+void ViewOwner::choose_lists(std::span<const Count> indptr) {
+  if (!options_.copied) return;
+  const Count num_nodes = std::ssize(indptr) - 1;
+  std::vector<store::ListCopies::Group> replicated, striped;
+  Count num_replicated = 0, num_striped = 0;
+  Random random(17);
+  for (Count v = 0; v < num_nodes; ++v) {
+    if (v % store::ListCopies::kGroupNodes == 0) {
+      replicated.push_back(static_cast<std::uint64_t>(num_replicated) << store::ListCopies::kGroupNodes);
+      striped.push_back(static_cast<std::uint64_t>(num_striped) << store::ListCopies::kGroupNodes);
+    }
+    const double draw = static_cast<double>(random.below(1 << 20)) / (1 << 20);
+    const Tier tier = draw < options_.copied->replicated                              ? Tier::replicated
+                      : draw < options_.copied->replicated + options_.copied->striped ? Tier::striped
+                                                                                      : Tier::host;
+    const Count degree = indptr[index(v + 1)] - indptr[index(v)];
+    tier_of_entry_.insert(tier_of_entry_.end(), static_cast<std::size_t>(degree), tier);
+    const std::uint64_t bit = std::uint64_t{1} << v % store::ListCopies::kGroupNodes;
+    if (tier == Tier::replicated) replicated.back() |= bit, num_replicated += degree;
+    if (tier == Tier::striped) striped.back() |= bit, num_striped += degree;
+  }
+  if (options_.copied->striped == 1) return;  // positions stay as they are
+  const Count num_entries = std::ssize(tier_of_entry_);
+  lists_ = {.replicated = keep(std::span<const store::ListCopies::Group>(replicated)),
+            .striped = options_.copied->striped > 0 ? keep(std::span<const store::ListCopies::Group>(striped))
+                                                    : nullptr,
+            .first_replicated = num_entries,
+            .first_striped = num_entries + num_replicated};
+}
+
+template <typename T>
+const T* ViewOwner::keep_entries(std::span<const T> values, store::EntryCopies& copies) {
+  if (!options_.copied) return keep(values, memory_of_lists());
+  copies.stripes = store::Stripes::of(32, kGpus);
+  std::vector<T> replicated, rest(values.begin(), values.end());
+  StripedRows<T> striped(copies.stripes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (tier_of_entry_[i] == Tier::host) continue;
+    poison(rest[i]);
+    if (tier_of_entry_[i] == Tier::replicated) {
+      replicated.push_back(values[i]);
+    } else {
+      striped.push(values[i]);
+    }
+  }
+  copies.first = options_.copied->striped == 1 ? 0 : std::ssize(values);
+  copies.num_replicated = std::ssize(replicated);
+  copies.replicated = keep(std::span<const T>(replicated));
+  for (std::size_t g = 0; g < kGpus; ++g) copies.stripe_data[g] = keep(striped.of_gpu(g));
+  return keep(std::span<const T>(rest), memory_of_lists());
+}
+
+IdSpan ViewOwner::keep_entry_ids(std::span<const std::int64_t> values, store::EntryCopies& copies) {
   const auto size = static_cast<Count>(values.size());
-  if (options_.wide) return {keep_divided(values, copies), size, true};
+  if (options_.wide) return {keep_entries(values, copies), size, true};
   const std::vector<std::int32_t> narrow(values.begin(), values.end());
-  return {keep_divided(std::span<const std::int32_t>(narrow), copies), size, false};
+  return {keep_entries(std::span<const std::int32_t>(narrow), copies), size, false};
 }
 
 ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : options_(options) {
@@ -187,21 +265,23 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : opti
   std::vector<std::int32_t> degrees;
   for (NodeId v = 0; v < graph.num_nodes(); ++v)
     degrees.push_back(static_cast<std::int32_t>(graph.degree(v)));
-  store::GraphView::Copies copies;
-  const auto edges = [&](const std::vector<std::int64_t>& values, store::ArrayStrata& strata) {
-    return keep_divided_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)),
-                            strata);
+  choose_lists(indptr);
+  store::GraphView::Copies copies{
+      .indptr = {}, .lists = lists_, .indices = {}, .edge_ids = {}, .weights = {}};
+  const auto edges = [&](const std::vector<std::int64_t>& values, store::EntryCopies& strata) {
+    return keep_entry_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)),
+                          strata);
   };
   view_ = {.device = options.device,
            .num_nodes = graph.num_nodes(),
            .first_node = options.first,
            .num_local = last - options.first,
-           .indptr = keep_divided(std::span<const Count>(indptr), copies.indptr),
+           .indptr = keep_indptr(indptr, copies.indptr),
            .indices = edges(graph.indices, copies.indices),
            .edge_ids = edges(graph.edge_ids, copies.edge_ids),
            .weights = graph.weights.empty()
                           ? nullptr
-                          : keep_divided(std::span<const float>(graph.weights)
+                          : keep_entries(std::span<const float>(graph.weights)
                                              .subspan(index(first_edge), index(last_edge - first_edge)),
                                          copies.weights),
            .original_ids = keep_ids(graph.original_ids, options.wide),

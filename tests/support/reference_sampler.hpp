@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
@@ -46,9 +47,13 @@ struct ViewOptions {
   bool wide = false;            ///< ids are stored as i64
   Device device = {};
   bool pinned = false;  ///< lists lie in host memory, for a GPU
-  /// Copies of some elements of the lists' arrays lie elsewhere on the GPU, as if several shared them, by so
-  /// many segments; the arrays themselves are then wrong there.
-  int segments = 0;
+  // Copies of some elements and lists lie elsewhere on the GPU, as if several shared them; the arrays
+  // themselves are then wrong there.
+  int segments = 0;                      ///< of indptr, each divided
+  struct Copied {                        ///< lists, chosen at random
+    double replicated = 0, striped = 0;  ///< 1 striped: all, as they lie
+  };
+  std::optional<Copied> copied = {};
 };
 
 /// Copies a range of a graph into a GraphView's form on a device; an owner.
@@ -65,12 +70,18 @@ class ViewOwner {
     return keep(values, cuda::memory_on(stream_.device()));
   }
   IdSpan keep_ids(std::span<const std::int64_t> values, bool wide);
-  /// An array of the lists.
+  const Count* keep_indptr(std::span<const Count> values, store::ArrayStrata& copies);
+  /// An array of the lists' entries.
   template <typename T>
-  const T* keep_divided(std::span<const T> values, store::ArrayStrata& copies);
-  IdSpan keep_divided_ids(std::span<const std::int64_t> values, store::ArrayStrata& copies);
+  const T* keep_entries(std::span<const T> values, store::EntryCopies& copies);
+  IdSpan keep_entry_ids(std::span<const std::int64_t> values, store::EntryCopies& copies);
+  void choose_lists(std::span<const Count> indptr);
+  cuda::Memory memory_of_lists() const;
 
   ViewOptions options_;
+  enum class Tier : std::uint8_t { replicated, striped, host };
+  std::vector<Tier> tier_of_entry_;  // empty: no list has a copy
+  store::ListCopies lists_;
   cuda::Stream stream_;
   std::vector<cuda::Buffer> buffers_;
   store::GraphView view_;

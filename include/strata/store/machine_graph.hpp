@@ -14,6 +14,7 @@
 #include "strata/store/array_strata.hpp"
 #include "strata/store/chunk_tensor.hpp"
 #include "strata/store/halo.hpp"
+#include "strata/store/list_copies.hpp"
 #include "strata/store/placement_request.hpp"
 #include "strata/util/thread_pool.hpp"
 
@@ -27,8 +28,8 @@ namespace strata::store {
 /// the graph, so that choices for remote nodes can be keyed and GCN can be normalised without asking their
 /// owner.
 ///
-/// Where `device` is a GPU, some elements may have copies in the memory of GPUs, which element() finds; the
-/// arrays have all of them all the same.
+/// Where `device` is a GPU, some elements of `indptr` and some lists may have copies in the memory of GPUs,
+/// which element() and position_of_list() with entry() find; the arrays have all of them all the same.
 struct GraphView {
   Device device;
   Count num_nodes = 0;  ///< of the whole graph
@@ -42,7 +43,9 @@ struct GraphView {
   const std::int32_t* in_degrees = nullptr;  ///< [num_nodes], or null if not loaded
 
   struct Copies {
-    ArrayStrata indptr, indices, edge_ids, weights;
+    ArrayStrata indptr;
+    ListCopies lists;
+    EntryCopies indices, edge_ids, weights;
   };
   Copies copies = {};
 

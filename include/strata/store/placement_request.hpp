@@ -31,8 +31,8 @@ struct PlacementRequest {
 
 /// Reads "auto", "host", "replicate", "stripe", or NAME=R%/S%/H%[,NAME=...] with R percent of the rows
 /// replicated, S striped and H on the host; the percent signs may be left out. Names are features, indptr,
-/// indices, edge-weights, edge-ids, original-ids and in-degrees; the last two are not divided. Throws
-/// InputError with what is wrong and an example.
+/// indices (with the weights and ids of edges), original-ids and in-degrees; the last two are not divided.
+/// Throws InputError with what is wrong and an example.
 PlacementRequest parse_placement(std::string_view text);
 
 /// Sets `fixed` of the demands that the request decides. Names in the request that no demand has are passed

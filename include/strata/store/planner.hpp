@@ -43,14 +43,19 @@ struct PathRates {
 struct TensorDemand {
   std::string name;
   std::int64_t row_bytes = 0;
+  double rows_an_access = 1;             ///< that are read together, on average
   std::vector<HeatCurve> segments = {};  ///< of each hosted part
   PathRates rates = {};                  ///< for rows of row_bytes; local and host are positive
   bool whole = false;                    ///< the plan replicates all rows, or leaves all on the host
   bool divisible = false;                ///< a person may divide it even if it is whole
+  std::int64_t division_bytes = 0;       ///< of a GPU, to find some rows there (replicated, striped)
   std::optional<Placement> fixed = {};   ///< chosen by a person; the planner keeps it
 
   Count rows() const;
   double accesses() const;
+  double bytes_read(double accesses) const {
+    return accesses * rows_an_access * static_cast<double>(row_bytes);
+  }
 };
 
 struct PlanLimits {

@@ -90,25 +90,45 @@ TEST_P(GpuMethods, EqualTheCpuWithWideIds) {
   }
 }
 
+struct Division {
+  const char* name;
+  bool pinned;
+  int segments;  // of indptr
+  std::optional<test::ViewOptions::Copied> copied;
+};
+const Division kDivisions[] = {
+    {"all on the host", true, 0, {}},
+    {"indptr divided", false, 3, {}},
+    {"no list copied", true, 1, {{0, 0}}},
+    {"some lists replicated", true, 0, {{0.4, 0}}},
+    {"some lists of each", true, 40, {{0.3, 0.4}}},
+    {"all lists of each", false, 0, {{0.5, 0.5}}},
+    {"all lists replicated", false, 1, {{1, 0}}},
+    {"all lists striped", false, 1, {{0, 1}}},
+};
+
+// The last group of the directory is filled in part.
 TEST_P(GpuMethods, EqualTheCpuWhereListsAreDivided) {
   const PlainGraph graph = test::renumbered(
-      test::random_graph({.num_nodes = 30000, .mean_degree = 20, .hub_degree = 200000, .seed = 7}), 8);
-  for (const int segments : {0, 1, 3, 40}) {
+      test::random_graph({.num_nodes = 30003, .mean_degree = 20, .hub_degree = 200000, .seed = 7}), 8);
+  for (const Division& division : kDivisions) {
     for (const auto& fanouts : {std::vector<int>{5, 3, 2}, {30, 30}, {-1, 4}, {70, 3}}) {
       for (const bool slots : {false, true}) {
         for (const bool wide : {false, true}) {
-          SCOPED_TRACE(testing::PrintToString(fanouts) + (slots ? " slots, " : " packed, ") +
-                       std::to_string(segments) + " segments, " + (wide ? "wide" : "narrow"));
+          SCOPED_TRACE(testing::PrintToString(fanouts) + (slots ? " slots, " : " packed, ") + division.name +
+                       (wide ? ", wide" : ", narrow"));
           SamplerOptions options = GetParam().options(fanouts, 300);
           options.slots = slots;
-          const bool all_hosted = segments == 0;
-          expect_equal_to_cpu(
-              graph, options,
-              {.wide = wide, .device = kGpu, .pinned = all_hosted || segments == 3, .segments = segments},
-              {test::random_nodes(300, 0, graph.num_nodes(), 1),
-               test::random_nodes(2, 0, graph.num_nodes(), 2),
-               {15000, 15001},
-               test::random_nodes(299, 0, graph.num_nodes(), 3)});
+          expect_equal_to_cpu(graph, options,
+                              {.wide = wide,
+                               .device = kGpu,
+                               .pinned = division.pinned,
+                               .segments = division.segments,
+                               .copied = division.copied},
+                              {test::random_nodes(300, 0, graph.num_nodes(), 1),
+                               test::random_nodes(2, 0, graph.num_nodes(), 2),
+                               {15000, 15001, 30002},
+                               test::random_nodes(299, 0, graph.num_nodes(), 3)});
         }
       }
     }

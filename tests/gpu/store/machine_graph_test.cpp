@@ -216,58 +216,117 @@ TEST_P(PlacementOnGpu, IsAsAskedFor) {
 }
 
 /// The elements where kernels read them.
-template <typename T>
-std::vector<T> elements(const T* data, ArrayStrata strata, Count size, Device device) {
+std::vector<Count> elements(const Count* data, ArrayStrata strata, Count size, Device device) {
   std::vector<SegmentLayout> segments;
   if (strata.num_segments > 1) {
     segments = from_device(strata.segments, strata.num_segments, device);
     strata.segments = segments.data();
   }
-  std::vector<T> values(static_cast<std::size_t>(size));
+  std::vector<Count> values(static_cast<std::size_t>(size));
   const cuda::Stream stream(device);
   for (Count i = 0; i < size; ++i)
-    cuda::copy_async(&values[static_cast<std::size_t>(i)], element(data, strata, i), sizeof(T), stream);
+    cuda::copy_async(&values[static_cast<std::size_t>(i)], element(data, strata, i), sizeof(Count), stream);
   stream.synchronize();
   return values;
 }
 
-void expect_divided(const MachineGraph& loaded, int num_segments, Device device) {
-  const GraphView &there = loaded.view(), &here = loaded.host_view();
-  const Count num_edges = here.indices.size;
-  for (const ArrayStrata& copies :
-       {there.copies.indptr, there.copies.indices, there.copies.edge_ids, there.copies.weights}) {
-    EXPECT_EQ(copies.num_segments, num_segments);
+/// Where kernels read the lists.
+class ListPositions {
+ public:
+  ListPositions(const MachineGraph& graph, Device device) : lists_(graph.host_lists()), device_(device) {
+    ListCopies copies = graph.view().copies.lists;
+    const Count num_groups = ListCopies::num_groups(lists_.num_local);
+    std::vector<ListCopies::Group> replicated, striped;
+    const auto fetch = [&](const ListCopies::Group*& groups, std::vector<ListCopies::Group>& here) {
+      if (groups == nullptr) return;
+      here = from_device(groups, num_groups, device);
+      groups = here.data();
+    };
+    fetch(copies.replicated, replicated);
+    fetch(copies.striped, striped);
+    for (Count v = 0; v < lists_.num_local; ++v)
+      positions_.push_back(position_of_list(copies, lists_.indptr, v, lists_.indptr[v]));
   }
-  EXPECT_EQ(elements(there.indptr, there.copies.indptr, here.num_local + 1, device),
-            from_host(here.indptr, here.num_local + 1));
-  EXPECT_EQ(
-      elements(static_cast<const std::int32_t*>(there.indices.data), there.copies.indices, num_edges, device),
-      from_host(static_cast<const std::int32_t*>(here.indices.data), num_edges));
-  EXPECT_EQ(
-      elements(static_cast<const EdgeId*>(there.edge_ids.data), there.copies.edge_ids, num_edges, device),
-      from_host(static_cast<const EdgeId*>(here.edge_ids.data), num_edges));
-  EXPECT_EQ(elements(there.weights, there.copies.weights, num_edges, device),
-            from_host(here.weights, num_edges));
-  const Location first = locate(there.copies.indices.only, 0);
-  EXPECT_EQ(first.stratum, Stratum::replicated);
-  for (const MachineGraph::PlanRow& row : loaded.plan()) {
-    if (row.tensor == "indices" && row.stratum == "striped") {
-      EXPECT_NEAR(static_cast<double>(row.rows), 0.3 * static_cast<double>(num_edges), 4);
+  Count operator[](Count v) const { return positions_[static_cast<std::size_t>(v)]; }
+
+  /// The entries of all lists.
+  template <typename T>
+  std::vector<T> entries(const T* data, const EntryCopies& copies) const {
+    std::vector<T> values(static_cast<std::size_t>(lists_.indices.size));
+    const cuda::Stream stream(device_);
+    for (Count v = 0; v < lists_.num_local; ++v) {
+      for (Count i = lists_.indptr[v]; i < lists_.indptr[v + 1]; ++i) {
+        const T* there = entry(data, copies, (*this)[v] + i - lists_.indptr[v]);
+        cuda::copy_async(&values[static_cast<std::size_t>(i)], there, sizeof(T), stream);
+      }
     }
+    stream.synchronize();
+    return values;
   }
+
+ private:
+  const GraphView& lists_;
+  Device device_;
+  std::vector<Count> positions_;
+};
+
+/// Entries of "indices" that the plan says lie in a stratum.
+Count planned(const MachineGraph& graph, const std::string& stratum) {
+  Count rows = 0;
+  for (const MachineGraph::PlanRow& row : graph.plan())
+    if (row.tensor == "indices" && row.stratum == stratum) rows += row.rows;
+  return rows;
 }
 
-const LoadOptions kDivided{
-    .edge_ids = true,
-    .edge_weights = true,
-    .gpu_budget_bytes = std::int64_t{256} << 20,
-    .placement = parse_placement("indptr=10/50/40,indices=20/30/50,edge-weights=30/70/0,edge-ids=0/60/40")};
+struct Wish {
+  double replicated, striped;
+};
+
+void expect_divided(const MachineGraph& loaded, int num_parts, const Wish& wish, Device device) {
+  const GraphView &there = loaded.view(), &here = loaded.host_view();
+  const Count num_edges = here.indices.size;
+  EXPECT_EQ(there.copies.indptr.num_segments, num_parts);
+  EXPECT_EQ(elements(there.indptr, there.copies.indptr, here.num_local + 1, device),
+            from_host(here.indptr, here.num_local + 1));
+  const ListPositions lists(loaded, device);
+  EXPECT_EQ(lists.entries(static_cast<const std::int32_t*>(there.indices.data), there.copies.indices),
+            from_host(static_cast<const std::int32_t*>(here.indices.data), num_edges));
+  EXPECT_EQ(lists.entries(static_cast<const EdgeId*>(there.edge_ids.data), there.copies.edge_ids),
+            from_host(static_cast<const EdgeId*>(here.edge_ids.data), num_edges));
+  EXPECT_EQ(lists.entries(there.weights, there.copies.weights), from_host(here.weights, num_edges));
+
+  const auto all = static_cast<double>(num_edges);
+  EXPECT_LE(planned(loaded, "replicated"), wish.replicated * all + num_parts);
+  EXPECT_NEAR(static_cast<double>(planned(loaded, "replicated")), wish.replicated * all, 0.02 * all);
+  EXPECT_NEAR(static_cast<double>(planned(loaded, "striped")), wish.striped * all, 0.02 * all);
+  const Count first = there.copies.indices.first, num_replicated = there.copies.indices.num_replicated;
+  EXPECT_EQ(num_replicated, planned(loaded, "replicated"));
+  Count on_host = 0;
+  for (Count v = 0; v < here.num_local; ++v) {
+    if (lists[v] < first) on_host += here.indptr[v + 1] - here.indptr[v];
+  }
+  EXPECT_EQ(on_host, planned(loaded, "host"));
+}
+
+LoadOptions divided(const std::string& indices) {
+  return {.edge_ids = true,
+          .edge_weights = true,
+          .gpu_budget_bytes = std::int64_t{256} << 20,
+          .placement = parse_placement("indptr=10/50/40,indices=" + indices)};
+}
 
 TEST_P(PlacementOnGpu, DividesLists) {
   const RunSetup run(0, Compute::cuda);
-  MachineGraph loaded = take(run, kDivided);
-  expect_divided(loaded, 1, run.machine.device());
-  loaded.close(run.machine);
+  for (const auto& [text, wish] : {std::pair<std::string, Wish>{"20/0/80", {0.2, 0}},
+                                   {"0/30/70", {0, 0.3}},
+                                   {"20/30/50", {0.2, 0.3}},
+                                   {"40/60/0", {0.4, 0.6}},
+                                   {"0/100/0", {0, 1}}}) {
+    SCOPED_TRACE(text);
+    MachineGraph loaded = take(run, divided(text));
+    expect_divided(loaded, 1, wish, run.machine.device());
+    loaded.close(run.machine);
+  }
 }
 
 TEST_P(PlacementOnGpu, DividesTheListsOfEachPart) {
@@ -277,10 +336,32 @@ TEST_P(PlacementOnGpu, DividesTheListsOfEachPart) {
   std::optional<test::PartitionedDataset> parts;
   if (test::world().rank() == 0) parts.emplace(*graph, 3, directory, 7);
   test::world().communicator().barrier();
-  MachineGraph loaded =
-      MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine, kDivided);
-  expect_divided(loaded, 3, run.machine.device());
+  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
+                                           divided("20/30/50"));
+  expect_divided(loaded, 3, {0.2, 0.3}, run.machine.device());
   loaded.close(run.machine);
+}
+
+// Features stay on the host, so that the lists get what is left.
+TEST_P(PlacementOnGpu, CopiesListsWithinTheBudget) {
+  if (test::world().size() > 1) GTEST_SKIP() << "ranks divide the budget if they share a GPU";
+  const RunSetup run(0, Compute::cuda);
+  constexpr std::int64_t kDirectoryBytes = 2000 / 16 * 8;
+  for (const std::int64_t budget : {kIndexBytes / 3, kIndexBytes / 2, kIndexBytes - 1}) {
+    MachineGraph loaded =
+        take(run, {.gpu_budget_bytes = budget,
+                   .placement = parse_placement("features=0/0/100,indptr=0/0/100,original-ids=0/0/100")});
+    const GraphView& view = loaded.view();
+    const auto* data = static_cast<const std::int32_t*>(view.indices.data);
+    EXPECT_EQ(ListPositions(loaded, run.machine.device()).entries(data, view.copies.indices),
+              from_host(static_cast<const std::int32_t*>(loaded.host_view().indices.data), 30000));
+    std::int64_t bytes = 0;
+    for (const MachineGraph::PlanRow& row : loaded.plan())
+      if (row.stratum == "replicated") bytes += row.bytes;
+    EXPECT_LE(bytes + kDirectoryBytes, budget);
+    EXPECT_GE(bytes + kDirectoryBytes, budget - 2000);
+    loaded.close(run.machine);
+  }
 }
 
 TEST_P(PlacementOnGpu, IsRefusedOverTheBudget) {

@@ -40,7 +40,7 @@ TEST(GraphDemands, AreTheTensorsOfARun) {
   EXPECT_EQ(named(all, "indptr").accesses(), 300);
   EXPECT_EQ(named(all, "indptr").rates.host, 8);
   EXPECT_EQ(named(all, "indices").rows(), 5000);
-  EXPECT_EQ(named(all, "indices").accesses(), 900);
+  EXPECT_EQ(named(all, "indices").accesses(), 300);
   EXPECT_EQ(named(all, "original ids").row_bytes, 4);
   EXPECT_EQ(named(all, "in-degrees").rows(), 1000);
   EXPECT_EQ(named(all, "features").rows(), 400);
@@ -55,23 +55,31 @@ TEST(GraphDemands, LeaveOutWhatIsNotLoaded) {
   EXPECT_EQ(demands(sizes).size(), 4u);
 }
 
-TEST(GraphDemands, HaveWeightsWhereTheyAreLoaded) {
+TEST(GraphDemands, HaveTheWeightsAndIdsOfEdgesInTheirLists) {
   RegionSizes sizes = kSizes;
   sizes.weights = true;
   EXPECT_EQ(sizes.bytes(), kSizes.bytes() + 4 * kSizes.local_edges);
-  const std::vector<TensorDemand> all = demands(sizes);
-  EXPECT_EQ(all.size(), 6u);
-  EXPECT_EQ(named(all, "edge weights").rows(), 5000);
-  EXPECT_EQ(named(all, "edge weights").row_bytes, 4);
-  EXPECT_TRUE(named(all, "edge weights").whole);
-}
-
-TEST(GraphDemands, HaveEdgeIdsWhereTheyAreLoaded) {
-  RegionSizes sizes = kSizes;
+  EXPECT_EQ(named(demands(sizes), "indices").row_bytes, 8);
+  EXPECT_EQ(named(demands(sizes), "indices").rows(), 5000);
   sizes.edge_ids = true;
   const std::vector<TensorDemand> all = demands(sizes);
-  EXPECT_EQ(named(all, "edge ids").rows(), 5000);
-  EXPECT_EQ(named(all, "edge ids").row_bytes, 8);
+  EXPECT_EQ(all.size(), 5u);
+  EXPECT_EQ(named(all, "indices").row_bytes, 16);
+}
+
+// 300 visits read 900 entries: from the host three in the time of one row, of each array.
+TEST(GraphDemands, ReadAListOnTheHostInTheTimeOfARow) {
+  const auto host_seconds = [](const RegionSizes& sizes) {
+    const auto all = demands(sizes);
+    const TensorDemand& lists = named(all, "indices");
+    EXPECT_EQ(lists.accesses(), 300);
+    EXPECT_DOUBLE_EQ(lists.bytes_read(lists.accesses()), 900.0 * static_cast<double>(lists.row_bytes));
+    return lists.bytes_read(lists.accesses()) / lists.rates.host;
+  };
+  EXPECT_DOUBLE_EQ(host_seconds(kSizes), 300 * 4 / 4.0);
+  RegionSizes weighted = kSizes;
+  weighted.weights = true;
+  EXPECT_DOUBLE_EQ(host_seconds(weighted), 2 * 300 * 8 / 8.0);
 }
 
 const std::vector<ListPart> kParts = {{300, 4000}, {0, 0}, {100, 1000}};
@@ -87,34 +95,36 @@ TEST(GraphDemands, AreDividedByParts) {
   EXPECT_TRUE(indptr.divisible);
   ASSERT_EQ(indices.segments.size(), 3u);
   EXPECT_EQ(indices.segments[0].rows(), 4000);
-  EXPECT_NEAR(indices.segments[2].accesses(), 900 / 5.0, 1e-9);
+  EXPECT_NEAR(indices.segments[2].accesses(), 300 / 5.0, 1e-9);
   EXPECT_TRUE(indices.whole);
   EXPECT_TRUE(indices.divisible);
   EXPECT_FALSE(named(all, "original ids").divisible);
 }
 
-// Of the first part's lists a quarter of the entries has nearly all reads.
+// Of the first part's lists a quarter of the entries has nearly all visits.
 TEST(GraphDemands, LeaveColdListsOnTheHost) {
   BatchAccesses accesses = kAccesses;
-  accesses.entries = {{{{1000, 800}, {4000, 810}}}, {}, {{{100, 80}, {1000, 90}}}, {{{7, 1}}}};
+  accesses.list_visits = {{{{1000, 266}, {4000, 270}}}, {}, {{{100, 26}, {1000, 30}}}};
   auto all = graph_demands(kSizes, kFeatures, accesses, kMeasured, HostPath::automatic, kParts);
+  const std::int64_t directory = named(all, "indices").division_bytes;
+  EXPECT_EQ(directory, 400 / 16 * 8);
   EXPECT_FALSE(named(all, "indices").whole);
   ASSERT_EQ(named(all, "indices").segments.size(), 3u);
   all.pop_back();  // the features
-  const MachinePlan plan = plan_tensors(all, {.gpu_bytes = kLookups + 1100 * 4, .num_gpus = 1});
-  const auto& segments = plan.tensors.back().name == "indices" ? plan.tensors.back().placement.segments
-                                                               : plan.tensors[1].placement.segments;
+  const PlanLimits limits{.gpu_bytes = kLookups + 1100 * 4 + directory, .num_gpus = 1};
+  const MachinePlan plan = plan_tensors(all, limits);
+  EXPECT_LE(plan.gpu_bytes, limits.gpu_bytes);
+  const auto lists = std::ranges::find(plan.tensors, "indices", &TensorPlan::name);
+  const auto& segments = lists->placement.segments;
   EXPECT_EQ(segments[0].replicated, 1000);
   EXPECT_EQ(segments[0].host, 3000);
   EXPECT_EQ(segments[2].replicated, 100);
   EXPECT_EQ(segments[2].host, 900);
 }
 
-TEST(GraphDemands, LeaveListsWholeWhereTheHeatOfSomeIsNotKnown) {
-  BatchAccesses accesses = kAccesses;
-  accesses.entries = {HeatCurve::flat(4000, 1)};
+TEST(GraphDemands, LeaveListsWholeWhereTheirHeatIsNotKnown) {
   EXPECT_TRUE(
-      named(graph_demands(kSizes, kFeatures, accesses, kMeasured, HostPath::automatic, kParts), "indices")
+      named(graph_demands(kSizes, kFeatures, kAccesses, kMeasured, HostPath::automatic, kParts), "indices")
           .whole);
 }
 

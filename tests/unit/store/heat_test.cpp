@@ -30,8 +30,8 @@ TEST(RowBuckets, AreAFewHundredAndNarrow) {
   }
 }
 
-NodeGroup group(Count nodes, double occurrences, const std::vector<double>& sampled, Count entries = 0) {
-  return {nodes, occurrences, sampled, entries};
+NodeGroup group(Count nodes, double occurrences, const std::vector<double>& sampled) {
+  return {nodes, occurrences, sampled};
 }
 
 TEST(ExpectAccesses, OfOneHopAddUp) {
@@ -47,17 +47,16 @@ TEST(ExpectAccesses, OfOneHopAddUp) {
   EXPECT_NEAR(accesses.nodes, hot + cold, 1e-9);
 }
 
-TEST(ExpectAccesses, OfEntriesAreThoseOfTheirNodes) {
-  const NodeHeat heat{
-      {{group(100, 300, {200, 150}, 400), group(100, 100, {50, 50}, 60)}, {}, {group(9, 1, {0, 0})}}};
+TEST(ExpectAccesses, OfListsAreThoseOfTheirNodesInEveryHop) {
+  const NodeHeat heat{{{group(100, 300, {200, 150}), group(100, 100, {50, 50})}, {}, {group(9, 1, {0, 0})}}};
   const BatchAccesses accesses = expect_accesses(heat, {.seeds = 20, .fanouts = {2, 1}});
-  ASSERT_EQ(accesses.entries.size(), 3u);
-  EXPECT_EQ(accesses.entries[0].rows(), 460);
-  EXPECT_EQ(accesses.entries[1].rows(), 0);
-  EXPECT_EQ(accesses.entries[2].rows(), 0);
-  EXPECT_NEAR(accesses.entries[0].accesses(), accesses.neighbors, 1e-9);
-  EXPECT_GT(accesses.entries[0].accesses_below(400),
-            3 * (accesses.neighbors - accesses.entries[0].accesses_below(400)));
+  const std::vector<double>& visits = accesses.visits_a_list;
+  ASSERT_EQ(visits.size(), 3u);
+  EXPECT_NEAR(100 * visits[0] + 100 * visits[1] + 9 * visits[2], accesses.lists, 1e-9);
+  const double seeds = 20.0 / 209, draws = seeds * 250;
+  EXPECT_NEAR(visits[0], seeds + 1 - (1 - seeds) * std::exp(-draws * 300 / 401 / 100), 1e-9);
+  EXPECT_GT(visits[0], visits[1]);
+  EXPECT_GT(visits[1], visits[2]);
 }
 
 TEST(ExpectAccesses, NeverExceedTheRows) {

@@ -330,6 +330,32 @@ TEST(Plan, RefusesFixedPlacementsOverTheBudget) {
                      {"features", "1.6 KiB", "1.5 KiB", "--placement", "--gpu-memory"});
 }
 
+TEST(Plan, PaysForFindingTheRowsOfADividedTensor) {
+  TensorDemand demand = features({curve_of(zipf(1000, 0.8))});
+  demand.division_bytes = 500;
+  const auto plan = [&](std::int64_t gpu_bytes, int num_gpus) {
+    const MachinePlan plan =
+        plan_tensors(std::span(&demand, 1), {.gpu_bytes = gpu_bytes, .num_gpus = num_gpus, .stripe_rows = 1});
+    EXPECT_LE(plan.gpu_bytes, gpu_bytes);
+    return plan.tensors[0].placement.segments[0];
+  };
+  EXPECT_EQ(plan(1000 * 16, 1).replicated, 1000);  // whole: nothing to find
+  EXPECT_EQ(plan(1000 * 16 - 1, 1).replicated, (1000 * 16 - 1 - 500) / 16);
+  EXPECT_EQ(plan(100 * 16 + 500, 1).replicated, 100);
+  EXPECT_EQ(plan(499, 1).replicated, 0);
+  const Segment two = plan(400 * 16 + 1000, 2);
+  EXPECT_GT(two.striped, 0);
+  EXPECT_GE(two.replicated + two.striped, 500);
+}
+
+TEST(Estimate, ReadsRowsThatLieTogetherAtOnce) {
+  TensorDemand demand = features({HeatCurve::flat(100, 50)});
+  demand.rows_an_access = 3;
+  const MachinePlan plan = estimate(std::span(&demand, 1), {Placement::on_host(100)}, {.num_gpus = 1});
+  EXPECT_DOUBLE_EQ(plan.seconds.host, 3 * 50 * 16 / kRates.host);
+  EXPECT_DOUBLE_EQ(plan.seconds.local, 3 * 50 * 16 / kRates.local);
+}
+
 TEST(Plan, LeavesTensorsWithoutBytesAlone) {
   TensorDemand demand = features({HeatCurve::flat(100, 1)});
   demand.row_bytes = 0;

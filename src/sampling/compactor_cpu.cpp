@@ -45,6 +45,8 @@ void Compactor<Id>::start(std::span<const NodeId> seeds) {
   });
   std::int32_t local_id = 0;
   for (const NodeId seed : seeds) {
+    if (seed < 0 || seed >= local_ids_.size() || (known_[word_of(seed)] & bit_of(seed)) != 0)
+      refuse_seed(seed, local_ids_.size());
     met_[word_of(seed)] |= bit_of(seed);
     known_[word_of(seed)] |= bit_of(seed);
     touched_[block_of(seed)] = 1;

@@ -18,7 +18,7 @@ class Compactor {
  public:
   Compactor(Count num_nodes, ThreadPool& pool);
 
-  /// Forgets everything; seed i gets the local id i.
+  /// Forgets everything; seed i gets the local id i. Throws InputError for one that is no node or repeats.
   void start(std::span<const NodeId> seeds);
 
   /// Appends the nodes of `neighbors` that have no local id yet to nodes[num_known...], ascending, and

@@ -11,17 +11,42 @@ constexpr Count kMostTiles = 8192;            // every block adds up the sums of
 constexpr Count kShort = Count{1} << 31;      // entries that 32 bits count, a grid's stride beyond them too
 constexpr int kDenseWord = 12;                // bits from which lanes share a word instead of taking one each
 
-__global__ void place_seeds(const SeedList* list, std::uint32_t* known, NodeId* nodes, std::int32_t* seed_ids,
-                            Count* num_nodes) {
+using Atomic = unsigned long long;
+
+/// What the seeds are told to.
+struct SeedPlaces {
+  Count graph_nodes;
+  std::uint32_t* known;  // null: nobody will ask who is known
+  NodeId* nodes;
+  std::int32_t* seed_ids;
+  Count* num_nodes;
+  SeedCheck* check;
+};
+
+/// Returns whether the node is one, and new.
+__device__ bool place_seed(NodeId node, Count i, const SeedPlaces& out) {
+  out.nodes[i] = node;
+  if (node < 0 || node >= out.graph_nodes) return false;
+  if (out.known == nullptr) return true;
+  const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % kWordBits);
+  if ((atomicOr(out.known + node / kWordBits, bit) & bit) != 0) return false;
+  out.seed_ids[node] = static_cast<std::int32_t>(i);
+  return true;
+}
+
+// The last block knows of all seeds: with a bad one there are none, so that nothing grows beyond its bounds.
+__global__ void place_seeds(const SeedList* list, SeedPlaces out) {
   const SeedList seeds = *list;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *num_nodes = seeds.size;
   for (Count i = first_item<Count>(); i < seeds.size; i += item_stride<Count>()) {
-    const NodeId node = seeds.nodes[i];
-    nodes[i] = node;
-    if (known == nullptr) continue;
-    mark(known, node);
-    seed_ids[node] = static_cast<std::int32_t>(i);
+    if (place_seed(seeds.nodes[i], i, out)) continue;
+    atomicMax(reinterpret_cast<Atomic*>(&out.check->bad), static_cast<Atomic>(i + 1));
+    __threadfence();
   }
+  __syncthreads();
+  if (threadIdx.x != 0 || atomicAdd(reinterpret_cast<Atomic*>(&out.check->blocks), Atomic{1}) + 1 < gridDim.x)
+    return;
+  __threadfence();
+  *out.num_nodes = __ldcg(&out.check->bad) == 0 ? seeds.size : 0;
 }
 
 /// Calls visitor(e) for this thread's entries. Index is 32 bits wide where that is enough, as it divides
@@ -313,7 +338,8 @@ Count words_of_state(Count num_tiles) { return num_tiles * 2 + 2; }  // 64-bit s
 
 template <typename Id>
 DeviceCompactor<Id>::DeviceCompactor(const Size& size, Device device)
-    : num_hops_(size.num_hops),
+    : num_nodes_(size.num_nodes),
+      num_hops_(size.num_hops),
       num_passes_(size.num_hops + (size.sorts ? 1 : 0)),
       in_chain_(size.num_nodes < kManyNodes),
       num_tiles_(tiles_of(size.num_nodes).count),
@@ -330,16 +356,16 @@ DeviceCompactor<Id>::DeviceCompactor(const Size& size, Device device)
                 device) {}
 
 template <typename Id>
-void DeviceCompactor<Id>::start(const SeedList* seeds, Count bound, NodeId* nodes, Count* num_nodes,
-                                bool extensible, const cuda::Stream& stream) {
+void DeviceCompactor<Id>::start(const Start& start, const cuda::Stream& stream) {
   const auto clear = [&](std::uint32_t* words, Count count) {
     cuda::fill_async(words, 0, static_cast<std::size_t>(count) * sizeof(std::uint32_t), stream);
   };
-  if (extensible) clear(known(), bits_.size() - num_words_);
-  if (extensible && !met_is_clear_) clear(met(), num_words_);
-  met_is_clear_ = !extensible && met_is_clear_;
-  place_seeds<<<blocks_for(bound), kThreads, 0, stream.get()>>>(seeds, extensible ? known() : nullptr, nodes,
-                                                                seed_ids_.data(), num_nodes);
+  if (start.extensible) clear(known(), bits_.size() - num_words_);
+  if (start.extensible && !met_is_clear_) clear(met(), num_words_);
+  met_is_clear_ = !start.extensible && met_is_clear_;
+  place_seeds<<<blocks_for(start.bound), kThreads, 0, stream.get()>>>(
+      start.seeds, {num_nodes_, start.extensible ? known() : nullptr, start.nodes, seed_ids_.data(),
+                    start.num_nodes, start.check});
   cuda::check_launch("place_seeds");
 }
 

@@ -22,6 +22,12 @@ struct SeedList {
   Count size = 0;
 };
 
+/// What is found out about the seeds; zero before that.
+struct SeedCheck {
+  Count bad = 0;     ///< 1 + the place of one that is no node or repeats another
+  Count blocks = 0;  ///< that have checked theirs
+};
+
 /// 32 nodes of which some got local ids at a hop: consecutive ones, from `first` on.
 struct WordRank {
   std::uint32_t bits = 0;
@@ -51,10 +57,17 @@ class DeviceCompactor {
   };
   DeviceCompactor(const Size& size, Device device);
 
-  /// Forgets everything; the seeds, a list on the device of at most `bound`, become the first of `nodes` and
-  /// *num_nodes their number. extend() may follow only if `extensible`.
-  void start(const SeedList* seeds, Count bound, NodeId* nodes, Count* num_nodes, bool extensible,
-             const cuda::Stream& stream);
+  /// Forgets everything; the seeds, a list on the device, become the first of `nodes` and *num_nodes their
+  /// number, or 0 if one of them is bad: no node, or a repeated one that extend() would have to number.
+  struct Start {
+    const SeedList* seeds = nullptr;
+    Count bound = 0;  ///< at least their number
+    NodeId* nodes = nullptr;
+    Count* num_nodes = nullptr;
+    SeedCheck* check = nullptr;
+    bool extensible = false;  ///< extend() may follow
+  };
+  void start(const Start& start, const cuda::Stream& stream);
   /// Where a chooser marks what it chooses, for the next extend().
   std::uint32_t* met() const { return bits_.data(); }
   /// Marks what a chooser left unmarked.
@@ -88,6 +101,7 @@ class DeviceCompactor {
   std::uint32_t* known() const { return bits_.data() + num_words_; }
   void number(const NodeBits& bits, const Extension& pass, const cuda::Stream& stream);
 
+  Count num_nodes_;
   int num_hops_, num_passes_;  // a pass over the bits a hop, another to sort
   bool in_chain_;
   Count num_tiles_, chunks_a_tile_, num_words_, num_state_words_;

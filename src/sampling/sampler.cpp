@@ -74,6 +74,13 @@ void check_whole_inputs(const SamplerOptions& options, const store::GraphView& v
                    "Leave compact_inputs on.");
 }
 
+void refuse_seed(NodeId node, Count num_nodes) {
+  if (node < 0 || node >= num_nodes)
+    throw InputError(fmt::format("the seed {} is not a node of the graph (0 to {})", node, num_nodes - 1));
+  throw InputError(fmt::format("node {} is among the seeds of a batch more than once", node),
+                   "Give each node once; its neighbours would be the same each time.");
+}
+
 void check_local_ids_suffice(Count num_nodes) {
   if (num_nodes <= std::numeric_limits<std::int32_t>::max()) return;
   throw Error("a minibatch has " + format_count(num_nodes) + " distinct nodes; local ids are 32-bit",

@@ -4,6 +4,7 @@
 #include "exchange_cuda.hpp"
 #include "sampler_cuda.hpp"
 #include "slot_buffers.hpp"
+#include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "transpose_cuda.hpp"
 
@@ -26,6 +27,7 @@ struct DeviceCounts {
   Count* nodes = nullptr;   // [hops + 1]: nodes[h] is the frontier of hop h
   Count* edges = nullptr;   // [hops]
   Count* wanted = nullptr;  // [hops]: edges with room for all of them, where fanouts do not bound them
+  SeedCheck* seeds = nullptr;
 };
 
 __global__ void read_edge_count(const Count* indptr, const Count* num_dst, Count* num_edges) {
@@ -98,7 +100,8 @@ struct Slot {
  private:
   DeviceCounts split(Count* values) const {
     const std::size_t num_hops = buffers.hops.size();
-    return {values, values + num_hops + 1, values + 2 * num_hops + 1};
+    return {values, values + num_hops + 1, values + 2 * num_hops + 1,
+            reinterpret_cast<SeedCheck*>(values + 3 * num_hops + 1)};
   }
 };
 
@@ -147,6 +150,7 @@ class CudaSampler final : public MiniBatchSampler {
     slot.done.synchronize();
     while (grow_room(slot)) sample_again(slot);
     const DeviceCounts counts = slot.counts_on_host();
+    if (counts.seeds->bad > 0) refuse_seed_at(counts.seeds->bad - 1, slot);
     SlotBuffers& buffers = slot.buffers;
     for (std::size_t hop = 0; hop < buffers.hops.size(); ++hop) {
       buffers.hops[hop].num_dst = counts.nodes[hop];
@@ -209,7 +213,9 @@ class CudaSampler final : public MiniBatchSampler {
   Slot make_slot() const {
     Slot slot;
     slot.buffers.hops.resize(options_.fanouts.size());
-    const Count num_counts = 3 * Count{num_hops()} + 1, num_ids = kHeaderIds + options_.max_seeds;
+    constexpr Count kSeedCounts = sizeof(SeedCheck) / sizeof(Count);
+    const Count num_counts = 3 * Count{num_hops()} + 1 + kSeedCounts,
+                num_ids = kHeaderIds + options_.max_seeds;
     slot.counts = cuda::Array<Count>(kDevice, num_counts, "counts of a minibatch", view_.device);
     slot.host_counts = cuda::Array<Count>(cuda::Memory::pinned, num_counts, "counts of a minibatch");
     slot.staged = cuda::Array<NodeId>(cuda::Memory::pinned, num_ids, "seeds");
@@ -225,12 +231,25 @@ class CudaSampler final : public MiniBatchSampler {
       throw Error(format_count(slot.num_seeds) + " seeds were given to a sampler made for at most " +
                   format_count(options_.max_seeds));
     }
+    if (slot.num_seeds > view_.num_nodes) {
+      throw InputError(format_count(slot.num_seeds) + " seeds of a graph of " +
+                           format_count(view_.num_nodes) + " nodes are not distinct",
+                       "Give each node once.");
+    }
     const bool on_gpu = cuda::is_device_memory(seeds.data());
     if (!on_gpu) std::ranges::copy(seeds, slot.staged.data() + kHeaderIds);
     slot.header() = {.key = key,
                      .seeds = {on_gpu ? seeds.data() : slot.input.data() + kHeaderIds, slot.num_seeds}};
     const std::size_t bytes = sizeof(BatchHeader) + (on_gpu ? 0 : seeds.size_bytes());
     cuda::copy_async(slot.input.data(), slot.staged.data(), bytes, stream);
+  }
+
+  [[noreturn]] void refuse_seed_at(Count place, const Slot& slot) const {
+    NodeId node = 0;
+    const cuda::Stream stream(view_.device);
+    cuda::copy_async(&node, slot.buffers.nodes.data() + place, sizeof(node), stream);
+    stream.synchronize();
+    refuse_seed(node, view_.num_nodes);
   }
 
   Count bound_of_nodes(Count num_known, Count num_edges) const {
@@ -302,8 +321,13 @@ class CudaSampler final : public MiniBatchSampler {
     cuda::fill_async(counts.nodes, 0, static_cast<std::size_t>(slot.counts.size()) * sizeof(Count), stream);
     Count bound = std::min(options_.max_seeds, view_.num_nodes);
     reserve_nodes(slot.buffers, bound, 0, stream);
-    compactor_.start(&slot.device_header()->seeds, bound, slot.buffers.nodes.data(), counts.nodes,
-                     num_compacted() > 0, stream);
+    compactor_.start({.seeds = &slot.device_header()->seeds,
+                      .bound = bound,
+                      .nodes = slot.buffers.nodes.data(),
+                      .num_nodes = counts.nodes,
+                      .check = counts.seeds,
+                      .extensible = num_compacted() > 0},
+                     stream);
     fork(stream);
     describe(slot.buffers, nullptr, counts.nodes, bound, true);
     for (int hop = 0; hop < num_hops(); ++hop) {

@@ -42,6 +42,9 @@ inline bool has_narrow_ids(const store::GraphView& view) {
 /// Throws InputError where the options leave input nodes as global ids and that cannot be.
 void check_whole_inputs(const SamplerOptions& options, const store::GraphView& view, bool exchanges);
 
+/// Throws InputError: the node is no node of the graph or, if it is, was among the seeds before.
+[[noreturn]] void refuse_seed(NodeId node, Count num_nodes);
+
 /// Throws Error if a minibatch has more distinct nodes than local ids can tell apart.
 void check_local_ids_suffice(Count num_nodes);
 

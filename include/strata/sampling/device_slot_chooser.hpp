@@ -9,7 +9,7 @@
 
 namespace strata::sampling {
 
-/// Nodes in device memory, whose number the host need not know.
+/// Nodes in device memory, whose number the host need not know. They may repeat, as in SlotQuery.
 struct DeviceFrontier {
   const NodeId* nodes = nullptr;
   const Count* count = nullptr;  ///< on the device

@@ -10,8 +10,10 @@ namespace strata::sampling {
 
 /// Who gets neighbours at one hop, and with which randomness.
 struct SlotQuery {
-  std::span<const NodeId> nodes;  ///< global ids; one of another machine gets no neighbours here
-  int fanout = 0;                 ///< -1: as many as there are
+  /// Global ids; one of another machine gets no neighbours here. What several ranks ask for at once may
+  /// repeat: every occurrence of a node gets the same neighbours.
+  std::span<const NodeId> nodes;
+  int fanout = 0;  ///< -1: as many as there are
   BatchKey key;
   std::uint32_t hop = 0;  ///< counted from the seeds
 };

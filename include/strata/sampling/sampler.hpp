@@ -82,8 +82,8 @@ class MiniBatchSampler {
  public:
   virtual ~MiniBatchSampler() = default;
 
-  /// Begins to sample the blocks of `seeds` (global ids, distinct, owned by any machine; in host memory, or
-  /// on the sampler's GPU) into `slot`, one of the sampler's buffer sets (0 <= slot < num_slots), whose
+  /// Begins to sample the blocks of `seeds` (global ids, owned by any machine; in host memory, or on the
+  /// sampler's GPU) into `slot`, one of the sampler's buffer sets (0 <= slot < num_slots), whose
   /// earlier result is lost.
   ///
   /// Collective over the exchange's communicator if there is one: every rank calls it equally often, with no
@@ -94,6 +94,9 @@ class MiniBatchSampler {
   virtual void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int slot,
                        const cuda::Stream& stream) = 0;
   /// The result of the slot's enqueue(). Waits until its sizes are known on the host.
+  ///
+  /// Seeds are distinct, for a block has one row a node: a batch with a node twice, or with an id of no node,
+  /// throws InputError here or from enqueue().
   virtual MiniBatch finish(int slot) = 0;
 
   MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot, const cuda::Stream& stream) {

@@ -221,6 +221,16 @@ TEST_P(Exchange, GivesTheBlocksOfTheWholeGraphForEveryMethod) {
   }
 }
 
+// Each rank of a machine asks the same rank of the other for the same nodes, which then repeat there.
+TEST_P(Exchange, AnswersSeveralRanksThatAskTheSame) {
+  for (const test::MethodCase& method : test::all_methods()) {
+    SCOPED_TRACE(testing::PrintToString(method));
+    Scenario scenario = with_method(make_scenario(device(), uneven_machines(), {5, -1, 3}, {40}), method);
+    for (auto& seeds : scenario.seeds) seeds = scenario.seeds.front();
+    expect_reference(scenario);
+  }
+}
+
 TEST_P(Exchange, TakesWideIds) {
   Scenario scenario = make_scenario(device(), a_machine_a_rank(), {4, 4}, {30});
   scenario.wide = true;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Seeds a second and the time of each stage of a training epoch, as a table and as JSON.
 
-    epoch.py --graph GRAPH [--ranks 1] [--runs 3] [--json FILE] [-- OPTIONS OF strata-train]
+    epoch.py --graph GRAPH [--ranks 1] [--runs 3] [--sm-split-sweep [SPLITS]] [--json FILE] [-- OPTIONS OF strata-train]
 
 Each run trains three epochs without evaluation; the first warms up, the others count. Printed are medians over all counted
 epochs. Stage times overlap: what the sum has beyond the wall time is hidden. "wait" is what training waited for the other two.
 For SAGE on a GPU with its rows in GPU memory the time of a step is printed beside its roofline: the bytes that its sums, products
 and gradients must move at least, over the rate of a device copy that torch measures on the same GPU, if the Python at hand has it.
+--sm-split-sweep does so for each of several splits of a GPU's SMs between loading and training ('off 10,90 20,100'; some are known
+without a list) and prints a line for each: what auto would have to choose from.
 Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
 """
 import argparse
@@ -20,6 +22,7 @@ import tempfile
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 EPOCHS = 3
+SPLITS = 'off 10,90 20,80 30,70 50,50 10,100 20,100 40,100 100,90'
 STAGES = ['seconds', 'sample_seconds', 'gather_seconds', 'train_seconds', 'wait_seconds']
 
 
@@ -30,11 +33,11 @@ def program():
     sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
 
 
-def run(arguments, folder):
+def run(arguments, options, folder):
     """The records of one run's metrics."""
     command = ['mpirun', '-n', str(arguments.ranks), '--oversubscribe', '--bind-to', 'none', str(program()), '--graph',
                arguments.graph, '--output', folder, '--epochs', str(EPOCHS), '--eval-every', '0', '--eval-fanouts',
-               arguments.cheap_evaluation, '--checkpoint-every', '0', *arguments.options]
+               arguments.cheap_evaluation, '--checkpoint-every', '0', *options]
     done = subprocess.run(command, text=True, capture_output=True)
     if done.returncode != 0:
         sys.exit(done.stdout + done.stderr)
@@ -96,22 +99,12 @@ def print_roofline(setup, row, options):
           f'device copy {row["roofline_seconds"] * 1e3:.3f} ms: {row["roofline_seconds"] / row["step_seconds"]:.2f} of the step')
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--graph', required=True)
-    parser.add_argument('--ranks', type=int, default=1)
-    parser.add_argument('--runs', type=int, default=3)
-    parser.add_argument('--json')
-    arguments, options = parser.parse_known_args()
-    arguments.options = [option for option in options if option != '--']
-    fanouts = next((value for name, value in zip(arguments.options, arguments.options[1:]) if name == '--fanouts'), '15,10,5')
-    # The run must end with an evaluation; one neighbour a hop keeps it short.
-    arguments.cheap_evaluation = ','.join('1' for _ in fanouts.split(','))
-
+def measure(arguments, options):
+    """What the runs were, the medians of their counted epochs, and these epochs."""
     epochs, setup, final = [], {}, {}
     for _ in range(arguments.runs):
         with tempfile.TemporaryDirectory(prefix='strata-epoch-') as folder:
-            records = run(arguments, folder)
+            records = run(arguments, options, folder)
         setup = next(record for record in records if record['type'] == 'run')
         final = next(record for record in records if record['type'] == 'final')
         epochs += [record for record in records if record['type'] == 'epoch'][1:]
@@ -122,14 +115,54 @@ def main():
     busy = row['sample_seconds'] + row['gather_seconds']
     row['hidden_share'] = max(0.0, min(1.0, hidden / busy)) if busy > 0 else 0.0
     row['peak_host_bytes'] = final['peak_host_bytes']
+    return {'setup': setup, 'median': row, 'epochs': epochs}
+
+
+def print_setup(arguments, result):
+    setup = result['setup']
     print(f'{arguments.graph}, {setup["ranks"]} ranks on {setup["device"]}, fanouts {setup["fanouts"]}, hidden {setup["hidden"]}, '
-          f'{setup["global_batch_size"]} seeds a step; median of {len(epochs)} epochs')
+          f'{setup["global_batch_size"]} seeds a step; median of {len(result["epochs"])} epochs')
+
+
+def measure_job(arguments):
+    result = measure(arguments, arguments.options)
+    row = result['median']
+    print_setup(arguments, result)
     print(f'{"epoch s":>9} {"seeds/s":>11} {"sample s":>9} {"gather s":>9} {"train s":>9} {"wait s":>8} {"hidden":>7} {"peak host":>10}')
     print(f'{row["seconds"]:9.3f} {row["seeds_per_second"]:11,.0f} {row["sample_seconds"]:9.3f} {row["gather_seconds"]:9.3f} '
           f'{row["train_seconds"]:9.3f} {row["wait_seconds"]:8.3f} {row["hidden_share"]:7.0%} {row["peak_host_bytes"] / 2**30:6.2f} GiB')
-    print_roofline(setup, row, arguments.options)
+    print_roofline(result['setup'], row, arguments.options)
+    return result
+
+
+def sweep_splits(arguments):
+    results = {}
+    for split in arguments.sm_split_sweep.split():
+        results[split] = measure(arguments, [*arguments.options, '--sm-split', split])
+        row = results[split]['median']
+        if len(results) == 1:
+            print_setup(arguments, results[split])
+            print(f'{"LOAD,TRAIN":>10} {"step ms":>8} {"epoch s":>9} {"sample s":>9} {"gather s":>9} {"train s":>9} {"wait s":>8}')
+        print(f'{split:>10} {row["seconds"] / row["steps"] * 1e3:8.3f} {row["seconds"]:9.3f} {row["sample_seconds"]:9.3f} '
+              f'{row["gather_seconds"]:9.3f} {row["train_seconds"]:9.3f} {row["wait_seconds"]:8.3f}', flush=True)
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--graph', required=True)
+    parser.add_argument('--ranks', type=int, default=1)
+    parser.add_argument('--runs', type=int, default=3)
+    parser.add_argument('--sm-split-sweep', nargs='?', const=SPLITS)
+    parser.add_argument('--json')
+    arguments, options = parser.parse_known_args()
+    arguments.options = [option for option in options if option != '--']
+    fanouts = next((value for name, value in zip(arguments.options, arguments.options[1:]) if name == '--fanouts'), '15,10,5')
+    # The run must end with an evaluation; one neighbour a hop keeps it short.
+    arguments.cheap_evaluation = ','.join('1' for _ in fanouts.split(','))
+    results = sweep_splits(arguments) if arguments.sm_split_sweep else measure_job(arguments)
     if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps({'setup': setup, 'median': row, 'epochs': epochs}, indent=1) + '\n')
+        pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1) + '\n')
 
 
 if __name__ == '__main__':

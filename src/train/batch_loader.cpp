@@ -81,7 +81,7 @@ struct BatchLoader::State {
   std::array<Slot, kSlots> slots;
 
   std::uint32_t epoch = 0;
-  Count next_step = 0;
+  Count next_step = 0, end_step = 0;
 
   /// The threads of one epoch and the slots between them.
   struct Stages {
@@ -210,7 +210,7 @@ struct BatchLoader::State {
     if (options.order != nullptr) options.order->open();
   }
 
-  bool steps_left() const { return next_step < options.schedule->steps_per_epoch(); }
+  bool steps_left() const { return next_step < end_step; }
 
   void start_stages() {
     stages = std::make_unique<Stages>();
@@ -250,13 +250,13 @@ void BatchLoader::run_on(const cuda::SmGroup& sms) {
   state_->run_on(sms);
 }
 
-void BatchLoader::begin_epoch(std::uint32_t epoch, Count first_step) {
+void BatchLoader::begin(const Steps& steps) {
   state_->end_stages();
-  state_->epoch = epoch;
-  state_->next_step = first_step;
+  state_->epoch = steps.epoch;
+  state_->next_step = steps.first;
+  state_->end_step = steps.end;
   if (state_->options.order != nullptr)
-    state_->options.order->begin(state_->options.schedule->steps_per_epoch() - first_step,
-                                 state_->options.overlap ? 1 : 0);
+    state_->options.order->begin(steps.end - steps.first, state_->options.overlap ? 1 : 0);
   if (state_->options.overlap) state_->start_stages();
 }
 

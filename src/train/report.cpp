@@ -113,6 +113,7 @@ json run_record(const Session& s) {
           {"ranks", s.world.size()},
           {"machines", s.topology.num_machines()},
           {"device", s.device.is_cuda() ? "cuda" : "cpu"},
+          {"sm_split", s.config.sm_split},
           {"reducer", s.reducer->name()},
           {"row_exchange", row_exchange_name(s)}};
 }
@@ -145,6 +146,13 @@ json epoch_record(const EpochReport& e) {
             {"striped", e.gathered_bytes[1]},
             {"host", e.gathered_bytes[2]}}},
           {"peak_host_bytes", peak_resident_bytes()}};
+}
+
+json sm_split_record(const SmMeasurement::Result& result) {
+  json times = json::array();
+  for (const auto& time : result.times)
+    times.push_back({{"split", name_of(time.shares)}, {"step_seconds", time.seconds}});
+  return {{"type", "sm_split"}, {"choice", name_of(result.choice)}, {"measured", std::move(times)}};
 }
 
 json evaluation_record(int epoch, const Evaluation& evaluation) {

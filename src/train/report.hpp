@@ -5,6 +5,7 @@
 #include <string>
 
 #include "session.hpp"
+#include "sm_measurement.hpp"
 #include "strata/train/trainer.hpp"
 
 /// What a run tells a person and writes into metrics.jsonl.
@@ -31,6 +32,7 @@ std::string banner(const Session& session);
 nlohmann::json run_record(const Session& session);
 nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);
 nlohmann::json epoch_record(const EpochReport& epoch);
+nlohmann::json sm_split_record(const SmMeasurement::Result& result);
 nlohmann::json evaluation_record(int epoch, const Evaluation& evaluation);
 nlohmann::json exchange_record(const ExchangeTotals& totals);
 nlohmann::json final_record(const TrainResult& result, const Session& session);

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "strata/util/error.hpp"
-#include "torch_device.hpp"
 
 namespace strata::train {
 namespace {
@@ -45,31 +44,8 @@ SmSplitRequest parse_sm_split(const std::string& text) {
 }
 
 std::string name_of(const cuda::SmShares& shares) {
-  if (shares == cuda::SmShares{}) return "off";
+  if (shares == kNoSmSplit) return "off";
   return fmt::format("{},{}", shares.first, shares.second);
-}
-
-StageSms::StageSms(Device device, BatchLoader& loader)
-    : device_(device), loader_(loader), whole_(current_stream(device)), stream_(current_stream(device)) {}
-
-StageSms::~StageSms() { use_stream(whole_); }
-
-void StageSms::move_to(const cuda::SmShares& shares) {
-  constexpr int kHighestPriority = -64;  // clamped to what the GPU has
-  const cuda::SmSplit split = shares == cuda::SmShares{} ? cuda::SmSplit{} : cuda::split_sms(device_, shares);
-  stream_.synchronize();
-  loader_.run_on(split.first);
-  stream_ = split.second.is_all() ? cuda::Stream::borrow(device_, whole_.get())
-                                  : cuda::Stream(device_, kHighestPriority, split.second);
-  use_stream(stream_);
-  split_ = split;
-}
-
-std::string StageSms::describe() const {
-  const int all = cuda::num_multiprocessors(device_.index);
-  const auto count = [&](const cuda::SmGroup& group) { return group.is_all() ? all : group.num_sms(); };
-  return fmt::format("loading on {} of {} SMs, training on {}", count(split_.first), all,
-                     count(split_.second));
 }
 
 }  // namespace strata::train

@@ -41,7 +41,10 @@ void StepRunner::run_batch(const LoadedBatch& batch) {
   graphs_.replay(batch.slot);
 }
 
-void StepRunner::forget_graphs() { graphs_.forget(); }
+void StepRunner::forget_graphs() {
+  graphs_.forget();
+  num_unrecorded_ = 0;
+}
 
 std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place& place, bool stop,
                                            const cuda::Stream& stream) {

@@ -48,7 +48,7 @@ class StepRunner {
   /// of the update before, if there is one outstanding.
   std::optional<StepOutcome> run(const LoadedBatch& batch, const Place& place, bool stop,
                                  const cuda::Stream& stream);
-  /// Forgets what was recorded: the loader's buffers moved.
+  /// Forgets what was recorded, for the loader's buffers or libtorch's stream move, and warms up anew.
   void forget_graphs();
   /// The outcome of the last step.
   std::optional<StepOutcome> drain();

@@ -37,6 +37,9 @@ void use_stream(const cuda::Stream& stream) {
   if (!stream.device().is_cuda()) return;
   const auto index = static_cast<c10::DeviceIndex>(stream.device().index);
   c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromExternal(stream.get(), index));
+}
+
+void return_torch_memory() {
   at::cuda::clearCublasWorkspaces();
   c10::cuda::CUDACachingAllocator::emptyCache();
 }
@@ -56,6 +59,7 @@ std::int64_t peak_torch_device_bytes(Device device) {
 #else
 void use_own_stream(Device) {}
 void use_stream(const cuda::Stream&) {}
+void return_torch_memory() {}
 cuda::Stream current_stream(Device) { return {}; }
 std::int64_t peak_torch_device_bytes(Device) { return 0; }
 #endif

@@ -13,9 +13,11 @@ at::Device torch_device(Device device);
 /// default stream. Nothing on the cpu.
 void use_own_stream(Device device);
 
-/// Makes `stream`, which must live on, libtorch's current one for this thread, and frees what libtorch keeps
-/// for reuse on others. REQUIRES: nothing that libtorch did is under way. Nothing on the cpu.
+/// Makes `stream`, which must live on, libtorch's current one for this thread. Nothing on the cpu.
 void use_stream(const cuda::Stream& stream);
+
+/// Gives the GPU back what libtorch keeps for reuse. REQUIRES: nothing that libtorch did is under way.
+void return_torch_memory();
 
 /// libtorch's current stream of this thread; a view.
 cuda::Stream current_stream(Device device);

@@ -18,7 +18,7 @@
 #include "not_finite.hpp"
 #include "report.hpp"
 #include "session.hpp"
-#include "sm_split.hpp"
+#include "sm_measurement.hpp"
 #include "step_runner.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/weights.hpp"
@@ -45,7 +45,6 @@ class Run {
         stop_(stop),
         session_(config, world, stop, make_model),
         signature_(resume_signature(config, world.size())),
-        sms_(session_.device, *session_.loader),
         steps_({.model = session_.model.get(),
                 .loss = session_.loss.get(),
                 .parameters = session_.parameters.get(),
@@ -60,8 +59,13 @@ class Run {
                          .threads = config.loader_threads,
                          .overlap = config.pipeline && !session_.device.is_cuda(),
                          .communicator = &world.communicator(),
-                         .tells = session_.first_rank()}) {
-    split_sms();
+                         .tells = session_.first_rank()}),
+        sms_({.wish = config.sm_split,
+              .device = session_.device,
+              .pipeline = config.pipeline,
+              .loader = session_.loader.get(),
+              .steps = &steps_,
+              .world = &world.communicator()}) {
     if (config.resume) load_checkpoint(checkpoint_path(), checkpoint_parts());
     if (session_.first_rank()) {
       std::filesystem::create_directories(config.output);
@@ -102,13 +106,6 @@ class Run {
             session_.model.get()};
   }
 
-  void split_sms() {
-    const SmSplitRequest request = parse_sm_split(config_.sm_split);
-    if (request.kind != SmSplitRequest::Kind::given) return;
-    sms_.move_to(request.shares);
-    if (session_.first_rank()) spdlog::info("{}", sms_.describe());
-  }
-
   bool out_of_patience() const {
     return config_.patience > 0 && progress_.evaluations_without_gain >= config_.patience;
   }
@@ -128,28 +125,15 @@ class Run {
     const Count first_step = progress_.step_in_epoch;
     const double seeds_before = progress_.seeds;
     const Count skipped_before = session_.optimizer->counters().skipped;
-    session_.loader->begin_epoch(progress_.epoch, first_step);
     session_.loader->take_times();
     session_.take_gathered_bytes();
     loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
                     session_.schedule->num_seeds(), "seeds", session_.first_rank() && output_is_terminal());
     bool stopping = false;
-    while (!stopping) {
-      const LoadedBatch* batch = session_.loader->next(sms_.stream());
-      if (batch == nullptr) break;
-      session_.alive("training");
-      const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
-      const auto outcome =
-          steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
-      ++progress_.step_in_epoch;
-      bar.advance(batch->num_global_seeds);
-      session_.loader->release(*batch, sms_.stream());
-      if (outcome) stopping = note(*outcome);
-      loader_threads_.end_step();
-    }
+    while (!stopping && progress_.step_in_epoch < session_.schedule->steps_per_epoch())
+      stopping = train_segment(bar);
     loader_threads_.end_epoch();
-    if (const auto outcome = steps_.drain()) note(*outcome);
     if (stopping) return false;
 
     EpochReport report{.epoch = static_cast<int>(progress_.epoch) + 1,
@@ -168,6 +152,42 @@ class Run {
     metrics_.write(epoch_record(report));
     if (session_.first_rank()) spdlog::info("{}", epoch_line(report, config_.epochs));
     return true;
+  }
+
+  /// Steps up to the next that shall run on other SMs, or to the end of the epoch; true if the ranks agreed
+  /// to stop.
+  bool train_segment(ProgressBar& bar) {
+    const Count steps = session_.schedule->steps_per_epoch();
+    const auto epochs = static_cast<Count>(config_.epochs) - progress_.epoch;
+    const Count end = sms_.begin_segment(
+        {.first = progress_.step_in_epoch, .end = steps, .all = epochs * steps - progress_.step_in_epoch});
+    tell_sms();
+    session_.loader->begin({.epoch = progress_.epoch, .first = progress_.step_in_epoch, .end = end});
+    bool stopping = false;
+    while (!stopping) {
+      const LoadedBatch* batch = session_.loader->next(sms_.stream());
+      if (batch == nullptr) break;
+      session_.alive("training");
+      const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
+      const auto outcome =
+          steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
+      ++progress_.step_in_epoch;
+      bar.advance(batch->num_global_seeds);
+      session_.loader->release(*batch, sms_.stream());
+      if (outcome) stopping = note(*outcome);
+      loader_threads_.end_step();
+      sms_.end_step();
+    }
+    if (const auto outcome = steps_.drain()) note(*outcome);
+    sms_.end_segment();
+    tell_sms();
+    return stopping;
+  }
+
+  void tell_sms() {
+    const std::string news = sms_.take_news();
+    if (!news.empty() && session_.first_rank()) spdlog::info("{}", news);
+    if (const auto result = sms_.take_result()) metrics_.write(sm_split_record(*result));
   }
 
   /// The batches of an update are neighbours in the epoch.
@@ -305,9 +325,9 @@ class Run {
   StopListener& stop_;
   Session session_;
   std::string signature_;
-  StageSms sms_;
   StepRunner steps_;
   LoaderThreads loader_threads_;
+  SmMeasurement sms_;
   ProgressState progress_;
   MetricsLog metrics_;
   bool weights_agreed_ = false;

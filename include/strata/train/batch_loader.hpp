@@ -69,13 +69,16 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// Between epochs: both stages move to these SMs of the GPU.
+  /// After the last batch: both stages move to these SMs of the GPU.
   void run_on(const cuda::SmGroup& sms);
 
-  /// Begins to load steps [first_step, steps_per_epoch) of an epoch. Every rank must begin the same steps.
-  void begin_epoch(std::uint32_t epoch, Count first_step);
-  /// The next batch; its memory is valid until release(). Null after the epoch's last. `stream` waits for the
-  /// data.
+  struct Steps {
+    std::uint32_t epoch = 0;
+    Count first = 0, end = 0;
+  };
+  /// Begins to load these steps of an epoch. Every rank must begin the same.
+  void begin(const Steps& steps);
+  /// The next batch; its memory is valid until release(). Null after the last. `stream` waits for the data.
   const LoadedBatch* next(const cuda::Stream& stream);
   /// The caller is done with the batch once `stream` reaches this point.
   void release(const LoadedBatch& batch, const cuda::Stream& stream);

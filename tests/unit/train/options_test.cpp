@@ -42,6 +42,7 @@ TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
   EXPECT_EQ(config.learning_rate, library.learning_rate);
   EXPECT_EQ(config.optimizer, library.optimizer);
   EXPECT_EQ(config.pipeline, library.pipeline);
+  EXPECT_EQ(config.sm_split, "auto");
   EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::automatic);
 }
 
@@ -69,6 +70,12 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   expect_refused({"--host-threads", "-1"}, {"--host-threads"});
   EXPECT_EQ(config_of({"--loader-threads", "3"}).loader_threads, 3);
   expect_refused({"--loader-threads", "-1"}, {"--loader-threads", "negative"});
+}
+
+TEST(TrainOptions, TellHowSmsAreSplit) {
+  EXPECT_EQ(config_of({"--sm-split", "20,100"}).sm_split, "20,100");
+  EXPECT_EQ(config_of({"--sm-split", "off", "--pipeline", "off"}).sm_split, "off");
+  EXPECT_EQ(config_of({"--pipeline", "off"}).sm_split, "auto");
 }
 
 TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
@@ -184,6 +191,9 @@ TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--metric", "loss"}, {"--metric", "roc_auc"});
   expect_refused({"--device", "tpu"}, {"--device", "cuda"});
   expect_refused({"--pipeline", "maybe"}, {"--pipeline", "off"});
+  expect_refused({"--sm-split", "10"}, {"--sm-split 10", "10,90"});
+  expect_refused({"--sm-split", "10,90", "--pipeline", "off"},
+                 {"--sm-split 10,90 contradicts --pipeline off"});
   expect_refused({"--hidden", "many"}, {"--hidden", "many"});
   expect_refused({"--fanouts", "5,x"}, {"--fanouts", "x"});
   expect_refused({"--hidden"}, {"--hidden"});

@@ -1,0 +1,79 @@
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sm_split.hpp"
+#include "stage_sms.hpp"
+#include "step_runner.hpp"
+#include "strata/comm/communicator.hpp"
+#include "trial.hpp"
+
+namespace strata::train {
+
+/// Gives the stages of a run the SMs that --sm-split asks for. "auto" measures: the first steps of the run
+/// are cut into segments, each with another split. A split moves work, not sums, so these steps are as good
+/// as any others.
+class SmMeasurement {
+ public:
+  struct Parts {
+    std::string wish = "auto";  ///< --sm-split
+    Device device;
+    bool pipeline = true;
+    BatchLoader* loader = nullptr;
+    StepRunner* steps = nullptr;
+    const comm::Communicator* world = nullptr;  ///< that no other thread uses during a run's steps
+  };
+  /// What a run still has to do.
+  struct Ahead {
+    Count first = 0, end = 0;  ///< steps of the epoch
+    Count all = 0;             ///< steps of the run
+  };
+
+  /// Throws InputError for a split that cannot be had here.
+  explicit SmMeasurement(const Parts& parts);
+
+  /// The steps from ahead.first to the result have one split. Collective.
+  Count begin_segment(const Ahead& ahead);
+  void end_step();     ///< has been enqueued, the one before it is done. Collective
+  void end_segment();  ///< all its batches are released
+
+  const cuda::Stream& stream() const { return sms_.stream(); }  ///< of training
+
+  /// What a person should know of the split, once when that is certain; else empty.
+  std::string take_news() { return std::exchange(news_, {}); }
+  /// Seconds a step.
+  struct Time {
+    cuda::SmShares shares;
+    double seconds = 0;
+  };
+  struct Result {
+    std::vector<Time> times;
+    cuda::SmShares choice;
+  };
+  /// Once, after the last measured segment.
+  std::optional<Result> take_result() { return std::exchange(result_, std::nullopt); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Split = std::pair<cuda::SmShares, cuda::SmSplit>;
+
+  std::string why_not(const Ahead& ahead);
+  std::string make_splits();
+  void move_to(const Split& split);
+  void conclude();
+
+  Parts parts_;
+  StageSms sms_;
+  bool settled_ = false;       // nothing is to be measured, or not any more
+  std::vector<Split> splits_;  // off first
+  std::optional<Trial> trial_;
+  bool timed_ = false;  // this segment
+  Clock::time_point last_;
+  std::string news_;
+  std::optional<Result> result_;
+};
+
+}  // namespace strata::train

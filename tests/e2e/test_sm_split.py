@@ -1,0 +1,97 @@
+"""--sm-split moves work, never a number; what cannot be split is refused."""
+import re
+import shutil
+import subprocess
+import unittest
+
+import strata_e2e as e2e
+
+SPEC = 'synthetic:kind=sbm,nodes=20000,edges=300000,features=24,classes=5,seed=7'
+JOB = ['--fanouts', '6,5', '--hidden', '32', '--batch-size', '40', '--dropout', '0.3', '--log-every', '1', '--eval-every', '0',
+       '--eval-fanouts', '2,2', '--checkpoint-every', '0', '--seed', '11']
+
+
+def has_gpu():
+    return shutil.which('nvidia-smi') is not None and subprocess.run(['nvidia-smi', '-L'], capture_output=True).returncode == 0
+
+
+class Refusals(e2e.Case):
+    def refuse(self, words, *options):
+        _, done = self.train('synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes=3,seed=1', *options, expect=2, timeout=60)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_nonsense(self):
+        self.refuse(['--sm-split 10', 'no pair of shares', '10,90'], '--sm-split', '10')
+        self.refuse(['--sm-split 0,90', '0 percent'], '--sm-split', '0,90')
+        self.refuse(['--sm-split 100,100', 'off'], '--sm-split', '100,100')
+        self.refuse(['--sm-split 10,90', '--pipeline off'], '--sm-split', '10,90', '--pipeline', 'off')
+
+    def test_no_gpu(self):
+        self.refuse(['--sm-split 10,90', 'cpu'], '--sm-split', '10,90')
+        for split in ('auto', 'off'):
+            output, done = self.train(SPEC, *JOB, '--sm-split', split, '--epochs', '1')
+            self.assertNotIn('SMs', done.stdout + done.stderr)
+            self.assertEqual(e2e.metrics(output, 'run')[0]['sm_split'], split)
+
+
+@unittest.skipUnless(has_gpu(), 'no GPU')
+class Splits(e2e.Case):
+    def run_job(self, *options, expect=0):
+        output = self.folder / f'run{len(list(self.folder.glob("run*")))}'
+        done = self.run_program(e2e.mpirun_command(1, ['--graph', SPEC, '--output', output, '--device', 'cuda', *JOB, *options]))
+        self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
+        return output, done.stderr + done.stdout
+
+    def compare(self, splits, *options):
+        reference, log = self.run_job('--sm-split', 'off', *options)
+        self.assertNotIn('SMs', log)
+        expected = e2e.step_losses(reference)
+        self.assertGreater(len(expected), 100)
+        self.assertGreater(abs(expected[0] - expected[-1]), 1e-2, 'nothing was learned')
+        for split in splits:
+            output, log = self.run_job('--sm-split', split, *options)
+            self.assertIn('SMs, training on', log)
+            self.assertEqual(e2e.step_losses(output), expected, f'{split} {options}')
+            self.assertEqual(e2e.final(output)['valid'], e2e.final(reference)['valid'], f'{split} {options}')
+
+    def test_changes_no_bit(self):
+        for options in ([], ['--cuda-graph', 'off'], ['--model', 'gat', '--precision', 'bf16'], ['--precision', 'tf32'],
+                        ['--placement', 'features=20/0/80'], ['--sampler-device', 'cpu'], ['--accumulate', '3', '--epochs', '2']):
+            self.compare(['10,90', '20,100'], '--epochs', '1', *options)
+
+    def test_overlap_and_extremes(self):
+        self.compare(['60,70', '1,99', '99,1', '100,50'], '--epochs', '1')
+
+    def test_auto_measures(self):
+        self.compare(['auto'], '--epochs', '5')
+        output, log = self.run_job('--sm-split', 'auto', '--epochs', '5')
+        record, = e2e.metrics(output, 'sm_split')
+        splits = [entry['split'] for entry in record['measured']]
+        self.assertEqual(splits[0], 'off')
+        self.assertGreater(len(splits), 2)
+        self.assertIn(record['choice'], splits)
+        for entry in record['measured']:
+            self.assertGreater(entry['step_seconds'], 0)
+            self.assertIn(f'with {entry["split"]}', log)
+        best = min(entry['step_seconds'] for entry in record['measured'])
+        if record['choice'] != 'off':
+            chosen = next(e for e in record['measured'] if e['split'] == record['choice'])
+            self.assertEqual(chosen['step_seconds'], best)
+
+    def test_short_runs_stay_off(self):
+        output, log = self.run_job('--epochs', '1')
+        self.assertRegex(log, r'SMs are not split: \d+ steps are too few')
+        self.assertEqual(e2e.metrics(output, 'sm_split'), [])
+        _, log = self.run_job('--epochs', '5', '--pipeline', 'off')
+        self.assertNotIn('SMs', log)
+
+    def test_says_how_many(self):
+        _, log = self.run_job('--sm-split', '10,90', '--epochs', '1')
+        load, every, train = map(int, re.search(r'loading on (\d+) of (\d+) SMs, training on (\d+)', log).groups())
+        self.assertEqual(load + train, every)
+        self.assertLess(load, every // 4)
+
+
+if __name__ == '__main__':
+    e2e.main()

@@ -24,22 +24,24 @@ struct PartCuts {
   }
 };
 
-/// Entries of copies of each tier.
-using TierEntries = std::array<Count, kTiers>;
+using TierEntries = std::array<Count, kTiers>;  // of copies
+using TierWords = std::array<ListCopies::Group*, kTiers>;
 
 class Builder {
  public:
   Builder(const ListRanking& ranking, const Count* indptr, std::span<const PartCuts> parts)
       : ranking_(ranking), indptr_(indptr), parts_(parts) {}
 
-  /// Writes the words of groups [first, end), as if copies began with theirs. Returns the entries of theirs.
-  TierEntries build(Count first, Count end, std::array<ListCopies::Group*, kTiers> words) const {
+  /// Writes the words of groups [first, end), as if copies began with theirs; null for a tier without lists.
+  /// Returns the entries of theirs.
+  TierEntries build(Count first, Count end, const TierWords& words) const {
     TierEntries entries{};
     Count next = first;  // group to begin
     const auto begin_groups = [&](Count until) {
       for (; next < until; ++next)
         for (std::size_t t = 0; t < kTiers; ++t)
-          words[t][next] = static_cast<ListCopies::Group>(entries[t]) << ListCopies::kGroupNodes;
+          if (words[t] != nullptr)
+            words[t][next] = static_cast<ListCopies::Group>(entries[t]) << ListCopies::kGroupNodes;
     };
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const Count first_node = parts_[p].first_node;
@@ -89,9 +91,13 @@ ListDirectory choose_lists(const ListRanking& ranking, const Count* indptr, cons
   if (directory.stripes_all()) return directory;
 
   const Count num_groups = ListCopies::num_groups(num_nodes);
-  ListDirectory::Groups* const tiers[kTiers] = {&directory.replicated, &directory.striped};
-  for (ListDirectory::Groups* groups : tiers) groups->resize(static_cast<std::size_t>(num_groups));
-  const std::array words{directory.replicated.data(), directory.striped.data()};
+  const auto make = [&](ListDirectory::Groups& groups, Count entries) -> ListCopies::Group* {
+    if (entries == 0) return nullptr;
+    groups.resize(static_cast<std::size_t>(num_groups));
+    return groups.data();
+  };
+  const TierWords words{make(directory.replicated, directory.totals.replicated),
+                        make(directory.striped, directory.totals.striped)};
   std::vector<TierEntries> of_pieces(
       static_cast<std::size_t>((num_groups + kGroupsAPiece - 1) / kGroupsAPiece));
   const Builder builder(ranking, indptr, parts);
@@ -104,11 +110,9 @@ ListDirectory choose_lists(const ListRanking& ranking, const Count* indptr, cons
   pool.parallel_for(num_groups, kGroupsAPiece, [&](Count first, Count end) {
     const TierEntries& piece = of_pieces[static_cast<std::size_t>(first / kGroupsAPiece)];
     for (std::size_t t = 0; t < kTiers; ++t)
-      for (Count group = first; group < end; ++group)
+      for (Count group = first; words[t] != nullptr && group < end; ++group)
         words[t][group] += static_cast<ListCopies::Group>(piece[t]) << ListCopies::kGroupNodes;
   });
-  if (directory.totals.replicated == 0) directory.replicated = {};
-  if (directory.totals.striped == 0) directory.striped = {};
   return directory;
 }
 

@@ -67,7 +67,8 @@ class ListRanking {
   static int level_of(float key) {
     return static_cast<int>(std::bit_cast<std::uint32_t>(key) >> kDroppedBits);
   }
-  static double key_of(int level) {  // in the middle
+  static double key_of(int level) {  // in the middle; the lowest has the lists without visits
+    if (level == 0) return 0;
     const auto bits = static_cast<std::uint32_t>(level) << kDroppedBits;
     return std::bit_cast<float>(bits | 1u << (kDroppedBits - 1));
   }

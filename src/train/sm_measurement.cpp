@@ -16,7 +16,13 @@ using Kind = SmSplitRequest::Kind;
 constexpr std::array<cuda::SmShares, 4> kCandidates{{{10, 90}, {20, 80}, {20, 100}, {40, 100}}};
 constexpr int kWarmUp = 10, kTimed = 20;  // steps: the ring fills, graphs are recorded
 constexpr Count kSegment = kWarmUp + kTimed;
-constexpr Count kLeastSteps = 1000;  // of a run that is worth it
+// All segments together cost some tenths of a second more than as many steps without.
+constexpr double kLeastSeconds = 10;
+
+double seconds_between(std::chrono::steady_clock::time_point begin,
+                       std::chrono::steady_clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 /// "a step takes 0.750 ms with off, 0.771 ms with 10,90".
 std::string text_of(const std::vector<SmMeasurement::Time>& times) {
@@ -32,7 +38,7 @@ std::string text_of(const std::vector<SmMeasurement::Time>& times) {
 
 SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.device, *parts.loader) {
   const SmSplitRequest request = parse_sm_split(parts.wish);
-  settled_ = request.kind != Kind::automatic || !parts.device.is_cuda() || !parts.pipeline;
+  if (request.kind != Kind::automatic || !parts.device.is_cuda() || !parts.pipeline) phase_ = Phase::settled;
   if (request.kind != Kind::given) return;
   const auto refuse = [&](const std::string& why) {
     throw InputError(fmt::format("--sm-split {} is not possible here: {}", parts.wish, why),
@@ -47,8 +53,56 @@ SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.dev
   }
 }
 
-/// Returns what stands against it; the same on all ranks but for the words.
-std::string SmMeasurement::make_splits() {
+void SmMeasurement::stay_off(const std::string& reason) {
+  phase_ = Phase::settled;
+  news_ = "SMs are not split: " + reason;
+}
+
+Count SmMeasurement::begin_segment(const Ahead& ahead) {
+  if (phase_ != Phase::settled && ahead.end < kSegment)
+    stay_off(fmt::format("epochs of {} steps are too short to measure what would be faster", ahead.end));
+  if (phase_ == Phase::settled) return ahead.end;
+  timed_ = ahead.end - ahead.first >= kSegment;
+  if (phase_ == Phase::measuring) move_to(splits_[timed_ ? static_cast<std::size_t>(trial_->setting()) : 0]);
+  steps_ = 0;
+  left_ = ahead.all - kSegment;
+  last_ = Clock::now();
+  return timed_ ? ahead.first + kSegment : ahead.end;
+}
+
+void SmMeasurement::end_step() {
+  if (!timed_) return;
+  ++steps_;
+  if (phase_ == Phase::settling && steps_ != kWarmUp) return;
+  const auto now = Clock::now();
+  const auto before = std::exchange(last_, now);
+  if (phase_ == Phase::measuring) trial_->add(seconds_between(before, now));
+}
+
+void SmMeasurement::end_segment() {
+  if (!std::exchange(timed_, false) || steps_ < kSegment) return;
+  if (phase_ == Phase::settling) begin_measuring();
+  if (phase_ == Phase::measuring && trial_->decided()) conclude();
+}
+
+void SmMeasurement::begin_measuring() {
+  double seconds = seconds_between(last_, Clock::now()) / kTimed * static_cast<double>(left_);
+  parts_.world->all_reduce(std::span(&seconds, 1), comm::Communicator::Op::max);
+  if (seconds < kLeastSeconds)
+    return stay_off(
+        fmt::format("a run of {} is too short to measure what would be faster", format_seconds(seconds)));
+  make_splits();
+  if (phase_ == Phase::settled) return;
+  phase_ = Phase::measuring;
+  trial_.emplace(Trial::Options{.settings = static_cast<int>(splits_.size()),
+                                .warm_up = kWarmUp,
+                                .steps = kTimed,
+                                .agree = [world = parts_.world](std::vector<double>& medians) {
+                                  world->all_reduce(medians, comm::Communicator::Op::max);
+                                }});
+}
+
+void SmMeasurement::make_splits() {
   std::int64_t possible = 1;
   std::string reason = "another rank's GPU cannot";
   splits_ = {{kNoSmSplit, {}}};
@@ -60,52 +114,13 @@ std::string SmMeasurement::make_splits() {
     reason = e.what();
   }
   parts_.world->all_reduce(std::span(&possible, 1), comm::Communicator::Op::min);
-  return possible == 1 ? "" : reason;
-}
-
-std::string SmMeasurement::why_not(const Ahead& ahead) {
-  if (ahead.all < kLeastSteps)
-    return fmt::format("{} steps are too few to measure what would be faster", format_count(ahead.all));
-  if (ahead.end < kSegment)
-    return fmt::format("epochs of {} steps are too short to measure what would be faster", ahead.end);
-  return make_splits();
+  if (possible == 0) stay_off(reason);
 }
 
 void SmMeasurement::move_to(const Split& split) {
   if (sms_.are(split.second)) return;
   parts_.steps->forget_graphs();
   sms_.move_to(split.second);
-}
-
-Count SmMeasurement::begin_segment(const Ahead& ahead) {
-  if (!settled_ && !trial_) {
-    const std::string reason = why_not(ahead);
-    settled_ = !reason.empty();
-    if (settled_)
-      news_ = "SMs are not split: " + reason;
-    else
-      trial_.emplace(Trial::Options{.settings = static_cast<int>(splits_.size()),
-                                    .warm_up = kWarmUp,
-                                    .steps = kTimed,
-                                    .agree = [world = parts_.world](std::vector<double>& medians) {
-                                      world->all_reduce(medians, comm::Communicator::Op::max);
-                                    }});
-  }
-  if (settled_) return ahead.end;
-  timed_ = ahead.end - ahead.first >= kSegment;
-  move_to(splits_[timed_ ? static_cast<std::size_t>(trial_->setting()) : 0]);
-  last_ = Clock::now();
-  return timed_ ? ahead.first + kSegment : ahead.end;
-}
-
-void SmMeasurement::end_step() {
-  if (!timed_) return;
-  const auto now = Clock::now();
-  trial_->add(std::chrono::duration<double>(now - std::exchange(last_, now)).count());
-}
-
-void SmMeasurement::end_segment() {
-  if (std::exchange(timed_, false) && trial_->decided()) conclude();
 }
 
 void SmMeasurement::conclude() {
@@ -115,7 +130,7 @@ void SmMeasurement::conclude() {
   for (std::size_t i = 0; i < splits_.size(); ++i)
     result_->times.push_back({splits_[i].first, trial_->medians()[i]});
   news_ = fmt::format("{}: {}", sms_.describe(), text_of(result_->times));
-  settled_ = true;
+  phase_ = Phase::settled;
   trial_.reset();
   splits_.clear();
 }

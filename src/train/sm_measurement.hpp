@@ -35,10 +35,10 @@ class SmMeasurement {
   /// Throws InputError for a split that cannot be had here.
   explicit SmMeasurement(const Parts& parts);
 
-  /// The steps from ahead.first to the result have one split. Collective.
+  /// The steps from ahead.first to the result have one split.
   Count begin_segment(const Ahead& ahead);
   void end_step();     ///< has been enqueued, the one before it is done. Collective
-  void end_segment();  ///< all its batches are released
+  void end_segment();  ///< all its batches are released. Collective
 
   const cuda::Stream& stream() const { return sms_.stream(); }  ///< of training
 
@@ -60,17 +60,22 @@ class SmMeasurement {
   using Clock = std::chrono::steady_clock;
   using Split = std::pair<cuda::SmShares, cuda::SmSplit>;
 
-  std::string why_not(const Ahead& ahead);
-  std::string make_splits();
+  enum class Phase : std::uint8_t { settling, measuring, settled };
+
+  void begin_measuring();
+  void make_splits();
+  void stay_off(const std::string& reason);
   void move_to(const Split& split);
   void conclude();
 
   Parts parts_;
   StageSms sms_;
-  bool settled_ = false;       // nothing is to be measured, or not any more
+  Phase phase_ = Phase::settling;
   std::vector<Split> splits_;  // off first
   std::optional<Trial> trial_;
   bool timed_ = false;  // this segment
+  Count steps_ = 0;     // of this segment
+  Count left_ = 0;      // steps of the run behind this segment
   Clock::time_point last_;
   std::string news_;
   std::optional<Result> result_;

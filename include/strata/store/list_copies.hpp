@@ -30,6 +30,15 @@ struct ListCopies {
   Count first_replicated = 0, first_striped = 0;
 };
 
+/// Place of the lowest bit of a word that has one.
+STRATA_HOST_DEVICE inline int lowest_bit(unsigned word) {
+#ifdef __CUDA_ARCH__
+  return __ffs(static_cast<int>(word)) - 1;
+#else
+  return std::countr_zero(word);
+#endif
+}
+
 /// Position of the copy of a node's list among those of `groups`, which begin at `first`; -1: it has none.
 /// Entries before it in its group are counted from the borders of runs of copied lists.
 #ifdef __CUDACC__
@@ -45,7 +54,7 @@ STRATA_HOST_DEVICE Count position_of_copy(const ListCopies::Group* groups, Count
   Count position = first + static_cast<Count>(word >> ListCopies::kGroupNodes);
   const unsigned below = static_cast<unsigned>(word) & ((1u << own) - 1);
   for (unsigned borders = below ^ (below << 1); borders != 0; borders &= borders - 1) {
-    const int at = std::countr_zero(borders);
+    const int at = lowest_bit(borders);
     const Count border = indptr[first_node + at];
     position += (below >> at & 1) != 0 ? -border : border;
   }

@@ -136,6 +136,7 @@ struct BatchLoader::State {
   bool pads() const { return !options.padding.entries.empty(); }
 
   void look_up_labels(std::span<const NodeId> seeds, Slot& slot) const {
+    slot.gathered.ended().synchronize();  // the labels of the slot's last batch have been copied
     LoadedBatch& batch = slot.batch;
     batch.num_labels = batch.sample.blocks.back().num_dst;
     const Count words = std::ssize(options.no_label);

@@ -276,19 +276,23 @@ std::vector<std::int64_t> PartLoader::read_split_sizes() {
 /// marks need no sorting and little room until the regions are there.
 std::vector<bool> PartLoader::mark_rows(int part, graph::PartReader::Split split) const {
   const graph::PartReader& reader = reader_of(part);
-  const Count num_rows = reader.num_inner(), size = reader.split_size(split);
-  std::vector<bool> marked(static_cast<std::size_t>(num_rows));
+  const Count size = reader.split_size(split);
+  std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
   Ids rows;
   for (Count first = 0; first < size; first += kChunk) {
     const Count count = std::min(kChunk, size - first);
     reader.read_split_rows(split, first, count, rows.data());
-    for (const Count row : std::span(rows.data(), static_cast<std::size_t>(count))) {
-      if (row < 0 || row >= num_rows || marked[static_cast<std::size_t>(row)])
-        damaged(part, fmt::format("a split names row {} of {}, or names it twice", row, num_rows));
-      marked[static_cast<std::size_t>(row)] = true;
-    }
+    for (const Count row : std::span(rows.data(), static_cast<std::size_t>(count)))
+      mark_row(part, row, marked);
   }
   return marked;
+}
+
+void PartLoader::mark_row(int part, Count row, std::vector<bool>& marked) const {
+  const Count num_rows = std::ssize(marked);
+  if (row < 0 || row >= num_rows || marked[static_cast<std::size_t>(row)])
+    damaged(part, fmt::format("a split names row {} of {}, or names it twice", row, num_rows));
+  marked[static_cast<std::size_t>(row)] = true;
 }
 
 void PartLoader::write_marked(int part, const std::vector<bool>& marked, NodeId* out) const {
@@ -322,10 +326,12 @@ void PartLoader::write_train(int part, const GraphRegions& regions) const {
   if (!open) opened = graph::PartReader::open(directory_, manifest_, part);
   const graph::PartReader& reader = open ? reader_of(part) : *opened;
   const graph::PartData::SplitRows split = reader.read_split(graph::PartReader::Split::train);
+  std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
   for (std::size_t i = 0; i < split.rows.size(); ++i) {
     if (split.ranks[i] < 0 || split.ranks[i] >= regions.train.size()) {
       damaged(part, fmt::format("a training node has rank {} of {}", split.ranks[i], regions.train.size()));
     }
+    mark_row(part, split.rows[i], marked);
     regions.train.data()[split.ranks[i]] = manifest_.book.global_of(part, split.rows[i]);
   }
 }

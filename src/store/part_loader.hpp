@@ -88,6 +88,7 @@ class PartLoader {
   void check_labels(int part, Range rows, const std::int32_t* labels) const;
   void read_labels(const GraphRegions& regions, ProgressBar& progress) const;
   std::vector<bool> mark_rows(int part, graph::PartReader::Split split) const;
+  void mark_row(int part, Count row, std::vector<bool>& marked) const;
   void write_marked(int part, const std::vector<bool>& marked, NodeId* out) const;
   void write_train(int part, const GraphRegions& regions) const;
   void read_feature_rows(Count first, Count count, std::byte* out) const;

@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "support/machine_graph_cases.hpp"
+
+namespace strata::store {
+namespace {
+
+using test::expect_list;
+using test::expect_loads;
+using test::Parts;
+using test::RunSetup;
+
+/// How often the nodes of other machines occur in the lists of this machine's nodes.
+std::map<NodeId, Count> halo_of(const GraphView& view) {
+  std::map<NodeId, Count> halo;
+  for (Count e = view.indptr[0]; e < view.indptr[view.num_local]; ++e)
+    if (!view.owns(view.indices[e])) ++halo[view.indices[e]];
+  return halo;
+}
+
+TEST(Load, KeepsTheStructureOfAllNodesIfAsked) {
+  std::uint64_t seed = 70;
+  for (const Replication replication : {Replication::on, Replication::automatic}) {
+    for (const bool more : {false, true}) {
+      const LoadOptions options{.edge_ids = more, .in_degrees = more, .replication = replication};
+      expect_loads({4, 1, {.seed = ++seed}, options});
+      const RunSetup run(1);
+      const Parts parts({.seed = seed}, 4);
+      MachineGraph loaded = MachineGraph::load(parts.directory(), test::world().communicator(), run.topology,
+                                               run.machine, options);
+      EXPECT_EQ(loaded.is_replicated(), test::world().size() > 1);
+      const GraphView& all = loaded.view();
+      ASSERT_EQ(all.first_node, 0);
+      ASSERT_EQ(all.num_local, all.num_nodes);
+      for (NodeId v = 0; v < all.num_nodes; ++v) expect_list(all, v, all.original_ids[v], parts.graph());
+      loaded.close(run.machine);
+    }
+  }
+}
+
+TEST(Load, KeepsWhatOfOtherMachinesOccursMostOften) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two machines";
+  for (const std::int64_t budget : {1 << 24, 20000, 1}) {
+    const RunSetup run(1);
+    const Parts parts({.num_nodes = 3000, .num_edges = 20000, .feature_cols = 11, .seed = 80}, 3);
+    MachineGraph loaded = MachineGraph::load(parts.directory(), test::world().communicator(), run.topology,
+                                             run.machine, {.edge_ids = true, .halo_bytes = budget});
+    const GraphView& view = loaded.host_view();
+    const std::map<NodeId, Count> halo = halo_of(view);
+    std::vector<NodeId> all;
+    for (const auto& [node, count] : halo) all.push_back(node);
+
+    // Lists, each behind its alias.
+    Count list_bytes = 0, coldest = 1 << 30, hottest_left = 0;
+    for (const NodeId node : all) {
+      const Count slot = loaded.halo_lists() ? loaded.halo_lists()->index.find(node) : -1;
+      if (slot < 0) {
+        hottest_left = std::max(hottest_left, halo.at(node));
+        continue;
+      }
+      const GraphView& lists = loaded.halo_lists()->view;
+      coldest = std::min(coldest, halo.at(node));
+      list_bytes += (lists.indptr[slot + 1] - lists.indptr[slot]) * 12;
+      ASSERT_EQ(lists.original_ids[lists.first_node + slot], view.original_ids[node]);
+      expect_list(lists, slot, view.original_ids[node], parts.graph());
+    }
+    EXPECT_LE(list_bytes, budget / 4);
+    EXPECT_LE(hottest_left, coldest);
+
+    // Rows, behind those of the machine, the hottest first.
+    const std::vector<float> features = test::features_as_floats(parts.graph());
+    ThreadPool pool(1);
+    Count kept_rows = 0, coldest_row = 1 << 30, hottest_row_left = 0;
+    std::map<Count, Count> occurrences_by_slot;
+    for (const NodeId node : all) {
+      const Count slot = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
+      if (slot < 0) {
+        hottest_row_left = std::max(hottest_row_left, halo.at(node));
+        continue;
+      }
+      ++kept_rows;
+      coldest_row = std::min(coldest_row, halo.at(node));
+      occurrences_by_slot[slot] = halo.at(node);
+      std::vector<float> row(11);
+      const NodeId id = view.num_local + slot;
+      loaded.features().gather({.data = &id, .size = 1}, row.data(), cuda::Stream(), pool);
+      const auto original = static_cast<std::size_t>(view.original_ids[node]);
+      for (std::size_t c = 0; c < 11; ++c) ASSERT_EQ(row[c], features[original * 11 + c]);
+    }
+    EXPECT_LE(hottest_row_left, coldest_row);
+    EXPECT_EQ(loaded.features().spec().rows, view.num_local + kept_rows);
+    EXPECT_LE(kept_rows * 11 * 4, budget);
+    for (auto [slot, count] : occurrences_by_slot) {
+      if (slot > 0) {
+        EXPECT_LT(count, 2 * occurrences_by_slot.at(slot - 1));
+      }
+    }
+    if (budget == 1 << 24) {
+      EXPECT_EQ(kept_rows, std::ssize(all));
+      EXPECT_EQ(hottest_left, 0);
+    } else if (budget == 20000) {
+      EXPECT_GT(kept_rows, 50);
+      EXPECT_LT(kept_rows, std::ssize(all));
+    } else {
+      EXPECT_EQ(kept_rows, 0);
+      EXPECT_EQ(loaded.halo_lists(), nullptr);
+    }
+    loaded.close(run.machine);
+  }
+}
+
+// Every machine generates its own parts, and of the others what its halo needs.
+TEST(Load, GeneratesPlantedParts) {
+  constexpr const char* kGraph =
+      "planted:nodes=1200,degree=9,parts=3,within=0.7,features=6,classes=4,train=120,valid=60,test=30,seed=5";
+  const graph::Manifest manifest = graph::read_manifest(kGraph);
+  const RunSetup run(1);
+  MachineGraph loaded = MachineGraph::load(kGraph, test::world().communicator(), run.topology, run.machine,
+                                           {.in_degrees = true, .halo_bytes = 20000});
+  const GraphView& view = loaded.host_view();
+  EXPECT_EQ(view.num_nodes, 1200);
+  ThreadPool pool(1);
+  for (int p = 0; p < 3; ++p) {
+    const graph::PartReader part = graph::PartReader::open(kGraph, manifest, p);
+    std::vector<Count> indptr(static_cast<std::size_t>(part.num_inner()) + 1);
+    part.read_indptr(0, std::ssize(indptr), indptr.data());
+    std::vector<NodeId> indices(static_cast<std::size_t>(part.num_edges()));
+    part.read_indices(0, std::ssize(indices), indices.data());
+    for (Count row = 0; row < part.num_inner(); ++row) {
+      const NodeId node = manifest.book.global_of(p, row);
+      const Count begin = indptr[static_cast<std::size_t>(row)],
+                  end = indptr[static_cast<std::size_t>(row) + 1];
+      ASSERT_EQ(view.original_ids[node], node);
+      ASSERT_EQ(view.in_degrees[node], end - begin);
+      const Count slot = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
+      if (!view.owns(node) && slot < 0) continue;
+      const NodeId table_row = view.owns(node) ? node - view.first_node : view.num_local + slot;
+      std::vector<float> here(6), there(6);
+      loaded.features().gather({.data = &table_row, .size = 1}, here.data(), cuda::Stream(), pool);
+      part.read_features(row, 1, there.data());
+      ASSERT_EQ(here, there);
+      if (!view.owns(node)) continue;
+      const Count first = view.indptr[node - view.first_node];
+      ASSERT_EQ(view.indptr[node - view.first_node + 1] - first, end - begin);
+      for (Count e = 0; e < end - begin; ++e)
+        ASSERT_EQ(view.indices[first + e], indices[static_cast<std::size_t>(begin + e)]);
+    }
+  }
+  EXPECT_EQ(std::ssize(loaded.train_nodes()), 120);
+  EXPECT_EQ(loaded.halo_rows() != nullptr, test::world().size() > 1);
+  loaded.close(run.machine);
+}
+
+}  // namespace
+}  // namespace strata::store

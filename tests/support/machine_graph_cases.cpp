@@ -1,0 +1,150 @@
+#include "support/machine_graph_cases.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace strata::test {
+
+using store::GraphView;
+using store::LoadOptions;
+using store::MachineGraph;
+
+std::vector<NodeId> ids_of(const IdSpan& span) {
+  std::vector<NodeId> ids;
+  for (Count i = 0; i < span.size; ++i) ids.push_back(span[i]);
+  return ids;
+}
+
+namespace {
+
+std::vector<float> rows_of(const MachineGraph& machine_graph) {
+  const GraphView& view = machine_graph.host_view();
+  std::vector<NodeId> ids(static_cast<std::size_t>(view.num_local));
+  std::iota(ids.begin(), ids.end(), view.first_node);
+  std::vector<float> rows(ids.size() * static_cast<std::size_t>(machine_graph.features().spec().cols));
+  ThreadPool pool(1);
+  machine_graph.features().gather({.data = ids.data(), .size = std::ssize(ids), .first = view.first_node},
+                                  rows.data(), cuda::Stream(), pool);
+  return rows;
+}
+
+std::vector<NodeId> originals(std::span<const NodeId> globals, const GraphView& view) {
+  std::vector<NodeId> ids;
+  for (const NodeId global : globals) ids.push_back(view.original_ids[global]);
+  return ids;
+}
+
+/// Every list, edge id, label, degree and feature of the machine's nodes, through original ids.
+void expect_local_nodes(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
+  const GraphView& view = loaded.host_view();
+  const std::vector<float> features = features_as_floats(graph), rows = rows_of(loaded);
+  const auto cols = static_cast<std::size_t>(graph.features.cols);
+  for (Count row = 0; row < view.num_local; ++row) {
+    const auto original = static_cast<std::size_t>(view.original_ids[view.first_node + row]);
+    const auto begin = graph.structure.indptr[original], end = graph.structure.indptr[original + 1];
+    ASSERT_EQ(view.indptr[row + 1] - view.indptr[row], end - begin);
+    for (Count e = 0; e < end - begin; ++e) {
+      const Count slot = view.indptr[row] + e;
+      ASSERT_EQ(view.original_ids[view.indices[slot]],
+                graph.structure.indices[static_cast<std::size_t>(begin + e)]);
+      if (options.edge_ids) {
+        ASSERT_EQ(view.edge_ids[slot], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
+      }
+      if (options.edge_weights) {
+        ASSERT_EQ(view.weights[slot], graph.structure.weights[static_cast<std::size_t>(begin + e)]);
+      }
+    }
+    const auto words = static_cast<std::size_t>(graph.label_words());
+    for (std::size_t w = 0; !graph.labels.empty() && w < words; ++w) {
+      ASSERT_EQ(loaded.labels()[static_cast<std::size_t>(row) * words + w],
+                graph.labels[original * words + w]);
+    }
+    float sum = 0;
+    for (std::size_t c = 0; c < cols; ++c) sum += std::abs(features[original * cols + c]);
+    const float scale = options.row_normalize && sum > 0 ? 1 / sum : 1;
+    for (std::size_t c = 0; c < cols; ++c) {
+      ASSERT_NEAR(rows[static_cast<std::size_t>(row) * cols + c], features[original * cols + c] * scale,
+                  options.row_normalize ? 4e-3 : 0);
+    }
+  }
+}
+
+void expect_all_nodes(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
+  const GraphView& view = loaded.host_view();
+  std::vector<NodeId> ids = ids_of(view.original_ids);
+  ASSERT_EQ(std::ssize(ids), graph.num_nodes());
+  EXPECT_EQ(view.in_degrees != nullptr, options.in_degrees);
+  for (std::size_t v = 0; options.in_degrees && v < ids.size(); ++v) {
+    const auto original = static_cast<std::size_t>(ids[v]);
+    ASSERT_EQ(view.in_degrees[v], graph.structure.indptr[original + 1] - graph.structure.indptr[original]);
+  }
+  std::ranges::sort(ids);
+  for (std::size_t v = 0; v < ids.size(); ++v) ASSERT_EQ(ids[v], static_cast<NodeId>(v));
+}
+
+void expect_splits(const MachineGraph& loaded, const graph::Graph& graph) {
+  const GraphView& view = loaded.host_view();
+  EXPECT_EQ(originals(loaded.train_nodes(), view), graph.splits.train);
+  const auto expect_split = [&](std::span<const NodeId> nodes, const std::vector<NodeId>& all) {
+    EXPECT_TRUE(std::ranges::is_sorted(nodes));
+    std::vector<NodeId> mine = originals(nodes, view), expected;
+    std::ranges::sort(mine);
+    std::vector<bool> local(static_cast<std::size_t>(view.num_nodes));
+    for (Count v = 0; v < view.num_local; ++v)
+      local[static_cast<std::size_t>(view.original_ids[view.first_node + v])] = true;
+    std::ranges::copy_if(all, std::back_inserter(expected),
+                         [&](NodeId v) { return local[static_cast<std::size_t>(v)]; });
+    EXPECT_EQ(mine, expected);
+  };
+  expect_split(loaded.valid_nodes(), graph.splits.valid);
+  expect_split(loaded.test_nodes(), graph.splits.test);
+}
+
+}  // namespace
+
+void expect_is(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
+  EXPECT_EQ(loaded.manifest().book.num_nodes(), graph.num_nodes());
+  EXPECT_EQ(loaded.host_view().num_nodes, graph.num_nodes());
+  EXPECT_EQ(loaded.host_view().edge_ids.size, options.edge_ids ? loaded.host_view().indices.size : 0);
+  EXPECT_EQ(loaded.host_view().weights != nullptr, options.edge_weights);
+  EXPECT_EQ(loaded.labels().empty(), graph.labels.empty());
+  expect_all_nodes(loaded, graph, options);
+  expect_local_nodes(loaded, graph, options);
+  expect_splits(loaded, graph);
+}
+
+void expect_list(const GraphView& view, Count row, NodeId original, const graph::Graph& graph) {
+  const auto begin = graph.structure.indptr[static_cast<std::size_t>(original)],
+             end = graph.structure.indptr[static_cast<std::size_t>(original) + 1];
+  ASSERT_EQ(view.indptr[row + 1] - view.indptr[row], end - begin);
+  for (Count e = 0; e < end - begin; ++e) {
+    const Count slot = view.indptr[row] + e;
+    ASSERT_EQ(view.original_ids[view.indices[slot]],
+              graph.structure.indices[static_cast<std::size_t>(begin + e)]);
+    if (view.edge_ids.size > 0) {
+      ASSERT_EQ(view.edge_ids[slot], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
+    }
+  }
+}
+
+void expect_loads(const LoadCase& c) {
+  SCOPED_TRACE(testing::Message() << c.num_parts << " parts, " << c.ranks_per_machine
+                                  << " ranks a machine, seed " << c.dataset.seed);
+  const RunSetup run(c.ranks_per_machine);
+  const Parts parts(c.dataset, c.num_parts);
+  MachineGraph loaded =
+      MachineGraph::load(parts.directory(), world().communicator(), run.topology, run.machine, c.options);
+  expect_is(loaded, parts.graph(), c.options);
+  const std::span<const NodeId> offsets = loaded.machine_offsets();
+  ASSERT_EQ(std::ssize(offsets), run.topology.num_machines() + 1);
+  EXPECT_EQ(loaded.host_view().first_node, offsets[static_cast<std::size_t>(run.machine.index())]);
+  for (NodeId v = 0; v < loaded.host_view().num_nodes; ++v) {
+    ASSERT_EQ(loaded.machine_of(v) == run.machine.index(), loaded.host_view().owns(v));
+  }
+  loaded.close(run.machine);
+}
+
+}  // namespace strata::test

@@ -44,6 +44,10 @@ std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOp
 
 /// One part id a line; a line break at the end is optional.
 std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptions& options) {
+  if (!std::filesystem::is_regular_file(options.file)) {
+    throw InputError(fmt::format("--method file:{}: no such file", options.file.string()),
+                     "Name a file with one part id a line, as gpmetis writes it.");
+  }
   const std::string text = read_file(options.file);
   std::vector<std::int32_t> part_of;
   part_of.reserve(static_cast<std::size_t>(graph.num_nodes));

@@ -98,6 +98,7 @@ void add_partitioning(CLI::App& command, Arguments& args) {
       ->type_name("SHARE")
       ->group(kGroup);
   command.add_option("--seed", args.build.assign.seed, "Of METIS and of random")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(kGroup);
 }

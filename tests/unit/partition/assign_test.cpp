@@ -168,7 +168,8 @@ TEST_F(Assign, ReadsFilesAsGpmetisWritesThem) {
   expect_error([&] { from("0\n1 1\n"); }, {"line 2", "\"1 1\""});
   expect_error([&] { from("0\n\n"); }, {"line 2"});
   expect_error([&] { from("0\n1\n"); }, {"2 lines", "10 nodes"});
-  EXPECT_THROW(assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "none"}), IoError);
+  EXPECT_THROW(assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "none"}), InputError);
+  EXPECT_THROW(assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "."}), InputError);
 }
 
 TEST(MetisLimits, AreCheckedWithARemedy) {

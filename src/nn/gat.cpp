@@ -170,11 +170,8 @@ class GatModel final : public StackedModel {
   }
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
     if (!pass.training || !trains_in_stack()) return BlockModel::forward(std::move(x), batch, pass);
-    check_input(x, batch.blocks.front());
-    x = dropout(x, make_dropout(options().input_dropout, pass, num_layers(), batch.blocks.front()))
-            .contiguous();
-    const RowTable rows{.rows = x.const_data_ptr<float>(), .cols = x.size(1), .pitch = x.size(1)};
-    return gat_stack(rows, weights(), batch, stack_options(), pass);
+    const at::Tensor rows = stack_rows(x, batch.blocks.front(), pass);
+    return gat_stack(table_of(rows), weights(), batch, stack_options(), pass, rows);
   }
 #endif
 

@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "gat_rows.cuh"
+#include "piece_sums.cuh"
 #include "strata/cuda/check.cuh"
 
 namespace strata::nn {
@@ -25,10 +26,9 @@ __device__ inline bool only_contribution(const GatBackward<In, T>& pass, Count u
   return pass.transposed_indptr[u + 1] - pass.transposed_indptr[u] + (u < pass.over.num_dst ? 1 : 0) == 1;
 }
 
-template <int Width, int kVectors, typename T>
-__device__ inline void contribute(Columns<Width, kVectors> value, const Columns<Width, kVectors>& output,
-                                  float scale, bool further_heads, T* at, Count cols) {
-  using Part = Columns<Width, kVectors>;
+template <typename Part, typename T>
+__device__ inline void contribute(Part value, const Part& output, float scale, bool further_heads, T* at,
+                                  Count cols) {
   value.gate(output, scale);
   if (further_heads) value.add(Part::load(at, 0, cols), 1.0f);
   value.store(at, 0, cols);
@@ -40,9 +40,9 @@ template <int Width, int kVectors, int kHeads, bool kInputGrad, typename In, typ
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
     backward_kernel(GatBackward<In, T> pass, float scale) {
   constexpr int kRows = kChunkRows<Width, kVectors>;
-  using Part = Columns<Width, kVectors>;
+  using Part = GatColumns<Width, kVectors>;
   using Scores = ScoreLanes<kRows, kHeads>;
-  __shared__ float shared[kWarps * Part::span()];
+  __shared__ float shared[kWarps * Part::kSpan];
   const GatInput<In>& over = pass.over;
   const Count out_pitch = over.heads * over.cols + kGatTail<T>;
   for (Count first = 0; first < over.heads; first += kHeads) {
@@ -90,8 +90,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
 
         unsigned only = 0;
         if constexpr (kInputGrad)
-          only = __ballot_sync(~0u,
-                               static_cast<int>(lane()) < chunk.num && only_contribution(pass, chunk.index));
+          only = __ballot_sync(~0u, lane() < chunk.num && only_contribution(pass, chunk.index));
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
           if (i >= chunk.num) continue;
@@ -127,7 +126,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
                    contribution_at(pass, list.place(0), v, only_contribution(pass, v)), over.cols);
     }
     float* piece = pass.grad_queries + static_cast<Count>(blockIdx.x) * 2 * over.heads * over.cols;
-    float* mine = shared + threadIdx.x / kWarp * Part::span();
+    float* mine = shared + threadIdx.x / kWarp * Part::kSpan;
 #pragma unroll
     for (int part = 0; part < 2 * kHeads; ++part) {
       const int h = part % kHeads;
@@ -139,7 +138,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
       for (Count c = threadIdx.x; c < over.cols; c += kThreads) {
         float sum = 0.0f;
 #pragma unroll
-        for (int w = 0; w < kWarps; ++w) sum += shared[w * Part::span() + c];
+        for (int w = 0; w < kWarps; ++w) sum += shared[w * Part::kSpan + c];
         to[c] = sum;
       }
     }
@@ -149,12 +148,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
 // A warp a src node. Few have more than one contribution.
 template <int Width, int kVectors, typename T>
 __global__ void __launch_bounds__(kThreads) input_grad_kernel(GatInputGrad<T> task) {
-  using Part = Columns<Width, kVectors>;
+  using Part = GatColumns<Width, kVectors>;
   for (Count u = first_warp(); u < task.num_src; u += num_warps()) {
     const Count begin = task.transposed_indptr[u], size = task.transposed_indptr[u + 1] - begin;
     const bool is_dst = u < task.num_dst;
     if (size + (is_dst ? 1 : 0) == 1) continue;
-    for (Count base = 0; base < task.cols; base += Part::span()) {
+    for (Count base = 0; base < task.cols; base += Part::kSpan) {
       Part sum = Part::zeros();
       if (is_dst)
         sum = Part::load(task.edge_grads + (EdgeRange(task.edges, u).begin + u) * task.cols, base, task.cols);
@@ -177,24 +176,13 @@ __global__ void __launch_bounds__(kThreads) input_grad_kernel(GatInputGrad<T> ta
   }
 }
 
-constexpr int kPieceLanes = 8;  // threads that share the pieces of a column
+constexpr int kPieceColumns = kThreads / 8;  // of a block
 
 __global__ void __launch_bounds__(kThreads)
     sum_pieces_kernel(const float* pieces, Count num_pieces, Count size, float* sums) {
-  __shared__ float shared[kThreads];
-  constexpr int kColumns = kThreads / kPieceLanes;
-  const Count column = static_cast<Count>(blockIdx.x) * kColumns + threadIdx.x % kColumns;
-  float sum = 0.0f;
-  if (column < size) {
-#pragma unroll 4
-    for (Count i = threadIdx.x / kColumns; i < num_pieces; i += kPieceLanes) sum += pieces[i * size + column];
-  }
-  shared[threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.x >= kColumns || column >= size) return;
-#pragma unroll
-  for (int i = 1; i < kPieceLanes; ++i) sum += shared[i * kColumns + threadIdx.x];
-  sums[column] = sum;
+  const Count column = static_cast<Count>(blockIdx.x) * kPieceColumns + threadIdx.x % kPieceColumns;
+  const float sum = sum_of_pieces<kThreads, kPieceColumns, 4>({pieces, num_pieces, size}, column);
+  if (threadIdx.x < kPieceColumns && column < size) sums[column] = sum;
 }
 
 // A warp a row of W.
@@ -271,9 +259,8 @@ void gat_input_grad(const GatInputGrad<T>& task, CUstream_st* stream) {
 
 void gat_parameter_grads(const GatParameterGrads& task, CUstream_st* stream) {
   const Count size = 2 * task.of.heads * task.of.cols;
-  constexpr Count kColumns = kThreads / kPieceLanes;
-  sum_pieces_kernel<<<static_cast<unsigned>((size + kColumns - 1) / kColumns), kThreads, 0, stream>>>(
-      task.grad_queries, task.num_pieces, size, task.scratch);
+  sum_pieces_kernel<<<static_cast<unsigned>((size + kPieceColumns - 1) / kPieceColumns), kThreads, 0,
+                      stream>>>(task.grad_queries, task.num_pieces, size, task.scratch);
   cuda::check_launch("gat_sum_pieces");
   const Count rows = task.of.heads * task.of.head_cols;
   parameter_grads_kernel<<<blocks_for_rows(rows, kThreads, rows), kThreads, 0, stream>>>(task);

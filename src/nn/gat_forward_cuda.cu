@@ -17,7 +17,7 @@ template <int Width, int kVectors, int kHeads, typename In, typename Out>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     forward_kernel(GatForward<In, Out> pass, float scale) {
   constexpr int kRows = kChunkRows<Width, kVectors>;
-  using Part = Columns<Width, kVectors>;
+  using Part = GatColumns<Width, kVectors>;
   using Scores = ScoreLanes<kRows, kHeads>;
   const GatInput<In>& over = pass.over;
   const Count out_pitch = over.heads * over.cols + kGatTail<Out>;

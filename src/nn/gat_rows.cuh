@@ -18,8 +18,8 @@ struct ScoreLanes {
   static_assert(kValues <= 32);
   static constexpr int kShift = 5 - log2_of(kValues);
 
-  __device__ static int row() { return static_cast<int>(lane() >> kShift) / kHeads; }
-  __device__ static int head() { return static_cast<int>(lane() >> kShift) % kHeads; }
+  __device__ static int row() { return (lane() >> kShift) / kHeads; }
+  __device__ static int head() { return (lane() >> kShift) % kHeads; }
   __device__ static bool leads() { return (lane() & ((1u << kShift) - 1u)) == 0; }
   __device__ static float get(float value, int row, int head) {
     return __shfl_sync(~0u, value, (row * kHeads + head) << kShift);
@@ -90,25 +90,29 @@ struct GatList {
   }
 };
 
+/// What a lane has of a row: kVectors packs of Width columns.
+template <int Width, int kVectors>
+using GatColumns = Columns<Width * kVectors, Width>;
+
 /// Some rows of a list in registers.
 template <int Width, int kVectors, int kRows>
 struct GatChunk {
-  Columns<Width, kVectors> rows[kRows];
+  GatColumns<Width, kVectors> rows[kRows];
   Count index;  ///< of this lane's row: lanes below `num` have one
   int num;
 
   template <typename In>
   __device__ void load(const GatInput<In>& over, const GatList& list, Count begin) {
     num = static_cast<int>(min(static_cast<Count>(kRows), list.size() - begin));
-    index = static_cast<int>(lane()) < num ? list.index(over.edges.indices, begin + lane()) : -1;
+    index = lane() < num ? list.index(over.edges.indices, begin + lane()) : -1;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const Count from = __shfl_sync(~0u, index, i);
       if (from >= 0)
-        rows[i] =
-            Columns<Width, kVectors>::load(over.in + (from - over.first_row) * over.in_pitch, 0, over.cols);
+        rows[i] = GatColumns<Width, kVectors>::load(over.in + (from - over.first_row) * over.in_pitch, 0,
+                                                    over.cols);
       else
-        rows[i] = Columns<Width, kVectors>::zeros();
+        rows[i] = GatColumns<Width, kVectors>::zeros();
     }
   }
 };

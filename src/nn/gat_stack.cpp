@@ -50,6 +50,7 @@ struct LayerTape {
 
 struct Tape {
   std::vector<LayerTape> layers;
+  at::Tensor owner;  // of the input rows; may be undefined
 };
 
 /// The input of a stack: no tensor, as its rows may be those of the whole graph.
@@ -58,6 +59,7 @@ struct StackInput {
   sampling::MiniBatch batch;
   GatStackOptions options;
   Pass pass;
+  at::Tensor owner;
 };
 
 template <typename In>
@@ -227,7 +229,7 @@ struct GatStack : Function<GatStack> {
                      .cols = on.table.cols,
                      .pitch = on.table.pitch,
                      .first_row = on.table.first_node};
-    Tape tape;
+    Tape tape{.layers = {}, .owner = on.owner};
     at::Tensor out;
     for (std::size_t l = 0; l < blocks.size(); ++l) {
       const int hop = static_cast<int>(blocks.size() - 1 - l);  // of the dst nodes
@@ -285,14 +287,15 @@ bool gat_stack_pays(const GatStackShape& shape) {
 }
 
 at::Tensor gat_stack(const RowTable& table, const std::vector<GatWeights>& layers,
-                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass) {
+                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass,
+                     const at::Tensor& owner) {
   if (batch.blocks.front().global_indices && options.attention_dropout > 0)
     throw Error(
         "attention dropout needs the original ids of all src nodes, which rows read in place do not bring");
   variable_list parameters;
   for (const GatWeights& layer : layers)
     parameters.insert(parameters.end(), {layer.attention_src, layer.attention_dst, layer.weight, layer.bias});
-  return GatStack::apply(at::TensorList(parameters), StackInput{table, batch, options, pass});
+  return GatStack::apply(at::TensorList(parameters), StackInput{table, batch, options, pass, owner});
 }
 
 }  // namespace strata::nn

@@ -34,9 +34,11 @@ bool gat_stack_pays(const GatStackShape& shape);
 /// input's rows need no gradient.
 ///
 /// `table` holds the input rows: those of the batch's src nodes, or of all nodes where the input layer has
-/// global indices (and attention dropout is 0). Blocks may be padded and in slots; all but the input layer's
+/// global indices (and attention dropout is 0). The backward pass reads them again: `owner` is kept until
+/// then. Blocks may be padded and in slots; all but the input layer's
 /// have a transpose.
 at::Tensor gat_stack(const RowTable& table, const std::vector<GatWeights>& layers,
-                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass);
+                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass,
+                     const at::Tensor& owner = {});
 
 }  // namespace strata::nn

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels.hpp"
+#include "dropout.cuh"
 #include "lanes.cuh"
 #include "strata/cuda/check.cuh"
 
@@ -147,10 +147,6 @@ __device__ inline Philox4 group_words(const DropoutRule& rule, const Group& grou
   return dropout_words(keyed, group.index);
 }
 
-__device__ inline bool kept(const Philox4& words, int slot, std::uint32_t threshold) {
-  return ((words.word[slot / 2] >> (slot % 2 * 16)) & 0xffffu) >= threshold;
-}
-
 // One thread eight columns: bias, ReLU and dropout in one pass of 8 bytes an element; two Philox blocks a
 // thread.
 template <typename T>
@@ -158,7 +154,7 @@ __device__ inline float activated(const ActivationOf<T>& a, const Philox4& words
                                   float value, float scale) {
   if (a.bias != nullptr) value = __fadd_rn(value, a.bias[column + i]);
   if (a.relu) value = value < 0.0f ? 0.0f : value;
-  if (a.dropout.active()) value = kept(words, i, a.dropout.threshold) ? value * scale : 0.0f;
+  if (a.dropout.active()) value = keeps(words, i, a.dropout.threshold) ? value * scale : 0.0f;
   return value;
 }
 
@@ -216,7 +212,7 @@ __global__ void __launch_bounds__(kBlockThreads) dropout_kernel(Dropout d, Count
   for (int i = 0; i < kColumnsPerWords; ++i) {
     const Count c = group.column + i;
     if (c >= d.cols) break;
-    d.out[base + c] = kept(words, i, d.rule.threshold) ? d.in[base + c] * scale : 0.0f;
+    d.out[base + c] = keeps(words, i, d.rule.threshold) ? d.in[base + c] * scale : 0.0f;
   }
 }
 

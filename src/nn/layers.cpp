@@ -37,6 +37,12 @@ at::Tensor StackedModel::sum_projected(int layer, const at::Tensor&, const sampl
   throw Error(fmt::format("layer {} of this model cannot be projected before its sum", layer));
 }
 
+at::Tensor StackedModel::stack_rows(const at::Tensor& x, const sampling::Block& block,
+                                    const Pass& pass) const {
+  check_input(x, block);
+  return dropout(x, make_dropout(options_.input_dropout, pass, num_layers(), block)).contiguous();
+}
+
 at::Tensor StackedModel::finish(int layer, const at::Tensor& z, const sampling::Block& block,
                                 const Pass& pass) const {
   if (is_last(layer)) return add_bias(z, bias(layer));

@@ -34,6 +34,11 @@ class StackedModel : public BlockModel {
   /// The same of rows that project() gave, outside training.
   virtual at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block);
   virtual const at::Tensor& bias(int layer) const = 0;
+  /// The input rows as a stack reads them: after dropout, one behind the other.
+  at::Tensor stack_rows(const at::Tensor& x, const sampling::Block& block, const Pass& pass) const;
+  static RowTable table_of(const at::Tensor& rows) {
+    return {.rows = rows.const_data_ptr<float>(), .cols = rows.size(1), .pitch = rows.size(1)};
+  }
   /// Bias, activation and dropout, in place.
   at::Tensor finish(int layer, const at::Tensor& z, const sampling::Block& block, const Pass& pass) const;
 

@@ -34,11 +34,8 @@ class SageModel final : public StackedModel {
   }
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
     if (!pass.training || !x.is_cuda()) return BlockModel::forward(std::move(x), batch, pass);
-    check_input(x, batch.blocks.front());
-    x = dropout(x, make_dropout(options().input_dropout, pass, num_layers(), batch.blocks.front()))
-            .contiguous();
-    const RowTable rows{.rows = x.const_data_ptr<float>(), .cols = x.size(1), .pitch = x.size(1)};
-    return sage_stack(rows, weights(), batch, stack_options(), pass);
+    const at::Tensor rows = stack_rows(x, batch.blocks.front(), pass);
+    return sage_stack(table_of(rows), weights(), batch, stack_options(), pass);
   }
 #endif
 

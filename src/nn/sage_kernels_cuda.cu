@@ -1,29 +1,22 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "lanes.cuh"
+#include "dropout.cuh"
 #include "sage_kernels.hpp"
 #include "strata/cuda/check.cuh"
+#include "warp_columns.cuh"
 
 namespace strata::nn {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAll = ~0u;
-
-__device__ inline int lane() { return static_cast<int>(threadIdx.x % kWarp); }
-
-__device__ inline Count warp_index() {
-  return (static_cast<Count>(blockIdx.x) * kThreads + threadIdx.x) / kWarp;
-}
 
 struct List {
   Count begin = 0;
   Count size = 0;
 
   __device__ List from_lane(int source) const {
-    return {__shfl_sync(kAll, begin, source), __shfl_sync(kAll, size, source)};
+    return {__shfl_sync(kAllLanes, begin, source), __shfl_sync(kAllLanes, size, source)};
   }
 };
 
@@ -35,80 +28,6 @@ __device__ inline List list_of(const EdgeLists& edges, Count i) {
   return {edges.indptr == nullptr ? i * edges.stride : edges.indptr[i], size_of(edges, i)};
 }
 
-/// The columns of a row that a lane of a warp takes, in f32: N neighbouring ones if kPacked, which are loaded
-/// and stored at most 16 bytes at a time, else N that are 32 apart. A warp takes kSpan columns at once.
-template <int N, bool kPacked>
-struct Columns {
-  static constexpr int kSize = N;
-  static constexpr bool kIsPacked = kPacked;
-  static constexpr Count kSpan = static_cast<Count>(N) * kWarp;
-
-  float value[N];
-
-  __device__ static Count column(Count base, int i) {
-    return base + (kPacked ? lane() * N + i : i * static_cast<int>(kWarp) + lane());
-  }
-  __device__ static Columns zeros() {
-    Columns columns;
-#pragma unroll
-    for (int i = 0; i < N; ++i) columns.value[i] = 0.0f;
-    return columns;
-  }
-
-  /// cols is a multiple of N if kPacked.
-  template <typename T>
-  __device__ static Columns load(const T* row, Count base, Count cols) {
-    Columns columns = zeros();
-    if constexpr (kPacked) {
-      constexpr int kWidth = std::min<int>(N, 16 / sizeof(T));
-      if (column(base, 0) < cols) {
-        Pack<T, kWidth> packs[N / kWidth];
-#pragma unroll
-        for (int p = 0; p < N / kWidth; ++p)
-          packs[p] = Pack<T, kWidth>::load_constant(row + column(base, p * kWidth));
-#pragma unroll
-        for (int i = 0; i < N; ++i) columns.value[i] = to_f32(packs[i / kWidth].value[i % kWidth]);
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (column(base, i) < cols) columns.value[i] = to_f32(row[column(base, i)]);
-      }
-    }
-    return columns;
-  }
-
-  template <typename T>
-  __device__ void store(T* row, Count base, Count cols) const {
-    if constexpr (kPacked) {
-      constexpr int kWidth = std::min<int>(N, 16 / sizeof(T));
-      if (column(base, 0) < cols) {
-#pragma unroll
-        for (int p = 0; p < N / kWidth; ++p) {
-          Pack<T, kWidth> pack;
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i) pack.value[i] = from_f32<T>(value[p * kWidth + i]);
-          pack.store(row + column(base, p * kWidth));
-        }
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (column(base, i) < cols) row[column(base, i)] = from_f32<T>(value[i]);
-      }
-    }
-  }
-
-  __device__ void add(const Columns& other, float scale) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) value[i] += scale * other.value[i];
-  }
-  __device__ void multiply(float scale) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) value[i] *= scale;
-  }
-};
-
 /// The keyed words of a row's node; what HiddenRows draws from.
 __device__ inline Philox4 row_words(const HiddenRows& hidden, Count row) {
   return hidden.dropout.active() ? hidden.dropout.words(RandomUse::dropout, row) : Philox4{};
@@ -117,23 +36,20 @@ __device__ inline Philox4 row_words(const HiddenRows& hidden, Count row) {
 __device__ inline Philox4 from_lane(const Philox4& words, int source) {
   Philox4 result;
 #pragma unroll
-  for (int w = 0; w < 4; ++w) result.word[w] = __shfl_sync(kAll, words.word[w], source);
+  for (int w = 0; w < 4; ++w) result.word[w] = __shfl_sync(kAllLanes, words.word[w], source);
   return result;
 }
+
+/// Whether a lane's columns are neighbours.
+template <typename Part>
+constexpr bool kIsOnePack = Part::kPackSize == Part::kSize;
 
 /// Which of the eight columns that share words a lane's column i is.
 template <typename Part>
 __device__ int slot_of(Count base, int i) {
-  if constexpr (!Part::kIsPacked) return static_cast<int>(Part::column(base, i) % kColumnsPerWords);
+  if constexpr (!kIsOnePack<Part>) return static_cast<int>(Part::column(base, i) % kColumnsPerWords);
   if constexpr (Part::kSize % kColumnsPerWords == 0) return i % kColumnsPerWords;  // known when compiled
   return (lane() * Part::kSize + i) % kColumnsPerWords;
-}
-
-__device__ inline bool keeps(const Philox4& words, int slot, std::uint32_t threshold) {
-  std::uint32_t word = words.word[0];
-#pragma unroll
-  for (int w = 1; w < 4; ++w) word = slot / 2 == w ? words.word[w] : word;
-  return ((word >> (slot % 2 * 16)) & 0xffffu) >= threshold;
 }
 
 /// Calls visit(i, kept) for every column i of the lane's.
@@ -142,24 +58,23 @@ __device__ void for_kept(const DropoutRule& rule, const Philox4& row, Count base
   Philox4 words{};
 #pragma unroll
   for (int i = 0; i < Part::kSize; ++i) {
-    if (rule.active() && (!Part::kIsPacked || i % kColumnsPerWords == 0))
+    if (rule.active() && (!kIsOnePack<Part> || i % kColumnsPerWords == 0))
       words = dropout_words(row, static_cast<std::uint32_t>(Part::column(base, i) / kColumnsPerWords));
     visit(i, !rule.active() || keeps(words, slot_of<Part>(base, i), rule.threshold));
   }
 }
 
 /// What ReLU and dropout make of a hidden row.
-template <int N, bool kPacked>
-__device__ void activate(Columns<N, kPacked>& part, const HiddenRows& hidden, const Philox4& row, Count base,
+template <int N, int kPack>
+__device__ void activate(Columns<N, kPack>& part, const HiddenRows& hidden, const Philox4& row, Count base,
                          float scale) {
   if (hidden.relu) {
 #pragma unroll
     for (int i = 0; i < N; ++i) part.value[i] = part.value[i] < 0.0f ? 0.0f : part.value[i];
   }
   if (!hidden.dropout.active()) return;
-  for_kept<Columns<N, kPacked>>(hidden.dropout, row, base, [&](int i, bool kept) {
-    part.value[i] = kept ? part.value[i] * scale : 0.0f;
-  });
+  for_kept<Columns<N, kPack>>(hidden.dropout, row, base,
+                              [&](int i, bool kept) { part.value[i] = kept ? part.value[i] * scale : 0.0f; });
 }
 
 /// Up to 32 entries of a list, one a lane, with what is needed of each. Loaded ahead of their rows.
@@ -178,9 +93,9 @@ __device__ inline int at_most_a_warp(Count size) {
 constexpr int kMostRowsOfWarp = 4;
 constexpr Count kManyWarps = 1 << 14;
 
-template <typename In, typename Out, int N, bool kPacked, bool kHidden>
+template <typename In, typename Out, int N, int kPack, bool kHidden>
 struct ConcatWarp {
-  using Part = Columns<N, kPacked>;
+  using Part = Columns<N, kPack>;
   // Rows on their way at once: up to 128 bytes a lane.
   static constexpr int kInFlight = std::min<int>(8, 128 / (N * static_cast<int>(sizeof(In))));
 
@@ -204,13 +119,13 @@ struct ConcatWarp {
       Part parts[kInFlight];
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
-        const Count index = __shfl_sync(kAll, entries.index, (first + i) % static_cast<int>(kWarp));
-        if (first + i < num) parts[i] = Part::load(row_of(index), base, task.cols);
+        const Count index = __shfl_sync(kAllLanes, entries.index, (first + i) % kWarp);
+        if (first + i < num) parts[i] = Part::load_constant(row_of(index), base, task.cols);
       }
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
         if constexpr (kHidden) {
-          const Philox4 words = from_lane(entries.words, (first + i) % static_cast<int>(kWarp));
+          const Philox4 words = from_lane(entries.words, (first + i) % kWarp);
           if (first + i < num) activate(parts[i], task.hidden, words, base, scale);
         }
         if (first + i < num) sum.add(parts[i], 1.0f);
@@ -224,7 +139,7 @@ struct ConcatWarp {
     const Philox4 own_words = kHidden && own >= 0 ? row_words(task.hidden, own) : Philox4{};
     for (Count base = 0; base < task.cols; base += Part::kSpan) {
       Part self = Part::zeros();
-      if (own >= 0) self = Part::load(row_of(own), base, task.cols);
+      if (own >= 0) self = Part::load_constant(row_of(own), base, task.cols);
       Part mean = Part::zeros();
       add_entries(mean, first, at_most_a_warp(list.size), base);
       for (Count begin = kWarp; begin < list.size; begin += kWarp) {
@@ -240,11 +155,11 @@ struct ConcatWarp {
 };
 
 // The rows of the neighbours, from L2 or HBM, bound the time.
-template <typename In, typename Out, int N, bool kPacked, bool kHidden>
+template <typename In, typename Out, int N, int kPack, bool kHidden>
 __global__ void __launch_bounds__(kThreads)
     mean_concat_kernel(MeanConcatOf<In, Out> task, float scale, int rows_of_warp) {
-  const ConcatWarp<In, Out, N, kPacked, kHidden> warp{task, scale};
-  const Count first_row = warp_index() * rows_of_warp;
+  const ConcatWarp<In, Out, N, kPack, kHidden> warp{task, scale};
+  const Count first_row = first_warp() * rows_of_warp;
   if (first_row >= task.rows) return;
   const Count mine = first_row + lane();
   const bool holds = lane() < rows_of_warp && mine < task.rows;
@@ -255,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int r = 0; r < rows_of_warp && first_row + r < task.rows; ++r) {
     const List next = lists.from_lane(r + 1);  // of no edges behind the last
     const Entries ahead = warp.entries(next, 0);
-    warp.run(first_row + r, list, __shfl_sync(kAll, owns, r), entries);
+    warp.run(first_row + r, list, __shfl_sync(kAllLanes, owns, r), entries);
     list = next;
     entries = ahead;
   }
@@ -263,10 +178,10 @@ __global__ void __launch_bounds__(kThreads)
 
 /// The warps of a block take neighbouring runs of rows of a piece, whose sums of columns they add up in the
 /// order of the warps.
-template <typename T, int N, bool kPacked>
+template <typename T, int N, int kPack>
 struct GatedWarp {
-  using Part = Columns<N, kPacked>;
-  static constexpr int kWarps = kThreads / static_cast<int>(kWarp);
+  using Part = Columns<N, kPack>;
+  static constexpr int kWarps = kThreads / kWarp;
   static constexpr int kRows = static_cast<int>(GatedMeanGradOf<T>::kRowsOfPiece) / kWarps;
   static constexpr int kInFlight = 2;  // most nodes have one or two out-edges
 
@@ -287,10 +202,11 @@ struct GatedWarp {
       float weights[kInFlight];
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
-        const int source = (first + i) % static_cast<int>(kWarp);
-        const Count index = __shfl_sync(kAll, entries.index, source);
-        weights[i] = __shfl_sync(kAll, entries.weight, source);
-        if (first + i < to) parts[i] = Part::load(task.grad + index * 2 * task.cols, base, task.cols);
+        const int source = (first + i) % kWarp;
+        const Count index = __shfl_sync(kAllLanes, entries.index, source);
+        weights[i] = __shfl_sync(kAllLanes, entries.weight, source);
+        if (first + i < to)
+          parts[i] = Part::load_constant(task.grad + index * 2 * task.cols, base, task.cols);
       }
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
@@ -311,9 +227,9 @@ struct GatedWarp {
   /// `known` are the entries of the out-edges [known_begin, known_begin + 32).
   __device__ Part gradient(Count row, Count begin, Count end, const Entries& known, Count known_begin,
                            Count base) const {
-    const Part product = Part::load(task.product + row * task.cols, base, task.cols);
+    const Part product = Part::load_constant(task.product + row * task.cols, base, task.cols);
     Part own = Part::zeros();
-    if (row < task.num_dst) own = Part::load(task.grad + (2 * row + 1) * task.cols, base, task.cols);
+    if (row < task.num_dst) own = Part::load_constant(task.grad + (2 * row + 1) * task.cols, base, task.cols);
     Part sum = Part::zeros();
     if (end <= known_begin + static_cast<Count>(kWarp)) {
       add_entries(sum, known, static_cast<int>(begin - known_begin), static_cast<int>(end - known_begin),
@@ -335,11 +251,11 @@ struct GatedWarp {
     const int num = static_cast<int>(min(static_cast<Count>(kRows), task.rows - first));
     if (num <= 0) return total;
     const Count pointers = lane() <= num ? task.transposed_indptr[first + lane()] : 0;
-    const Count known_begin = __shfl_sync(kAll, pointers, 0);
-    const Entries known = entries(known_begin, __shfl_sync(kAll, pointers, num));
+    const Count known_begin = __shfl_sync(kAllLanes, pointers, 0);
+    const Entries known = entries(known_begin, __shfl_sync(kAllLanes, pointers, num));
     for (int r = 0; r < num; ++r) {
-      const Part sum = gradient(first + r, __shfl_sync(kAll, pointers, r), __shfl_sync(kAll, pointers, r + 1),
-                                known, known_begin, base);
+      const Part sum = gradient(first + r, __shfl_sync(kAllLanes, pointers, r),
+                                __shfl_sync(kAllLanes, pointers, r + 1), known, known_begin, base);
       sum.store(task.out + (first + r) * task.cols, base, task.cols);
       total.add(sum, 1.0f);
     }
@@ -347,9 +263,9 @@ struct GatedWarp {
   }
 };
 
-template <typename T, int N, bool kPacked>
+template <typename T, int N, int kPack>
 __global__ void __launch_bounds__(kThreads) gated_mean_grad_kernel(GatedMeanGradOf<T> task, float scale) {
-  using Warp = GatedWarp<T, N, kPacked>;
+  using Warp = GatedWarp<T, N, kPack>;
   using Part = typename Warp::Part;
   __shared__ float sums[Warp::kWarps][Part::kSpan];
   const Warp warp{task, scale};
@@ -374,22 +290,21 @@ unsigned blocks_for(Count items, Count of_block) {
   return static_cast<unsigned>(std::max<Count>(1, (items + of_block - 1) / of_block));
 }
 
-template <typename In, typename Out, int N, bool kPacked>
+template <typename In, typename Out, int N, int kPack>
 void launch_concat(const MeanConcatOf<In, Out>& task, cudaStream_t stream) {
   const int rows_of_warp = static_cast<int>(std::clamp<Count>(task.rows / kManyWarps, 1, kMostRowsOfWarp));
   const unsigned blocks = blocks_for(task.rows, rows_of_warp * static_cast<Count>(kThreads / kWarp));
   const float scale = task.hidden.dropout.scale();
   if (task.hidden.relu || task.hidden.dropout.active())
-    mean_concat_kernel<In, Out, N, kPacked, true><<<blocks, kThreads, 0, stream>>>(task, scale, rows_of_warp);
+    mean_concat_kernel<In, Out, N, kPack, true><<<blocks, kThreads, 0, stream>>>(task, scale, rows_of_warp);
   else
-    mean_concat_kernel<In, Out, N, kPacked, false>
-        <<<blocks, kThreads, 0, stream>>>(task, scale, rows_of_warp);
+    mean_concat_kernel<In, Out, N, kPack, false><<<blocks, kThreads, 0, stream>>>(task, scale, rows_of_warp);
   cuda::check_launch("mean_concat");
 }
 
-template <typename T, int N, bool kPacked>
+template <typename T, int N, int kPack>
 void launch_gated(const GatedMeanGradOf<T>& task, cudaStream_t stream) {
-  gated_mean_grad_kernel<T, N, kPacked>
+  gated_mean_grad_kernel<T, N, kPack>
       <<<static_cast<unsigned>(task.num_pieces()), kThreads, 0, stream>>>(task, task.hidden.dropout.scale());
   cuda::check_launch("gated_mean_grad");
 }
@@ -413,11 +328,11 @@ void mean_concat(const MeanConcatOf<In, Out>& task, CUstream_st* stream) {
     return task.in_pitch % width == 0 && packs(width, task.cols, task.in, task.out);
   };
   if (task.cols > kOfFour && packed(8))
-    launch_concat<In, Out, 8, true>(task, stream);
+    launch_concat<In, Out, 8, 8>(task, stream);
   else if (packed(4))
-    launch_concat<In, Out, 4, true>(task, stream);
+    launch_concat<In, Out, 4, 4>(task, stream);
   else
-    launch_concat<In, Out, 4, false>(task, stream);
+    launch_concat<In, Out, 4, 1>(task, stream);
 }
 
 template <typename T>
@@ -426,11 +341,11 @@ void gated_mean_grad(const GatedMeanGradOf<T>& task, CUstream_st* stream) {
   constexpr Count kOfFour = 4 * kWarp;
   const auto packed = [&](int width) { return packs(width, task.cols, task.grad, task.product, task.out); };
   if (task.cols > kOfFour && packed(8))
-    launch_gated<T, 8, true>(task, stream);
+    launch_gated<T, 8, 8>(task, stream);
   else if (packed(4))
-    launch_gated<T, 4, true>(task, stream);
+    launch_gated<T, 4, 4>(task, stream);
   else
-    launch_gated<T, 4, false>(task, stream);
+    launch_gated<T, 4, 1>(task, stream);
 }
 
 template void mean_concat(const MeanConcatOf<float, float>&, CUstream_st*);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "piece_sums.cuh"
 #include "sage_kernels.hpp"
 #include "strata/cuda/check.cuh"
 
@@ -29,26 +30,13 @@ __global__ void __launch_bounds__(kThreads) add_weight_grads_kernel(SageLayers<P
   layer.root[i] += row[layer.in_cols];
 }
 
-// A block takes kBiasColumns columns; its groups of threads take every kGroups-th piece.
-constexpr int kBiasColumns = 8;
+constexpr int kBiasColumns = 8;  // of a block
 __global__ void __launch_bounds__(kThreads) add_bias_grads_kernel(SageLayers<ParameterGrads> layers) {
-  constexpr int kGroups = kThreads / kBiasColumns;
-  __shared__ float sums[kGroups][kBiasColumns];
   const ParameterGrads& layer = layers.layers[blockIdx.y];
-  const int group = static_cast<int>(threadIdx.x) / kBiasColumns;
-  const int place = static_cast<int>(threadIdx.x) % kBiasColumns;
-  const Count column = static_cast<Count>(blockIdx.x) * kBiasColumns + place;
-  float sum = 0.0f;
-  if (column < layer.out_cols) {
-#pragma unroll 8
-    for (Count piece = group; piece < layer.num_pieces; piece += kGroups)
-      sum += layer.piece_sums[piece * layer.out_cols + column];
-  }
-  sums[group][place] = sum;
-  __syncthreads();
-  if (group != 0 || column >= layer.out_cols) return;
-  for (int g = 1; g < kGroups; ++g) sum += sums[g][place];
-  layer.bias[column] += sum;
+  const Count column = static_cast<Count>(blockIdx.x) * kBiasColumns + threadIdx.x % kBiasColumns;
+  const float sum =
+      sum_of_pieces<kThreads, kBiasColumns, 8>({layer.piece_sums, layer.num_pieces, layer.out_cols}, column);
+  if (threadIdx.x < kBiasColumns && column < layer.out_cols) layer.bias[column] += sum;
 }
 
 unsigned blocks_for(Count items, Count of_block) {

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/full.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,21 +10,17 @@
 #include "ops.hpp"
 #include "strata/nn/model.hpp"
 #include "support/blocks.hpp"
+#include "support/gpu_tensors.hpp"
 
 namespace strata::nn {
 namespace {
 
+using test::kGpu;
 using test::OwnedBlock;
+using test::poisoned;
 using test::random_block;
 using test::random_rows;
-
-const c10::Device kGpu(c10::kCUDA, 0);
-
-CUstream_st* stream() { return c10::cuda::getCurrentCUDAStream(0).stream(); }
-
-at::Tensor poisoned(at::IntArrayRef sizes, const at::Tensor& like) {
-  return at::full(sizes, std::nanf(""), like.options());
-}
+using test::stream;
 
 double difference(const at::Tensor& gpu, const at::Tensor& cpu) {
   if (cpu.numel() == 0) return 0;
@@ -58,7 +53,7 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                    grad_out = random_rows(block.num_dst, cols, 3).to(device),
                    dst_scores = random_rows(block.num_dst, heads, 4).to(device);
   Outputs o;
-  o.src_scores = poisoned({block.num_src, heads}, rows);
+  o.src_scores = poisoned({block.num_src, heads}, rows.options());
   kernels.head_dots({.num_rows = block.num_src,
                      .heads = heads,
                      .head_cols = shape.head_cols,
@@ -78,16 +73,16 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                        .src_scores = o.src_scores.const_data_ptr<float>(),
                        .dst_scores = dst_scores.const_data_ptr<float>(),
                        .dropout = make_dropout(dropout, pass, 1, view)};
-  o.out = poisoned({block.num_dst, cols}, rows);
-  o.log_sums = poisoned({block.num_dst, heads}, rows);
+  o.out = poisoned({block.num_dst, cols}, rows.options());
+  o.log_sums = poisoned({block.num_dst, heads}, rows.options());
   kernels.forward({.over = over,
                    .log_sums = o.log_sums.mutable_data_ptr<float>(),
                    .out = o.out.mutable_data_ptr<float>()},
                   on);
-  o.means = poisoned({block.num_dst, heads}, rows);
-  o.grad_dst_scores = poisoned({block.num_dst, heads}, rows);
-  o.grad_src_scores = poisoned({block.num_src, heads}, rows);
-  o.grad_rows = poisoned({block.num_src, cols}, rows);
+  o.means = poisoned({block.num_dst, heads}, rows.options());
+  o.grad_dst_scores = poisoned({block.num_dst, heads}, rows.options());
+  o.grad_src_scores = poisoned({block.num_src, heads}, rows.options());
+  o.grad_rows = poisoned({block.num_src, cols}, rows.options());
   kernels.backward({.over = over,
                     .log_sums = o.log_sums.const_data_ptr<float>(),
                     .src_weights = weights.const_data_ptr<float>(),
@@ -143,9 +138,9 @@ struct MaxOutputs {
 MaxOutputs largest(const OwnedBlock& block, Count cols, const c10::Device& device) {
   const at::Tensor in = random_rows(block.num_src, cols, 1).relu().to(device),
                    grad_out = random_rows(block.num_dst, cols, 2).to(device);
-  MaxOutputs o{poisoned({block.num_dst, cols}, in),
+  MaxOutputs o{poisoned({block.num_dst, cols}, in.options()),
                at::full({block.num_dst, cols}, -7, in.options().dtype(at::kInt)),
-               poisoned({block.num_src, cols}, in)};
+               poisoned({block.num_src, cols}, in.options())};
   const sampling::Block view = block.view();
   const NeighbourMax max{.rows = block.num_dst,
                          .cols = cols,

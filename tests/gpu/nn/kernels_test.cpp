@@ -1,25 +1,25 @@
 #include "kernels.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <c10/core/GradMode.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "ops.hpp"
 #include "support/blocks.hpp"
+#include "support/gpu_tensors.hpp"
 
 namespace strata::nn {
 namespace {
 
+using test::kGpu;
 using test::OwnedBlock;
+using test::poisoned;
 using test::random_block;
 using test::random_rows;
-
-const c10::Device kGpu(c10::kCUDA, 0);
+using test::stream;
 
 class GpuTest : public testing::Test {
  protected:
@@ -30,13 +30,6 @@ class GpuTest : public testing::Test {
 
 /// Over numbers of columns.
 class OnGpu : public GpuTest, public testing::WithParamInterface<Count> {};
-
-CUstream_st* stream() { return c10::cuda::getCurrentCUDAStream(0).stream(); }
-
-/// Memory that no kernel may leave as it is: a result that was not written compares unequal to everything.
-at::Tensor poisoned(at::IntArrayRef sizes, const c10::Device& device) {
-  return at::full(sizes, std::nanf(""), at::TensorOptions().dtype(at::kFloat).device(device));
-}
 
 double largest_difference(const at::Tensor& gpu, const at::Tensor& cpu) {
   if (cpu.numel() == 0) return 0;

@@ -4,29 +4,25 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "op_support.hpp"
 #include "support/blocks.hpp"
+#include "support/gpu_tensors.hpp"
 
 namespace strata::nn {
 namespace {
 
+using test::kGpu;
 using test::OwnedBlock;
+using test::poisoned;
 using test::random_rows;
+using test::stream;
 
-const c10::Device kGpu(c10::kCUDA, 0);
 constexpr Count kDst = 333, kSrc = 900;
 constexpr int kStride = 45;  // more than a warp holds
-
-CUstream_st* stream() { return c10::cuda::getCurrentCUDAStream(0).stream(); }
-
-at::Tensor poisoned(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
-  return at::full(sizes, std::nanf(""), at::TensorOptions().dtype(type).device(kGpu));
-}
 
 /// A block in both forms that sampling gives: packed, and in slots whose unused ones name no row.
 struct Lists {
@@ -149,7 +145,8 @@ TEST_P(SageKernels, ConcatAppliesReluAndDropoutToHiddenRows) {
     EXPECT_LE(largest_difference(out.narrow(1, 0, cols()), reference_mean(lists, rows)), 1e-5);
     EXPECT_EQ(largest_difference(out.narrow(1, cols(), cols()), rows.narrow(0, 0, kDst)), 0);
 
-    const at::Tensor half = in.to(at::kBFloat16), half_out = poisoned({kDst, 2 * cols()}, at::kBFloat16);
+    const at::Tensor half = in.to(at::kBFloat16),
+                     half_out = poisoned({kDst, 2 * cols()}, at::TensorOptions(kGpu).dtype(at::kBFloat16));
     const at::Tensor half_rows = activated(half.to(at::kFloat).cpu(), ids, dropout);
     mean_concat<Bf16, Bf16>({.rows = kDst,
                              .cols = cols(),
@@ -197,7 +194,7 @@ TEST_P(SageKernels, GatedGradientIsThatOfTheConcat) {
   EXPECT_LE(largest_difference(pieces.sum(0), expected.sum(0)), 1e-3);
 
   const at::Tensor half_grad = gpu_grad.to(at::kBFloat16), half_product = product.to(at::kBFloat16),
-                   half_out = poisoned({kSrc, cols()}, at::kBFloat16);
+                   half_out = poisoned({kSrc, cols()}, at::TensorOptions(kGpu).dtype(at::kBFloat16));
   gated_mean_grad<Bf16>({.rows = kSrc,
                          .cols = cols(),
                          .num_dst = kDst,

@@ -101,7 +101,8 @@ void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
   app.add_option("--on-nan", c.on_nan,
                  "A loss that is not finite: stop, and name its step, ranks and seeds; or skip that update")
       ->check(CLI::IsMember({"stop", "skip"}));
-  app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout");
+  app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--checkpoint-every", c.checkpoint_every,
                  "Epochs between checkpoints; 0: only when stopped by a signal");
   app.add_option("--cuda-graph", c.cuda_graph,

@@ -18,19 +18,35 @@ namespace {
 
 using namespace strata;
 
-/// The first rank makes the folder and tries to write there before anything is computed.
+namespace fs = std::filesystem;
+
+bool can_write(const fs::path& file) {
+  const fs::path probe = file.string() + ".probe";
+  std::FILE* opened = std::fopen(probe.c_str(), "w");
+  if (opened == nullptr) return false;
+  std::fclose(opened);
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  return !fs::is_directory(file, ignored);
+}
+
+/// Of a file that is written when training has ended.
+void check_can_write(const char* option, const std::string& file) {
+  if (file.empty() || can_write(file)) return;
+  throw InputError(fmt::format("{}: cannot write {}", option, file),
+                   "Name a file in a folder that is there and that this user may write.");
+}
+
+/// The first rank makes the folder and tries to write what will be before anything is computed.
 void prepare_output(const train::TrainConfig& config) {
-  namespace fs = std::filesystem;
   std::error_code failed;
   fs::create_directories(config.output, failed);
-  const fs::path probe = fs::path(config.output) / ".probe";
-  std::FILE* file = failed ? nullptr : std::fopen(probe.c_str(), "w");
-  if (file == nullptr) {
+  if (failed || !can_write(fs::path(config.output) / "train.log")) {
     throw InputError(fmt::format("--output: cannot write into {}", config.output),
                      "Give a folder that this user may write.");
   }
-  std::fclose(file);
-  fs::remove(probe, failed);
+  check_can_write("--predictions", config.predictions);
+  check_can_write("--trace", config.trace);
   add_log_file((fs::path(config.output) / "train.log").string());
 }
 

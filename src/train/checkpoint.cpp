@@ -67,7 +67,8 @@ void check_signature(const std::filesystem::path& path, const json& saved, const
     if (saved.contains(option) && saved.at(option) == value) continue;
     throw InputError(fmt::format("{}: the checkpoint has {} = {}, this run {}", path.string(), option,
                                  saved.contains(option) ? saved.at(option).dump() : "nothing", value.dump()),
-                     "Resume with the options and ranks of the first run, or start anew without --resume.");
+                     "Resume with the graph, options and ranks of the first run, or start anew without "
+                     "--resume.");
   }
 }
 
@@ -83,6 +84,14 @@ void copy_into(const std::filesystem::path& path, const nn::TensorFile& file, co
 }
 
 }  // namespace
+
+std::string with_graph(const std::string& signature, const graph::Manifest& manifest) {
+  json both = json::parse(signature);
+  both["graph nodes"] = manifest.book.num_nodes();
+  both["graph edges"] = manifest.num_edges;
+  both["training nodes"] = manifest.num_train;
+  return both.dump();
+}
 
 void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
   nn::TensorFile file;

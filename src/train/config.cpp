@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sm_split.hpp"
@@ -14,6 +15,7 @@ namespace strata::train {
 namespace {
 
 constexpr int kMaxHostThreads = 1024;
+constexpr Count kMaxSeeds = std::numeric_limits<std::int32_t>::max();  // of a batch: local ids are 32-bit
 
 void require(bool condition, const std::string& message, const std::string& remedy) {
   if (!condition) throw InputError(message, remedy);
@@ -54,10 +56,15 @@ void validate(const TrainConfig& c) {
   require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
   require(c.batch_size > 0, fmt::format("--batch-size: {} is not positive", c.batch_size),
           "Give a number such as 1024.");
+  require(c.batch_size <= kMaxSeeds && c.global_batch_size <= kMaxSeeds,
+          fmt::format("--batch-size and --global-batch-size are at most {}", kMaxSeeds),
+          "The training nodes of the graph are as many as a batch can need.");
   require(c.global_batch_size >= 0, fmt::format("--global-batch-size: {} is negative", c.global_batch_size),
           "Give a number such as 8192, or leave it out.");
   require(c.epochs > 0, fmt::format("--epochs: {} is not positive", c.epochs), "Give at least 1.");
   require(c.learning_rate > 0, fmt::format("--lr: {} is not positive", c.learning_rate),
+          "Give a rate such as 0.003.");
+  require(std::isfinite(c.learning_rate), fmt::format("--lr: {} is not finite", c.learning_rate),
           "Give a rate such as 0.003.");
   require(c.weight_decay >= 0, fmt::format("--weight-decay: {} is negative", c.weight_decay),
           "Give 0 or more.");

@@ -44,7 +44,7 @@ class Run {
       : config_(config),
         stop_(stop),
         session_(config, world, stop, make_model),
-        signature_(resume_signature(config, world.size())),
+        signature_(with_graph(resume_signature(config, world.size()), session_.graph.manifest())),
         steps_({.model = session_.model.get(),
                 .loss = session_.loss.get(),
                 .parameters = session_.parameters.get(),

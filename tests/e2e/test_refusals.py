@@ -35,6 +35,9 @@ class Refusals(e2e.Case):
         self.refuse(['--sampler-device'], '--sampler-device', 'gpu')
         self.refuse(['--sampler-device cuda', '--device cuda'], '--sampler-device', 'cuda')
         self.refuse(['--patience'], '--patience', '3', '--eval-every', '0')
+        self.refuse(['--batch-size', 'at most'], '--batch-size', '99999999999999999999')
+        self.refuse(['--lr', 'inf'], '--lr', 'inf')
+        self.refuse(['--seed', '-1'], '--seed', '-1')
 
     def test_placement(self):
         self.refuse(['--placement', '110 percent', 'features=10/40/50'], '--placement', 'features=10/40/60')
@@ -121,6 +124,9 @@ class Refusals(e2e.Case):
         blocked = self.folder / 'file'
         blocked.write_text('')
         self.refuse(['--output'], output=blocked / 'run')
+        for option in '--predictions', '--trace':
+            self.refuse([f'{option}: cannot write', 'nowhere'], option, self.folder / 'nowhere' / 'file')
+            self.refuse([f'{option}: cannot write'], option, self.folder)
 
     def test_nothing_is_left_in_shared_memory(self):
         before = set(os.listdir('/dev/shm'))
@@ -131,6 +137,14 @@ class Refusals(e2e.Case):
 
     def test_resume_without_checkpoint(self):
         self.refuse(['checkpoint', '--output'], '--resume')
+
+    def test_resume_with_another_graph(self):
+        output, _ = self.train(self.graph, '--epochs', '1')
+        other = self.build(SPEC.replace('nodes=500', 'nodes=400'), 2, 'other')
+        self.refuse(['the checkpoint has graph nodes = 500, this run 400'], '--epochs', '2', '--resume',
+                    graph=other, output=output)
+        again = self.build(SPEC, 3, 'again')
+        self.train(again, '--epochs', '2', '--resume', output=output)
 
 
 if __name__ == '__main__':

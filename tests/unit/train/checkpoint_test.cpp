@@ -154,6 +154,32 @@ TEST_F(Checkpoint, RefusesAnotherRun) {
   expect_refused(adam, {"optimizer.first_moment"});
 }
 
+TEST_F(Checkpoint, RefusesAnotherGraph) {
+  graph::Manifest manifest{
+      .name = "first", .book = graph::PartitionBook({0, 4, 9}), .num_edges = 20, .num_train = 5};
+  TrainingRun run(1);
+  const std::string options = run.signature;
+  run.signature = with_graph(options, manifest);
+  save_checkpoint(path_, run.parts());
+  const auto refuses = [&](const graph::Manifest& other, const std::string& what) {
+    run.signature = with_graph(options, other);
+    expect_refused(run, {what, "graph"});
+  };
+  graph::Manifest other = manifest;
+  other.num_edges = 21;
+  refuses(other, "graph edges = 20, this run 21");
+  other = manifest;
+  other.num_train = 6;
+  refuses(other, "training nodes = 5, this run 6");
+  other = manifest;
+  other.book = graph::PartitionBook({0, 10});
+  refuses(other, "graph nodes = 9, this run 10");
+
+  manifest.book = graph::PartitionBook({0, 9});  // the same graph in other parts
+  run.signature = with_graph(options, manifest);
+  load_checkpoint(path_, run.parts());
+}
+
 TEST_F(Checkpoint, RefusesFilesThatAreNone) {
   TrainingRun run(1);
   expect_refused(run, {"there is no checkpoint", "--output"});

@@ -311,7 +311,8 @@ void RowFetcher::State::take_device_times() {
 void RowFetcher::State::fetch_with_remote(const FetchedIds& wanted, float* out, const cuda::Stream& stream) {
   placed.synchronize();
   take_device_times();
-  serving.follow(stream);
+  // NCCL's kernels wait for blocks of their own, which few SMs might not hold at once.
+  if (exchange.on_devices == nullptr) serving.follow(stream);
   const Requests requests = split(on_host(wanted, stream));
   const Count count = wanted.count;
   report.remote_rows += std::ssize(requests.remote_ids) + requests.cached;

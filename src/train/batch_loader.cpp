@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "channel.hpp"
+#include "torch_device.hpp"
 
 namespace strata::train {
 namespace {
@@ -100,12 +101,11 @@ struct BatchLoader::State {
     }
   }
 
-  /// A gather is a chain of short kernels that wires wait for; training, ahead of it in a queue, would fill
-  /// the GPU before each of them.
-  static constexpr int kHighestPriority = -64;  // clamped to what the GPU has
   void run_on(const cuda::SmGroup& sms) {
     if (!options.device.is_cuda()) return;
     sample_stream = cuda::Stream(options.device, 0, sms);
+    // A gather is a chain of short kernels that wires wait for; training, ahead of it in a queue, would fill
+    // the GPU before each of them.
     gather_stream = cuda::Stream(options.device, kHighestPriority, sms);
   }
 

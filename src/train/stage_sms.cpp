@@ -12,7 +12,6 @@ StageSms::StageSms(Device device, BatchLoader& loader)
 StageSms::~StageSms() { use_stream(whole_); }
 
 void StageSms::move_to(const cuda::SmSplit& split) {
-  constexpr int kHighestPriority = -64;  // as libtorch's own stream has; clamped to what the GPU has
   stream_.synchronize();
   loader_.run_on(split.first);
   stream_ = split.second.is_all() ? cuda::Stream::borrow(device_, whole_.get())

@@ -6,7 +6,11 @@
 
 namespace strata::train {
 
-StepRunner::StepRunner(const Parts& parts) : parts_(parts) {
+StepRunner::StepRunner(const Parts& parts)
+    : parts_(parts),
+      all_sms_(parts.device, kHighestPriority),
+      computed_(parts.device),
+      summed_(parts.device) {
   local_loss_ = at::zeros({1}, parts.parameters->values().options());
   update_seeds_ = at::zeros({}, parts.parameters->values().options());
   for (Readback& readback : readbacks_) {
@@ -58,11 +62,25 @@ std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place
   if (!place.last) return std::nullopt;
   local_loss_.copy_(parts_.parameters->tail().narrow(0, 0, 1));
   if (stop) parts_.parameters->tail().select(0, 3).fill_(1.0f);
-  parts_.reducer->sum(reduced.mutable_data_ptr<float>(), reduced.numel(), stream);
+  sum_over_ranks(stream);
   begin_readback(batch.step_in_epoch, stream);
   parts_.optimizer->step(parts_.parameters->values(), parts_.parameters->gradients());
   current_ ^= 1;
   return take(readbacks_[current_]);
+}
+
+// NCCL's kernels wait for blocks of their own, which few SMs might not hold at once.
+void StepRunner::sum_over_ranks(const cuda::Stream& stream) {
+  const auto sum_on = [&](const cuda::Stream& place) {
+    const at::Tensor& reduced = parts_.parameters->reduced();
+    parts_.reducer->sum(reduced.mutable_data_ptr<float>(), reduced.numel(), place);
+  };
+  if (stream.sms().is_all()) return sum_on(stream);
+  computed_.record(stream);
+  all_sms_.wait(computed_);
+  sum_on(all_sms_);
+  summed_.record(all_sms_);
+  stream.wait(summed_);
 }
 
 std::optional<StepOutcome> StepRunner::drain() {

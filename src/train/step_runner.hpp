@@ -62,10 +62,13 @@ class StepRunner {
     Count step_in_epoch = 0;
     bool outstanding = false;
   };
+  void sum_over_ranks(const cuda::Stream& stream);
   void begin_readback(Count step_in_epoch, const cuda::Stream& stream);
   static std::optional<StepOutcome> take(Readback& readback);
 
   Parts parts_;
+  cuda::Stream all_sms_;  // where training has some SMs alone
+  cuda::Event computed_, summed_;
   std::array<Readback, 2> readbacks_;
   at::Tensor local_loss_;    ///< [1]
   at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update

@@ -9,6 +9,8 @@ namespace strata::train {
 
 at::Device torch_device(Device device);
 
+constexpr int kHighestPriority = -64;  ///< of a stream, as use_own_stream's has; clamped to what the GPU has
+
 /// Makes a stream of its own libtorch's current one for this thread, so that nothing runs on the legacy
 /// default stream. Nothing on the cpu.
 void use_own_stream(Device device);

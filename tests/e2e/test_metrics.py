@@ -27,7 +27,7 @@ def dotted(record):
 class Metrics(e2e.Case):
     def test_follows_its_document(self):
         fields = documented_fields()
-        self.assertEqual(set(fields), {*KINDS, 'exchange', 'Scores'})
+        self.assertEqual(set(fields), {*KINDS, 'exchange', 'sm_split', 'Scores'})
         output, _ = self.train(SPEC.format(classes=3), *SMALL)
         for kind in KINDS:
             records = e2e.metrics(output, kind)

@@ -5,6 +5,7 @@ import subprocess
 import unittest
 
 import strata_e2e as e2e
+from test_metrics import documented_fields
 
 SPEC = 'synthetic:kind=sbm,nodes=20000,edges=300000,features=24,classes=5,seed=7'
 JOB = ['--fanouts', '6,5', '--hidden', '32', '--batch-size', '40', '--dropout', '0.3', '--log-every', '1', '--eval-every', '0',
@@ -37,20 +38,20 @@ class Refusals(e2e.Case):
 
 @unittest.skipUnless(has_gpu(), 'no GPU')
 class Splits(e2e.Case):
-    def run_job(self, *options, expect=0):
+    def run_job(self, *options, ranks=1):
         output = self.folder / f'run{len(list(self.folder.glob("run*")))}'
-        done = self.run_program(e2e.mpirun_command(1, ['--graph', SPEC, '--output', output, '--device', 'cuda', *JOB, *options]), 120)
-        self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
+        done = self.run_program(e2e.mpirun_command(ranks, ['--graph', SPEC, '--output', output, '--device', 'cuda', *JOB, *options]), 120)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return output, done.stderr + done.stdout
 
-    def compare(self, splits, *options):
-        reference, log = self.run_job('--sm-split', 'off', *options)
+    def compare(self, splits, *options, ranks=1):
+        reference, log = self.run_job('--sm-split', 'off', *options, ranks=ranks)
         self.assertNotIn('SMs', log)
         expected = e2e.step_losses(reference)
         self.assertGreater(len(expected), 100)
         self.assertGreater(abs(expected[0] - expected[-1]), 1e-2, 'nothing was learned')
         for split in splits:
-            output, log = self.run_job('--sm-split', split, *options)
+            output, log = self.run_job('--sm-split', split, *options, ranks=ranks)
             self.assertIn('SMs, training on', log)
             self.assertEqual(e2e.step_losses(output), expected, f'{split} {options}')
             self.assertEqual(e2e.final(output)['valid'], e2e.final(reference)['valid'], f'{split} {options}')
@@ -63,6 +64,9 @@ class Splits(e2e.Case):
     def test_overlap_and_extremes(self):
         self.compare(['60,70', '1,99', '99,1', '100,50'], '--epochs', '1')
 
+    def test_ranks(self):
+        self.compare(['10,90', '20,100'], '--epochs', '1', '--global-batch-size', '40', ranks=2)
+
     def test_auto_measures(self):  # every step takes its 30 MB over PCIe, so that the run is long enough to be worth it
         job = ['--graph', SPEC.replace('features=24', 'features=1024'), '--placement', 'features=0/0/100', '--fanouts', '10,10',
                '--batch-size', '100', '--log-every', '10', '--epochs', '150']
@@ -70,6 +74,7 @@ class Splits(e2e.Case):
         output, log = self.run_job(*job, '--sm-split', 'auto')
         self.assertEqual(e2e.step_losses(output), e2e.step_losses(reference))
         record, = e2e.metrics(output, 'sm_split')
+        self.assertEqual(set(record), documented_fields()['sm_split'])
         times = {entry['split']: entry['step_seconds'] for entry in record['measured']}
         self.assertEqual(next(iter(times)), 'off')
         self.assertGreater(len(times), 2)

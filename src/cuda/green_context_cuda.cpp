@@ -87,7 +87,9 @@ SmSplit split_sms(Device device, const SmShares& shares) {
   Units units = units_of(device.index);
   const auto count = static_cast<std::ptrdiff_t>(units.whole.size());
   if (count < 2)
-    throw CudaError(fmt::format("the SMs of {} make {} units, too few to split", device.str(), count));
+    throw CudaError(fmt::format(
+        "the driver deals out {} units of the SMs of {}, and two are the least (under MPS there are none)",
+        count, device.str()));
   const std::ptrdiff_t first = share_of(units.whole.size(), shares.first, count);
   const bool overlap = shares.first + shares.second > kAll;
   const std::ptrdiff_t second = share_of(units.whole.size(), shares.second,

@@ -12,8 +12,9 @@ namespace {
 
 using Kind = SmSplitRequest::Kind;
 
-// Loading needs few SMs; whether training keeps away from them is the other question.
-constexpr std::array<cuda::SmShares, 4> kCandidates{{{10, 90}, {20, 80}, {20, 100}, {40, 100}}};
+// Gathers over wires need few SMs, sampling more; whether training keeps away from them is the other
+// question.
+constexpr std::array<cuda::SmShares, 4> kCandidates{{{20, 80}, {20, 100}, {40, 100}, {60, 100}}};
 constexpr int kWarmUp = 10, kTimed = 20;  // steps: the ring fills, graphs are recorded
 constexpr Count kSegment = kWarmUp + kTimed;
 // All segments together cost some tenths of a second more than as many steps without.

@@ -68,8 +68,8 @@ class Splits(e2e.Case):
         self.compare(['10,90', '20,100'], '--epochs', '1', '--global-batch-size', '40', ranks=2)
 
     def test_auto_measures(self):  # every step takes its 30 MB over PCIe, so that the run is long enough to be worth it
-        job = ['--graph', SPEC.replace('features=24', 'features=1024'), '--placement', 'features=0/0/100', '--fanouts', '10,10',
-               '--batch-size', '100', '--log-every', '10', '--epochs', '150']
+        job = ['--graph', SPEC.replace('features=24', 'features=1024'), '--placement', 'features=0/0/100', '--batch-size', '250',
+               '--log-every', '10', '--epochs', '400']
         reference, _ = self.run_job(*job, '--sm-split', 'off')
         output, log = self.run_job(*job, '--sm-split', 'auto')
         self.assertEqual(e2e.step_losses(output), e2e.step_losses(reference))

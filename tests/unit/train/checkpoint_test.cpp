@@ -155,8 +155,11 @@ TEST_F(Checkpoint, RefusesAnotherRun) {
 }
 
 TEST_F(Checkpoint, RefusesAnotherGraph) {
-  graph::Manifest manifest{
-      .name = "first", .book = graph::PartitionBook({0, 4, 9}), .num_edges = 20, .num_train = 5};
+  graph::Manifest manifest;
+  manifest.name = "first";
+  manifest.book = graph::PartitionBook({0, 4, 9});
+  manifest.num_edges = 20;
+  manifest.num_train = 5;
   TrainingRun run(1);
   const std::string options = run.signature;
   run.signature = with_graph(options, manifest);

@@ -64,7 +64,7 @@ TEST(Validate, RefusesWhatCannotBe) {
   expect_refused([=](auto& c) { c.batch_size = too_many; }, {"--batch-size", "at most 2147483647"});
   expect_refused([=](auto& c) { c.global_batch_size = too_many; }, {"--global-batch-size", "at most"});
   expect_refused([](auto& c) { c.learning_rate = 0; }, {"--lr: 0"});
-  expect_refused([=](auto& c) { c.learning_rate = HUGE_VAL; }, {"--lr: inf"});
+  expect_refused([=](auto& c) { c.learning_rate = std::numeric_limits<double>::infinity(); }, {"--lr: inf"});
   expect_refused([=](auto& c) { c.learning_rate = nan; }, {"--lr: nan"});
   expect_refused([](auto& c) { c.weight_decay = -0.5; }, {"--weight-decay: -0.5"});
   expect_refused([](auto& c) { c.dropout = 1; }, {"--dropout: 1", "below 1"});

@@ -342,6 +342,29 @@ TEST_P(PlacementOnGpu, DividesTheListsOfEachPart) {
   loaded.close(run.machine);
 }
 
+// How hot the lists of other machines' nodes are is not known there.
+TEST_P(PlacementOnGpu, DividesTheListsOfAllMachines) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two machines: run it with mpirun -n 2";
+  const RunSetup run(1, Compute::cuda);
+  const auto graph = test::random_dataset(kDataset);
+  const auto directory = test::common_folder("gpu_divided_replicas");
+  std::optional<test::PartitionedDataset> parts;
+  if (test::world().rank() == 0) parts.emplace(*graph, test::world().size() + 1, directory, 7);
+  test::world().communicator().barrier();
+  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
+                                           {.gpu_budget_bytes = kPlenty,
+                                            .placement = parse_placement("indices=20/0/80"),
+                                            .replication = Replication::on});
+  ASSERT_TRUE(loaded.is_replicated());
+  const GraphView& view = loaded.view();
+  EXPECT_TRUE(view.copies.indices.any());
+  EXPECT_NEAR(static_cast<double>(planned(loaded, "replicated")), 0.2 * 30000, 0.02 * 30000);
+  const auto* data = static_cast<const std::int32_t*>(view.indices.data);
+  EXPECT_EQ(ListPositions(loaded, run.machine.device()).entries(data, view.copies.indices),
+            from_host(static_cast<const std::int32_t*>(loaded.host_lists().indices.data), 30000));
+  loaded.close(run.machine);
+}
+
 // Features stay on the host, so that the lists get what is left.
 TEST_P(PlacementOnGpu, CopiesListsWithinTheBudget) {
   if (test::world().size() > 1) GTEST_SKIP() << "ranks divide the budget if they share a GPU";

@@ -46,6 +46,8 @@ void check(const LossOptions& options, Count num_classes) {
   if (std::ranges::any_of(weights, [](double w) { return !std::isfinite(w) || w < 0; }))
     throw InputError("--class-weights are finite numbers of 0 or more",
                      "Give positive weights, or balanced.");
+  if (!weights.empty() && std::ranges::all_of(weights, [](double w) { return w == 0; }))
+    throw InputError("--class-weights are 0 for every class", "Give positive weights, or balanced.");
 }
 
 /// What the classes of each seed ought to be; zero weights where there is no label.

@@ -122,7 +122,7 @@ TEST(Loss, OfSetsOfClassesEqualsTheNaiveSum) {
   for (const Count classes : {1, 5, 31, 32, 40}) {
     for (const double smoothing : {0.0, 0.2}) {
       LossOptions options{.kind = "bce", .label_smoothing = smoothing, .multi_label = true};
-      for (Count c = 0; c < classes; ++c) options.class_weights.push_back(static_cast<double>(c % 3));
+      for (Count c = 0; c < classes; ++c) options.class_weights.push_back(static_cast<double>((c + 1) % 3));
       const Loss loss(options, classes, at::kCPU);
       const at::Tensor logits = test::random_rows(kSeeds, classes, 3).mul_(3), sets = some_sets(classes);
       ASSERT_EQ(sets.size(1), loss.label_words());
@@ -176,6 +176,7 @@ TEST(Loss, RefusesWhatItCannotBe) {
   test::expect_error(make({.class_weights = {1, 2}}), {"2 numbers", "3 classes"});
   test::expect_error(make({.class_weights = {1, 2, -1}}), {"--class-weights"});
   test::expect_error(make({.class_weights = {1, 2, std::nan("")}}), {"--class-weights"});
+  test::expect_error(make({.class_weights = {0, 0, 0}}), {"--class-weights", "0 for every class"});
 }
 
 TEST(ClassWeights, AreRead) {

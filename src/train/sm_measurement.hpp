@@ -13,9 +13,9 @@
 
 namespace strata::train {
 
-/// Gives the stages of a run the SMs that --sm-split asks for. "auto" measures: the first steps of the run
-/// are cut into segments, each with another split. A split moves work, not sums, so these steps are as good
-/// as any others.
+/// Gives the stages of a run the SMs that --sm-split asks for. "auto" measures where a run is long enough:
+/// some of its first steps are cut into segments, each with another split. A split moves work, not sums, so
+/// these steps are as good as any others.
 class SmMeasurement {
  public:
   struct Parts {

@@ -1,6 +1,7 @@
 #include "compactor_cpu.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 
@@ -13,6 +14,7 @@ constexpr int kWordBits = 64;
 constexpr Count kBlockWords = 64;
 constexpr Count kBlocksPerPiece = 16;
 constexpr Count kEdgesPerPiece = 16384;
+constexpr Count kEdgesPerBatch = 256;
 constexpr Count kPrefetchAhead = 32;
 
 std::size_t word_of(NodeId node) { return static_cast<std::size_t>(node) / kWordBits; }
@@ -87,16 +89,26 @@ void Compactor<Id>::relabel(const Id* neighbors, Count num_edges, std::int32_t* 
   });
 }
 
-// Threads mark at once; most neighbours were met before, and then nothing is written.
+// Threads mark at once; most neighbours were met before, and then nothing is written. Which were cannot be
+// predicted: the others are gathered without a branch.
 template <typename Id>
 void Compactor<Id>::mark(const Id* neighbors, Count begin, Count end) {
-  for (Count e = begin; e < end; ++e) {
-    if (e + kPrefetchAhead < end) __builtin_prefetch(&met_[word_of(neighbors[e + kPrefetchAhead])]);
-    const NodeId node = neighbors[e];
-    std::atomic_ref<std::uint64_t> word(met_[word_of(node)]);
-    if (word.load(std::memory_order_relaxed) & bit_of(node)) continue;
-    word.fetch_or(bit_of(node), std::memory_order_relaxed);
-    std::atomic_ref<std::uint8_t>(touched_[block_of(node)]).store(1, std::memory_order_relaxed);
+  std::array<Id, kEdgesPerBatch> fresh;
+  for (Count first = begin; first < end; first += kEdgesPerBatch) {
+    const Count last = std::min(end, first + kEdgesPerBatch);
+    std::size_t num_fresh = 0;
+    for (Count e = first; e < last; ++e) {
+      if (e + kPrefetchAhead < end) __builtin_prefetch(&met_[word_of(neighbors[e + kPrefetchAhead])]);
+      const Id node = neighbors[e];
+      const std::atomic_ref<std::uint64_t> word(met_[word_of(node)]);
+      fresh[num_fresh] = node;
+      num_fresh += (word.load(std::memory_order_relaxed) & bit_of(node)) == 0 ? 1 : 0;
+    }
+    for (std::size_t i = 0; i < num_fresh; ++i) {
+      const NodeId node = fresh[i];
+      std::atomic_ref<std::uint64_t>(met_[word_of(node)]).fetch_or(bit_of(node), std::memory_order_relaxed);
+      std::atomic_ref<std::uint8_t>(touched_[block_of(node)]).store(1, std::memory_order_relaxed);
+    }
   }
 }
 

@@ -68,9 +68,9 @@ void NcclCommunicator::close() {
 }
 
 void NcclCommunicator::fail(ncclResult_t code, const char* call, std::source_location where) const {
-  throw CommError(fmt::format("{} failed: {}: {} ({})", call, ncclGetErrorString(code),
-                              ncclGetLastError(handle_), who_),
-                  "NCCL_DEBUG=INFO in the environment makes NCCL say more.", where);
+  throw CommError(
+      fmt::format("{} failed: {}: {} ({})", call, ncclGetErrorString(code), ncclGetLastError(handle_), who_),
+      "NCCL_DEBUG=INFO in the environment makes NCCL say more.", where);
 }
 
 void NcclCommunicator::abort() noexcept {

@@ -100,8 +100,7 @@ struct Columns {
       if (column(base, first) >= cols) continue;
       Pack<T, kWidth<T>> packs[kPack / kWidth<T>];
 #pragma unroll
-      for (int p = 0; p < kPack / kWidth<T>; ++p)
-        packs[p] = load_pack(column(base, first) + p * kWidth<T>);
+      for (int p = 0; p < kPack / kWidth<T>; ++p) packs[p] = load_pack(column(base, first) + p * kWidth<T>);
 #pragma unroll
       for (int i = 0; i < kPack; ++i)
         columns.value[first + i] = to_f32(packs[i / kWidth<T>].value[i % kWidth<T>]);

@@ -11,8 +11,8 @@ namespace strata::comm {
 class DeviceExchange {
  public:
   virtual ~DeviceExchange() = default;
-  /// Sends send_bytes[r] bytes to every rank r and receives recv_bytes[r] from it; both buffers, on this rank's
-  /// GPU, are in order of rank without gaps. Pairs of ranks without bytes make no message. Collective;
+  /// Sends send_bytes[r] bytes to every rank r and receives recv_bytes[r] from it; both buffers, on this
+  /// rank's GPU, are in order of rank without gaps. Pairs of ranks without bytes make no message. Collective;
   /// asynchronous on `stream`. Launches must be in the same order on all ranks, see LaunchOrder.
   virtual void all_to_all(const void* send, std::span<const Count> send_bytes, void* recv,
                           std::span<const Count> recv_bytes, const cuda::Stream& stream) = 0;

@@ -9,11 +9,11 @@
 
 namespace strata::comm {
 
-/// Gives the NCCL launches of a training run the same order on all ranks, on the host and on the GPU: else two
-/// kernels of two communicators could each wait on one GPU for what the other holds up on another.
+/// Gives the NCCL launches of a training run the same order on all ranks, on the host and on the GPU: else
+/// two kernels of two communicators could each wait on one GPU for what the other holds up on another.
 ///
-/// Step s of n has an exchange E(s), made by one thread, and at its end the place of a reduction R(s), made by
-/// another. Exchanges run `lookahead` steps ahead of reductions, and no further:
+/// Step s of n has an exchange E(s), made by one thread, and at its end the place of a reduction R(s), made
+/// by another. Exchanges run `lookahead` steps ahead of reductions, and no further:
 ///
 ///     lookahead 1, n = 4     E0 E1 R0 E2 R1 E3 R2 R3
 ///

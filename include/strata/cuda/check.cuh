@@ -10,10 +10,12 @@
 namespace strata::cuda {
 
 [[noreturn]] inline void fail(cudaError_t code, const char* call, std::source_location where) {
-  throw CudaError(std::string(call) + ": " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code), {}, where);
+  throw CudaError(std::string(call) + ": " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code), {},
+                  where);
 }
 
-inline void check(cudaError_t code, const char* call, std::source_location where = std::source_location::current()) {
+inline void check(cudaError_t code, const char* call,
+                  std::source_location where = std::source_location::current()) {
   if (code != cudaSuccess) fail(code, call, where);
 }
 

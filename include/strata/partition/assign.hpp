@@ -23,7 +23,7 @@ enum class Constraint { nodes, edges, train };
 struct AssignOptions {
   int num_parts = 1;
   Method method = Method::metis;
-  std::filesystem::path file{};                          ///< of Method::file
+  std::filesystem::path file{};                        ///< of Method::file
   std::vector<Constraint> balance{Constraint::nodes};  ///< of Method::metis
   double imbalance = 0.03;  ///< each constraint: a part may be this much above the mean
   std::uint64_t seed = 0;

@@ -25,10 +25,7 @@ LoaderThreads::LoaderThreads(Options options)
     : options_(std::move(options)),
       candidates_(settings_of(options_)),
       trial_({.settings = static_cast<int>(candidates_.size()),
-              .agree =
-                  [communicator = options_.communicator](std::vector<double>& medians) {
-                    communicator->all_reduce(medians, comm::Communicator::Op::max);
-                  }}),
+              .agree = Trial::slowest_of(*options_.communicator)}),
       last_(std::chrono::steady_clock::now()) {}
 
 std::vector<int> LoaderThreads::candidates(int cores, int most_cores) {

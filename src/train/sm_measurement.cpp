@@ -98,9 +98,7 @@ void SmMeasurement::begin_measuring() {
   trial_.emplace(Trial::Options{.settings = static_cast<int>(splits_.size()),
                                 .warm_up = kWarmUp,
                                 .steps = kTimed,
-                                .agree = [world = parts_.world](std::vector<double>& medians) {
-                                  world->all_reduce(medians, comm::Communicator::Op::max);
-                                }});
+                                .agree = Trial::slowest_of(*parts_.world)});
 }
 
 void SmMeasurement::make_splits() {

@@ -19,6 +19,10 @@ Trial::Trial(Options options)
       decided_(options_.settings <= 1),
       seconds_(static_cast<std::size_t>(options_.settings)) {}
 
+std::function<void(std::vector<double>&)> Trial::slowest_of(const comm::Communicator& ranks) {
+  return [&ranks](std::vector<double>& medians) { ranks.all_reduce(medians, comm::Communicator::Op::max); };
+}
+
 void Trial::add(double seconds) {
   if (in_window_ == 0) window_.clear();
   if (in_window_++ >= options_.warm_up) window_.push_back(seconds);

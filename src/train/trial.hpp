@@ -2,6 +2,8 @@
 #include <functional>
 #include <vector>
 
+#include "strata/comm/communicator.hpp"
+
 namespace strata::train {
 
 /// Finds the fastest of some settings of a pipeline while it works, from the times of its steps.
@@ -21,6 +23,8 @@ class Trial {
     /// Makes the medians the same on all ranks; called once, by add(). Empty: one rank.
     std::function<void(std::vector<double>&)> agree = {};
   };
+  /// For Options::agree: of each setting, the slowest rank's. Collective when called.
+  static std::function<void(std::vector<double>&)> slowest_of(const comm::Communicator& ranks);
 
   /// Decided at once where there is one setting.
   explicit Trial(Options options);

@@ -76,7 +76,8 @@ void check_whole_inputs(const SamplerOptions& options, const store::GraphView& v
 
 void refuse_seed(NodeId node, Count num_nodes) {
   if (node < 0 || node >= num_nodes)
-    throw InputError(fmt::format("the seed {} is not a node of the graph (0 to {})", node, num_nodes - 1));
+    throw InputError(fmt::format("the seed {} is not a node of the graph (0 to {})", node, num_nodes - 1),
+                     "Give global ids of nodes.");
   throw InputError(fmt::format("node {} is among the seeds of a batch more than once", node),
                    "Give each node once; its neighbours would be the same each time.");
 }

@@ -5,17 +5,13 @@
 
 #include <span>
 
+#include "support/id_spans.hpp"
+
 namespace strata::test {
 namespace {
 
 using graph::EdgePolicy;
 using store::MachineGraph;
-
-std::vector<NodeId> ids_of(const IdSpan& span) {
-  std::vector<NodeId> ids;
-  for (Count i = 0; i < span.size; ++i) ids.push_back(span[i]);
-  return ids;
-}
 
 template <typename T>
 std::vector<T> copy_of(const T* data, Count size) {

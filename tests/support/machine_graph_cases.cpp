@@ -12,12 +12,6 @@ using store::GraphView;
 using store::LoadOptions;
 using store::MachineGraph;
 
-std::vector<NodeId> ids_of(const IdSpan& span) {
-  std::vector<NodeId> ids;
-  for (Count i = 0; i < span.size; ++i) ids.push_back(span[i]);
-  return ids;
-}
-
 namespace {
 
 std::vector<float> rows_of(const MachineGraph& machine_graph) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/store/machine_graph.hpp"
+#include "support/id_spans.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 
@@ -34,9 +35,8 @@ class Parts {
   std::optional<PartitionedDataset> written_;
 };
 
-std::vector<NodeId> ids_of(const IdSpan& span);
-
-/// All that a machine has of a graph: lists, ids, labels, degrees, features and splits, through original ids.
+/// All that a machine has of a graph: lists, ids, labels, degrees, features and splits, through original
+/// ids.
 void expect_is(const store::MachineGraph& loaded, const graph::Graph& graph,
                const store::LoadOptions& options);
 

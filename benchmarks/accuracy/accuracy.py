@@ -159,7 +159,7 @@ def main():
     if not chosen:
         parser.error(f'no such job; there are {", ".join(job.name for job in jobs())}')
     if not DATA.exists():
-        print(f'SKIPPED: {DATA} is missing; set STRATA_DATA')
+        print(f'-- skipped: 1 of 1 cases: {DATA} is missing; set STRATA_DATA')
         return 77
     programs, rows = program_folder(), []
     with tempfile.TemporaryDirectory(prefix='strata-accuracy-') as folder:

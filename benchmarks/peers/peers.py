@@ -92,7 +92,7 @@ def require_peer(arguments):
 
 
 def skip(peer, reason):
-    print(f'skipped: {peer}: {reason}')
+    print(f'-- skipped: 1 of 1 cases: {peer}: {reason}')
     return SKIPPED
 
 

@@ -2,6 +2,7 @@
 
 STRATA_BIN is the folder of the built programs. STRATA_DATA is the folder of real graphs; tests that need it skip without it.
 """
+import collections
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import unittest
 BIN = pathlib.Path(os.environ['STRATA_BIN'])
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get('STRATA_DATA', REPOSITORY.parent / 'shared' / 'data'))
+SKIPPED = 77   # the exit code of a test program whose every case was skipped
 MPIRUN = shutil.which('mpirun') or 'mpirun'
 ENVIRONMENT = dict(os.environ, OMPI_MCA_btl_vader_single_copy_mechanism='none', OMPI_ALLOW_RUN_AS_ROOT='1',
                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_mpi_yield_when_idle='1')
@@ -67,5 +69,25 @@ def final(output):
     return metrics(output, 'final')[-1]
 
 
+def reason_to_skip(output):
+    """What a script that exited with SKIPPED printed as its reason."""
+    return output.strip().rsplit('-- skipped: 1 of 1 cases: ', 1)[-1]
+
+
+class Result(unittest.TextTestResult):
+    passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+
 def main():
-    unittest.main(argv=sys.argv, verbosity=2)
+    """Exits with SKIPPED where every case was skipped; run_ctest.py reads the lines about skipped cases."""
+    result = unittest.main(argv=sys.argv, testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result), exit=False).result
+    cases = result.passed + len(result.skipped) + len(result.failures) + len(result.errors)
+    for reason, count in collections.Counter(reason for _, reason in result.skipped).items():
+        print(f'-- skipped: {count} of {cases} cases: {reason}', flush=True)
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.skipped and not result.passed else 0)

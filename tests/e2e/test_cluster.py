@@ -19,7 +19,7 @@ class Cluster(e2e.Case):
         done = subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=600,
                               env=dict(e2e.ENVIRONMENT, CLUSTER_RATE='1gbit', CLUSTER_BYTES=str(sent)))
         if done.returncode == 77:
-            self.skipTest(done.stdout)
+            self.skipTest(e2e.reason_to_skip(done.stdout))
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return output, sum(map(int, sent.read_text().split()))
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 
 #include "strata/util/error.hpp"
 #include "support/mpi_world.hpp"
+#include "support/skipped_cases.hpp"
 
 namespace strata::test {
 namespace {
@@ -123,6 +125,12 @@ void install_listeners() {
       new Verdict);  // last, because ends are told in reverse order: before the result is printed
 }
 
+/// Collective: what is skipped on one rank may run on another.
+bool skipped_everywhere() {
+  const auto ranks = world().communicator().all_gather(every_case_skipped() ? "skipped" : "");
+  return std::find(ranks.begin(), ranks.end(), "") == ranks.end();
+}
+
 }  // namespace
 
 const comm::World& world() { return *world_slot(); }
@@ -132,7 +140,11 @@ int run(int argc, char** argv) {
   world_slot() = &world;
   testing::InitGoogleTest(&argc, argv);
   install_listeners();
-  return RUN_ALL_TESTS();
+  const int result = RUN_ALL_TESTS();
+  if (world.rank() == 0) fmt::print("{}", skipped_cases());
+  std::fflush(stdout);
+  const bool skipped = skipped_everywhere();
+  return result == 0 && skipped ? kSkippedExitCode : result;
 }
 
 }  // namespace strata::test

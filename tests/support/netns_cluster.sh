@@ -29,7 +29,7 @@ clean_up() {
 }
 
 skip() {
-  echo "netns_cluster: $1"
+  echo "-- skipped: 1 of 1 cases: several hosts: $1"
   exit 77
 }
 

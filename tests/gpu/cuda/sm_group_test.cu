@@ -37,7 +37,7 @@ void enqueue_notes(int* sms, const Stream& stream) {
 class SmGroups : public testing::Test {
  protected:
   void SetUp() override {
-    if (device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (device_count() == 0) GTEST_SKIP() << "needs a GPU";
     notes_ = Array<int>(Memory::pinned, kBlocks, "notes", kGpu);
   }
 

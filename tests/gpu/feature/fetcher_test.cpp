@@ -66,7 +66,7 @@ struct Case {
 class RowFetcherOnGpu : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
     if (GetParam().on_devices) need_gpu_per_rank();
   }
   static void need_gpu_per_rank() {

@@ -17,7 +17,7 @@ constexpr Device kGpu{.kind = Device::Kind::cuda, .index = 0};
 class HugeGraphsOnGpu : public testing::TestWithParam<MethodCase> {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
   static SamplerOptions options(std::vector<int> fanouts, bool slots) {
     SamplerOptions options = GetParam().options(std::move(fanouts), 10);

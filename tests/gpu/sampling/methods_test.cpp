@@ -28,7 +28,7 @@ void poison_device_memory() {
 class GpuMethods : public testing::TestWithParam<MethodCase> {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
     poison_device_memory();
   }
 

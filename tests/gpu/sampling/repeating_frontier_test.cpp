@@ -117,7 +117,7 @@ std::vector<ChosenList> lists_in_slots(DeviceSlotChooser<Id>& chooser, const Upl
 class RepeatingFrontierOnGpu : public testing::TestWithParam<MethodCase> {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
 
   template <typename Id>

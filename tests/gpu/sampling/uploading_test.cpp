@@ -25,7 +25,7 @@ std::vector<T> to_host(const T* data, Count first, Count end, const cuda::Stream
 class Uploading : public testing::TestWithParam<MethodCase> {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Methods, Uploading, testing::ValuesIn(test::all_methods()),

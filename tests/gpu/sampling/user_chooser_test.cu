@@ -49,7 +49,7 @@ class NextNodes final : public DeviceSlotChooser<Id> {
 };
 
 TEST(UserDeviceChooser, FillsTheBlocks) {
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   const PlainGraph graph = test::random_graph({.num_nodes = 50});
   const ViewOwner owner(graph, {.device = kGpu});
   ThreadPool pool(1);
@@ -79,7 +79,7 @@ TEST(UserDeviceChooser, FillsTheBlocks) {
 }
 
 TEST(UserDeviceChooser, IsAskedForOnAGpu) {
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   const ViewOwner on_gpu(test::random_graph({.num_nodes = 50}), {.device = kGpu}),
       on_cpu(test::random_graph({.num_nodes = 50}), {});
   ThreadPool pool(1);

@@ -21,7 +21,7 @@ using Compute = comm::TopologyOptions::Compute;
 class ChunkTensorOnGpu : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
     run_.emplace(0, Compute::cuda);
   }
   const comm::Machine& machine() const { return run_->machine; }

@@ -119,7 +119,7 @@ std::vector<Count> random_sizes(Count count, NodeId num_nodes, std::uint64_t see
 }
 
 TEST(GenerateKernels, MakeListsAsTheGeneratorDoes) {
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   std::uint64_t seed = 0;
   for (const NodeId num_nodes : {1, 2, 31, 100, 700}) {
     for (const bool drop_self_loops : {false, true}) {
@@ -137,7 +137,7 @@ TEST(GenerateKernels, MakeListsAsTheGeneratorDoes) {
 }
 
 TEST(GenerateKernels, MakeMoreListsThanThereAreWarps) {
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   const ListCase c{3'000'000, 100, random_sizes(100'000, 10, 99), true, true, false};
   EXPECT_TRUE(lists_on_gpu(c) == expected_lists(c));
 }

@@ -248,7 +248,7 @@ class TestJob {
 class HostGatherOnGpu : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
     guard_.emplace(kGpu);
     stream_ = cuda::Stream(kGpu);
   }

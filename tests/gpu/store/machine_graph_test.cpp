@@ -26,7 +26,7 @@ constexpr std::int64_t kFeatureBytes = 2000 * 50 * 4;
 class MachineGraphOnGpu : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
 };
 

@@ -16,7 +16,7 @@ using Compute = comm::TopologyOptions::Compute;
 
 // The replicated rows come first, then this rank's share of the stripes, then the host's.
 TEST(AsTensorOnGpu, ShowsEachStratumWhereItLies) {
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   const RunSetup run(0, Compute::cuda);
   for (const bool padded : {false, true}) {
     const store::TensorSpec spec{

@@ -31,7 +31,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 class PaddedStep : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
 
   static nn::ModelOptions options() {

@@ -27,5 +27,11 @@ TEST(Harness, NeverEnds) {
   if (is_last()) world().communicator().barrier();
 }
 
+TEST(Harness, SkipsEverywhere) { GTEST_SKIP() << "needs what no machine has"; }
+
+TEST(Harness, SkipsOnTheLastRank) {
+  if (is_last()) GTEST_SKIP() << "only here";
+}
+
 }  // namespace
 }  // namespace strata::test

@@ -21,7 +21,7 @@ using test::ViewOwner;
 class Exchange : public testing::TestWithParam<Device::Kind> {
  protected:
   void SetUp() override {
-    if (device().is_cuda() && cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (device().is_cuda() && cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
   static Device device() { return {.kind = GetParam(), .index = 0}; }
 };

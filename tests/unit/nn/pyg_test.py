@@ -14,7 +14,7 @@ try:
     import torch_geometric  # noqa: F401
     from safetensors.torch import load_file
 except ImportError as error:
-    print(f"skipped: {error}")
+    print(f"-- skipped: 1 of 1 cases: {error}")
     sys.exit(SKIPPED)
 
 def main(exporter, document):

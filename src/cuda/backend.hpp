@@ -44,6 +44,7 @@ void free_pinned(void* data);
 
 bool is_device_memory(const void* data);
 void copy(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
+void copy_rows(const RowsCopy& copy, CUstream_st* stream);
 void fill(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void register_host(void* data, std::size_t bytes);
 void unregister_host(void* data);

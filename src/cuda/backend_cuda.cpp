@@ -137,6 +137,10 @@ bool is_device_memory(const void* data) {
 void copy(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {
   STRATA_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 }
+void copy_rows(const RowsCopy& copy, CUstream_st* stream) {
+  STRATA_CUDA_CHECK(cudaMemcpy2DAsync(copy.to.data, copy.to.pitch, copy.from.data, copy.from.pitch,
+                                      copy.row_bytes, copy.rows, cudaMemcpyDefault, stream));
+}
 void fill(void* to, int byte, std::size_t bytes, CUstream_st* stream) {
   STRATA_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, stream));
 }

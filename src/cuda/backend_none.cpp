@@ -39,6 +39,7 @@ void free_device(void*) {}
 void free_pinned(void*) {}
 bool is_device_memory(const void*) { return false; }
 void copy(void*, const void*, std::size_t, CUstream_st*) { refuse(); }
+void copy_rows(const RowsCopy&, CUstream_st*) { refuse(); }
 void fill(void*, int, std::size_t, CUstream_st*) { refuse(); }
 void register_host(void*, std::size_t) { refuse(); }
 void unregister_host(void*) {}

@@ -8,6 +8,7 @@
 
 #include "backend.hpp"
 #include "green_context.hpp"
+#include "registered_blocks.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
@@ -215,11 +216,43 @@ bool is_device_memory(const void* data) {
 
 void copy_async(void* to, const void* from, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
-  if (stream.device().is_cuda()) {
-    backend::copy(to, from, bytes, stream.get());
-  } else {
+  if (!stream.device().is_cuda()) {
     std::memcpy(to, from, bytes);
+    return;
   }
+  for_each_piece(to, from, bytes, registration_block(), [&](std::size_t offset, std::size_t size) {
+    backend::copy(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset, size,
+                  stream.get());
+  });
+}
+
+namespace {
+
+RowsCopy part_of(const RowsCopy& copy, std::size_t first, std::size_t rows) {
+  RowsCopy part = copy;
+  for (PitchedRows* side : {&part.to, &part.from}) side->data += first * side->pitch;
+  part.rows = rows;
+  return part;
+}
+
+bool crosses_any_end(const RowsCopy& copy) {
+  const auto crosses = [&](const PitchedRows& side) {
+    return crosses_end(side.data, (copy.rows - 1) * side.pitch + copy.row_bytes, registration_block());
+  };
+  return crosses(copy.to) || crosses(copy.from);
+}
+
+}  // namespace
+
+void copy_rows_async(const RowsCopy& copy, const Stream& stream) {
+  if (copy.rows == 0 || copy.row_bytes == 0) return;
+  const bool dense = copy.to.pitch == copy.row_bytes && copy.from.pitch == copy.row_bytes;
+  if (dense || copy.rows == 1)
+    return copy_async(copy.to.data, copy.from.data, copy.rows * copy.row_bytes, stream);
+  if (stream.device().is_cuda() && !crosses_any_end(copy)) return backend::copy_rows(copy, stream.get());
+  const std::size_t half = copy.rows / 2;
+  copy_rows_async(part_of(copy, 0, half), stream);
+  copy_rows_async(part_of(copy, half, copy.rows - half), stream);
 }
 
 void fill_async(void* to, int byte, std::size_t bytes, const Stream& stream) {
@@ -231,25 +264,33 @@ void fill_async(void* to, int byte, std::size_t bytes, const Stream& stream) {
   }
 }
 
-namespace {
-
-constexpr std::size_t kRegistrationBlock = std::size_t{64} << 30;
-
-}  // namespace
+std::size_t registration_block() {
+  static const std::size_t bytes = [] {
+    constexpr std::size_t kDefault = std::size_t{64} << 30, kPage = 4096;
+    const char* const wanted = std::getenv("STRATA_REGISTRATION_BLOCK");
+    if (wanted == nullptr) return kDefault;
+    const auto block = static_cast<std::size_t>(parse_bytes(wanted));
+    if (block == 0 || block % kPage != 0) {
+      throw InputError(fmt::format("STRATA_REGISTRATION_BLOCK: {} is no multiple of {} bytes", wanted, kPage),
+                       "Leave it out, or give a size such as 64KiB.");
+    }
+    return block;
+  }();
+  return bytes;
+}
 
 Registration::Registration(void* data, std::size_t bytes) {
   if (device_count() == 0 || bytes == 0) return;
   data_ = data;
-  // bytes_ grows block by block, so that a failure unregisters what was registered.
-  while (bytes_ < bytes) {
-    const std::size_t block = std::min(kRegistrationBlock, bytes - bytes_);
-    try {
-      backend::register_host(static_cast<std::byte*>(data) + bytes_, block);
-    } catch (...) {
-      *this = Registration();
-      throw;
-    }
-    bytes_ += block;
+  try {
+    // bytes_ grows block by block, so that a failure unregisters what was registered.
+    for_each_piece(data, data, bytes, registration_block(), [&](std::size_t offset, std::size_t size) {
+      backend::register_host(static_cast<std::byte*>(data) + offset, size);
+      bytes_ += size;
+    });
+  } catch (...) {
+    *this = Registration();
+    throw;
   }
 }
 
@@ -264,9 +305,9 @@ Registration& Registration::operator=(Registration&& other) noexcept {
 }
 
 Registration::~Registration() {
-  for (std::size_t offset = 0; offset < bytes_; offset += kRegistrationBlock) {
+  for_each_piece(data_, data_, bytes_, registration_block(), [&](std::size_t offset, std::size_t /*size*/) {
     backend::unregister_host(static_cast<std::byte*>(data_) + offset);
-  }
+  });
 }
 
 Range::Range(const char* name) { backend::push_range(name); }

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "array_copies.hpp"
 #include "shares.hpp"
 
@@ -42,23 +40,16 @@ ArrayCopies::ArrayCopies(const comm::Machine& machine, const HostElements& array
 }
 
 void ArrayCopies::fill(const comm::Machine& machine, const HostElements& array, const Layout& layout) {
-  // A copy must not cross the border of two registered blocks; they begin at multiples of 64 GiB.
-  constexpr Count kPieceBytes = Count{1} << 30;
   const auto width = static_cast<Count>(size_of(array.dtype));
-  const Count piece = kPieceBytes / width;
   const auto* elements = static_cast<const std::byte*>(array.data);
   layout.for_each_run(0, array.size, [&](const Layout::Run& run) {
     if (run.location.stratum == Stratum::host) return;
     const Range all{run.first, run.count};
     const Range own =
         run.location.stratum == Stratum::replicated ? all : share_of(all, machine.rank(), machine.size());
-    for (Count first = own.first; first < own.end();) {
-      const Count end = std::min(own.end(), (first / piece + 1) * piece);
-      layout.for_each_run(first, end - first, [&](const Layout::Run& part) {
-        copies_->write(part, elements + part.first * width);
-      });
-      first = end;
-    }
+    layout.for_each_run(own.first, own.count, [&](const Layout::Run& part) {
+      copies_->write(part, elements + part.first * width);
+    });
   });
   copies_->finish_copies();
 }

@@ -40,13 +40,11 @@ void CopiedGather::gather(const HostRows& host, const RowIds& ids, const RowsOut
   std::byte* rows = room_for(rows_, width * height, "gathered rows on the host", device_);
   gather_on_cpu(host, here, {.data = rows, .dtype = out.dtype}, checked, pool);
   const std::size_t pitch = out.pitch > 0 ? static_cast<std::size_t>(out.pitch) * size_of(out.dtype) : width;
-  if (pitch == width) {
-    cuda::copy_async(out.data, rows, width * height, stream);
-  } else if (height > 0) {
-    cuda::check(
-        cudaMemcpy2DAsync(out.data, pitch, rows, width, width, height, cudaMemcpyHostToDevice, stream.get()),
-        "cudaMemcpy2DAsync");
-  }
+  cuda::copy_rows_async({.to = {static_cast<std::byte*>(out.data), pitch},
+                         .from = {rows, width},
+                         .row_bytes = width,
+                         .rows = height},
+                        stream);
   copied_.record(stream);
 }
 

@@ -3,7 +3,6 @@
 
 #include "generate_cuda.hpp"
 #include "generate_kernels.hpp"
-#include "region_copy.hpp"
 #include "shares.hpp"
 #include "strata/graph/synthetic_pieces.hpp"
 
@@ -53,9 +52,8 @@ class RowMaker {
 
   void make_piece(Range rows) {
     if (piece_labels_.size() > 0)
-      RegionCopy(labels_, stream_)
-          .to_device(piece_labels_.data(), static_cast<std::size_t>(rows.first) * sizeof(std::int32_t),
-                     static_cast<std::size_t>(rows.count) * sizeof(std::int32_t));
+      cuda::copy_async(piece_labels_.data(), labels_ + rows.first,
+                       static_cast<std::size_t>(rows.count) * sizeof(std::int32_t), stream_);
     write_features({.formula = formula_,
                     .first_node = rows.first,
                     .rows = rows.count,

@@ -8,7 +8,6 @@
 
 #include "generate_cuda.hpp"
 #include "generate_kernels.hpp"
-#include "region_copy.hpp"
 #include "shares.hpp"
 #include "strata/graph/synthetic_pieces.hpp"
 #include "strata/util/error.hpp"
@@ -55,8 +54,7 @@ class ListMaker {
   void count_kept(Count* kept) {
     for_each_piece([&](const ListTask& lists) {
       count_entries(lists, dropped_.data(), piece_begins_.data(), stream_);
-      RegionCopy(kept, stream_)
-          .from_device(piece_begins_.data(), bytes_of(lists.first_node + 1), bytes_of(lists.num_lists));
+      cuda::copy_async(kept + lists.first_node + 1, piece_begins_.data(), bytes_of(lists.num_lists), stream_);
     });
     stream_.synchronize();
   }
@@ -68,15 +66,14 @@ class ListMaker {
     const std::size_t width = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
     entries_ = cuda::Buffer(cuda::Memory::device, static_cast<std::size_t>(most_entries_) * width,
                             "making neighbour lists", device_);
-    void* const region = indices.visit([](auto* ids) -> void* { return ids; });
+    auto* const region = static_cast<std::byte*>(indices.visit([](auto* ids) -> void* { return ids; }));
     for_each_piece([&](const ListTask& lists) {
-      RegionCopy(begins, stream_)
-          .to_device(piece_begins_.data(), bytes_of(lists.first_node), bytes_of(lists.num_lists + 1));
+      cuda::copy_async(piece_begins_.data(), begins + lists.first_node, bytes_of(lists.num_lists + 1),
+                       stream_);
       write_lists(lists, {.begins = piece_begins_.data(), .out = entries_.data(), .wide = wide}, stream_);
       const Count first = begins[lists.first_node], end = begins[lists.first_node + lists.num_lists];
-      RegionCopy(region, stream_)
-          .from_device(entries_.data(), static_cast<std::size_t>(first) * width,
-                       static_cast<std::size_t>(end - first) * width);
+      cuda::copy_async(region + static_cast<std::size_t>(first) * width, entries_.data(),
+                       static_cast<std::size_t>(end - first) * width, stream_);
     });
   }
   void finish_writing() const { stream_.synchronize(); }
@@ -116,8 +113,7 @@ class ListMaker {
   void for_each_piece(Body&& body) {
     const cuda::DeviceGuard guard(device_);
     for (const Range& piece : pieces_) {
-      RegionCopy(offsets_, stream_)
-          .to_device(piece_offsets_.data(), bytes_of(piece.first), bytes_of(piece.count + 1));
+      cuda::copy_async(piece_offsets_.data(), offsets_ + piece.first, bytes_of(piece.count + 1), stream_);
       body(ListTask{.words = words_,
                     .num_nodes = num_nodes_,
                     .first_node = piece.first,

@@ -110,18 +110,12 @@ void GpuStrata::copy_rows(const Copy& c) const {
   if (c.count == 0) return;
   const auto pitch = static_cast<std::size_t>(table_.row_pitch),
              width = static_cast<std::size_t>(table_.row_bytes);
-  // A dense copy may be of any height; the height of a pitched one has no limit that matters here.
-  if (pitch == width) {
-    const std::size_t bytes = width * static_cast<std::size_t>(c.count);
-    return c.to_stratum ? cuda::copy_async(c.stratum, c.rows, bytes, copier_)
-                        : cuda::copy_async(c.rows, c.stratum, bytes, copier_);
-  }
-  const auto height = static_cast<std::size_t>(c.count);
-  cuda::check(c.to_stratum ? cudaMemcpy2DAsync(c.stratum, pitch, c.rows, width, width, height,
-                                               cudaMemcpyDefault, copier_.get())
-                           : cudaMemcpy2DAsync(c.rows, width, c.stratum, pitch, width, height,
-                                               cudaMemcpyDefault, copier_.get()),
-              "cudaMemcpy2DAsync");
+  const cuda::PitchedRows stratum{c.stratum, pitch}, dense{c.rows, width};
+  cuda::copy_rows_async({.to = c.to_stratum ? stratum : dense,
+                         .from = c.to_stratum ? dense : stratum,
+                         .row_bytes = width,
+                         .rows = static_cast<std::size_t>(c.count)},
+                        copier_);
 }
 
 // The whole blocks of a GPU are every num_gpus-th among the rows and neighbours in the stratum: one 2-D copy
@@ -147,12 +141,13 @@ void GpuStrata::copy_stripes(const Layout::Run& run, std::byte* rows, bool to_st
   for (Count block = 0; block < std::min(num_blocks, gpus); ++block) {
     const Count row = whole_begin + block * stripe;
     const auto height = static_cast<std::size_t>((num_blocks - block + gpus - 1) / gpus);
-    const std::size_t spread = block_bytes * static_cast<std::size_t>(gpus);
-    cuda::check(to_stratum ? cudaMemcpy2DAsync(stratum(row), block_bytes, dense(row), spread, block_bytes,
-                                               height, cudaMemcpyDefault, copier_.get())
-                           : cudaMemcpy2DAsync(dense(row), spread, stratum(row), block_bytes, block_bytes,
-                                               height, cudaMemcpyDefault, copier_.get()),
-                "cudaMemcpy2DAsync");
+    const cuda::PitchedRows inside{stratum(row), block_bytes},
+        outside{dense(row), block_bytes * static_cast<std::size_t>(gpus)};
+    cuda::copy_rows_async({.to = to_stratum ? inside : outside,
+                           .from = to_stratum ? outside : inside,
+                           .row_bytes = block_bytes,
+                           .rows = height},
+                          copier_);
   }
 }
 

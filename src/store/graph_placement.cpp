@@ -432,14 +432,9 @@ void GraphOnDevice::close(const comm::Machine&) {}
 
 const void* GraphOnDevice::copy(const void* data, std::int64_t bytes, const std::string& name,
                                 const cuda::Stream& stream) {
-  // A copy must not cross the border of two registered blocks; they begin at multiples of 64 GiB.
-  constexpr std::int64_t kPiece = std::int64_t{1} << 30;
-  buffers_.emplace_back(cuda::Memory::device, static_cast<std::size_t>(bytes), name, stream.device());
-  for (std::int64_t offset = 0; offset < bytes; offset += kPiece) {
-    cuda::copy_async(static_cast<std::byte*>(buffers_.back().data()) + offset,
-                     static_cast<const std::byte*>(data) + offset,
-                     static_cast<std::size_t>(std::min(kPiece, bytes - offset)), stream);
-  }
+  const auto size = static_cast<std::size_t>(bytes);
+  buffers_.emplace_back(cuda::Memory::device, size, name, stream.device());
+  cuda::copy_async(buffers_.back().data(), data, size, stream);
   return buffers_.back().data();
 }
 

@@ -25,6 +25,10 @@ def needs_data(folder):
     return unittest.skipUnless((DATA / folder).exists(), f'{DATA / folder} is missing; set STRATA_DATA')
 
 
+def has_gpu():
+    return shutil.which('nvidia-smi') is not None and subprocess.run(['nvidia-smi', '-L'], capture_output=True).returncode == 0
+
+
 def mpirun_command(ranks, arguments):
     return [MPIRUN, '-n', str(ranks), '--oversubscribe', '--bind-to', 'none', str(BIN / 'strata-train'), *map(str, arguments)]
 
@@ -37,8 +41,10 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(self._folder.name)
         self.addCleanup(self._folder.cleanup)
 
-    def run_program(self, command, timeout=180):
-        return subprocess.run([str(word) for word in command], env=ENVIRONMENT, text=True, capture_output=True, timeout=timeout)
+    def run_program(self, command, timeout=180, **environment):
+        """Runs it with further variables in its environment."""
+        return subprocess.run([str(word) for word in command], env=dict(ENVIRONMENT, **environment), text=True, capture_output=True,
+                              timeout=timeout)
 
     def build(self, spec, parts, name=None, *options):
         """Partitions `spec`; returns the directory."""

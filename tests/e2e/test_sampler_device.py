@@ -1,6 +1,4 @@
 """Losses do not depend on whether a GPU or the CPU samples for a GPU that trains. Skipped where there is no GPU."""
-import shutil
-import subprocess
 import unittest
 
 import strata_e2e as e2e
@@ -10,11 +8,7 @@ JOB = ['--device', 'cuda', '--fanouts', '6,5', '--hidden', '32', '--batch-size',
        '0.1', '--dropout', '0.3', '--log-every', '1', '--eval-every', '0', '--checkpoint-every', '0', '--seed', '11']
 
 
-def has_gpu():
-    return shutil.which('nvidia-smi') is not None and subprocess.run(['nvidia-smi', '-L'], capture_output=True).returncode == 0
-
-
-@unittest.skipUnless(has_gpu(), 'no GPU')
+@unittest.skipUnless(e2e.has_gpu(), 'no GPU')
 class SamplerDevice(e2e.Case):
     def losses(self, *options):
         output = self.folder / f'run{len(list(self.folder.glob("run*")))}'

@@ -1,7 +1,5 @@
 """--sm-split moves work, never a number; what cannot be split is refused."""
 import re
-import shutil
-import subprocess
 import unittest
 
 import strata_e2e as e2e
@@ -10,10 +8,6 @@ from test_metrics import documented_fields
 SPEC = 'synthetic:kind=sbm,nodes=20000,edges=300000,features=24,classes=5,seed=7'
 JOB = ['--fanouts', '6,5', '--hidden', '32', '--batch-size', '40', '--dropout', '0.3', '--log-every', '1', '--eval-every', '0',
        '--eval-fanouts', '2,2', '--checkpoint-every', '0', '--seed', '11']
-
-
-def has_gpu():
-    return shutil.which('nvidia-smi') is not None and subprocess.run(['nvidia-smi', '-L'], capture_output=True).returncode == 0
 
 
 class Refusals(e2e.Case):
@@ -36,7 +30,7 @@ class Refusals(e2e.Case):
             self.assertEqual(e2e.metrics(output, 'run')[0]['sm_split'], split)
 
 
-@unittest.skipUnless(has_gpu(), 'no GPU')
+@unittest.skipUnless(e2e.has_gpu(), 'no GPU')
 class Splits(e2e.Case):
     def run_job(self, *options, ranks=1):
         output = self.folder / f'run{len(list(self.folder.glob("run*")))}'

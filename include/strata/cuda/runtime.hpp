@@ -156,14 +156,27 @@ inline Memory memory_on(Device device) { return device.is_cuda() ? Memory::devic
 /// Whether `data` points into the memory of a GPU.
 bool is_device_memory(const void* data);
 
-/// Asynchronous copy in any direction between host, pinned and device memory; an ordinary memcpy for the
-/// cpu's stream.
+/// Asynchronous copy in any direction between host, registered, pinned and device memory; an ordinary memcpy
+/// for the cpu's stream. Cut where registered blocks end, which CUDA refuses to cross: every copy between a
+/// GPU and host memory goes through this function or the next.
 void copy_async(void* to, const void* from, std::size_t bytes, const Stream& stream);
+
+/// Rows that begin `pitch` bytes apart. A view.
+struct PitchedRows {
+  std::byte* data = nullptr;
+  std::size_t pitch = 0;
+};
+struct RowsCopy {
+  PitchedRows to, from;       ///< `from` is only read
+  std::size_t row_bytes = 0;  ///< at most either pitch
+  std::size_t rows = 0;
+};
+void copy_rows_async(const RowsCopy& copy, const Stream& stream);  ///< like copy_async
 void fill_async(void* to, int byte, std::size_t bytes, const Stream& stream);
 
 /// Registers host memory with CUDA so that kernels read it in place; an owner of the registration, not of the
-/// memory. Works in blocks of at most 64 GiB. Does nothing without a GPU. Throws CudaError with the remedy
-/// (memlock limit).
+/// memory. Works in blocks of at most 64 GiB, which end where addresses are multiples of it. Does nothing
+/// without a GPU. Throws CudaError with the remedy (memlock limit).
 class Registration {
  public:
   Registration() = default;

@@ -2,9 +2,20 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <utility>
+
 #include "torch_device.hpp"
 
 namespace strata::train {
+
+RecordedBatch RecordedBatch::of(const LoadedBatch& batch) {
+  return {.blocks = batch.sample.blocks,
+          .counts = batch.sample.device_counts,
+          .key = batch.sample.device_key,
+          .features = batch.features,
+          .labels = batch.labels,
+          .num_labels = batch.num_labels};
+}
 
 StepRunner::StepRunner(const Parts& parts)
     : parts_(parts),
@@ -41,7 +52,17 @@ void StepRunner::run_batch(const LoadedBatch& batch) {
     if (batch.sample.num_seeds > 0) forward_backward(batch);
     return;
   }
-  if (!graphs_.recorded(batch.slot)) graphs_.record(batch.slot, [&] { forward_backward(batch); });
+  replay(batch);
+}
+
+// A batch that outgrew its buffers has moved them, so that the slot's recording reads memory that is gone.
+void StepRunner::replay(const LoadedBatch& batch) {
+  RecordedBatch& recorded = recorded_[static_cast<std::size_t>(batch.slot)];
+  RecordedBatch now = RecordedBatch::of(batch);
+  if (!graphs_.recorded(batch.slot) || recorded != now) {
+    graphs_.record(batch.slot, [&] { forward_backward(batch); });
+    recorded = std::move(now);
+  }
   graphs_.replay(batch.slot);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "step_graph.hpp"
 #include "strata/comm/reducer.hpp"
@@ -12,6 +13,19 @@
 #include "strata/train/optimizer.hpp"
 
 namespace strata::train {
+
+/// All addresses and sizes that a recorded step keeps of its batch.
+struct RecordedBatch {
+  std::vector<sampling::Block> blocks;
+  const Count* counts = nullptr;
+  const BatchKey* key = nullptr;
+  const float* features = nullptr;
+  const std::int32_t* labels = nullptr;
+  Count num_labels = 0;
+
+  static RecordedBatch of(const LoadedBatch& batch);
+  bool operator==(const RecordedBatch&) const = default;
+};
 
 /// What all ranks know about a finished step.
 struct StepOutcome {
@@ -55,6 +69,7 @@ class StepRunner {
 
  private:
   void run_batch(const LoadedBatch& batch);
+  void replay(const LoadedBatch& batch);
   void forward_backward(const LoadedBatch& batch);
   struct Readback {
     cuda::Array<float> tail;  ///< and this rank's own loss
@@ -73,7 +88,8 @@ class StepRunner {
   at::Tensor local_loss_;    ///< [1]
   at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
   StepGraphs graphs_{BatchLoader::kSlots};
-  int num_unrecorded_ = 0;  ///< padded batches that ran call by call
+  std::array<RecordedBatch, BatchLoader::kSlots> recorded_;  ///< what graphs_ were recorded with
+  int num_unrecorded_ = 0;                                   ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };
 

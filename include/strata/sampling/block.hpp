@@ -43,6 +43,10 @@ struct Block {
   const NodeId* src_original_ids = nullptr;  ///< [num_src]
   const std::int32_t* src_in_degrees =
       nullptr;  ///< [num_src] degrees in the whole graph, or null if not asked for
+
+  /// Same sizes and same addresses: what was recorded with one block can be replayed for another only if they
+  /// are equal. A sampler may move a slot's memory whenever a batch needs more of it.
+  bool operator==(const Block&) const = default;
 };
 
 /// A sampled minibatch; an owner of its blocks' memory. blocks.front() is the input layer, blocks.back() has

@@ -74,7 +74,7 @@ def row_of(method, kept, records, feature_bytes):
             'exchange_ms': 1e3 * (neighbors['seconds'] + features['seconds']) / steps,
             'stage_waited_ms': 1e3 * (neighbors['waited_seconds'] + features['waited_seconds']) / steps,
             'training_waited_ms': 1e3 * epoch['wait_seconds'] / epoch['steps'],
-            'train_ms': 1e3 * epoch['train_seconds'] / epoch['steps'],
+            'sum_ms': 1e3 * epoch['sum_seconds'] / epoch['steps'], 'compute_ms': 1e3 * epoch['compute_seconds'] / epoch['steps'],
             'epoch_seconds': epoch['seconds'], 'seeds_per_second': epoch['seeds_per_second'], 'ranks': ranks}
 
 
@@ -84,13 +84,13 @@ def percents(values):
 
 def print_table(rows):
     print(f'{"parts":>8} {"kept":>10} {"remote % a hop":>15} {"cached %":>12} {"rows remote, cached %":>22} {"MB a step":>10} {"of count":>9} '
-          f'{"exchange ms":>12} {"stages wait":>12} {"training waits":>15} {"trains":>8} {"waits/trains":>13}')
+          f'{"exchange ms":>12} {"stages wait":>12} {"waits for batches":>18} {"sums":>8} {"computes":>9} {"waits/computes":>15}')
     for row in rows:
         megabytes = (sum(row['hop_bytes_a_step']) + row['row_bytes_a_step']) / 1e6
         print(f'{row["method"]:>8} {row["kept"]:>10} {percents(row["remote_nodes"]):>15} {percents(row["cached_nodes"]):>12} '
               f'{100 * row["remote_rows"]:>12.1f}, {100 * row["cached_rows"]:>8.1f} {megabytes:>10.2f} {row["row_bytes_by_count"]:>9.3f} '
-              f'{row["exchange_ms"]:>12.2f} {row["stage_waited_ms"]:>12.2f} {row["training_waited_ms"]:>15.2f} {row["train_ms"]:>8.2f} '
-              f'{share(row["training_waited_ms"], row["train_ms"]):>13.2f}')
+              f'{row["exchange_ms"]:>12.2f} {row["stage_waited_ms"]:>12.2f} {row["training_waited_ms"]:>18.2f} {row["sum_ms"]:>8.2f} '
+              f'{row["compute_ms"]:>9.2f} {share(row["training_waited_ms"] + row["sum_ms"], row["compute_ms"]):>15.2f}')
 
 
 def main():

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "channel.hpp"
+#include "stream_clock.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {
@@ -22,40 +23,6 @@ class Stopwatch {
  private:
   std::atomic<double>& total_;
   std::chrono::steady_clock::time_point start_;
-};
-
-/// How long a stage has its part of the stream, batch after batch; nothing on the cpu.
-class StreamClock {
- public:
-  StreamClock() = default;
-  explicit StreamClock(Device device) : used_(device.is_cuda()), begin_(device, used_), end_(device, used_) {}
-
-  void begin(const cuda::Stream& stream) {
-    take();
-    begin_.record(stream);
-  }
-  void end(const cuda::Stream& stream) {
-    end_.record(stream);
-    running_ = used_;
-  }
-  /// Seconds of the batches that have ended since the last call. REQUIRES: the last one has.
-  double take_seconds() {
-    take();
-    return std::exchange(seconds_, 0);
-  }
-  const cuda::Event& ended() const { return end_; }
-
- private:
-  void take() {
-    constexpr double kMillisecond = 1e-3;
-    if (!std::exchange(running_, false)) return;
-    end_.synchronize();
-    seconds_ += end_.elapsed_ms(begin_) * kMillisecond;
-  }
-
-  bool used_ = false, running_ = false;
-  double seconds_ = 0;
-  cuda::Event begin_, end_;
 };
 
 struct Slot {

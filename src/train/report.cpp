@@ -141,6 +141,8 @@ json epoch_record(const EpochReport& e) {
           {"gather_seconds", e.stages.gather},
           {"wait_seconds", e.stages.wait},
           {"train_seconds", e.train_seconds()},
+          {"compute_seconds", e.compute_seconds()},
+          {"sum_seconds", e.sum_seconds},
           {"gathered_bytes",
            {{"replicated", e.gathered_bytes[0]},
             {"striped", e.gathered_bytes[1]},
@@ -210,12 +212,13 @@ std::string gathered_text(const EpochReport& e) {
 
 std::string epoch_line(const EpochReport& e, int epochs) {
   return fmt::format(
-      "epoch {}/{}  loss {:.4f}  train accuracy {:.4f}  {} ({} seeds/s; sample {}, gather {}, train {}, wait "
-      "{}{})",
+      "epoch {}/{}  loss {:.4f}  train accuracy {:.4f}  {} ({} seeds/s; sample {}, gather {}; compute {}, "
+      "wait "
+      "for batches {}, sum over ranks {}{})",
       e.epoch, epochs, e.loss, e.train_accuracy, format_seconds(e.seconds),
       format_count(static_cast<Count>(e.seeds_per_second())), format_seconds(e.stages.sample),
-      format_seconds(e.stages.gather), format_seconds(e.train_seconds()), format_seconds(e.stages.wait),
-      gathered_text(e));
+      format_seconds(e.stages.gather), format_seconds(e.compute_seconds()), format_seconds(e.stages.wait),
+      format_seconds(e.sum_seconds), gathered_text(e));
 }
 
 std::string evaluation_line(const Evaluation& evaluation, const std::string& metric) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -18,12 +19,14 @@ struct EpochReport {
   Count skipped_updates = 0;   ///< left out for a loss or gradient that was not finite
   Count unpadded_batches = 0;  ///< of this rank, larger than the padded shape: they took the slower way
   double loss = 0, train_accuracy = 0;
-  double seconds = 0;  ///< wall time, waits included
-  LoaderTimes stages;  ///< `wait`: what the training stage waited for the others
+  double seconds = 0;      ///< wall time, waits included
+  LoaderTimes stages;      ///< `wait`: what the training stage waited for batches
+  double sum_seconds = 0;  ///< see StepRunner::take_sum_seconds
   std::array<std::int64_t, store::kNumStrata> gathered_bytes{};  ///< of this rank, from each stratum
 
   double seeds_per_second() const { return seconds > 0 ? static_cast<double>(seeds) / seconds : 0; }
   double train_seconds() const { return seconds - stages.wait; }
+  double compute_seconds() const { return std::max(0.0, train_seconds() - sum_seconds); }
 };
 
 /// Machines, ranks, devices, graph, memory plan, job. Collective; text on the first rank alone.

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <chrono>
 #include <utility>
 
 #include "torch_device.hpp"
@@ -28,6 +29,7 @@ StepRunner::StepRunner(const Parts& parts)
     readback.tail = cuda::Array<float>(cuda::Memory::pinned, StepTail::kSize + 1, "a step's outcome");
     readback.copied = cuda::Event(parts.device);
   }
+  for (StreamClock& clock : sum_clocks_) clock = StreamClock(parts.device);
 }
 
 void StepRunner::forward_backward(const LoadedBatch& batch) {
@@ -83,11 +85,26 @@ std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place
   if (!place.last) return std::nullopt;
   local_loss_.copy_(parts_.parameters->tail().narrow(0, 0, 1));
   if (stop) parts_.parameters->tail().select(0, 3).fill_(1.0f);
-  sum_over_ranks(stream);
+  timed_sum(stream);
   begin_readback(batch.step_in_epoch, stream);
   parts_.optimizer->step(parts_.parameters->values(), parts_.parameters->gradients());
   current_ ^= 1;
   return take(readbacks_[current_]);
+}
+
+void StepRunner::timed_sum(const cuda::Stream& stream) {
+  const auto start = std::chrono::steady_clock::now();
+  sum_clocks_[current_].begin(stream);
+  sum_over_ranks(stream);
+  sum_clocks_[current_].end(stream);
+  if (parts_.device.is_cuda()) return;
+  sum_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double StepRunner::take_sum_seconds() {
+  double seconds = std::exchange(sum_seconds_, 0);
+  for (StreamClock& clock : sum_clocks_) seconds += clock.take_seconds();
+  return seconds;
 }
 
 // NCCL's kernels wait for blocks of their own, which few SMs might not hold at once.

@@ -11,6 +11,7 @@
 #include "strata/train/flat_parameters.hpp"
 #include "strata/train/loss.hpp"
 #include "strata/train/optimizer.hpp"
+#include "stream_clock.hpp"
 
 namespace strata::train {
 
@@ -66,6 +67,9 @@ class StepRunner {
   void forget_graphs();
   /// The outcome of the last step.
   std::optional<StepOutcome> drain();
+  /// Seconds since the last call from the end of this rank's gradients to the end of their sum over all
+  /// ranks: waiting for its turn among launches, waiting for other ranks, and adding up. REQUIRES: drained.
+  double take_sum_seconds();
 
  private:
   void run_batch(const LoadedBatch& batch);
@@ -78,6 +82,7 @@ class StepRunner {
     bool outstanding = false;
   };
   void sum_over_ranks(const cuda::Stream& stream);
+  void timed_sum(const cuda::Stream& stream);
   void begin_readback(Count step_in_epoch, const cuda::Stream& stream);
   static std::optional<StepOutcome> take(Readback& readback);
 
@@ -85,8 +90,10 @@ class StepRunner {
   cuda::Stream all_sms_;  // where training has some SMs alone
   cuda::Event computed_, summed_;
   std::array<Readback, 2> readbacks_;
-  at::Tensor local_loss_;    ///< [1]
-  at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
+  std::array<StreamClock, 2> sum_clocks_;  ///< of a GPU, by the step's readback
+  double sum_seconds_ = 0;                 ///< of a CPU
+  at::Tensor local_loss_;                  ///< [1]
+  at::Tensor update_seeds_;                ///< [] of all ranks and batches of the update
   StepGraphs graphs_{BatchLoader::kSlots};
   std::array<RecordedBatch, BatchLoader::kSlots> recorded_;  ///< what graphs_ were recorded with
   int num_unrecorded_ = 0;                                   ///< padded batches that ran call by call

@@ -126,6 +126,7 @@ class Run {
     const double seeds_before = progress_.seeds;
     const Count skipped_before = session_.optimizer->counters().skipped;
     session_.loader->take_times();
+    steps_.take_sum_seconds();
     session_.take_gathered_bytes();
     loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
@@ -145,6 +146,7 @@ class Run {
                        .train_accuracy = progress_.correct / progress_.seeds,
                        .seconds = seconds_since(start),
                        .stages = session_.loader->take_times(),
+                       .sum_seconds = steps_.take_sum_seconds(),
                        .gathered_bytes = session_.take_gathered_bytes()};
     if (session_.device.is_cuda()) report.stages.wait = std::max(0.0, report.seconds - report.stages.train);
     train_seconds_ += report.seconds;

@@ -25,9 +25,9 @@ def runs(pid):
 class Job:
     """A run in the background."""
 
-    def __init__(self, folder, name, graph, options):
-        self.output, self.log = folder / name, folder / f'{name}.log'
-        command = e2e.mpirun_command(RANKS, ['--graph', graph, '--output', self.output, '--device', 'cpu', *JOB, *options])
+    def __init__(self, folder, name, graph, options, ranks=RANKS):
+        self.output, self.log, self.num_ranks = folder / name, folder / f'{name}.log', ranks
+        command = e2e.mpirun_command(ranks, ['--graph', graph, '--output', self.output, '--device', 'cpu', *JOB, *options])
         with self.log.open('w') as stream:   # a pipe that nobody reads would fill and stop the run
             self.process = subprocess.Popen([str(word) for word in command], env=e2e.ENVIRONMENT, stdout=stream,
                                             stderr=subprocess.STDOUT)
@@ -37,10 +37,10 @@ class Job:
         """Until reached() holds; finds the ranks' processes on the way."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            if len(self.ranks) < RANKS:
+            if len(self.ranks) < self.num_ranks:
                 found = subprocess.run(['pgrep', '-P', str(self.process.pid), '-x', 'strata-train'], text=True, capture_output=True)
                 self.ranks = [int(pid) for pid in found.stdout.split()]
-            if len(self.ranks) == RANKS and reached():
+            if len(self.ranks) == self.num_ranks and reached():
                 return
             if self.process.poll() is not None:
                 break

@@ -1,7 +1,11 @@
 """metrics.jsonl has the records and fields that docs/metrics.md names, no more and no less."""
+import os
 import re
+import signal
+import time
 
 import strata_e2e as e2e
+from test_killed import Job
 
 SPEC = 'synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes={classes},seed=1'
 KINDS = ['run', 'step', 'epoch', 'evaluation', 'final']
@@ -42,6 +46,20 @@ class Metrics(e2e.Case):
         output, _ = self.train(graph, *SMALL, '--ranks-per-machine', '1', ranks=2)
         records = e2e.metrics(output, 'exchange')
         self.assertEqual([dotted(record) for record in records], [documented_fields()['exchange']])
+
+    def test_tells_waiting_for_a_slow_rank_from_computing(self):
+        pause = 2.0
+        job = Job(self.folder, 'slow', SPEC.format(classes=3).replace('nodes=500,edges=4000', 'nodes=20000,edges=200000'),
+                  ['--batch-size', '50', '--epochs', '1', '--log-every', '1'], ranks=2)
+        job.wait_for(lambda: job.records('step') > 5)
+        os.kill(job.ranks[1], signal.SIGSTOP)
+        time.sleep(pause)
+        os.kill(job.ranks[1], signal.SIGCONT)
+        self.assertEqual(job.process.wait(timeout=120), 0, job.log.read_text())
+        epoch, = e2e.metrics(job.output, 'epoch')
+        self.assertGreater(epoch['sum_seconds'], 0.9 * pause, epoch)
+        self.assertLess(epoch['compute_seconds'], epoch['seconds'] - 0.9 * pause, epoch)
+        self.assertAlmostEqual(epoch['compute_seconds'] + epoch['sum_seconds'] + epoch['wait_seconds'], epoch['seconds'], places=3)
 
     def test_counts_records(self):
         output, _ = self.train(SPEC.format(classes=2), *SMALL, ranks=2)

@@ -256,7 +256,7 @@ int dispatch(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // help, version
     refuse_command_line(error, app);
   }
-  init_log(kProgram, args.log_level);
+  init_log(kProgram, enum_value<LogLevel>(args.log_level, "--log-level"));
   if (build_command->parsed()) return run_build(args, *build_command);
   return info_command->parsed() ? run_info(args) : run_verify(args);
 }

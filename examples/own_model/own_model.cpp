@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   try {
     auto options = strata::cli::parse_train_options(argc, argv);
     if (!options.config) return std::puts(options.text.c_str()), 0;
-    options.config->model = "own";
+    options.config->own_model = "own";
     strata::train::StopListener stop;
     strata::comm::World world(&argc, &argv);
     try {

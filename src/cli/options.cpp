@@ -1,6 +1,7 @@
 #include "strata/cli/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -14,19 +15,22 @@ namespace {
 
 using train::TrainConfig;
 
-const std::vector<std::string> kDevices = {"auto", "cpu", "cuda"};
-
 /// What CLI11 fills besides the configuration itself.
 struct RawOptions {
-  std::string device = "auto";
   std::string gpu_memory;
   std::string pipeline = "on";
   bool tf32 = false;
   std::string presample = "auto";
-  std::string host_gather = "auto";
-  std::string replicate_graph = "auto";
   std::string halo_cache = "auto";
 };
+
+template <NamedEnum Enum>
+void add_choice(CLI::App& app, const char* name, Enum& field, const char* help) {
+  app.add_option_function<std::string>(
+         name, [&field, name](const std::string& text) { field = enum_value<Enum>(text, name); }, help)
+      ->type_name(fmt::format("{{{}}}", fmt::join(enum_choices<Enum>(), ",")))
+      ->default_str(std::string(enum_name(field)));
+}
 
 void add_data_options(CLI::App& app, TrainConfig& c) {
   app.option_defaults()->group("Data and output");
@@ -44,10 +48,8 @@ void add_data_options(CLI::App& app, TrainConfig& c) {
 
 void add_model_options(CLI::App& app, TrainConfig& c) {
   app.option_defaults()->group("Model");
-  app.add_option("--model", c.model, "Layers of the model")
-      ->check(CLI::IsMember({"sage", "gcn", "gat", "gin"}));
-  app.add_option("--aggregate", c.aggregate, "Of the neighbours' rows, by sage")
-      ->check(CLI::IsMember({"mean", "max"}));
+  add_choice(app, "--model", c.model, "Layers of the model");
+  add_choice(app, "--aggregate", c.aggregate, "Of the neighbours' rows, by sage");
   app.add_option("--hidden", c.hidden, "Width of the hidden layers; of gat: of all heads together");
   app.add_option("--heads", c.heads,
                  "Attention heads of gat: side by side in hidden layers, their mean in the last");
@@ -55,20 +57,17 @@ void add_model_options(CLI::App& app, TrainConfig& c) {
                  "Neighbours sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
                  "lists them; DGL lists them the other way round); -1: all neighbours")
       ->delimiter(',');
-  app.add_option("--sampler", c.sampler,
-                 "How neighbours are chosen: uniform; weighted (in proportion to the graph's edge weights, "
-                 "which it must have); labor (LABOR-0: the fanout on average, and the same neighbours for "
-                 "nodes that share them, so that batches have fewer input nodes)")
-      ->check(CLI::IsMember({"uniform", "weighted", "labor"}));
+  add_choice(app, "--sampler", c.sampler,
+             "How neighbours are chosen: uniform; weighted (in proportion to the graph's edge weights, "
+             "which it must have); labor (LABOR-0: the fanout on average, and the same neighbours for "
+             "nodes that share them, so that batches have fewer input nodes)");
   app.add_flag("--replace", c.replace, "Sample with replacement (uniform and weighted)");
   app.add_flag("--labor-dependent", c.labor_dependent,
                "All layers of a LABOR batch share their random numbers: fewer input nodes still");
-  app.add_option(
-         "--sampler-device", c.sampler_device,
-         "What samples for a GPU that trains: cuda; cpu (threads of the rank, for structure larger than "
-         "what the GPU should read over PCIe); auto (the GPU where its memory has neighbour lists, else "
-         "what is measured to be faster). The same numbers in any case")
-      ->check(CLI::IsMember({"auto", "cuda", "cpu"}));
+  add_choice(app, "--sampler-device", c.sampler_device,
+             "What samples for a GPU that trains: cuda; cpu (threads of the rank, for structure larger than "
+             "what the GPU should read over PCIe); auto (the GPU where its memory has neighbour lists, else "
+             "what is measured to be faster). The same numbers in any case");
   app.add_option("--dropout", c.dropout, "After each hidden layer");
   app.add_option("--input-dropout", c.input_dropout, "Of the input features");
   app.add_option("--attention-dropout", c.attention_dropout, "Of gat's attention weights");
@@ -82,34 +81,29 @@ void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
   app.add_option("--epochs", c.epochs, "Passes over the training nodes");
   app.add_option("--lr", c.learning_rate, "Learning rate");
   app.add_option("--weight-decay", c.weight_decay, "L2 for adam and sgd, decoupled for adamw");
-  app.add_option("--optimizer", c.optimizer, "Optimizer")->check(CLI::IsMember({"adam", "adamw", "sgd"}));
-  app.add_option(
-         "--lr-schedule", c.lr_schedule,
-         "Learning rate after the warm-up: constant, cosine (falls to 0 at the end of the run) or step")
-      ->check(CLI::IsMember({"constant", "cosine", "step"}));
+  add_choice(app, "--optimizer", c.optimizer, "Optimizer");
+  add_choice(app, "--lr-schedule", c.lr_schedule,
+             "Learning rate after the warm-up: constant, cosine (falls to 0 at the end of the run) or step");
   app.add_option("--warmup-steps", c.warmup_steps, "Updates over which the learning rate grows to --lr");
   app.add_option("--lr-step-size", c.lr_step_size, "Updates after which the schedule step lowers the rate");
   app.add_option("--lr-gamma", c.lr_gamma, "What the schedule step multiplies it by");
   app.add_option("--clip-grad", c.clip_grad, "Scale the gradient down to this Euclidean norm; 0: never");
-  app.add_option("--loss", c.loss, "cross-entropy, or bce: each class against all others")
-      ->check(CLI::IsMember({"cross-entropy", "bce"}));
+  add_choice(app, "--loss", c.loss, "cross-entropy, or bce: each class against all others");
   app.add_option("--label-smoothing", c.label_smoothing, "Share of a target that is spread over all classes");
   app.add_option("--class-weights", c.class_weights,
                  "Weights of the classes in the loss: w0,w1,..., or balanced (the same part for each class)");
   app.add_option("--accumulate", c.accumulate,
                  "Batches whose gradients make one update: the mean over all their seeds");
-  app.add_option("--on-nan", c.on_nan,
-                 "A loss that is not finite: stop, and name its step, ranks and seeds; or skip that update")
-      ->check(CLI::IsMember({"stop", "skip"}));
+  add_choice(app, "--on-nan", c.on_nan,
+             "A loss that is not finite: stop, and name its step, ranks and seeds; or skip that update");
   app.add_option("--seed", c.seed, "Of the weights, the sampling and the dropout")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--checkpoint-every", c.checkpoint_every,
                  "Epochs between checkpoints; 0: only when stopped by a signal");
-  app.add_option("--cuda-graph", c.cuda_graph,
-                 "Replay sampling and training of a step as CUDA graphs: auto (where shapes can be padded: a "
-                 "GPU, one machine, no fanout of -1), on (or end with what stands against it), off (the same "
-                 "numbers)")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
+  add_choice(app, "--cuda-graph", c.cuda_graph,
+             "Replay sampling and training of a step as CUDA graphs: auto (where shapes can be padded: a "
+             "GPU, one machine, no fanout of -1), on (or end with what stands against it), off (the same "
+             "numbers)");
   app.add_option("--pipeline", raw.pipeline,
                  "Overlap sampling and gathering with training (on), or not (off: the same numbers)")
       ->check(CLI::IsMember({"on", "off"}));
@@ -118,11 +112,9 @@ void add_training_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
       "Which of a GPU's SMs sampling and gathering run on, and which training: auto (measured over "
       "the first steps), off (all for both), or LOAD,TRAIN in percent, which may overlap (10,90 or "
       "20,100). The same numbers in any case");
-  app.add_option(
-         "--precision", c.precision,
-         "Of training: f32, tf32 (matrix products on GPUs), or bf16 (activations and matrix products; "
-         "weights, sums and evaluation stay f32)")
-      ->check(CLI::IsMember({"f32", "tf32", "bf16"}));
+  add_choice(app, "--precision", c.precision,
+             "Of training: f32, tf32 (matrix products on GPUs), or bf16 (activations and matrix products; "
+             "weights, sums and evaluation stay f32)");
   app.add_flag("--tf32", raw.tf32, "The same as --precision tf32");
 }
 
@@ -133,15 +125,13 @@ void add_evaluation_options(CLI::App& app, TrainConfig& c) {
                  "Sampled evaluation with these fanouts (default: exact, layer by layer)")
       ->delimiter(',')
       ->default_str("");
-  app.add_option("--metric", c.metric, "Validation metric that chooses the best model")
-      ->check(CLI::IsMember({"accuracy", "macro_f1", "roc_auc"}));
+  add_choice(app, "--metric", c.metric, "Validation metric that chooses the best model");
   app.add_option("--patience", c.patience, "Evaluations without a gain before the run ends; 0: never");
 }
 
 void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
   app.option_defaults()->group("Machines and devices");
-  app.add_option("--device", raw.device, "What ranks compute on; auto: a GPU where there is one")
-      ->check(CLI::IsMember(kDevices));
+  add_choice(app, "--device", c.topology.compute, "What ranks compute on; auto: a GPU where there is one");
   app.add_option("--ranks-per-machine", c.topology.ranks_per_machine,
                  "Make virtual machines of so many ranks that share nothing; 0: a machine is a host");
   app.add_option("--gpu-memory", raw.gpu_memory,
@@ -156,13 +146,12 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
       "Batches a rank that are sampled on the CPU while loading, to plan the placement by what they "
       "read: auto (as many as a second allows, where a GPU cannot hold the whole graph), off, or a "
       "number");
-  app.add_option(
-         "--host-gather", raw.host_gather,
-         "How GPUs read feature rows in host memory: zero-copy, threads (CPU threads gather them), both, "
-         "copy (gathered on the CPU, then copied: for comparison), auto (both for more than 1 GiB where a "
-         "rank "
-         "has 4 cores)")
-      ->check(CLI::IsMember({"auto", "zero-copy", "threads", "both", "copy"}));
+  add_choice(
+      app, "--host-gather", c.host_gather,
+      "How GPUs read feature rows in host memory: zero-copy, threads (CPU threads gather them), both, "
+      "copy (gathered on the CPU, then copied: for comparison), auto (both for more than 1 GiB where a "
+      "rank "
+      "has 4 cores)");
   app.add_option(
       "--host-threads", c.host_threads,
       "CPU threads of a rank that gather feature rows for its GPU; 0: three quarters of its cores");
@@ -170,16 +159,13 @@ void add_machine_options(CLI::App& app, TrainConfig& c, RawOptions& raw) {
       "--loader-threads", c.loader_threads,
       "CPU threads of a rank that sample and gather while the CPU trains; 0: measured in the first "
       "steps. The same numbers");
-  app.add_option(
-         "--replicate-graph", raw.replicate_graph,
-         "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
-         "auto (where it fits), on, off")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
-  app.add_option(
-         "--row-exchange", c.row_exchange,
-         "How feature rows go from machine to machine: nccl (from GPU to GPU, where every rank has one of "
-         "its own), mpi, or auto (nccl where it can be); the same numbers")
-      ->check(CLI::IsMember({"auto", "nccl", "mpi"}));
+  add_choice(app, "--replicate-graph", c.replicate_graph,
+             "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
+             "auto (where it fits), on, off");
+  add_choice(
+      app, "--row-exchange", c.row_exchange,
+      "How feature rows go from machine to machine: nccl (from GPU to GPU, where every rank has one of "
+      "its own), mpi, or auto (nccl where it can be); the same numbers");
   app.add_option(
       "--halo-cache", raw.halo_cache,
       "Host memory of a machine for the hottest neighbour lists and feature rows of other machines' "
@@ -195,7 +181,7 @@ void add_log_options(CLI::App& app, TrainConfig& c) {
                  "Write what each stage of each rank did when to this file, for ui.perfetto.dev");
   app.add_option("--log-every", c.log_every,
                  "Steps between lines with loss and training accuracy; 0: a line an epoch");
-  app.add_option("--log-level", c.log_level, "trace, debug, info, warn, error or off");
+  add_choice(app, "--log-level", c.log_level, "Of stderr and train.log");
 }
 
 Count parse_presample(const std::string& text) {
@@ -258,26 +244,12 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
     throw InputError(fmt::format("unknown option {}", extras.front()), hint_for(app, extras));
   }
-  using Compute = comm::TopologyOptions::Compute;
-  config.topology.compute = raw.device == "cpu"    ? Compute::cpu
-                            : raw.device == "cuda" ? Compute::cuda
-                                                   : Compute::automatic;
   config.gpu_memory_bytes = raw.gpu_memory.empty() ? 0 : parse_bytes(raw.gpu_memory);
   config.pipeline = raw.pipeline == "on";
-  if (raw.tf32 && config.precision == "bf16")
+  if (raw.tf32 && config.precision == train::Precision::bf16)
     throw InputError("--tf32 contradicts --precision bf16", "Leave --tf32 out.");
-  if (raw.tf32) config.precision = "tf32";
+  if (raw.tf32) config.precision = train::Precision::tf32;
   config.presample = parse_presample(raw.presample);
-  using store::HostPath;
-  config.host_gather = raw.host_gather == "zero-copy" ? HostPath::zero_copy
-                       : raw.host_gather == "threads" ? HostPath::threads
-                       : raw.host_gather == "both"    ? HostPath::both
-                       : raw.host_gather == "copy"    ? HostPath::copy
-                                                      : HostPath::automatic;
-  using store::Replication;
-  config.replicate_graph = raw.replicate_graph == "on"    ? Replication::on
-                           : raw.replicate_graph == "off" ? Replication::off
-                                                          : Replication::automatic;
   if (raw.halo_cache != "auto") config.halo_cache_bytes = parse_bytes(raw.halo_cache);
   train::validate(config);
   return {.config = config, .text = {}};

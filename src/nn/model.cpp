@@ -2,26 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "layers.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
 namespace {
-
-struct Kind {
-  const char* name;
-  std::shared_ptr<BlockModel> (*make)(const ModelOptions&);
-};
-
-std::shared_ptr<BlockModel> make_any_sage(const ModelOptions& options) {
-  if (options.aggregate == "mean") return make_sage(options);
-  if (options.aggregate == "max") return make_sage_max(options);
-  throw InputError(fmt::format("SAGE knows no aggregate \"{}\"", options.aggregate), "Choose mean or max.");
-}
-
-constexpr Kind kKinds[] = {{"sage", make_any_sage}, {"gcn", make_gcn}, {"gat", make_gat}, {"gin", make_gin}};
 
 void check_options(const ModelOptions& options) {
   if (options.num_layers < 1)
@@ -74,11 +59,18 @@ at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, c
 
 std::shared_ptr<BlockModel> make_model(const ModelOptions& options) {
   check_options(options);
-  const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& k) { return options.kind == k.name; });
-  if (kind != std::end(kKinds)) return kind->make(options);
-  std::string names;
-  for (const Kind& k : kKinds) names += (names.empty() ? "" : ", ") + std::string(k.name);
-  throw InputError(fmt::format("there is no model \"{}\"", options.kind), "Choose one of: " + names + ".");
+  switch (options.kind) {
+    case ModelKind::sage:
+      return options.aggregate == Aggregate::max ? make_sage_max(options) : make_sage(options);
+    case ModelKind::gcn:
+      return make_gcn(options);
+    case ModelKind::gat:
+      return make_gat(options);
+    case ModelKind::gin:
+      return make_gin(options);
+  }
+  throw InputError(fmt::format("there is no model of kind {}", static_cast<int>(options.kind)),
+                   fmt::format("Choose {}.", list_choices(enum_choices<ModelKind>())));
 }
 
 }  // namespace strata::nn

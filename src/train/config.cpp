@@ -33,9 +33,37 @@ void check_probability(double value, const char* option) {
           "Give a probability below 1.");
 }
 
+template <NamedEnum Enum>
+void check_choice(Enum value, const char* option) {
+  require(!enum_name(value).empty(),
+          fmt::format("{}: {} is none of its values", option, static_cast<int>(value)),
+          fmt::format("Give {}.", list_choices(enum_choices<Enum>())));
+}
+
+/// What a caller of the library cast to an enumeration.
+void check_choices(const TrainConfig& c) {
+  check_choice(c.model, "--model");
+  check_choice(c.aggregate, "--aggregate");
+  check_choice(c.sampler, "--sampler");
+  check_choice(c.sampler_device, "--sampler-device");
+  check_choice(c.optimizer, "--optimizer");
+  check_choice(c.lr_schedule, "--lr-schedule");
+  check_choice(c.loss, "--loss");
+  check_choice(c.on_nan, "--on-nan");
+  check_choice(c.topology.compute, "--device");
+  check_choice(c.host_gather, "--host-gather");
+  check_choice(c.row_exchange, "--row-exchange");
+  check_choice(c.replicate_graph, "--replicate-graph");
+  check_choice(c.precision, "--precision");
+  check_choice(c.cuda_graph, "--cuda-graph");
+  check_choice(c.metric, "--metric");
+  check_choice(c.log_level, "--log-level");
+}
+
 }  // namespace
 
 void validate(const TrainConfig& c) {
+  check_choices(c);
   require(!c.graph.empty(), "--graph is missing", "Give a partition directory, or synthetic:KEY=VALUE,...");
   require(!c.fanouts.empty(), "--fanouts is empty", "Give one fanout a layer, first hop first: 15,10,5.");
   check_fanouts(c.fanouts, "--fanouts");
@@ -45,14 +73,10 @@ void validate(const TrainConfig& c) {
           "Both need one fanout a layer.");
   require(c.eval_fanouts.empty() || c.predictions.empty(), "--predictions contradicts --eval-fanouts",
           "Predictions are exact; leave --eval-fanouts out.");
-  require(c.sampler == "uniform" || c.sampler == "weighted" || c.sampler == "labor",
-          fmt::format("--sampler: there is no sampler {}", c.sampler), "Give uniform, weighted or labor.");
-  require(c.sampler_device == "auto" || c.sampler_device == "cuda" || c.sampler_device == "cpu",
-          fmt::format("--sampler-device: there is no {}", c.sampler_device), "Give auto, cuda or cpu.");
-  require(!c.replace || c.sampler != "labor", "--replace contradicts --sampler labor",
+  require(!c.replace || c.sampler != sampling::Method::labor, "--replace contradicts --sampler labor",
           "LABOR samples without replacement; leave --replace out.");
-  require(!c.labor_dependent || c.sampler == "labor", "--labor-dependent is for --sampler labor only",
-          "Leave it out, or sample with LABOR.");
+  require(!c.labor_dependent || c.sampler == sampling::Method::labor,
+          "--labor-dependent is for --sampler labor only", "Leave it out, or sample with LABOR.");
   require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
   require(c.batch_size > 0, fmt::format("--batch-size: {} is not positive", c.batch_size),
           "Give a number such as 1024.");
@@ -62,12 +86,11 @@ void validate(const TrainConfig& c) {
   require(c.global_batch_size >= 0, fmt::format("--global-batch-size: {} is negative", c.global_batch_size),
           "Give a number such as 8192, or leave it out.");
   require(c.epochs > 0, fmt::format("--epochs: {} is not positive", c.epochs), "Give at least 1.");
-  require(c.learning_rate > 0, fmt::format("--lr: {} is not positive", c.learning_rate),
-          "Give a rate such as 0.003.");
-  require(std::isfinite(c.learning_rate), fmt::format("--lr: {} is not finite", c.learning_rate),
-          "Give a rate such as 0.003.");
-  require(c.weight_decay >= 0, fmt::format("--weight-decay: {} is negative", c.weight_decay),
-          "Give 0 or more.");
+  require(std::isfinite(c.learning_rate) && c.learning_rate > 0,
+          fmt::format("--lr: {} is no learning rate", c.learning_rate),
+          "Give a finite positive number such as 0.003.");
+  require(std::isfinite(c.weight_decay) && c.weight_decay >= 0,
+          fmt::format("--weight-decay: {} is no decay", c.weight_decay), "Give a finite number, 0 or more.");
   require(c.warmup_steps >= 0, fmt::format("--warmup-steps: {} is negative", c.warmup_steps),
           "Give 0 or more.");
   require(c.lr_step_size > 0, fmt::format("--lr-step-size: {} is not positive", c.lr_step_size),
@@ -87,12 +110,13 @@ void validate(const TrainConfig& c) {
   check_probability(c.input_dropout, "--input-dropout");
   check_probability(c.attention_dropout, "--attention-dropout");
   require(c.heads > 0, fmt::format("--heads: {} is not positive", c.heads), "Give a number such as 4.");
-  require(c.model != "gat" || c.hidden % c.heads == 0,
+  require(c.model != nn::ModelKind::gat || c.hidden % c.heads == 0,
           fmt::format("--hidden: {} cannot be divided among {} heads", c.hidden, c.heads),
           "Give a multiple of --heads.");
-  require(c.aggregate == "mean" || c.model == "sage",
-          fmt::format("--aggregate {} is of SAGE alone, not of {}", c.aggregate, c.model),
-          "Leave --aggregate out, or choose --model sage.");
+  require(
+      c.aggregate == nn::Aggregate::mean || c.model == nn::ModelKind::sage,
+      fmt::format("--aggregate {} is for SAGE only, not for {}", enum_name(c.aggregate), enum_name(c.model)),
+      "Leave --aggregate out, or choose --model sage.");
   require(c.eval_every >= 0 && c.patience >= 0 && c.checkpoint_every >= 0 && c.log_every >= 0 &&
               c.watchdog_seconds >= 0,
           "--eval-every, --patience, --checkpoint-every, --log-every and --watchdog take no negative "
@@ -113,14 +137,18 @@ void validate(const TrainConfig& c) {
           "Give 0 for one machine a host.");
 }
 
+std::string model_name(const TrainConfig& c) {
+  return c.own_model.empty() ? std::string(enum_name(c.model)) : c.own_model;
+}
+
 std::string resume_signature(const TrainConfig& c, int num_ranks) {
   const nlohmann::json signature = {
-      {"model", c.model},
-      {"aggregate", c.aggregate},
+      {"model", model_name(c)},
+      {"aggregate", enum_name(c.aggregate)},
       {"hidden", c.hidden},
       {"heads", c.heads},
       {"fanouts", c.fanouts},
-      {"sampler", c.sampler},
+      {"sampler", enum_name(c.sampler)},
       {"replace", c.replace},
       {"labor_dependent", c.labor_dependent},
       {"dropout", c.dropout},
@@ -129,22 +157,22 @@ std::string resume_signature(const TrainConfig& c, int num_ranks) {
       {"batch_size", c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * num_ranks},
       {"learning_rate", c.learning_rate},
       {"weight_decay", c.weight_decay},
-      {"optimizer", c.optimizer},
-      {"lr_schedule", c.lr_schedule},
-      {"epochs", c.lr_schedule == "cosine" ? c.epochs : 0},
+      {"optimizer", enum_name(c.optimizer)},
+      {"lr_schedule", enum_name(c.lr_schedule)},
+      {"epochs", c.lr_schedule == ScheduleKind::cosine ? c.epochs : 0},
       {"warmup_steps", c.warmup_steps},
       {"lr_step_size", c.lr_step_size},
       {"lr_gamma", c.lr_gamma},
       {"clip_grad", c.clip_grad},
-      {"loss", c.loss},
+      {"loss", enum_name(c.loss)},
       {"label_smoothing", c.label_smoothing},
       {"class_weights", c.class_weights},
       {"accumulate", c.accumulate},
-      {"on_nan", c.on_nan},
+      {"on_nan", enum_name(c.on_nan)},
       {"seed", c.seed},
-      {"metric", c.metric},
+      {"metric", enum_name(c.metric)},
       {"normalize_features", c.normalize_features},
-      {"precision", c.precision},
+      {"precision", enum_name(c.precision)},
       {"ranks", num_ranks}};
   return signature.dump();
 }

@@ -28,9 +28,7 @@ namespace strata::train {
 namespace {
 
 void check(const LossOptions& options, Count num_classes) {
-  if (options.kind != "cross-entropy" && options.kind != "bce")
-    throw InputError(fmt::format("there is no loss \"{}\"", options.kind), "Use cross-entropy or bce.");
-  if (options.multi_label && options.kind != "bce")
+  if (options.multi_label && options.kind != LossKind::bce)
     throw InputError("--loss cross-entropy needs one class a node, but nodes of this graph may have several",
                      "Use --loss bce.");
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
@@ -110,7 +108,7 @@ Loss::Result on_gpu(const LossOptions& options, const at::Tensor& weights, const
   const at::Tensor outcome = at::empty({LossTask::kOutcomes}, rows.options());
   loss_cuda({.rows = rows.size(0),
              .classes = rows.size(1),
-             .bce = options.kind == "bce",
+             .bce = options.kind == LossKind::bce,
              .smoothing = static_cast<float>(options.label_smoothing),
              .weights = weights.defined() ? weights.const_data_ptr<float>() : nullptr,
              .logits = rows.const_data_ptr<float>(),
@@ -141,8 +139,9 @@ Loss::Result Loss::operator()(const at::Tensor& logits, const at::Tensor& labels
   if (logits.is_cuda()) return on_gpu(options_, weights_, logits, labels, total);
 #endif
   const Targets targets(weights_, classes_, labels, options_.multi_label);
-  const SumAndGradient of_sum = options_.kind == "bce" ? binary_cross_entropy(targets, logits, options_)
-                                                       : cross_entropy(targets, logits, options_);
+  const SumAndGradient of_sum = options_.kind == LossKind::bce
+                                    ? binary_cross_entropy(targets, logits, options_)
+                                    : cross_entropy(targets, logits, options_);
   const at::Tensor correct = targets.correct(logits, labels, options_.multi_label);
   return {.gradient = of_sum.gradient.div(total),
           .outcome = at::stack({of_sum.sum, correct.to(at::kFloat), targets.labelled.sum()})};
@@ -158,6 +157,10 @@ std::vector<double> parse_class_weights(const std::string& text) {
     if (failed != std::errc() || rest != word.data() + word.size()) {
       throw InputError(fmt::format("--class-weights: \"{}\" is no number", word),
                        "Give one weight a class, such as 1,2.5,1, or balanced.");
+    }
+    if (!std::isfinite(weight) || weight < 0) {
+      throw InputError(fmt::format("--class-weights: {} is no weight", word),
+                       "Give finite numbers of 0 or more, or balanced.");
     }
     weights.push_back(weight);
     begin = end + 1;

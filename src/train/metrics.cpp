@@ -1,27 +1,29 @@
 #include "strata/train/metrics.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "strata/util/error.hpp"
 #include "strata/util/label_sets.hpp"
 
 namespace strata::train {
 
-double Scores::by_name(const std::string& metric) const {
-  if (metric == "accuracy") return accuracy;
-  if (metric == "macro_f1") return macro_f1;
-  if (metric == "roc_auc") return roc_auc;
-  throw InputError(fmt::format("there is no metric \"{}\"", metric), "Use accuracy, macro_f1 or roc_auc.");
+double Scores::of(Metric metric) const {
+  switch (metric) {
+    case Metric::accuracy:
+      return accuracy;
+    case Metric::macro_f1:
+      return macro_f1;
+    case Metric::roc_auc:
+      break;
+  }
+  return roc_auc;
 }
 
-bool Scores::beats(const Scores& best, const std::string& metric) const {
+bool Scores::beats(const Scores& best, Metric metric) const {
   if (nodes == 0) return true;
-  const double mine = by_name(metric), other = best.by_name(metric);
+  const double mine = of(metric), other = best.of(metric);
   return mine > other || (std::isnan(other) && !std::isnan(mine));
 }
 

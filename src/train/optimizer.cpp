@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <fmt/format.h>
 #if STRATA_WITH_CUDA
 #include <c10/cuda/CUDAStream.h>
 #endif
@@ -11,32 +10,18 @@
 #include <utility>
 
 #include "optimizer_kernels.hpp"
-#include "strata/util/error.hpp"
 
 namespace strata::train {
 namespace {
 
-Method method_of(const std::string& kind) {
-  if (kind == "sgd") return Method::sgd;
-  if (kind == "adam") return Method::adam;
-  if (kind == "adamw") return Method::adamw;
-  throw InputError(fmt::format("there is no optimizer \"{}\"", kind), "Use adam, adamw or sgd.");
-}
-
 LearningRate rate_of(const OptimizerOptions& options) {
   const ScheduleOptions& schedule = options.schedule;
-  LearningRate rate{.base = options.learning_rate,
-                    .gamma = schedule.gamma,
-                    .warmup_steps = schedule.warmup_steps,
-                    .total_steps = schedule.total_steps,
-                    .step_size = schedule.step_size};
-  if (schedule.kind == "constant") return rate;
-  rate.kind = schedule.kind == "cosine" ? ScheduleKind::cosine : ScheduleKind::step;
-  if (schedule.kind != "cosine" && schedule.kind != "step") {
-    throw InputError(fmt::format("there is no learning-rate schedule \"{}\"", schedule.kind),
-                     "Use constant, cosine or step.");
-  }
-  return rate;
+  return {.kind = schedule.kind,
+          .base = options.learning_rate,
+          .gamma = schedule.gamma,
+          .warmup_steps = schedule.warmup_steps,
+          .total_steps = schedule.total_steps,
+          .step_size = schedule.step_size};
 }
 
 template <typename T>
@@ -54,7 +39,7 @@ struct Optimizer::State {
   at::Tensor norm_pieces, scalars;
 
   State(const OptimizerOptions& options, const at::Tensor& values, at::Tensor watched)
-      : update{.method = method_of(options.kind),
+      : update{.kind = options.kind,
                .rate = rate_of(options),
                .weight_decay = options.weight_decay,
                .clip_norm = options.clip_norm,
@@ -65,7 +50,7 @@ struct Optimizer::State {
         norm_pieces(at::zeros({kNormPieces}, values.options().dtype(at::kDouble))),
         scalars(bytes_for<UpdateScalars>(1, values.device())) {
     static_assert(sizeof(UpdateCounters) == 2 * sizeof(std::int64_t));
-    if (update.method != Method::sgd) {
+    if (update.kind != OptimizerKind::sgd) {
       first = at::zeros_like(values);
       second = at::zeros_like(values);
       update.first = first.mutable_data_ptr<float>();

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "strata/train/choices.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
@@ -9,9 +10,6 @@ struct CUstream_st;
 
 /// One update of a flat parameter buffer, over raw pointers of one device.
 namespace strata::train {
-
-enum class Method : std::uint8_t { sgd, adam, adamw };
-enum class ScheduleKind : std::uint8_t { constant, cosine, step };
 
 /// See ScheduleOptions.
 struct LearningRate {
@@ -50,7 +48,7 @@ constexpr int kNormPieces = 256;  ///< of the norm: a fixed number, for the same
 struct Update {
   static constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
 
-  Method method = Method::adam;
+  OptimizerKind kind = OptimizerKind::adam;
   LearningRate rate;
   double weight_decay = 0, clip_norm = 0;
   bool skip_not_finite = false;
@@ -79,7 +77,7 @@ struct Update {
     const double norm = std::sqrt(square), lr = rate.at(counters->steps);
     if (clip_norm > 0 && norm > clip_norm) s.gradient_scale = static_cast<float>(clip_norm / (norm + 1e-6));
     const auto steps = static_cast<double>(++counters->steps);
-    s.rate = static_cast<float>(method == Method::sgd ? lr : lr / (1 - std::pow(kBeta1, steps)));
+    s.rate = static_cast<float>(kind == OptimizerKind::sgd ? lr : lr / (1 - std::pow(kBeta1, steps)));
     s.inverse_root = static_cast<float>(1 / std::sqrt(1 - std::pow(kBeta2, steps)));
     s.kept = static_cast<float>(1 - lr * weight_decay);
     *scalars = s;
@@ -87,11 +85,11 @@ struct Update {
 
   STRATA_HOST_DEVICE void element(Count i, const UpdateScalars& s) const {
     float value = values[i], gradient = gradients[i] * s.gradient_scale;
-    if (method == Method::adamw)
+    if (kind == OptimizerKind::adamw)
       value *= s.kept;
     else
       gradient += static_cast<float>(weight_decay) * value;
-    if (method == Method::sgd) {
+    if (kind == OptimizerKind::sgd) {
       values[i] = value - s.rate * gradient;
       return;
     }

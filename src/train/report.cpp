@@ -49,7 +49,7 @@ std::string ranks_table(const comm::Topology& topology) {
 /// Empty on one machine.
 std::string row_exchange_name(const Session& s) {
   if (s.topology.num_machines() == 1) return "";
-  return s.row_exchange ? "nccl" : "mpi";
+  return std::string(enum_name(s.row_exchange ? RowExchange::nccl : RowExchange::mpi));
 }
 
 std::string plan_table(const store::MachineGraph& graph) {
@@ -75,9 +75,9 @@ std::string banner(const Session& s) {
       format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
   text += fmt::format(
       "model {}: fanouts {}, hidden {}, {} parameters; {} lr {}, {} seeds a step, {} steps an epoch\n",
-      s.config.model, join(s.config.fanouts), s.config.hidden, format_count(s.parameters->values().numel()),
-      s.config.optimizer, s.config.learning_rate, format_count(s.global_batch),
-      format_count(s.schedule->steps_per_epoch()));
+      model_name(s.config), join(s.config.fanouts), s.config.hidden,
+      format_count(s.parameters->values().numel()), enum_name(s.config.optimizer), s.config.learning_rate,
+      format_count(s.global_batch), format_count(s.schedule->steps_per_epoch()));
   text += fmt::format(
       "{} ranks on {} {}machines, {} cores a rank, gradients over {}{}\n", s.world.size(),
       s.topology.num_machines(), s.topology.virtual_machines ? "virtual " : "", s.cores, s.reducer->name(),
@@ -97,9 +97,9 @@ json run_record(const Session& s) {
           {"nodes", manifest.book.num_nodes()},
           {"edges", manifest.num_edges},
           {"parts", manifest.book.num_parts()},
-          {"model", s.config.model},
+          {"model", model_name(s.config)},
           {"fanouts", s.config.fanouts},
-          {"sampler", s.config.sampler},
+          {"sampler", enum_name(s.config.sampler)},
           {"replace", s.config.replace},
           {"labor_dependent", s.config.labor_dependent},
           {"hidden", s.config.hidden},
@@ -221,9 +221,10 @@ std::string epoch_line(const EpochReport& e, int epochs) {
       format_seconds(e.sum_seconds), gathered_text(e));
 }
 
-std::string evaluation_line(const Evaluation& evaluation, const std::string& metric) {
-  return fmt::format("  {}: validation {:.4f}, test {:.4f} ({})", metric, evaluation.valid.by_name(metric),
-                     evaluation.test.by_name(metric), format_seconds(evaluation.seconds));
+std::string evaluation_line(const Evaluation& evaluation, Metric metric) {
+  return fmt::format("  {}: validation {:.4f}, test {:.4f} ({})", enum_name(metric),
+                     evaluation.valid.of(metric), evaluation.test.of(metric),
+                     format_seconds(evaluation.seconds));
 }
 
 std::string exchange_table(const ExchangeTotals& t) {

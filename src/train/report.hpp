@@ -41,7 +41,7 @@ nlohmann::json exchange_record(const ExchangeTotals& totals);
 nlohmann::json final_record(const TrainResult& result, const Session& session);
 
 std::string epoch_line(const EpochReport& epoch, int epochs);
-std::string evaluation_line(const Evaluation& evaluation, const std::string& metric);
+std::string evaluation_line(const Evaluation& evaluation, Metric metric);
 std::string exchange_table(const ExchangeTotals& totals);
 std::string final_table(const TrainResult& result, const Session& session);
 

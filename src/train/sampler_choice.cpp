@@ -11,6 +11,7 @@
 namespace strata::train {
 namespace {
 
+using Compute = SamplerChoice::Compute;
 using Sampler = std::unique_ptr<sampling::MiniBatchSampler>;
 
 /// Where the structure's view lies.
@@ -64,22 +65,22 @@ Sampler faster_one(const SamplerChoice& choice) {
 
 std::unique_ptr<sampling::MiniBatchSampler> make_training_sampler(const SamplerChoice& choice) {
   if (!choice.device.is_cuda()) {
-    if (choice.wish == "cuda") {
+    if (choice.wish == Compute::cuda) {
       throw InputError("--sampler-device cuda: this run computes on the cpu",
                        "Leave it out, or run with --device cuda on a host with a GPU.");
     }
     return at_the_view(choice);
   }
-  if (choice.wish == "cpu") {
+  if (choice.wish == Compute::cpu) {
     tell(choice, "the CPU samples, as asked for");
     return on_cpu(choice);
   }
   const bool exchanges = choice.exchange.communicator != nullptr;
-  if (choice.wish == "cuda" || exchanges || !lists_are_far(choice.graph->view())) {
+  if (choice.wish == Compute::cuda || exchanges || !lists_are_far(choice.graph->view())) {
     tell(choice, fmt::format("the GPU samples{}",
-                             choice.wish == "cuda" ? ", as asked for"
-                             : exchanges           ? ": neighbours of other machines are asked for meanwhile"
-                                                   : ": neighbour lists lie in GPU memory, all or some"));
+                             choice.wish == Compute::cuda ? ", as asked for"
+                             : exchanges ? ": neighbours of other machines are asked for meanwhile"
+                                         : ": neighbour lists lie in GPU memory, all or some"));
     return at_the_view(choice);
   }
   return faster_one(choice);

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
-#include <string>
 
+#include "strata/comm/machine.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/seed_schedule.hpp"
@@ -10,14 +10,15 @@ namespace strata::train {
 
 /// What samples for training: the GPU, or the CPU for it.
 struct SamplerChoice {
+  using Compute = comm::TopologyOptions::Compute;
   const store::MachineGraph* graph = nullptr;
   sampling::SamplerOptions options;
   sampling::ExchangeContext exchange;
   int num_slots = 1;
   ThreadPool* pool = nullptr;
-  Device device;                 ///< that trains
-  std::string wish = "auto";     ///< auto, cuda, cpu; see TrainConfig::sampler_device
-  const SeedSchedule* schedule;  ///< of batches to measure with
+  Device device;                      ///< that trains
+  Compute wish = Compute::automatic;  ///< see TrainConfig::sampler_device
+  const SeedSchedule* schedule;       ///< of batches to measure with
   std::uint64_t seed = 0;
   bool log = false;  ///< this rank says what was chosen and why
 };

@@ -36,12 +36,6 @@ comm::Watchdog::Options watchdog_options(const TrainConfig& config) {
 
 constexpr std::string_view kSynthetic = "synthetic:";
 
-sampling::Method method_of(const std::string& sampler) {
-  if (sampler == "weighted") return sampling::Method::weighted;
-  if (sampler == "labor") return sampling::Method::labor;
-  return sampling::Method::uniform;
-}
-
 bool is_synthetic(const std::string& graph) { return graph.starts_with(kSynthetic); }
 
 }  // namespace
@@ -65,7 +59,7 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
       launch_order_(device) {
   alive("preparing to train");
   at::set_num_threads(cores);
-  at::globalContext().setAllowTF32CuBLAS(config.precision == "tf32");
+  at::globalContext().setAllowTF32CuBLAS(config.precision == Precision::tf32);
   at::globalContext().setAllowBF16ReductionCuBLAS(false);
   use_own_stream(device);
   make_model(make);
@@ -92,12 +86,12 @@ void check_trainable(const TrainConfig& config, Count feature_cols, Count num_cl
     throw InputError(fmt::format("{}: the graph has no labels", graph),
                      "Build it from an input with node labels.");
   }
-  if (multi_label && config.loss != "bce") {
-    throw InputError(
-        fmt::format("--loss {} needs one class a node, but nodes of {} may have several", config.loss, graph),
-        "Use --loss bce.");
+  if (multi_label && config.loss != LossKind::bce) {
+    throw InputError(fmt::format("--loss {} needs one class a node, but nodes of {} may have several",
+                                 enum_name(config.loss), graph),
+                     "Use --loss bce.");
   }
-  if (config.metric == "roc_auc" && num_classes != 2 && !multi_label) {
+  if (config.metric == Metric::roc_auc && num_classes != 2 && !multi_label) {
     throw InputError(fmt::format("--metric roc_auc needs two classes; {} has {}", graph, num_classes),
                      "Use --metric accuracy or macro_f1.");
   }
@@ -108,7 +102,10 @@ void check_trainable(const TrainConfig& config, Count feature_cols, Count num_cl
 }
 
 /// The model is made when the graph is there; one of a user may need anything.
-bool may_need_in_degrees(const std::string& model) { return model != "sage" && model != "gat"; }
+bool may_need_in_degrees(const TrainConfig& config) {
+  return !config.own_model.empty() ||
+         (config.model != nn::ModelKind::sage && config.model != nn::ModelKind::gat);
+}
 
 void require_f32(const torch::nn::Module& model) {
   for (const auto& item : model.named_parameters()) {
@@ -148,8 +145,8 @@ std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::M
 store::MachineGraph Session::load_graph() {
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   watchdog.take_time("loading the graph");
-  store::LoadOptions options{.edge_weights = config.sampler == "weighted",
-                             .in_degrees = may_need_in_degrees(config.model),
+  store::LoadOptions options{.edge_weights = config.sampler == sampling::Method::weighted,
+                             .in_degrees = may_need_in_degrees(config),
                              .row_normalize = config.normalize_features,
                              .placement = store::parse_placement(config.placement),
                              .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
@@ -183,7 +180,7 @@ store::MachineGraph Session::load_graph() {
 
 sampling::SamplerOptions Session::sampler_options() const {
   return {.fanouts = config.fanouts,
-          .method = method_of(config.sampler),
+          .method = config.sampler,
           .replace = config.replace,
           .layer_dependent = config.labor_dependent};
 }
@@ -254,7 +251,7 @@ void Session::make_model(const ModelFactory& make) {
                            .attention_dropout = config.attention_dropout,
                            .dropout = config.dropout,
                            .input_dropout = config.input_dropout,
-                           .bf16 = config.precision == "bf16",
+                           .bf16 = config.precision == Precision::bf16,
                            .seed = config.seed};
   model = make(options);
   require_f32(*model);
@@ -285,18 +282,18 @@ void Session::make_optimizer() {
                                               .step_size = config.lr_step_size,
                                               .gamma = config.lr_gamma},
                                  .clip_norm = config.clip_grad,
-                                 .skip_not_finite = config.on_nan == "skip"};
+                                 .skip_not_finite = config.on_nan == OnNan::skip};
   optimizer = train::make_optimizer(options, parameters->values(), parameters->tail().narrow(0, 0, 1));
 }
 
 void Session::make_row_exchange() {
   const bool possible = topology.num_machines() > 1 && comm::can_exchange_on_devices(topology, device);
-  if (config.row_exchange == "nccl" && !possible) {
+  if (config.row_exchange == RowExchange::nccl && !possible) {
     throw InputError("--row-exchange nccl is not possible here",
                      "It needs several machines, and a GPU for every rank alone; --row-exchange auto goes on "
                      "without.");
   }
-  if (possible && config.row_exchange != "mpi")
+  if (possible && config.row_exchange != RowExchange::mpi)
     row_exchange = comm::make_device_exchange(world.communicator(), device);
 }
 
@@ -345,8 +342,8 @@ void Session::make_loader() {
   fetcher_ = std::make_unique<feature::RowFetcher>(graph.features(), device, rows, gather_pool);
   const sampling::PaddedShape padding = measure_padding();
   if (!config.trace.empty()) trace = std::make_unique<Trace>();
-  graphs = config.cuda_graph != "off" && !padding.entries.empty();
-  if (config.cuda_graph == "on" && !graphs) {
+  graphs = config.cuda_graph != CudaGraphs::off && !padding.entries.empty();
+  if (config.cuda_graph == CudaGraphs::on && !graphs) {
     throw InputError("--cuda-graph on is not possible here",
                      "It needs a GPU, one machine, fanouts without -1, and a model that "
                      "tolerates padded batches; --cuda-graph auto goes on without.");

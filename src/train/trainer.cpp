@@ -215,7 +215,7 @@ class Run {
         found.seeds.push_back(view.original_ids[seed]);
     }
     const std::string what = describe(found, session_.world.communicator());
-    if (config_.on_nan == "stop") {
+    if (config_.on_nan == OnNan::stop) {
       throw Error(what,
                   "Lower --lr, clip the gradient (--clip-grad 1), look at the features of these seeds' "
                   "neighbourhoods, or leave such updates out (--on-nan skip).");
@@ -275,8 +275,8 @@ class Run {
     if (!session_.first_rank()) return;
     nn::TensorFile file{.tensors = nn::weights_of(*session_.model), .metadata = {}};
     file.metadata = {{"format", "pt"},
-                     {"model", config_.model},
-                     {"aggregate", config_.aggregate},
+                     {"model", model_name(config_)},
+                     {"aggregate", std::string(enum_name(config_.aggregate))},
                      {"heads", std::to_string(config_.heads)},
                      {"epoch", std::to_string(progress_.best_epoch)}};
     nn::write_tensors(path("model.safetensors"), file);
@@ -341,6 +341,7 @@ class Run {
 
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model) {
+  world.communicator().together([&] { validate(config); });
   std::unique_ptr<Run> run;
   try {
     run = std::make_unique<Run>(config, world, stop, make_model);

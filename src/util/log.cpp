@@ -1,6 +1,5 @@
 #include "strata/util/log.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
@@ -8,16 +7,33 @@
 
 namespace strata {
 
-void init_log(const std::string& name, const std::string& level) {
-  const auto parsed = spdlog::level::from_str(level);
-  if (parsed == spdlog::level::off && level != "off") {
-    throw InputError(fmt::format("\"{}\" is not a log level", level),
-                     "Use trace, debug, info, warn, error or off.");
+namespace {
+
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::trace:
+      return spdlog::level::trace;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::off:
+      break;
   }
+  return spdlog::level::off;
+}
+
+}  // namespace
+
+void init_log(const std::string& name, LogLevel level) {
   auto logger =
       std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_pattern("%H:%M:%S.%e %^%-5l%$ %n: %v");
-  logger->set_level(parsed);
+  logger->set_level(level_of(level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
 }

@@ -3,9 +3,9 @@
 #include <torch/nn/module.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "strata/nn/model_kind.hpp"
 #include "strata/sampling/block.hpp"
 #include "strata/util/random.hpp"
 
@@ -89,8 +89,8 @@ class BlockModel : public torch::nn::Module {
 };
 
 struct ModelOptions {
-  std::string kind = "sage";       ///< sage, gcn, gat, gin
-  std::string aggregate = "mean";  ///< of sage: mean, max
+  ModelKind kind = ModelKind::sage;
+  Aggregate aggregate = Aggregate::mean;  ///< of sage
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
   std::int64_t heads = 4;          ///< of gat: side by side in hidden layers, averaged in the last
@@ -103,7 +103,7 @@ struct ModelOptions {
   std::uint64_t seed = 0;  ///< of the initial weights: the same on every rank and device
 };
 
-/// Throws InputError with the list of kinds.
+/// Throws InputError for options that no model can have.
 std::shared_ptr<BlockModel> make_model(const ModelOptions& options);
 
 }  // namespace strata::nn

@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "strata/comm/machine.hpp"
-#include "strata/store/machine_graph.hpp"
+#include "strata/nn/model_kind.hpp"
+#include "strata/train/choices.hpp"
+#include "strata/train/lower_choices.hpp"
+#include "strata/util/log_level.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {
@@ -14,17 +16,20 @@ struct TrainConfig {
   std::string graph;           ///< partition directory, or "synthetic:..."
   std::string output = "run";  ///< folder for model, checkpoint, metrics and log
 
-  std::string model = "sage";      ///< sage, gcn, gat, gin
-  std::string aggregate = "mean";  ///< of sage: mean, max
+  nn::ModelKind model = nn::ModelKind::sage;
+  /// The name of a model that train() is given a maker for; empty: `model` is meant.
+  std::string own_model;
+  nn::Aggregate aggregate = nn::Aggregate::mean;  ///< of sage
   std::int64_t hidden = 256;
   std::int64_t heads = 4;  ///< of gat
   std::vector<int> fanouts = {15, 10,
                               5};  ///< from the seeds outwards; -1: all neighbours. As many layers as fanouts
-  std::string sampler = "uniform";  ///< uniform, weighted, labor; see sampling::Method
-  bool replace = false;             ///< uniform and weighted: with replacement
-  bool labor_dependent = false;     ///< labor: layers share their random numbers
-  std::string sampler_device =
-      "auto";  ///< where a GPU's batches are sampled: cuda, cpu, auto (the faster one)
+  sampling::Method sampler = sampling::Method::uniform;
+  bool replace = false;          ///< uniform and weighted: with replacement
+  bool labor_dependent = false;  ///< labor: layers share their random numbers
+  using Compute = comm::TopologyOptions::Compute;
+  Compute sampler_device =
+      Compute::automatic;  ///< where a GPU's batches are sampled; automatic: the faster one
   double dropout = 0.5;
   double input_dropout = 0.0;
   double attention_dropout = 0.0;  ///< of gat
@@ -34,57 +39,60 @@ struct TrainConfig {
   int epochs = 10;
   double learning_rate = 0.003;
   double weight_decay = 0.0;
-  std::string optimizer = "adam";        ///< adam, adamw, sgd
-  std::string lr_schedule = "constant";  ///< constant, cosine, step; see ScheduleOptions
-  Count warmup_steps = 0;                ///< updates over which the learning rate grows to its height
-  Count lr_step_size = 1000;             ///< of the schedule step, in updates
-  double lr_gamma = 0.1;                 ///< of the schedule step
-  double clip_grad = 0.0;                ///< largest Euclidean norm of the gradient; 0: any
-  std::string loss = "cross-entropy";    ///< cross-entropy, bce; see Loss
+  OptimizerKind optimizer = OptimizerKind::adam;
+  ScheduleKind lr_schedule = ScheduleKind::constant;
+  Count warmup_steps = 0;     ///< updates over which the learning rate grows to its height
+  Count lr_step_size = 1000;  ///< of the schedule step, in updates
+  double lr_gamma = 0.1;      ///< of the schedule step
+  double clip_grad = 0.0;     ///< largest Euclidean norm of the gradient; 0: any
+  LossKind loss = LossKind::cross_entropy;
   double label_smoothing = 0.0;
-  std::string class_weights;    ///< one number a class with commas, or "balanced"; empty: all 1
-  Count accumulate = 1;         ///< batches whose gradients make one update
-  std::string on_nan = "stop";  ///< stop, skip: what follows a loss that is not finite
+  std::string class_weights;   ///< one number a class with commas, or "balanced"; empty: all 1
+  Count accumulate = 1;        ///< batches whose gradients make one update
+  OnNan on_nan = OnNan::stop;  ///< what follows a loss that is not finite
   std::uint64_t seed = 0;
 
   comm::TopologyOptions topology;
   std::int64_t gpu_memory_bytes = 0;  ///< a GPU, for the graph; 0: what is free less what training needs
   std::string placement = "auto";     ///< of the graph in memory; see store::parse_placement
   store::HostPath host_gather = store::HostPath::automatic;  ///< how GPUs read rows in host memory
-  int host_threads = 0;               ///< CPU threads of a rank for it; 0: three quarters of its cores
-  int loader_threads = 0;             ///< of a CPU, to sample and gather while it trains; 0: measured
-  std::string row_exchange = "auto";  ///< how feature rows go from machine to machine: auto, nccl, mpi
+  int host_threads = 0;    ///< CPU threads of a rank for it; 0: three quarters of its cores
+  int loader_threads = 0;  ///< of a CPU, to sample and gather while it trains; 0: measured
+  RowExchange row_exchange = RowExchange::automatic;  ///< how feature rows go from machine to machine
   store::Replication replicate_graph = store::Replication::automatic;  ///< its structure, on every machine
   std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;      ///< a machine; 0: none
   static constexpr Count kAutomatic = -1;
-  Count presample = kAutomatic;  ///< batches a rank that show what of the graph is hot; 0: none
-  /// Of training: f32; tf32: matrix products on GPUs; bf16: activations and matrix products (ModelOptions).
-  std::string precision = "f32";
-  bool pipeline = true;             ///< stages of different steps overlap; off gives the same numbers
-  std::string cuda_graph = "auto";  ///< replay steps of padded shape: auto (where possible), on, off
+  Count presample = kAutomatic;          ///< batches a rank that show what of the graph is hot; 0: none
+  Precision precision = Precision::f32;  ///< of training
+  bool pipeline = true;                  ///< stages of different steps overlap; off gives the same numbers
+  CudaGraphs cuda_graph = CudaGraphs::automatic;  ///< replay steps of padded shape
   /// SMs of a GPU for loading and for training: auto (measured), off (all for both), or LOAD,TRAIN in
   /// percent.
   std::string sm_split = "auto";
   bool normalize_features = false;
 
-  int eval_every = 1;               ///< epochs; 0: only at the end
-  std::vector<int> eval_fanouts;    ///< empty: exact, layer by layer over all nodes
-  std::string metric = "accuracy";  ///< what "best" means: accuracy, macro_f1, roc_auc
-  int patience = 0;                 ///< evaluations without improvement before the run ends; 0: never
-  int checkpoint_every = 1;         ///< epochs; 0: only when stopped
+  int eval_every = 1;                ///< epochs; 0: only at the end
+  std::vector<int> eval_fanouts;     ///< empty: exact, layer by layer over all nodes
+  Metric metric = Metric::accuracy;  ///< what "best" means
+  int patience = 0;                  ///< evaluations without improvement before the run ends; 0: never
+  int checkpoint_every = 1;          ///< epochs; 0: only when stopped
   bool resume = false;
   std::string predictions;  ///< .npy for the logits of all nodes; empty: none
 
   std::string trace;  ///< file for what the stages did when; empty: none
   int log_every = 0;  ///< steps; 0: a line an epoch only
-  std::string log_level = "info";
+  LogLevel log_level = LogLevel::info;
   int watchdog_seconds = 300;  ///< without progress of a rank after loading before the run is ended; 0: never
 
   int num_layers() const { return static_cast<int>(fanouts.size()); }
 };
 
-/// Throws InputError for what cannot be or contradicts itself, with the remedy. Looks at no file.
+/// Throws InputError for what cannot be or contradicts itself, with the remedy. Looks at no file. train()
+/// calls it.
 void validate(const TrainConfig& config);
+
+/// "sage", or the name of the caller's own model.
+std::string model_name(const TrainConfig& config);
 
 /// What must be equal for a resumed run to be the same run, as one line of JSON.
 std::string resume_signature(const TrainConfig& config, int num_ranks);

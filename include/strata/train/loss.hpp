@@ -4,14 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "strata/train/choices.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {
 
 struct LossOptions {
-  std::string kind = "cross-entropy";  ///< cross-entropy, or bce: every class against the others
-  double label_smoothing = 0;          ///< in [0, 1): the share of a target that is spread over all classes
+  LossKind kind = LossKind::cross_entropy;
+  double label_smoothing = 0;  ///< in [0, 1): the share of a target that is spread over all classes
   std::vector<double> class_weights = {};  ///< one a class; empty: all 1
   bool multi_label = false;                ///< labels are sets of classes (label_sets.hpp); bce only
 };
@@ -27,7 +28,7 @@ struct LossOptions {
 /// by the host.
 class Loss {
  public:
-  /// Throws InputError for an unknown kind, cross entropy of several labels, a smoothing outside [0, 1), and
+  /// Throws InputError for cross entropy of several labels, a smoothing outside [0, 1), and
   /// weights that are not finite, are negative, or are not one a class.
   Loss(const LossOptions& options, Count num_classes, at::Device device);
 

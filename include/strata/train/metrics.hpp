@@ -1,9 +1,9 @@
 #pragma once
 #include <span>
-#include <string>
 #include <vector>
 
 #include "strata/comm/communicator.hpp"
+#include "strata/train/choices.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {
@@ -18,11 +18,11 @@ struct Scores {
   /// and some have not. NaN elsewhere.
   double roc_auc = 0;
 
-  double by_name(const std::string& metric) const;  ///< accuracy, macro_f1, roc_auc; throws InputError
+  double of(Metric metric) const;
 
   /// Whether the model with these validation scores replaces the one with `best`: its metric is higher, where
   /// NaN loses to every number and beats nothing. Without validation nodes the latest model is the best.
-  bool beats(const Scores& best, const std::string& metric) const;
+  bool beats(const Scores& best, Metric metric) const;
 };
 
 /// Collects predictions of one split on this rank; `finish` adds up all ranks.

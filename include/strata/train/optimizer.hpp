@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/train/choices.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {
@@ -15,7 +16,7 @@ namespace strata::train {
 /// with t updates since: constant; cosine: rate (1 + cos(pi t / (total_steps - warmup_steps))) / 2, so 0 at
 /// the end; step: rate gamma^(t / step_size), rounded down.
 struct ScheduleOptions {
-  std::string kind = "constant";  ///< constant, cosine, step
+  ScheduleKind kind = ScheduleKind::constant;
   Count warmup_steps = 0;
   Count total_steps = 0;  ///< of the run; cosine only
   Count step_size = 1;    ///< step only
@@ -23,7 +24,7 @@ struct ScheduleOptions {
 };
 
 struct OptimizerOptions {
-  std::string kind = "adam";  ///< adam (decay added to the gradient), adamw (decoupled decay), sgd
+  OptimizerKind kind = OptimizerKind::adam;
   double learning_rate = 0.003;
   double weight_decay = 0;
   ScheduleOptions schedule = {};
@@ -40,7 +41,7 @@ struct OptimizerOptions {
 class Optimizer {
  public:
   /// `values` gives size and device of the state. `guard` [1] f32 on that device, if defined, is read at
-  /// every update: see skip_not_finite. Throws InputError for kinds that it does not know.
+  /// every update: see skip_not_finite.
   Optimizer(const OptimizerOptions& options, const at::Tensor& values, at::Tensor guard = {});
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;

@@ -28,10 +28,13 @@ struct TrainResult {
 /// train.log. Throws what the libraries throw; then the caller must end all ranks (World::abort), for the
 /// others may be waiting.
 ///
-/// `make_model` makes the model of config.model. A model of one's own is any torch::nn::Module that derives
-/// from nn::BlockModel: every rank must make it with the same weights (by options.seed), with f32 parameters.
-/// Its buffers may differ between ranks while they train; before each evaluation and checkpoint,
-/// floating-point ones become the mean over the ranks and others the first rank's.
+/// The config is validated first (InputError), on all ranks together.
+///
+/// `make_model` makes the model of config.model, or one of the caller's own, which config.own_model names.
+/// Such is any torch::nn::Module that derives from nn::BlockModel: every rank must make it with the same
+/// weights (by options.seed), with f32 parameters. Its buffers may differ between ranks while they train;
+/// before each evaluation and checkpoint, floating-point ones become the mean over the ranks and others the
+/// first rank's.
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model = nn::make_model);
 

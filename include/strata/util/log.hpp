@@ -3,11 +3,12 @@
 
 #include <string>
 
+#include "strata/util/log_level.hpp"
+
 namespace strata {
 
 /// Sends the log to stderr, each line with time, level and `name` ("rank 3"). Call once, early in main.
-/// `level`: trace, debug, info, warn, error, off; throws InputError otherwise.
-void init_log(const std::string& name, const std::string& level);
+void init_log(const std::string& name, LogLevel level);
 
 /// Adds a file that gets every line as well (appended to). Throws IoError.
 void add_log_file(const std::string& path);

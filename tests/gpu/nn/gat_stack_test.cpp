@@ -34,7 +34,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 }
 
 ModelOptions options_of(const Case& c) {
-  return {.kind = "gat",
+  return {.kind = ModelKind::gat,
           .in_cols = c.in_cols,
           .hidden = c.hidden,
           .out_cols = c.classes,

@@ -10,6 +10,7 @@
 #include "ops.hpp"
 #include "support/blocks.hpp"
 #include "support/gpu_tensors.hpp"
+#include "support/named_model.hpp"
 
 namespace strata::nn {
 namespace {
@@ -198,15 +199,13 @@ struct Trained {
 
 Trained train_once(const std::string& kind, const OwnedBlock& outer, const OwnedBlock& inner,
                    const at::Tensor& x, bool bf16 = false) {
-  ModelOptions options{.kind = kind,
-                       .in_cols = x.size(1),
-                       .hidden = 64,
-                       .out_cols = 7,
-                       .num_layers = 2,
-                       .attention_dropout = 0.2,
-                       .seed = 5};
+  ModelOptions options = test::named_model(kind);
+  options.in_cols = x.size(1);
+  options.hidden = 64;
+  options.out_cols = 7;
+  options.attention_dropout = 0.2;
+  options.seed = 5;
   options.bf16 = bf16;
-  if (kind == "sage max") options.kind = "sage", options.aggregate = "max";
   const auto model = make_model(options);
   model->to(x.device());
   const sampling::MiniBatch batch{.blocks = {outer.view(), inner.view()}, .num_seeds = inner.num_dst};

@@ -67,14 +67,16 @@ TEST_P(GpuOptimizer, AgreesWithTheCpuAndRepeats) {
 
 INSTANTIATE_TEST_SUITE_P(
     Options, GpuOptimizer,
-    testing::Values(OptimizerOptions{}, OptimizerOptions{.kind = "sgd", .learning_rate = 0.1, .clip_norm = 3},
-                    OptimizerOptions{.kind = "adamw",
-                                     .weight_decay = 0.1,
-                                     .schedule = {.kind = "cosine", .warmup_steps = 2, .total_steps = 9},
-                                     .clip_norm = 1,
-                                     .skip_not_finite = true},
+    testing::Values(OptimizerOptions{},
+                    OptimizerOptions{.kind = OptimizerKind::sgd, .learning_rate = 0.1, .clip_norm = 3},
+                    OptimizerOptions{
+                        .kind = OptimizerKind::adamw,
+                        .weight_decay = 0.1,
+                        .schedule = {.kind = ScheduleKind::cosine, .warmup_steps = 2, .total_steps = 9},
+                        .clip_norm = 1,
+                        .skip_not_finite = true},
                     OptimizerOptions{.weight_decay = 0.1,
-                                     .schedule = {.kind = "step", .step_size = 2, .gamma = 0.5},
+                                     .schedule = {.kind = ScheduleKind::step, .step_size = 2, .gamma = 0.5},
                                      .skip_not_finite = true}));
 
 TEST(GpuLoss, AgreesWithTheCpu) {
@@ -88,8 +90,8 @@ TEST(GpuLoss, AgreesWithTheCpu) {
                 1);
   for (const LossOptions& options :
        {LossOptions{}, LossOptions{.label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
-        LossOptions{.kind = "bce", .label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
-        LossOptions{.kind = "bce", .label_smoothing = 0.1, .multi_label = true}}) {
+        LossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
+        LossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .multi_label = true}}) {
     const Count classes = options.multi_label ? 45 : 7;
     const auto run = [&](const c10::Device& device) {
       const at::Tensor logits = random_rows(500, classes, 1).mul(5).to(device);
@@ -99,7 +101,7 @@ TEST(GpuLoss, AgreesWithTheCpu) {
     };
     const auto cpu = run(c10::kCPU), gpu = run(kGpu);
     for (std::size_t i = 0; i < cpu.size(); ++i)
-      EXPECT_LE(difference(gpu[i], cpu[i]), 1e-5) << options.kind << i;
+      EXPECT_LE(difference(gpu[i], cpu[i]), 1e-5) << enum_name(options.kind) << i;
   }
 }
 

@@ -17,14 +17,14 @@ constexpr Device kGpu{.kind = Device::Kind::cuda, .index = 0};
 constexpr Count kSeeds = 100, kCols = 20, kClasses = 5;
 
 struct Case {
-  const char* model;
+  nn::ModelKind model;
   bool table;
   double dropout;
   bool on_cpu = false;  ///< the CPU samples for the GPU
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.model << (c.table ? " in place" : "") << " dropout " << c.dropout
+  return out << enum_name(c.model) << (c.table ? " in place" : "") << " dropout " << c.dropout
              << (c.on_cpu ? " sampled on the cpu" : "");
 }
 
@@ -158,14 +158,15 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, PaddedStep,
-                         testing::Values(Case{"sage", true, 0.0}, Case{"sage", true, 0.5},
-                                         Case{"sage", false, 0.5}, Case{"gcn", false, 0.5},
-                                         Case{"gin", false, 0.5}, Case{"gat", false, 0.5},
-                                         Case{"gat", true, 0.0}, Case{"gat", true, 0.5},
-                                         Case{"sage", true, 0.5, true}, Case{"sage", false, 0.5, true},
-                                         Case{"gcn", false, 0.5, true}, Case{"gat", false, 0.5, true},
-                                         Case{"gat", true, 0.5, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Models, PaddedStep,
+    testing::Values(Case{nn::ModelKind::sage, true, 0.0}, Case{nn::ModelKind::sage, true, 0.5},
+                    Case{nn::ModelKind::sage, false, 0.5}, Case{nn::ModelKind::gcn, false, 0.5},
+                    Case{nn::ModelKind::gin, false, 0.5}, Case{nn::ModelKind::gat, false, 0.5},
+                    Case{nn::ModelKind::gat, true, 0.0}, Case{nn::ModelKind::gat, true, 0.5},
+                    Case{nn::ModelKind::sage, true, 0.5, true}, Case{nn::ModelKind::sage, false, 0.5, true},
+                    Case{nn::ModelKind::gcn, false, 0.5, true}, Case{nn::ModelKind::gat, false, 0.5, true},
+                    Case{nn::ModelKind::gat, true, 0.5, true}));
 
 }  // namespace
 }  // namespace strata::train

@@ -18,7 +18,7 @@ namespace {
 using Rows = std::vector<std::vector<double>>;
 
 struct Case {
-  const char* kind;
+  nn::ModelKind kind;
   int num_layers;
   std::int64_t classes;
   int ranks_per_machine;  ///< 0: all on one machine
@@ -27,8 +27,8 @@ struct Case {
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return std::string(c.kind) + "_" + std::to_string(c.num_layers) + "_layers_" + std::to_string(c.classes) +
-         "_classes_" + std::to_string(c.ranks_per_machine) + "_a_machine_chunk_" +
+  return std::string(enum_name(c.kind)) + "_" + std::to_string(c.num_layers) + "_layers_" +
+         std::to_string(c.classes) + "_classes_" + std::to_string(c.ranks_per_machine) + "_a_machine_chunk_" +
          std::to_string(c.chunk_bytes);
 }
 
@@ -196,7 +196,7 @@ class ExactEvaluation : public testing::TestWithParam<Case> {
 TEST_P(ExactEvaluation, AgreesWithAPlainForwardOverTheWholeGraph) {
   const auto model = make_model();
   const Result result = evaluate(*model, "logits.npy");
-  const Rows expected = Reference(*graph_, *model, std::string(GetParam().kind) == "gcn").logits();
+  const Rows expected = Reference(*graph_, *model, GetParam().kind == nn::ModelKind::gcn).logits();
   const auto classes = static_cast<std::size_t>(GetParam().classes);
   for (std::size_t v = 0; v < expected.size(); ++v) {
     for (std::size_t c = 0; c < classes; ++c)
@@ -258,15 +258,16 @@ TEST_P(ExactEvaluation, KnowsWhetherItFits) {
 
 // Of 24 hidden columns, SAGE projects for 5 classes and not for 14, GCN for both.
 constexpr Count kManyChunks = 1 << 14;
-INSTANTIATE_TEST_SUITE_P(Models, ExactEvaluation,
-                         testing::Values(Case{"sage", 1, 5, 0, 0}, Case{"sage", 2, 5, 0, kManyChunks},
-                                         Case{"sage", 3, 5, 0, kManyChunks},
-                                         Case{"sage", 3, 5, 1, kManyChunks}, Case{"sage", 3, 5, 1, 0},
-                                         Case{"sage", 3, 14, 1, kManyChunks}, Case{"gcn", 1, 5, 1, 0},
-                                         Case{"gcn", 2, 14, 0, kManyChunks},
-                                         Case{"gcn", 3, 5, 0, kManyChunks}, Case{"gcn", 3, 5, 1, kManyChunks},
-                                         Case{"gcn", 3, 14, 1, 0}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Models, ExactEvaluation,
+    testing::Values(Case{nn::ModelKind::sage, 1, 5, 0, 0}, Case{nn::ModelKind::sage, 2, 5, 0, kManyChunks},
+                    Case{nn::ModelKind::sage, 3, 5, 0, kManyChunks},
+                    Case{nn::ModelKind::sage, 3, 5, 1, kManyChunks}, Case{nn::ModelKind::sage, 3, 5, 1, 0},
+                    Case{nn::ModelKind::sage, 3, 14, 1, kManyChunks}, Case{nn::ModelKind::gcn, 1, 5, 1, 0},
+                    Case{nn::ModelKind::gcn, 2, 14, 0, kManyChunks},
+                    Case{nn::ModelKind::gcn, 3, 5, 0, kManyChunks},
+                    Case{nn::ModelKind::gcn, 3, 5, 1, kManyChunks}, Case{nn::ModelKind::gcn, 3, 14, 1, 0}),
+    name_of);
 
 }  // namespace
 }  // namespace strata::train

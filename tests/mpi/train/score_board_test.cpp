@@ -6,7 +6,6 @@
 
 #include "strata/train/metrics.hpp"
 #include "strata/util/label_sets.hpp"
-#include "support/expect_error.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::train {
@@ -237,12 +236,11 @@ TEST(ScoreBoard, OfNoNodesIsZero) {
   EXPECT_TRUE(std::isnan(scores.roc_auc));
 }
 
-TEST(Scores, AreFoundByName) {
+TEST(Scores, HaveTheValueOfEachMetric) {
   const Scores scores{.accuracy = 1, .macro_f1 = 2, .roc_auc = 3};
-  EXPECT_EQ(scores.by_name("accuracy"), 1);
-  EXPECT_EQ(scores.by_name("macro_f1"), 2);
-  EXPECT_EQ(scores.by_name("roc_auc"), 3);
-  test::expect_error([&] { scores.by_name("f1"); }, {"\"f1\"", "macro_f1"});
+  EXPECT_EQ(scores.of(Metric::accuracy), 1);
+  EXPECT_EQ(scores.of(Metric::macro_f1), 2);
+  EXPECT_EQ(scores.of(Metric::roc_auc), 3);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "ops.hpp"
 #include "strata/nn/model.hpp"
 #include "support/blocks.hpp"
+#include "support/named_model.hpp"
 
 namespace strata::nn {
 namespace {
@@ -100,9 +101,12 @@ double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
 TEST(Bf16, TrainingPassesAreNearThoseOfF32) {
   for (const std::string kind : {"sage", "sage max", "gcn", "gin", "gat"}) {
     for (const std::int64_t hidden : {16, 200}) {  // narrow layers map rows first
-      ModelOptions options{
-          .kind = kind, .in_cols = 40, .hidden = hidden, .out_cols = 5, .dropout = 0.3, .seed = 4};
-      if (kind == "sage max") options.kind = "sage", options.aggregate = "max";
+      ModelOptions options = test::named_model(kind);
+      options.in_cols = 40;
+      options.hidden = hidden;
+      options.out_cols = 5;
+      options.dropout = 0.3;
+      options.seed = 4;
       const Trained f32 = train(options, false), bf16 = train(options, true);
       EXPECT_EQ(bf16.logits.scalar_type(), at::kFloat) << kind;
       EXPECT_FALSE(bf16.logits.equal(f32.logits)) << kind << ": nothing was rounded";

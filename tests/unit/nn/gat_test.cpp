@@ -24,7 +24,7 @@ struct Shape {
 
 /// The first of two layers, so that the heads lie side by side; a ReLU follows.
 std::shared_ptr<BlockModel> hidden_layer(const Shape& shape, double attention_dropout = 0.0) {
-  return make_model({.kind = "gat",
+  return make_model({.kind = ModelKind::gat,
                      .in_cols = shape.in_cols,
                      .hidden = shape.heads * shape.head_cols,
                      .out_cols = 3,
@@ -97,8 +97,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Gat, IsTheNodesOwnRowWhereItHasNoNeighbours) {
   const OwnedBlock block = test::block_of({{}, {1, 1}}, 2);
-  const auto model = make_model(
-      {.kind = "gat", .in_cols = 3, .out_cols = 4, .num_layers = 1, .heads = 2, .dropout = 0, .seed = 2});
+  const auto model = make_model({.kind = ModelKind::gat,
+                                 .in_cols = 3,
+                                 .out_cols = 4,
+                                 .num_layers = 1,
+                                 .heads = 2,
+                                 .dropout = 0,
+                                 .seed = 2});
   const at::Tensor x = random_rows(2, 3, 1);
   const at::Tensor mapped = x.mm(model->named_parameters()["convs.0.lin.weight"].t()).view({2, 2, 4}).mean(1);
   EXPECT_LE(difference(model->forward_layer(0, x, block.view(), {}).detach(), mapped.detach()), 1e-6)

@@ -13,6 +13,7 @@
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
 #include "support/blocks.hpp"
+#include "support/named_model.hpp"
 
 namespace strata::nn {
 namespace {
@@ -21,15 +22,12 @@ using test::OwnedBlock;
 using test::random_block;
 using test::random_rows;
 
-/// "sage", "sage max", "gcn", "gin", "gat 1" and "gat 3": a model, then its aggregate or its heads.
-ModelOptions options_for(const std::string& kind) {
-  const std::size_t space = kind.find(' ');
-  ModelOptions options{.kind = kind.substr(0, space), .hidden = 12, .dropout = 0, .seed = 3};
-  if (space == std::string::npos) return options;
-  if (options.kind == "gat")
-    options.heads = std::stoi(kind.substr(space));
-  else
-    options.aggregate = kind.substr(space + 1);
+/// See test::named_model().
+ModelOptions options_for(const std::string& name) {
+  ModelOptions options = test::named_model(name);
+  options.hidden = 12;
+  options.dropout = 0;
+  options.seed = 3;
   return options;
 }
 

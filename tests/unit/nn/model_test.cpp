@@ -8,6 +8,7 @@
 
 #include "strata/util/error.hpp"
 #include "support/blocks.hpp"
+#include "support/named_model.hpp"
 
 namespace strata::nn {
 namespace {
@@ -19,9 +20,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-ModelOptions small(const std::string& kind) {
-  return {
-      .kind = kind, .in_cols = 12, .hidden = 20, .out_cols = 4, .num_layers = 2, .dropout = 0.5, .seed = 1};
+ModelOptions small(const std::string& name) {
+  ModelOptions options = test::named_model(name);
+  options.in_cols = 12;
+  options.hidden = 20;
+  options.out_cols = 4;
+  options.seed = 1;
+  return options;
 }
 
 TEST(Model, HasThePyGNamesAndShapes) {
@@ -64,7 +69,7 @@ TEST(Model, StartsUniformWithinTheBounds) {
   EXPECT_GE(weight.abs().max().item<double>(), 0.999 * bound);
   EXPECT_NEAR(weight.mean().item<double>(), 0.0, 5 * bound / std::sqrt(3.0 * 76800));
   EXPECT_NEAR(weight.var().item<double>(), bound * bound / 3, 0.02 * bound * bound);
-  options.kind = "gcn";
+  options.kind = ModelKind::gcn;
   const auto gcn = make_model(options)->named_parameters();
   EXPECT_NEAR(gcn["convs.0.lin.weight"].abs().max().item<double>(), std::sqrt(6.0 / 556), 1e-3);
   EXPECT_TRUE(gcn["convs.0.bias"].eq(0).all().item<bool>());
@@ -177,10 +182,8 @@ class OneMap final : public BlockModel {
 
 TEST(Model, TakesDstRowsApart) {
   const c10::NoGradGuard no_grad;
-  for (const char* aggregate : {"mean", "max"}) {
-    ModelOptions options = small("sage");
-    options.aggregate = aggregate;
-    const auto model = make_model(options);
+  for (const char* name : {"sage", "sage max"}) {
+    const auto model = make_model(small(name));
     ASSERT_TRUE(model->takes_dst_apart());
     const OwnedBlock owned = random_block({.num_dst = 40, .num_src = 70, .seed = 4});
     const at::Tensor x = random_rows(70, 12, 1);
@@ -224,9 +227,10 @@ TEST(Model, RefusesBadOptions) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(message([](ModelOptions& o) { o.kind = "gat3"; }), HasSubstr("sage, gcn, gat, gin"));
-  EXPECT_THAT(message([](ModelOptions& o) { o.aggregate = "median"; }), HasSubstr("mean or max"));
-  EXPECT_THAT(message([](ModelOptions& o) { o.kind = "gat", o.heads = 3; }), HasSubstr("20 hidden columns"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.kind = static_cast<ModelKind>(9); }),
+              HasSubstr("sage, gcn, gat or gin"));
+  EXPECT_THAT(message([](ModelOptions& o) { o.kind = ModelKind::gat, o.heads = 3; }),
+              HasSubstr("20 hidden columns"));
   EXPECT_THAT(message([](ModelOptions& o) { o.attention_dropout = 1.0; }), HasSubstr("[0, 1)"));
   EXPECT_THAT(message([](ModelOptions& o) { o.num_layers = 0; }), HasSubstr("at least one layer"));
   EXPECT_THAT(message([](ModelOptions& o) { o.out_cols = 0; }), HasSubstr("12, 20 and 0"));

@@ -3,13 +3,16 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <string>
 
 #include "strata/nn/model.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/random.hpp"
 #include "support/blocks.hpp"
+#include "support/named_model.hpp"
 
 namespace strata::nn {
 namespace {
@@ -29,10 +32,14 @@ std::vector<std::vector<std::int32_t>> neighbours_of_all() {
   return neighbours;
 }
 
-void export_model(const std::string& kind, const std::filesystem::path& folder) {
-  ModelOptions options{
-      .kind = kind, .in_cols = 9, .hidden = 16, .out_cols = 5, .num_layers = 3, .heads = 4, .seed = 11};
-  if (kind == "sage-max") options.kind = "sage", options.aggregate = "max";
+void export_model(std::string name, const std::filesystem::path& folder) {
+  std::ranges::replace(name, '-', ' ');
+  ModelOptions options = test::named_model(name);
+  options.in_cols = 9;
+  options.hidden = 16;
+  options.out_cols = 5;
+  options.num_layers = 3;
+  options.seed = 11;
   const auto model = make_model(options);
   const test::OwnedBlock graph = test::block_of(neighbours_of_all(), kNodes);
   const at::Tensor x = test::random_rows(kNodes, options.in_cols, 1);
@@ -45,10 +52,11 @@ void export_model(const std::string& kind, const std::filesystem::path& folder) 
   const sampling::MiniBatch batch{.blocks = {3, graph.view()}, .num_seeds = kNodes};
   const at::Tensor logits = model->forward(x, batch, {});
   const at::Tensor edge_index = at::stack({graph.indices.to(at::kLong), graph.edge_dst()});
-  write_tensors(folder / "model.safetensors", {.tensors = weights_of(*model),
-                                               .metadata = {{"model", options.kind},
-                                                            {"aggregate", options.aggregate},
-                                                            {"heads", std::to_string(options.heads)}}});
+  write_tensors(folder / "model.safetensors",
+                {.tensors = weights_of(*model),
+                 .metadata = {{"model", std::string(enum_name(options.kind))},
+                              {"aggregate", std::string(enum_name(options.aggregate))},
+                              {"heads", std::to_string(options.heads)}}});
   write_tensors(folder / "expected.safetensors",
                 {.tensors = {{"x", x}, {"edge_index", edge_index}, {"logits", logits}}, .metadata = {}});
 }

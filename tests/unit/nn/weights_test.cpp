@@ -129,7 +129,7 @@ TEST_F(Weights, RefuseTwoTensorsOfOneName) {
 }
 
 TEST_F(Weights, OfAModelLoadIntoAnother) {
-  ModelOptions options{.kind = "sage", .in_cols = 5, .hidden = 6, .out_cols = 3, .seed = 1};
+  ModelOptions options{.kind = ModelKind::sage, .in_cols = 5, .hidden = 6, .out_cols = 3, .seed = 1};
   const auto from = make_model(options);
   options.seed = 2;
   const auto to = make_model(options);
@@ -142,7 +142,7 @@ TEST_F(Weights, OfAModelLoadIntoAnother) {
 }
 
 TEST_F(Weights, ThatDoNotFitLeaveTheModelAlone) {
-  ModelOptions options{.kind = "sage", .in_cols = 5, .hidden = 6, .out_cols = 3, .seed = 1};
+  ModelOptions options{.kind = ModelKind::sage, .in_cols = 5, .hidden = 6, .out_cols = 3, .seed = 1};
   const auto from = make_model(options);
   options.out_cols = 4;
   options.seed = 2;

@@ -36,11 +36,11 @@ class TwoTensors : public torch::nn::Module {
 
 /// All that a checkpoint holds, filled at random.
 struct TrainingRun {
-  explicit TrainingRun(std::uint32_t seed, std::int64_t width = 3, const std::string& optimizer_kind = "adam")
+  explicit TrainingRun(std::uint32_t seed, std::int64_t width = 3, OptimizerKind kind = OptimizerKind::adam)
       : random(seed),
         model(width, random),
         parameters(model, at::kCPU),
-        optimizer(make_optimizer({.kind = optimizer_kind}, parameters.values())) {}
+        optimizer(make_optimizer({.kind = kind}, parameters.values())) {}
 
   void train(int steps, std::uint32_t seed) {
     std::mt19937 gradients(seed);
@@ -95,7 +95,7 @@ class Checkpoint : public testing::Test {
 };
 
 TEST_F(Checkpoint, RestoresARunBitForBit) {
-  for (const std::string kind : {"adam", "adamw", "sgd"}) {
+  for (const auto kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
     TrainingRun first(1, 3, kind), second(2, 3, kind);
     first.train(5, 7);
     first.progress = some_progress(first);
@@ -104,7 +104,7 @@ TEST_F(Checkpoint, RestoresARunBitForBit) {
     save_checkpoint(path_, first.parts());
     load_checkpoint(path_, second.parts());
 
-    EXPECT_TRUE(at::equal(first.parameters.values(), second.parameters.values())) << kind;
+    EXPECT_TRUE(at::equal(first.parameters.values(), second.parameters.values())) << enum_name(kind);
     EXPECT_EQ(second.optimizer->counters().steps, 7);
     const ProgressState &a = first.progress, &b = second.progress;
     EXPECT_EQ(a.epoch, b.epoch);
@@ -127,7 +127,7 @@ TEST_F(Checkpoint, RestoresARunBitForBit) {
 
     first.train(3, 9);  // the moments were restored too
     second.train(3, 9);
-    EXPECT_TRUE(at::equal(first.parameters.values(), second.parameters.values())) << kind;
+    EXPECT_TRUE(at::equal(first.parameters.values(), second.parameters.values())) << enum_name(kind);
   }
 }
 
@@ -149,7 +149,7 @@ TEST_F(Checkpoint, RefusesAnotherRun) {
   expect_refused(other, {"ranks = nothing, this run 2"});
   TrainingRun wider(1, 4);
   expect_refused(wider, {"\"parameters\" has 18 elements, this run 24", "--resume"});
-  TrainingRun sgd(1, 3, "sgd"), adam(1);
+  TrainingRun sgd(1, 3, OptimizerKind::sgd), adam(1);
   save_checkpoint(path_, sgd.parts());
   expect_refused(adam, {"optimizer.first_moment"});
 }

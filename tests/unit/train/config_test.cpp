@@ -32,11 +32,11 @@ TEST(Validate, AcceptsDefaultsAndLimits) {
            },
            [](TrainConfig& c) { c.dropout = 0; },
            [](TrainConfig& c) {
-             c.sampler = "weighted";
+             c.sampler = sampling::Method::weighted;
              c.replace = true;
            },
            [](TrainConfig& c) {
-             c.sampler = "labor";
+             c.sampler = sampling::Method::labor;
              c.labor_dependent = true;
            },
            [](TrainConfig& c) {
@@ -67,6 +67,8 @@ TEST(Validate, RefusesWhatCannotBe) {
   expect_refused([=](auto& c) { c.learning_rate = std::numeric_limits<double>::infinity(); }, {"--lr: inf"});
   expect_refused([=](auto& c) { c.learning_rate = nan; }, {"--lr: nan"});
   expect_refused([](auto& c) { c.weight_decay = -0.5; }, {"--weight-decay: -0.5"});
+  expect_refused([](auto& c) { c.weight_decay = std::numeric_limits<double>::infinity(); },
+                 {"--weight-decay: inf", "finite"});
   expect_refused([](auto& c) { c.dropout = 1; }, {"--dropout: 1", "below 1"});
   expect_refused([=](auto& c) { c.dropout = nan; }, {"--dropout: nan"});
   expect_refused([](auto& c) { c.input_dropout = -0.1; }, {"--input-dropout: -0.1"});
@@ -95,14 +97,12 @@ TEST(Validate, RefusesWhatContradictsItself) {
         c.predictions = "all.npy";
       },
       {"--predictions contradicts --eval-fanouts"});
-  expect_refused([](auto& c) { c.sampler = "ladies"; }, {"no sampler ladies", "labor"});
   expect_refused(
       [](auto& c) {
-        c.sampler = "labor";
+        c.sampler = sampling::Method::labor;
         c.replace = true;
       },
       {"--replace contradicts --sampler labor"});
-  expect_refused([](auto& c) { c.sampler_device = "gpu"; }, {"--sampler-device: there is no gpu"});
   expect_refused([](auto& c) { c.labor_dependent = true; }, {"--labor-dependent is for --sampler labor"});
   expect_refused(
       [](auto& c) {
@@ -112,18 +112,26 @@ TEST(Validate, RefusesWhatContradictsItself) {
       {"--patience needs evaluations", "--eval-every 1"});
 }
 
+TEST(Validate, RefusesWhatIsNoneOfAnEnumeration) {
+  expect_refused([](auto& c) { c.precision = static_cast<Precision>(7); },
+                 {"--precision: 7 is none of its values", "Give f32, tf32 or bf16."});
+  expect_refused([](auto& c) { c.sampler = static_cast<sampling::Method>(3); },
+                 {"--sampler: 3", "Give uniform, weighted or labor."});
+}
+
 TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
   const std::string signature = resume_signature(good_config(), 2);
   EXPECT_EQ(signature, resume_signature(good_config(), 2));
   EXPECT_EQ(signature.find('\n'), std::string::npos);
   EXPECT_NE(signature, resume_signature(good_config(), 3));
   for (const Change& change :
-       std::initializer_list<Change>{[](TrainConfig& c) { c.model = "gcn"; },
+       std::initializer_list<Change>{[](TrainConfig& c) { c.model = nn::ModelKind::gcn; },
+                                     [](TrainConfig& c) { c.own_model = "mine"; },
                                      [](TrainConfig& c) { c.hidden = 8; },
                                      [](TrainConfig& c) {
                                        c.fanouts = {15, 10};
                                      },
-                                     [](TrainConfig& c) { c.sampler = "labor"; },
+                                     [](TrainConfig& c) { c.sampler = sampling::Method::labor; },
                                      [](TrainConfig& c) { c.replace = true; },
                                      [](TrainConfig& c) { c.labor_dependent = true; },
                                      [](TrainConfig& c) { c.dropout = 0.1; },
@@ -131,18 +139,18 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
                                      [](TrainConfig& c) { c.batch_size = 7; },
                                      [](TrainConfig& c) { c.learning_rate = 1; },
                                      [](TrainConfig& c) { c.weight_decay = 1; },
-                                     [](TrainConfig& c) { c.optimizer = "sgd"; },
+                                     [](TrainConfig& c) { c.optimizer = OptimizerKind::sgd; },
                                      [](TrainConfig& c) { c.seed = 9; },
-                                     [](TrainConfig& c) { c.metric = "macro_f1"; },
+                                     [](TrainConfig& c) { c.metric = Metric::macro_f1; },
                                      [](TrainConfig& c) { c.heads = 2; },
-                                     [](TrainConfig& c) { c.aggregate = "max"; },
-                                     [](TrainConfig& c) { c.lr_schedule = "step"; },
+                                     [](TrainConfig& c) { c.aggregate = nn::Aggregate::max; },
+                                     [](TrainConfig& c) { c.lr_schedule = ScheduleKind::step; },
                                      [](TrainConfig& c) { c.warmup_steps = 9; },
                                      [](TrainConfig& c) { c.clip_grad = 1; },
-                                     [](TrainConfig& c) { c.loss = "bce"; },
+                                     [](TrainConfig& c) { c.loss = LossKind::bce; },
                                      [](TrainConfig& c) { c.class_weights = "balanced"; },
                                      [](TrainConfig& c) { c.accumulate = 2; },
-                                     [](TrainConfig& c) { c.precision = "tf32"; },
+                                     [](TrainConfig& c) { c.precision = Precision::tf32; },
                                      [](TrainConfig& c) { c.normalize_features = true; }}) {
     TrainConfig config = good_config();
     change(config);
@@ -152,7 +160,7 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
 
 TEST(ResumeSignature, KnowsTheLengthOfASchedule) {
   TrainConfig ten = good_config(), twenty = good_config();
-  ten.lr_schedule = twenty.lr_schedule = "cosine";
+  ten.lr_schedule = twenty.lr_schedule = ScheduleKind::cosine;
   twenty.epochs = 20;
   EXPECT_NE(resume_signature(ten, 1), resume_signature(twenty, 1));
 }

@@ -35,7 +35,7 @@ TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
   EXPECT_EQ(config.graph, "parts");
   EXPECT_EQ(config.fanouts, library.fanouts);
   EXPECT_EQ(config.sampler, library.sampler);
-  EXPECT_EQ(config.sampler_device, "auto");
+  EXPECT_EQ(config.sampler_device, comm::TopologyOptions::Compute::automatic);
   EXPECT_EQ(config.replace, library.replace);
   EXPECT_EQ(config.hidden, library.hidden);
   EXPECT_EQ(config.batch_size, library.batch_size);
@@ -62,8 +62,8 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   EXPECT_EQ(config_of({"--host-gather", "both"}).host_gather, HostPath::both);
   EXPECT_EQ(config_of({"--host-gather", "copy"}).host_gather, HostPath::copy);
   expect_refused({"--host-gather", "dma"}, {"--host-gather"});
-  EXPECT_EQ(config_of({}).row_exchange, "auto");
-  EXPECT_EQ(config_of({"--row-exchange", "mpi"}).row_exchange, "mpi");
+  EXPECT_EQ(config_of({}).row_exchange, train::RowExchange::automatic);
+  EXPECT_EQ(config_of({"--row-exchange", "mpi"}).row_exchange, train::RowExchange::mpi);
   expect_refused({"--row-exchange", "tcp"}, {"--row-exchange"});
   EXPECT_EQ(config_of({}).host_threads, 0);
   EXPECT_EQ(config_of({"--host-threads", "6"}).host_threads, 6);
@@ -122,23 +122,23 @@ TEST(TrainOptions, AreRead) {
                                  "--ranks-per-machine",
                                  "2",
                                  "--resume"});
-  EXPECT_EQ(config.model, "gcn");
+  EXPECT_EQ(config.model, nn::ModelKind::gcn);
   EXPECT_THAT(config.fanouts, ElementsAre(-1, -1));
-  EXPECT_EQ(config.sampler, "labor");
+  EXPECT_EQ(config.sampler, sampling::Method::labor);
   EXPECT_TRUE(config.labor_dependent);
   EXPECT_FALSE(config.replace);
   EXPECT_EQ(config.hidden, 64);
   EXPECT_EQ(config.learning_rate, 0.01);
-  EXPECT_EQ(config.optimizer, "adamw");
+  EXPECT_EQ(config.optimizer, train::OptimizerKind::adamw);
   EXPECT_EQ(config.seed, ~std::uint64_t{0});
   EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::cpu);
   EXPECT_EQ(config.gpu_memory_bytes, std::int64_t{3} << 29);
   EXPECT_EQ(config.placement, "features=10/40/50,indices=0/0/100");
   EXPECT_FALSE(config.pipeline);
-  EXPECT_EQ(config.precision, "tf32");
+  EXPECT_EQ(config.precision, train::Precision::tf32);
   EXPECT_TRUE(config.resume);
   EXPECT_THAT(config.eval_fanouts, ElementsAre(20, 20));
-  EXPECT_EQ(config.metric, "macro_f1");
+  EXPECT_EQ(config.metric, train::Metric::macro_f1);
   EXPECT_EQ(config.topology.ranks_per_machine, 2);
 }
 
@@ -155,7 +155,7 @@ TEST(TrainOptions, ComeFromAFileUnderTheCommandLine) {
   EXPECT_EQ(from_file.graph, "from-file");
   EXPECT_EQ(from_file.hidden, 48);
   EXPECT_THAT(from_file.fanouts, ElementsAre(4, 3));
-  EXPECT_EQ(from_file.precision, "tf32");
+  EXPECT_EQ(from_file.precision, train::Precision::tf32);
   const auto both = parse({"--hidden", "96", "--config", path.string(), "--fanouts", "7"}).config.value();
   EXPECT_EQ(both.graph, "from-file");
   EXPECT_EQ(both.hidden, 96);

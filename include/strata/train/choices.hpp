@@ -1,0 +1,84 @@
+#pragma once
+#include <cstdint>
+
+#include "strata/util/enum_names.hpp"
+
+/// What a training run can be asked to choose, by the names that users know.
+namespace strata::train {
+
+enum class OptimizerKind : std::uint8_t {
+  adam,   ///< decay is added to the gradient
+  adamw,  ///< decoupled decay
+  sgd,
+};
+enum class ScheduleKind : std::uint8_t { constant, cosine, step };  ///< see ScheduleOptions
+enum class LossKind : std::uint8_t {
+  cross_entropy,
+  bce,  ///< every class against the others
+};
+enum class Metric : std::uint8_t { accuracy, macro_f1, roc_auc };  ///< see Scores
+enum class OnNan : std::uint8_t {
+  stop,
+  skip,  ///< leave that update out
+};
+enum class Precision : std::uint8_t {
+  f32,
+  tf32,  ///< matrix products on GPUs
+  bf16,  ///< activations and matrix products; see nn::ModelOptions
+};
+enum class CudaGraphs : std::uint8_t {
+  automatic,  ///< where they are possible
+  on,         ///< or the run is refused
+  off,
+};
+enum class RowExchange : std::uint8_t {
+  automatic,  ///< nccl where it is possible
+  nccl,       ///< or the run is refused
+  mpi,
+};
+
+}  // namespace strata::train
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<train::OptimizerKind> =
+    std::to_array<EnumName<train::OptimizerKind>>({{train::OptimizerKind::adam, "adam"},
+                                                   {train::OptimizerKind::adamw, "adamw"},
+                                                   {train::OptimizerKind::sgd, "sgd"}});
+
+template <>
+inline constexpr auto enum_names<train::ScheduleKind> =
+    std::to_array<EnumName<train::ScheduleKind>>({{train::ScheduleKind::constant, "constant"},
+                                                  {train::ScheduleKind::cosine, "cosine"},
+                                                  {train::ScheduleKind::step, "step"}});
+
+template <>
+inline constexpr auto enum_names<train::LossKind> = std::to_array<EnumName<train::LossKind>>(
+    {{train::LossKind::cross_entropy, "cross-entropy"}, {train::LossKind::bce, "bce"}});
+
+template <>
+inline constexpr auto enum_names<train::Metric> =
+    std::to_array<EnumName<train::Metric>>({{train::Metric::accuracy, "accuracy"},
+                                            {train::Metric::macro_f1, "macro_f1"},
+                                            {train::Metric::roc_auc, "roc_auc"}});
+
+template <>
+inline constexpr auto enum_names<train::OnNan> =
+    std::to_array<EnumName<train::OnNan>>({{train::OnNan::stop, "stop"}, {train::OnNan::skip, "skip"}});
+
+template <>
+inline constexpr auto enum_names<train::Precision> = std::to_array<EnumName<train::Precision>>(
+    {{train::Precision::f32, "f32"}, {train::Precision::tf32, "tf32"}, {train::Precision::bf16, "bf16"}});
+
+template <>
+inline constexpr auto enum_names<train::CudaGraphs> = std::to_array<EnumName<train::CudaGraphs>>(
+    {{train::CudaGraphs::automatic, "auto"}, {train::CudaGraphs::on, "on"}, {train::CudaGraphs::off, "off"}});
+
+template <>
+inline constexpr auto enum_names<train::RowExchange> =
+    std::to_array<EnumName<train::RowExchange>>({{train::RowExchange::automatic, "auto"},
+                                                 {train::RowExchange::nccl, "nccl"},
+                                                 {train::RowExchange::mpi, "mpi"}});
+
+}  // namespace strata

@@ -13,6 +13,7 @@ find_package(XXHASH REQUIRED)
 if(STRATA_TRAINING)
   find_package(MPI REQUIRED COMPONENTS C)
   find_package(OpenMP REQUIRED COMPONENTS CXX)   # libtorch's loops are OpenMP's; without it they would run on one thread
+  find_package(tomlplusplus REQUIRED)
   find_package(LibTorch REQUIRED)
   if(STRATA_CUDA)
     find_package(CUDAToolkit REQUIRED)

@@ -37,6 +37,8 @@ class Refusals(e2e.Case):
         self.refuse(['--patience'], '--patience', '3', '--eval-every', '0')
         self.refuse(['--batch-size', 'at most'], '--batch-size', '99999999999999999999')
         self.refuse(['--lr', 'inf'], '--lr', 'inf')
+        self.refuse(['--weight-decay', 'inf'], '--weight-decay', 'inf')
+        self.refuse(['--hidden', '00012', 'leading zero'], '--hidden', '00012')
         self.refuse(['--seed', '-1'], '--seed', '-1')
 
     def test_placement(self):
@@ -50,8 +52,21 @@ class Refusals(e2e.Case):
         output, _ = self.train(self.graph, '--config', config)
         run = e2e.metrics(output, 'run')[0]
         self.assertEqual((run['hidden'], run['fanouts']), (8, [3, 2]))
-        config.write_text('hiden = 8\n')
-        self.refuse(['hiden'], '--config', config)
+        config.write_text('[model]\nhidden = 8\nfanouts = [3, 2]\n[training]\nepochs = 1\n')
+        output, _ = self.train(self.graph, '--config', config, '--hidden', '4')
+        run = e2e.metrics(output, 'run')[0]
+        self.assertEqual((run['hidden'], run['fanouts']), (4, [3, 2]), 'the command line wins')
+        for text, words in (('hiden = 8\n', [':1:1: unknown option hiden', 'Did you mean hidden?']),
+                            ('epochs = []\n', [':1:10: epochs', 'an array is not an integer']),
+                            ('lr = 0.00 3\n', [':1:']),
+                            ('\nhidden = 00012\n', [':2:']),
+                            ('hidden = 8\nhidden = 9\n', [':2:', 'hidden']),
+                            ('weight-decay = inf\n', [':1:16: weight-decay: inf is not finite']),
+                            ('epochs = 0\n', ['--epochs: 0', ':1:1)'])):
+            config.write_text(text)
+            self.refuse([str(config), *words], '--config', config)
+        self.refuse(['is a directory'], '--config', self.folder)
+        self.refuse(['missing.toml does not exist'], '--config', self.folder / 'missing.toml')
 
     def test_no_partition_directory(self):
         self.refuse([str(self.folder), 'strata-partition build'], graph=self.folder)

@@ -36,6 +36,7 @@ OUTSIDE = [
     Outside("NCCL", re.compile(r"nccl\w*\.h$"), frozenset({"comm"})),
     Outside("HDF5", re.compile(r"(hdf5\w*|H5\w*)\.h$"), frozenset({"graph"})),
     Outside("METIS", re.compile(r"metis\.h$"), frozenset({"partition"})),
+    Outside("toml++", re.compile(r"toml\+\+/"), frozenset({"cli"})),
     Outside("libtorch", re.compile(r"(torch|ATen|c10)/"), TENSOR_MODULES),
     Outside("CUDA", re.compile(r"(cuda\w*|cub/\S*|cooperative_groups)(\.h|\.cuh)?$"),
             frozenset(LEVEL_OF) - HOST_ONLY),

@@ -93,7 +93,7 @@ class Tree(unittest.TestCase):
         for file, header, library in (("src/store/a.cpp", "<mpi.h>", "MPI"), ("src/train/a.cpp", "<nccl.h>", "NCCL"),
                                       ("include/strata/graph/graph.hpp", "<mpi.h>", "MPI"),
                                       ("src/store/a.cpp", "<hdf5.h>", "HDF5"), ("partition/a.cpp", "<H5public.h>", "HDF5"),
-                                      ("src/graph/a.cpp", "<metis.h>", "METIS"),
+                                      ("src/graph/a.cpp", "<metis.h>", "METIS"), ("src/train/a.cpp", "<toml++/toml.h>", "toml++"),
                                       ("src/sampling/a.cpp", "<ATen/core/Tensor.h>", "libtorch"),
                                       ("src/comm/a.cpp", "<torch/torch.h>", "libtorch"),
                                       ("src/store/a.hpp", "<c10/cuda/CUDAStream.h>", "libtorch"),

@@ -144,6 +144,8 @@ TEST(TrainOptions, AreRead) {
 
 TEST(TrainOptions, TheLastOfTwoCounts) {
   EXPECT_EQ(config_of({"--hidden", "32", "--hidden", "128"}).hidden, 128);
+  EXPECT_THAT(config_of({"--fanouts", "15,10", "--fanouts", "5,4"}).fanouts, ElementsAre(5, 4));
+  EXPECT_TRUE(config_of({"--resume", "--resume"}).resume);
 }
 
 TEST(TrainOptions, ComeFromAFileUnderTheCommandLine) {
@@ -173,12 +175,65 @@ TEST(TrainOptions, OfAFileAreCheckedToo) {
   write_file_atomically(path, "epochs = -3\n");
   expect_refused({"--config", path.string()}, {"--epochs: -3"});
   expect_refused({"--config", (folder / "missing.toml").string()}, {"missing.toml"});
+  expect_refused({"--config", folder.path().string()}, {"is a directory"});
+}
+
+TEST(TrainOptions, OfAFileAreNamedWithTheirPlace) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder / "run.toml").string();
+  write_file_atomically(path, "\nepochs = -3\n[evaluation]\neval-fanouts = [5]\n");
+  expect_refused({"--config", path}, {"--eval-fanouts has 1 entries", path + ":4:1"});
+  expect_refused({"--config", path, "--eval-fanouts", ""}, {"--epochs: -3", path + ":2:1"});
+  const auto message = [&] {
+    try {
+      parse({"--graph", "parts", "--config", path, "--eval-fanouts", "", "--epochs", "-4"});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  }();
+  EXPECT_EQ(message, "--epochs: -4 is not positive") << "the file has no part in it";
+}
+
+TEST(TrainOptions, OverruleTheSwitchesOfAFile) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder / "run.toml").string();
+  write_file_atomically(path, "resume = true\npipeline = false\ntf32 = true\n");
+  const auto file = config_of({"--config", path});
+  EXPECT_TRUE(file.resume);
+  EXPECT_FALSE(file.pipeline);
+  EXPECT_EQ(file.precision, train::Precision::tf32);
+  const auto line = config_of({"--config", path, "--resume=false", "--pipeline", "on", "--tf32=false"});
+  EXPECT_FALSE(line.resume);
+  EXPECT_TRUE(line.pipeline);
+  EXPECT_EQ(line.precision, train::Precision::f32);
+  EXPECT_EQ(config_of({"--config", path, "--precision", "bf16"}).precision, train::Precision::bf16);
+  write_file_atomically(path, "precision = \"bf16\"\n");
+  EXPECT_EQ(config_of({"--config", path, "--tf32"}).precision, train::Precision::tf32);
+}
+
+TEST(TrainOptions, AreNumbersInOneSense) {
+  expect_refused({"--hidden", "00012"}, {"--hidden", "00012", "leading zero"});
+  expect_refused({"--epochs", "1e3"}, {"--epochs", "1e3"});
+  expect_refused({"--epochs", "3.0"}, {"--epochs", "3.0"});
+  expect_refused({"--epochs", "2147483648"}, {"--epochs", "at most 2147483647"});
+  expect_refused({"--lr", "0.00 3"}, {"--lr", "0.00 3"});
+  expect_refused({"--lr", "inf"}, {"--lr", "inf is not finite"});
+  expect_refused({"--weight-decay", "inf"}, {"--weight-decay", "inf is not finite"});
+  expect_refused({"--dropout", "nan"}, {"--dropout", "nan is not finite"});
+  expect_refused({"--fanouts", "5,010"}, {"--fanouts", "010"});
+  expect_refused({"--class-weights", "1,inf"}, {"--class-weights", "inf"});
+  expect_refused({"--class-weights", "1,-2"}, {"--class-weights", "-2"});
+  expect_refused({"--seed", "-1"}, {"--seed", "-1"});
+  expect_refused({"--resume=maybe"}, {"--resume", "maybe"});
 }
 
 TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--fanout", "5"}, {"unknown option --fanout", "Did you mean --fanouts?"});
   expect_refused({"--epoch=5"}, {"unknown option --epoch", "Did you mean --epochs?"});
   expect_refused({"stray"}, {"stray", "--help"});
+  expect_refused({"--fanouts", "15", "10"}, {"unexpected argument 10", "15,10,5"});
+  expect_refused({"--model", "sgae"}, {"--model", "sgae", "Did you mean sage?"});
   expect_refused({"--model", "mlp"}, {"--model", "mlp", "sage"});
   expect_refused({"--precision", "f16"}, {"--precision", "bf16"});
   expect_refused({"--precision", "bf16", "--tf32"}, {"--tf32 contradicts", "bf16"});

@@ -1,0 +1,207 @@
+#include "value_types.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "strata/util/format.hpp"
+
+namespace strata::cli {
+namespace {
+
+constexpr const char* kIntegerRemedy =
+    "Give an integer in digits, such as 256: no unit, no exponent, no leading zero.";
+constexpr const char* kRealRemedy = "Give a finite decimal number, such as 0.003 or 3e-3.";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// 00012 is 10 to one reader and 12 to another.
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
+}
+
+template <typename T>
+T parse_integer(std::string_view what, std::string_view text) {
+  T value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, value);
+  if (rest == end && failed == std::errc::result_out_of_range) {
+    const bool below = text.starts_with('-');
+    throw InputError(fmt::format("{}: {} is too {}", what, text, below ? "small" : "large"),
+                     below ? fmt::format("Give at least {}.", std::numeric_limits<T>::min())
+                           : fmt::format("Give at most {}.", std::numeric_limits<T>::max()));
+  }
+  if (failed != std::errc() || rest != end || has_leading_zero(text))
+    throw InputError(fmt::format("{}: \"{}\" is no integer", what, text), kIntegerRemedy);
+  return value;
+}
+
+std::string describe(const FileValue& value) {
+  struct {
+    std::string operator()(bool truth) const { return fmt::format("the boolean {}", truth); }
+    std::string operator()(std::int64_t integer) const { return fmt::format("the integer {}", integer); }
+    std::string operator()(double number) const { return fmt::format("the number {}", number); }
+    std::string operator()(const std::string& text) const { return fmt::format("the string \"{}\"", text); }
+    std::string operator()(const FileValue::Array&) const { return "an array"; }
+    std::string operator()(const FileValue::Unusable& other) const { return other.kind; }
+  } constexpr describer;
+  return std::visit(describer, value.held);
+}
+
+}  // namespace
+
+void refuse_type(std::string_view what, const FileValue& value, std::string_view wanted) {
+  throw InputError(fmt::format("{}: {} is not {}", what, describe(value), wanted),
+                   fmt::format("Give {} {}.", what, wanted));
+}
+
+std::int64_t check_range(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least)
+    throw InputError(fmt::format("{}: {} is too small", what, value),
+                     fmt::format("Give at least {}.", least));
+  if (value > most)
+    throw InputError(fmt::format("{}: {} is too large", what, value), fmt::format("Give at most {}.", most));
+  return value;
+}
+
+std::int64_t read_integer(std::string_view what, std::string_view text, std::int64_t least,
+                          std::int64_t most) {
+  return check_range(what, parse_integer<std::int64_t>(what, text), least, most);
+}
+
+std::uint64_t read_unsigned(std::string_view what, std::string_view text) {
+  if (text.starts_with('-'))
+    throw InputError(fmt::format("{}: {} is negative", what, text), "Give 0 or more.");
+  return parse_integer<std::uint64_t>(what, text);
+}
+
+double read_real(std::string_view what, std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, value);
+  const bool complete = rest == end && !text.empty() && !has_leading_zero(text);
+  if (complete && failed == std::errc::result_out_of_range)
+    throw InputError(fmt::format("{}: {} is beyond what a double holds", what, text), kRealRemedy);
+  if (!complete || failed != std::errc())
+    throw InputError(fmt::format("{}: \"{}\" is no number", what, text), kRealRemedy);
+  if (!std::isfinite(value)) throw InputError(fmt::format("{}: {} is not finite", what, text), kRealRemedy);
+  return value;
+}
+
+std::string Text::from_file(std::string_view what, const FileValue& value) {
+  const auto* text = value.as<std::string>();
+  if (text == nullptr) refuse_type(what, value, "a string in quotes");
+  // Paths and names end at a zero byte where the system reads them.
+  if (text->find('\0') != std::string::npos)
+    throw InputError(fmt::format("{}: the string holds a zero byte", what), "Leave \\u0000 out.");
+  return *text;
+}
+
+bool Flag::from_text(std::string_view what, std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  throw InputError(fmt::format("{}: there is no \"{}\"", what, text),
+                   fmt::format("Give {} without a value, or {}=false.", what, what));
+}
+
+bool Flag::from_file(std::string_view what, const FileValue& value) {
+  const auto* truth = value.as<bool>();
+  if (truth == nullptr) refuse_type(what, value, "true or false");
+  return *truth;
+}
+
+bool Switch::from_text(std::string_view what, std::string_view text) {
+  if (text == "on") return true;
+  if (text == "off") return false;
+  refuse_choice(what, text, {"on", "off"});
+}
+
+bool Switch::from_file(std::string_view what, const FileValue& value) {
+  if (const auto* truth = value.as<bool>()) return *truth;
+  const auto* text = value.as<std::string>();
+  if (text == nullptr) refuse_type(what, value, "true or false");
+  return from_text(what, *text);
+}
+
+std::uint64_t Unsigned::from_file(std::string_view what, const FileValue& value) {
+  const auto* integer = value.as<std::int64_t>();
+  if (integer == nullptr) refuse_type(what, value, "an integer");
+  return static_cast<std::uint64_t>(check_range(what, *integer, 0, std::numeric_limits<std::int64_t>::max()));
+}
+
+double Real::from_file(std::string_view what, const FileValue& value) {
+  if (const auto* integer = value.as<std::int64_t>()) return static_cast<double>(*integer);
+  const auto* number = value.as<double>();
+  if (number == nullptr) refuse_type(what, value, "a number");
+  if (!std::isfinite(*number))
+    throw InputError(fmt::format("{}: {} is not finite", what, *number), kRealRemedy);
+  return *number;
+}
+
+std::vector<int> Integers::from_text(std::string_view what, std::string_view text) {
+  std::vector<int> values;
+  if (text.empty()) return values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    values.push_back(Integer<int>::from_text(what, text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return values;
+}
+
+std::vector<int> Integers::from_file(std::string_view what, const FileValue& value) {
+  const auto* array = value.as<FileValue::Array>();
+  if (array == nullptr) refuse_type(what, value, "an array of integers such as [15, 10, 5]");
+  std::vector<int> values;
+  for (const FileValue& entry : *array)
+    values.push_back(Integer<int>::from_file(fmt::format("{}[{}]", what, values.size()), entry));
+  return values;
+}
+
+std::int64_t Bytes::from_text(std::string_view what, std::string_view text) {
+  if (has_leading_zero(text))
+    throw InputError(fmt::format("{}: \"{}\" begins with a zero", what, text), "Leave the zero out.");
+  try {
+    return parse_bytes(text);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", what, error.what()), error.remedy());
+  }
+}
+
+std::int64_t Bytes::from_file(std::string_view what, const FileValue& value) {
+  if (const auto* integer = value.as<std::int64_t>())
+    return check_range(what, *integer, 0, std::numeric_limits<std::int64_t>::max());
+  const auto* text = value.as<std::string>();
+  if (text == nullptr) refuse_type(what, value, "a number of bytes, or a string such as \"60GiB\"");
+  return from_text(what, *text);
+}
+
+std::int64_t BytesOrAuto::from_text(std::string_view what, std::string_view text) {
+  return text == "auto" ? kAutomatic : Bytes::from_text(what, text);
+}
+
+std::int64_t BytesOrAuto::from_file(std::string_view what, const FileValue& value) {
+  const auto* text = value.as<std::string>();
+  return text != nullptr ? from_text(what, *text) : Bytes::from_file(what, value);
+}
+
+Count CountOrAuto::from_text(std::string_view what, std::string_view text) {
+  if (text == "auto") return kAutomatic;
+  if (text == "off") return 0;
+  Count count = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, count);
+  if (failed == std::errc() && rest == end && count > 0 && !has_leading_zero(text)) return count;
+  throw InputError(fmt::format("{}: \"{}\" is none of auto, off and the positive numbers", what, text),
+                   "Give auto, off, or a number such as 64.");
+}
+
+Count CountOrAuto::from_file(std::string_view what, const FileValue& value) {
+  if (const auto* integer = value.as<std::int64_t>()) return from_text(what, std::to_string(*integer));
+  const auto* text = value.as<std::string>();
+  if (text == nullptr) refuse_type(what, value, "a positive integer, \"auto\" or \"off\"");
+  return from_text(what, *text);
+}
+
+}  // namespace strata::cli

@@ -17,6 +17,7 @@
 #include "parse_npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::graph {
 namespace {
@@ -55,7 +56,12 @@ class HeaderDict {
     return text.substr(1, end - 1);
   }
 
-  bool fortran_order() const { return value("fortran_order").starts_with("True"); }
+  bool fortran_order() const {
+    const std::string_view text = value("fortran_order");
+    if (!text.starts_with("True") && !text.starts_with("False"))
+      refuse(origin_, "the npy header has no valid fortran_order");
+    return text.starts_with("True");
+  }
 
   std::vector<Count> shape() const {
     std::string_view text = value("shape");
@@ -63,15 +69,17 @@ class HeaderDict {
     if (text.front() != '(' || end == std::string_view::npos) refuse(origin_, "the npy header has no shape");
     text = text.substr(1, end - 1);
     std::vector<Count> extents;
-    while (true) {
-      text.remove_prefix(std::min(text.find_first_not_of(", "), text.size()));
-      if (text.empty()) return extents;
+    while (!text.empty()) {
       Count extent = 0;
       const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
-      if (error != std::errc{} || extent < 0) refuse(origin_, "the npy header has no valid shape");
-      extents.push_back(extent);
       text.remove_prefix(static_cast<std::size_t>(next - text.data()));
+      const bool more = text.starts_with(',');
+      if (error != std::errc{} || extent < 0 || (!more && !text.empty()))
+        refuse(origin_, "the npy header has no valid shape");
+      extents.push_back(extent);
+      text.remove_prefix(std::min(text.find_first_not_of(' ', more ? 1 : 0), text.size()));
     }
+    return extents;
   }
 
  private:
@@ -87,14 +95,16 @@ struct ItemType {
 ItemType parse_descr(const std::string& origin, std::string_view descr) {
   const bool known_order = descr.size() >= 3 && (descr[0] == '<' || descr[0] == '|' || descr[0] == '=');
   if (!known_order)
-    refuse(origin, fmt::format("type '{}' is not supported (big endian or Python objects)", descr));
+    refuse(origin,
+           fmt::format("type '{}' is not supported (big endian or Python objects)", printable(descr)));
   const char kind = descr[1];
   int bytes = 0;
-  std::from_chars(descr.data() + 2, descr.data() + descr.size(), bytes);
+  const char* const end = descr.data() + descr.size();
+  if (std::from_chars(descr.data() + 2, end, bytes).ptr != end) bytes = 0;
   const bool is_float = kind == 'f' && (bytes == 2 || bytes == 4 || bytes == 8);
   const bool is_int = (kind == 'i' || kind == 'u') && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   if (!is_float && !is_int && !(kind == 'b' && bytes == 1))
-    refuse(origin, fmt::format("type '{}' is not supported", descr));
+    refuse(origin, fmt::format("type '{}' is not supported", printable(descr)));
   return {.kind = kind, .bytes = bytes};
 }
 
@@ -186,6 +196,7 @@ std::string NpyArray::shape_text() const {
 NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
                    std::shared_ptr<const void> keep_alive) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.empty()) refuse(origin, "empty file (0 bytes); an empty array has a header, too");
   if (!text.starts_with(kMagic)) refuse(origin, "not a npy file (wrong magic)");
   if (text.size() < 12) refuse(origin, "truncated: the npy header is incomplete");
   const int major = static_cast<unsigned char>(text[6]);
@@ -206,10 +217,12 @@ NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
                  .data = bytes.data() + start,
                  .keep_alive = std::move(keep_alive)};
   const std::size_t wanted = payload_bytes(array);
-  if (bytes.size() - start < wanted)
-    throw InputError(fmt::format("{}: truncated: shape {} of {} needs {} bytes of data, the file has {}",
-                                 origin, array.shape_text(), array.type_name(), wanted, bytes.size() - start),
-                     "Copy or download the file again.");
+  const std::size_t found = bytes.size() - start;
+  if (found != wanted)
+    throw InputError(fmt::format("{}: {}: shape {} of {} takes {} bytes of data, the file has {}", origin,
+                                 found < wanted ? "truncated" : "too long", array.shape_text(),
+                                 array.type_name(), wanted, found),
+                     "Copy or download the file again, or write it with numpy.save: one array per file.");
   align(array, wanted);
   return array;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
@@ -32,26 +33,29 @@ struct NpyArray {
   std::string shape_text() const;  ///< "(2, 100)"
 };
 
-/// Maps a .npy file (versions 1 to 3). Throws InputError: missing, not npy, truncated, big endian, or Python
-/// objects.
+/// Maps a .npy file (versions 1 to 3). Throws InputError: missing, empty, not npy, longer or shorter than its
+/// shape says, big endian, or Python objects.
 NpyArray read_npy(const std::filesystem::path& path);
 
-/// The arrays of a .npz by name: stored members are read in place, deflated ones are inflated and their
-/// checksum is verified.
+/// The arrays of a .npz by name: stored members are read in place, deflated ones are inflated. The checksum
+/// of either is verified.
 ///
 /// Members are opened when asked for, so that large arrays nobody wants cost nothing. ZIP64 is understood.
 class NpzFile {
  public:
-  /// Throws InputError: missing, not a zip archive, truncated.
+  /// Throws InputError: missing, not a zip archive, truncated, a directory that contradicts itself.
   explicit NpzFile(const std::filesystem::path& path);
 
   bool contains(const std::string& name) const { return members_.contains(name); }
   std::vector<std::string> names() const;
-  NpyArray array(const std::string& name) const;  ///< throws InputError: no such member, or as read_npy
+
+  /// Checksums are computed by the threads of `pool`; without one, by the calling thread. Throws InputError:
+  /// no such member, a wrong checksum, a size that its bytes cannot have, or as read_npy; OutOfMemory.
+  NpyArray array(const std::string& name, ThreadPool* pool = nullptr) const;
 
  private:
   struct Member {
-    std::uint64_t local_header = 0, packed_bytes = 0, bytes = 0;
+    std::uint64_t start = 0, packed_bytes = 0, bytes = 0;
     std::uint32_t checksum = 0;
     std::uint16_t method = 0;  ///< 0 stored, 8 deflated
   };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
@@ -87,7 +88,17 @@ TEST_F(Npy, RefusesBadFiles) {
   write_text(path_, "PK" + good);
   expect_error([&] { read_npy(path_); }, {"a.npy", "magic"});
   write_text(path_, "");
-  expect_error([&] { read_npy(path_); }, {"magic"});
+  expect_error([&] { read_npy(path_); }, {"empty file (0 bytes)"});
+  write_text(path_, good + "x");
+  expect_error([&] { read_npy(path_); }, {"too long", "(100,)", "400 bytes", "401"});
+  for (const char* const shape : {"(100 2)", "(100,,)", "(100x,)", "(-100,)", "100"}) {
+    write_text(path_, npy_bytes<float>("<f4", shape, std::vector<float>(100)));
+    expect_error([&] { read_npy(path_); }, {"shape"});
+  }
+  write_text(path_, npy_bytes<float>("<f44", "(1,)", {1}));
+  expect_error([&] { read_npy(path_); }, {"'<f44'"});
+  write_text(path_, npy_bytes<float>("<f4x", "(1,)", {1}));
+  expect_error([&] { read_npy(path_); }, {"'<f4x'"});
   for (const std::size_t length : {std::size_t{7}, std::size_t{11}, std::size_t{40}}) {
     write_text(path_, good.substr(0, length));
     expect_error([&] { read_npy(path_); }, {"truncated"});
@@ -163,6 +174,95 @@ TEST_F(Npy, RefusesBadArchives) {
   flipped[400] = static_cast<char>(flipped[400] ^ 0x10);
   write_text(path, flipped);
   expect_error([&] { NpzFile(path).array("x"); }, {"a.npz:x", "damaged"});
+}
+
+class FlippedNpz : public Npy, public testing::WithParamInterface<test::ZipMember> {
+ protected:
+  static std::string archive() {
+    test::ZipWriter zip;
+    test::ZipMember member = GetParam();
+    member.name = "edge_index.npy";
+    member.contents = npy_bytes<std::int64_t>("<i8", "(2, 3)", {0, 1, 3, 1, 2, 2});
+    zip.add(member);
+    member.name = "num_nodes.npy";
+    member.contents = npy_bytes<std::int64_t>("<i8", "(1,)", {4});
+    zip.add(member);
+    return zip.finish(member.zip64);
+  }
+  /// Everything that a reader could learn from the archive.
+  std::map<std::string, std::vector<std::int64_t>> contents() const {
+    const NpzFile file(path_);
+    std::map<std::string, std::vector<std::int64_t>> all;
+    for (const std::string& name : file.names()) {
+      const NpyArray array = file.array(name);
+      all[name + array.type_name() + array.shape_text()] = values_of<std::int64_t>(array);
+    }
+    return all;
+  }
+};
+
+TEST_P(FlippedNpz, IsRefusedOrReadAsWritten) {
+  const std::string good = archive();
+  write_text(path_, good);
+  const auto expected = contents();
+  ASSERT_EQ(expected.size(), 2u);
+  int refused = 0;
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::string damaged = good;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    write_text(path_, damaged);
+    try {
+      EXPECT_EQ(contents(), expected) << "bit " << bit % 8 << " of byte " << bit / 8;
+    } catch (const InputError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, FlippedNpz,
+    testing::Values(test::ZipMember{}, test::ZipMember{.name = {}, .contents = {}, .deflated = true},
+                    test::ZipMember{.name = {}, .contents = {}, .deflated = false, .zip64 = true}));
+
+TEST_F(Npy, ChecksumOfALargeMemberIsThatOfItsPieces) {
+  std::vector<std::int64_t> values(std::size_t{5} << 20);  // 40 MiB: five pieces
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i * 7919);
+  const auto path = folder_ / "a.npz";
+  test::ZipWriter zip;
+  zip.add({.name = "x.npy", .contents = npy_bytes("<i8", "(5242880,)", values)});
+  std::string bytes = zip.finish();
+  ThreadPool pool(3);
+  write_text(path, bytes);
+  EXPECT_EQ(values_of<std::int64_t>(NpzFile(path).array("x", &pool)), values);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_text(path, bytes);
+  expect_error([&] { NpzFile(path).array("x", &pool); }, {"a.npz:x", "wrong checksum"});
+}
+
+TEST_F(Npy, AMemberWhoseSizeItsBytesCannotHoldTakesNoMemory) {
+  const auto path = folder_ / "a.npz";
+  test::ZipWriter zip;
+  zip.add({.name = "x.npy",
+           .contents = npy_bytes<std::int64_t>("<i8", "(1,)", {1}),
+           .deflated = true,
+           .zip64 = true});
+  std::string bytes = zip.finish(true);
+  const std::uint64_t stated = std::uint64_t{1} << 50;
+  const std::size_t directory = bytes.find("PK\x01\x02");
+  std::memcpy(bytes.data() + directory + 46 + 5 + 4, &stated,
+              sizeof stated);  // behind the name and the field's head
+  write_text(path, bytes);
+  expect_error([&] { NpzFile(path).array("x"); }, {"a.npz:x", "cannot hold the stated 1125899906842624"});
+}
+
+TEST_F(Npy, RefusesTwoMembersOfOneName) {
+  const auto path = folder_ / "a.npz";
+  test::ZipWriter zip;
+  for (const char* const name : {"x.npy", "x"})
+    zip.add({.name = name, .contents = npy_bytes<std::int64_t>("<i8", "(1,)", {1})});
+  write_text(path, zip.finish());
+  expect_error([&] { NpzFile{path}; }, {"a.npz", "two arrays are called 'x'"});
 }
 
 }  // namespace

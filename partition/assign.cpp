@@ -10,6 +10,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::partition {
 namespace {
@@ -48,7 +49,8 @@ std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptio
     throw InputError(fmt::format("--method file:{}: no such file", options.file.string()),
                      "Name a file with one part id a line, as gpmetis writes it.");
   }
-  const std::string text = read_file(options.file);
+  const std::string contents = read_file(options.file);
+  const std::string_view text = without_byte_order_mark(contents);
   std::vector<std::int32_t> part_of;
   part_of.reserve(static_cast<std::size_t>(graph.num_nodes));
   const char *at = text.data(), *end = at + text.size();
@@ -59,9 +61,11 @@ std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptio
     const bool line_ends = stop == end || *stop == '\n';
     if (error != std::errc{} || !line_ends || part < 0 || part >= options.num_parts) {
       throw InputError(
-          fmt::format("{}, line {}: \"{}\" is no part id in [0, {})", options.file.string(),
-                      part_of.size() + 1, std::string(at, std::min(std::find(at, end, '\n'), at + 32)),
-                      options.num_parts),
+          fmt::format(
+              "{}, line {}: \"{}\" is no part id in [0, {})", options.file.string(), part_of.size() + 1,
+              printable(std::string(
+                  at, std::min(std::find(at, end, '\n'), at + std::min<std::ptrdiff_t>(32, end - at)))),
+              options.num_parts),
           "Write one part id a line, as gpmetis does; --parts must be the number it was given.");
     }
     part_of.push_back(part);

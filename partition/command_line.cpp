@@ -13,6 +13,7 @@
 #include "strata/partition/inspect.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::partition {
 namespace {
@@ -42,7 +43,10 @@ void add_common(CLI::App& command, Arguments& args) {
 
 void add_input(CLI::App& command, Arguments& args) {
   constexpr const char* kGroup = "Input";
-  command.add_option("--input", args.input, "ogb:DIR, graphbolt:DIR or synthetic:KEY=VALUE,...")
+  command
+      .add_option(
+          "--input", args.input,
+          "ogb:DIR[,split=NAME][,weight=COLUMN], graphbolt:DIR[,task=NAME] or synthetic:KEY=VALUE,...")
       ->type_name("SPEC")
       ->required()
       ->group(kGroup);
@@ -66,6 +70,10 @@ void add_input(CLI::App& command, Arguments& args) {
   command
       .add_flag("--normalize-features", args.read.normalize_features,
                 "Scale each feature row to a sum of absolute values of 1")
+      ->group(kGroup);
+  command
+      .add_flag("--allow-outside-paths", args.read.allow_outside_paths,
+                "Trust a metadata.yaml whose paths are absolute or have '..'")
       ->group(kGroup);
 }
 
@@ -233,6 +241,8 @@ std::vector<std::string> known_words(const CLI::App& app) {
 }
 
 int dispatch(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    require_utf8(argv[i], fmt::format("argument {}", i));  // the manifest is JSON
   CLI::App app{"Cuts a graph into parts for strata-train. Needs neither a GPU nor MPI."};
   Arguments args;
   app.name(kProgram);

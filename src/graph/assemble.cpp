@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/util/error.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::graph {
 namespace {
@@ -73,6 +74,7 @@ void check_labels(Graph& graph, const std::string& origin) {
 }  // namespace
 
 void finish_graph(Graph& graph, const std::string& origin) {
+  require_utf8(graph.name, fmt::format("{}: the graph's name", origin));  // manifests are JSON
   check_splits(graph, origin);
   check_labels(graph, origin);
 }

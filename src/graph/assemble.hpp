@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "strata/graph/graph.hpp"
@@ -6,10 +7,11 @@
 
 namespace strata::graph {
 
-/// Where a dataset lies: "DIR", or "DIR,KEY=VALUE" where a folder holds more than one choice.
+/// Where a dataset lies: "DIR", or "DIR,KEY=VALUE,..." where a folder holds more than one choice.
 struct DatasetPlace {
   std::string folder;
   std::string choice;  ///< of the split (ogb) or the task (graphbolt); empty: the only one
+  std::optional<Count> weight_column = {};  ///< of the edge features (ogb) that gives weights
 };
 
 Graph read_ogb(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool);

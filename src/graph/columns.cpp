@@ -76,6 +76,27 @@ NodeLabels labels_from(Count rows, Count cols, const std::string& origin, const 
   return labels;
 }
 
+void check_column(Count column, Count cols, const std::string& origin) {
+  if (column < cols) return;
+  throw InputError(fmt::format("{}: column {} of the edge features wanted, but there are {} columns", origin,
+                               column, cols),
+                   "Columns count from 0.");
+}
+
+template <typename ValueAt>
+std::vector<float> weights_from(Count edges, const std::string& origin, const ValueAt& value_at) {
+  std::vector<float> weights(static_cast<std::size_t>(edges));
+  for (Count i = 0; i < edges; ++i) {
+    const float value = value_at(i);
+    if (!is_edge_weight(value))
+      throw InputError(
+          fmt::format("{}: edge {} has the weight {}, which is negative or not finite", origin, i, value),
+          "Weights are finite numbers from 0; an edge of weight 0 is never sampled.");
+    weights[static_cast<std::size_t>(i)] = value;
+  }
+  return weights;
+}
+
 }  // namespace
 
 std::vector<NodeId> ids_of(const NpyArray& array) {
@@ -110,19 +131,38 @@ NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin) {
 }
 
 std::vector<float> edge_weights_of(const NpyArray& array) {
-  const Count count = column_size(array, "edge weights");
-  std::vector<float> weights(static_cast<std::size_t>(count));
+  column_size(array, "edge weights");
+  return edge_weights_of(array, 0);
+}
+
+std::vector<float> edge_weights_of(const NpyArray& array, Count column) {
+  const std::size_t dimensions = array.shape.size();
+  if (dimensions != 1 && dimensions != 2)
+    throw InputError(fmt::format("{}: edge features of shape {}", array.origin, array.shape_text()),
+                     "A row per edge is expected, shape (E,) or (E, columns).");
+  const Count rows = array.shape[0], cols = dimensions == 2 ? array.shape[1] : 1;
+  check_column(column, cols, array.origin);
+  std::vector<float> weights;
   visit_numbers(array, [&](const auto* values) {
-    for (Count i = 0; i < count; ++i) {
-      const auto value = static_cast<float>(to_number(values[i]));
-      if (!is_edge_weight(value))
-        throw InputError(fmt::format("{}: edge {} has the weight {}, which is negative or not finite",
-                                     array.origin, i, value),
-                         "Weights are finite numbers from 0; an edge of weight 0 is never sampled.");
-      weights[static_cast<std::size_t>(i)] = value;
-    }
+    weights = weights_from(rows, array.origin, [&](Count edge) {
+      const Count at = array.fortran_order ? column * rows + edge : edge * cols + column;
+      return static_cast<float>(to_number(values[at]));
+    });
   });
   return weights;
+}
+
+std::vector<float> edge_weights_of(const CsvTable<float>& table, Count column, const std::string& origin) {
+  if (table.rows > 0) check_column(column, table.cols, origin);
+  return weights_from(table.rows, origin, [&](Count edge) {
+    return table.values[static_cast<std::size_t>(edge * table.cols + column)];
+  });
+}
+
+void give_weights(CscGraph& graph, const std::vector<float>& of_edges) {
+  graph.weights.resize(graph.edge_ids.size());
+  std::ranges::transform(graph.edge_ids, graph.weights.begin(),
+                         [&](EdgeId edge) { return of_edges[static_cast<std::size_t>(edge)]; });
 }
 
 EdgeArray edges_of(const NpyArray& array) {

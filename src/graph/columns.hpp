@@ -43,9 +43,14 @@ struct NodeLabels {
 NodeLabels labels_of(const NpyArray& array);
 NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin);
 
-/// Weights of edges of a one-dimensional array or a column. Throws InputError for one that is_edge_weight()
-/// refuses.
+/// Weights of edges, in the order of the edges: a one-dimensional array, or column `column` of a matrix.
+/// Throws InputError: no such column, a weight that is_edge_weight() refuses.
 std::vector<float> edge_weights_of(const NpyArray& array);
+std::vector<float> edge_weights_of(const NpyArray& array, Count column);
+std::vector<float> edge_weights_of(const CsvTable<float>& table, Count column, const std::string& origin);
+
+/// Gives every entry of the lists the weight of its edge. REQUIRES: a weight of each edge that was read.
+void give_weights(CscGraph& graph, const std::vector<float>& of_edges);
 
 /// Edges of an integer array of shape (2, E) or (E, 2), read in place where the type allows. (2, 2) is two
 /// rows.

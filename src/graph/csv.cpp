@@ -1,36 +1,67 @@
 #include "csv.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <limits>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::graph {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 
+constexpr std::size_t kLongestLine = std::size_t{256} << 20;
+
+/// Whole lines of a file. `offset` counts the bytes of (inflated) text before them.
+struct Block {
+  std::string text;
+  std::size_t offset = 0;
+
+  void drop(std::size_t bytes) {
+    text.erase(0, bytes);
+    offset += bytes;
+  }
+};
+
+/// A file without a byte is what a full disk or a copy that was cut off leaves, not a table without rows.
+void check_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  if (error || !regular)
+    throw InputError(fmt::format("{}: cannot be opened: {}", path.string(),
+                                 error ? error.message() : "it is not a regular file"),
+                     "Check that the file exists and can be read.");
+  if (std::filesystem::file_size(path, error) == 0)
+    throw InputError(fmt::format("{}: empty file (0 bytes)", path.string()),
+                     "Copy or download it again. A table that has no rows is written as gzip of no text.");
+}
+
 /// A gzip or plain file as blocks that end with a line.
 class LineBlocks {
  public:
-  explicit LineBlocks(const std::filesystem::path& path)
-      : path_(path.string()), file_(gzopen(path.c_str(), "rb")) {
-    if (file_ == nullptr || !std::filesystem::is_regular_file(path)) {
-      if (file_ != nullptr) gzclose_r(file_);
+  explicit LineBlocks(const std::filesystem::path& path) : path_(path.string()) {
+    check_file(path);
+    file_ = gzopen(path.c_str(), "rb");
+    if (file_ == nullptr)
       throw InputError(
           fmt::format("{}: cannot be opened: {}", path_, std::strerror(errno == 0 ? EINVAL : errno)),
           "Check that the file exists and can be read.");
-    }
     gzbuffer(file_, 1u << 18);
   }
   ~LineBlocks() { gzclose_r(file_); }
@@ -38,18 +69,28 @@ class LineBlocks {
   LineBlocks& operator=(const LineBlocks&) = delete;
 
   /// False at the end of the file. A line longer than a block makes the block grow.
-  bool next(std::string& block) {
-    block = std::exchange(rest_, {});
+  bool next(Block& block) {
+    std::string& text = block.text;
+    text = std::exchange(rest_, {});
+    block.offset = offset_;
     std::size_t end = 0;
     while (!ended_ && end == 0) {
-      read_more(block);
-      end = block.rfind('\n') + 1;
+      const std::size_t old = text.size();
+      if (old > kLongestLine)
+        throw InputError(
+            fmt::format("{}: no line ends within {} bytes from offset {} on", path_, old, offset_),
+            "This is not a table of numbers.");
+      read_more(text);
+      if (const std::size_t found = std::string_view(text).substr(old).rfind('\n');
+          found != std::string::npos)
+        end = old + found + 1;
     }
     if (!ended_) {
-      rest_ = block.substr(end);
-      block.resize(end);
+      rest_ = text.substr(end);
+      text.resize(end);
     }
-    return !block.empty();
+    offset_ += text.size();
+    return !text.empty();
   }
 
  private:
@@ -67,7 +108,8 @@ class LineBlocks {
   }
 
   std::string path_, rest_;
-  gzFile file_;
+  gzFile file_ = nullptr;
+  std::size_t offset_ = 0;  ///< of rest_
   bool ended_ = false;
 };
 
@@ -95,12 +137,44 @@ Count count_lines(std::string_view block) {
 
 struct Place {
   const std::string& path;
-  Count line = 0;  ///< from 1
+  Count line = 0;               ///< from 1
+  const char* begin = nullptr;  ///< of the line
+  std::size_t offset = 0;       ///< of the line in the text
 
   [[noreturn]] void refuse(const std::string& what, std::string remedy = "Correct the line.") const {
     throw InputError(fmt::format("{}:{}: {}", path, line, what), std::move(remedy));
   }
+  void require_utf8(std::string_view field) const {
+    if (const auto bad = first_invalid_utf8(field))
+      refuse(
+          fmt::format("byte 0x{:02x} at offset {} is not UTF-8 text", static_cast<unsigned char>(field[*bad]),
+                      offset + static_cast<std::size_t>(field.data() - begin) + *bad),
+          "Write the file again as plain text.");
+  }
 };
+
+/// A field that names its column, as first lines that other programs write do.
+bool is_column_name(std::string_view field) {
+  const std::size_t first = field.find_first_not_of(" \"'");
+  if (first == std::string_view::npos) return false;
+  field.remove_prefix(first);
+  const bool letter = std::isalpha(static_cast<unsigned char>(field[0])) != 0 || field[0] == '_';
+  double number = 0;  // "nan" and "inf" are numbers, "index" is a name
+  const char* const end = field.data() + field.size();
+  const auto [stop, error] = std::from_chars(field.data(), end, number);
+  const bool is_number =
+      error == std::errc{} && (stop == end || std::isalnum(static_cast<unsigned char>(*stop)) == 0);
+  return letter && !is_number;
+}
+
+bool is_header(std::string_view line) {
+  while (true) {
+    const std::size_t comma = line.find(',');
+    if (!is_column_name(line.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    line.remove_prefix(comma + 1);
+  }
+}
 
 template <typename T>
 const char* parse_field(const char* at, const char* end, T& value, const Place& place, Count column) {
@@ -121,8 +195,9 @@ const char* parse_field(const char* at, const char* end, T& value, const Place& 
   while (next != end && *next == ' ') ++next;
   if (error == std::errc{} && (next == end || *next == ',')) return next;
   const std::string_view field(at, static_cast<std::size_t>(std::find(at, end, ',') - at));
+  place.require_utf8(field);
   const bool out_of_range = error == std::errc::result_out_of_range;
-  place.refuse(fmt::format("column {}: '{}' is not {}{}", column + 1, field.substr(0, 40),
+  place.refuse(fmt::format("column {}: '{}' is not {}{}", column + 1, printable(field.substr(0, 40)),
                            std::is_floating_point_v<T> ? "a number" : "an integer",
                            out_of_range ? " in range" : ""));
 }
@@ -158,7 +233,7 @@ class Reader {
       : path_(path.string()), expected_(expected), pool_(pool), blocks_(path) {}
 
   CsvTable<T> read() {
-    std::vector<std::string> batch(static_cast<std::size_t>(2 * pool_.num_threads()));
+    std::vector<Block> batch(static_cast<std::size_t>(2 * pool_.num_threads()));
     std::size_t filled = 0;
     do {
       filled = 0;
@@ -173,15 +248,19 @@ class Reader {
   }
 
  private:
-  void parse(std::span<const std::string> blocks) {
+  void parse(std::span<Block> blocks) {
+    if (table_.rows == 0 && !blocks.empty()) begin(blocks.front());
     std::vector<Count> first_row{table_.rows};
-    for (const std::string& block : blocks) first_row.push_back(first_row.back() + count_lines(block));
+    for (const Block& block : blocks) first_row.push_back(first_row.back() + count_lines(block.text));
     if (first_row.back() == table_.rows) return;
-    if (table_.rows == 0) take_columns(blocks.front());
+    if (table_.cols == 0)
+      take_columns(
+          std::ranges::find_if(blocks, [](const Block& block) { return !block.text.empty(); })->text);
     if (expected_.rows && first_row.back() > *expected_.rows)
-      Place{path_, *expected_.rows + 1}.refuse(
+      Place{path_, *expected_.rows + first_line_}.refuse(
           fmt::format("a further line, but {} states {}", expected_.rows_from, *expected_.rows),
           "Copy the file again, or correct the stated number.");
+    check_memory(first_row.back());
     table_.rows = first_row.back();
     table_.values.resize(static_cast<std::size_t>(table_.rows * table_.cols));
     pool_.parallel_for(static_cast<Count>(blocks.size()), 1, [&](Count begin, Count end) {
@@ -190,19 +269,49 @@ class Reader {
     });
   }
 
+  /// Leaves out what stands before the first number: a byte order mark, a line of column names.
+  void begin(Block& block) {
+    block.drop(block.text.size() - without_byte_order_mark(block.text).size());
+    std::string_view line;
+    if (!Lines(block.text).next(line)) return;
+    if (line.starts_with("\xff\xfe") || line.starts_with("\xfe\xff"))
+      Place{path_, 1}.refuse("this is UTF-16 text", "Save it as UTF-8: `iconv -f utf-16 -t utf-8`.");
+    if (!is_header(line) || first_invalid_utf8(line)) return;
+    spdlog::warn("{}:1: taken for names of columns, not read: {}", path_, printable(line.substr(0, 80)));
+    block.drop(std::min(block.text.find('\n'), block.text.size() - 1) + 1);
+    first_line_ = 2;
+  }
+
   void take_columns(std::string_view block) {
     std::string_view line;
     Lines(block).next(line);
     table_.cols = std::count(line.begin(), line.end(), ',') + 1;
     if (expected_.cols && table_.cols != *expected_.cols)
-      Place{path_, 1}.refuse(fmt::format("{} columns, but {} are expected", table_.cols, *expected_.cols));
-    if (expected_.rows) table_.values.reserve(room_for(path_, *expected_.rows, table_.cols));
+      Place{path_, first_line_}.refuse(
+          fmt::format("{} columns, but {} are expected", table_.cols, *expected_.cols));
+    if (!expected_.rows) return;
+    const std::size_t free = static_cast<std::size_t>(available_host_bytes()) / sizeof(T);
+    table_.values.reserve(std::min(free, room_for(path_, *expected_.rows, table_.cols)));
   }
 
-  void parse_block(std::string_view block, Count row) {
-    Lines lines(block);
+  /// A file of some GiB can inflate to a thousand times as much.
+  void check_memory(Count rows) const {
+    const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(table_.cols);
+    if (values <= table_.values.capacity()) return;
+    const std::int64_t free = available_host_bytes();
+    if (values > static_cast<std::size_t>(free) / sizeof(T))
+      throw OutOfMemory(
+          fmt::format("{}: no room for its first {} lines of {} columns: wanted {}, free {}", path_,
+                      format_count(rows), table_.cols,
+                      format_bytes(static_cast<std::int64_t>(values * sizeof(T))), format_bytes(free)),
+          "Use a host with more memory, or npy files.");
+  }
+
+  void parse_block(const Block& block, Count row) {
+    Lines lines(block.text);
     for (std::string_view line; lines.next(line); ++row) {
-      const Place place{path_, row + 1};
+      const Place place{path_, row + first_line_, line.data(),
+                        block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
       if (line.empty() && !std::is_floating_point_v<T>) place.refuse("empty line");
       parse_line(line, table_.cols, table_.values.data() + row * table_.cols, place);
     }
@@ -212,6 +321,7 @@ class Reader {
   CsvExpectation expected_;
   ThreadPool& pool_;
   LineBlocks blocks_;
+  Count first_line_ = 1;  ///< of numbers
   CsvTable<T> table_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace strata::graph {
 
-/// Numbers of a CSV file without header, row-major.
+/// Numbers of a CSV file, row-major.
 template <typename T>
 struct CsvTable {
   Count rows = 0, cols = 0;
@@ -24,8 +24,10 @@ struct CsvExpectation {
 /// Reads "PATH" or gzip-compressed "PATH". Fields of an integer table must be integers; those of a
 /// floating-point table may be `nan`, and are where a field is empty.
 ///
-/// Inflates in one thread, parses in all. Throws InputError with file and line: missing, ragged, not a
-/// number, damaged gzip, or not as expected. T is NodeId, float or double.
+/// A byte order mark is skipped, and with a warning a first line whose every field is a name. Inflates in one
+/// thread, parses in all. Throws InputError with file and line: missing, without a byte (gzip of no text is a
+/// table without rows), ragged, not a number, not UTF-8, damaged gzip, or not as expected; OutOfMemory. T is
+/// NodeId, float or double.
 template <typename T>
 CsvTable<T> read_csv(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool);
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,7 +11,8 @@
 #include "csv.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/files.hpp"
+#include "strata/util/utf8.hpp"
+#include "yaml_document.hpp"
 
 namespace strata::graph {
 namespace {
@@ -21,81 +21,63 @@ namespace fs = std::filesystem;
 
 /// A file that metadata.yaml refers to.
 struct DataFile {
-  std::string name, format;
+  std::string format;
   fs::path path;
 };
 
-/// Nodes are put into optionals with emplace: assigning to a YAML::Node would change the document.
+const KnownFields kRoot{.owner = "the dataset",
+                        .used = {"dataset_name", "graph", "feature_data", "tasks"},
+                        .unused = {"graph_topology"}};
+const KnownFields kGraph{.owner = "'graph'", .used = {"nodes", "edges", "feature_data"}, .unused = {"type"}};
+const KnownFields kNodes{.owner = "an entry of 'nodes'", .used = {"num"}, .unused = {"type"}};
+const KnownFields kEdges{.owner = "an entry of 'edges'", .used = {"format", "path"}, .unused = {"type"}};
+const KnownFields kFeature{.owner = "an entry of 'feature_data'",
+                           .used = {"domain", "name", "format", "path"},
+                           .unused = {"type", "in_memory"}};
+const KnownFields kTask{.owner = "a task",
+                        .used = {"name", "num_classes", "train_set", "validation_set", "test_set"}};
+const KnownFields kSet{.owner = "an entry of a set", .used = {"data"}, .unused = {"type"}};
+const KnownFields kSetData{
+    .owner = "an array of a set", .used = {"name", "format", "path"}, .unused = {"in_memory"}};
+
 class GraphboltReader {
  public:
   GraphboltReader(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool)
       : folder_(place.folder),
-        metadata_(folder_ / "metadata.yaml"),
+        document_(folder_ / "metadata.yaml"),
         task_(place.choice),
         options_(options),
         pool_(pool) {}
 
   Graph read() {
-    if (!fs::exists(metadata_))
-      throw InputError(fmt::format("{}: no such file", metadata_.string()),
-                       "Give the folder of a GraphBolt OnDiskDataset.");
-    try {
-      const YAML::Node root = YAML::Load(read_file(metadata_));
-      if (!root.IsMap())
-        throw InputError(fmt::format("{}: not a YAML mapping", metadata_.string()),
-                         "See GraphBolt's OnDiskDataset specification.");
-      read_root(root);
-    } catch (const YAML::Exception& error) {
-      throw InputError(fmt::format("{}:{}: {}", metadata_.string(), error.mark.line + 1, error.msg),
-                       "Correct the line.");
-    }
+    read_root(document_.root());
     if (options_.normalize_features && graph_.features.cols > 0)
       graph_.features = normalized(graph_.features, pool_);
     take_classes_of_sets();
-    finish_graph(graph_, metadata_.string());
+    finish_graph(graph_, document_.path().string());
     return std::move(graph_);
   }
 
  private:
   [[noreturn]] void refuse(const YAML::Node& at, const std::string& what, const std::string& remedy) const {
-    throw InputError(fmt::format("{}:{}: {}", metadata_.string(), at.Mark().line + 1, what), remedy);
-  }
-
-  YAML::Node require(const YAML::Node& parent, const std::string& field) const {
-    const YAML::Node value = parent.IsMap() ? parent[field] : YAML::Node(YAML::NodeType::Undefined);
-    if (!value)
-      refuse(parent, fmt::format("no field '{}'", field), "See GraphBolt's OnDiskDataset specification.");
-    return value;
-  }
-
-  template <typename T>
-  T require_as(const YAML::Node& parent, const std::string& field) const {
-    const YAML::Node value = require(parent, field);
-    try {
-      return value.as<T>();
-    } catch (const YAML::Exception&) {
-      refuse(value, fmt::format("field '{}' has an unusable value", field), "Correct the field.");
-    }
-  }
-
-  YAML::Node require_only(const YAML::Node& parent, const std::string& field) const {
-    const YAML::Node list = require(parent, field);
-    if (!list.IsSequence() || list.size() == 0)
-      refuse(list, fmt::format("'{}' is not a list with an entry", field), "Correct the field.");
-    if (list.size() > 1)
-      refuse(list, fmt::format("'{}' names {} types", field, list.size()),
-             "Only graphs of one node type and one edge type are supported.");
-    return list[0];
+    document_.refuse(at, what, remedy);
   }
 
   DataFile file_of(const YAML::Node& entry) const {
-    DataFile file{.name = entry["name"] ? entry["name"].as<std::string>() : "",
-                  .format = require_as<std::string>(entry, "format"),
-                  .path = folder_ / require_as<std::string>(entry, "path")};
+    const std::string path = document_.require_text(entry, "path");
+    DataFile file{.format = document_.require_text(entry, "format"), .path = folder_ / path};
     if (file.format != "numpy" && file.format != "csv")
-      refuse(entry, fmt::format("format '{}' is not supported", file.format),
+      refuse(entry, fmt::format("format '{}' is not supported", printable(file.format)),
              "Save the array as .npy and state format: numpy.");
+    if (!options_.allow_outside_paths && leaves_folder(path))
+      refuse(entry["path"], fmt::format("path '{}' leads out of the dataset's folder", printable(path)),
+             "Move the file into the folder, or trust the file with --allow-outside-paths.");
     return file;
+  }
+
+  /// By its text. Links inside the folder are followed: whoever set it up made them.
+  static bool leaves_folder(const fs::path& path) {
+    return path.is_absolute() || std::ranges::find(path, "..") != path.end();
   }
 
   NpyArray array_of(const YAML::Node& entry) const {
@@ -107,20 +89,22 @@ class GraphboltReader {
   }
 
   void read_root(const YAML::Node& root) {
-    graph_.name = root["dataset_name"] ? root["dataset_name"].as<std::string>()
-                                       : fs::weakly_canonical(folder_).filename().string();
-    const YAML::Node structure = require(root, "graph");
-    const YAML::Node nodes = require_only(structure, "nodes");
-    num_nodes_ = require_as<Count>(nodes, "num");
-    if (num_nodes_ < 0) refuse(nodes, fmt::format("num: {} is negative", num_nodes_), "Correct the field.");
-    read_edges(require_only(structure, "edges"));
-    for (const YAML::Node& holder : {structure, root})
-      if (const YAML::Node features = holder["feature_data"]) read_edge_weights(features);
-    if (const YAML::Node features = root["feature_data"]) read_features(features);
-    if (const YAML::Node tasks = root["tasks"]) read_task(tasks);
+    document_.check_fields(root, kRoot);
+    graph_.name =
+        document_.text(root, "dataset_name").value_or(fs::weakly_canonical(folder_).filename().string());
+    const YAML::Node structure = document_.require(root, "graph");
+    document_.check_fields(structure, kGraph);
+    const YAML::Node nodes = document_.require_only(structure, "nodes");
+    document_.check_fields(nodes, kNodes);
+    num_nodes_ = document_.require_number(nodes, "num");
+    read_edges(document_.require_only(structure, "edges"));
+    for (const YAML::Node& holder : {structure, root}) read_edge_weights(holder);
+    read_features(root);
+    if (root["tasks"]) read_task(root);
   }
 
   void read_edges(const YAML::Node& entry) {
+    document_.check_fields(entry, kEdges);
     const DataFile file = file_of(entry);
     if (file.format == "csv") {
       const CsvTable<NodeId> table =
@@ -146,32 +130,30 @@ class GraphboltReader {
 
   /// The edges' feature called `weight`: in the graph's own list, where GraphBolt's samplers look, or in the
   /// data set's.
-  void read_edge_weights(const YAML::Node& entries) {
-    for (const YAML::Node& entry : entries) {
-      if (require_as<std::string>(entry, "domain") != "edge") continue;
-      if (require_as<std::string>(entry, "name") != "weight") continue;
+  void read_edge_weights(const YAML::Node& holder) {
+    for (const YAML::Node& entry : document_.list(holder, "feature_data")) {
+      document_.check_fields(entry, kFeature);
+      if (document_.require_text(entry, "domain") != "edge") continue;
+      if (document_.require_text(entry, "name") != "weight") continue;
       if (!graph_.structure.weights.empty())
         refuse(entry, "a second weight of edges", "Name one feature of the edges 'weight'.");
       const std::vector<float> listed = edge_weights_of(array_of(entry));
       if (std::ssize(listed) != graph_.cleaning.edges_read)
         refuse(entry, fmt::format("{} weights for {} edges", listed.size(), graph_.cleaning.edges_read),
                "Write one weight an edge, in the order of the edges.");
-      CscGraph& csc = graph_.structure;
-      csc.weights.resize(csc.edge_ids.size());
-      std::ranges::transform(csc.edge_ids, csc.weights.begin(),
-                             [&](EdgeId edge) { return listed[static_cast<std::size_t>(edge)]; });
+      give_weights(graph_.structure, listed);
     }
   }
 
   static bool is_label(const std::string& name) { return name == "label" || name == "labels"; }
 
   /// Of several node features the one called `feat`; one called `label` gives labels of all nodes.
-  void read_features(const YAML::Node& entries) {
+  void read_features(const YAML::Node& root) {
     std::vector<std::string> names;
     std::optional<YAML::Node> chosen;
-    for (const YAML::Node& entry : entries) {
-      if (require_as<std::string>(entry, "domain") != "node") continue;
-      const std::string name = require_as<std::string>(entry, "name");
+    for (const YAML::Node& entry : document_.list(root, "feature_data")) {
+      if (document_.require_text(entry, "domain") != "node") continue;
+      const std::string name = document_.require_text(entry, "name");
       if (is_label(name)) {
         read_all_labels(entry);
         continue;
@@ -180,8 +162,9 @@ class GraphboltReader {
       if (name == "feat" || names.size() == 1) chosen.emplace(entry);
     }
     if (!chosen) return;
-    if (names.size() > 1 && (*chosen)["name"].as<std::string>() != "feat")
-      refuse(entries, fmt::format("several node features: {}", fmt::join(names, ", ")),
+    if (names.size() > 1 && document_.require_text(*chosen, "name") != "feat")
+      refuse(*chosen,
+             fmt::format("several node features: {}", printable(fmt::format("{}", fmt::join(names, ", ")))),
              "Name the one to train on 'feat'.");
     graph_.features = features_of(array_of(*chosen), num_nodes_, pool_);
   }
@@ -210,30 +193,28 @@ class GraphboltReader {
       add_class(graph_.labels.data() + v * label_set_words(set_of), set_of);
   }
 
-  YAML::Node choose_task(const YAML::Node& tasks) const {
+  YAML::Node choose_task(const YAML::Node& root) const {
+    const std::vector<YAML::Node> tasks = document_.list(root, "tasks");
     std::vector<std::string> names;
     std::optional<YAML::Node> chosen;
     const std::string wanted = task_.empty() ? "node_classification" : task_;
     for (const YAML::Node& task : tasks) {
-      names.push_back(task["name"] ? task["name"].as<std::string>() : "");
+      document_.check_fields(task, kTask);
+      names.push_back(document_.text(task, "name").value_or(""));
       if (names.back() == wanted && !chosen) chosen.emplace(task);
     }
     if (chosen) return *chosen;
     if (task_.empty() && names.size() == 1) return tasks[0];
-    refuse(tasks,
+    refuse(root["tasks"],
            task_.empty() ? std::string("no task 'node_classification'") : fmt::format("no task '{}'", task_),
            fmt::format("Choose with graphbolt:{},task=NAME; there are: {}.", folder_.string(),
                        fmt::join(names, ", ")));
   }
 
-  void read_task(const YAML::Node& tasks) {
-    if (!tasks.IsSequence()) refuse(tasks, "'tasks' is not a list", "Correct the field.");
-    if (tasks.size() == 0) return;
-    const YAML::Node task = choose_task(tasks);
-    if (task["num_classes"]) graph_.num_classes = require_as<Count>(task, "num_classes");
-    if (graph_.num_classes < 0)
-      refuse(task["num_classes"], fmt::format("num_classes: {} is negative", graph_.num_classes),
-             "Correct the field.");
+  void read_task(const YAML::Node& root) {
+    if (root["tasks"].IsSequence() && root["tasks"].size() == 0) return;
+    const YAML::Node task = choose_task(root);
+    if (task["num_classes"]) graph_.num_classes = document_.require_number(task, "num_classes");
     graph_.splits = {.train = read_set(task, "train_set"),
                      .valid = read_set(task, "validation_set"),
                      .test = read_set(task, "test_set")};
@@ -243,30 +224,30 @@ class GraphboltReader {
     if (!graph_.multi_label) return;
     if (graph_.num_classes != 0 && graph_.num_classes != set_of_)
       throw InputError(fmt::format("{}: num_classes is {}, but the labels have {} columns",
-                                   metadata_.string(), graph_.num_classes, set_of_),
+                                   document_.path().string(), graph_.num_classes, set_of_),
                        "Correct the field.");
     graph_.num_classes = set_of_;
   }
 
   std::vector<NodeId> read_set(const YAML::Node& task, const std::string& field) {
     std::vector<NodeId> nodes;
-    if (!task[field]) return nodes;
-    for (const YAML::Node& part : task[field]) {
-      const std::vector<NodeId> some = read_set_data(require(part, "data"), field);
+    for (const YAML::Node& part : document_.list(task, field)) {
+      document_.check_fields(part, kSet);
+      const std::vector<NodeId> some = read_set_data(part, field);
       nodes.insert(nodes.end(), some.begin(), some.end());
     }
     return nodes;
   }
 
   /// Entries are `seeds` (in old versions `seed_nodes`) and `labels`, or stand in this order without names.
-  std::vector<NodeId> read_set_data(const YAML::Node& data, const std::string& field) {
+  std::vector<NodeId> read_set_data(const YAML::Node& part, const std::string& field) {
+    const YAML::Node data = document_.require(part, "data");
     std::optional<YAML::Node> seeds, labels;
     std::size_t position = 0;
-    for (const YAML::Node& entry : data) {
-      const std::string name = entry["name"] ? entry["name"].as<std::string>()
-                                             : (position == 0   ? "seeds"
-                                                : position == 1 ? "labels"
-                                                                : "");
+    for (const YAML::Node& entry : document_.list(part, "data")) {
+      document_.check_fields(entry, kSetData);
+      const std::string by_position = position == 0 ? "seeds" : position == 1 ? "labels" : "";
+      const std::string name = document_.text(entry, "name").value_or(by_position);
       if (name == "seeds" || name == "seed_nodes") seeds.emplace(entry);
       if (is_label(name)) labels.emplace(entry);
       ++position;
@@ -306,7 +287,8 @@ class GraphboltReader {
     return set_of_ > 0 ? !is_unlabelled(label.data(), set_of_) : label[0] >= 0;
   }
 
-  fs::path folder_, metadata_;
+  fs::path folder_;
+  YamlDocument document_;
   std::string task_;
   ReadOptions options_;
   ThreadPool& pool_;

@@ -11,6 +11,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/hash.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::graph {
 namespace {
@@ -256,6 +257,7 @@ std::string format_manifest(const PartitionRecord& record) {
 }
 
 PartitionRecord parse_manifest(const std::string& text, const std::filesystem::path& source) {
+  require_utf8(text, source.string());
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     throw InputError(fmt::format("{}: not JSON", source.string()),

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +22,9 @@ namespace fs = std::filesystem;
 /// a direction.
 constexpr std::array kDirectedSets = {"ogbn_arxiv",     "arxiv",          "ogbn_papers100M",
                                       "papers100M-bin", "ogbl_citation2", "citation-v2"};
+constexpr std::array kUndirectedSets = {"ogbn_products", "products",    "ogbn_proteins", "proteins",
+                                        "ogbl_ppa",      "ppassoc",     "ogbl_collab",   "collab",
+                                        "ogbl_ddi",      "drugbank-ddi"};
 
 /// "NAME.csv.gz", or the same inflated.
 std::optional<fs::path> find_csv(const fs::path& folder, const std::string& name) {
@@ -38,14 +42,19 @@ fs::path require_csv(const fs::path& folder, const std::string& name) {
       "An OGB folder holds raw/edge.csv.gz, raw/num-node-list.csv.gz and so on, or raw/data.npz.");
 }
 
-bool is_directed_set(const std::string& name) {
-  return std::find(kDirectedSets.begin(), kDirectedSets.end(), name) != kDirectedSets.end();
+bool is_among(const auto& sets, const std::string& name) {
+  return std::ranges::find(sets, name) != sets.end();
 }
 
 class OgbReader {
  public:
   OgbReader(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool)
-      : folder_(place.folder), raw_(folder_ / "raw"), split_(place.choice), options_(options), pool_(pool) {
+      : folder_(place.folder),
+        raw_(folder_ / "raw"),
+        split_(place.choice),
+        weight_column_(place.weight_column),
+        options_(options),
+        pool_(pool) {
     graph_.name = fs::weakly_canonical(folder_).filename().string();
   }
 
@@ -78,11 +87,30 @@ class OgbReader {
       const CsvTable<NodeId> table = read_csv<NodeId>(path, edge_rows, pool_);
       build(nodes, edges_of(table, path.string()));
     }
+    if (weight_column_) read_text_weights();
     const CsvExpectation node_rows{.rows = nodes, .cols = std::nullopt, .rows_from = "num-node-list"};
     if (const auto path = find_csv(raw_, "node-feat"))
       graph_.features = features_of(read_csv<float>(*path, node_rows, pool_), path->string(), pool_);
     if (const auto path = find_csv(raw_, "node-label"))
       take_labels(labels_of(read_csv<double>(*path, node_rows, pool_), path->string()));
+  }
+
+  void read_text_weights() {
+    const fs::path path = require_csv(raw_, "edge-feat");
+    const CsvTable<float> table = read_csv<float>(
+        path, {.rows = graph_.cleaning.edges_read, .cols = std::nullopt, .rows_from = "the list of edges"},
+        pool_);
+    give_weights(graph_.structure, edge_weights_of(table, *weight_column_, path.string()));
+  }
+
+  void read_binary_weights(const NpzFile& data) {
+    const NpyArray array = data.array("edge_feat", &pool_);
+    const std::vector<float> weights = edge_weights_of(array, *weight_column_);
+    if (std::ssize(weights) != graph_.cleaning.edges_read)
+      throw InputError(
+          fmt::format("{}: {} rows for {} edges", array.origin, weights.size(), graph_.cleaning.edges_read),
+          "Write one row per edge, in the order of the edges.");
+    give_weights(graph_.structure, weights);
   }
 
   /// A list with one entry a graph; sets of many graphs are not for this program.
@@ -103,13 +131,15 @@ class OgbReader {
     const NpzFile data(raw_ / "data.npz");
     const Count nodes = count_in(data);
     {
-      const EdgeArray edges = edges_of(data.array("edge_index"));
+      const EdgeArray edges = edges_of(data.array("edge_index", &pool_));
       build(nodes, edges.list);
     }
-    if (data.contains("node_feat")) graph_.features = features_of(data.array("node_feat"), nodes, pool_);
+    if (weight_column_) read_binary_weights(data);
+    if (data.contains("node_feat"))
+      graph_.features = features_of(data.array("node_feat", &pool_), nodes, pool_);
     if (!fs::exists(raw_ / "node-label.npz")) return;
     const NpzFile labels(raw_ / "node-label.npz");
-    NodeLabels of_nodes = labels_of(labels.array("node_label"));
+    NodeLabels of_nodes = labels_of(labels.array("node_label", &pool_));
     if (of_nodes.rows != nodes)
       throw InputError(
           fmt::format("{}: {} labels for {} nodes", (raw_ / "node-label.npz").string(), of_nodes.rows, nodes),
@@ -135,10 +165,21 @@ class OgbReader {
 
   /// Automatic: the known directed sets as listed; every other set is undirected and lists each edge once or
   /// in both directions.
-  void build(Count nodes, const EdgeList& edges) {
+  bool is_directed() const {
     using Direction = ReadOptions::Direction;
-    const bool directed = options_.direction == Direction::directed ||
-                          (options_.direction == Direction::automatic && is_directed_set(graph_.name));
+    if (options_.direction != Direction::automatic) return options_.direction == Direction::directed;
+    if (is_among(kDirectedSets, graph_.name)) return true;
+    if (!is_among(kUndirectedSets, graph_.name))
+      spdlog::warn(
+          "{}: '{}' is not a set whose direction is known: its edges are taken as undirected, each in both "
+          "directions. If they have a direction, give --direction directed; if not, --direction undirected "
+          "says so.",
+          folder_.string(), graph_.name);
+    return false;
+  }
+
+  void build(Count nodes, const EdgeList& edges) {
+    const bool directed = is_directed();
     BuiltCsc built = build_csc(
         nodes, edges,
         {.duplicates = options_.duplicates, .self_loops = options_.self_loops, .add_reverse = !directed},
@@ -178,6 +219,7 @@ class OgbReader {
 
   fs::path folder_, raw_;
   std::string split_;
+  std::optional<Count> weight_column_;
   ReadOptions options_;
   ThreadPool& pool_;
   Graph graph_;

@@ -84,19 +84,22 @@ struct ReadOptions {
     undirected
   } direction = Direction::automatic;  ///< automatic: as the dataset says
   bool normalize_features = false;     ///< scale each row to sum of absolute values 1 (rows of zeros stay)
+  bool allow_outside_paths = false;    ///< metadata.yaml may name files that lie outside its folder
   int num_threads = 0;                 ///< 0: all cores of this process
 };
 
 /// Reads a dataset or makes a graph.
 ///
-/// "ogb:DIR[,split=NAME]": an OGB folder with raw/*.csv.gz (or *.csv), or raw/data.npz and
+/// "ogb:DIR[,split=NAME][,weight=COLUMN]": an OGB folder with raw/*.csv.gz (or *.csv), or raw/data.npz and
 /// raw/node-label.npz, and split/NAME/{train,valid,test}.csv.gz. Automatic direction: ogbn_arxiv,
 /// ogbn_papers100M and ogbl_citation2 are directed; all others are undirected, be an edge listed once or both
-/// ways.
+/// ways, with a warning where the name is not known. COLUMN of raw/edge-feat.csv.gz, or of edge_feat in
+/// data.npz, gives edge weights; it counts from 0.
 ///
 /// "graphbolt:DIR[,task=NAME]": an OnDiskDataset, metadata.yaml with npy arrays (edges may be csv). Automatic
 /// direction: as listed; `undirected` is set where every edge has its opposite. A feature of edges that is
-/// called `weight` gives edge weights, in the order of the edges.
+/// called `weight` gives edge weights, in the order of the edges. Paths in metadata.yaml that are absolute or
+/// have ".." are refused unless `allow_outside_paths`; symbolic links inside the folder are followed.
 ///
 /// "synthetic:KEY=VALUE,...": kind=sbm (default), rmat, lognormal or grid, or a preset: products, papers100M.
 /// The same for every number of threads.
@@ -105,9 +108,10 @@ struct ReadOptions {
 /// label), which makes the graph multi_label.
 ///
 /// f32 and f16 features of npy files are mapped, not copied. Throws InputError that names the file, the field
-/// or line and the remedy: unknown scheme or key, ids out of range, NaN features, labels out of range, splits
-/// that overlap, edge weights that are negative or not finite. Throws OutOfMemory before work begins where
-/// that can be told.
+/// or line and the remedy: unknown scheme or key, files without a byte (an array of shape (0,) and gzip of no
+/// text are sets without nodes), ids out of range, NaN features, labels out of range, splits that overlap,
+/// edge weights that are negative or not finite, names that are not UTF-8. Throws OutOfMemory before work
+/// begins where that can be told.
 Graph read_graph(const std::string& spec, const ReadOptions& options = {});
 
 }  // namespace strata::graph

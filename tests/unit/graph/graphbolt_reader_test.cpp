@@ -218,10 +218,10 @@ TEST_F(Graphbolt, RefusesBadMetadata) {
   refuse({"metadata.yaml:"});
   metadata("just text");
   refuse({"not a YAML mapping"});
-  change("graph:\n", "graf:\n");
+  change("graph:\n", "structure:\n");
   refuse({"no field 'graph'"});
   change("num: 4", "num: four");
-  refuse({"metadata.yaml:5", "'num'"});
+  refuse({"metadata.yaml:5", "'num'", "'four' is not a whole number"});
   change("num: 4", "num: -4");
   refuse({"-4 is negative"});
   change("    - num: 4", "    - {type: a, num: 4}\n    - {type: b, num: 2}");
@@ -235,6 +235,88 @@ TEST_F(Graphbolt, RefusesBadMetadata) {
   refuse({"train_set has no 'seeds'"});
   std::filesystem::remove(folder_ / "metadata.yaml");
   refuse({"metadata.yaml", "no such file"});
+}
+
+TEST_F(Graphbolt, RefusesMisspeltFields) {
+  change("    validation_set:", "    val_set:");
+  refuse({"metadata.yaml:24", "no field 'val_set'", "Did you mean 'validation_set'?"});
+  change("    train_set:", "    train:");
+  refuse({"no field 'train'", "Did you mean 'train_set'?"});
+  change("    test_set:", "    tst_set:");
+  refuse({"no field 'tst_set'", "Did you mean 'test_set'?"});
+  change("num_classes:", "num_clases:");
+  refuse({"metadata.yaml:19", "a task has no field 'num_clases'", "'num_classes'"});
+  change("feature_data:\n  - domain: node", "features_data:\n  - domain: node");
+  refuse({"'features_data'", "'feature_data'"});
+  change("tasks:", "task:");
+  refuse({"'task'", "'tasks'"});
+  change("    test_set:", "    train_set:");
+  refuse({"metadata.yaml:28", "'train_set' twice"});
+}
+
+TEST_F(Graphbolt, KeepsToTheListsOfItsSpecification) {
+  const std::string train = R"(    train_set:
+      - data:
+          - {name: seeds, format: numpy, in_memory: true, path: data/train_seeds.npy}
+          - {name: labels, format: numpy, path: data/train_labels.npy}
+)";
+  change(train, "    train_set: data/train_seeds.npy\n");
+  refuse({"metadata.yaml:20", "'train_set' is not a list"});
+  change(train, "    train_set:\n");
+  refuse({"'train_set' is not a list", "leave the field out"});
+  change(train, "    train_set: [data]\n");
+  refuse({"is not a mapping"});
+  change(train, "");
+  EXPECT_TRUE(read().splits.train.empty());
+  change("feature_data:\n  - domain: node", "feature_data:\n    domain: node");
+  refuse({"metadata.yaml"});
+}
+
+TEST_F(Graphbolt, RefusesPathsOutsideTheFolder) {
+  const std::string elsewhere = (folder_ / "elsewhere/edges.npy").string();
+  write_text(elsewhere, test::read_bytes(folder_ / "data/edges.npy"));
+  test::TemporaryFolder other;
+  write_text(other / "edges.npy", test::read_bytes(folder_ / "data/edges.npy"));
+  const std::string up = "../" + other.path().filename().string() + "/edges.npy";
+  for (const std::string& path : {elsewhere, up, std::string("data/../data/edges.npy")}) {
+    change("path: data/edges.npy", "path: " + path);
+    refuse({"metadata.yaml:8", path, "leads out of the dataset's folder", "--allow-outside-paths"});
+    EXPECT_EQ(read({.allow_outside_paths = true}).structure.num_edges(), 4) << path;
+  }
+  metadata(kMetadata);
+  std::filesystem::remove(folder_ / "data/edges.npy");
+  std::filesystem::create_symlink(other / "edges.npy", folder_ / "data/edges.npy");
+  EXPECT_EQ(read().structure.num_edges(), 4);  // who set up the folder made the link
+}
+
+TEST_F(Graphbolt, ReadsUtf8WithOrWithoutAByteOrderMark) {
+  metadata(std::string("\xEF\xBB\xBF") + kMetadata);
+  EXPECT_EQ(read().num_nodes(), 4);
+  change("dataset_name: mini", "dataset_name: na\xefve");
+  refuse({"metadata.yaml: byte 0xef at offset 16 is not UTF-8"});
+  change("dataset_name: mini", "dataset_name: naïve");
+  EXPECT_EQ(read().name, "naïve");
+  metadata(std::string("\xff\xfeg\0r\0a\0p\0h\0:\0", 14));
+  refuse({"metadata.yaml: byte 0xff at offset 0 is not UTF-8"});
+}
+
+TEST_F(Graphbolt, SkipsColumnNamesOfEdgesAndTakesNoEmptyFileForData) {
+  const std::vector<NodeId> expected = read().structure.indices;
+  change("format: numpy\n      path: data/edges.npy", "format: csv\n      path: data/edges.csv");
+  write_text(folder_ / "data/edges.csv", "src,dst\n0,1\n1,2\n1,0\n2,1\n");
+  EXPECT_EQ(read().structure.indices, expected);
+  write_text(folder_ / "data/edges.csv", "");
+  refuse({"edges.csv: empty file (0 bytes)"});
+  metadata(kMetadata);
+  npy("edges", "");
+  refuse({"edges.npy: empty file (0 bytes)"});
+  npy("edges", npy_bytes<std::int64_t>("<i8", "(2, 0)", {}));
+  npy("weight", npy_bytes<float>("<f4", "(0,)", {}));
+  npy("test_seeds", npy_bytes<std::int64_t>("<i8", "(0,)", {}));
+  npy("test_labels", npy_bytes<std::int64_t>("<i8", "(0,)", {}));
+  const Graph graph = read();
+  EXPECT_EQ(graph.structure.num_edges(), 0);
+  EXPECT_TRUE(graph.splits.test.empty());
 }
 
 TEST_F(Graphbolt, RefusesBadArrays) {

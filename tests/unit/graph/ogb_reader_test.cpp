@@ -255,6 +255,111 @@ TEST_F(Ogb, ANumberOfNodesBeyondReasonDoesNotTakeTheMemory) {
   expect_error<OutOfMemory>([&] { read(); }, {"edge.csv.gz", "900,000,000,000 nodes"});
 }
 
+TEST_F(Ogb, AFileWithoutAByteIsNoTableWithoutRows) {
+  for (const char* const name : {"split/public/valid.csv.gz", "raw/edge.csv.gz", "raw/node-label.csv.gz"}) {
+    const std::string good = test::read_bytes(root() / name);
+    write_text(root() / name, "");
+    refuse({name, "empty file (0 bytes)", "Copy or download"});
+    write_text(root() / name, good);
+  }
+  gz("split/public/valid", "");  // gzip of no text says that there is none
+  EXPECT_TRUE(read().splits.valid.empty());
+}
+
+TEST_F(Ogb, SkipsByteOrderMarksAndColumnNames) {
+  const std::string mark = "\xEF\xBB\xBF";
+  gz("raw/edge", mark + "0,1\n1,2\n3,2\n");
+  gz("raw/node-feat", mark + "\"first\", second\r\n1,0.5\n-2,0\n0,0\n1e-3,4\n");
+  gz("raw/node-label", "label\n0\n2\nnan\n1\n");
+  gz("split/public/train", "node_id\n1\n0\n");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const Graph graph = read({.direction = ReadOptions::Direction::undirected});
+  const std::string log = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("train.csv.gz:1: taken for names of columns, not read: node_id"), std::string::npos)
+      << log;
+  EXPECT_EQ(graph.structure.indices, (std::vector<NodeId>{1, 0, 2, 1, 3, 2}));
+  EXPECT_EQ(floats_of(graph.features), (std::vector<float>{1, 0.5f, -2, 0, 0, 0, 1e-3f, 4}));
+  EXPECT_EQ(graph.labels, (std::vector<std::int32_t>{0, 2, -1, 1}));
+  EXPECT_EQ(graph.splits.train, (std::vector<NodeId>{0, 1}));
+  gz("raw/edge", "src,dst\n0,1\n1,x\n3,2\n");
+  refuse({"edge.csv.gz:3", "column 2", "'x'"});
+  gz("raw/edge", "src,dst\n0,1\n1,2\n3,2\n3,1\n");
+  refuse({"edge.csv.gz:5", "a further line"});
+  gz("raw/edge", "0,1\nsrc,dst\n1,2\n");  // names belong to the first line
+  refuse({"edge.csv.gz:2", "'src'"});
+}
+
+TEST_F(Ogb, NamesTheByteThatIsNotUtf8) {
+  gz("raw/edge",
+     "0,1\n1,\xe9"
+     "2\n3,2\n");
+  refuse({"edge.csv.gz:2", "byte 0xe9 at offset 6 is not UTF-8"});
+  gz("raw/edge", std::string("\xff\xfe"
+                             "0\0,\0"
+                             "1\0\n\0",
+                             10));
+  refuse({"edge.csv.gz:1", "UTF-16", "iconv"});
+  gz("raw/edge", "0,1\n1,2\n3,2\n");
+  gz("split/public/train", std::string(10, '\0') + "\n");
+  refuse({"train.csv.gz:1", "\\x00"});
+}
+
+TEST_F(Ogb, ATableOfOneEndlessLineIsRefused) {
+  std::string zeros(std::size_t{270} << 20, '0');
+  gz("split/public/train", zeros);
+  refuse({"train.csv.gz", "no line ends within"});
+}
+
+TEST_F(Ogb, WarnsOfTakingAnUnknownSetAsUndirected) {
+  const auto log_of = [&](ReadOptions options) {
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    read(options);
+    return testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  };
+  const std::string log = log_of({});
+  EXPECT_NE(log.find("'mini' is not a set whose direction is known"), std::string::npos) << log;
+  EXPECT_NE(log.find("--direction directed"), std::string::npos) << log;
+  EXPECT_EQ(log_of({.direction = ReadOptions::Direction::undirected}), "");
+  EXPECT_EQ(log_of({.direction = ReadOptions::Direction::directed}), "");
+  std::filesystem::rename(root(), folder_ / "ogbn_products");
+  name_ = "ogbn_products";
+  EXPECT_EQ(log_of({}), "");
+}
+
+TEST_F(Ogb, AColumnOfTheEdgeFeaturesGivesWeights) {
+  gz("raw/edge-feat", "0.5,9\n1.5,8\n0,7\n");
+  EXPECT_TRUE(read().structure.weights.empty());
+  EXPECT_EQ(read_graph(spec() + ",weight=0").structure.weights,
+            (std::vector<float>{0.5, 0.5, 1.5, 1.5, 0, 0}));
+  EXPECT_EQ(read_graph(spec() + ",split=public,weight=1").structure.weights,
+            (std::vector<float>{9, 9, 8, 8, 7, 7}));
+  EXPECT_EQ(read_graph(spec() + ",weight=1,split=public").splits.train, (std::vector<NodeId>{0, 1}));
+  expect_error([&] { read_graph(spec() + ",weight=2"); }, {"edge-feat.csv.gz", "column 2", "2 columns"});
+  expect_error([&] { read_graph(spec() + ",weight=first"); }, {"weight=first is not a column"});
+  expect_error([&] { read_graph(spec() + ",weight=0,weight=1"); }, {"weight= stands twice"});
+  expect_error([&] { read_graph(spec() + ",wieght=0"); }, {"unknown key 'wieght'", "Did you mean 'weight'?"});
+  gz("raw/edge-feat", "0.5,9\n1.5,8\n");
+  expect_error([&] { read_graph(spec() + ",weight=0"); }, {"edge-feat.csv.gz", "2 lines", "states 3"});
+  gz("raw/edge-feat", "0.5,9\n-1.5,8\n0,7\n");
+  expect_error([&] { read_graph(spec() + ",weight=0"); }, {"edge 1 has the weight -1.5"});
+  remove("raw/edge-feat.csv.gz");
+  expect_error([&] { read_graph(spec() + ",weight=0"); }, {"edge-feat.csv.gz", "no such file"});
+}
+
+TEST_F(Ogb, FoldersMayHaveCommasAndNamesThatAreUtf8) {
+  std::filesystem::rename(root(), folder_ / "mini,weight=old,v2");
+  name_ = "mini,weight=old,v2";
+  EXPECT_EQ(read().num_nodes(), 4);
+  std::filesystem::rename(root(), folder_ / "na\xefve");
+  name_ = "na\xefve";
+  refuse({"byte 0xef", "is not UTF-8"});
+  name_ = "link";
+  std::filesystem::create_symlink(folder_ / "na\xefve", root());
+  refuse({"the graph's name", "byte 0xef at offset 2"});
+}
+
 class OgbBinary : public Ogb {
  protected:
   OgbBinary() {
@@ -287,6 +392,29 @@ TEST_F(OgbBinary, ReadsTheSameGraph) {
   EXPECT_EQ(floats_of(graph.features), (std::vector<float>{1, 0.5f, -2, 0, 0, 0, 1e-3f, 4}));
   EXPECT_EQ(graph.labels, (std::vector<std::int32_t>{0, 2, -1, 1}));
   EXPECT_EQ(graph.splits.train, (std::vector<NodeId>{0, 1}));
+}
+
+TEST_F(OgbBinary, AColumnOfTheEdgeFeaturesGivesWeights) {
+  const auto write = [&](const std::string& features) {
+    test::ZipWriter zip;
+    zip.add(
+        {.name = "edge_index.npy", .contents = npy_bytes<std::int64_t>("<i8", "(2, 3)", {0, 1, 3, 1, 2, 2})});
+    zip.add({.name = "num_nodes_list.npy", .contents = npy_bytes<std::int64_t>("<i8", "(1,)", {4})});
+    zip.add({.name = "edge_feat.npy", .contents = features});
+    write_text(root() / "raw/data.npz", zip.finish());
+  };
+  const auto weights = [&](const std::string& column) {
+    return read_graph(spec() + ",weight=" + column).structure.weights;
+  };
+  write(npy_bytes<double>("<f8", "(3, 2)", {0.5, 9, 1.5, 8, 0, 7}));
+  EXPECT_EQ(weights("1"), (std::vector<float>{9, 9, 8, 8, 7, 7}));
+  write(npy_bytes<std::int16_t>("<i2", "(3, 2)", {1, 2, 3, 9, 8, 7}, true));
+  EXPECT_EQ(weights("1"), (std::vector<float>{9, 9, 8, 8, 7, 7}));
+  write(npy_bytes<float>("<f4", "(3,)", {0.5, 1.5, 0}));
+  EXPECT_EQ(weights("0"), (std::vector<float>{0.5, 0.5, 1.5, 1.5, 0, 0}));
+  expect_error([&] { weights("1"); }, {"edge_feat", "column 1", "1 columns"});
+  write(npy_bytes<float>("<f4", "(2,)", {0.5, 1.5}));
+  expect_error([&] { weights("0"); }, {"edge_feat", "2 rows for 3 edges"});
 }
 
 TEST_F(OgbBinary, RefusesBadArrays) {

@@ -84,9 +84,33 @@ TEST_F(CommandLine, RefusesWithAHintAndExitCodeTwo) {
   expect(input + " --parts 2 --features f64", "f64");
   expect(input + " --parts 2001", "2001 parts for 2000 nodes");
   expect("build --input nothing:x --parts 2 --output " + out(), "nothing");
+  expect("build --input ogb:na\xefve --parts 2 --output " + out(),
+         "argument 3: byte 0xef at offset 6 is not UTF-8");
+  expect("verify --json " + out() + "\xef", "is not UTF-8");
   expect("info " + folder_.path().string(), "not a partition directory");
   expect("verify " + out(), "no such directory");
   EXPECT_FALSE(fs::exists(out()));
+}
+
+TEST_F(CommandLine, SaysWhatItAssumesOfAnUnknownSetAndReadsOutsideItsFolderOnlyIfAllowed) {
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+  };
+  write("mine/raw/num-node-list.csv", "3\n");
+  write("mine/raw/edge.csv", "0,1\n1,2\n");
+  const std::string rest = " --parts 1 --method range --output " + out();
+  const Outcome guessed = run("build --input ogb:" + (folder_ / "mine").string() + rest);
+  EXPECT_EQ(guessed.exit_code, 0) << guessed.output;
+  EXPECT_THAT(guessed.output,
+              AllOf(HasSubstr("warn"), HasSubstr("'mine'"), HasSubstr("--direction directed")));
+  write("bolt/metadata.yaml",
+        "graph:\n  nodes: [{num: 3}]\n  edges: [{format: csv, path: ../mine/raw/edge.csv}]\n");
+  const std::string bolt = "build --force --input graphbolt:" + (folder_ / "bolt").string() + rest;
+  const Outcome refused = run(bolt);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("--allow-outside-paths"));
+  EXPECT_EQ(run(bolt + " --allow-outside-paths").exit_code, 0);
 }
 
 TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {

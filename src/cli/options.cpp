@@ -28,8 +28,9 @@ class CommandLine {
             "15,10,5",
             "strata-train") {
     app_.set_version_flag("--version", std::string("strata-train ") + STRATA_VERSION);
-    config_file_ = app_.add_option("--config", config_path_,
-                                   "TOML file with the same names as the options; the command line wins");
+    config_file_ = app_.add_option(
+        "--config", config_path_,
+        "TOML file with the same names as the options, which tables may group; the command line wins");
     for (const Option& option : table.options()) add(option);
     // A script's defaults come first, a person's changes after them.
     for (CLI::Option* option : app_.get_options())
@@ -83,7 +84,7 @@ class CommandLine {
     const std::string name = "--" + option.name;
     word.parsed = option.takes_value ? app_.add_option(name, word.text, option.help)
                                      : app_.add_flag(name, word.text, option.help);
-    word.parsed->group(option.heading);
+    word.parsed->group(fmt::format("{} ([{}] in a file)", option.heading, option.table));
     if (!option.takes_value) return;
     word.parsed->type_name(option.hint);
     word.parsed->default_str(option.default_value);

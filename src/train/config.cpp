@@ -15,6 +15,8 @@ namespace strata::train {
 namespace {
 
 constexpr int kMaxHostThreads = 1024;
+constexpr int kMaxFanout = 1 << 30;                                    // one more is added to it
+constexpr std::int64_t kMaxWidth = 1 << 20;                            // a square matrix of it has 4 TiB
 constexpr Count kMaxSeeds = std::numeric_limits<std::int32_t>::max();  // of a batch: local ids are 32-bit
 
 void require(bool condition, const std::string& message, const std::string& remedy) {
@@ -25,6 +27,8 @@ void check_fanouts(const std::vector<int>& fanouts, const char* option) {
   for (const int fanout : fanouts) {
     require(fanout >= -1, fmt::format("{}: {} is no fanout", option, fanout),
             "A fanout is a number of neighbours, 0 or more, or -1 for all of them.");
+    require(fanout <= kMaxFanout, fmt::format("{}: {} is more than {}", option, fanout, kMaxFanout),
+            "Give -1 for all neighbours.");
   }
 }
 
@@ -32,6 +36,9 @@ void check_probability(double value, const char* option) {
   require(value >= 0 && value < 1, fmt::format("{}: {} is not in [0, 1)", option, value),
           "Give a probability below 1.");
 }
+
+/// Of what is computed in f32.
+bool fits_f32(double value) { return std::abs(value) <= std::numeric_limits<float>::max(); }
 
 template <NamedEnum Enum>
 void check_choice(Enum value, const char* option) {
@@ -78,6 +85,8 @@ void validate(const TrainConfig& c) {
   require(!c.labor_dependent || c.sampler == sampling::Method::labor,
           "--labor-dependent is for --sampler labor only", "Leave it out, or sample with LABOR.");
   require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
+  require(c.hidden <= kMaxWidth, fmt::format("--hidden: {} is more than {}", c.hidden, kMaxWidth),
+          "Give a width such as 256.");
   require(c.batch_size > 0, fmt::format("--batch-size: {} is not positive", c.batch_size),
           "Give a number such as 1024.");
   require(c.batch_size <= kMaxSeeds && c.global_batch_size <= kMaxSeeds,
@@ -86,10 +95,10 @@ void validate(const TrainConfig& c) {
   require(c.global_batch_size >= 0, fmt::format("--global-batch-size: {} is negative", c.global_batch_size),
           "Give a number such as 8192, or leave it out.");
   require(c.epochs > 0, fmt::format("--epochs: {} is not positive", c.epochs), "Give at least 1.");
-  require(std::isfinite(c.learning_rate) && c.learning_rate > 0,
+  require(fits_f32(c.learning_rate) && c.learning_rate > 0,
           fmt::format("--lr: {} is no learning rate", c.learning_rate),
           "Give a finite positive number such as 0.003.");
-  require(std::isfinite(c.weight_decay) && c.weight_decay >= 0,
+  require(fits_f32(c.weight_decay) && c.weight_decay >= 0,
           fmt::format("--weight-decay: {} is no decay", c.weight_decay), "Give a finite number, 0 or more.");
   require(c.warmup_steps >= 0, fmt::format("--warmup-steps: {} is negative", c.warmup_steps),
           "Give 0 or more.");
@@ -104,12 +113,14 @@ void validate(const TrainConfig& c) {
           fmt::format("--label-smoothing: {} is not in [0, 1)", c.label_smoothing),
           "Give a share such as 0.1.");
   if (!c.class_weights.empty() && c.class_weights != kBalanced) parse_class_weights(c.class_weights);
-  require(c.accumulate > 0, fmt::format("--accumulate: {} is not positive", c.accumulate),
-          "Give at least 1.");
+  require(c.accumulate > 0 && c.accumulate <= kMaxSeeds,
+          fmt::format("--accumulate: {} is not in 1 to {}", c.accumulate, kMaxSeeds),
+          "Give a number such as 4.");
   check_probability(c.dropout, "--dropout");
   check_probability(c.input_dropout, "--input-dropout");
   check_probability(c.attention_dropout, "--attention-dropout");
-  require(c.heads > 0, fmt::format("--heads: {} is not positive", c.heads), "Give a number such as 4.");
+  require(c.heads > 0 && c.heads <= kMaxWidth,
+          fmt::format("--heads: {} is not in 1 to {}", c.heads, kMaxWidth), "Give a number such as 4.");
   require(c.model != nn::ModelKind::gat || c.hidden % c.heads == 0,
           fmt::format("--hidden: {} cannot be divided among {} heads", c.hidden, c.heads),
           "Give a multiple of --heads.");
@@ -133,6 +144,14 @@ void validate(const TrainConfig& c) {
           "Give a number below that of the rank's cores, or 0 for three quarters of them.");
   require(c.loader_threads >= 0, fmt::format("--loader-threads: {} is negative", c.loader_threads),
           "Give a number of threads, or 0 to have it measured.");
+  require(c.gpu_memory_bytes >= 0, fmt::format("--gpu-memory: {} is negative", c.gpu_memory_bytes),
+          "Give an amount of memory, or 0 for what training leaves.");
+  require(c.halo_cache_bytes >= 0 || c.halo_cache_bytes == store::LoadOptions::kAutomatic,
+          fmt::format("--halo-cache: {} is negative", c.halo_cache_bytes),
+          "Give an amount of memory, 0 for none, or auto.");
+  require(c.presample >= 0 || c.presample == TrainConfig::kAutomatic,
+          fmt::format("--presample: {} is negative", c.presample),
+          "Give a number of batches, 0 for none, or auto.");
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
           "Give 0 for one machine a host.");
 }

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <random>
 
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -192,6 +194,37 @@ TEST(ConfigFile, HasOneWayToAskForTf32) {
   EXPECT_EQ(config_of("tf32 = true\nprecision = \"tf32\"").precision, train::Precision::tf32);
   EXPECT_EQ(config_of("tf32 = false\nprecision = \"bf16\"").precision, train::Precision::bf16);
   expect_refused("tf32 = true\nprecision = \"bf16\"", {"run.toml:1:1", "tf32 contradicts precision bf16"});
+}
+
+TEST(ConfigFile, IsReadOrRefusedWhateverItHolds) {
+  const std::string document =
+      "graph = \"parts\"\nhidden = 1_024 # wide\nfanouts = [15, -1]\n[training]\nlr = 3e-3\n"
+      "tf32 = true\n[model]\nmodel = 'gat'\nheads = 0x4\n";
+  constexpr std::string_view kPieces[] = {"[",      "]",     "=",  "\"",  "\n",   ".",      "{",
+                                          "}",      "-",     "9",  "inf", "\\u0", "\xff",   "\xEF\xBB\xBF",
+                                          "hidden", "model", "[[", "0x",  "#",    "\"\"\"", ",",
+                                          "e"};
+  std::mt19937 random(11);
+  const auto below = [&](std::size_t end) { return random() % end; };
+  int read = 0;
+  for (unsigned trial = 0; trial < 3000; ++trial) {
+    std::string text = document;
+    for (unsigned edit = 0; edit <= trial % 3; ++edit) {
+      const std::size_t at = below(text.size());
+      if (below(2) == 0)
+        text.erase(at, 1 + below(8));
+      else
+        text.insert(at, kPieces[below(std::size(kPieces))]);
+    }
+    SCOPED_TRACE(text);
+    try {
+      parse_config_file(text, "run.toml");
+      ++read;
+    } catch (const InputError& error) {
+      ASSERT_NE(std::string(error.what()).find("run.toml:"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(read, 30) << "some edits do no harm";
 }
 
 TEST(ConfigFile, IsAFileThatCanBeRead) {

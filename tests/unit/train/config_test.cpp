@@ -81,6 +81,9 @@ TEST(Validate, RefusesWhatCannotBe) {
   expect_refused([](auto& c) { c.label_smoothing = 1; }, {"--label-smoothing: 1"});
   expect_refused([](auto& c) { c.class_weights = "1,two"; }, {"--class-weights", "two"});
   expect_refused([](auto& c) { c.accumulate = 0; }, {"--accumulate: 0"});
+  expect_refused([](auto& c) { c.gpu_memory_bytes = -1; }, {"--gpu-memory: -1"});
+  expect_refused([](auto& c) { c.halo_cache_bytes = -2; }, {"--halo-cache: -2"});
+  expect_refused([](auto& c) { c.presample = -2; }, {"--presample: -2"});
   expect_refused([](auto& c) { c.topology.ranks_per_machine = -1; }, {"--ranks-per-machine"});
   for (int TrainConfig::*count :
        {&TrainConfig::eval_every, &TrainConfig::patience, &TrainConfig::checkpoint_every,
@@ -110,6 +113,17 @@ TEST(Validate, RefusesWhatContradictsItself) {
         c.eval_every = 0;
       },
       {"--patience needs evaluations", "--eval-every 1"});
+}
+
+TEST(Validate, RefusesWhatOverflows) {
+  expect_refused([](auto& c) { c.hidden = Count{1} << 40; },
+                 {"--hidden: 1099511627776 is more than 1048576"});
+  expect_refused([](auto& c) { c.heads = Count{1} << 40; }, {"--heads: 1099511627776"});
+  expect_refused([](auto& c) { c.fanouts = {std::numeric_limits<int>::max()}; },
+                 {"--fanouts: 2147483647", "-1 for all"});
+  expect_refused([](auto& c) { c.accumulate = std::numeric_limits<Count>::max(); }, {"--accumulate"});
+  expect_refused([](auto& c) { c.learning_rate = 1e39; }, {"--lr: 1e+39"});
+  expect_refused([](auto& c) { c.weight_decay = 1e39; }, {"--weight-decay: 1e+39"});
 }
 
 TEST(Validate, RefusesWhatIsNoneOfAnEnumeration) {

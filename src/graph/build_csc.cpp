@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <compare>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "clean_lists.hpp"
@@ -77,10 +79,11 @@ struct Entry {
 template <typename Id>
 class Builder {
  public:
-  Builder(Count num_nodes, const EdgeList& list, bool add_reverse, ThreadPool& pool)
+  Builder(Count num_nodes, const EdgeList& list, const BuildOptions& options, ThreadPool& pool)
       : list_(list),
         edges_{static_cast<const Id*>(list.sources), static_cast<const Id*>(list.destinations), list.stride},
-        add_reverse_(add_reverse),
+        add_reverse_(options.add_reverse),
+        memory_bytes_(options.memory_bytes),
         num_nodes_(num_nodes),
         buckets_(num_nodes),
         chunks_(list.count),
@@ -133,16 +136,33 @@ class Builder {
     bucket_begin_.back() = total;
   }
 
+  /// What the threads hold while each sorts a bucket, at worst the largest ones at once.
+  double sorting_bytes() const {
+    std::vector<Count> entries;
+    for (std::size_t b = 0; b + 1 < bucket_begin_.size(); ++b)
+      entries.push_back(bucket_begin_[b + 1] - bucket_begin_[b]);
+    const auto at_once = std::min<std::ptrdiff_t>(pool_.num_threads(), std::ssize(entries));
+    std::ranges::partial_sort(entries, entries.begin() + at_once, std::greater<>());
+    const Count sorted = std::accumulate(entries.begin(), entries.begin() + at_once, Count{0});
+    return static_cast<double>(sorted) * sizeof(Entry) +
+           static_cast<double>(at_once) * static_cast<double>((Count{1} << buckets_.shift) + 1) *
+               sizeof(Count);
+  }
+
   void check_memory() const {
-    const double entries = static_cast<double>(bucket_begin_.back());
-    const double wanted = (8 + 8 + 4) * entries + 8 * static_cast<double>(num_nodes_);
-    const std::int64_t free = available_host_bytes();
-    if (wanted > static_cast<double>(free))
-      throw OutOfMemory(
-          fmt::format("{}: no room for {} nodes and {} edges: wanted {}, free {}", list_.origin,
-                      format_count(num_nodes_), format_count(bucket_begin_.back()),
-                      format_bytes(static_cast<std::int64_t>(std::min(wanted, 9e18))), format_bytes(free)),
-          "Check the stated number of nodes, or use a host with more memory.");
+    const double entries = static_cast<double>(bucket_begin_.back()), sorting = sorting_bytes();
+    const double wanted = (8 + 8 + 4) * entries + 8 * static_cast<double>(num_nodes_) + sorting;
+    const std::int64_t free = memory_bytes_ > 0 ? memory_bytes_ : available_host_bytes();
+    if (wanted <= static_cast<double>(free)) return;
+    const auto bytes = [](double value) {
+      return format_bytes(static_cast<std::int64_t>(std::min(value, 9e18)));
+    };
+    throw OutOfMemory(
+        fmt::format(
+            "{}: no room for {} nodes and {} edges: wanted {}, of them {} to sort with {} threads, free {}",
+            list_.origin, format_count(num_nodes_), format_count(bucket_begin_.back()), bytes(wanted),
+            bytes(sorting), pool_.num_threads(), format_bytes(free)),
+        "Check the stated number of nodes, give fewer --threads, or use a host with more memory.");
   }
 
   void distribute() {
@@ -194,6 +214,7 @@ class Builder {
   const EdgeList& list_;
   TypedEdges<Id> edges_;
   bool add_reverse_;
+  std::int64_t memory_bytes_;
   Count num_nodes_;
   Buckets buckets_;
   Chunks chunks_;
@@ -208,16 +229,15 @@ class Builder {
 }  // namespace
 
 BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const BuildOptions& options, ThreadPool& pool) {
-  const bool reverse = options.add_reverse;
-  BuiltCsc built{.structure = edges.wide ? Builder<std::int64_t>(num_nodes, edges, reverse, pool).build()
-                                         : Builder<std::int32_t>(num_nodes, edges, reverse, pool).build(),
+  BuiltCsc built{.structure = edges.wide ? Builder<std::int64_t>(num_nodes, edges, options, pool).build()
+                                         : Builder<std::int32_t>(num_nodes, edges, options, pool).build(),
                  .cleaning = {}};
   const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
   const ListCounts met = clean_lists(built.structure, policies, pool);
   built.cleaning = report_of(met, policies);
   CleaningReport& report = built.cleaning;
   report.edges_read = edges.count;
-  if (!reverse) return built;
+  if (!options.add_reverse) return built;
   // An undirected duplicate was met once in the list of either end, a self-loop in one list only.
   const Count pairs_again = (met.duplicates - met.duplicate_loops) / 2;
   report.duplicates -= pairs_again;

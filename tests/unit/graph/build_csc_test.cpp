@@ -234,5 +234,28 @@ TEST(Symmetry, AgreesWithANaiveReference) {
   EXPECT_LT(symmetric, 250);
 }
 
+/// All edges end in `heads` nodes of 100,000.
+Pairs skewed_pairs(Count edges, Count heads) {
+  Pairs pairs;
+  for (Count e = 0; e < edges; ++e) {
+    pairs.sources.push_back(e % 100'000);
+    pairs.destinations.push_back(e % heads);
+  }
+  return pairs;
+}
+
+// While a bucket is sorted, its edges are there twice: nearly all of them where a hub has most.
+TEST(BuildCsc, CountsTheLargestBucketsAmongTheMemoryItNeeds) {
+  constexpr Count kEdges = 1'000'000, kNodes = 100'000;
+  constexpr std::int64_t kResult = kEdges * 20 + kNodes * 8, kSome = kResult / 5;
+  ThreadPool pool(2);
+  const Pairs even = skewed_pairs(kEdges, kNodes), skewed = skewed_pairs(kEdges, 1);
+  build_csc(kNodes, even.list(), {.memory_bytes = kResult + kSome}, pool);
+  test::expect_error<OutOfMemory>(
+      [&] { build_csc(kNodes, skewed.list(), {.memory_bytes = kResult + kSome}, pool); },
+      {"edges.npy", "1,000,000 edges", "to sort with 2 threads", "--threads"});
+  build_csc(kNodes, skewed.list(), {.memory_bytes = kResult + 17 * kEdges}, pool);
+}
+
 }  // namespace
 }  // namespace strata::graph

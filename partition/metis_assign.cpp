@@ -32,7 +32,8 @@ Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& tra
                    constraint == Constraint::train ? "training nodes" : "edges");
       continue;
     }
-    check_metis_limits(graph.num_nodes, total(w), 8 * sizeof(idx_t));
+    check_metis_limits({.nodes = graph.num_nodes, .weight = total(w), .imbalance = options.imbalance},
+                       8 * sizeof(idx_t));
     weights.push_back(std::move(w));
   }
   return weights;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -12,6 +13,7 @@ namespace strata::partition {
 namespace {
 
 constexpr Count kNodeGrain = Count{1} << 12;
+constexpr int kIdxBits = 8 * sizeof(idx_t);
 
 /// Lists of neighbours: `ids[begin[v] .. begin[v + 1])`, ascending. A view.
 template <typename Id>
@@ -21,6 +23,13 @@ struct Lists {
 };
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
+
+void check_lists(Count num_nodes, const Count* begin) {
+  MetisSize size{.nodes = num_nodes, .entries = begin[num_nodes]};
+  for (Count v = 0; v < num_nodes; ++v)
+    size.most_neighbors = std::max(size.most_neighbors, begin[v + 1] - begin[v]);
+  check_metis_limits(size, kIdxBits);
+}
 
 /// Calls visit(u) for every distinct neighbour u != v in the union of two ascending lists.
 template <typename Id, typename Visit>
@@ -42,7 +51,7 @@ MetisGraph merged(Count num_nodes, const Lists<Id>& in, const Lists<Id>& out, Th
     for (Count v = first; v < last; ++v) merge_lists(v, in, out, [&](Id) { ++begin[at(v + 1)]; });
   });
   for (Count v = 0; v < num_nodes; ++v) begin[at(v + 1)] += begin[at(v)];
-  check_metis_limits(num_nodes, begin.back(), 8 * sizeof(idx_t));
+  check_lists(num_nodes, begin.data());
   MetisGraph result;
   result.xadj.assign(begin.begin(), begin.end());
   result.adjacency.resize(at(begin.back()));
@@ -106,7 +115,7 @@ MetisGraph make(const CompactGraph& graph, const Id* indices, ThreadPool& pool) 
     return merged(graph.num_nodes, in, Lists<Id>{out.begin.data(), out.ids.data()}, pool);
   }
   if (sizeof(Id) == sizeof(idx_t) && is_simple(graph.num_nodes, in, pool)) {
-    check_metis_limits(graph.num_nodes, graph.num_edges(), 8 * sizeof(idx_t));
+    check_lists(graph.num_nodes, in.begin);
     return borrowed(graph.num_nodes, in);
   }
   return merged(graph.num_nodes, in, in, pool);
@@ -114,20 +123,33 @@ MetisGraph make(const CompactGraph& graph, const Id* indices, ThreadPool& pool) 
 
 }  // namespace
 
-void check_metis_limits(Count num_nodes, Count num_entries, int idx_bits) {
+// Where METIS's own integers grow beyond what it is given; the other products of it (constraints by nodes,
+// entries and nodes together in the pool of neighbours) are smaller than these.
+void check_metis_limits(const MetisSize& size, int idx_bits) {
   if (idx_bits >= 64) return;
   const Count most = (Count{1} << (idx_bits - 1)) - 1;
-  if (num_nodes < most && num_entries <= most) return;
-  throw InputError(
-      fmt::format(
-          "METIS counts with {} bits here: the graph has {} nodes and {} neighbour entries, at most {} fit",
-          idx_bits, format_count(num_nodes), format_count(num_entries), format_count(most)),
-      "Use --method random or range, --method file:PATH with the result of another partitioner, or build "
-      "Strata with a METIS of 64-bit idx_t (IDXTYPEWIDTH 64).");
+  struct Limit {
+    const char* what;
+    Count value, most;
+  };
+  const Limit limits[] = {
+      {"nodes", size.nodes, most / 4 - 1},            // 4 * (nvtxs + 1), AllocateWorkSpace
+      {"neighbour entries", size.entries, most / 2},  // 2 * nedges, AllocateRefinementWorkSpace
+      {"neighbours of one node", size.most_neighbors, most / 10 - 1},  // 10 * nnbrs, cnbrpoolGetNext
+      {"of weight to balance, the imbalance included",                 // maxpwgts, Greedy_McKWayCutOptimize
+       static_cast<Count>(std::ceil(static_cast<double>(size.weight) * (1 + size.imbalance))), most}};
+  for (const Limit& limit : limits) {
+    if (limit.value <= limit.most) continue;
+    throw InputError(
+        fmt::format("METIS counts with {} bits here: the graph has {} {}, at most {} are safe", idx_bits,
+                    format_count(limit.value), limit.what, format_count(limit.most)),
+        "Use --method random or range, --method file:PATH with the result of another partitioner, or build "
+        "Strata with a METIS of 64-bit idx_t (IDXTYPEWIDTH 64).");
+  }
 }
 
 MetisGraph make_metis_graph(const CompactGraph& graph, ThreadPool& pool) {
-  check_metis_limits(graph.num_nodes, 0, 8 * sizeof(idx_t));
+  check_metis_limits({.nodes = graph.num_nodes}, kIdxBits);
   return graph.indices.span().visit([&](const auto* indices) { return make(graph, indices, pool); });
 }
 

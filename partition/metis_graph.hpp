@@ -21,8 +21,17 @@ struct MetisGraph {
 /// Throws InputError, before anything is allocated, if nodes or entries could exceed METIS's integers.
 MetisGraph make_metis_graph(const CompactGraph& graph, ThreadPool& pool);
 
-/// Throws InputError with the remedy if METIS, whose integers are `idx_bits` wide, cannot count so many nodes
-/// or entries.
-void check_metis_limits(Count num_nodes, Count num_entries, int idx_bits);
+/// What METIS is given; what is not known yet is 0.
+struct MetisSize {
+  Count nodes = 0;
+  Count entries = 0;         ///< of adjncy: each pair of neighbours twice
+  Count most_neighbors = 0;  ///< of a node
+  Count weight = 0;          ///< of all nodes together, under one constraint
+  double imbalance = 0;      ///< a part may be this much above the mean
+};
+
+/// Throws InputError with the remedy if METIS, whose integers are `idx_bits` wide, would overflow: it
+/// multiplies all of these before it allocates or compares (METIS 5.1 and 5.2).
+void check_metis_limits(const MetisSize& size, int idx_bits);
 
 }  // namespace strata::partition

@@ -172,13 +172,24 @@ TEST_F(Assign, ReadsFilesAsGpmetisWritesThem) {
   EXPECT_THROW(assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "."}), InputError);
 }
 
-TEST(MetisLimits, AreCheckedWithARemedy) {
+TEST(MetisLimits, AreThoseOfItsOwnProducts) {
   constexpr Count kMost = (Count{1} << 31) - 1;
-  check_metis_limits(kMost - 1, kMost, 32);
-  check_metis_limits(Count{1} << 40, Count{1} << 50, 64);
-  expect_error([] { check_metis_limits(100, kMost + 1, 32); },
-               {"2,147,483,648 neighbour entries", "--method random", "64-bit"});
-  expect_error([] { check_metis_limits(kMost, 100, 32); }, {"2,147,483,647 nodes", "--method"});
+  const MetisSize largest{.nodes = kMost / 4 - 1,
+                          .entries = kMost / 2,
+                          .most_neighbors = kMost / 10 - 1,
+                          .weight = 2'000'000'000,
+                          .imbalance = 0.03};
+  check_metis_limits(largest, 32);
+  check_metis_limits({.nodes = Count{1} << 40, .entries = Count{1} << 50}, 64);
+  const auto expect_refused = [&](const std::function<void(MetisSize&)>& change, const std::string& what) {
+    MetisSize size = largest;
+    change(size);
+    expect_error([&] { check_metis_limits(size, 32); }, {what, "32 bits", "--method random", "64-bit"});
+  };
+  expect_refused([](MetisSize& s) { ++s.nodes; }, "536,870,911 nodes, at most 536,870,910");
+  expect_refused([](MetisSize& s) { ++s.entries; }, "1,073,741,824 neighbour entries");
+  expect_refused([](MetisSize& s) { ++s.most_neighbors; }, "214,748,364 neighbours of one node");
+  expect_refused([](MetisSize& s) { s.imbalance = 0.08; }, "2,160,000,000 of weight");
 }
 
 TEST_F(Assign, RebalanceBringsEveryPartBelowItsLimitOrStops) {

@@ -68,6 +68,24 @@ void check_graph(const graph::Graph& graph) {
   }
 }
 
+/// A label that is an id, a time or damaged makes a class of every number below it.
+void check_classes(const graph::Graph& graph, Count most) {
+  if (graph.labels.empty() || graph.num_classes <= most) return;
+  const std::string remedy =
+      fmt::format("Correct it; if there are that many classes, give --max-classes {}.", graph.num_classes);
+  const auto largest = std::ranges::max_element(graph.labels);
+  if (!graph.multi_label && *largest >= most) {
+    throw InputError(
+        fmt::format("graph \"{}\": node {} has label {}, which makes {} classes; at most {} are expected",
+                    graph.name, largest - graph.labels.begin(), *largest, format_count(graph.num_classes),
+                    format_count(most)),
+        remedy);
+  }
+  throw InputError(fmt::format("graph \"{}\": its metadata tell of {} classes; at most {} are expected",
+                               graph.name, format_count(graph.num_classes), format_count(most)),
+                   remedy);
+}
+
 graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& structure,
                               const Relabeling& relabeling, const BuildOptions& options, std::string id) {
   return {.name = graph.name,
@@ -150,6 +168,7 @@ void check_output(const BuildOptions& options) { refuse_output(options.output, o
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop) {
   check_output(options);
   check_graph(graph);
+  check_classes(graph, options.max_classes);
   BuildReport report;
   PhaseClock clock;
   ThreadPool pool{options.num_threads};

@@ -75,6 +75,14 @@ void add_input(CLI::App& command, Arguments& args) {
       .add_flag("--allow-outside-paths", args.read.allow_outside_paths,
                 "Trust a metadata.yaml whose paths are absolute or have '..'")
       ->group(kGroup);
+  command
+      .add_option(
+          "--max-classes", args.build.max_classes,
+          "Refuse labels or metadata that make more classes than this: a model has one output per class")
+      ->capture_default_str()
+      ->check(CLI::Range(Count{1}, Count{1} << 31))
+      ->type_name("N")
+      ->group(kGroup);
 }
 
 void add_partitioning(CLI::App& command, Arguments& args) {

@@ -17,8 +17,9 @@ struct BuildOptions {
   AssignOptions assign{};
   DType feature_dtype = DType::f32;  ///< f32, f16 or bf16
   bool force = false;                ///< replace an existing partition directory
-  int num_threads = 0;               ///< 0: all cores of this process
-  std::string input{};               ///< as the user named it; for the record
+  Count max_classes = 100'000;  ///< more are refused: one wrong label would make a model of that many outputs
+  int num_threads = 0;          ///< 0: all cores of this process
+  std::string input{};          ///< as the user named it; for the record
 };
 
 /// What one phase of a build took.

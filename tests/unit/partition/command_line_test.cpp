@@ -1,6 +1,7 @@
 // The program itself: messages and exit codes.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,6 +112,53 @@ TEST_F(CommandLine, SaysWhatItAssumesOfAnUnknownSetAndReadsOutsideItsFolderOnlyI
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.output, HasSubstr("--allow-outside-paths"));
   EXPECT_EQ(run(bolt + " --allow-outside-paths").exit_code, 0);
+}
+
+TEST_F(CommandLine, RefusesLabelsThatMakeTooManyClasses) {
+  const fs::path set = folder_ / "set";
+  fs::create_directories(set / "raw");
+  fs::create_directories(set / "split/random");
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream{set / name} << text;
+  };
+  write("raw/num-node-list.csv", "4\n");
+  write("raw/edge.csv", "0,1\n1,2\n2,3\n");
+  write("raw/node-feat.csv", "1\n2\n3\n4\n");
+  write("raw/node-label.csv", "0\n1\n1000000000\n1\n");
+  write("split/random/train.csv", "0\n1\n");
+  write("split/random/valid.csv", "2\n");
+  write("split/random/test.csv", "3\n");
+  const std::string command = "build --parts 1 --input ogb:" + set.string() + " --output " + out();
+  const Outcome refused = run(command);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("node 2 has label 1000000000"), HasSubstr("100,000"),
+                                    HasSubstr("--max-classes 1000000001")));
+  EXPECT_FALSE(fs::exists(out()));
+  const Outcome built = run(command + " --max-classes 1000000001");
+  EXPECT_EQ(built.exit_code, 0) << built.output;
+  const std::string synthetic =
+      "build --parts 1 --input synthetic:kind=sbm,nodes=200000,degree=2,classes=150000,features=1,seed=1 "
+      "--output " +
+      out() + "2";
+  EXPECT_THAT(run(synthetic).output, HasSubstr("makes 150,000 classes; at most 100,000"));
+}
+
+// A part's structure would take 100 MB.
+TEST_F(CommandLine, VerifiesLargePartsInLittleMemory) {
+  const std::string input = "synthetic:kind=rmat,nodes=20000,degree=200,classes=2,features=1,seed=1";
+  const Outcome built = run("build --parts 1 --input " + input + " --output " + out());
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(STRATA_PARTITION, STRATA_PARTITION, "verify", "--threads", "1", out().c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  struct rusage usage {};
+  wait4(child, &status, 0, &usage);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_GT(fs::file_size(out() + "/part-00000.h5"), 40'000'000u);
+  EXPECT_LT(usage.ru_maxrss, 32 * 1024) << "KiB";
 }
 
 TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {

@@ -18,8 +18,6 @@ namespace strata::partition {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kInfix = ".partial-";
-
 fs::path parent_of(const fs::path& output) {
   return output.has_parent_path() ? output.parent_path() : fs::path{"."};
 }
@@ -33,7 +31,8 @@ bool belongs_to_partition(const fs::path& file) {
 }
 
 fs::path make_temporary(const fs::path& output) {
-  std::string name = (parent_of(output) / ("." + output.filename().string() + kInfix + "XXXXXX")).string();
+  std::string name =
+      (parent_of(output) / ("." + output.filename().string() + graph::kStagingInfix + "XXXXXX")).string();
   if (mkdtemp(name.data()) == nullptr) {
     throw InputError(fmt::format("{}: no directory can be made there: {}", parent_of(output).string(),
                                  std::strerror(errno)),
@@ -45,7 +44,7 @@ fs::path make_temporary(const fs::path& output) {
 
 /// A killed build cannot clean up after itself; tell rather than delete what another host may still write.
 void warn_of_leftovers(const fs::path& output) {
-  const std::string prefix = "." + output.filename().string() + kInfix;
+  const std::string prefix = "." + output.filename().string() + graph::kStagingInfix;
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(parent_of(output), code)) {
     if (!entry.path().filename().string().starts_with(prefix)) continue;
@@ -60,6 +59,21 @@ int rename_flags(const fs::path& from, const fs::path& to, unsigned flags) {
 
 [[noreturn]] void fail(const fs::path& from, const fs::path& to, int error) {
   throw IoError(fmt::format("{}: rename to {} failed: {}", from.string(), to.string(), std::strerror(error)));
+}
+
+int rename_error(const fs::path& from, const fs::path& to) {
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+/// What a build that was killed between two renames set aside gets its name back.
+void recover_set_aside(const fs::path& output) {
+  std::error_code code;
+  if (fs::exists(fs::symlink_status(output, code))) return;
+  const fs::path aside = graph::find_set_aside(output);
+  if (aside.empty()) return;
+  if (const int error = rename_error(aside, output); error != 0) fail(aside, output, error);
+  spdlog::warn("{} was missing: a build was killed while it replaced it; its old parts are back, from {}",
+               output.string(), aside.string());
 }
 
 }  // namespace
@@ -81,6 +95,7 @@ void refuse_output(const fs::path& given, bool force) {
                                  parent_of(output).string(), std::strerror(errno)),
                      "Choose another folder.");
   }
+  recover_set_aside(output);
   const fs::file_status status = fs::symlink_status(output, code);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status))
@@ -114,7 +129,10 @@ StagingDirectory::StagingDirectory(fs::path output, bool force, StopFlag& stop)
 
 StagingDirectory::~StagingDirectory() {
   std::error_code code;
-  if (!path_.empty()) fs::remove_all(path_, code);
+  if (!path_.empty()) {
+    fs::remove(path_ / graph::kManifestFile, code);  // first: half of it shall not pass for parts set aside
+    fs::remove_all(path_, code);
+  }
   stop_.set_cleanup_needed(false);
 }
 
@@ -123,23 +141,28 @@ void StagingDirectory::publish() {
   refuse_output(output_, force_);  // it may have appeared meanwhile
   std::error_code code;
   const bool replaces = force_ && fs::exists(output_, code) && !fs::is_empty(output_, code);
-  int error = replaces ? rename_flags(path_, output_, RENAME_EXCHANGE)
-              : std::rename(path_.c_str(), output_.c_str()) == 0 ? 0
-                                                                 : errno;
-  if (replaces && error != 0) {  // a file system without exchange: the old one steps aside first
-    const fs::path aside = path_.string() + "-old";
-    if (std::rename(output_.c_str(), aside.c_str()) != 0) fail(output_, aside, errno);
-    if (std::rename(path_.c_str(), output_.c_str()) != 0) {
-      error = errno;
-      std::rename(aside.c_str(), output_.c_str());
-      fail(path_, output_, error);
-    }
-    path_ = aside;
-    error = 0;
-  }
-  if (error != 0) fail(path_, output_, error);
-  if (!replaces) path_.clear();  // else it names what was replaced, which the destructor removes
+  if (!replaces) {
+    if (const int error = rename_error(path_, output_); error != 0) fail(path_, output_, error);
+    path_.clear();
+  } else if (rename_flags(path_, output_, RENAME_EXCHANGE) != 0) {
+    replace_in_two_steps();
+  }  // path_ names what was replaced, which the destructor removes
   sync_to_disk(parent_of(output_));
+}
+
+/// On file systems that cannot exchange two folders (NFS, Lustre), the old one steps aside first. Whoever is
+/// killed before the new one has its name leaves the old one under a name that the next start knows.
+void StagingDirectory::replace_in_two_steps() {
+  const fs::path aside = path_.string() + graph::kSetAsideSuffix;
+  if (const int error = rename_error(output_, aside); error != 0) fail(output_, aside, error);
+  sync_to_disk(parent_of(output_));
+  if (const int error = rename_error(path_, output_); error != 0) {
+    if (rename_error(aside, output_) == 0 || !fs::exists(aside)) fail(path_, output_, error);
+    throw IoError(fmt::format("{}: rename to {} failed: {}; the old parts are in {}", path_.string(),
+                              output_.string(), std::strerror(error), aside.string()),
+                  fmt::format("Give them their name back: mv {} {}", aside.string(), output_.string()));
+  }
+  path_ = aside;
 }
 
 }  // namespace strata::partition

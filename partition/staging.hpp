@@ -22,13 +22,16 @@ class StagingDirectory {
   void publish();
 
  private:
+  void replace_in_two_steps();
+
   std::filesystem::path output_, path_;
   bool force_;
   StopFlag& stop_;
 };
 
 /// Throws InputError where `output` cannot become a partition directory: it exists and `force` is not given,
-/// or holds files that are none of a partition; its parent does not exist.
+/// or holds files that are none of a partition; its parent does not exist. Gives parts their name back that a
+/// build set aside when it was killed.
 void refuse_output(const std::filesystem::path& output, bool force);
 
 }  // namespace strata::partition

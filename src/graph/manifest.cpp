@@ -274,9 +274,31 @@ PartitionRecord parse_manifest(const std::string& text, const std::filesystem::p
   return record;
 }
 
+std::filesystem::path find_set_aside(const std::filesystem::path& directory) {
+  const auto plain = directory.has_filename() ? directory : directory.parent_path();
+  const auto folder = plain.has_parent_path() ? plain.parent_path() : std::filesystem::path(".");
+  const std::string prefix = "." + plain.filename().string() + kStagingInfix;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && name.ends_with(kSetAsideSuffix) &&
+        std::filesystem::is_regular_file(entry.path() / kManifestFile, code))
+      return entry.path();
+  }
+  return {};
+}
+
 PartitionRecord read_partition_record(const std::filesystem::path& directory) {
   const auto path = directory / kManifestFile;
   std::error_code code;
+  if (const auto aside = find_set_aside(directory);
+      !std::filesystem::exists(directory, code) && !aside.empty()) {
+    throw InputError(
+        fmt::format("{}: no such directory; its parts are in {}, where a build that was killed set them "
+                    "aside",
+                    directory.string(), aside.string()),
+        fmt::format("Give them their name back: mv {} {}", aside.string(), directory.string()));
+  }
   if (!std::filesystem::is_regular_file(path, code)) {
     throw InputError(
         fmt::format("{}: not a partition directory: it has no {}", directory.string(), kManifestFile),

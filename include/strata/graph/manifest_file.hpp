@@ -64,6 +64,15 @@ struct PartitionRecord {
 /// File name of the manifest inside a partition directory.
 inline constexpr const char* kManifestFile = "manifest.json";
 
+/// What `strata-partition build` calls folders beside "out" until they are "out": ".out.partial-XXXXXX". On
+/// file systems that cannot exchange two folders, the parts that --force replaces are called
+/// ".out.partial-XXXXXX-old" for the moment between two renames.
+inline constexpr const char* kStagingInfix = ".partial-";
+inline constexpr const char* kSetAsideSuffix = "-old";
+
+/// The parts that a build set aside and could not replace, because it was killed just then; empty: none.
+std::filesystem::path find_set_aside(const std::filesystem::path& directory);
+
 /// The text of manifest.json: canonical JSON, whose last field is the XXH3 of all the others.
 std::string format_manifest(const PartitionRecord& record);
 

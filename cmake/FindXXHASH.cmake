@@ -8,3 +8,16 @@ if(XXHASH_FOUND AND NOT TARGET XXHASH::XXHASH)
   set_target_properties(XXHASH::XXHASH PROPERTIES IMPORTED_LOCATION ${XXHASH_LIBRARY}
                         INTERFACE_INCLUDE_DIRECTORIES ${XXHASH_INCLUDE_DIR})
 endif()
+
+# Does the library choose the widest vectors of the CPU when it runs? Not all builds of it do.
+if(XXHASH_FOUND AND NOT DEFINED XXHASH_HAS_DISPATCH)
+  include(CheckCXXSourceCompiles)
+  include(CMakePushCheckState)
+  cmake_push_check_state(RESET)
+  set(CMAKE_REQUIRED_INCLUDES ${XXHASH_INCLUDE_DIR})
+  set(CMAKE_REQUIRED_LIBRARIES ${XXHASH_LIBRARY})
+  check_cxx_source_compiles("#include <xxhash.h>
+    #include <xxh_x86dispatch.h>
+    int main() { return static_cast<int>(XXH3_64bits_dispatch(\"\", 0)); }" XXHASH_HAS_DISPATCH)
+  cmake_pop_check_state()
+endif()

@@ -62,8 +62,9 @@ struct Series {
 
 struct Results {
   int ranks = 0, threads = 0;
-  Series plain, regions, load;
-  std::vector<double> ratios;  ///< of the two rates, run by run
+  Series plain, regions, load, unverified;
+  std::vector<double> ratios;        ///< of the rates of load and plain, run by run
+  std::vector<double> verify_costs;  ///< seconds of load by those without verifying, run by run
 };
 
 class Benchmark {
@@ -80,23 +81,31 @@ class Benchmark {
       throw InputError("this benchmark runs on one machine", "Start all ranks on one host.");
   }
 
-  /// The first, untimed read brings the files into the page cache. The three take turns, so that other load
-  /// on the host meets all.
+  /// The first, untimed read brings the files into the page cache. All take turns, so that other load on the
+  /// host meets all.
   Results run() {
     const store::LoadOptions options{.edge_ids = arguments_.edge_ids, .in_degrees = arguments_.in_degrees};
+    store::LoadOptions unverified = options;
+    unverified.verify_parts = false;
     Results results{.ranks = machine_.size(),
                     .threads = pool_.num_threads(),
                     .plain = {"plain read", plain_.total_bytes(), {}},
                     .regions = {"empty regions of that size", 0, {}},
                     .load = {"MachineGraph::load", bytes_to_load(manifest_, options), {}},
-                    .ratios = {}};
+                    .unverified = {"the same without verifying", bytes_to_load(manifest_, options), {}},
+                    .ratios = {},
+                    .verify_costs = {}};
     plain_.run(machine_, pool_);
     for (int run = 0; run < arguments_.runs; ++run) {
       results.plain.seconds.push_back(plain_.run(machine_, pool_));
-      results.load.seconds.push_back(load(options, results.regions.bytes));
+      const bool verified_first = run % 2 == 0;
+      if (verified_first) results.load.seconds.push_back(load(options, results.regions.bytes));
+      results.unverified.seconds.push_back(load(unverified, results.regions.bytes));
+      if (!verified_first) results.load.seconds.push_back(load(options, results.regions.bytes));
       results.regions.seconds.push_back(make_regions(results.regions.bytes));
       results.ratios.push_back(static_cast<double>(results.load.bytes) / results.load.seconds.back() *
                                results.plain.seconds.back() / static_cast<double>(results.plain.bytes));
+      results.verify_costs.push_back(results.load.seconds.back() / results.unverified.seconds.back());
     }
     return results;
   }
@@ -165,11 +174,13 @@ double ratio_without_regions(const Results& r) {
 void print_table(const Results& r) {
   fmt::print("{} ranks of {} threads; medians of {} runs\n", r.ranks, r.threads, r.plain.seconds.size());
   Table table({"", "bytes", "seconds", "GB/s"});
-  for (const Series* series : {&r.plain, &r.load, &r.regions})
+  for (const Series* series : {&r.plain, &r.load, &r.unverified, &r.regions})
     table.row({series->name, format_bytes(series->bytes), fmt::format("{:.3f}", series->median()),
                fmt::format("{:.2f}", series->rate() / 1e9)});
   fmt::print("{}rate of load to plain read: {:.2f} (run by run {:.2f}); without the regions: {:.2f}\n",
              table.str(), r.load.rate() / r.plain.rate(), fmt::join(r.ratios, " "), ratio_without_regions(r));
+  fmt::print("time of load by that without verifying: {:.3f} (run by run {:.2f}), of the medians {:.3f}\n",
+             median(r.verify_costs), fmt::join(r.verify_costs, " "), r.load.median() / r.unverified.median());
 }
 
 nlohmann::json to_json(const Results& r, const Arguments& arguments) {
@@ -181,8 +192,9 @@ nlohmann::json to_json(const Results& r, const Arguments& arguments) {
                       {"ratio", r.load.rate() / r.plain.rate()},
                       {"median_of_ratios", median(r.ratios)},
                       {"ratio_without_regions", ratio_without_regions(r)},
+                      {"median_of_verify_costs", median(r.verify_costs)},
                       {"results", nlohmann::json::array()}};
-  for (const Series* series : {&r.plain, &r.load, &r.regions})
+  for (const Series* series : {&r.plain, &r.load, &r.unverified, &r.regions})
     json["results"].push_back({{"name", series->name},
                                {"bytes", series->bytes},
                                {"seconds", series->seconds},

@@ -27,10 +27,15 @@ Json to_json(const PartRecord& part) {
   Json datasets = Json::array();
   for (const DatasetRecord& d : part.datasets) {
     datasets.push_back({{"name", d.name}, {"dtype", d.dtype}, {"shape", d.shape}, {"xxh3", hex64(d.hash)}});
+    if (!part.has_block_hashes()) continue;
+    datasets.back()["offset"] = d.offset;
+    datasets.back()["block_rows"] = d.block_rows;
   }
-  return {{"file", part.file},       {"bytes", part.bytes},           {"xxh3", hex64(part.hash)},
-          {"edges", part.num_edges}, {"halo_nodes", part.halo_nodes}, {"cut_edges", part.cut_edges},
-          {"datasets", datasets}};
+  Json json{{"file", part.file},       {"bytes", part.bytes},           {"xxh3", hex64(part.hash)},
+            {"edges", part.num_edges}, {"halo_nodes", part.halo_nodes}, {"cut_edges", part.cut_edges},
+            {"datasets", datasets}};
+  if (part.has_block_hashes()) json["xxh3_outside"] = hex64(part.outside_hash);
+  return json;
 }
 
 Json to_json(const ConstraintRecord& constraint) {
@@ -111,14 +116,20 @@ class Fields {
 };
 
 DatasetRecord dataset_from(const Fields& f) {
-  return {f.get<std::string>("name"), f.get<std::string>("dtype"), f.get<std::vector<Count>>("shape"),
-          f.hash("xxh3")};
+  const bool has_blocks = f.has("block_rows");
+  return {.name = f.get<std::string>("name"),
+          .dtype = f.get<std::string>("dtype"),
+          .shape = f.get<std::vector<Count>>("shape"),
+          .hash = f.hash("xxh3"),
+          .offset = has_blocks ? f.count("offset") : 0,
+          .block_rows = has_blocks ? f.count("block_rows") : 0};
 }
 
 PartRecord part_from(const Fields& f) {
   return {.file = f.get<std::string>("file"),
           .bytes = f.count("bytes"),
           .hash = f.hash("xxh3"),
+          .outside_hash = f.has("xxh3_outside") ? f.hash("xxh3_outside") : 0,
           .num_edges = f.count("edges"),
           .halo_nodes = f.count("halo_nodes"),
           .cut_edges = f.count("cut_edges"),
@@ -271,6 +282,7 @@ PartitionRecord parse_manifest(const std::string& text, const std::filesystem::p
                          .constraints = fields.list<ConstraintRecord>("constraints", constraint_from),
                          .build = build_from(fields.object("build"))};
   check_parts(record, source);
+  record.manifest.part_records = std::make_shared<const std::vector<PartRecord>>(record.parts);
   return record;
 }
 
@@ -325,6 +337,10 @@ Manifest read_manifest(const std::filesystem::path& directory) {
     }
   }
   return std::move(record.manifest);
+}
+
+bool Manifest::has_block_hashes() const {
+  return part_records && std::ranges::all_of(*part_records, &PartRecord::has_block_hashes);
 }
 
 std::filesystem::path part_path(const std::filesystem::path& directory, int part) {

@@ -10,6 +10,15 @@ namespace {
 const std::string kNode = "/nodes/node/";
 const std::string kEdge = "/edges/node__to__node/";
 
+/// Long enough that hashes take little room and time, short enough to stay in the cache while they are made,
+/// and to be read for the sake of a few rows.
+Count block_rows_of(Count row_bytes) {
+  constexpr Count kMostBlockBytes = Count{64} << 10;
+  Count rows = kMostBlockRows;
+  while (rows > 1 && rows * row_bytes > kMostBlockBytes) rows /= 2;
+  return rows;
+}
+
 }  // namespace
 
 Count Extent::elements() const {
@@ -65,6 +74,15 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
   add_split(Field::train_row, Field::train_rank, "train", shape.num_train);
   add_split(Field::valid_row, Field::valid_rank, "valid", shape.num_valid);
   add_split(Field::test_row, Field::test_rank, "test", shape.num_test);
+  for (Extent& extent : extents)
+    if (!extent.absent()) extent.block_rows = block_rows_of(row_elements(extent) * extent.element_bytes());
+  self[Field::checksums] = {kChecksums, "i64", {blocks_before(Field::checksums)}};
+}
+
+Count PartLayout::blocks_before(Field field) const {
+  Count blocks = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(field); ++i) blocks += extents[i].blocks();
+  return blocks;
 }
 
 }  // namespace strata::graph

@@ -26,6 +26,7 @@ enum class Field {
   valid_rank,
   test_row,
   test_rank,
+  checksums,  ///< XXH3 of each block of each dataset above, in this order
   count
 };
 
@@ -34,11 +35,16 @@ struct Extent {
   std::string name, dtype;
   std::vector<Count> shape;
   Count offset = 0;
+  Count block_rows = 0;  ///< of the pieces that have a hash each; 0: it has none
 
   bool absent() const { return shape.empty(); }
   Count elements() const;
   Count element_bytes() const;
   Count bytes() const { return elements() * element_bytes(); }
+  Count row_bytes() const { return rows() == 0 ? 0 : bytes() / rows(); }
+  Count rows() const { return absent() ? 0 : shape.front(); }
+  Count block_bytes() const { return block_rows * row_bytes(); }
+  Count blocks() const { return block_rows == 0 ? 0 : (rows() + block_rows - 1) / block_rows; }
 };
 
 /// Elements of a row: of the second dimension, 1 without one, 0 of an absent dataset.
@@ -48,6 +54,9 @@ Count row_elements(const Extent& extent);
 struct PartLayout {
   std::vector<Extent> extents;  ///< by Field
   PartLayout(const Manifest& manifest, const PartShape& shape);
+
+  /// Of all datasets before `field`: where its blocks begin in the checksums.
+  Count blocks_before(Field field) const;
   Extent& operator[](Field f) { return extents[static_cast<std::size_t>(f)]; }
   const Extent& operator[](Field f) const { return extents[static_cast<std::size_t>(f)]; }
 };
@@ -61,7 +70,8 @@ SplitFields fields_of(PartReader::Split split);
 Count inner_nodes(const Manifest& manifest, int part);
 
 /// Opens a part file, checks its attributes and the type, layout and shape of its datasets against the
-/// manifest, and gives their places. Throws InputError naming file and dataset.
+/// manifest, and gives their places; checksums are absent from files of older builds. Throws InputError
+/// naming file and dataset.
 PartLayout open_layout(const std::filesystem::path& path, const Manifest& manifest, int part);
 
 /// Creates the file with all datasets, empty, and fills in the offsets. Throws IoError.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "checked_file.hpp"
 #include "part_layout.hpp"
 #include "positioned_file.hpp"
 #include "strata/util/error.hpp"
@@ -14,35 +15,88 @@
 namespace strata::graph {
 namespace {
 
-/// Dataset records and the whole file's hash, in one pass over the file.
-PartRecord hash_file(const PositionedFile& file, const PartLayout& layout) {
-  constexpr Count kPiece = Count{1} << 20;
-  const Count bytes = file.size();
-  std::vector<char> piece(static_cast<std::size_t>(std::min(bytes, kPiece)));
-  std::vector<Hasher> hashers(layout.extents.size());
-  Hasher whole;
-  for (Count begin = 0; begin < bytes; begin += kPiece) {
-    const Count end = std::min(bytes, begin + kPiece);
-    file.read(piece.data(), end - begin, begin);
-    whole.update(piece.data(), static_cast<std::size_t>(end - begin));
-    for (std::size_t i = 0; i < hashers.size(); ++i) {
-      const Extent& extent = layout.extents[i];
-      const Count from = std::max(begin, extent.offset), to = std::min(end, extent.offset + extent.bytes());
-      if (from < to) hashers[i].update(piece.data() + (from - begin), static_cast<std::size_t>(to - from));
+/// All hashes of a part file, made in passes over pieces that follow each other.
+class FileHashes {
+ public:
+  FileHashes(const PositionedFile& file, const PartLayout& layout)
+      : file_(file), layout_(layout), outside_(layout.extents), datasets_(layout.extents.size()) {}
+
+  void pass(Count begin, Count end) {
+    constexpr Count kPiece = Count{1} << 20;
+    std::vector<char> piece(static_cast<std::size_t>(std::clamp<Count>(end - begin, 0, kPiece)));
+    for (; begin < end; begin += kPiece) {
+      const Count last = std::min(end, begin + kPiece);
+      file_.read(piece.data(), last - begin, begin);
+      add({piece.data(), begin, last});
     }
   }
-  PartRecord record{.file = file.path().filename().string(),
-                    .bytes = bytes,
-                    .hash = whole.digest(),
-                    .num_edges = layout[Field::indices].elements(),
-                    .datasets = {}};
-  for (std::size_t i = 0; i < hashers.size(); ++i) {
-    const Extent& extent = layout.extents[i];
-    if (!extent.absent())
-      record.datasets.push_back({extent.name, extent.dtype, extent.shape, hashers[i].digest()});
+
+  /// Hashes of all blocks that were passed, dataset by dataset.
+  std::vector<Count> blocks() const {
+    std::vector<Count> all;
+    for (const Dataset& dataset : datasets_)
+      all.insert(all.end(), dataset.blocks.begin(), dataset.blocks.end());
+    return all;
   }
-  return record;
-}
+
+  /// Of the whole file, once all of it was passed.
+  PartRecord record() const {
+    PartRecord record{.file = file_.path().filename().string(),
+                      .bytes = file_.size(),
+                      .hash = whole_.digest(),
+                      .outside_hash = outside_hash_.digest(),
+                      .num_edges = layout_[Field::indices].elements(),
+                      .datasets = {}};
+    for (std::size_t i = 0; i < datasets_.size(); ++i) {
+      const Extent& e = layout_.extents[i];
+      if (e.absent()) continue;
+      const bool has_blocks = !layout_[Field::checksums].absent();
+      record.datasets.push_back({e.name, e.dtype, e.shape, datasets_[i].all.digest(),
+                                 has_blocks ? e.offset : 0, has_blocks ? e.block_rows : 0});
+    }
+    if (layout_[Field::checksums].absent()) record.outside_hash = 0;
+    return record;
+  }
+
+ private:
+  struct Dataset {
+    Hasher all, block;
+    std::vector<Count> blocks;
+  };
+  struct Piece {
+    const char* bytes;
+    Count begin, end;
+    const char* at(Count place) const { return bytes + (place - begin); }
+  };
+
+  void add(const Piece& piece) {
+    whole_.update(piece.bytes, static_cast<std::size_t>(piece.end - piece.begin));
+    for (const auto& [begin, end] : outside_.gaps(piece.begin, piece.end))
+      outside_hash_.update(piece.at(begin), static_cast<std::size_t>(end - begin));
+    for (std::size_t i = 0; i < datasets_.size(); ++i) add_to(datasets_[i], layout_.extents[i], piece);
+  }
+
+  static void add_to(Dataset& dataset, const Extent& extent, const Piece& piece) {
+    const Count begin = extent.offset, end = begin + extent.bytes();
+    for (Count at = std::max(begin, piece.begin); at < std::min(end, piece.end);) {
+      const Count size = extent.block_rows > 0 ? extent.block_bytes() : end - begin;
+      const Count block_end = std::min(end, begin + ((at - begin) / size + 1) * size);
+      const Count next = std::min(block_end, piece.end);
+      dataset.all.update(piece.at(at), static_cast<std::size_t>(next - at));
+      dataset.block.update(piece.at(at), static_cast<std::size_t>(next - at));
+      at = next;
+      if (at < block_end || extent.block_rows == 0) continue;
+      dataset.blocks.push_back(static_cast<Count>(dataset.block.digest()));
+      dataset.block.reset();
+    }
+  }
+
+  const PositionedFile& file_;
+  const PartLayout& layout_;
+  OutsideBytes outside_;
+  std::vector<Dataset> datasets_;  // by Field
+  Hasher whole_, outside_hash_;
+};
 
 /// Refuses before HDF5 meets a full disk, which it reports late and cannot close a file on.
 void check_room(const std::filesystem::path& directory, const PartLayout& layout) {
@@ -139,13 +193,24 @@ void PartWriter::start_flush() const {
 PartRecord PartWriter::finish() const {
   Count expected = 0;
   for (const Extent& extent : state_->layout.extents) expected += extent.bytes();
+  const Extent& checksums = state_->layout[Field::checksums];
+  expected -= checksums.bytes();
   if (state_->bytes_written != expected) {
     throw Error(fmt::format("{}: {} of {} bytes were written", state_->path.string(),
                             state_->bytes_written.load(), expected));
   }
-  PartRecord record = hash_file(PositionedFile{state_->path, PositionedFile::Mode::read}, state_->layout);
+  const PositionedFile file{state_->path, PositionedFile::Mode::read};
+  FileHashes hashes{file, state_->layout};
+  hashes.pass(0, checksums.offset);
+  const std::vector<Count> blocks = hashes.blocks();
+  if (std::ssize(blocks) != checksums.elements())
+    throw Error(
+        fmt::format("{}: HDF5 placed {} before other datasets", state_->path.string(), checksums.name));
+  PositionedFile{state_->path, PositionedFile::Mode::write}.write(blocks.data(), checksums.bytes(),
+                                                                  checksums.offset);
+  hashes.pass(checksums.offset, file.size());
   sync_to_disk(state_->path);
-  return record;
+  return hashes.record();
 }
 
 PartRecord write_part(const std::filesystem::path& directory, const Manifest& manifest, const PartData& data,
@@ -176,7 +241,21 @@ void write_manifest(const std::filesystem::path& directory, const PartitionRecor
 PartRecord hash_part(const std::filesystem::path& directory, const Manifest& manifest, int part) {
   const auto path = part_path(directory, part);
   const PartLayout layout = open_layout(path, manifest, part);
-  return hash_file(PositionedFile{path, PositionedFile::Mode::read}, layout);
+  const PositionedFile file{path, PositionedFile::Mode::read};
+  FileHashes hashes{file, layout};
+  hashes.pass(0, file.size());
+  const Extent& checksums = layout[Field::checksums];
+  std::vector<Count> blocks(static_cast<std::size_t>(checksums.elements()));
+  file.read(blocks.data(), checksums.bytes(), checksums.offset);
+  PartRecord record = hashes.record();
+  const bool fit = checksums.absent() || blocks == hashes.blocks();
+  // What changed later shows in the datasets' own hashes.
+  if (!fit && manifest.part_records &&
+      record.datasets == manifest.part_records->at(static_cast<std::size_t>(part)).datasets) {
+    throw InputError(fmt::format("{}: {} never was that of the other datasets", path.string(), kChecksums),
+                     "Run strata-partition build again.");
+  }
+  return record;
 }
 
 }  // namespace strata::graph

@@ -168,11 +168,11 @@ class PlantedPart final : public PartSource {
 
   Count num_inner() const override { return size_; }
   Count num_edges() const override { return indptr_.back(); }
-  void read_indptr(Count first, Count count, Count* out) const override {
+  void read_indptr(Count first, Count count, Count* out, RecentBlocks*) const override {
     check(first, count, size_ + 1);
     std::copy_n(indptr_.begin() + first, count, out);
   }
-  void read_indices(Count first, Count count, NodeId* out) const override {
+  void read_indices(Count first, Count count, NodeId* out, RecentBlocks*) const override {
     check(first, count, num_edges());
     std::vector<NodeId> list;
     Count row = std::ranges::upper_bound(indptr_, first) - indptr_.begin() - 1;
@@ -184,8 +184,8 @@ class PlantedPart final : public PartSource {
       done += taken;
     }
   }
-  void read_edge_ids(Count, Count, EdgeId*) const override { lacks("edge ids"); }
-  void read_weights(Count, Count, float*) const override { lacks("edge weights"); }
+  void read_edge_ids(Count, Count, EdgeId*, RecentBlocks*) const override { lacks("edge ids"); }
+  void read_weights(Count, Count, float*, RecentBlocks*) const override { lacks("edge weights"); }
   void read_original_ids(Count first, Count count, NodeId* out) const override {
     check(first, count, size_);
     std::iota(out, out + count, first_ + first);
@@ -194,7 +194,7 @@ class PlantedPart final : public PartSource {
     check(first, count, size_);
     for (Count i = 0; i < count; ++i) out[i] = formulas_.label(first_ + first + i);
   }
-  void read_features(Count first_row, Count num_rows, void* out) const override {
+  void read_features(Count first_row, Count num_rows, void* out, RecentBlocks*) const override {
     check(first_row, num_rows, size_);
     const FeatureFormula formula = formulas_.features();
     auto* values = static_cast<float*>(out);
@@ -203,12 +203,18 @@ class PlantedPart final : public PartSource {
       for (Count col = 0; col < formula.cols; ++col) *values++ = formula(v, col, label);
     }
   }
+  Count feature_block_rows() const override { return 1; }
   PartData::SplitRows read_split(PartReader::Split split) const override { return splits_.of(split); }
   Count split_size(PartReader::Split split) const override { return std::ssize(splits_.of(split).rows); }
   void read_split_rows(PartReader::Split split, Count first, Count count, Count* out) const override {
     const std::vector<Count>& rows = splits_.of(split).rows;
     check(first, count, std::ssize(rows));
     std::copy_n(rows.begin() + first, count, out);
+  }
+  void read_split_ranks(PartReader::Split split, Count first, Count count, Count* out) const override {
+    const std::vector<Count>& ranks = splits_.of(split).ranks;
+    check(first, count, std::ssize(ranks));
+    std::copy_n(ranks.begin() + first, count, out);
   }
 
  private:

@@ -84,12 +84,23 @@ void read_chunk(const TensorSpec& spec, const FeatureFill& fill, Range rows, std
   fill.progress.advance(rows.count * static_cast<Count>(spec.row_bytes()));
 }
 
-/// Calls read(chunk of rows) for all of them, from all threads.
+/// Calls read(chunk of rows) for all of them, from all threads. Chunks begin with blocks of the source, but
+/// for the first.
 template <typename Read>
-void in_chunks(const TensorSpec& spec, ThreadPool& pool, Range rows, Read&& read) {
+void in_chunks(const TensorSpec& spec, const FeatureFill& fill, Range rows, Read&& read) {
   const Count step = rows_in(kChunkBytes, spec);
-  pool.parallel_for(rows.count, rows_in(kTaskBytes, spec), [&](Count begin, Count end) {
-    for (Count row = begin; row < end; row += step) read(Range{rows.first + row, std::min(step, end - row)});
+  const auto border = [&](Count row, Count least) {
+    if (row >= rows.end()) return rows.end();
+    return fill.source.block_start ? std::max(least, fill.source.block_start(row)) : row;
+  };
+  fill.pool.parallel_for(rows.count, rows_in(kTaskBytes, spec), [&](Count begin, Count end) {
+    const Count last = border(rows.first + end, rows.first);
+    for (Count row = begin == 0 ? rows.first : border(rows.first + begin, rows.first); row < last;) {
+      Count next = std::min(last, border(row + step, row));
+      if (next == row) next = std::min(last, row + step);  // a block longer than a chunk
+      read(Range{row, next - row});
+      row = next;
+    }
   });
 }
 
@@ -141,7 +152,7 @@ void fill_through_staging(const comm::Machine& machine, ChunkTensor& tensor, con
     const Range rows{first, std::min(staged_rows, spec.rows - first)};
     const Range own = own_share(machine, fill.source, rows);
     machine.together([&] {
-      in_chunks(spec, fill.pool, own, [&](Range chunk) {
+      in_chunks(spec, fill, own, [&](Range chunk) {
         read_chunk(spec, fill, chunk,
                    staging.data() + static_cast<std::size_t>(chunk.first - first) * spec.row_bytes());
       });
@@ -178,7 +189,7 @@ void fill_features(const comm::Machine& machine, ChunkTensor& tensor, const Feat
   if (spec.rows == 0 || spec.cols == 0) return;
   if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill);
   machine.together([&] {
-    in_chunks(spec, fill.pool, own_share(machine, fill.source, {0, spec.rows}), [&](Range chunk) {
+    in_chunks(spec, fill, own_share(machine, fill.source, {0, spec.rows}), [&](Range chunk) {
       ChunkBuffer buffer(static_cast<std::size_t>(chunk.count) * spec.row_bytes());
       tensor.fill_host_rows(chunk.first, buffer.bytes(),
                             [&](std::byte* out) { read_chunk(spec, fill, chunk, out); });

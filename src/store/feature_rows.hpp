@@ -15,7 +15,9 @@ struct FeatureSource {
   std::function<void(Count first, Count count, std::byte* out)>
       read;  ///< rows of the machine, in the tensor's type; several threads may call it at once
   std::function<std::string(Count row)> describe;  ///< for messages: "parts/part-0.h5, row 7"
-  bool on_first_rank_only = false;                 ///< the other ranks of the machine cannot read
+  std::function<Count(Count row)> block_start =
+      {};                           ///< the row at which a reading of `row` best begins; empty: any
+  bool on_first_rank_only = false;  ///< the other ranks of the machine cannot read
 };
 
 struct FeatureFill {

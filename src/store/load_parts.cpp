@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -84,6 +85,7 @@ class Loading {
       open_parts(directory, options_.replication == Replication::on);
       split_sizes_ = loader_->read_split_sizes();
     });
+    if (world.rank() == 0) warn_if_unverified(directory);
     machine_.communicator().all_reduce(std::span(split_sizes_));
   }
 
@@ -162,9 +164,24 @@ class Loading {
   }
 
  private:
+  void warn_if_unverified(const std::filesystem::path& directory) const {
+    const graph::Manifest& manifest = state_.manifest;
+    if (!options_.verify_parts || !manifest.part_records || manifest.has_block_hashes()) return;
+    spdlog::warn(
+        "{0} has no hashes of blocks (an older strata-partition built it): damage to its files goes unseen. "
+        "Run "
+        "`strata-partition verify {0}`, or build it again",
+        directory.string());
+  }
+
   void open_parts(const std::filesystem::path& directory, bool all_lists) {
-    loader_.emplace(PartLoader::Source{directory, state_.manifest, parts_, all_lists && num_machines_ > 1},
-                    PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
+    loader_.emplace(
+        PartLoader::Source{.directory = directory,
+                           .manifest = state_.manifest,
+                           .parts = parts_,
+                           .all_lists = all_lists && num_machines_ > 1,
+                           .verify = options_.verify_parts ? graph::Verify::on : graph::Verify::off},
+        PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
     replicated_ = all_lists && num_machines_ > 1;
   }
 

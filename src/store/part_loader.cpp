@@ -13,8 +13,8 @@
 namespace strata::store {
 namespace {
 
-constexpr Count kTask = Count{1} << 19;   // elements that a thread takes at once
-constexpr Count kChunk = Count{1} << 13;  // elements read at once: they stay in L2 while they are checked
+constexpr Count kTask = Count{1} << 19;          // elements that a thread takes at once
+constexpr Count kChunk = graph::kMostBlockRows;  // elements read at once: in L2 while they are checked
 
 template <typename T>
 using Chunk = std::array<T, static_cast<std::size_t>(kChunk)>;  // on the stack: no page faults
@@ -36,15 +36,32 @@ Count fill_checked(const HostIds& out, Count first, std::span<const NodeId> ids,
 
 constexpr std::array kLocalSplits{graph::PartReader::Split::valid, graph::PartReader::Split::test};
 
+/// Where the block of elements begins that `place` lies in; slots have the given offsets.
+Count start_of_block(std::span<const Count> offsets, Count place) {
+  const Count begin = *(std::ranges::upper_bound(offsets, place) - 1);
+  return begin + (place - begin) / kChunk * kChunk;
+}
+
+/// The task that is to take [begin, end) of `whole`, moved to begin and end with blocks, but for the ends of
+/// the whole: two tasks then never read one block.
+Range whole_blocks(std::span<const Count> offsets, Range whole, Count begin, Count end) {
+  const Count first =
+      begin == 0 ? whole.first : std::max(whole.first, start_of_block(offsets, whole.first + begin));
+  const Count last =
+      end == whole.count ? whole.end() : std::max(whole.first, start_of_block(offsets, whole.first + end));
+  return {first, last - first};
+}
+
 /// Calls visit(slot, range within it) for the parts of a range that slots of the given offsets hold, cut into
-/// chunks.
+/// chunks that end where blocks end.
 template <typename Visit>
 void in_chunks(std::span<const Count> offsets, Range range, Visit&& visit) {
+  if (range.count <= 0) return;
   auto slot = std::ranges::upper_bound(offsets, range.first) - offsets.begin() - 1;
   for (Count first = range.first; first < range.end();) {
     const Count begin = offsets[static_cast<std::size_t>(slot)],
                 end = offsets[static_cast<std::size_t>(slot) + 1];
-    const Count count = std::min({kChunk, range.end() - first, end - first});
+    const Count count = std::min({kChunk - (first - begin) % kChunk, range.end() - first, end - first});
     if (count > 0) visit(static_cast<int>(slot), Range{first - begin, count});
     first += count;
     if (first == end) ++slot;
@@ -58,6 +75,7 @@ PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
       manifest_(source.manifest),
       parts_(source.parts),
       lists_(source.all_lists ? Range{0, source.manifest.book.num_parts()} : source.parts),
+      verify_(source.verify),
       rank_(rank),
       pool_(pool),
       others_(static_cast<std::size_t>(manifest_.book.num_parts())) {
@@ -68,9 +86,13 @@ PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
   list_nodes_.count = offsets[static_cast<std::size_t>(lists_.end())] - list_nodes_.first;
   edge_offsets_.push_back(0);
   for (Count part = lists_.first; part < lists_.end(); ++part) {
-    hosted_.push_back({graph::PartReader::open(directory_, manifest_, static_cast<int>(part)), {}});
+    hosted_.push_back({open_part(static_cast<int>(part)), {}});
     edge_offsets_.push_back(edge_offsets_.back() + hosted_.back().reader.num_edges());
   }
+}
+
+graph::PartReader PartLoader::open_part(int part) const {
+  return graph::PartReader::open(directory_, manifest_, part, verify_);
 }
 
 void PartLoader::damaged(int part, const std::string& what) const {
@@ -101,26 +123,32 @@ void PartLoader::open_others(Range nodes) {
   for (std::size_t p = 0; p < others_.size(); ++p) {
     const int part = static_cast<int>(p);
     const bool reached = std::max(offsets[p], nodes.first) < std::min(offsets[p + 1], nodes.end());
-    if (reached && !has_lists(part) && !others_[p])
-      others_[p] = graph::PartReader::open(directory_, manifest_, part);
+    if (reached && !has_lists(part) && !others_[p]) others_[p] = open_part(part);
   }
 }
 
-/// Calls visit(part, rows of it) from all threads, for chunks of a range of global ids.
+/// Calls visit(part, rows of it, the thread's recent blocks) from all threads, for chunks of a range of
+/// global ids.
 template <typename Visit>
 void PartLoader::visit_nodes(Range nodes, Visit&& visit) const {
+  const std::span<const NodeId> offsets = manifest_.book.offsets();
   pool_.parallel_for(nodes.count, kTask, [&](Count begin, Count end) {
-    in_chunks(manifest_.book.offsets(), {nodes.first + begin, end - begin}, visit);
+    graph::RecentBlocks recent;
+    in_chunks(offsets, whole_blocks(offsets, nodes, begin, end),
+              [&](int part, Range rows) { visit(part, rows, recent); });
   });
 }
 
-/// Calls visit(part, edges of it) from all threads, for chunks of this rank's share of the machine's edges.
+/// Calls visit(part, edges of it, where the part's edges begin, the thread's recent blocks) from all threads,
+/// for chunks of this rank's share of the machine's edges.
 template <typename Visit>
 void PartLoader::visit_edges(Visit&& visit) const {
   const Range edges = own({0, local_edges()});
   pool_.parallel_for(edges.count, kTask, [&](Count begin, Count end) {
-    in_chunks(edge_offsets_, {edges.first + begin, end - begin}, [&](int slot, Range chunk) {
-      visit(static_cast<int>(lists_.first) + slot, chunk, edge_offsets_[static_cast<std::size_t>(slot)]);
+    graph::RecentBlocks recent;
+    in_chunks(edge_offsets_, whole_blocks(edge_offsets_, edges, begin, end), [&](int slot, Range chunk) {
+      visit(static_cast<int>(lists_.first) + slot, chunk, edge_offsets_[static_cast<std::size_t>(slot)],
+            recent);
     });
   });
 }
@@ -146,11 +174,11 @@ void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progre
 }
 
 void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
-  visit_nodes(nodes, [&](int part, Range rows) {
+  visit_nodes(nodes, [&](int part, Range rows, graph::RecentBlocks& recent) {
     const graph::PartReader& reader = reader_of(part);
     std::array<Count, static_cast<std::size_t>(kChunk) + 1> values;
     const std::span indptr(values.data(), static_cast<std::size_t>(rows.count) + 1);
-    reader.read_indptr(rows.first, rows.count + 1, indptr.data());
+    reader.read_indptr(rows.first, rows.count + 1, indptr.data(), &recent);
     if (rows.first == 0 && indptr.front() != 0) damaged(part, "indptr does not begin with 0");
     if (indptr.back() > reader.num_edges()) damaged(part, "indptr points past the last edge");
     const NodeId first = manifest_.book.global_of(part, rows.first);
@@ -180,11 +208,12 @@ void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressB
   });
 }
 
-void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place) const {
+void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place,
+                            graph::RecentBlocks& recent) const {
   const graph::PartReader& reader = reader_of(part);
   if (out.indices != nullptr) {
     Ids values;
-    reader.read_indices(edges.first, edges.count, values.data());
+    reader.read_indices(edges.first, edges.count, values.data(), &recent);
     const Count bad =
         fill_checked(*out.indices, place, first_of(values, edges.count), manifest_.book.num_nodes());
     if (bad < edges.count) {
@@ -195,13 +224,13 @@ void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place
   if (out.edge_ids != nullptr) {
     Chunk<EdgeId> staging;
     out.edge_ids->fill(place, first_of(staging, edges.count),
-                       [&](EdgeId* ids) { reader.read_edge_ids(edges.first, edges.count, ids); });
+                       [&](EdgeId* ids) { reader.read_edge_ids(edges.first, edges.count, ids, &recent); });
   }
   if (out.weights != nullptr) {
     Chunk<float> staging;
     out.weights->fill(place, first_of(staging, edges.count), [&](float* data) {
       const std::span weights(data, static_cast<std::size_t>(edges.count));
-      reader.read_weights(edges.first, edges.count, data);
+      reader.read_weights(edges.first, edges.count, data, &recent);
       const auto bad = std::ranges::find_if_not(weights, graph::is_edge_weight);
       if (bad == weights.end()) return;
       damaged(part, fmt::format("weight[{}] is {}, which is negative or not finite",
@@ -211,14 +240,14 @@ void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place
 }
 
 void PartLoader::read_all_edges(const Lists& out, std::size_t edge_bytes, ProgressBar& progress) const {
-  visit_edges([&](int part, Range edges, Count first_edge) {
-    read_edges(part, edges, out, first_edge + edges.first);
+  visit_edges([&](int part, Range edges, Count first_edge, graph::RecentBlocks& recent) {
+    read_edges(part, edges, out, first_edge + edges.first, recent);
     progress.advance(edges.count * static_cast<Count>(edge_bytes));
   });
 }
 
 void PartLoader::read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
-  visit_nodes(nodes, [&](int part, Range rows) {
+  visit_nodes(nodes, [&](int part, Range rows, graph::RecentBlocks&) {
     Ids values;
     reader_of(part).read_original_ids(rows.first, rows.count, values.data());
     const Count bad = fill_checked(regions.original_ids, manifest_.book.global_of(part, rows.first),
@@ -247,7 +276,7 @@ void PartLoader::check_labels(int part, Range rows, const std::int32_t* labels) 
 
 void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress) const {
   const Count words = regions.sizes.label_words;
-  visit_nodes(own({first_node_, num_local_}), [&](int part, Range rows) {
+  visit_nodes(own({first_node_, num_local_}), [&](int part, Range rows, graph::RecentBlocks&) {
     std::vector<std::int32_t> staging(static_cast<std::size_t>(rows.count * words));
     const Count target = manifest_.book.global_of(part, rows.first) - first_node_;
     regions.labels.fill(target * words, std::span(staging), [&](std::int32_t* labels) {
@@ -323,7 +352,7 @@ void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::
 void PartLoader::write_train(int part, const GraphRegions& regions) const {
   std::optional<graph::PartReader> opened;
   const bool open = has_lists(part) || others_[static_cast<std::size_t>(part)];
-  if (!open) opened = graph::PartReader::open(directory_, manifest_, part);
+  if (!open) opened = open_part(part);
   const graph::PartReader& reader = open ? reader_of(part) : *opened;
   const graph::PartData::SplitRows split = reader.read_split(graph::PartReader::Split::train);
   std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
@@ -345,6 +374,7 @@ int PartLoader::part_of_row(Count row) const { return manifest_.book.part_of(nod
 void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) const {
   const std::size_t row_bytes =
       static_cast<std::size_t>(manifest_.feature_cols) * size_of(manifest_.feature_dtype);
+  graph::RecentBlocks recent;
   for (Count row = first; row < first + count;) {
     const int part = part_of_row(row);
     const graph::PartReader& reader = reader_of(part);
@@ -356,9 +386,16 @@ void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) con
       while (end < first + count && node_of_row(end) == node_of_row(end - 1) + 1 && part_of_row(end) == part)
         ++end;
     }
-    reader.read_features(local, end - row, out + static_cast<std::size_t>(row - first) * row_bytes);
+    reader.read_features(local, end - row, out + static_cast<std::size_t>(row - first) * row_bytes, &recent);
     row = end;
   }
+}
+
+/// The first row of the block in the file that `row` lies in; rows of other machines' nodes stand alone.
+Count PartLoader::block_start(Count row) const {
+  if (row >= num_local_) return row;
+  const Count local = manifest_.book.local_of(node_of_row(row));
+  return row - local % reader_of(part_of_row(row)).feature_block_rows();
 }
 
 std::string PartLoader::describe_row(Count row) const {
@@ -374,37 +411,39 @@ void PartLoader::add_feature_rows(std::vector<NodeId> nodes) {
 
 void PartLoader::visit_indptr(Range nodes, const std::function<void(NodeId, std::span<const Count>)>& visit) {
   open_others(nodes);
-  visit_nodes(nodes, [&](int part, Range rows) {
+  visit_nodes(nodes, [&](int part, Range rows, graph::RecentBlocks& recent) {
     std::array<Count, static_cast<std::size_t>(kChunk) + 1> indptr;
-    reader_of(part).read_indptr(rows.first, rows.count + 1, indptr.data());
+    reader_of(part).read_indptr(rows.first, rows.count + 1, indptr.data(), &recent);
     visit(manifest_.book.global_of(part, rows.first),
           std::span(indptr).first(static_cast<std::size_t>(rows.count) + 1));
   });
 }
 
 void PartLoader::read_lists(std::span<const NodeId> nodes, const Count* offsets, const Lists& out) {
-  constexpr Count kNodesPerTask = 64;
+  constexpr Count kNodesPerTask = 1024;  // ascending: a block serves the nodes of a task that lie in it
   open_others({0, manifest_.book.num_nodes()});
   pool_.parallel_for(std::ssize(nodes), kNodesPerTask, [&](Count begin, Count end) {
+    graph::RecentBlocks recent;
     for (Count i = begin; i < end; ++i)
-      read_list(nodes[static_cast<std::size_t>(i)], {offsets[i], offsets[i + 1] - offsets[i]}, out);
+      read_list(nodes[static_cast<std::size_t>(i)], {offsets[i], offsets[i + 1] - offsets[i]}, out, recent);
   });
 }
 
-void PartLoader::read_list(NodeId node, Range place, const Lists& out) const {
+void PartLoader::read_list(NodeId node, Range place, const Lists& out, graph::RecentBlocks& recent) const {
   const int part = manifest_.book.part_of(node);
   const Count row = manifest_.book.local_of(node);
   std::array<Count, 2> list;
-  reader_of(part).read_indptr(row, 2, list.data());
+  reader_of(part).read_indptr(row, 2, list.data(), &recent);
   if (list[1] - list[0] != place.count)
     damaged(part, fmt::format("the list of row {} changed while it was read", row));
   for (Count done = 0; done < place.count; done += kChunk)
-    read_edges(part, {list[0] + done, std::min(kChunk, place.count - done)}, out, place.first + done);
+    read_edges(part, {list[0] + done, std::min(kChunk, place.count - done)}, out, place.first + done, recent);
 }
 
 FeatureSource PartLoader::features() const {
   return {.read = [this](Count first, Count count, std::byte* out) { read_feature_rows(first, count, out); },
-          .describe = [this](Count row) { return describe_row(row); }};
+          .describe = [this](Count row) { return describe_row(row); },
+          .block_start = [this](Count row) { return block_start(row); }};
 }
 
 }  // namespace strata::store

@@ -28,6 +28,7 @@ class PartLoader {
     const graph::Manifest& manifest;
     Range parts;
     bool all_lists = false;  ///< neighbour lists of all parts, not of the hosted ones alone
+    graph::Verify verify = graph::Verify::on;
   };
   struct Rank {
     int rank = 0, size = 1;  ///< within the machine
@@ -69,7 +70,8 @@ class PartLoader {
     std::array<std::vector<bool>, 2> splits;  // rows in valid and in test, if this rank reads them
   };
 
-  void read_list(NodeId node, Range place, const Lists& out) const;
+  graph::PartReader open_part(int part) const;
+  void read_list(NodeId node, Range place, const Lists& out, graph::RecentBlocks& recent) const;
   bool has_lists(int part) const { return part >= lists_.first && part < lists_.end(); }
   const graph::PartReader& reader_of(int part) const;
   Hosted& hosted(int part) { return hosted_[static_cast<std::size_t>(part - lists_.first)]; }
@@ -82,7 +84,7 @@ class PartLoader {
   template <typename Visit>
   void visit_edges(Visit&& visit) const;
   void read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
-  void read_edges(int part, Range edges, const Lists& out, Count place) const;
+  void read_edges(int part, Range edges, const Lists& out, Count place, graph::RecentBlocks& recent) const;
   void read_all_edges(const Lists& out, std::size_t edge_bytes, ProgressBar& progress) const;
   void read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
   void check_labels(int part, Range rows, const std::int32_t* labels) const;
@@ -92,6 +94,7 @@ class PartLoader {
   void write_marked(int part, const std::vector<bool>& marked, NodeId* out) const;
   void write_train(int part, const GraphRegions& regions) const;
   void read_feature_rows(Count first, Count count, std::byte* out) const;
+  Count block_start(Count row) const;
   std::string describe_row(Count row) const;
   int part_of_row(Count row) const;
   NodeId node_of_row(Count row) const;
@@ -100,6 +103,7 @@ class PartLoader {
   std::filesystem::path directory_;
   const graph::Manifest& manifest_;
   Range parts_, lists_;  // hosted; those whose lists are read
+  graph::Verify verify_;
   Rank rank_;
   ThreadPool& pool_;
   NodeId first_node_;

@@ -153,6 +153,7 @@ store::MachineGraph Session::load_graph() {
                              .host_path = config.host_gather,
                              .host_threads = config.host_threads,
                              .presampling = presampling(),
+                             .verify_parts = config.verify_parts,
                              .replication = config.replicate_graph,
                              .halo_bytes = config.halo_cache_bytes};
   if (!is_synthetic(config.graph)) {

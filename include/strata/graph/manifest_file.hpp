@@ -15,20 +15,28 @@ struct DatasetRecord {
   std::string dtype;  ///< "i64", "i32", "f32", "f16", "bf16"
   std::vector<Count> shape;
   std::uint64_t hash = 0;  ///< XXH3 of its bytes
+  Count offset = 0;        ///< of its bytes in the file
+  Count block_rows = 0;    ///< of the blocks whose hashes kChecksums has; 0: it has none
 
   bool operator==(const DatasetRecord&) const = default;
 };
+
+/// The dataset of a part that has the XXH3 of each block of the others.
+inline constexpr const char* kChecksums = "/checksums/xxh3";
 
 /// A part file as the manifest records it.
 struct PartRecord {
   std::string file;  ///< name inside the directory
   Count bytes = 0;
-  std::uint64_t hash = 0;  ///< XXH3 of the whole file
+  std::uint64_t hash = 0;          ///< XXH3 of the whole file
+  std::uint64_t outside_hash = 0;  ///< XXH3 of all bytes outside the datasets
   Count num_edges = 0;
   Count halo_nodes = 0;  ///< distinct in-neighbours that other parts own
   Count cut_edges = 0;   ///< edges whose source another part owns
   std::vector<DatasetRecord> datasets;
 
+  /// Does it say enough to check a piece of the file on its own? Files of older builds have no block hashes.
+  bool has_block_hashes() const { return !datasets.empty() && datasets.back().name == kChecksums; }
   bool operator==(const PartRecord&) const = default;
 };
 

@@ -10,6 +10,8 @@
 
 namespace strata::graph {
 
+struct PartRecord;
+
 /// The manifest of a partition directory: what every rank must know before it opens a part.
 struct Manifest {
   static constexpr int kVersion = 1;
@@ -25,7 +27,11 @@ struct Manifest {
   bool has_labels = false;
   bool multi_label = false;
   Count num_train = 0, num_valid = 0, num_test = 0;
+  /// By part, what its bytes must be; null where no manifest.json says so (generated parts).
+  std::shared_ptr<const std::vector<PartRecord>> part_records = {};
 
+  /// Can all that is read of the parts be checked against hashes of blocks? Older builds have none.
+  bool has_block_hashes() const;
   /// i32 words of a node's label: 1, or those of a set of classes (label_sets.hpp).
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };
@@ -52,15 +58,39 @@ struct PartData {
   } train, valid, test;
 };
 
+/// Is all that is read of a part file checked against the hashes that its build left?
+enum class Verify { on, off };
+
+/// Rows of a block of all datasets with short rows, and the most of any: readings that begin at a multiple of
+/// it read and check each block once.
+inline constexpr Count kMostBlockRows = 8192;
+
+/// The last block of each dataset that was read in part: with it, many small readings in ascending order read
+/// and check a block once. Of use only where blocks are checked. For one thread at a time.
+class RecentBlocks {
+  friend class CheckedFile;
+  struct Block {
+    const void* file = nullptr;
+    Count number = -1;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Block> by_field_;
+};
+
 /// One open part file. An owner of its descriptor; HDF5 is asked only at open(), and one thread at a time,
 /// where the datasets lie. The `read_*` calls may come from several threads at once.
 ///
 /// The `read_*` calls copy a range straight into the caller's memory and convert nothing.
 /// They throw IoError or InputError naming the file and dataset.
+///
+/// Verify::on reads whole blocks, of at most 64 KiB or a row, and throws InputError before a byte is used
+/// that is not the one that was written; bytes outside the datasets are checked by open(). Parts whose
+/// manifest has no block hashes are read unchecked.
 class PartReader {
  public:
   /// Checks format, version, build id, part number and the shapes of all datasets against the manifest.
-  static PartReader open(const std::filesystem::path& directory, const Manifest& manifest, int part);
+  static PartReader open(const std::filesystem::path& directory, const Manifest& manifest, int part,
+                         Verify verify = Verify::on);
   PartReader(PartReader&&) noexcept;
   PartReader& operator=(PartReader&&) noexcept;
   ~PartReader();
@@ -68,17 +98,21 @@ class PartReader {
   Count num_inner() const;
   Count num_edges() const;
 
-  void read_indptr(Count first, Count count, Count* out) const;  ///< of num_inner() + 1 entries
-  void read_indices(Count first, Count count, NodeId* out) const;
-  void read_edge_ids(Count first, Count count, EdgeId* out) const;
-  void read_weights(Count first, Count count, float* out) const;
+  void read_indptr(Count first, Count count, Count* out,
+                   RecentBlocks* recent = nullptr) const;  ///< of num_inner() + 1 entries
+  void read_indices(Count first, Count count, NodeId* out, RecentBlocks* recent = nullptr) const;
+  void read_edge_ids(Count first, Count count, EdgeId* out, RecentBlocks* recent = nullptr) const;
+  void read_weights(Count first, Count count, float* out, RecentBlocks* recent = nullptr) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
-  void read_labels(Count first, Count count, std::int32_t* out) const;   ///< of `count` nodes
-  void read_features(Count first_row, Count num_rows, void* out) const;  ///< rows in the manifest's dtype
+  void read_labels(Count first, Count count, std::int32_t* out) const;  ///< of `count` nodes
+  void read_features(Count first_row, Count num_rows, void* out,
+                     RecentBlocks* recent = nullptr) const;  ///< rows in the manifest's dtype
+  Count feature_block_rows() const;  ///< readings of whole blocks of rows are the cheapest
   enum class Split { train, valid, test };
   PartData::SplitRows read_split(Split split) const;
   Count split_size(Split split) const;
-  void read_split_rows(Split split, Count first, Count count, Count* out) const;  ///< without the ranks
+  void read_split_rows(Split split, Count first, Count count, Count* out) const;
+  void read_split_ranks(Split split, Count first, Count count, Count* out) const;
 
  private:
   struct State;

@@ -111,6 +111,7 @@ struct LoadOptions {
   HostPath host_path = HostPath::automatic;  ///< how GPUs read feature rows in host memory
   int host_threads = 0;                      ///< for it; GatherSettings::threads
   Presampling presampling = {};
+  bool verify_parts = true;  ///< refuse part files in which something changed since they were built
   Replication replication = Replication::off;
   /// Of host memory a machine, for what is kept of other machines' nodes, the hottest first: a quarter for
   /// neighbour lists (where the structure is not replicated), the rest for feature rows.

@@ -70,6 +70,7 @@ struct TrainConfig {
   /// percent.
   std::string sm_split = "auto";
   bool normalize_features = false;
+  bool verify_parts = true;  ///< see store::LoadOptions
 
   int eval_every = 1;                ///< epochs; 0: only at the end
   std::vector<int> eval_fanouts;     ///< empty: exact, layer by layer over all nodes

@@ -15,6 +15,7 @@ class Hasher {
   Hasher& operator=(Hasher&&) noexcept;
   void update(const void* data, std::size_t bytes);
   std::uint64_t digest() const;
+  void reset();  ///< begins a new stream
 
  private:
   struct State;

@@ -76,5 +76,17 @@ TEST(Load, GivesSetsOfClasses) {
                   .options = {}});
 }
 
+// Blocks of the files begin anywhere within the shares of the ranks and the tasks of their threads.
+TEST(Load, ReadsPartsOfManyBlocks) {
+  const test::DatasetOptions dataset{
+      .num_nodes = 40000, .num_edges = 1'200'000, .feature_cols = 60, .seed = 95};
+  const LoadOptions all{.edge_ids = true, .edge_weights = true, .in_degrees = true};
+  expect_loads({3, 0, dataset, all});
+  if (test::world().size() > 3) return;
+  LoadOptions halo = all;
+  halo.halo_bytes = 4'000'000;
+  expect_loads({3, 1, dataset, halo});
+}
+
 }  // namespace
 }  // namespace strata::store

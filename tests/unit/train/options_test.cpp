@@ -78,6 +78,12 @@ TEST(TrainOptions, TellHowSmsAreSplit) {
   EXPECT_EQ(config_of({"--pipeline", "off"}).sm_split, "auto");
 }
 
+TEST(TrainOptions, TellWhetherPartsAreVerified) {
+  EXPECT_TRUE(config_of({}).verify_parts);
+  EXPECT_FALSE(config_of({"--verify-parts", "off"}).verify_parts);
+  expect_refused({"--verify-parts", "maybe"}, {"--verify-parts"});
+}
+
 TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
   EXPECT_EQ(config_of({}).replicate_graph, store::Replication::automatic);
   EXPECT_EQ(config_of({"--replicate-graph", "on"}).replicate_graph, store::Replication::on);

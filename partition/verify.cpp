@@ -6,7 +6,9 @@
 #include "strata/graph/part_writer.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 #include "strata/util/hash.hpp"
+#include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "verify_contents.hpp"
@@ -81,6 +83,15 @@ std::vector<Problem> check_bytes(const fs::path& directory, const graph::Partiti
   return problems;
 }
 
+void check_memory(const graph::PartitionRecord& record, int num_threads) {
+  const std::int64_t wanted = verify_bytes(record, num_threads), free = available_host_bytes();
+  if (wanted <= free) return;
+  throw OutOfMemory(fmt::format("no room to verify {} nodes with {} threads: wanted {}, free {}",
+                                format_count(record.manifest.book.num_nodes()), num_threads,
+                                format_bytes(wanted), format_bytes(free)),
+                    "Give fewer --threads, or use a host with more memory.");
+}
+
 }  // namespace
 
 std::vector<Problem> verify(const fs::path& directory, int num_threads) {
@@ -96,6 +107,7 @@ std::vector<Problem> verify(const fs::path& directory, int num_threads) {
     return {{graph::kManifestFile, "", error.what()}};
   }
   ThreadPool pool{num_threads};
+  check_memory(record, pool.num_threads());
   std::vector<Problem> problems = find_extra_files(directory, record);
   const std::vector<Problem> bytes = check_bytes(directory, record, pool);
   problems.insert(problems.end(), bytes.begin(), bytes.end());

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <optional>
+#include <utility>
 
 #include "strata/util/error.hpp"
 #include "strata/util/random.hpp"
@@ -15,12 +15,37 @@
 namespace strata::partition {
 namespace {
 
-using graph::PartData;
 using graph::PartReader;
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
-/// What is checked of one part is read once; a part's structure is whole in memory while it is checked.
+constexpr Count kRows = graph::kMostBlockRows;  // read at once
+constexpr Count kEdges = Count{1} << 16;        // read at once
+constexpr Count kPieceBytes = Count{1} << 20;   // of labels or features read at once
+constexpr Count kThreadBytes = Count{4} << 20;  // of all such pieces
+constexpr const char* kIndices = "/edges/node__to__node/indices";
+
+/// How far the structure of one part has been read, and what was found so far.
+struct StructureWalk {
+  const PartReader& reader;
+  int part;
+  std::vector<bool> seen;  ///< nodes of other parts, by global id
+  graph::RecentBlocks recent = {};
+  Count edges = 0, row = 0;  ///< before the piece in `indices`; of the entry at hand
+  std::vector<NodeId> indices = {};
+  std::vector<EdgeId> edge_ids = {};
+  std::vector<float> weights = {};
+  struct Entry {
+    NodeId original;
+    EdgeId edge;
+    auto operator<=>(const Entry&) const = default;
+  } before = {};
+  Count halo = 0, cut = 0;
+  std::uint64_t asymmetry = 0;
+  bool negative_id = false, bad_weight = false, unordered = false;  ///< reported
+};
+
+/// Parts are read in pieces; by node of the whole graph, original id and heat stay in memory.
 class ContentsCheck {
  public:
   ContentsCheck(const std::filesystem::path& directory, const graph::PartitionRecord& record,
@@ -85,83 +110,96 @@ class ContentsCheck {
   }
 
   void check_structure(const PartReader& reader, int part) {
-    std::vector<Count> indptr(at(reader.num_inner() + 1));
-    std::vector<NodeId> indices(at(reader.num_edges()));
-    std::vector<EdgeId> edge_ids(indices.size());
-    reader.read_indptr(0, reader.num_inner() + 1, indptr.data());
-    reader.read_indices(0, reader.num_edges(), indices.data());
-    reader.read_edge_ids(0, reader.num_edges(), edge_ids.data());
-    constexpr const char* kIndptr = "/edges/node__to__node/indptr";
-    constexpr const char* kIndices = "/edges/node__to__node/indices";
-    if (indptr.front() != 0 || indptr.back() != reader.num_edges() ||
-        !std::is_sorted(indptr.begin(), indptr.end())) {
-      return report(part, kIndptr, "does not rise from 0 to the number of edges");
+    StructureWalk walk{.reader = reader, .part = part, .seen = std::vector<bool>(original_ids_.size())};
+    const Count inner = reader.num_inner();
+    for (Count first = 0; first < std::max<Count>(inner, 1); first += kRows)
+      if (!check_rows(walk, first, std::min(kRows, inner - first))) return;
+    asymmetry_ += walk.asymmetry;
+    check_border(walk);
+  }
+
+  /// The lists of some rows. False: nothing that follows can be told.
+  bool check_rows(StructureWalk& walk, Count first, Count rows) {
+    std::vector<Count> indptr(at(rows + 1));
+    walk.reader.read_indptr(first, rows + 1, indptr.data(), &walk.recent);
+    const bool ends = first + rows == walk.reader.num_inner();
+    if (indptr.front() != walk.edges || indptr.back() > walk.reader.num_edges() ||
+        (ends && indptr.back() != walk.reader.num_edges()) || !std::ranges::is_sorted(indptr)) {
+      report(walk.part, "/edges/node__to__node/indptr", "does not rise from 0 to the number of edges");
+      return false;
     }
+    walk.row = first;
+    for (; walk.edges < indptr.back(); walk.edges += std::ssize(walk.indices))
+      if (!check_edges(walk, first, indptr)) return false;
+    return true;
+  }
+
+  bool check_edges(StructureWalk& walk, Count first_row, const std::vector<Count>& indptr) {
+    const Count count = std::min(kEdges, indptr.back() - walk.edges);
+    walk.indices.resize(at(count));
+    walk.edge_ids.resize(at(count));
+    walk.reader.read_indices(walk.edges, count, walk.indices.data(), &walk.recent);
+    walk.reader.read_edge_ids(walk.edges, count, walk.edge_ids.data(), &walk.recent);
     const NodeId num_nodes = manifest_.book.num_nodes();
-    const auto bad =
-        std::find_if(indices.begin(), indices.end(), [&](NodeId u) { return u < 0 || u >= num_nodes; });
-    if (bad != indices.end()) {
-      return report(part, kIndices,
-                    fmt::format("{} at {} is out of range [0, {})", *bad, bad - indices.begin(), num_nodes));
+    const auto bad = std::ranges::find_if(walk.indices, [&](NodeId u) { return u < 0 || u >= num_nodes; });
+    if (bad != walk.indices.end()) {
+      report(walk.part, kIndices,
+             fmt::format("{} at {} is out of range [0, {})", *bad, walk.edges + (bad - walk.indices.begin()),
+                         num_nodes));
+      return false;
     }
-    if (std::any_of(edge_ids.begin(), edge_ids.end(), [](EdgeId e) { return e < 0; })) {
-      report(part, "/edges/node__to__node/edge_id", "holds a negative id");
+    if (std::ranges::any_of(walk.edge_ids, [](EdgeId e) { return e < 0; }))
+      report_once(walk, walk.negative_id, "/edges/node__to__node/edge_id", "holds a negative id");
+    check_weights(walk);
+    for (std::size_t e = 0; e < walk.indices.size(); ++e) {
+      while (walk.edges + static_cast<Count>(e) >= indptr[at(walk.row - first_row + 1)]) ++walk.row;
+      meet(walk, e, walk.edges + static_cast<Count>(e) == indptr[at(walk.row - first_row)]);
     }
-    check_weights(reader, part);
-    check_lists(part, indptr, indices, edge_ids);
-    check_border(part, indices);
+    return true;
   }
 
-  void check_weights(const PartReader& reader, int part) {
+  void report_once(const StructureWalk& walk, bool& reported, const char* dataset, std::string message) {
+    if (!std::exchange(reported, true)) report(walk.part, dataset, std::move(message));
+  }
+
+  void check_weights(StructureWalk& walk) {
     if (!manifest_.has_edge_weights) return;
-    std::vector<float> weights(at(reader.num_edges()));
-    reader.read_weights(0, reader.num_edges(), weights.data());
-    const auto bad = std::ranges::find_if_not(weights, graph::is_edge_weight);
-    if (bad == weights.end()) return;
-    report(part, "/edges/node__to__node/weight",
-           fmt::format("{} at {} is negative or not finite", *bad, bad - weights.begin()));
+    walk.weights.resize(walk.indices.size());
+    walk.reader.read_weights(walk.edges, std::ssize(walk.weights), walk.weights.data(), &walk.recent);
+    const auto bad = std::ranges::find_if_not(walk.weights, graph::is_edge_weight);
+    if (bad == walk.weights.end()) return;
+    report_once(
+        walk, walk.bad_weight, "/edges/node__to__node/weight",
+        fmt::format("{} at {} is negative or not finite", *bad, walk.edges + (bad - walk.weights.begin())));
   }
 
-  /// Order of each list; on the way, every node's heat and the sums that tell whether the graph is symmetric.
-  void check_lists(int part, const std::vector<Count>& indptr, const std::vector<NodeId>& indices,
-                   const std::vector<EdgeId>& edge_ids) {
-    const NodeId first = manifest_.book.offsets()[at(part)];
-    std::uint64_t difference = 0;
-    std::optional<std::size_t> unordered;
-    for (std::size_t row = 0; row + 1 < indptr.size(); ++row) {
-      const auto v = static_cast<std::uint64_t>(first) + row;
-      for (auto e = at(indptr[row]); e < at(indptr[row + 1]); ++e) {
-        const auto u = static_cast<std::uint64_t>(indices[e]);
-        difference += mix64(mix64(v) + u) - mix64(mix64(u) + v);
-        std::atomic_ref{heat_[u]}.fetch_add(1, std::memory_order_relaxed);
-        if (e == at(indptr[row])) continue;
-        const NodeId before = original_ids_[at(indices[e - 1])], here = original_ids_[u];
-        if (before > here || (before == here && edge_ids[e - 1] > edge_ids[e])) unordered = row;
-      }
+  /// One entry of a list: its place in the order, its node's heat, the sums that tell whether the graph is
+  /// symmetric, and the part's border.
+  void meet(StructureWalk& walk, std::size_t e, bool begins_list) {
+    const NodeId first = manifest_.book.offsets()[at(walk.part)],
+                 last = manifest_.book.offsets()[at(walk.part) + 1];
+    const auto u = static_cast<std::uint64_t>(walk.indices[e]),
+               v = static_cast<std::uint64_t>(first + walk.row);
+    walk.asymmetry += mix64(mix64(v) + u) - mix64(mix64(u) + v);
+    std::atomic_ref{heat_[u]}.fetch_add(1, std::memory_order_relaxed);
+    const StructureWalk::Entry here{original_ids_[u], walk.edge_ids[e]};
+    if (!begins_list && walk.before > here) {
+      report_once(walk, walk.unordered, kIndices,
+                  fmt::format("the list of row {} is not in the order of original ids", walk.row));
     }
-    asymmetry_ += difference;
-    if (unordered) {
-      report(part, "/edges/node__to__node/indices",
-             fmt::format("the list of row {} is not in the order of original ids", *unordered));
-    }
+    walk.before = here;
+    if (walk.indices[e] >= first && walk.indices[e] < last) return;
+    ++walk.cut;
+    if (!walk.seen[u]) ++walk.halo;
+    walk.seen[u] = true;
   }
 
-  void check_border(int part, const std::vector<NodeId>& indices) {
-    const NodeId first = manifest_.book.offsets()[at(part)], last = manifest_.book.offsets()[at(part) + 1];
-    std::vector<bool> seen(original_ids_.size());
-    Count halo = 0, cut = 0;
-    for (const NodeId u : indices) {
-      if (u >= first && u < last) continue;
-      ++cut;
-      if (!seen[at(u)]) ++halo;
-      seen[at(u)] = true;
-    }
-    const graph::PartRecord& stored = record_.parts[at(part)];
-    if (halo != stored.halo_nodes || cut != stored.cut_edges) {
-      report(part, "",
-             fmt::format("has {} halo nodes and {} cut edges, the manifest says {} and {}", halo, cut,
-                         stored.halo_nodes, stored.cut_edges));
-    }
+  void check_border(const StructureWalk& walk) {
+    const graph::PartRecord& stored = record_.parts[at(walk.part)];
+    if (walk.halo == stored.halo_nodes && walk.cut == stored.cut_edges) return;
+    report(walk.part, "",
+           fmt::format("has {} halo nodes and {} cut edges, the manifest says {} and {}", walk.halo, walk.cut,
+                       stored.halo_nodes, stored.cut_edges));
   }
 
   void check_whole_structure() {
@@ -181,21 +219,28 @@ class ContentsCheck {
 
   void check_labels(const PartReader& reader, int part) {
     if (!manifest_.has_labels) return;
-    const Count words = manifest_.label_words();
-    std::vector<std::int32_t> labels(at(reader.num_inner() * words));
-    reader.read_labels(0, reader.num_inner(), labels.data());
-    for (Count row = 0; manifest_.multi_label && row < reader.num_inner(); ++row) {
-      if (is_label_set(labels.data() + row * words, manifest_.num_classes)) continue;
-      return report(part, "/nodes/node/label",
-                    fmt::format("row {} is no set of {} classes", row, manifest_.num_classes));
+    const Count words = manifest_.label_words(), rows_at_once = std::max<Count>(1, kPieceBytes / (4 * words));
+    std::vector<std::int32_t> labels(at(std::min(rows_at_once, reader.num_inner()) * words));
+    for (Count first = 0; first < reader.num_inner(); first += rows_at_once) {
+      const Count rows = std::min(rows_at_once, reader.num_inner() - first);
+      reader.read_labels(first, rows, labels.data());
+      for (Count row = 0; row < rows; ++row)
+        if (!check_label(part, first + row, labels.data() + row * words)) return;
     }
-    if (manifest_.multi_label) return;
-    const auto bad = std::find_if(labels.begin(), labels.end(),
-                                  [&](std::int32_t x) { return x < -1 || x >= manifest_.num_classes; });
-    if (bad == labels.end()) return;
-    report(part, "/nodes/node/label",
-           fmt::format("{} of row {} is out of range [-1, {})", *bad, bad - labels.begin(),
-                       manifest_.num_classes));
+  }
+
+  bool check_label(int part, Count row, const std::int32_t* label) {
+    const Count classes = manifest_.num_classes;
+    if (manifest_.multi_label && !is_label_set(label, classes)) {
+      report(part, "/nodes/node/label", fmt::format("row {} is no set of {} classes", row, classes));
+      return false;
+    }
+    if (!manifest_.multi_label && (*label < -1 || *label >= classes)) {
+      report(part, "/nodes/node/label",
+             fmt::format("{} of row {} is out of range [-1, {})", *label, row, classes));
+      return false;
+    }
+    return true;
   }
 
   bool finite(const std::byte* row, Count col) const {
@@ -211,7 +256,7 @@ class ContentsCheck {
   void check_features(const PartReader& reader, int part) {
     if (manifest_.feature_cols == 0) return;
     const std::size_t row_bytes = at(manifest_.feature_cols) * size_of(manifest_.feature_dtype);
-    const Count rows_at_once = std::max<Count>(1, (Count{1} << 20) / static_cast<Count>(row_bytes));
+    const Count rows_at_once = std::max<Count>(1, kPieceBytes / static_cast<Count>(row_bytes));
     std::vector<std::byte> rows(at(rows_at_once) * row_bytes);
     for (Count first = 0; first < reader.num_inner(); first += rows_at_once) {
       const Count count = std::min(rows_at_once, reader.num_inner() - first);
@@ -236,9 +281,7 @@ class ContentsCheck {
     in_a_split_.resize(original_ids_.size());
     for (int part = 0; part < manifest_.book.num_parts(); ++part) {
       try {
-        const PartReader reader = PartReader::open(directory_, manifest_, part);
-        const PartData::SplitRows rows = reader.read_split(split);
-        if (!place(rows, part, reader.num_inner(), by_rank)) {
+        if (!place(PartReader::open(directory_, manifest_, part), split, part, by_rank)) {
           return report(part, name, "holds a row or rank that is out of range, or a node of another split");
         }
       } catch (const Error& error) {
@@ -251,16 +294,24 @@ class ContentsCheck {
     }
   }
 
-  bool place(const PartData::SplitRows& rows, int part, Count num_inner, std::vector<NodeId>& by_rank) {
-    for (std::size_t i = 0; i < rows.rows.size(); ++i) {
-      const Count row = rows.rows[i], rank = rows.ranks[i];
-      if (row < 0 || row >= num_inner || rank < 0 || at(rank) >= by_rank.size() || by_rank[at(rank)] >= 0)
-        return false;
-      const NodeId original = original_ids_[at(manifest_.book.global_of(part, row))];
-      if (in_a_split_[at(original)]) return false;
-      if (i > 0 && rank <= rows.ranks[i - 1]) return false;
-      in_a_split_[at(original)] = true;
-      by_rank[at(rank)] = original;
+  bool place(const PartReader& reader, PartReader::Split split, int part, std::vector<NodeId>& by_rank) {
+    std::vector<Count> rows(at(std::min(kRows, reader.split_size(split)))), ranks(rows.size());
+    Count last_rank = -1;
+    for (Count first = 0; first < reader.split_size(split); first += kRows) {
+      const Count count = std::min(kRows, reader.split_size(split) - first);
+      reader.read_split_rows(split, first, count, rows.data());
+      reader.read_split_ranks(split, first, count, ranks.data());
+      for (std::size_t i = 0; i < at(count); ++i) {
+        const Count row = rows[i], rank = ranks[i];
+        const bool fits = row >= 0 && row < reader.num_inner() && rank > last_rank &&
+                          at(rank) < by_rank.size() && by_rank[at(rank)] < 0;
+        if (!fits) return false;
+        const NodeId original = original_ids_[at(manifest_.book.global_of(part, row))];
+        if (in_a_split_[at(original)]) return false;
+        in_a_split_[at(original)] = true;
+        by_rank[at(rank)] = original;
+        last_rank = rank;
+      }
     }
     return true;
   }
@@ -290,6 +341,14 @@ class ContentsCheck {
 };
 
 }  // namespace
+
+std::int64_t verify_bytes(const graph::PartitionRecord& record, int num_threads) {
+  const Count nodes = record.manifest.book.num_nodes();
+  Count largest = 0;
+  for (const graph::PartRecord& part : record.parts) largest = std::max(largest, part.bytes);
+  const Count threads = std::min<Count>(num_threads, std::ssize(record.parts));
+  return nodes * 25 + threads * (nodes / 8 + kThreadBytes + largest / 4096);
+}
 
 std::vector<Problem> verify_contents(const std::filesystem::path& directory,
                                      const graph::PartitionRecord& record, ThreadPool& pool) {

@@ -27,8 +27,9 @@ struct Problem {
 };
 
 /// Compares every byte below `directory` with the manifest and checks every invariant of partition/FORMAT.md.
-/// Finds all problems; empty: none. Invariants are checked once all bytes are as written. Throws InputError
-/// only where there is no directory.
+/// Finds all problems; empty: none. Invariants are checked once all bytes are as written. Parts are read in
+/// pieces, whatever their size. Throws InputError only where there is no directory, OutOfMemory where there
+/// is no room for 25 bytes per node and a little per thread.
 std::vector<Problem> verify(const std::filesystem::path& directory, int num_threads);
 
 std::string verify_text(const std::filesystem::path& directory, const std::vector<Problem>& problems);

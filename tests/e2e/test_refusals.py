@@ -104,15 +104,27 @@ class Refusals(e2e.Case):
         part = self.part_of(graph)
         with h5py.File(part, 'r+') as contents:
             contents['/edges/node__to__node/indices'][17] = 500
-        start = time.monotonic()
-        _, done = self.train(graph, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', '0',
-                             ranks=2, expect=2, timeout=60)
-        self.assertLess(time.monotonic() - start, 10)
-        told = [line for line in done.stderr.splitlines() if line.startswith('strata-train:')]
-        self.assertEqual(len(told), 1, done.stderr)
-        for words in ('rank 1 (host ', part.name, 'is 500, but nodes are 0 to 499'):
-            self.assertIn(words, told[0])
-        self.assertIn('strata-partition verify', done.stderr)
+        for verify, found in (('on', '/edges/node__to__node/indices'), ('off', 'is 500, but nodes are 0 to 499')):
+            start = time.monotonic()
+            _, done = self.train(graph, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', '0',
+                                 '--verify-parts', verify, ranks=2, expect=2, timeout=60)
+            self.assertLess(time.monotonic() - start, 10)
+            told = [line for line in done.stderr.splitlines() if line.startswith('strata-train:')]
+            self.assertEqual(len(told), 1, done.stderr)
+            for words in ('rank 1 (host ', part.name, found):
+                self.assertIn(words, told[0])
+            self.assertIn('strata-partition verify', done.stderr)
+
+    def test_changed_features(self):
+        graph = self.copy()
+        part = self.part_of(graph)
+        with h5py.File(part, 'r') as contents:
+            place = contents['/nodes/node/feat'].id.get_offset() + 1234
+        damaged = bytearray(part.read_bytes())
+        damaged[place] ^= 1
+        part.write_bytes(damaged)
+        self.refuse([part.name, '/nodes/node/feat', 'changed', '--verify-parts off'], graph=graph, ranks=2)
+        self.train(graph, '--epochs', '1', '--verify-parts', 'off')
 
     def test_newer_version(self):
         graph = self.copy()

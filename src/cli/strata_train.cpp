@@ -12,6 +12,7 @@
 #include "strata/comm/communicator.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
 
 namespace {
@@ -20,19 +21,9 @@ using namespace strata;
 
 namespace fs = std::filesystem;
 
-bool can_write(const fs::path& file) {
-  const fs::path probe = file.string() + ".probe";
-  std::FILE* opened = std::fopen(probe.c_str(), "w");
-  if (opened == nullptr) return false;
-  std::fclose(opened);
-  std::error_code ignored;
-  fs::remove(probe, ignored);
-  return !fs::is_directory(file, ignored);
-}
-
 /// Of a file that is written when training has ended.
 void check_can_write(const char* option, const std::string& file) {
-  if (file.empty() || can_write(file)) return;
+  if (file.empty() || can_write_file(file)) return;
   throw InputError(fmt::format("{}: cannot write {}", option, file),
                    "Name a file in a folder that is there and that this user may write.");
 }
@@ -41,7 +32,7 @@ void check_can_write(const char* option, const std::string& file) {
 void prepare_output(const train::TrainConfig& config) {
   std::error_code failed;
   fs::create_directories(config.output, failed);
-  if (failed || !can_write(fs::path(config.output) / "train.log")) {
+  if (failed || !can_write_file(fs::path(config.output) / "train.log")) {
     throw InputError(fmt::format("--output: cannot write into {}", config.output),
                      "Give a folder that this user may write.");
   }

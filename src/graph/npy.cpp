@@ -250,7 +250,7 @@ void write_npy(const std::filesystem::path& path, DType dtype, const std::vector
   std::size_t bytes = size_of(dtype);
   for (const Count extent : shape) bytes *= static_cast<std::size_t>(extent);
   const std::string header = npy_header(dtype, shape);
-  const std::filesystem::path temporary = path.string() + ".tmp";
+  const std::filesystem::path temporary = make_temporary_beside(path);
   try {
     OutputFile file(temporary.string());
     file.write(header.data(), header.size());

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "strata/util/error.hpp"
@@ -69,6 +70,31 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
     throw;
   }
   sync_to_disk(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+std::filesystem::path make_temporary_beside(const std::filesystem::path& path) {
+  std::random_device random;
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    const std::filesystem::path name = fmt::format("{}.tmp-{:08x}", path.string(), random());
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd >= 0) {
+      ::close(fd);
+      return name;
+    }
+    if (errno != EEXIST) break;
+  }
+  fail("make a file beside", path, errno);
+}
+
+bool can_write_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return false;
+  try {
+    return std::filesystem::remove(make_temporary_beside(path));
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 std::string read_file(const std::filesystem::path& path) {

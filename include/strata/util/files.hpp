@@ -11,6 +11,13 @@ namespace strata {
 /// the remedy).
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
+/// Makes an empty file beside `path` for contents that will be renamed to it: "path.tmp-0a1b2c3d", a name
+/// that nobody can foresee, so that no file or link of somebody else is opened. Throws IoError.
+std::filesystem::path make_temporary_beside(const std::filesystem::path& path);
+
+/// Could a file be written at `path`? Touches nothing that is there.
+bool can_write_file(const std::filesystem::path& path);
+
 std::string read_file(const std::filesystem::path& path);  ///< whole file; throws IoError
 
 /// Flushes a file or a directory entry to disk. Throws IoError.

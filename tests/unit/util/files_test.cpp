@@ -67,6 +67,28 @@ TEST(WriteFileAtomically, SaysThatTheDiskIsFull) {
   EXPECT_EQ(entries_of(folder.path()), 0);
 }
 
+TEST(MakeTemporary, OpensNothingThatIsThere) {
+  const test::TemporaryFolder folder;
+  const fs::path first = make_temporary_beside(folder / "file"),
+                 second = make_temporary_beside(folder / "file");
+  EXPECT_NE(first, second);
+  EXPECT_TRUE(first.filename().string().starts_with("file.tmp-"));
+  EXPECT_EQ(fs::file_size(first), 0u);
+  EXPECT_EQ(fs::status(first).permissions() & ~fs::perms(0644), fs::perms::none);
+  expect_io_error([&] { make_temporary_beside(folder / "missing/file"); }, "missing/file");
+}
+
+TEST(CanWriteFile, TellsWithoutTouchingWhatIsThere) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"file", "file.probe", "file.tmp"}) write_file_atomically(folder / name, name);
+  EXPECT_TRUE(can_write_file(folder / "file"));
+  EXPECT_TRUE(can_write_file(folder / "new"));
+  EXPECT_FALSE(can_write_file(folder.path()));
+  EXPECT_FALSE(can_write_file(folder / "missing/file"));
+  EXPECT_EQ(entries_of(folder.path()), 3);
+  for (const char* name : {"file", "file.probe", "file.tmp"}) EXPECT_EQ(read_file(folder / name), name);
+}
+
 TEST(ReadFile, NamesWhatCannotBeRead) {
   const test::TemporaryFolder folder;
   expect_io_error([&] { read_file(folder / "missing"); }, "missing");

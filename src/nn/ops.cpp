@@ -106,7 +106,7 @@ at::Tensor sum_out_neighbours(const at::Tensor& grad, const at::Tensor& self, co
   return out;
 }
 
-struct Aggregate : Function<Aggregate> {
+struct AggregateRows : Function<AggregateRows> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const ScaledBlock& over) {
     carry(context, over);
     return sum_in_neighbours(x, over.block, over.scales, over.type);
@@ -266,7 +266,7 @@ at::Tensor aggregate_to(at::ScalarType type, const at::Tensor& x, const Block& b
                         const BlockScales& scales) {
   // The gradient of x comes in the type of the result.
   const at::Tensor rows = x.requires_grad() ? x.to(type) : x;
-  return Aggregate::apply(rows.contiguous(), ScaledBlock{block, scales, type});
+  return AggregateRows::apply(rows.contiguous(), ScaledBlock{block, scales, type});
 }
 
 at::Tensor sage_convolution(at::ScalarType type, const at::Tensor& x, const at::Tensor& neighbour,

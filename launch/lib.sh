@@ -33,18 +33,40 @@ free_disk_gib() {
   df -Pk "$path" | awk 'NR == 2 { print int($4 / 1048576) }'
 }
 
-# MiB of memory that can be used now; a container's limit counts.
-free_memory_mib() {
-  local available limit used
-  available=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
-  if [[ -r /sys/fs/cgroup/memory.max ]]; then
-    limit=$(< /sys/fs/cgroup/memory.max)
-    if [[ $limit != max ]]; then
-      used=$(< /sys/fs/cgroup/memory.current)
-      limit=$(((limit - used) / 1048576))
-      ((limit < available)) && available=$limit
-    fi
+# Bytes that a control group of memory leaves, the page cache of files added back; nothing if it has no limit.
+free_of_group() {
+  local limit used cache prefix=""
+  if [[ -r $1/memory.max ]]; then
+    limit=$(< "$1/memory.max") used=$(< "$1/memory.current")
+  elif [[ -r $1/memory.limit_in_bytes ]]; then
+    limit=$(< "$1/memory.limit_in_bytes") used=$(< "$1/memory.usage_in_bytes") prefix=total_
   fi
+  [[ ${limit:-max} != max ]] && ((limit < 1 << 60)) || return 0
+  cache=$(awk -v prefix="$prefix" '$1 == prefix "active_file" || $1 == prefix "inactive_file" { sum += $2 }
+                                   END { printf "%d", sum }' "$1/memory.stat")
+  ((cache <= used)) || cache=$used
+  echo $((limit > used - cache ? limit - used + cache : 0))
+}
+
+# MiB of memory that can be used now: the least of what the host leaves and the control groups of this process, from its
+# own up to the root (Slurm, systemd, containers). Reads below the folder $1, if given.
+free_memory_mib() {
+  local host=${1:-} available controllers group mount free
+  available=$(awk '/^MemAvailable/ { print int($2 / 1024) }' "$host/proc/meminfo")
+  while IFS=: read -r _ controllers group; do
+    case ,$controllers, in
+      ,,) mount=$host/sys/fs/cgroup ;;
+      *,memory,*) mount=$host/sys/fs/cgroup/memory ;;
+      *) continue ;;
+    esac
+    [[ -d $mount/$group ]] || group=/  # a container sees its own group there
+    while true; do
+      free=$(free_of_group "$mount/$group")
+      [[ -z $free ]] || ((free / 1048576 >= available)) || available=$((free / 1048576))
+      [[ -n ${group#/} ]] || break
+      group=${group%/*}
+    done
+  done < "$host/proc/self/cgroup"
   echo "$available"
 }
 

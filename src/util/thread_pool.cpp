@@ -1,15 +1,14 @@
 #include "strata/util/thread_pool.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "strata/util/host_limits.hpp"
 
 namespace strata {
 
@@ -108,16 +107,6 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
   if (state_->failure) std::rethrow_exception(state_->failure);
 }
 
-int available_cores() {
-  cpu_set_t mask;
-  int cores = 1;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) cores = CPU_COUNT(&mask);
-  // cgroup v2: "quota period" or "max period"
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (file >> quota >> period && period > 0)
-    cores = std::min(cores, static_cast<int>(std::max(1.0, quota / period)));
-  return std::max(cores, 1);
-}
+int available_cores() { return HostLimits().cores(); }
 
 }  // namespace strata

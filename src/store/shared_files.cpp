@@ -93,18 +93,45 @@ class SharedName {
   bool created_ = false;
 };
 
+/// How the first rank's file looks to the others.
+struct SeenFile {
+  std::array<char, 64> path{};  // empty: there is none
+  std::uint64_t device = 0, inode = 0;
+
+  bool is(const FileDescriptor& file) const {
+    struct stat status {};
+    return ::fstat(file.get(), &status) == 0 && status.st_dev == device && status.st_ino == inode;
+  }
+};
+
+SeenFile describe(const FileDescriptor& file) {
+  SeenFile seen;
+  struct stat status {};
+  if (!file.is_open() || ::fstat(file.get(), &status) != 0) return seen;
+  fmt::format_to_n(seen.path.data(), seen.path.size() - 1, "/proc/{}/fd/{}", ::getpid(), file.get());
+  seen.device = status.st_dev;
+  seen.inode = status.st_ino;
+  return seen;
+}
+
+/// In another PID namespace the path may lead to a file of another process, or to none.
+FileDescriptor open_seen(const SeenFile& seen) {
+  if (seen.path[0] == 0) return FileDescriptor();
+  FileDescriptor file(::open(seen.path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  return file.is_open() && seen.is(file) ? std::move(file) : FileDescriptor();
+}
+
 /// Not open on all ranks where one cannot open it.
 FileDescriptor open_nameless(const comm::Machine& machine) {
   const bool first = machine.rank() == 0;
   FileDescriptor file;
-  std::array<char, 64> path{};
+  SeenFile seen;
   if (first && !names_are_wanted()) {
     file = FileDescriptor(::memfd_create("strata", MFD_CLOEXEC));
-    if (file.is_open())
-      fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/fd/{}", ::getpid(), file.get());
+    seen = describe(file);
   }
-  machine.communicator().broadcast(path.data(), static_cast<Count>(path.size()), 0);
-  if (!first && path[0] != 0) file = FileDescriptor(::open(path.data(), O_RDWR | O_CLOEXEC));
+  machine.communicator().broadcast(&seen, sizeof seen, 0);
+  if (!first) file = open_seen(seen);
   std::int64_t opened = file.is_open() ? 1 : 0;
   machine.communicator().all_reduce(std::span(&opened, 1), comm::Communicator::Op::min);
   return opened == 1 ? std::move(file) : FileDescriptor();

@@ -34,10 +34,10 @@ struct SharedFile {
 /// Opens it. It has no name and no limit but the host's memory; other ranks open it through the first one's
 /// process, and however the ranks end, the system takes it back.
 ///
-/// Where a rank cannot see the first one's process (another container, a hardened kernel), or with
-/// STRATA_SHARED_MEMORY=named in the environment, it is a file of kSharedFolder that has a name until all
-/// have opened it, and no byte before. A rank that is killed just then leaves an empty file behind, which the
-/// next named file removes.
+/// Where a rank cannot see the first one's process (another container or PID namespace, where its path may
+/// lead to another file; a hardened kernel), or with STRATA_SHARED_MEMORY=named in the environment, it is a
+/// file of kSharedFolder that has a name until all have opened it, and no byte before. A rank that is killed
+/// just then leaves an empty file behind, which the next named file removes.
 ///
 /// Collective; throws IoError on all ranks alike.
 SharedFile open_shared_file(const comm::Machine& machine);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "strata/util/error.hpp"
@@ -143,6 +145,44 @@ TEST_P(HostRegionTest, RefusesWhatIsTooLargeOnAllRanks) {
     EXPECT_THAT(error.what(), HasSubstr("wanted 1024.0 TiB, free "));
     EXPECT_FALSE(error.remedy().empty());
   }
+}
+
+/// Files of this process under all low numbers that are free, so that /proc/PID/fd/N of another process with
+/// this one's number is one of them.
+class Decoys {
+ public:
+  Decoys() : file_(::memfd_create("decoy", MFD_CLOEXEC)) {
+    constexpr int kLowest = 256;
+    for (int fd = 0; fd < kLowest; ++fd) {
+      if (::fcntl(fd, F_GETFD) < 0 && ::dup2(file_, fd) == fd) copies_.push_back(fd);
+    }
+  }
+  ~Decoys() {
+    for (const int fd : copies_) ::close(fd);
+    ::close(file_);
+  }
+  Decoys(const Decoys&) = delete;
+  Decoys& operator=(const Decoys&) = delete;
+
+ private:
+  int file_;
+  std::vector<int> copies_;
+};
+
+// Run with a PID namespace per rank by pid_namespaces.sh.
+TEST(OtherPidNamespaces, DoNotMistakeOneFileForAnother) {
+  if (std::getenv("STRATA_PID_NAMESPACES") == nullptr) GTEST_SKIP() << "needs a PID namespace per rank";
+  const RunSetup run(0);
+  const std::vector<std::string> pids = run.machine.communicator().all_gather(std::to_string(::getpid()));
+  ASSERT_EQ(std::set(pids.begin(), pids.end()).size(), 1u) << "the ranks do not have the same number";
+  std::optional<Decoys> decoys;
+  if (run.machine.rank() > 0) decoys.emplace();
+  const HostRegion region = HostRegion::create(run.machine, 1 << 20, "numbers");
+  if (run.machine.rank() == 0) std::ranges::fill(numbers(region), 42);
+  run.machine.barrier();
+  EXPECT_EQ(numbers(region).front(), 42);
+  EXPECT_EQ(numbers(region).back(), 42);
+  run.machine.barrier();
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, HostRegionTest, testing::Values("nameless", "named"));

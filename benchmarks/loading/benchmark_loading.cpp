@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "plain_read.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/store/host_region.hpp"
@@ -76,7 +77,7 @@ class Benchmark {
         machine_(world.communicator(), topology_),
         manifest_(graph::read_manifest(arguments.graph)),
         plain_(part_paths()),
-        pool_(std::max(1, available_cores() / topology_.ranks_on_host(world.rank()))) {
+        pool_(comm::resources_of(machine_).cores) {
     if (topology_.num_machines() > 1)
       throw InputError("this benchmark runs on one machine", "Start all ranks on one host.");
   }

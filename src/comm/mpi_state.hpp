@@ -1,13 +1,21 @@
 #pragma once
 #include <mpi.h>
 
+#include <memory>
 #include <source_location>
 #include <string>
 
 #include "pieces.hpp"
 #include "strata/comm/communicator.hpp"
+#include "strata/comm/resources.hpp"
 
 namespace strata::comm {
+
+/// What a Machine keeps with its communicator.
+struct MachineResources {
+  Resources own;         ///< of this rank
+  bool on_gpus = false;  ///< all ranks of the machine compute on GPUs
+};
 
 /// What a Communicator owns, for the sources of this module.
 struct MpiState {
@@ -18,6 +26,7 @@ struct MpiState {
   int world_rank = 0;  ///< what messages to a person name
   std::string host;
   Count piece_bytes = kPieceBytes;
+  std::shared_ptr<const MachineResources> resources = {};  ///< of a Machine's communicator
 
   std::string who() const;  ///< "rank 3, host gpu-07"
 };

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "strata/comm/ranks.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {
@@ -54,16 +55,26 @@ std::map<int, std::string> distinct_names(const std::vector<RankFacts>& facts,
   return names;
 }
 
-Device device_for(const RankFacts& facts, int world_rank, int host_rank) {
-  const int visible = static_cast<int>(facts.gpus.size());
-  const Compute compute = facts.options.compute;
-  if (compute == Compute::cuda && visible == 0) {
-    throw InputError(
-        fmt::format("a GPU was asked for, but rank {} (host {}) sees none", world_rank, facts.host),
-        "Use --device cpu or auto, check nvidia-smi and CUDA_VISIBLE_DEVICES there, and that this is a CUDA "
-        "build.");
+/// Where GPUs are asked for, every rank must see one.
+void check_gpus(const std::vector<RankFacts>& facts) {
+  if (facts.front().options.compute != Compute::cuda) return;
+  std::vector<int> without;
+  std::vector<std::string> hosts;
+  for (std::size_t r = 0; r < facts.size(); ++r) {
+    hosts.push_back(facts[r].host);
+    if (facts[r].gpus.empty()) without.push_back(static_cast<int>(r));
   }
-  if (compute == Compute::cpu || visible == 0) return {};
+  if (without.empty()) return;
+  throw InputError(
+      fmt::format("a GPU was asked for, but {} {} none", names_of_ranks(without, hosts),
+                  without.size() == 1 ? "sees" : "see"),
+      "Use --device cpu or auto, check nvidia-smi and CUDA_VISIBLE_DEVICES there, and that this is a CUDA "
+      "build.");
+}
+
+Device device_for(const RankFacts& facts, int host_rank) {
+  const int visible = static_cast<int>(facts.gpus.size());
+  if (facts.options.compute == Compute::cpu || visible == 0) return {};
   return {.kind = Device::Kind::cuda, .index = host_rank % visible};
 }
 
@@ -109,6 +120,7 @@ int Topology::ranks_on_host(int world_rank) const {
 
 Topology arrange(const std::vector<RankFacts>& facts) {
   check_options(facts);
+  check_gpus(facts);
   const auto hosts = ranks_of_hosts(facts);
   const auto names = distinct_names(facts, hosts);
   const int ranks_per_machine = facts.front().options.ranks_per_machine;
@@ -122,7 +134,7 @@ Topology arrange(const std::vector<RankFacts>& facts) {
       Topology::Rank& rank = topology.ranks[at(host_ranks[i])];
       rank.host = names.at(leader);
       rank.host_rank = host_rank;
-      rank.device = device_for(own, host_ranks[i], host_rank);
+      rank.device = device_for(own, host_rank);
       if (rank.device.is_cuda()) rank.gpu_uuid = own.gpus[at(rank.device.index)];
     }
     add_machines(host_ranks, ranks_per_machine, topology);

@@ -1,5 +1,6 @@
 #include "array_copies.hpp"
 #include "shares.hpp"
+#include "strata/comm/resources.hpp"
 
 namespace strata::store {
 namespace {
@@ -14,10 +15,8 @@ ArrayCopies::ArrayCopies(const comm::Machine& machine, const HostElements& array
   placement_.stripe_rows = kStripeElements;
   const TensorSpec spec{.name = array.name, .rows = array.size, .dtype = array.dtype};
   validate(spec, placement_);
-  machine.together([&] {
-    copies_ = std::make_unique<GpuStrata>(machine.device(), spec,
-                                          GpuStrata::Rank{.rank = machine.rank(), .size = machine.size()});
-  });
+  machine.together(
+      [&] { copies_ = std::make_unique<GpuStrata>(machine.device(), spec, comm::resources_of(machine)); });
   copies_->allocate(machine, placement_);
   move_lacking_to_host(machine, spec, copies_->lacks(), placement_);
   const Layout layout(placement_);

@@ -10,6 +10,7 @@
 #include "gather.hpp"
 #include "layout.hpp"
 #include "shares.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/store/host_region.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -24,12 +25,6 @@ namespace {
 bool wants_gpu(const Placement& placement) {
   return std::ranges::any_of(placement.segments,
                              [](const Segment& s) { return s.replicated + s.striped > 0; });
-}
-
-bool every_rank_has_gpu(const comm::Machine& machine) {
-  std::int64_t gpus = machine.device().is_cuda() ? 1 : 0;
-  machine.communicator().all_reduce(std::span(&gpus, 1), comm::Communicator::Op::min);
-  return gpus == 1;
 }
 
 void log_once(const comm::Machine& machine, const std::string& line) {
@@ -124,7 +119,7 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
                                 const Placement& placement) {
   validate(spec, placement);
   Placement realised = placement;
-  if (wants_gpu(realised) && !every_rank_has_gpu(machine)) {
+  if (wants_gpu(realised) && !comm::computes_on_gpus(machine)) {
     log_once(machine,
              fmt::format("{}: all {} rows go to host memory, for not every rank of the machine has a GPU",
                          spec.name, format_count(spec.rows)));
@@ -136,8 +131,7 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
 #if STRATA_WITH_CUDA
   machine.together([&] {
     if (machine.device().is_cuda())
-      state->gpu = std::make_unique<GpuStrata>(
-          machine.device(), spec, GpuStrata::Rank{.rank = machine.rank(), .size = machine.size()});
+      state->gpu = std::make_unique<GpuStrata>(machine.device(), spec, comm::resources_of(machine));
   });
   if (wants_gpu(realised)) {
     state->gpu->allocate(machine, realised);
@@ -175,7 +169,7 @@ ChunkTensor ChunkTensor::wrap(Device device, const TensorSpec& spec, void* rows,
   if (device.is_cuda()) {
     const cuda::DeviceGuard guard(device);
     state->registration = cuda::Registration(rows, static_cast<std::size_t>(spec.rows) * spec.row_pitch());
-    state->gpu = std::make_unique<GpuStrata>(device, spec, GpuStrata::Rank{});
+    state->gpu = std::make_unique<GpuStrata>(device, spec, comm::Resources::of_process());
     state->gpu->adopt(state->layout, state->host);
     state->gpu->configure(state->settings);
   }

@@ -4,6 +4,7 @@
 #include "copied_lists.hpp"
 #include "copy_lists.hpp"
 #include "shares.hpp"
+#include "strata/comm/resources.hpp"
 
 namespace strata::store {
 namespace {
@@ -23,7 +24,7 @@ CopiedLists::CopiedLists(const comm::Machine& machine, const HostLists& lists, c
   for (const HostLists::Array& array : lists.arrays) arrays_.push_back({.host = array});
   ListDirectory directory;
   machine.together([&] {
-    ThreadPool pool(std::max(1, available_cores() / machine.size()));
+    ThreadPool pool(comm::resources_of(machine).cores);
     directory = choose_lists(ranking, lists.indptr, wanted, pool);
   });
   allocate(machine, directory.totals);
@@ -57,8 +58,7 @@ void CopiedLists::allocate(const comm::Machine& machine, const Segment& totals) 
         .name = array.host.name, .rows = totals.replicated + totals.striped, .dtype = array.host.dtype};
     validate(spec, copies);
     machine.together([&] {
-      array.strata = std::make_unique<GpuStrata>(
-          machine.device(), spec, GpuStrata::Rank{.rank = machine.rank(), .size = machine.size()});
+      array.strata = std::make_unique<GpuStrata>(machine.device(), spec, comm::resources_of(machine));
     });
     array.strata->allocate(machine, copies);
   }

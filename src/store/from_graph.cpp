@@ -11,9 +11,9 @@
 
 #include "feature_rows.hpp"
 #include "gpu_map.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
 
 namespace strata::store {
 namespace {
@@ -145,13 +145,6 @@ FeatureSource source_of(const graph::Graph* graph) {
   return source;
 }
 
-std::int64_t gpu_budget(const comm::Machine& machine, std::int64_t budget) {
-  const GpuMap gpus = gpus_of(machine);
-  std::int64_t least = gpus.size() == 0 ? 0 : budget / gpus.sharers;
-  machine.communicator().all_reduce(std::span(&least, 1), comm::Communicator::Op::min);
-  return least;
-}
-
 }  // namespace
 
 WholeGraph WholeGraph::of(const graph::Manifest& manifest, const LoadOptions& options) {
@@ -210,7 +203,7 @@ MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const
     const TensorSpec& spec = features.spec();
     ProgressBar progress("place features", spec.rows * static_cast<Count>(spec.row_bytes()), "B",
                          graph != nullptr && output_is_terminal());
-    ThreadPool pool(graph != nullptr ? available_cores() : 1);
+    ThreadPool pool(graph != nullptr ? comm::resources_of(machine).cores_alone : 1);
     fill_features(machine, features, {source_of(graph.get()), options.row_normalize, progress, pool});
     graph.reset();
   };

@@ -5,6 +5,7 @@
 
 #include "gpu_map.hpp"
 #include "machine_graph_state.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
@@ -23,7 +24,7 @@ std::unique_ptr<graph::Graph> generate_on_first_rank(const graph::SyntheticSpec&
   std::unique_ptr<graph::Graph> graph;
   machine.together([&] {
     if (machine.rank() > 0) return;
-    ThreadPool all_cores(read.num_threads);
+    ThreadPool all_cores(read.num_threads > 0 ? read.num_threads : comm::resources_of(machine).cores_alone);
     graph = std::make_unique<graph::Graph>(graph::generate(spec, read, all_cores));
   });
   return graph;

@@ -1,5 +1,6 @@
 #include "generate_cuda.hpp"
 
+#include "strata/comm/resources.hpp"
 #include "strata/graph/synthetic_pieces.hpp"
 
 namespace strata::store {
@@ -51,7 +52,8 @@ void generate_structure_on_cpu(const GenerateTask& task, GraphState& state) {
     if (task.machine.rank() > 0) return;
     graph::SyntheticSpec structure = task.spec;
     structure.features = 0;
-    ThreadPool all_cores(task.read.num_threads);
+    ThreadPool all_cores(task.read.num_threads > 0 ? task.read.num_threads
+                                                   : comm::resources_of(task.machine).cores_alone);
     graph = std::make_unique<graph::Graph>(graph::generate(structure, task.read, all_cores));
     if (task.spec.features > 0) {
       graph->features = {.rows = task.spec.nodes,

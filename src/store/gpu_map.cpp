@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "strata/comm/resources.hpp"
 #include "strata/cuda/runtime.hpp"
 
 namespace strata::store {
@@ -46,9 +47,15 @@ GpuMap gpus_of(const comm::Machine& machine, bool with_idle) {
     if (uuids[rank] == own) map.mine = map.size();
     map.gpus.push_back({static_cast<int>(rank), static_cast<int>(indices[rank])});
   }
-  map.sharers = static_cast<int>(std::ranges::count(uuids, own));
   if (with_idle) add_idle(machine, uuids, map);
   return map;
+}
+
+std::int64_t gpu_budget(const comm::Machine& machine, std::int64_t budget) {
+  if (!comm::computes_on_gpus(machine)) return 0;
+  std::int64_t least = budget / std::max(1, comm::resources_of(machine).gpu_sharers());
+  machine.communicator().all_reduce(std::span(&least, 1), comm::Communicator::Op::min);
+  return least;
 }
 
 }  // namespace strata::store

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "strata/comm/machine.hpp"
@@ -13,8 +14,7 @@ struct GpuMap {
     int index;  ///< its CUDA ordinal in the owner's process
   };
   std::vector<Gpu> gpus;
-  int mine = -1;    ///< this rank's GPU
-  int sharers = 1;  ///< ranks of the machine that drive the same GPU as this one
+  int mine = -1;  ///< this rank's GPU
 
   int size() const { return static_cast<int>(gpus.size()); }
 };
@@ -23,5 +23,10 @@ struct GpuMap {
 /// GPUs that are visible to a rank and driven by none, owned by the lowest rank that sees them. Only for
 /// machines that are alone on their host, since ranks of others may drive them.
 GpuMap gpus_of(const comm::Machine& machine, bool with_idle = false);
+
+/// What a rank may place on its GPU, of `budget` bytes per GPU, which the ranks that drive it divide: the
+/// least of the machine, so that its ranks plan alike; 0 where one computes on the cpu. Collective over the
+/// machine.
+std::int64_t gpu_budget(const comm::Machine& machine, std::int64_t budget);
 
 }  // namespace strata::store

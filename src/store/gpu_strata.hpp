@@ -7,6 +7,7 @@
 #include "gather.hpp"
 #include "layout.hpp"
 #include "peer_memory.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/store/chunk_tensor.hpp"
 #include "threaded_gather.hpp"
@@ -17,11 +18,8 @@ namespace strata::store {
 /// owner.
 class GpuStrata {
  public:
-  /// This rank among those that share the cores of the host.
-  struct Rank {
-    int rank = 0, size = 1;
-  };
-  GpuStrata(Device device, const TensorSpec& spec, Rank rank);
+  /// `resources`: what CPU threads that gather may take.
+  GpuStrata(Device device, const TensorSpec& spec, const comm::Resources& resources);
 
   /// Allocates the replicated rows on this rank's GPU, and the striped ones on the GPUs of all ranks. What
   /// needs peer access that is not there is left out: lacks() says which. Collective over a machine whose
@@ -81,13 +79,9 @@ class GpuStrata {
   void copy_stripes(const Layout::Run& run, std::byte* rows, bool to_stratum) const;
   RowFormat format_of(DType out, Count out_pitch) const;
   LaunchShape shape() const;
-  struct Cores {
-    int first, count;
-  };
-  Cores cores() const;  ///< that this rank may use
 
   Device device_;
-  Rank rank_;
+  comm::Resources resources_;
   GatherSettings settings_;
   TensorSpec spec_;
   int multiprocessors_;

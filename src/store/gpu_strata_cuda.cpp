@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "gpu_strata.hpp"
 #include "host_workers_cpu.hpp"
@@ -10,7 +9,6 @@
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
@@ -21,9 +19,9 @@ int multiprocessors_for_wires(int all) { return std::max(1, all * 18 / 100); }
 
 }  // namespace
 
-GpuStrata::GpuStrata(Device device, const TensorSpec& spec, Rank rank)
+GpuStrata::GpuStrata(Device device, const TensorSpec& spec, const comm::Resources& resources)
     : device_(device),
-      rank_(rank),
+      resources_(resources),
       spec_(spec),
       multiprocessors_(cuda::num_multiprocessors(device.index)),
       bad_(cuda::Memory::device, 1, "the check of ids", device),
@@ -159,30 +157,22 @@ RowFormat GpuStrata::format_of(DType out, Count out_pitch) const {
           .scale = spec_.scale};
 }
 
-GpuStrata::Cores GpuStrata::cores() const {
-  const int own = available_cores(), all = static_cast<int>(std::thread::hardware_concurrency());
-  if (own < all) return {0, own};  // a rank that is bound has its cores for itself
-  const int share = std::max(1, own / rank_.size);
-  return {rank_.rank * share, share};
-}
-
 void GpuStrata::configure(GatherSettings& settings) {
   constexpr Count kLargeBytes = Count{1} << 30;  // smaller tables are translated without misses
   constexpr int kEnoughCores = 4;
   const Count host_bytes = layout_.host_rows() * table_.row_pitch;
   if (settings.host_path == HostPath::automatic) {
-    const bool worth_it = host_bytes > kLargeBytes && cores().count >= kEnoughCores;
+    const bool worth_it = host_bytes > kLargeBytes && resources_.cores >= kEnoughCores;
     settings.host_path = worth_it ? HostPath::both : HostPath::zero_copy;
   }
-  if (settings.threads == 0) settings.threads = default_host_threads(cores().count);
+  if (settings.threads == 0) settings.threads = default_host_threads(resources_.cores);
   settings_ = settings;
   threaded_.reset();
   copied_.reset();
   if (settings.host_path == HostPath::copy) copied_ = std::make_unique<CopiedGather>(device_);
   if (settings.host_path == HostPath::zero_copy || copied_ || host_bytes == 0) return;
   HostGather::Options options{.threads = settings.threads,
-                              .first_core = cores().first,
-                              .num_cores = cores().count,
+                              .processors = resources_.own_processors,
                               .share = settings.host_path == HostPath::threads ? 1 : settings.threads_share};
   options.zero_copy.multiprocessors = settings.multiprocessors;
   options.zero_copy.aligned = settings.aligned_reads;

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "shares.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/thread_pool.hpp"
 
@@ -38,9 +39,6 @@ class SharedSums {
   std::mutex mutex_;
   Sums sums_;
 };
-
-/// Cores for one rank; a launcher that bound it to some has divided them already, and then this is modest.
-int threads_of(const comm::Machine& machine) { return std::max(1, available_cores() / machine.size()); }
 
 /// Adds the occurrences of this machine's nodes in every `stride`-th block of `entries`.
 template <typename Id>
@@ -96,7 +94,7 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
   const Count stride = std::max<Count>(1, (num_entries + source.max_entries - 1) / source.max_entries);
   const Range entries = share_of({0, num_entries}, machine.rank(), machine.size());
   const Range rows = share_of({0, source.graph.num_local}, machine.rank(), machine.size());
-  ThreadPool pool(threads_of(machine));
+  ThreadPool pool(comm::resources_of(machine).cores);
 
   const std::size_t num_fanouts = source.fanouts.size();
   SharedSums occurrences(map.num_buckets()), lists(map.num_buckets() * num_fanouts);

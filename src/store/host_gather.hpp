@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "gather.hpp"
 #include "host_rows_cpu.hpp"
@@ -23,9 +24,7 @@ class HostGather {
  public:
   struct Options {
     int threads = 0;  ///< CPU threads; 0: default_host_threads() of the cores of this process
-    /// Of the process's cores, those that threads run on; ranks of a host that share their cores give
-    /// different ones. No cores: on all.
-    int first_core = 0, num_cores = 0;
+    std::vector<int> processors = {};  ///< as HostWorkers::Options::processors
     double share = 0;            ///< of the rows, for the threads; 0: measured in the first jobs; 1: all
     LaunchShape zero_copy = {};  ///< of the kernel; 0 multiprocessors: as many as keep PCIe busy
     RowStores stores = RowStores::cached;  ///< into the ring, 1 MiB a thread, which caches hold

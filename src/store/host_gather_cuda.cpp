@@ -146,14 +146,11 @@ HostGather::State::State(Device on, const Source& from, const Options& with)
   const std::size_t num_slots = static_cast<std::size_t>(threads * kSlotsAThread);
   ring = cuda::Buffer(cuda::Memory::pinned, num_slots * slot_bytes, "the host stratum's ring", device);
   doorbell[0] = 0;
-  workers =
-      std::make_unique<HostWorkers>(RowSource{.data = source.rows,
-                                              .row_bytes = row_bytes,
-                                              .row_pitch = static_cast<std::size_t>(source.table.row_pitch)},
-                                    HostWorkers::Options{.threads = threads,
-                                                         .first_core = options.first_core,
-                                                         .num_cores = options.num_cores,
-                                                         .stores = options.stores});
+  workers = std::make_unique<HostWorkers>(
+      RowSource{.data = source.rows,
+                .row_bytes = row_bytes,
+                .row_pitch = static_cast<std::size_t>(source.table.row_pitch)},
+      HostWorkers::Options{.threads = threads, .processors = options.processors, .stores = options.stores});
 }
 
 // The side stream too: a launch that failed half-way may have left it work that `done` does not cover.

@@ -7,17 +7,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
+#include "host_pages.hpp"
 #include "shared_files.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
-#include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
@@ -30,10 +30,7 @@ class Mapping {
   Mapping(std::size_t bytes, int flags, int fd, const std::string& name) : bytes_(bytes) {
     void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     if (data == MAP_FAILED) {
-      throw OutOfMemory(fmt::format("no room for {} in host memory: wanted {}, free {} (mmap: {})", name,
-                                    format_bytes(static_cast<std::int64_t>(bytes)),
-                                    format_bytes(available_host_bytes()), errno_text()),
-                        "Use more machines, or store features as bf16.");
+      host_memory_full(bytes, name, "mmap: " + errno_text());
     }
     data_ = data;
     ::madvise(data_, bytes_, MADV_HUGEPAGE);  // a wish: 4 KiB pages serve as well
@@ -69,14 +66,18 @@ class Mapping {
                     "one rank a machine, which needs none.");
 }
 
-void check_free_memory(std::size_t bytes, const std::string& name) {
-  const std::int64_t wanted = static_cast<std::int64_t>(bytes), free = available_host_bytes();
-  if (wanted > free) {
+/// Collective; throws on all ranks.
+void check_free_memory(const comm::Machine& machine, std::size_t bytes, const std::string& name) {
+  const std::int64_t wanted = static_cast<std::int64_t>(bytes),
+                     free = comm::free_host_memory(machine).most_bytes;
+  if (wanted <= free) return;
+  machine.together([&] {
+    if (machine.rank() > 0) return;
     throw OutOfMemory(
         fmt::format("no room for {} in host memory: wanted {}, free {}", name, format_bytes(wanted),
                     format_bytes(free)),
         "Use more machines, or store features as bf16 (strata-partition build --features bf16).");
-  }
+  });
 }
 
 void check_shared_folder(std::size_t bytes, const std::string& name) {
@@ -88,44 +89,6 @@ void check_shared_folder(std::size_t bytes, const std::string& name) {
   if (info.f_bavail < bytes / info.f_frsize + 1) shared_memory_full(bytes, name);
 }
 
-struct Bytes {
-  std::byte* data;
-  std::size_t size;
-};
-
-/// Takes a piece of a mapping from the system: 0, or why not. Kernels before 5.14 take pages at the first
-/// touch.
-int populate_piece(const Bytes& piece) {
-  for (;;) {
-    if (::madvise(piece.data, piece.size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return 0;
-    if (errno != EINTR && errno != EAGAIN) return errno;
-  }
-}
-
-/// Takes all pages of a mapping from the system now, by as many threads as this rank has cores, so that each
-/// is zeroed once, on the NUMA node of one of them, and that a full /dev/shm is an error here and not a
-/// SIGBUS at the first touch. 0, or why not.
-int populate(const Bytes& bytes, int num_threads) {
-  constexpr std::size_t kPiece = std::size_t{64} << 20;
-  const auto pieces = static_cast<Count>((bytes.size + kPiece - 1) / kPiece);
-  std::atomic<int> failure = 0;
-  ThreadPool pool(static_cast<int>(std::clamp<Count>(pieces, 1, num_threads)));
-  pool.parallel_for(pieces, 1, [&](Count begin, Count end) {
-    for (Count piece = begin; piece < end && failure == 0; ++piece) {
-      const std::size_t offset = static_cast<std::size_t>(piece) * kPiece;
-      if (const int code = populate_piece({bytes.data + offset, std::min(kPiece, bytes.size - offset)});
-          code != 0)
-        failure = code;
-    }
-  });
-  return failure;
-}
-
-/// Kernels without MADV_POPULATE_WRITE would kill the process where /dev/shm is full.
-bool can_populate(const Bytes& page) {
-  return ::madvise(page.data, page.size, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
-}
-
 /// Reserves a slice of the segment; the slow way, a page at a time.
 int reserve(const FileDescriptor& fd, std::size_t offset, std::size_t bytes) {
   int code = EINTR;
@@ -134,22 +97,22 @@ int reserve(const FileDescriptor& fd, std::size_t offset, std::size_t bytes) {
   return code;
 }
 
-void check_populated(int code, std::size_t bytes, const std::string& name) {
+void check_populated(int code, const SharedFile& file, std::size_t bytes, const std::string& name) {
   if (code == 0) return;
-  if (code == ENOSPC || code == ENOMEM || code == EFAULT) shared_memory_full(bytes, name);
-  throw IoError(fmt::format("cannot take {} for {} from {}: {}",
-                            format_bytes(static_cast<std::int64_t>(bytes)), name, kSharedFolder,
-                            std::generic_category().message(code)));
+  const std::string reason = std::generic_category().message(code);
+  const bool full = code == ENOSPC || code == ENOMEM || code == EFAULT;
+  if (full && file.in_folder) shared_memory_full(bytes, name);
+  if (full) host_memory_full(bytes, name, reason);
+  throw IoError(fmt::format("cannot take {} for {} from shared memory: {}",
+                            format_bytes(static_cast<std::int64_t>(bytes)), name, reason));
 }
-
-int threads_of(const comm::Machine& machine) { return std::max(1, available_cores() / machine.size()); }
 
 void resize(const FileDescriptor& fd, std::size_t bytes, const std::string& name) {
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) shared_memory_full(bytes, name);
 }
 
 /// Takes this rank's slice of a shared mapping from the system.
-void take_slice(const comm::Machine& machine, const FileDescriptor& fd, const Bytes& all,
+void take_slice(const comm::Machine& machine, const SharedFile& shared, const Bytes& all,
                 const std::string& name) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t ranks = static_cast<std::size_t>(machine.size()),
@@ -158,9 +121,10 @@ void take_slice(const comm::Machine& machine, const FileDescriptor& fd, const By
   const std::size_t begin = std::min(all.size, rank * slice), size = std::min(slice, all.size - begin);
   if (size == 0) return;
   const Bytes own{all.data + begin, size};
-  const int code = can_populate({own.data, std::min(page, size)}) ? populate(own, threads_of(machine))
-                                                                  : reserve(fd, begin, size);
-  check_populated(code, size, name);
+  const int code = can_populate({own.data, std::min(page, size)})
+                       ? populate(own, comm::resources_of(machine).cores)
+                       : reserve(shared.file, begin, size);
+  check_populated(code, shared, size, name);
 }
 
 /// A file takes one write at a time: with more threads than these, touching its pages is faster.
@@ -184,9 +148,9 @@ SharedMapping map_shared(const comm::Machine& machine, std::size_t bytes, const 
   // while it fills them; registration would take them one by one.
   const bool take_pages = shared.in_folder || machine.device().is_cuda();
   machine.together([&] {
-    if (take_pages) take_slice(machine, shared.file, {mapping.data(), bytes}, name);
+    if (take_pages) take_slice(machine, shared, {mapping.data(), bytes}, name);
   });
-  const bool by_writes = !take_pages && threads_of(machine) * machine.size() <= kMostWriters;
+  const bool by_writes = !take_pages && comm::resources_of(machine).cores * machine.size() <= kMostWriters;
   return {std::move(mapping), by_writes ? std::move(shared.file) : FileDescriptor()};
 }
 
@@ -203,10 +167,12 @@ HostRegion HostRegion::create(const comm::Machine& machine, std::size_t bytes, c
   auto state = std::make_unique<State>();
   state->bytes = bytes;
   if (bytes == 0) return HostRegion(std::move(state));
-  machine.together([&] { check_free_memory(bytes, name); });
+  check_free_memory(machine, bytes, name);
   if (machine.size() == 1) {
     state->mapping = Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, name);
-    if (machine.device().is_cuda()) populate({state->mapping.data(), bytes}, threads_of(machine));
+    // Registration would take the pages one by one.
+    if (machine.device().is_cuda())
+      take_private_pages({state->mapping.data(), bytes}, comm::resources_of(machine).cores, name);
   } else {
     SharedMapping shared = map_shared(machine, bytes, name);
     state->mapping = std::move(shared.mapping);

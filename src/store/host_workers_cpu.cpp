@@ -12,8 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "strata/util/thread_pool.hpp"
-
 namespace strata::store {
 namespace {
 
@@ -41,33 +39,15 @@ std::uint64_t read_flag(std::uint64_t* flag) {
   return std::atomic_ref<std::uint64_t>(*flag).load(std::memory_order_acquire);
 }
 
-/// The cores that this process may use, or none where a quota allows fewer than it sees: then others run on
-/// them too, and the scheduler knows better.
-std::vector<int> own_cores() {
-  cpu_set_t mask;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0 || CPU_COUNT(&mask) > available_cores()) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &mask)) cores.push_back(core);
-  }
-  return cores;
-}
-
-void run_on(const std::vector<int>& cores) {
-  if (cores.empty()) return;
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  for (const int core : cores) CPU_SET(core, &mask);
-  sched_setaffinity(0, sizeof mask, &mask);  // refused: the thread runs anywhere, only slower
-}
-
-/// Of the process's cores, those that the options name; none where all are meant.
-std::vector<int> chosen_cores(const HostWorkers::Options& options) {
-  std::vector<int> chosen;
-  const std::vector<int> own = options.num_cores > 0 ? own_cores() : std::vector<int>{};
-  for (int i = 0; i < options.num_cores && !own.empty(); ++i)
-    chosen.push_back(own[static_cast<std::size_t>(options.first_core + i) % own.size()]);
-  return chosen;
+void run_on(const std::vector<int>& processors) {
+  if (processors.empty()) return;
+  const int size = std::ranges::max(processors) + 1;  // hosts may have more than fit in a cpu_set_t
+  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(static_cast<std::size_t>(size)),
+                                                              [](cpu_set_t* set) { CPU_FREE(set); });
+  const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
+  CPU_ZERO_S(bytes, mask.get());
+  for (const int processor : processors) CPU_SET_S(static_cast<std::size_t>(processor), bytes, mask.get());
+  sched_setaffinity(0, bytes, mask.get());  // refused: the thread runs anywhere, only slower
 }
 
 constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us would double a sleep
@@ -195,11 +175,10 @@ HostWorkers::HostWorkers(const RowSource& rows, const Options& options) : state_
   State& state = *state_;
   state.rows = rows;
   state.stores = options.stores;
-  const std::vector<int> cores = chosen_cores(options);
   const std::lock_guard lock(state.mutex);  // leave() reads the number of threads
   for (int i = 0; i < std::max(1, options.threads); ++i) {
-    state.threads.emplace_back([&state, cores] {
-      run_on(cores);
+    state.threads.emplace_back([&state, processors = options.processors] {
+      run_on(processors);
       state.serve();
     });
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "host_job.hpp"
 #include "host_rows_cpu.hpp"
@@ -12,10 +13,9 @@ class HostWorkers {
  public:
   struct Options {
     int threads = 1;
-    /// Threads run on cores [first_core, first_core + num_cores) of those that the process may use; 0: on
-    /// all. Not each on one of its own: a thread that waits for the GPU there would hold it up, and with it
-    /// all.
-    int first_core = 0, num_cores = 0;
+    /// Numbers of the processors that threads run on; none: wherever the process may. Not each on one of its
+    /// own: a thread that waits for the GPU there would hold it up, and with it all.
+    std::vector<int> processors = {};
     RowStores stores = RowStores::streaming;
   };
   HostWorkers(const RowSource& rows, const Options& options);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <mutex>
 
+#include "strata/comm/resources.hpp"
+
 namespace strata::store {
 namespace {
 
@@ -27,7 +29,7 @@ ListRanking::ListRanking(const comm::Machine& machine, const Count* indptr, std:
       visits_(visits.begin(), visits.end()) {
   if (!known_) visits_ = falling_visits(map_, part_nodes_);
   entries_.resize(part_nodes_.size() * kLevels);
-  ThreadPool pool(std::max(1, available_cores() / machine.size()));
+  ThreadPool pool(comm::resources_of(machine).cores);
   std::mutex mutex;
   for (std::size_t part = 0; part < part_nodes_.size(); ++part) {
     const Range rows = share_of({0, part_nodes_[part]}, machine.rank(), machine.size());

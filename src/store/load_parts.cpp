@@ -7,41 +7,29 @@
 #include "halo_regions.hpp"
 #include "machine_graph_state.hpp"
 #include "part_loader.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
 
 namespace strata::store {
 namespace {
 
-/// The budget a GPU, divided among the ranks that share one; the least over the machine, so that its ranks
-/// plan alike.
-std::int64_t gpu_budget(const comm::Topology& topology, const comm::Machine& machine, std::int64_t budget) {
-  std::int64_t least = machine.device().is_cuda() ? budget : 0;
-  for (const int member : topology.machines[static_cast<std::size_t>(machine.index())]) {
-    const comm::Topology::Rank& rank = topology.ranks[static_cast<std::size_t>(member)];
-    if (!rank.device.is_cuda()) return 0;
-    const auto sharers = std::ranges::count_if(topology.ranks, [&](const comm::Topology::Rank& other) {
-      return other.host == rank.host && other.gpu_uuid == rank.gpu_uuid;
-    });
-    least = std::min<std::int64_t>(least, budget / std::max<std::int64_t>(1, sharers));
-  }
-  return least;
-}
-
-/// A virtual machine may use the share of its host's memory that its ranks are of the host's.
+/// Host memory of the machine; what it may take while the other machines of the host load, too.
 struct MemoryShare {
   std::int64_t free = 0, host_free = 0;
   int ranks = 0, host_ranks = 0;
 };
 
-MemoryShare memory_share(const comm::Communicator& world, const comm::Topology& topology,
-                         const comm::Machine& machine) {
-  MemoryShare share{.host_free = available_host_bytes(),
-                    .ranks = machine.size(),
-                    .host_ranks = std::max(topology.ranks_on_host(world.rank()), machine.size())};
-  share.free = share.host_free / share.host_ranks * share.ranks;
-  return share;
+/// The same on all ranks of a machine, so that they refuse alike. Collective over `world`: no machine looks
+/// while another one takes.
+MemoryShare memory_share(const comm::Communicator& world, const comm::Machine& machine) {
+  if (machine.size() < world.size()) world.barrier();
+  const comm::FreeHostMemory free = comm::free_host_memory(machine);
+  if (machine.size() < world.size()) world.barrier();
+  return {.free = free.share_bytes,
+          .host_free = free.most_bytes,
+          .ranks = machine.size(),
+          .host_ranks = comm::resources_of(machine).host_ranks};
 }
 
 /// `what` of the graph: "its parts", "its features".
@@ -269,23 +257,17 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
                                 const comm::Topology& topology, const comm::Machine& machine,
                                 const LoadOptions& options) {
   auto state = std::make_unique<State>();
-  Loading loading(*state, machine, options,
-                  std::max(1, available_cores() / topology.ranks_on_host(world.rank())));
+  Loading loading(*state, machine, options, comm::resources_of(machine).cores);
   const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
-  const std::int64_t gpu_bytes = gpu_budget(topology, machine, options.gpu_budget_bytes);
-  const auto free_memory = [&] {  // the same on all ranks of the machine, so that they refuse alike
-    MemoryShare share = memory_share(world, topology, machine);
-    machine.communicator().all_reduce(std::span(&share.free, 1), comm::Communicator::Op::min);
-    return share;
-  };
+  const std::int64_t gpu_bytes = gpu_budget(machine, options.gpu_budget_bytes);
   loading.open(directory, world, topology.num_machines());
   const std::int64_t all_gpus = gpu_bytes * gpus_of(machine).size();
-  const MemoryShare before = free_memory();
+  const MemoryShare before = memory_share(world, machine);
   loading.replicate_if_it_fits(directory, world, before, all_gpus);
   refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
   loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
   loading.read_halo();
-  const MemoryShare share = free_memory();
+  const MemoryShare share = memory_share(world, machine);
   loading.plan(gpu_bytes, share.free);
   refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
   loading.fill_features();

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "gpu_map.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/cuda/runtime.hpp"
-#include "strata/util/memory.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/thread_pool.hpp"
 
@@ -165,17 +165,13 @@ class Probe {
 
 /// At most `wanted`; the same on all ranks.
 std::int64_t host_table_bytes(const comm::Machine& machine, std::int64_t wanted) {
-  std::int64_t bytes = std::min(wanted, available_host_bytes() / kFreeShares);
-  machine.communicator().all_reduce(std::span(&bytes, 1), comm::Communicator::Op::min);
-  return bytes;
+  return std::min(wanted, comm::free_host_memory(machine).share_bytes / kFreeShares);
 }
 
 /// Likewise, of each GPU.
 std::int64_t gpu_table_bytes(const comm::Machine& machine, std::int64_t wanted) {
-  if (!machine.device().is_cuda()) return wanted;
-  std::int64_t bytes = std::min(wanted, cuda::device_memory(machine.device().index).free_bytes / kFreeShares);
-  machine.communicator().all_reduce(std::span(&bytes, 1), comm::Communicator::Op::min);
-  return bytes;
+  if (!comm::computes_on_gpus(machine)) return wanted;
+  return std::min(wanted, comm::free_gpu_bytes_per_rank(machine) / kFreeShares);
 }
 
 }  // namespace

@@ -1,9 +1,19 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+
 #include "strata/comm/machine.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/cuda/runtime.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/host_limits.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::comm {
@@ -39,6 +49,68 @@ TEST(Discover, MakesOneMachineOfAHost) {
   EXPECT_FALSE(own.device.is_cuda());
   EXPECT_FALSE(topology.virtual_machines);
   EXPECT_FALSE(topology.gpu_per_rank);
+}
+
+/// Tested with ranks bound to cores, to sockets, and unbound.
+TEST(Discover, DividesTheProcessorsOfAHost) {
+  Machine machine(world().communicator(), find(0));
+  const Resources& mine = resources_of(machine);
+  const std::vector<int> own = HostLimits().processors();
+  const auto gathered = [](const std::vector<int>& numbers) {
+    return world().communicator().all_gather(fmt::format("{}", fmt::join(numbers, " ")));
+  };
+  const std::vector<std::string> masks = gathered(own), given = gathered(mine.own_processors),
+                                 cores_of = gathered({mine.cores});
+  std::map<int, int> taken;  // ranks that a processor is given to
+  std::set<int> seen;
+  int cores = 0;
+  for (const int rank : ranks_on(world().host())) {
+    std::istringstream mask(masks[static_cast<std::size_t>(rank)]),
+        its(given[static_cast<std::size_t>(rank)]);
+    for (int processor = 0; mask >> processor;) seen.insert(processor);
+    for (int processor = 0; its >> processor;) ++taken[processor];
+    cores += std::stoi(cores_of[static_cast<std::size_t>(rank)]);
+  }
+  EXPECT_GE(mine.cores, 1);
+  EXPECT_GE(mine.cores_alone, mine.cores);
+  EXPECT_EQ(mine.host_ranks, static_cast<int>(ranks_on(world().host()).size()));
+  for (const auto& [processor, ranks] : taken) EXPECT_EQ(ranks, 1) << "processor " << processor;
+  EXPECT_LE(cores, static_cast<int>(std::max(seen.size(), ranks_on(world().host()).size())));
+  for (const int processor : mine.own_processors) EXPECT_EQ(std::ranges::count(own, processor), 1);
+  if (!HostLimits().cpu_quotas().empty())
+    GTEST_SKIP() << "a quota of CPU time leaves less than the processors";
+  const bool alike =
+      std::ranges::all_of(masks, [&](const std::string& mask) { return mask == masks.front(); });
+  if (alike) EXPECT_EQ(mine.cores, std::max(1, static_cast<int>(own.size()) / mine.host_ranks));
+  const char* binding = std::getenv("STRATA_TEST_BINDING");
+  if (binding != nullptr && !alike) {
+    EXPECT_EQ(mine.cores, static_cast<int>(own.size())) << "a bound rank has its processors for itself";
+    EXPECT_EQ(mine.own_processors, own);
+  }
+  machine.close();
+}
+
+TEST(MachineTest, AgreesOnTheMemoryThatIsFree) {
+  const auto bytes_of = [](int ranks_per_machine) {
+    const Topology topology = find(ranks_per_machine);
+    Machine machine(world().communicator(), topology);
+    const FreeHostMemory free = comm::free_host_memory(machine);
+    EXPECT_GT(free.share_bytes, 0);
+    EXPECT_GE(free.most_bytes, free.share_bytes);
+    for (const std::string& other : machine.communicator().all_gather(std::to_string(free.share_bytes)))
+      EXPECT_EQ(other, std::to_string(free.share_bytes));
+    EXPECT_EQ(comm::free_gpu_bytes_per_rank(machine), 0);
+    EXPECT_FALSE(comm::computes_on_gpus(machine));
+    machine.close();
+    return free;
+  };
+  const FreeHostMemory whole = bytes_of(0), part = bytes_of(1);
+  const auto ranks = static_cast<double>(ranks_on(world().host()).size());
+  constexpr double kTolerance = 0.2;  // other programs allocate meanwhile
+  const auto share = static_cast<double>(whole.share_bytes) / ranks;
+  EXPECT_NEAR(static_cast<double>(part.share_bytes), share, kTolerance * share);
+  EXPECT_NEAR(static_cast<double>(part.most_bytes), static_cast<double>(whole.most_bytes),
+              kTolerance * static_cast<double>(whole.most_bytes));
 }
 
 TEST(Discover, MakesVirtualMachinesOfOneRank) {

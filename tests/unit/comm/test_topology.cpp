@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "strata/comm/ranks.hpp"
 #include "strata/util/error.hpp"
 #include "topology.hpp"
 
@@ -112,8 +113,23 @@ TEST(Arrange, TellsHostsOfOneNameApart) {
 TEST(Arrange, RefusesAGpuWhereThereIsNone) {
   const TopologyOptions options{.compute = Compute::cuda};
   const std::string text = refusal({on_host(0, {"a"}, options), on_host(1, {}, options)});
-  EXPECT_THAT(text, HasSubstr("rank 1 (host h1) sees none"));
+  EXPECT_THAT(text, HasSubstr("but rank 1 (host h1) sees none"));
   EXPECT_THAT(text, HasSubstr("--device cpu"));
+}
+
+TEST(Arrange, NamesAllRanksThatHaveNoGpu) {
+  const TopologyOptions options{.compute = Compute::cuda};
+  EXPECT_THAT(refusal({on_host(0, {}, options), on_host(0, {"a"}, options), on_host(0, {}, options),
+                       on_host(3, {}, options), on_host(3, {"a"}, options)}),
+              HasSubstr("but ranks 0, 2 (host h0), 3 (host h3) see none"));
+}
+
+TEST(Arrange, TellsRanksOnGpusFromThoseOnTheCpu) {
+  const Topology mixed = arrange({on_host(0, {"a"}), on_host(0), on_host(2), on_host(2, {"b"})});
+  EXPECT_THAT(ranks_on(mixed, Device::Kind::cuda), ElementsAre(0, 3));
+  EXPECT_THAT(ranks_on(mixed, Device::Kind::cpu), ElementsAre(1, 2));
+  EXPECT_EQ(names_of_ranks(ranks_on(mixed, Device::Kind::cpu), mixed), "ranks 1 (host h0), 2 (host h2)");
+  EXPECT_EQ(names_of_ranks({3}, mixed), "rank 3 (host h2)");
 }
 
 TEST(Arrange, RefusesRanksThatMachinesDoNotDivide) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_workers_cpu.hpp"
+#include "strata/util/host_limits.hpp"
 
 namespace strata::store {
 namespace {
@@ -100,10 +101,10 @@ template <typename Number>
 void run_jobs(int threads) {
   SCOPED_TRACE(testing::Message() << threads << " threads");
   Gpu<Number> gpu(kMostRows, 3, 16);
-  HostWorkers workers(gpu.source(), {.threads = threads,
-                                     .first_core = threads,
-                                     .num_cores = threads % 3,
-                                     .stores = threads == 1 ? RowStores::cached : RowStores::streaming});
+  HostWorkers workers(gpu.source(),
+                      {.threads = threads,
+                       .processors = threads % 3 > 0 ? HostLimits().processors() : std::vector<int>{},
+                       .stores = threads == 1 ? RowStores::cached : RowStores::streaming});
   EXPECT_EQ(workers.num_threads(), threads);
   constexpr Count kSizes[] = {0, 1, 15, 16, 17, 0, 48, 49, 1000, 0, 0, kMostRows};
   constexpr int kRounds = 30;

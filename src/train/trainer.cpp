@@ -17,6 +17,7 @@
 #include "model_state.hpp"
 #include "not_finite.hpp"
 #include "report.hpp"
+#include "same_config.hpp"
 #include "session.hpp"
 #include "sm_measurement.hpp"
 #include "step_runner.hpp"
@@ -342,6 +343,7 @@ class Run {
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model) {
   world.communicator().together([&] { validate(config); });
+  require_same_config(config, world.communicator());
   std::unique_ptr<Run> run;
   try {
     run = std::make_unique<Run>(config, world, stop, make_model);

@@ -28,7 +28,8 @@ struct TrainResult {
 /// train.log. Throws what the libraries throw; then the caller must end all ranks (World::abort), for the
 /// others may be waiting.
 ///
-/// The config is validated first (InputError), on all ranks together.
+/// The config is validated first (InputError), on all ranks together; ranks with different options are
+/// refused.
 ///
 /// `make_model` makes the model of config.model, or one of the caller's own, which config.own_model names.
 /// Such is any torch::nn::Module that derives from nn::BlockModel: every rank must make it with the same

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "same_config.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_world.hpp"
 
@@ -36,6 +37,24 @@ TEST(Train, RefusesOnAllRanksWhatOneRankIsAskedFor) {
   const int last = test::world().size() - 1;
   expect_refused(config_with([&](auto& c) { c.hidden = test::world().rank() == last ? -3 : 256; }),
                  {"--hidden: -3 is not positive"});
+}
+
+TEST(Train, RefusesRanksWithDifferentOptions) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs several ranks";
+  const bool is_last = test::world().rank() == test::world().size() - 1;
+  expect_refused(config_with([&](auto& c) { c.hidden = is_last ? 64 : 256; }),
+                 {"other options than rank 0: --hidden 64 instead of 256", "the same configuration file"});
+  expect_refused(config_with([&](auto& c) {
+                   c.eval_every = is_last ? 0 : 1;
+                   c.metric = is_last ? Metric::macro_f1 : Metric::accuracy;
+                 }),
+                 {"--eval-every 0 instead of 1", "--metric \"macro_f1\" instead of \"accuracy\""});
+}
+
+TEST(Train, LetsRanksNameTheirOwnFiles) {
+  const std::string mine = std::to_string(test::world().rank());
+  const TrainConfig config = config_with([&](auto& c) { c.output = c.graph = c.trace = "folder" + mine; });
+  EXPECT_NO_THROW(require_same_config(config, test::world().communicator()));
 }
 
 }  // namespace

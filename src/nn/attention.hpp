@@ -9,9 +9,10 @@
 /// for any number of threads.
 ///
 ///     s(u, v)  = leaky_relu(src_scores[u] + dst_scores[v])                  of one head
-///     p(u, v)  = exp(s(u, v)) / sum of exp(s(w, v)) over w in {in-neighbours of v} and v
+///     p(u, v)  = n(u, v) exp(s(u, v)) / sum of n(w, v) exp(s(w, v)) over w in {in-neighbours of v} and v
 ///     out[v]   = sum of keep(u, v) p(u, v) rows[u]
 ///
+/// n is how often the edge counts, 1 but for forward passes with `edge_weights`; 1 for the node itself.
 /// An edge from a node to itself is left out, for the node is there anyway, once. keep is 1, or with dropout
 /// 0 or its scale.
 namespace strata::nn {
@@ -24,6 +25,7 @@ struct Attention {
   Count heads = 1, head_cols = 0;
   const Count* indptr = nullptr;              ///< [num_dst + 1]
   const std::int32_t* indices = nullptr;      ///< src nodes; the first num_dst of them are the dst nodes
+  const float* edge_weights = nullptr;        ///< by place in `indices`; null: ones. Forward only
   const Count* out_indptr = nullptr;          ///< [num_src + 1] of the transpose; backward only
   const std::int32_t* out_indices = nullptr;  ///< dst nodes
   const float* rows = nullptr;                ///< [num_src, heads * head_cols]

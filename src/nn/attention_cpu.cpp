@@ -62,15 +62,26 @@ inline void for_out_edges(const Attention& over, Count u, const Body& body) {
   }
 }
 
+/// body(u, how often the edge counts) likewise.
+template <typename Body>
+inline void for_weighted_in_edges(const Attention& over, Count v, const Body& body) {
+  if (over.edge_weights == nullptr) return for_in_edges(over, v, [&](Count u) { body(u, 1.0f); });
+  body(v, 1.0f);
+  for (Count e = over.indptr[v]; e < over.indptr[v + 1]; ++e) {
+    if (over.indices[e] != v && over.edge_weights[e] > 0)
+      body(static_cast<Count>(over.indices[e]), over.edge_weights[e]);
+  }
+}
+
 inline float log_sum(const Head& head, Count v) {
   float largest = leaky_relu(head.raw(v, v)), sum = 0.0f;
-  for_in_edges(head.over, v, [&](Count u) {
+  for_weighted_in_edges(head.over, v, [&](Count u, float counts) {
     const float score = leaky_relu(head.raw(u, v));
     if (score > largest) {
-      sum = sum * std::exp(largest - score) + 1.0f;
+      sum = sum * std::exp(largest - score) + counts;
       largest = score;
     } else {
-      sum += std::exp(score - largest);
+      sum += counts * std::exp(score - largest);
     }
   });
   return largest + std::log(sum);
@@ -82,8 +93,8 @@ inline void attend(const AttentionForward& pass, const Head& head, Count v) {
   float* out = head.slice(pass.out, v);
   std::fill_n(out, head.over.head_cols, 0.0f);
   const Philox4 key = head.key(v);
-  for_in_edges(head.over, v, [&](Count u) {
-    const float p = std::exp(leaky_relu(head.raw(u, v)) - total) * head.kept(key, u);
+  for_weighted_in_edges(head.over, v, [&](Count u, float counts) {
+    const float p = counts * std::exp(leaky_relu(head.raw(u, v)) - total) * head.kept(key, u);
     add_scaled(out, head.row(u), p, head.over.head_cols);
   });
 }

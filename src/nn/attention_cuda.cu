@@ -80,6 +80,11 @@ __global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadDots dots)
   if (threadIdx.x % Lanes == 0) dots.scores[group] = sum;
 }
 
+/// How often an edge counts.
+__device__ inline float times(const Attention& over, Count e) {
+  return over.edge_weights == nullptr ? 1.0f : __ldg(over.edge_weights + e);
+}
+
 // One thread a head of a dst node: maximum and sum in one pass over its scores, one sector an edge.
 __global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForward pass) {
   const Attention& over = pass.over;
@@ -90,13 +95,13 @@ __global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForwar
 #pragma unroll 4
   for (Count e = __ldg(over.indptr + v); e < end; ++e) {
     const Count u = __ldg(over.indices + e);
-    const float score = leaky_relu(over.raw_score(u, v, head));
-    if (u == v) continue;
+    const float score = leaky_relu(over.raw_score(u, v, head)), counts = times(over, e);
+    if (u == v || counts == 0.0f) continue;
     if (score > largest) {
-      sum = sum * expf(largest - score) + 1.0f;
+      sum = sum * expf(largest - score) + counts;
       largest = score;
     } else {
-      sum += expf(score - largest);
+      sum += counts * expf(score - largest);
     }
   }
   pass.log_sums[v * over.heads + head] = largest + logf(sum);
@@ -121,7 +126,8 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward 
 #pragma unroll 4
   for (Count e = __ldg(over.indptr + v); e < end; ++e) {
     const Count u = __ldg(over.indices + e);
-    add_scaled(total, item.load(over, over.rows, u), u == v ? 0.0f : weight(u));
+    const float counts = times(over, e);
+    add_scaled(total, item.load(over, over.rows, u), u == v || counts == 0.0f ? 0.0f : counts * weight(u));
   }
   total.store(pass.out + item.offset(over, v) + item.column);
 }

@@ -1,6 +1,8 @@
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -56,6 +58,7 @@ Attention attention_over(const Heads& on, const at::Tensor& rows, const Scores& 
           .head_cols = rows.size(1) / on.heads,
           .indptr = on.block.indptr,
           .indices = on.block.indices,
+          .edge_weights = on.block.edge_weights,
           .out_indptr = on.block.transposed_indptr,
           .out_indices = on.block.transposed_indices,
           .rows = rows.const_data_ptr<float>(),
@@ -72,17 +75,27 @@ at::Tensor grad_of_weights(const at::Tensor& rows, const at::Tensor& grad_scores
   return at::bmm(grad_scores.t().unsqueeze(1), by_head).transpose(0, 1);  // [1, heads, head_cols]
 }
 
+struct Attended {
+  at::Tensor out;       ///< [num_dst, heads * head_cols]
+  at::Tensor log_sums;  ///< [num_dst, heads] of the softmax' denominators
+};
+
+Attended attend_over(const Heads& on, const at::Tensor& rows, const Scores& scores) {
+  const Attended attended{.out = at::empty({on.block.num_dst, rows.size(1)}, rows.options()),
+                          .log_sums = at::empty({on.block.num_dst, on.heads}, rows.options())};
+  kernels_for(rows).forward({.over = attention_over(on, rows, scores),
+                             .log_sums = attended.log_sums.mutable_data_ptr<float>(),
+                             .out = attended.out.mutable_data_ptr<float>()},
+                            stream_of(rows));
+  return attended;
+}
+
 struct GraphAttention : Function<GraphAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const at::Tensor& src_weights,
                             const at::Tensor& dst_weights, const Heads& on) {
     const Scores scores{head_dots(rows, on.block.num_src, src_weights, on.heads),
                         head_dots(rows, on.block.num_dst, dst_weights, on.heads)};
-    at::Tensor out = at::empty({on.block.num_dst, rows.size(1)}, rows.options());
-    const at::Tensor log_sums = at::empty({on.block.num_dst, on.heads}, rows.options());
-    kernels_for(rows).forward({.over = attention_over(on, rows, scores),
-                               .log_sums = log_sums.mutable_data_ptr<float>(),
-                               .out = out.mutable_data_ptr<float>()},
-                              stream_of(rows));
+    const auto [out, log_sums] = attend_over(on, rows, scores);
     carry(context, on);
     context->save_for_backward({rows, src_weights, dst_weights, scores.src, scores.dst, log_sums});
     return out;
@@ -175,6 +188,30 @@ class GatModel final : public StackedModel {
   }
 #endif
 
+  /// The state is [1, heads * head_cols + heads]: what was attended to, and the logarithms of the
+  /// denominators.
+  at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override {
+    const GatLayer& at = at_layer(layer);
+    const at::Tensor mapped = mapped_of(layer, piece);
+    const Heads on{.block = piece.block, .heads = options().heads, .dropout = {}};
+    const Scores scores{head_dots(mapped, on.block.num_src, at.src_weights, on.heads),
+                        head_dots(mapped, 1, at.dst_weights, on.heads)};
+    constexpr double kNever = -1e30;  // the node itself was attended to with the first piece
+    if (before.defined()) scores.src.narrow(0, 0, 1).fill_(kNever);
+    const Attended now = attend_over(on, mapped, scores);
+    if (!before.defined()) return at::cat({now.out, now.log_sums}, 1);
+    const auto [out, log_sums] = parts_of(layer, before);
+    const at::Tensor both = at::logaddexp(log_sums, now.log_sums);
+    const auto share = [&](const at::Tensor& rows, const at::Tensor& sums) {
+      return rows.view({1, on.heads, -1}).mul(sums.sub(both).exp().unsqueeze(2)).view({1, -1});
+    };
+    return at::cat({share(out, log_sums).add(share(now.out, now.log_sums)), both}, 1);
+  }
+  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
+    if (!state.defined()) return output_alone(layer, own);
+    return finish(layer, mean_if_last(layer, parts_of(layer, state).out), own.block, {});
+  }
+
   std::int64_t mapped_cols(int layer) const override { return projected_cols(layer); }
 
   std::int64_t projected_cols(int layer) const override {
@@ -198,8 +235,22 @@ class GatModel final : public StackedModel {
 
   at::Tensor attend(int layer, const at::Tensor& mapped, const Heads& on) const {
     const GatLayer& at = at_layer(layer);
-    const at::Tensor out = GraphAttention::apply(mapped, at.src_weights, at.dst_weights, on);
-    return is_last(layer) ? out.view({on.block.num_dst, on.heads, output_cols(layer)}).mean(1) : out;
+    return mean_if_last(layer, GraphAttention::apply(mapped, at.src_weights, at.dst_weights, on));
+  }
+
+  at::Tensor mean_if_last(int layer, const at::Tensor& heads) const {
+    return is_last(layer) ? heads.view({heads.size(0), options().heads, output_cols(layer)}).mean(1) : heads;
+  }
+
+  at::Tensor mapped_of(int layer, const NeighborPiece& piece) const {
+    return piece.projected ? piece.x.contiguous()
+                           : map_rows(at::kFloat, piece.x, at_layer(layer).lin->weight);
+  }
+
+  Attended parts_of(int layer, const at::Tensor& state) const {
+    const std::int64_t cols = projected_cols(layer);
+    return {.out = state.narrow(1, 0, cols).contiguous(),
+            .log_sums = state.narrow(1, cols, options().heads).contiguous()};
   }
 
 #if STRATA_WITH_CUDA

@@ -56,6 +56,10 @@ class GcnModel final : public StackedModel {
     return aggregate(projected, block, gcn_scales(block));
   }
 
+  at::Tensor sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const override {
+    return aggregate(x, piece, {.row = {}, .col = gcn_scales(piece).col, .self = {}});
+  }
+
   const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
   const GcnLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
 

@@ -14,8 +14,8 @@ struct CUstream_st;
 /// number of threads nor on the shape of a launch.
 namespace strata::nn {
 
-/// out[r] = row_scale[r] * sum over e of row r of col_scale[i] * in[i]  +  self_scale[r] * self[r],  with i =
-/// indices[e].
+/// out[r] = row_scale[r] * sum over e of row r of edge_scale[e] * col_scale[i] * in[i]  +  self_scale[r] *
+/// self[r],  with i = indices[e].
 ///
 /// A null scale stands for ones. Mean aggregation is row_scale = 1 / count; its gradient is the same sum over
 /// the transpose with col_scale = 1 / count and the gradient of the dst rows as `self`.
@@ -27,6 +27,7 @@ struct SparseSumOf {
   const Count* indptr = nullptr;  ///< [rows + 1]
   const std::int32_t* indices = nullptr;
   const In* in = nullptr;             ///< [.., cols]
+  const float* edge_scale = nullptr;  ///< by place in `indices`
   const float* row_scale = nullptr;   ///< [rows]
   const float* col_scale = nullptr;   ///< [rows of in]
   const In* self = nullptr;           ///< [num_self, cols], or null

@@ -28,10 +28,11 @@ inline void add_edges(const SparseSumOf<In, Out>& sum, Count row, float* __restr
     if (e < ahead_end) prefetch_row(sum.in + sum.indices[e + kPrefetchEdges] * sum.cols, sum.cols);
     const std::int32_t i = sum.indices[e];
     const In* __restrict in = sum.in + i * sum.cols;
-    if (sum.col_scale == nullptr) {
+    if (sum.col_scale == nullptr && sum.edge_scale == nullptr) {
       for (Count c = 0; c < sum.cols; ++c) out[c] += to_f32(in[c]);
     } else {
-      const float scale = sum.col_scale[i];
+      const float scale = (sum.col_scale == nullptr ? 1.0f : sum.col_scale[i]) *
+                          (sum.edge_scale == nullptr ? 1.0f : sum.edge_scale[e]);
       for (Count c = 0; c < sum.cols; ++c) out[c] += scale * to_f32(in[c]);
     }
   }

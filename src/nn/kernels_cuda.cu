@@ -68,14 +68,15 @@ __global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSumOf<I
     for (int i = 0; i < kEdgesInFlight; ++i) {
       const Count source = __ldg(sum.indices + e + i);
       lanes[i] = Lane<Width>::load(sum.in + source * sum.cols + column);
-      scales[i] = scale_of(sum.col_scale, source);
+      scales[i] = scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e + i);
     }
 #pragma unroll
     for (int i = 0; i < kEdgesInFlight; ++i) total.add(lanes[i], scales[i]);
   }
   for (; e < end; ++e) {
     const Count source = __ldg(sum.indices + e);
-    total.add(Lane<Width>::load(sum.in + source * sum.cols + column), scale_of(sum.col_scale, source));
+    total.add(Lane<Width>::load(sum.in + source * sum.cols + column),
+              scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e));
   }
   total.multiply(scale_of(sum.row_scale, row));
   if (row < sum.num_self) {

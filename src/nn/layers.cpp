@@ -1,8 +1,13 @@
 #include "layers.hpp"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include "op_support.hpp"
 #include "ops.hpp"
 #include "strata/util/error.hpp"
 
@@ -35,6 +40,45 @@ at::Tensor StackedModel::combine(int layer, const at::Tensor& projected, const s
 
 at::Tensor StackedModel::sum_projected(int layer, const at::Tensor&, const sampling::Block&) {
   throw Error(fmt::format("layer {} of this model cannot be projected before its sum", layer));
+}
+
+at::Tensor StackedModel::sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const {
+  return aggregate(x, piece, {});
+}
+
+at::Tensor StackedModel::add_piece(int, const at::Tensor& before, const NeighborPiece& piece) {
+  const at::Tensor sum = sum_of_piece(piece.x, piece.block).to(at::kDouble);
+  return before.defined() ? before.add(sum) : sum;
+}
+
+at::Tensor StackedModel::finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) {
+  if (!state.defined()) return output_alone(layer, own);
+  return output_from(layer, state.div(static_cast<double>(own.num_edges)).to(at::kFloat), own);
+}
+
+at::Tensor StackedModel::output_from(int layer, const at::Tensor& stand_in, const NeighborPiece& own) {
+  const at::TensorOptions options = options_of(own.block);
+  const at::Tensor indptr = at::tensor({0, 1}, options.dtype(at::kLong)),
+                   indices = at::tensor({1}, options.dtype(at::kInt));
+  sampling::Block block{.device = own.block.device,
+                        .num_dst = 1,
+                        .num_src = 2,
+                        .num_edges = 1,
+                        .indptr = indptr.const_data_ptr<std::int64_t>(),
+                        .indices = indices.const_data_ptr<std::int32_t>()};
+  at::Tensor degrees;
+  if (own.block.src_in_degrees != nullptr) {  // that of the stand-in, 0, scales nothing
+    const at::Tensor degree =
+        at::from_blob(const_cast<std::int32_t*>(own.block.src_in_degrees), {1}, options.dtype(at::kInt));
+    degrees = at::cat({degree, at::zeros({1}, options.dtype(at::kInt))});
+    block.src_in_degrees = degrees.const_data_ptr<std::int32_t>();
+  }
+  const at::Tensor rows = at::cat({own.x.narrow(0, 0, 1), stand_in});
+  return own.projected ? combine(layer, rows, block) : forward_layer(layer, rows, block, {});
+}
+
+at::Tensor StackedModel::output_alone(int layer, const NeighborPiece& own) {
+  return own.projected ? combine(layer, own.x, own.block) : forward_layer(layer, own.x, own.block, {});
 }
 
 at::Tensor StackedModel::stack_rows(const at::Tensor& x, const sampling::Block& block,

@@ -26,8 +26,19 @@ class StackedModel : public BlockModel {
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const Pass& pass) final;
   at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block) final;
+  bool takes_edge_weights() const override { return true; }
+  bool takes_pieces() const override { return true; }
+  /// Of layers that are a function of a sum over the in-neighbours: that sum so far, in f64.
+  at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override;
+  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override;
 
  protected:
+  /// What add_piece() adds up: the sum over the piece, [1, cols].
+  virtual at::Tensor sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const;
+  /// The output of a dst node with one in-neighbour, whose row `stand_in` stands for all of them.
+  at::Tensor output_from(int layer, const at::Tensor& stand_in, const NeighborPiece& own);
+  /// The output of a dst node without in-neighbours.
+  at::Tensor output_alone(int layer, const NeighborPiece& own);
   /// The layer without its bias.
   virtual at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block,
                               const Pass& pass) = 0;

@@ -28,6 +28,11 @@ void check_options(const ModelOptions& options) {
               "Override project() and combine() where projected_cols() is not 0.");
 }
 
+[[noreturn]] void refuse_pieces(int layer) {
+  throw Error(fmt::format("layer {} of this model reads no list of neighbours piece by piece", layer),
+              "Override add_piece() and finish_pieces() where takes_pieces() holds.");
+}
+
 }  // namespace
 
 std::int64_t BlockModel::projected_cols(int) const { return 0; }
@@ -43,6 +48,11 @@ at::Tensor BlockModel::forward_apart(int layer, const at::Tensor&, const at::Ten
   throw Error(
       fmt::format("layer {} of this model wants the dst nodes' rows first among the src nodes'", layer),
       "Override forward_apart() where takes_dst_apart() holds.");
+}
+
+at::Tensor BlockModel::add_piece(int layer, const at::Tensor&, const NeighborPiece&) { refuse_pieces(layer); }
+at::Tensor BlockModel::finish_pieces(int layer, const at::Tensor&, const NeighborPiece&) {
+  refuse_pieces(layer);
 }
 
 at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) {

@@ -10,11 +10,12 @@ struct CUstream_st;
 namespace strata::nn {
 
 /// out[v, c] = max over the edges of v of in[u, c], 0 where v has none; winners[v, c] = the first u that
-/// attains it, -1 where v has none. A NaN wins.
+/// attains it, -1 where v has none. A NaN wins. Edges of weight 0 are passed over.
 struct NeighbourMax {
   Count rows = 0, cols = 0;
   const Count* indptr = nullptr;  ///< [rows + 1]
   const std::int32_t* indices = nullptr;
+  const float* weights = nullptr;   ///< by place in `indices`; null: none is 0
   const float* in = nullptr;        ///< [.., cols]
   float* out = nullptr;             ///< [rows, cols]
   std::int32_t* winners = nullptr;  ///< [rows, cols], or null where no gradient is wanted

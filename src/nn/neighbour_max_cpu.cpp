@@ -10,7 +10,10 @@ template <bool WithWinners>
 inline void max_row(const NeighbourMax& max, Count row) {
   float* __restrict out = max.out + row * max.cols;
   std::int32_t* __restrict winners = WithWinners ? max.winners + row * max.cols : nullptr;
-  const Count begin = max.indptr[row], end = max.indptr[row + 1];
+  const auto counts = [&](Count e) { return max.weights == nullptr || max.weights[e] > 0; };
+  const Count end = max.indptr[row + 1];
+  Count begin = max.indptr[row];
+  while (begin < end && !counts(begin)) ++begin;
   if (begin == end) {
     std::fill_n(out, max.cols, 0.0f);
     if constexpr (WithWinners) std::fill_n(winners, max.cols, -1);
@@ -20,6 +23,7 @@ inline void max_row(const NeighbourMax& max, Count row) {
   std::copy_n(max.in + first * max.cols, max.cols, out);
   if constexpr (WithWinners) std::fill_n(winners, max.cols, first);
   for (Count e = begin + 1; e < end; ++e) {
+    if (!counts(e)) continue;
     const std::int32_t u = max.indices[e];
     const float* __restrict in = max.in + u * max.cols;
     for (Count c = 0; c < max.cols; ++c) {

@@ -28,16 +28,19 @@ __global__ void __launch_bounds__(kBlockThreads) max_kernel(NeighbourMax max) {
   const Count begin = __ldg(max.indptr + item.row), end = __ldg(max.indptr + item.row + 1);
   auto best = Floats<Width>::filled(0.0f);
   auto winners = Pack<std::int32_t, Width>::filled(-1);
+  bool none = true;
 #pragma unroll 4
   for (Count e = begin; e < end; ++e) {
     const std::int32_t u = __ldg(max.indices + e);
+    const bool counts = max.weights == nullptr || __ldg(max.weights + e) > 0.0f;
     const auto in = Floats<Width>::load(max.in + u * max.cols + item.column);
 #pragma unroll
     for (int i = 0; i < Width; ++i) {
-      const bool wins = e == begin || in.value[i] > best.value[i] || isnan(in.value[i]);
+      const bool wins = counts && (none || in.value[i] > best.value[i] || isnan(in.value[i]));
       best.value[i] = wins ? in.value[i] : best.value[i];
       winners.value[i] = wins ? u : winners.value[i];
     }
+    none = none && !counts;
   }
   best.store(max.out + item.row * max.cols + item.column);
   if (max.winners != nullptr) winners.store(max.winners + item.row * max.cols + item.column);

@@ -52,6 +52,7 @@ void sum_in_neighbours_as(const at::Tensor& x, const Block& block, const BlockSc
                                                  .indptr = block.indptr,
                                                  .indices = block.indices,
                                                  .in = elements<In>(x),
+                                                 .edge_scale = block.edge_weights,
                                                  .row_scale = data_or_null(scales.row),
                                                  .col_scale = data_or_null(scales.col),
                                                  .self = scales.self.defined() ? elements<In>(x) : nullptr,

@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <ATen/ops/maximum.h>
 
 #include "layers.hpp"
 #include "neighbour_max.hpp"
@@ -19,6 +20,7 @@ at::Tensor max_of_neighbours(const at::Tensor& x, const Block& block, at::Tensor
                          .cols = x.size(1),
                          .indptr = block.indptr,
                          .indices = block.indices,
+                         .weights = block.edge_weights,
                          .in = x.const_data_ptr<float>(),
                          .out = out.mutable_data_ptr<float>(),
                          .winners = winners == nullptr ? nullptr : winners->mutable_data_ptr<std::int32_t>()};
@@ -80,6 +82,14 @@ class SageMaxModel final : public StackedModel {
                            const Block& block) override {
     check_input(x_src, block);
     return finish(layer, map(at::kFloat, layer, neighbour_max(x_src, block), x_dst), block, {});
+  }
+
+  at::Tensor add_piece(int, const at::Tensor& before, const NeighborPiece& piece) override {
+    const at::Tensor largest = neighbour_max(piece.x, piece.block);
+    return before.defined() ? at::maximum(before, largest) : largest;
+  }
+  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
+    return state.defined() ? output_from(layer, state, own) : output_alone(layer, own);
   }
 
  private:

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "roc_auc.hpp"
 #include "strata/util/label_sets.hpp"
 
 namespace strata::train {
@@ -27,17 +27,35 @@ bool Scores::beats(const Scores& best, Metric metric) const {
   return mine > other || (std::isnan(other) && !std::isnan(mine));
 }
 
-ScoreBoard::ScoreBoard(Count num_classes, bool multi_label)
-    : num_classes_(num_classes),
-      multi_label_(multi_label),
-      true_positives_(static_cast<std::size_t>(num_classes)),
-      predicted_(static_cast<std::size_t>(num_classes)),
-      labelled_(static_cast<std::size_t>(num_classes)),
-      scored_(static_cast<std::size_t>(multi_label ? num_classes : (num_classes == 2 ? 1 : 0))) {}
+/// None where no curve is wanted.
+struct ScoreBoard::Curves {
+  std::vector<ClassScores> classes;
+
+  void add(std::size_t c, float score, bool positive) {
+    (positive ? classes[c].positives : classes[c].negatives).push_back(score);
+  }
+};
+
+namespace {
+
+std::size_t num_curves(const ScoreOptions& options) {
+  if (options.multi_label) return options.roc_auc ? static_cast<std::size_t>(options.num_classes) : 0;
+  return options.num_classes == 2 ? 1 : 0;
+}
+
+}  // namespace
+
+ScoreBoard::ScoreBoard(const ScoreOptions& options)
+    : options_(options),
+      true_positives_(static_cast<std::size_t>(options.num_classes)),
+      predicted_(static_cast<std::size_t>(options.num_classes)),
+      labelled_(static_cast<std::size_t>(options.num_classes)),
+      curves_(std::make_unique<Curves>(std::vector<ClassScores>(num_curves(options)))) {}
+ScoreBoard::~ScoreBoard() = default;
 
 void ScoreBoard::add_label(std::span<const float> logits, const std::int32_t* words) {
-  if (multi_label_) {
-    if (!is_unlabelled(words, num_classes_)) add_set(logits, words);
+  if (options_.multi_label) {
+    if (!is_unlabelled(words, options_.num_classes)) add_set(logits, words);
   } else if (*words >= 0) {
     add(logits, *words);
   }
@@ -53,7 +71,7 @@ void ScoreBoard::add_set(std::span<const float> logits, const std::int32_t* word
     predicted_[c] += predicted;
     labelled_[c] += wanted;
     true_positives_[c] += wanted && predicted;
-    scored_[c].push_back({logits[c], wanted});
+    if (options_.roc_auc) curves_->add(c, logits[c], wanted);
   }
   ++nodes_;
   loss_ += sum / static_cast<double>(logits.size());
@@ -72,10 +90,11 @@ void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
     ++correct_;
     ++true_positives_[best];
   }
-  if (num_classes_ == 2) scored_[0].push_back({logits[1] - logits[0], label});
+  if (options_.num_classes == 2) curves_->add(0, logits[1] - logits[0], label == 1);
 }
 
-Scores ScoreBoard::finish(const comm::Communicator& communicator) const {
+Scores ScoreBoard::finish(const ScoreWork& work) {
+  const comm::Communicator& communicator = *work.communicator;
   std::vector<std::int64_t> counts{nodes_, correct_};
   for (const auto* per_class : {&true_positives_, &predicted_, &labelled_}) {
     counts.insert(counts.end(), per_class->begin(), per_class->end());
@@ -87,9 +106,9 @@ Scores ScoreBoard::finish(const comm::Communicator& communicator) const {
   Scores scores{.nodes = counts[0], .roc_auc = std::numeric_limits<double>::quiet_NaN()};
   if (scores.nodes == 0) return scores;
   scores.loss = loss[0] / static_cast<double>(scores.nodes);
-  scores.accuracy =
-      static_cast<double>(counts[1]) / static_cast<double>(scores.nodes * (multi_label_ ? num_classes_ : 1));
-  const auto classes = static_cast<std::size_t>(num_classes_);
+  scores.accuracy = static_cast<double>(counts[1]) /
+                    static_cast<double>(scores.nodes * (options_.multi_label ? options_.num_classes : 1));
+  const auto classes = static_cast<std::size_t>(options_.num_classes);
   double f1_sum = 0;
   int present = 0;
   for (std::size_t c = 0; c < classes; ++c) {
@@ -99,55 +118,22 @@ Scores ScoreBoard::finish(const comm::Communicator& communicator) const {
     f1_sum += 2.0 * static_cast<double>(hits) / static_cast<double>(either);
   }
   scores.macro_f1 = f1_sum / present;
-  scores.roc_auc = mean_area(communicator);
+  scores.roc_auc = mean_area(work);
   return scores;
 }
 
-double ScoreBoard::mean_area(const comm::Communicator& communicator) const {
+double ScoreBoard::mean_area(const ScoreWork& work) {
+  std::vector<ClassScores> classes = std::move(curves_->classes);
+  const std::vector<double> areas = areas_under_curves(
+      classes, {.communicator = work.communicator, .pool = work.pool, .alive = work.alive});
   double sum = 0;
   int defined = 0;
-  for (const std::vector<Scored>& scored : scored_) {
-    const double area = area_under_curve(scored, communicator);
+  for (const double area : areas) {
     if (std::isnan(area)) continue;
     sum += area;
     ++defined;
   }
   return defined == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / defined;
-}
-
-double ScoreBoard::area_under_curve(const std::vector<Scored>& scored,
-                                    const comm::Communicator& communicator) {
-  const std::string mine(reinterpret_cast<const char*>(scored.data()), scored.size() * sizeof(Scored));
-  const std::vector<std::string> blobs = communicator.gather(mine, 0);
-  double area = 0;
-  if (communicator.rank() == 0) {
-    std::vector<Scored> all;
-    for (const std::string& blob : blobs) {
-      const std::size_t old = all.size();
-      all.resize(old + blob.size() / sizeof(Scored));
-      std::memcpy(all.data() + old, blob.data(), blob.size());
-    }
-    // A model that diverged has no order.
-    if (std::any_of(all.begin(), all.end(), [](const Scored& s) { return std::isnan(s.score); })) all.clear();
-    std::sort(all.begin(), all.end(), [](const Scored& a, const Scored& b) { return a.score < b.score; });
-    // The Mann-Whitney statistic; ties count half.
-    double rank_sum = 0, positives = 0;
-    for (std::size_t begin = 0; begin < all.size();) {
-      std::size_t end = begin;
-      double tied_positives = 0;
-      for (; end < all.size() && all[end].score == all[begin].score; ++end)
-        tied_positives += all[end].positive;
-      rank_sum += tied_positives * (static_cast<double>(begin + end + 1) / 2);
-      positives += tied_positives;
-      begin = end;
-    }
-    const double negatives = static_cast<double>(all.size()) - positives;
-    area = positives > 0 && negatives > 0
-               ? (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
-               : std::numeric_limits<double>::quiet_NaN();
-  }
-  communicator.broadcast(&area, sizeof area, 0);
-  return area;
 }
 
 }  // namespace strata::train

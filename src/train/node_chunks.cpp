@@ -1,5 +1,6 @@
 #include "node_chunks.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace strata::train {
@@ -10,7 +11,9 @@ class ChunkCutter {
   ChunkCutter(const ChunkCost& cost, const ChunkLimits& limits) : cost_(cost), limits_(limits) {}
 
   void add(NodeId node, Count row, Count edges) {
-    if (!chunks_.empty()) {
+    if (limits_.splits_lists && cost_.of(1, edges) > limits_.bytes && edges > ChunkLimits::kLeastPiece)
+      return add_pieces(node, row, edges);
+    if (!chunks_.empty() && !chunks_.back().piece) {
       NodeChunk& open = chunks_.back();
       if (open.count < limits_.nodes && cost_.of(open.count + 1, edges_ + edges) <= limits_.bytes) {
         ++open.count;
@@ -24,6 +27,15 @@ class ChunkCutter {
   std::vector<NodeChunk> take() { return std::move(chunks_); }
 
  private:
+  void add_pieces(NodeId node, Count row, Count edges) {
+    const Count room = (limits_.bytes - cost_.of(1, 0)) / std::max<Count>(1, cost_.edge_bytes),
+                most = std::max(ChunkLimits::kLeastPiece, room);
+    for (Count begin = 0; begin < edges; begin += most) {
+      const NodeChunk::Piece piece{.begin = begin, .end = std::min(begin + most, edges), .whole = edges};
+      chunks_.push_back({.first = node, .first_row = row, .count = 1, .piece = piece});
+    }
+  }
+
   ChunkCost cost_;
   ChunkLimits limits_;
   std::vector<NodeChunk> chunks_;

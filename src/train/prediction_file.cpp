@@ -81,4 +81,11 @@ void PredictionFile::close() {
   communicator_.barrier();
 }
 
+void PredictionFile::discard() {
+  pending_.clear();
+  ::close(std::exchange(fd_, -1));
+  communicator_.barrier();
+  if (communicator_.rank() == 0) ::unlink(temporary_.c_str());
+}
+
 }  // namespace strata::train

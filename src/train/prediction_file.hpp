@@ -20,6 +20,7 @@ class PredictionFile {
 
   void write_row(Count row, const float* values);  ///< buffered where rows follow each other
   void close();                                    ///< collective
+  void discard();                                  ///< collective; leaves no file
 
  private:
   void flush();

@@ -107,6 +107,8 @@ json run_record(const Session& s) {
           {"steps_per_epoch", s.schedule->steps_per_epoch()},
           {"feature_cols", manifest.feature_cols},
           {"classes", manifest.num_classes},
+          {"unlabelled",
+           {{"train", s.unlabelled.train}, {"valid", s.unlabelled.valid}, {"test", s.unlabelled.test}}},
           {"batch_nodes", s.batch_nodes},
           {"batch_edges", s.batch_edges},
           {"seed", s.config.seed},

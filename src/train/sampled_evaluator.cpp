@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <vector>
 
+#include "stop_poll.hpp"
 #include "strata/feature/fetcher.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -37,13 +39,19 @@ class SampledEvaluator final : public Evaluator {
               context_.machine->index()};
       rows.halo = context_.graph->halo_rows();
     }
-    const auto sampler = sampling::make_sampler(
-        context_.graph->view(),
-        {.fanouts = fanouts_, .max_seeds = batch_size_, .in_degrees = model.needs_in_degrees()}, exchange, 1,
-        *context_.pool);
+    const auto sampler =
+        sampling::make_sampler(context_.graph->view(), sampler_options(model), exchange, 1, *context_.pool);
     feature::RowFetcher fetcher(context_.graph->features(), device_, rows, *context_.pool);
-    Evaluation result{.valid = score(model, *sampler, fetcher, context_.graph->valid_nodes()),
-                      .test = score(model, *sampler, fetcher, context_.graph->test_nodes())};
+    StopPoll poll(communicator_, context_.stop_requested);
+    const Stages stages{.model = &model, .sampler = sampler.get(), .fetcher = &fetcher, .poll = &poll};
+    const auto valid = score(stages, context_.graph->valid_nodes());
+    const auto test = valid ? score(stages, context_.graph->test_nodes()) : std::nullopt;
+    Evaluation result;
+    result.stopped = !test;
+    if (test) {
+      result.valid = *valid;
+      result.test = *test;
+    }
     model.train();
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
@@ -52,8 +60,29 @@ class SampledEvaluator final : public Evaluator {
   void close() override { communicator_.close(); }
 
  private:
-  Scores score(nn::BlockModel& model, sampling::MiniBatchSampler& sampler, feature::RowFetcher& fetcher,
-               std::span<const NodeId> nodes) {
+  struct Stages {
+    nn::BlockModel* model;
+    sampling::MiniBatchSampler* sampler;
+    feature::RowFetcher* fetcher;
+    StopPoll* poll;
+  };
+
+  sampling::SamplerOptions sampler_options(const nn::BlockModel& model) const {
+    return {.fanouts = fanouts_,
+            .method = context_.sampler.method,
+            .replace = context_.sampler.replace,
+            .layer_dependent = context_.sampler.layer_dependent,
+            .max_seeds = batch_size_,
+            .in_degrees = model.needs_in_degrees()};
+  }
+
+  /// Of all batches, so that no score depends on how nodes are divided among ranks and batches; of no step of
+  /// training.
+  BatchKey key() const { return {.seed = context_.seed, .epoch = ~std::uint32_t{0}, .step = 0}; }
+
+  /// None if the poll ended it.
+  std::optional<Scores> score(const Stages& stages, std::span<const NodeId> nodes) {
+    nn::BlockModel& model = *stages.model;
     const Count count = static_cast<Count>(nodes.size());
     const Count ranks = context_.machine->size(), rank = context_.machine->rank();
     const Count begin = count * rank / ranks, end = count * (rank + 1) / ranks;
@@ -65,20 +94,21 @@ class SampledEvaluator final : public Evaluator {
     const cuda::Stream stream = current_stream(device_);
     const graph::Manifest& manifest = context_.graph->manifest();
     const auto labels = context_.graph->labels();
-    ScoreBoard board(classes, manifest.multi_label);
+    ScoreBoard board(
+        {.num_classes = classes, .multi_label = manifest.multi_label, .roc_auc = context_.roc_auc});
     for (std::int64_t step = 0; step < steps[0]; ++step) {
+      if (stages.poll->agreed()) return std::nullopt;
       const Count from = std::min(end, begin + step * batch_size_), to = std::min(end, from + batch_size_);
       const auto seeds = nodes.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from));
-      const BatchKey key{.seed = context_.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)};
-      const sampling::MiniBatch batch = sampler.sample(seeds, key, 0, stream);
+      const sampling::MiniBatch batch = stages.sampler->sample(seeds, key(), 0, stream);
       const at::Tensor input =
           at::empty({batch.num_inputs(), cols}, at::TensorOptions().device(torch_device(device_)));
-      fetcher.fetch({.ids = batch.input_nodes(), .count = batch.num_inputs()},
-                    input.mutable_data_ptr<float>(), stream);
+      stages.fetcher->fetch({.ids = batch.input_nodes(), .count = batch.num_inputs()},
+                            input.mutable_data_ptr<float>(), stream);
       context_.alive();
       if (seeds.empty()) continue;
       const at::Tensor logits =
-          model.forward(input, batch, {.key = key, .training = false}).cpu().contiguous();
+          model.forward(input, batch, {.key = key(), .training = false}).cpu().contiguous();
       for (std::size_t i = 0; i < seeds.size(); ++i) {
         const Count row = seeds[i] - context_.graph->host_view().first_node;
         board.add_label({logits.const_data_ptr<float>() + static_cast<Count>(i) * classes,
@@ -86,7 +116,7 @@ class SampledEvaluator final : public Evaluator {
                         labels.data() + row * manifest.label_words());
       }
     }
-    return board.finish(communicator_);
+    return board.finish({.communicator = &communicator_, .pool = context_.pool, .alive = context_.alive});
   }
 
   EvaluationContext context_;

@@ -68,6 +68,7 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
   make_loader();
   make_optimizer();
   make_evaluators();
+  unlabelled = count_unlabelled(graph, machine, world.communicator());
   reducer = comm::make_all_reducer(world.communicator(), topology, device);
   if (row_exchange) reducer = comm::in_order(std::move(reducer), launch_order_);
 }
@@ -427,10 +428,18 @@ EvaluationContext Session::evaluation_context() {
           .graph = &graph,
           .pool = &sample_pool,
           .seed = config.seed,
-          .alive = [this] { alive("evaluating"); }};
+          .sampler = sampler_options(),
+          .roc_auc = config.metric == Metric::roc_auc,
+          .alive = [this] { alive("evaluating"); },
+          .stop_requested = [this] { return stop.requested(); }};
 }
 
 void Session::make_evaluators() {
+  const bool by_weight = sampler_options().method == sampling::Method::weighted;
+  if (by_weight && config.eval_fanouts.empty() && !model->takes_edge_weights()) {
+    throw InputError("exact evaluation cannot weigh neighbors, because this model's layers count all alike",
+                     "Override BlockModel::takes_edge_weights(), or give --eval-fanouts.");
+  }
   exact_evaluator = std::make_unique<LayerwiseEvaluator>(evaluation_context());
   if (!config.eval_fanouts.empty()) {
     sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.eval_fanouts, config.batch_size);

@@ -20,6 +20,7 @@
 #include "strata/train/stop_listener.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/thread_pool.hpp"
+#include "unlabelled.hpp"
 
 namespace strata::train {
 
@@ -69,6 +70,7 @@ class Session {
   /// Of a rank's batches on average, where shapes were measured to be padded: nodes at each distance from the
   /// seeds that have edges, and those edges.
   std::vector<double> batch_nodes, batch_edges;
+  Unlabelled unlabelled;
   std::unique_ptr<LayerwiseEvaluator> exact_evaluator;
   std::unique_ptr<Evaluator> sampled_evaluator;  ///< null where evaluation is exact
 

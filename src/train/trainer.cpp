@@ -79,6 +79,8 @@ class Run {
     if (session_.first_rank()) {
       std::fputs(banner(session_).c_str(), stdout);
       std::fflush(stdout);
+      const std::string unlabelled = describe(session_.unlabelled, session_.graph.manifest());
+      if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
     }
     bool stopped = false;
     while (!stopped && !finished()) {
@@ -87,8 +89,8 @@ class Run {
       ++progress_.epoch;
       progress_.step_in_epoch = 0;
       progress_.loss_sum = progress_.correct = progress_.seeds = 0;
-      if (evaluation_due()) evaluate();
-      if (config_.checkpoint_every > 0 &&
+      if (evaluation_due() && !evaluate()) stopped = true;
+      if (!stopped && config_.checkpoint_every > 0 &&
           progress_.epoch % static_cast<std::uint32_t>(config_.checkpoint_every) == 0) {
         write_checkpoint();
       }
@@ -246,7 +248,8 @@ class Run {
     return outcome.stop;
   }
 
-  void evaluate() {
+  /// False if the ranks agreed to stop: there are no scores.
+  bool evaluate() {
     session_.alive("evaluating");
     const TraceSpan span(session_.trace.get(), Trace::Lane::evaluate);
     session_.loader->release_buffers();
@@ -256,12 +259,13 @@ class Run {
     agree_on_weights();
     const Evaluation evaluation = evaluator.evaluate(*session_.model);
     session_.alive("training");
+    if (evaluation.stopped) return false;
     const int epoch = static_cast<int>(progress_.epoch);
     metrics_.write(evaluation_record(epoch, evaluation));
     if (session_.first_rank()) spdlog::info("{}", evaluation_line(evaluation, config_.metric));
     if (progress_.best_epoch > 0 && !evaluation.valid.beats(progress_.best_valid, config_.metric)) {
       ++progress_.evaluations_without_gain;
-      return;
+      return true;
     }
     progress_.evaluations_without_gain = 0;
     progress_.best_epoch = epoch;
@@ -270,6 +274,7 @@ class Run {
     progress_.best_parameters = session_.parameters->values().detach().clone();
     progress_.best_buffers = copies_of(buffers_of(*session_.model));
     write_model();
+    return true;
   }
 
   void write_model() {
@@ -296,7 +301,24 @@ class Run {
     if (session_.first_rank()) save_checkpoint(checkpoint_path(), checkpoint_parts());
   }
 
+  /// Of the best epoch's model. False if the ranks agreed to stop: there is no file, but a checkpoint.
+  bool predict() {
+    session_.alive("predicting");
+    const at::Tensor parameters = session_.parameters->values();
+    const std::vector<nn::NamedTensor> buffers = buffers_of(*session_.model);
+    const at::Tensor latest = parameters.detach().clone();
+    const std::vector<nn::NamedTensor> latest_buffers = copies_of(buffers);
+    parameters.copy_(progress_.best_parameters);
+    copy_values(buffers, progress_.best_buffers);
+    if (!session_.exact_evaluator->predict(*session_.model, config_.predictions).stopped) return true;
+    parameters.copy_(latest);
+    copy_values(buffers, latest_buffers);
+    write_checkpoint();
+    return false;
+  }
+
   TrainResult finish(bool stopped) {
+    if (!stopped && !config_.predictions.empty()) stopped = !predict();
     TrainResult result{
         .stopped = stopped,
         .best_epoch = progress_.best_epoch,
@@ -304,12 +326,6 @@ class Run {
         .test = progress_.best_test,
         .epochs_done = static_cast<int>(progress_.epoch),
         .seeds_per_second = train_seconds_ > 0 ? static_cast<double>(trained_seeds_) / train_seconds_ : 0};
-    if (!stopped && !config_.predictions.empty()) {
-      session_.alive("predicting");
-      session_.parameters->values().copy_(progress_.best_parameters);
-      copy_values(buffers_of(*session_.model), progress_.best_buffers);
-      session_.exact_evaluator->predict(*session_.model, config_.predictions);
-    }
     if (!stopped && session_.topology.num_machines() > 1) tell_exchange();
     metrics_.write(final_record(result, session_));
     if (session_.first_rank() && !stopped) std::fputs(final_table(result, session_).c_str(), stdout);

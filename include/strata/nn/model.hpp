@@ -26,6 +26,14 @@ struct RowTable {
   NodeId first_node = 0;
 };
 
+/// Some of the in-neighbors of one dst node, outside training.
+struct NeighborPiece {
+  at::Tensor x;  ///< [block.num_src, cols] rows of the src nodes, the first of which is the dst node
+  bool projected = false;  ///< x are rows that BlockModel::project() gave, instead of the layer's input
+  sampling::Block block;   ///< of one dst node; no edge that counts 0 times
+  Count num_edges = 0;     ///< of the dst node's whole list
+};
+
 /// A model over Blocks: any torch::nn::Module that can be applied layer by layer. Layer 0 reads the input
 /// features.
 ///
@@ -83,6 +91,25 @@ class BlockModel : public torch::nn::Module {
   /// 0) and indices are there.
   virtual at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                                    const sampling::Block& block);
+
+  /// Do layers outside training read Block::edge_weights? Exact evaluation of a run that samples by weight
+  /// needs it. Optional.
+  virtual bool takes_edge_weights() const { return false; }
+
+  /// May a dst node's in-neighbors come piece by piece? Exact evaluation then reads the rows of a hub's
+  /// neighbors within a bounded buffer. Optional.
+  ///
+  ///     finish_pieces(l, add_piece(l, add_piece(l, {}, p), q), own) == forward_layer(l, x, block of p and q,
+  ///     ..)
+  ///
+  /// up to rounding, or combine() of projected rows.
+  virtual bool takes_pieces() const { return false; }
+  /// What a layer knows of a dst node's in-neighbors after one more piece; `before` is undefined for the
+  /// first.
+  virtual at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece);
+  /// The dst node's output [1, output_cols(layer)], with the activation that follows. `own` is a piece
+  /// without edges; `state` is undefined if there was no piece.
+  virtual at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own);
 
   /// All layers, blocks.front() first.
   virtual at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);

@@ -28,8 +28,12 @@ struct Block {
   const Count* indptr = nullptr;          ///< [num_dst + 1], or null with slots
   const std::int32_t* indices = nullptr;  ///< [num_edges or num_dst * stride] local ids of src nodes
   const EdgeId* edge_ids = nullptr;       ///< where `indices` has an edge, or null if not asked for
-  int stride = 0;                         ///< entries a dst node; 0: packed lists
-  const std::int32_t* counts = nullptr;   ///< [num_dst], with slots only
+  /// How often each edge of a packed list counts, 1 on average over a dst node's; an edge of 0 is as none.
+  /// Null: once each. Samplers leave it null, for they choose by weight; exact evaluation sets it, outside
+  /// training (nn::BlockModel::takes_edge_weights).
+  const float* edge_weights = nullptr;
+  int stride = 0;                        ///< entries a dst node; 0: packed lists
+  const std::int32_t* counts = nullptr;  ///< [num_dst], with slots only
   /// The input layer of a sampler that does not compact its inputs: `indices` are GLOBAL ids, and src_nodes
   /// are the dst nodes alone.
   bool global_indices = false;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "strata/comm/machine.hpp"
+#include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/metrics.hpp"
 #include "strata/util/thread_pool.hpp"
@@ -17,12 +18,14 @@ namespace strata::train {
 struct Evaluation {
   Scores valid, test;
   double seconds = 0;
+  bool stopped = false;  ///< a rank was asked to stop: there are no scores
 };
 
 /// Scores a model on the validation and test nodes. Collective over all ranks; the same result on each.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
+  /// Ends early, on all ranks alike, if EvaluationContext::stop_requested says so on any of them.
   virtual Evaluation evaluate(nn::BlockModel& model) = 0;
   virtual void close() = 0;  ///< collective
 };
@@ -35,9 +38,14 @@ struct EvaluationContext {
   const store::MachineGraph* graph = nullptr;
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
+  /// How training samples. Sampled evaluation chooses in the same way; exact evaluation weighs neighbors
+  /// where training chooses by weight, in the layers of a fanout that is not -1. Without fanouts: in all.
+  sampling::SamplerOptions sampler = {};
+  bool roc_auc = true;          ///< ScoreOptions::roc_auc
   std::function<void()> alive;  ///< called after every piece of work, for watchdogs
-  Count chunk_bytes = 0;        ///< of exact evaluation: what a chunk of nodes may take; 0: by device
-  Count host_bytes = 0;         ///< of exact evaluation: what a machine's layers may take; 0: what is free
+  std::function<bool()> stop_requested = [] { return false; };  ///< of this rank; asked between chunks
+  Count chunk_bytes = 0;  ///< of exact evaluation: what a chunk of nodes may take; 0: by device
+  Count host_bytes = 0;   ///< of exact evaluation: what a machine's layers may take; 0: what is free
   /// Of exact evaluation: the share of all nodes up to which a layer is applied to those that the scores
   /// need, above which to all.
   double most_needed = 0.5;
@@ -46,7 +54,8 @@ struct EvaluationContext {
 /// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice;
 /// for scores alone to those nodes that the validation and test nodes depend on, where these are few.
 /// Memory is bounded: two layers' rows of such nodes of this machine, and one chunk of nodes whose edges are
-/// limited. A layer that can sum projected rows (BlockModel::project), which are shorter, has those kept
+/// limited; a longer list is read in pieces, where the model can (BlockModel::takes_pieces). A layer that
+/// can sum projected rows (BlockModel::project), which are shorter, has those kept
 /// instead of its input: usually the last, so that three layers need one table of hidden rows at a time.
 /// On the cpu of one machine, a layer that takes dst rows apart (BlockModel::takes_dst_apart) reads the graph
 /// and the rows where they lie.
@@ -59,7 +68,8 @@ class LayerwiseEvaluator final : public Evaluator {
   /// all ranks.
   bool fits(const nn::BlockModel& model) const;
   /// Also writes the logits of all nodes, by original id, as a NumPy array [num_nodes, classes] f32. All
-  /// ranks write into one file, which must lie on a file system that all hosts share.
+  /// ranks write into one file, which must lie on a file system that all hosts share. No file is left if the
+  /// evaluation was stopped.
   Evaluation predict(nn::BlockModel& model, const std::string& npy_path);
   void close() override;
 
@@ -68,7 +78,8 @@ class LayerwiseEvaluator final : public Evaluator {
   std::unique_ptr<State> state_;
 };
 
-/// Sampled: the minibatch way of training, with fanouts of its own.
+/// Sampled: the minibatch way of training, with its sampler and fanouts of its own. A node's neighbors are
+/// the same in every evaluation, whatever the ranks, machines and batches.
 std::unique_ptr<Evaluator> make_sampled_evaluator(const EvaluationContext& context,
                                                   const std::vector<int>& fanouts, Count batch_size);
 

@@ -86,15 +86,20 @@ Scores naive_scores(const std::vector<Prediction>& all, int classes) {
 
 enum class Spread { round_robin, last_rank };
 
+Scores finish(ScoreBoard& board) {
+  ThreadPool pool(2);
+  return board.finish({.communicator = &test::world().communicator(), .pool = &pool});
+}
+
 Scores score(const std::vector<Prediction>& all, int classes, Spread spread = Spread::round_robin) {
-  ScoreBoard board(classes);
+  ScoreBoard board({.num_classes = classes});
   const auto rank = static_cast<std::size_t>(test::world().rank()),
              size = static_cast<std::size_t>(test::world().size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::size_t owner = spread == Spread::last_rank ? size - 1 : i % size;
     if (owner == rank) board.add(all[i].logits, all[i].label);
   }
-  return board.finish(test::world().communicator());
+  return finish(board);
 }
 
 void expect_near(const Scores& got, const Scores& wanted) {
@@ -170,22 +175,33 @@ Scores naive_scores(const std::vector<SetPrediction>& all, Count classes) {
   return scores;
 }
 
+Scores score(const std::vector<SetPrediction>& all, const ScoreOptions& options) {
+  ScoreBoard board(options);
+  const std::vector<std::int32_t> none = unlabelled_set(options.num_classes);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (static_cast<int>(i) % test::world().size() != test::world().rank()) continue;
+    board.add_label(all[i].logits, all[i].words.data());
+    board.add_label(all[i].logits, none.data());
+  }
+  return finish(board);
+}
+
 TEST(ScoreBoard, ScoresSetsOfClasses) {
   for (const Count classes : {6, 40}) {
     for (const int count : {1, 90}) {
       const auto all = random_sets(count, classes, static_cast<std::uint32_t>(count));
-      ScoreBoard board(classes, /*multi_label=*/true);
-      const std::vector<std::int32_t> none = unlabelled_set(classes);
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        if (static_cast<int>(i) % test::world().size() == test::world().rank()) {
-          board.add_label(all[i].logits, all[i].words.data());
-          board.add_label(all[i].logits, none.data());
-        }
-      }
       SCOPED_TRACE(testing::Message() << classes << " classes, " << count << " nodes");
-      expect_near(board.finish(test::world().communicator()), naive_scores(all, classes));
+      expect_near(score(all, {.num_classes = classes, .multi_label = true}), naive_scores(all, classes));
     }
   }
+}
+
+TEST(ScoreBoard, HasNoCurvesOfSetsThatNobodyAskedFor) {
+  const auto all = random_sets(90, 6, 1);
+  Scores wanted = naive_scores(all, 6);
+  ASSERT_FALSE(std::isnan(wanted.roc_auc));
+  wanted.roc_auc = std::numeric_limits<double>::quiet_NaN();
+  expect_near(score(all, {.num_classes = 6, .multi_label = true, .roc_auc = false}), wanted);
 }
 
 TEST(ScoreBoard, LeavesOutClassesThatDoNotOccur) {

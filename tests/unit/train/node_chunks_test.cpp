@@ -51,6 +51,39 @@ TEST(NodeChunks, CoverTheNodesWithinTheLimitsAndAreFew) {
   }
 }
 
+TEST(NodeChunks, SplitLongListsWithinTheBytes) {
+  const std::vector<Count> indptr = random_indptr(1000, 5);
+  const store::GraphView view = view_of(indptr);
+  const ChunkCost cost{.node_bytes = 30, .edge_bytes = 7};
+  for (const Count bytes : {Count{1}, Count{500}, Count{1500}}) {
+    Count next = 0, read = 0;  // nodes, and entries of the list that is read in pieces
+    for (const NodeChunk& chunk :
+         LayerNodes(view, nullptr, {}).cut(0, 1, cost, {.nodes = 50, .bytes = bytes, .splits_lists = true})) {
+      const auto at = static_cast<std::size_t>(chunk.first);
+      const Count edges = indptr[at + static_cast<std::size_t>(chunk.count)] - indptr[at];
+      ASSERT_EQ(chunk.first, next);
+      if (!chunk.piece) {
+        EXPECT_TRUE(cost.of(chunk.count, edges) <= bytes || edges <= ChunkLimits::kLeastPiece);
+        next += chunk.count;
+        continue;
+      }
+      ASSERT_EQ(chunk.count, 1);
+      ASSERT_EQ(chunk.first_row, next);
+      EXPECT_EQ(chunk.piece->whole, edges);
+      EXPECT_EQ(chunk.piece->begin, read);
+      EXPECT_EQ(chunk.piece->is_first(), read == 0);
+      const Count entries = chunk.piece->end - chunk.piece->begin;
+      EXPECT_GT(entries, 0);
+      EXPECT_TRUE(cost.of(1, entries) <= bytes || entries <= ChunkLimits::kLeastPiece);
+      EXPECT_GT(cost.of(1, edges), bytes);
+      read = chunk.piece->is_last() ? 0 : chunk.piece->end;
+      next += chunk.piece->is_last() ? 1 : 0;
+    }
+    EXPECT_EQ(next, 1000);
+    EXPECT_EQ(read, 0);
+  }
+}
+
 TEST(NodeChunks, OfNoNodesAreNone) {
   const std::vector<Count> indptr{0};
   const store::GraphView view = view_of(indptr);

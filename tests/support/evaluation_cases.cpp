@@ -1,0 +1,239 @@
+#include "support/evaluation_cases.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+#include <random>
+
+namespace strata::test {
+namespace {
+
+struct Edge {
+  NodeId to, from;
+  EdgeId id;
+  float weight;
+};
+
+std::vector<Edge> random_edges(const HubGraphOptions& options) {
+  std::mt19937_64 random(options.seed);
+  const auto node = [&] {
+    return static_cast<NodeId>(random() % static_cast<std::uint64_t>(options.num_nodes));
+  };
+  std::vector<Edge> edges;
+  for (EdgeId e = 0; e < options.num_edges + options.hub_edges; ++e) {
+    const NodeId to = e < options.hub_edges ? 0 : node();
+    const auto draw = static_cast<float>(random() % 16);
+    edges.push_back({to, node(), e, to == 1 || draw < 4 ? 0.0f : draw * draw / 16});
+  }
+  std::ranges::sort(edges, {}, [](const Edge& e) { return std::tuple(e.to, e.from, e.id); });
+  if (!options.one_edge_counts) return edges;
+  for (std::size_t e = 0; e < edges.size(); ++e)
+    edges[e].weight = e == 0 || edges[e].to != edges[e - 1].to ? 3.0f : 0.0f;
+  return edges;
+}
+
+/// What the layers of the kinds read of a graph.
+struct Dense {
+  at::Tensor degrees;     ///< [n, 1]
+  at::Tensor shares;      ///< [n, n] how often v <- u counts, parallel edges together
+  at::Tensor neighbours;  ///< [n, n] whether it counts at all
+};
+
+Dense dense_of(const graph::Graph& graph, bool by_weight) {
+  const auto n = graph.num_nodes();
+  const auto& csc = graph.structure;
+  Dense dense{at::zeros({n, 1}, at::kDouble), at::zeros({n, n}, at::kDouble), {}};
+  for (NodeId v = 0; v < n; ++v) {
+    const auto begin = csc.indptr[static_cast<std::size_t>(v)],
+               end = csc.indptr[static_cast<std::size_t>(v) + 1];
+    const double degree = static_cast<double>(end - begin);
+    double sum = 0;
+    for (auto e = begin; e < end; ++e) sum += static_cast<double>(csc.weights[static_cast<std::size_t>(e)]);
+    dense.degrees[v] = degree;
+    for (auto e = begin; e < end; ++e) {
+      const double weight = static_cast<double>(csc.weights[static_cast<std::size_t>(e)]);
+      const double share = !by_weight ? 1 : sum > 0 ? degree * weight / sum : 0;
+      dense.shares[v][csc.indices[static_cast<std::size_t>(e)]] += share;
+    }
+  }
+  dense.neighbours = dense.shares.gt(0);
+  return dense;
+}
+
+at::Tensor largest_of_neighbours(const at::Tensor& x, const Dense& dense) {
+  at::Tensor out = at::zeros_like(x);
+  for (std::int64_t v = 0; v < x.size(0); ++v) {
+    const at::Tensor rows = x.index({dense.neighbours[v]});
+    if (rows.size(0) > 0) out[v] = std::get<0>(rows.max(0));
+  }
+  return out;
+}
+
+struct LayerOf {
+  const torch::OrderedDict<std::string, at::Tensor>& parameters;
+  int layer;
+  bool last;
+
+  at::Tensor at(const std::string& name) const {
+    return parameters["convs." + std::to_string(layer) + "." + name].detach().cpu().to(at::kDouble);
+  }
+};
+
+at::Tensor sage(const LayerOf& of, const at::Tensor& x, const at::Tensor& aggregated) {
+  return aggregated.mm(of.at("lin_l.weight").t()) + of.at("lin_l.bias") + x.mm(of.at("lin_r.weight").t());
+}
+
+at::Tensor gcn(const LayerOf& of, const at::Tensor& x, const Dense& dense) {
+  const at::Tensor scale = dense.degrees.add(1).rsqrt();
+  const at::Tensor sum = scale * dense.shares.mm(scale * x) + x / dense.degrees.add(1);
+  return sum.mm(of.at("lin.weight").t()) + of.at("bias");
+}
+
+at::Tensor gin(const LayerOf& of, const at::Tensor& x, const Dense& dense) {
+  const at::Tensor sum = dense.shares.mm(x) + (1 + of.at("eps")) * x;
+  const at::Tensor hidden = at::relu(sum.mm(of.at("nn.lins.0.weight").t()) + of.at("nn.lins.0.bias"));
+  return hidden.mm(of.at("nn.lins.1.weight").t()) + of.at("nn.lins.1.bias");
+}
+
+at::Tensor gat(const LayerOf& of, const at::Tensor& x, const Dense& dense) {
+  const at::Tensor src = of.at("att_src"), dst = of.at("att_dst");  // [1, heads, cols]
+  const std::int64_t heads = src.size(1), cols = src.size(2);
+  const at::Tensor mapped = x.mm(of.at("lin.weight").t()).view({x.size(0), heads, cols});
+  at::Tensor counts = dense.shares.clone();
+  counts.fill_diagonal_(1);
+  std::vector<at::Tensor> outs;
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const at::Tensor rows = mapped.select(1, h);
+    const at::Tensor scores = at::leaky_relu(
+        rows.mv(dst.select(1, h).squeeze(0)).unsqueeze(1) + rows.mv(src.select(1, h).squeeze(0)), 0.2);
+    const at::Tensor p = counts * at::exp(scores - scores.max());
+    outs.push_back((p / p.sum(1, true)).mm(rows));
+  }
+  const at::Tensor all = at::stack(outs, 1);
+  return (of.last ? all.mean(1) : all.reshape({x.size(0), heads * cols})) + of.at("bias");
+}
+
+at::Tensor apply(const ModelCase& kind, const LayerOf& of, const at::Tensor& x, const Dense& dense) {
+  switch (kind.kind) {
+    case nn::ModelKind::gcn:
+      return gcn(of, x, dense);
+    case nn::ModelKind::gin:
+      return gin(of, x, dense);
+    case nn::ModelKind::gat:
+      return gat(of, x, dense);
+    case nn::ModelKind::sage:
+      break;
+  }
+  if (kind.aggregate == nn::Aggregate::max) return sage(of, x, largest_of_neighbours(x, dense));
+  return sage(of, x, dense.shares.mm(x) / dense.degrees.clamp_min(1));
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Graph> hub_graph(const HubGraphOptions& options) {
+  auto graph = random_dataset({.num_nodes = options.num_nodes,
+                               .num_edges = 1,
+                               .feature_cols = options.feature_cols,
+                               .num_classes = options.num_classes,
+                               .seed = options.seed});
+  graph::CscGraph csc{.num_nodes = options.num_nodes,
+                      .indptr = std::vector<Count>(static_cast<std::size_t>(options.num_nodes) + 1),
+                      .indices = {},
+                      .edge_ids = {},
+                      .weights = {}};
+  for (const Edge& e : random_edges(options)) {
+    ++csc.indptr[static_cast<std::size_t>(e.to) + 1];
+    csc.indices.push_back(e.from);
+    csc.edge_ids.push_back(e.id);
+    csc.weights.push_back(e.weight);
+  }
+  std::partial_sum(csc.indptr.begin(), csc.indptr.end(), csc.indptr.begin());
+  graph->structure = std::move(csc);
+  return graph;
+}
+
+at::Tensor DenseForward::logits() const {
+  const at::NoGradGuard no_grad;
+  const std::vector<float> features = features_as_floats(*graph);
+  at::Tensor x = at::tensor(features).to(at::kDouble).view({graph->num_nodes(), -1});
+  const auto parameters = model->named_parameters();
+  for (int layer = 0; layer < model->num_layers(); ++layer) {
+    const LayerOf of{parameters, layer, layer + 1 == model->num_layers()};
+    const Dense dense = dense_of(*graph, by_weight[static_cast<std::size_t>(layer)]);
+    x = apply(kind, of, x, dense);
+    if (!of.last) x = at::relu(x);
+  }
+  return x;
+}
+
+std::shared_ptr<nn::BlockModel> hub_model(const ModelCase& kind, int num_layers) {
+  const at::NoGradGuard no_grad;
+  auto model = nn::make_model({.kind = kind.kind,
+                               .aggregate = kind.aggregate,
+                               .in_cols = 7,
+                               .hidden = 24,
+                               .out_cols = 5,
+                               .num_layers = num_layers,
+                               .heads = 3,
+                               .seed = 2});
+  for (at::Tensor& p : model->parameters()) p.add_(0.02);
+  return model;
+}
+
+LoadedGraph::LoadedGraph(const comm::Communicator& world, const graph::Graph& graph, const LoadCase& load)
+    : world_(world),
+      topology_(
+          comm::discover(world, {.ranks_per_machine = load.ranks_per_machine, .compute = load.compute})),
+      machine_(world, topology_),
+      folder_(common_folder(load.name + std::to_string(world.size()))) {
+  if (world.rank() == 0) parts_.emplace(graph, 3, folder_ / "parts", 5);
+  world.barrier();
+  graph_.emplace(store::MachineGraph::load(
+      folder_ / "parts", world, topology_, machine_,
+      {.edge_weights = true, .in_degrees = true, .gpu_budget_bytes = load.gpu_budget_bytes}));
+}
+
+LoadedGraph::~LoadedGraph() {
+  graph_->close(machine_);
+  world_.barrier();
+  if (world_.rank() == 0) std::filesystem::remove_all(folder_);
+  machine_.close();
+}
+
+train::EvaluationContext LoadedGraph::context(ThreadPool& pool) const {
+  return {.world = &world_,
+          .topology = &topology_,
+          .machine = &machine_,
+          .graph = &*graph_,
+          .pool = &pool,
+          .seed = 1,
+          .alive = [] {}};
+}
+
+at::Tensor predicted(nn::BlockModel& model, const train::EvaluationContext& context,
+                     const std::filesystem::path& folder) {
+  train::LayerwiseEvaluator evaluator(context);
+  const std::filesystem::path path = folder / "logits.npy";
+  EXPECT_FALSE(evaluator.predict(model, path.string()).stopped);
+  context.world->barrier();
+  at::Tensor logits =
+      at::empty({context.graph->manifest().book.num_nodes(), model.output_cols(model.num_layers() - 1)});
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(logits.nbytes()), std::ios::end);
+  file.read(static_cast<char*>(logits.mutable_data_ptr()), static_cast<std::streamsize>(logits.nbytes()));
+  EXPECT_TRUE(file.good()) << path;
+  context.world->barrier();
+  evaluator.close();
+  return logits;
+}
+
+void expect_close(const at::Tensor& got, const at::Tensor& wanted, double tolerance) {
+  const at::Tensor reference = wanted.to(at::kDouble);
+  const at::Tensor off = (got.to(at::kDouble) - reference).abs() / reference.abs().clamp_min(1);
+  EXPECT_LT(off.max().item<double>(), tolerance);
+}
+
+}  // namespace strata::test

@@ -91,6 +91,21 @@ find_nvcc() {
   return 1
 }
 
+# Prints the path of the first clang++ that has libFuzzer and knows what the code uses (16 or newer).
+find_clang() {
+  local candidate version
+  for candidate in "${STRATA_CLANGXX:-}" clang++-{21..16} clang++; do
+    candidate=$(command -v "$candidate") || continue
+    version=$("$candidate" -dumpversion)
+    ((${version%%.*} >= 16)) || continue
+    compgen -G "$("$candidate" -print-runtime-dir)/libclang_rt.fuzzer*" > /dev/null \
+      || compgen -G "$("$candidate" -print-resource-dir)/lib/linux/libclang_rt.fuzzer*" > /dev/null || continue
+    echo "$candidate"
+    return 0
+  done
+  return 1
+}
+
 # The preset that suits this machine; says so where it is not the full one.
 choose_preset() {
   if find_nvcc > /dev/null; then

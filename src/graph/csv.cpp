@@ -96,20 +96,22 @@ class LineBlocks {
  private:
   void read_more(std::string& block) {
     const std::size_t old = block.size();
-    block.resize(old + kBlockBytes);
-    const int got = gzread(file_, block.data() + old, static_cast<unsigned>(kBlockBytes));
+    block.resize(old + piece_);
+    const int got = gzread(file_, block.data() + old, static_cast<unsigned>(piece_));
     int code = Z_OK;
     const char* const text = gzerror(file_, &code);
-    if (got < 0 || (static_cast<std::size_t>(got) < kBlockBytes && code != Z_OK && code != Z_STREAM_END))
+    if (got < 0 || (static_cast<std::size_t>(got) < piece_ && code != Z_OK && code != Z_STREAM_END))
       throw InputError(fmt::format("{}: damaged or truncated gzip file: {}", path_, text),
                        "Copy or download the file again.");
     block.resize(old + static_cast<std::size_t>(got));
     ended_ = got == 0;
+    piece_ = std::min(4 * piece_, kBlockBytes);
   }
 
   std::string path_, rest_;
   gzFile file_ = nullptr;
-  std::size_t offset_ = 0;  ///< of rest_
+  std::size_t offset_ = 0;         ///< of rest_
+  std::size_t piece_ = 64u << 10;  ///< to read next; many files are small
   bool ended_ = false;
 };
 

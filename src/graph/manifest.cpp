@@ -19,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kChecksum = "xxh3";
+constexpr int kMostDepth = 16;  // a manifest takes 6
 constexpr const char* kRebuild = "Copy the directory again, or run strata-partition build again.";
 
 std::string canonical(const Json& json) { return json.dump(1) + "\n"; }
@@ -82,6 +83,21 @@ class Fields {
     if (!value.is_number_integer() || value.get<Count>() < 0) refuse(name, "is no count");
     return value.get<Count>();
   }
+  std::uint64_t number(const char* name) const {
+    const Json& value = at(name);
+    if (!value.is_number_unsigned()) refuse(name, "is no whole number");
+    return value.get<std::uint64_t>();
+  }
+  std::vector<Count> counts(const char* name) const {
+    std::vector<Count> values;
+    const Json& array = at(name);
+    if (!array.is_array()) refuse(name, "is no list");
+    for (const Json& value : array) {
+      if (!value.is_number_integer() || value.get<Count>() < 0) refuse(name, "is no list of counts");
+      values.push_back(value.get<Count>());
+    }
+    return values;
+  }
   std::uint64_t hash(const char* name) const {
     const auto text = get<std::string>(name);
     const bool hex = text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -119,26 +135,37 @@ DatasetRecord dataset_from(const Fields& f) {
   const bool has_blocks = f.has("block_rows");
   return {.name = f.get<std::string>("name"),
           .dtype = f.get<std::string>("dtype"),
-          .shape = f.get<std::vector<Count>>("shape"),
+          .shape = f.counts("shape"),
           .hash = f.hash("xxh3"),
           .offset = has_blocks ? f.count("offset") : 0,
           .block_rows = has_blocks ? f.count("block_rows") : 0};
 }
 
+/// A dataset that is said to lie in the file must have room in it.
+void check_extent(const DatasetRecord& dataset, Count file_bytes, const Fields& f) {
+  Count bytes = static_cast<Count>(size_of(parse_dtype(dataset.dtype)));
+  bool fits = dataset.offset <= file_bytes;
+  for (const Count extent : dataset.shape) fits &= !__builtin_mul_overflow(bytes, extent, &bytes);
+  if (!fits || (bytes > 0 && bytes > file_bytes - dataset.offset))
+    f.refuse("datasets", fmt::format("has {}, which reaches beyond the file's end", dataset.name));
+}
+
 PartRecord part_from(const Fields& f) {
-  return {.file = f.get<std::string>("file"),
-          .bytes = f.count("bytes"),
-          .hash = f.hash("xxh3"),
-          .outside_hash = f.has("xxh3_outside") ? f.hash("xxh3_outside") : 0,
-          .num_edges = f.count("edges"),
-          .halo_nodes = f.count("halo_nodes"),
-          .cut_edges = f.count("cut_edges"),
-          .datasets = f.list<DatasetRecord>("datasets", dataset_from)};
+  PartRecord part{.file = f.get<std::string>("file"),
+                  .bytes = f.count("bytes"),
+                  .hash = f.hash("xxh3"),
+                  .outside_hash = f.has("xxh3_outside") ? f.hash("xxh3_outside") : 0,
+                  .num_edges = f.count("edges"),
+                  .halo_nodes = f.count("halo_nodes"),
+                  .cut_edges = f.count("cut_edges"),
+                  .datasets = f.list<DatasetRecord>("datasets", dataset_from)};
+  for (const DatasetRecord& dataset : part.datasets) check_extent(dataset, part.bytes, f);
+  return part;
 }
 
 ConstraintRecord constraint_from(const Fields& f) {
   return {f.get<std::string>("name"), f.get<bool>("balanced"), f.get<double>("imbalance"),
-          f.get<std::vector<Count>>("weights")};
+          f.counts("weights")};
 }
 
 BuildRecord build_from(const Fields& f) {
@@ -146,7 +173,7 @@ BuildRecord build_from(const Fields& f) {
   return {.program = f.get<std::string>("program"),
           .input = f.get<std::string>("input"),
           .method = f.get<std::string>("method"),
-          .seed = f.get<std::uint64_t>("seed"),
+          .seed = f.number("seed"),
           .cleaning = {.edges_read = c.count("edges_read"),
                        .self_loops = c.count("self_loops"),
                        .duplicates = c.count("duplicates"),
@@ -166,7 +193,7 @@ Manifest manifest_from(const Fields& f) {
   const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
   return {.name = f.get<std::string>("name"),
           .build_id = f.get<std::string>("build_id"),
-          .book = PartitionBook{f.get<std::vector<NodeId>>("offsets")},
+          .book = PartitionBook{f.counts("offsets")},
           .num_edges = f.count("num_edges"),
           .undirected = f.get<bool>("undirected"),
           .has_edge_weights = f.has("edge_weights") && f.get<bool>("edge_weights"),
@@ -219,7 +246,10 @@ void check_parts(const PartitionRecord& record, const std::filesystem::path& sou
   Count edges = 0;
   for (int p = 0; p < parts; ++p) {
     const PartRecord& part = record.parts[static_cast<std::size_t>(p)];
-    edges += part.num_edges;
+    if (__builtin_add_overflow(edges, part.num_edges, &edges)) {
+      throw InputError(fmt::format("{}: part {} has {} edges: too many", source.string(), p, part.num_edges),
+                       kRebuild);
+    }
     if (part.file != part_path("", p).filename()) {
       throw InputError(fmt::format("{}: part {} is called {}", source.string(), p, part.file), kRebuild);
     }
@@ -234,10 +264,10 @@ void check_parts(const PartitionRecord& record, const std::filesystem::path& sou
 }  // namespace
 
 double ConstraintRecord::balance() const {
-  const Count total = std::accumulate(weights.begin(), weights.end(), Count{0});
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (total == 0) return 1;
   const Count largest = *std::max_element(weights.begin(), weights.end());
-  return static_cast<double>(largest) * static_cast<double>(weights.size()) / static_cast<double>(total);
+  return static_cast<double>(largest) * static_cast<double>(weights.size()) / total;
 }
 
 std::string format_manifest(const PartitionRecord& record) {
@@ -269,7 +299,13 @@ std::string format_manifest(const PartitionRecord& record) {
 
 PartitionRecord parse_manifest(const std::string& text, const std::filesystem::path& source) {
   require_utf8(text, source.string());
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  // Copies and dumps recurse.
+  const auto check_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMostDepth)
+      throw InputError(fmt::format("{}: nested more than {} deep", source.string(), kMostDepth), kRebuild);
+    return true;
+  };
+  const Json json = Json::parse(text, check_depth, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     throw InputError(fmt::format("{}: not JSON", source.string()),
                      "Name a directory that strata-partition build wrote.");

@@ -6,6 +6,7 @@
 #include "hdf5_handles.hpp"
 #include "part_layout.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/utf8.hpp"
 
 static_assert(std::endian::native == std::endian::little, "part files are read and written in place");
 
@@ -72,9 +73,9 @@ std::int64_t read_number_attribute(hid_t file, const char* name, const std::file
 
 void check_attributes(hid_t file, const std::filesystem::path& path, const Manifest& manifest, int part) {
   if (const std::string format = read_text_attribute(file, "format", path); format != kPartFormat) {
-    throw InputError(
-        fmt::format("{}: not a part file: format \"{}\", wanted \"{}\"", path.string(), format, kPartFormat),
-        kForeign);
+    throw InputError(fmt::format("{}: not a part file: format \"{}\", wanted \"{}\"", path.string(),
+                                 printable(format), kPartFormat),
+                     kForeign);
   }
   if (const auto version = read_number_attribute(file, "version", path); version != Manifest::kVersion) {
     throw InputError(fmt::format("{}: version {}, this program reads version {}", path.string(), version,
@@ -83,7 +84,7 @@ void check_attributes(hid_t file, const std::filesystem::path& path, const Manif
   }
   if (const std::string id = read_text_attribute(file, "build_id", path); id != manifest.build_id) {
     throw InputError(fmt::format("{}: from another build: build_id {}, the manifest says {}", path.string(),
-                                 id, manifest.build_id),
+                                 printable(id), manifest.build_id),
                      "Do not mix files of several builds; copy the whole directory again.");
   }
   const auto number = read_number_attribute(file, "part", path),

@@ -32,10 +32,14 @@ YAML::Node parse(const fs::path& path) {
         "It describes a dataset in some lines; the data lie in files of their own.");
   const std::string text = read_file(path);
   require_utf8(text, path.string());
+  if (const std::size_t zero = text.find('\0');
+      zero != std::string::npos)  // taken for a sign of UTF-16 or UTF-32
+    throw InputError(fmt::format("{}: byte 0x00 at offset {} is not text", path.string(), zero),
+                     "Save it as UTF-8.");
   try {
     return YAML::Load(std::string(without_byte_order_mark(text)));
   } catch (const YAML::Exception& error) {
-    throw InputError(fmt::format("{}:{}: {}", path.string(), error.mark.line + 1, error.msg),
+    throw InputError(fmt::format("{}:{}: {}", path.string(), error.mark.line + 1, printable(error.msg)),
                      "Correct the line.");
   }
 }

@@ -13,6 +13,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::nn {
 namespace {
@@ -54,6 +55,9 @@ struct Entry {
 
 /// Parses JSON and refuses an object with the same key twice, of which the parser would keep one.
 Json parse_header(const std::string& text, const Path& path) {
+  if (const auto bad = first_invalid_utf8(text))
+    refuse(path, fmt::format("the header is not UTF-8 text: byte 0x{:02x} at offset {} of the file",
+                             static_cast<unsigned char>(text[*bad]), *bad + sizeof(std::uint64_t)));
   std::vector<std::set<std::string>> keys;
   std::string twice;
   const auto watch = [&](int, Json::parse_event_t event, Json& value) {
@@ -67,7 +71,7 @@ Json parse_header(const std::string& text, const Path& path) {
   try {
     header = Json::parse(text, watch);
   } catch (const Json::exception& e) {
-    refuse(path, fmt::format("the header is not valid JSON: {}", e.what()));
+    refuse(path, fmt::format("the header is not valid JSON: {}", printable(e.what())));
   }
   if (!twice.empty()) refuse(path, fmt::format("the header names \"{}\" twice", twice));
   if (!header.is_object()) refuse(path, "the header is not a JSON object");

@@ -18,7 +18,8 @@ namespace {
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path, int code) {
   throw IoError(fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(code)),
-                code == ENOSPC ? "Free space on that disk, or write elsewhere." : "");
+                code == ENOSPC ? "Free space on that disk, or write elsewhere."
+                               : "Check that the path is right and its permissions allow this.");
 }
 
 class File {

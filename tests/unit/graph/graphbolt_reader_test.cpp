@@ -298,6 +298,10 @@ TEST_F(Graphbolt, ReadsUtf8WithOrWithoutAByteOrderMark) {
   EXPECT_EQ(read().name, "naïve");
   metadata(std::string("\xff\xfeg\0r\0a\0p\0h\0:\0", 14));
   refuse({"metadata.yaml: byte 0xff at offset 0 is not UTF-8"});
+  metadata(std::string("a\0\0\0:\0\0\0", 8));  // UTF-32 without a mark
+  refuse({"metadata.yaml: byte 0x00 at offset 1"});
+  metadata("a: \"\\ñ\"\n");  // the parser's message cuts the character
+  refuse({"metadata.yaml:1", "\\xc3"});
 }
 
 TEST_F(Graphbolt, SkipsColumnNamesOfEdgesAndTakesNoEmptyFileForData) {
@@ -317,6 +321,17 @@ TEST_F(Graphbolt, SkipsColumnNamesOfEdgesAndTakesNoEmptyFileForData) {
   const Graph graph = read();
   EXPECT_EQ(graph.structure.num_edges(), 0);
   EXPECT_TRUE(graph.splits.test.empty());
+}
+
+TEST_F(Graphbolt, RefusesMetadataThatNestWithoutEnd) {
+  for (const std::string& opening :
+       {std::string("["), std::string("{a: "), std::string("- "), std::string("? ")}) {
+    std::string text = "graph: ";
+    if (opening[0] == '-' || opening[0] == '?') text += "\n";
+    for (int i = 0; i < 100'000; ++i) text += opening;
+    metadata(text);
+    refuse({"metadata.yaml"});
+  }
 }
 
 TEST_F(Graphbolt, RefusesBadArrays) {

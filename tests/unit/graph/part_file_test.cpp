@@ -1,5 +1,6 @@
 #include "strata/graph/part_file.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "strata/graph/part_writer.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/hash.hpp"
 
 namespace strata::graph {
 namespace {
@@ -161,6 +163,61 @@ TEST_F(PartFile, HashesAreThoseOfTheBytesOnDisk) {
   PartRecord again = hash_part(directory_, record_.manifest, 0);
   EXPECT_EQ(again, record_.parts[0]);
   EXPECT_EQ(again.bytes, static_cast<Count>(fs::file_size(part_path(directory_, 0))));
+}
+
+TEST_F(PartFile, ManifestsThatNestWithoutEndAreRefused) {
+  constexpr std::size_t kDeep = 1'000'000;
+  const std::string text =
+      "{\"format\": \"strata-partition\", \"version\": 1, \"xxh3\": \"0123456789abcdef\", \"x\": " +
+      std::string(kDeep, '[') + std::string(kDeep, ']') + "}";
+  try {
+    parse_manifest(text, "manifest.json");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("manifest.json: nested more than 16 deep"));
+  }
+}
+
+TEST_F(PartFile, ManifestsWhoseCountsAreNoneAreRefused) {
+  const std::string good = format_manifest(record_);
+  EXPECT_EQ(parse_manifest(good, "manifest.json").manifest.num_edges, record_.manifest.num_edges);
+  const auto refusal_of = [&](const std::string& from, const std::string& to) -> std::string {
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    const std::size_t seal = text.rfind(",\n \"xxh3\"");  // its checksum is right again
+    const std::string rest = text.substr(0, seal) + "\n}\n";
+    try {
+      parse_manifest(
+          text.substr(0, seal) + ",\n \"xxh3\": \"" + hex64(hash_bytes(rest.data(), rest.size())) + "\"\n}\n",
+          "manifest.json");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal_of("\"random\"", "\"renamed\""), "accepted");
+  const std::string edges = fmt::format("\"edges\": {}", record_.parts[0].num_edges);
+  EXPECT_THAT(refusal_of(edges, "\"edges\": 9223372036854775807"), HasSubstr("edges"));
+  EXPECT_THAT(refusal_of("    51\n", "    9223372036854775807\n"),
+              HasSubstr("reaches beyond the file's end"));
+  EXPECT_THAT(refusal_of("\"seed\": 0", "\"seed\": 1.5"), HasSubstr("\"build.seed\" is no whole number"));
+  EXPECT_THAT(refusal_of("  50,\n", "  1e+300,\n"), HasSubstr("\"offsets\" is no list of counts"));
+}
+
+TEST_F(PartFile, ShowsOfForeignTextWhatCanBeShown) {
+  std::string bytes = read_file(part_path(directory_, 0));
+  const std::size_t id = bytes.find(record_.manifest.build_id);
+  ASSERT_NE(id, std::string::npos);
+  bytes[id] = '\x80';
+  std::ofstream(part_path(directory_, 0), std::ios::binary) << bytes;
+  try {
+    PartReader::open(directory_, record_.manifest, 0, Verify::off);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("build_id \\x800000000deadbeef"));
+  }
 }
 
 TEST_F(PartFile, RefusesPartsThatDoNotBelong) {

@@ -121,6 +121,10 @@ TEST_F(Weights, RefuseBadHeaders) {
   EXPECT_THAT(message("{\"__metadata__\":{\"k\":1}," + good + "}", data), HasSubstr("not a string"));
 }
 
+TEST_F(Weights, NameTheByteOfAHeaderThatIsNotUtf8) {
+  EXPECT_THAT(message("{\"na\xefve\": 1}", ""), testing::HasSubstr("not UTF-8 text: byte 0xef at offset 12"));
+}
+
 TEST_F(Weights, RefuseTwoTensorsOfOneName) {
   EXPECT_THROW(
       write_tensors(path(), {.tensors = {{"a", at::zeros({1})}, {"a", at::zeros({1})}}, .metadata = {}}),

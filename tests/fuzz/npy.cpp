@@ -1,0 +1,36 @@
+// A .npy file, and everything that readers make of its array.
+#include "strata/graph/npy.hpp"
+
+#include "columns.hpp"
+#include "fuzz_target.hpp"
+
+using namespace strata;
+using namespace strata::fuzz;
+
+namespace {
+
+constexpr Count kNodes = 64;
+
+void use(const graph::NpyArray& array, ThreadPool& pool) {
+  expect_result_or_error([&] { graph::ids_of(array); });
+  expect_result_or_error([&] { graph::labels_of(array); });
+  expect_result_or_error([&] { graph::edge_weights_of(array); });
+  expect_result_or_error([&] { graph::edge_weights_of(array, 1); });
+  expect_result_or_error([&] {
+    const Count rows = array.shape.empty() ? 0 : array.shape[0];
+    graph::normalized(graph::features_of(array, rows, pool), pool);
+  });
+  expect_result_or_error([&] {
+    const graph::EdgeArray edges = graph::edges_of(array);
+    graph::build_csc(kNodes, edges.list, {.add_reverse = true}, pool);
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static ThreadPool pool(1);
+  const InputFile file({data, size});
+  expect_result_or_error([&] { use(graph::read_npy(file.path()), pool); });
+  return 0;
+}

@@ -1,0 +1,17 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+/// Files that readers accept: what damaged input stands beside, and what it is made from.
+namespace strata::fuzz {
+
+/// A metadata.yaml that names every array of write_graphbolt_arrays().
+extern const char* const kGraphboltMetadata;
+
+/// The arrays of a small GraphBolt dataset, in FOLDER/data.
+void write_graphbolt_arrays(const std::filesystem::path& folder);
+
+/// A partition directory with one small part. The same bytes at every call.
+void write_partition(const std::filesystem::path& folder);
+
+}  // namespace strata::fuzz

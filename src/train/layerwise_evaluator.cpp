@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "layer_runner.hpp"
 #include "needed_nodes.hpp"
 #include "prediction_file.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/evaluator.hpp"
-#include "strata/util/memory.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {
@@ -91,15 +90,9 @@ struct LayerwiseEvaluator::State {
 
   /// What tables of rows may take of all GPUs of the machine. Collective over it.
   Count gpu_room() const {
-    if (!device.is_cuda()) return 0;
     constexpr double kSpared = 0.6;  // the chunks that are computed need some, too
-    const auto& ranks = context.topology->machines[static_cast<std::size_t>(context.machine->index())];
-    std::set<std::string> gpus;
-    for (const int rank : ranks)
-      gpus.insert(context.topology->ranks[static_cast<std::size_t>(rank)].gpu_uuid);
-    std::int64_t free = cuda::device_memory(device.index).free_bytes;
-    context.machine->communicator().all_reduce(std::span(&free, 1), comm::Communicator::Op::min);
-    return static_cast<Count>(kSpared * static_cast<double>(free) * static_cast<double>(gpus.size()));
+    return static_cast<Count>(kSpared * static_cast<double>(comm::free_gpu_bytes_per_rank(*context.machine)) *
+                              context.machine->size());
   }
 
   /// Rows striped over the GPUs as far as these have memory to spare, the rest on the host. Collective over
@@ -109,13 +102,12 @@ struct LayerwiseEvaluator::State {
     return {.segments = {{.striped = striped, .host = rows - striped}}};
   }
 
-  /// This machine's share of its host's free memory.
+  /// This machine's share of its host's free memory. Collective over the machine.
   Count host_room() const {
     if (context.host_bytes > 0) return context.host_bytes;
     constexpr double kUsable = 0.9;
-    const int all = context.topology->ranks_on_host(context.world->rank());
-    return static_cast<Count>(kUsable * static_cast<double>(available_host_bytes()) *
-                              context.machine->size() / std::max(1, all));
+    return static_cast<Count>(kUsable *
+                              static_cast<double>(comm::free_host_memory(*context.machine).share_bytes));
   }
 
   /// The most that two neighbouring layers' rows leave to the host.
@@ -127,7 +119,8 @@ struct LayerwiseEvaluator::State {
       largest = std::max(largest, previous + bytes);
       previous = bytes;
     }
-    std::int64_t enough = largest - gpu_room() <= host_room();
+    const Count on_gpus = gpu_room(), on_host = host_room();
+    std::int64_t enough = largest - on_gpus <= on_host;
     communicator.all_reduce(std::span(&enough, 1), comm::Communicator::Op::min);
     return enough != 0;
   }

@@ -2,11 +2,12 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 #if STRATA_WITH_CUDA
 #include <c10/cuda/CUDAStream.h>
 #endif
 
+#include <optional>
 #include <utility>
 
 #include "optimizer_kernels.hpp"
@@ -32,8 +33,14 @@ at::Tensor bytes_for(Count count, at::Device device) {
 
 }  // namespace
 
+/// What an update that is computed on the host reads and writes, in place of the tensors on the device.
+struct HostCopies {
+  at::Tensor values, gradients, guard;
+};
+
 struct Optimizer::State {
   Update update;
+  std::optional<HostCopies> host;
   at::Tensor first, second, guard;
   at::Tensor counters;  ///< [2] i64: an UpdateCounters
   at::Tensor norm_pieces, scalars;
@@ -45,18 +52,23 @@ struct Optimizer::State {
                .clip_norm = options.clip_norm,
                .skip_not_finite = options.skip_not_finite,
                .count = values.numel()},
-        guard(std::move(watched)),
-        counters(at::zeros({2}, values.options().dtype(at::kLong))),
-        norm_pieces(at::zeros({kNormPieces}, values.options().dtype(at::kDouble))),
-        scalars(bytes_for<UpdateScalars>(1, values.device())) {
+        guard(std::move(watched)) {
     static_assert(sizeof(UpdateCounters) == 2 * sizeof(std::int64_t));
+    const at::TensorOptions place = options.on_host ? values.options().device(at::kCPU) : values.options();
+    if (options.on_host) {
+      host.emplace(at::empty({values.numel()}, place), at::empty({values.numel()}, place),
+                   at::zeros({1}, place));
+    }
+    counters = at::zeros({2}, place.dtype(at::kLong));
+    norm_pieces = at::zeros({kNormPieces}, place.dtype(at::kDouble));
+    scalars = bytes_for<UpdateScalars>(1, place.device());
     if (update.kind != OptimizerKind::sgd) {
-      first = at::zeros_like(values);
-      second = at::zeros_like(values);
+      first = at::zeros({values.numel()}, place);
+      second = at::zeros({values.numel()}, place);
       update.first = first.mutable_data_ptr<float>();
       update.second = second.mutable_data_ptr<float>();
     }
-    if (guard.defined()) update.guard = guard.const_data_ptr<float>();
+    if (guard.defined()) update.guard = (host ? host->guard : guard).const_data_ptr<float>();
     update.counters = reinterpret_cast<UpdateCounters*>(counters.mutable_data_ptr<std::int64_t>());
     update.norm_pieces = norm_pieces.mutable_data_ptr<double>();
     update.scalars = reinterpret_cast<UpdateScalars*>(scalars.mutable_data_ptr<std::uint8_t>());
@@ -67,8 +79,25 @@ Optimizer::Optimizer(const OptimizerOptions& options, const at::Tensor& values, 
     : state_(std::make_unique<State>(options, values, std::move(guard))) {}
 Optimizer::~Optimizer() = default;
 
+namespace {
+
+void update_on_host(Update update, const at::Tensor& guard, const HostCopies& host, const at::Tensor& values,
+                    const at::Tensor& gradients) {
+  const c10::NoGradGuard no_grad;
+  host.values.copy_(values);
+  host.gradients.copy_(gradients);
+  if (guard.defined()) host.guard.copy_(guard);
+  update.values = host.values.mutable_data_ptr<float>();
+  update.gradients = host.gradients.const_data_ptr<float>();
+  update_cpu(update);
+  values.copy_(host.values);
+}
+
+}  // namespace
+
 void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients) {
   Update update = state_->update;
+  if (state_->host) return update_on_host(update, state_->guard, *state_->host, values, gradients);
   update.values = values.mutable_data_ptr<float>();
   update.gradients = gradients.const_data_ptr<float>();
 #if STRATA_WITH_CUDA

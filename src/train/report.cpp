@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "device_mix.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
 #include "torch_device.hpp"
@@ -114,7 +115,7 @@ json run_record(const Session& s) {
           {"seed", s.config.seed},
           {"ranks", s.world.size()},
           {"machines", s.topology.num_machines()},
-          {"device", s.device.is_cuda() ? "cuda" : "cpu"},
+          {"device", device_name(s.topology)},
           {"sm_split", s.config.sm_split},
           {"reducer", s.reducer->name()},
           {"row_exchange", row_exchange_name(s)}};

@@ -4,14 +4,15 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
 
+#include "device_mix.hpp"
 #include "presampler.hpp"
 #include "sampler_choice.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
@@ -21,11 +22,12 @@
 namespace strata::train {
 namespace {
 
-/// Cores for one rank. A launcher that bound the rank to cores has divided them already.
-int cores_of_rank(const comm::Topology& topology, int world_rank) {
-  const int available = available_cores();
-  if (available < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))) return available;
-  return std::max(1, available / topology.ranks_on_host(world_rank));
+/// Before anything is loaded.
+comm::Topology find_topology(const TrainConfig& config, const comm::World& world) {
+  comm::Topology topology = comm::discover(world.communicator(), config.topology);
+  check_device_options(config, topology);
+  if (is_mixed(topology) && world.rank() == 0) spdlog::warn("{}", mix_warning(topology));
+  return topology;
 }
 
 comm::Watchdog::Options watchdog_options(const TrainConfig& config) {
@@ -45,11 +47,11 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
     : config(c),
       world(w),
       stop(stop_listener),
-      topology(comm::discover(w.communicator(), c.topology)),
+      topology(find_topology(c, w)),
       machine(w.communicator(), topology),
       device(machine.device()),
       watchdog(w, watchdog_options(c)),
-      cores(cores_of_rank(topology, w.rank())),
+      cores(comm::resources_of(machine).cores),
       sample_pool(cores),
       gather_pool(cores),
       global_batch(c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * w.size()),
@@ -211,13 +213,11 @@ void Session::set_gpu_budget(Count num_nodes, Count feature_cols, store::LoadOpt
     options.gpu_budget_bytes = config.gpu_memory_bytes;
     return;
   }
-  const auto& mine = topology.ranks[static_cast<std::size_t>(world.rank())];
-  const auto sharers = std::count_if(topology.ranks.begin(), topology.ranks.end(),
-                                     [&](const auto& rank) { return rank.gpu_uuid == mine.gpu_uuid; });
   constexpr double kUsable = 0.92;  // the driver, NCCL and fragmentation take the rest
   const double free = static_cast<double>(cuda::device_memory(device.index).free_bytes) * kUsable;
   options.gpu_budget_bytes =
-      std::max<std::int64_t>(0, static_cast<std::int64_t>(free) - sharers * training_device_bytes(num_nodes));
+      std::max<std::int64_t>(0, static_cast<std::int64_t>(free) - comm::resources_of(machine).gpu_sharers() *
+                                                                      training_device_bytes(num_nodes));
   constexpr double kGrowth = 1.25;  // of buffers that turn out too small
   options.bytes_an_input_row = static_cast<std::int64_t>(static_cast<double>(feature_cols) * sizeof(float) *
                                                          kGrowth * BatchLoader::kSlots);
@@ -284,7 +284,8 @@ void Session::make_optimizer() {
                                               .step_size = config.lr_step_size,
                                               .gamma = config.lr_gamma},
                                  .clip_norm = config.clip_grad,
-                                 .skip_not_finite = config.on_nan == OnNan::skip};
+                                 .skip_not_finite = config.on_nan == OnNan::skip,
+                                 .on_host = is_mixed(topology)};
   optimizer = train::make_optimizer(options, parameters->values(), parameters->tail().narrow(0, 0, 1));
 }
 

@@ -39,7 +39,7 @@ std::string text_of(const std::vector<SmMeasurement::Time>& times) {
 
 SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.device, *parts.loader) {
   const SmSplitRequest request = parse_sm_split(parts.wish);
-  if (request.kind != Kind::automatic || !parts.device.is_cuda() || !parts.pipeline) phase_ = Phase::settled;
+  if (request.kind != Kind::automatic || !parts.measures) phase_ = Phase::settled;
   if (request.kind != Kind::given) return;
   const auto refuse = [&](const std::string& why) {
     throw InputError(fmt::format("--sm-split {} is not possible here: {}", parts.wish, why),

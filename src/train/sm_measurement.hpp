@@ -21,7 +21,7 @@ class SmMeasurement {
   struct Parts {
     std::string wish = "auto";  ///< --sm-split
     Device device;
-    bool pipeline = true;
+    bool measures = false;  ///< whether "auto" is measured; the same on all ranks
     BatchLoader* loader = nullptr;
     StepRunner* steps = nullptr;
     const comm::Communicator* world = nullptr;  ///< that no other thread uses during a run's steps

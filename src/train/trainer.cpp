@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint.hpp"
+#include "device_mix.hpp"
 #include "loader_threads.hpp"
 #include "memory_error.hpp"
 #include "metrics_log.hpp"
@@ -58,12 +59,12 @@ class Run {
         loader_threads_({.pools = {&session_.sample_pool, &session_.gather_pool},
                          .cores = session_.cores,
                          .threads = config.loader_threads,
-                         .overlap = config.pipeline && !session_.device.is_cuda(),
+                         .overlap = measures_loader_threads(config, session_.topology),
                          .communicator = &world.communicator(),
                          .tells = session_.first_rank()}),
         sms_({.wish = config.sm_split,
               .device = session_.device,
-              .pipeline = config.pipeline,
+              .measures = measures_sm_splits(config, session_.topology),
               .loader = session_.loader.get(),
               .steps = &steps_,
               .world = &world.communicator()}) {

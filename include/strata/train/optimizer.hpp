@@ -30,6 +30,9 @@ struct OptimizerOptions {
   ScheduleOptions schedule = {};
   double clip_norm = 0;          ///< the gradient is scaled down to this Euclidean norm; 0: never
   bool skip_not_finite = false;  ///< leave out an update whose gradient or guard holds NaN or infinity
+  /// Compute updates on the host wherever the values lie, so that ranks with and without a GPU, which round
+  /// differently, keep the same values bit for bit.
+  bool on_host = false;
 };
 
 /// An optimizer over one flat parameter tensor in one pass; every element is updated alone, so it equals the
@@ -37,11 +40,12 @@ struct OptimizerOptions {
 ///
 /// Adam and AdamW have betas 0.9, 0.999 and epsilon 1e-8, as torch.optim; clipping is that of
 /// torch.nn.utils.clip_grad_norm_. All that changes between updates lies on the device, so that a captured
-/// update replays; no value is read by the host. The same bits on any number of threads.
+/// update replays; no value is read by the host, unless that is where updates are computed. The same bits on
+/// any number of threads.
 class Optimizer {
  public:
-  /// `values` gives size and device of the state. `guard` [1] f32 on that device, if defined, is read at
-  /// every update: see skip_not_finite.
+  /// `values` gives size and device of the state, unless that is kept on the host. `guard` [1] f32 on that
+  /// device, if defined, is read at every update: see skip_not_finite.
   Optimizer(const OptimizerOptions& options, const at::Tensor& values, at::Tensor guard = {});
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;

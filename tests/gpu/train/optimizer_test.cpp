@@ -65,6 +65,20 @@ TEST_P(GpuOptimizer, AgreesWithTheCpuAndRepeats) {
   }
 }
 
+// What ranks with and without a GPU in one run rely on.
+TEST_P(GpuOptimizer, HasTheBitsOfTheCpuWhereUpdatesAreComputedOnTheHost) {
+  OptimizerOptions options = GetParam();
+  options.on_host = true;
+  for (const Count size : {1, 100003}) {
+    const Updated cpu = update(options, size, c10::kCPU), gpu = update(options, size, kGpu);
+    EXPECT_TRUE(gpu.values.equal(cpu.values)) << size;
+    EXPECT_EQ(gpu.counters.steps, cpu.counters.steps);
+    EXPECT_EQ(gpu.counters.skipped, cpu.counters.skipped);
+    ASSERT_EQ(gpu.state.size(), cpu.state.size());
+    for (std::size_t i = 0; i < gpu.state.size(); ++i) EXPECT_TRUE(gpu.state[i].equal(cpu.state[i])) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Options, GpuOptimizer,
     testing::Values(OptimizerOptions{},

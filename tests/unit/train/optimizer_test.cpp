@@ -214,6 +214,30 @@ TEST(Optimizers, HaveTheSameBitsOnAnyNumberOfThreads) {
   EXPECT_TRUE(run(1).equal(run(3)));
 }
 
+TEST_P(OptimizerTest, HasTheSameBitsWhereUpdatesAreComputedOnTheHost) {
+  OptimizerOptions options = GetParam();
+  options.clip_norm = 5;
+  options.skip_not_finite = true;
+  const auto run = [&options](bool on_host) {
+    options.on_host = on_host;
+    std::mt19937 random(8);
+    const at::Tensor values = to_tensor(random_values(random)), guard = at::zeros({1});
+    const auto optimizer = make_optimizer(options, values, guard);
+    for (int s = 0; s < kSteps; ++s) {
+      guard.fill_(s == 3 ? std::nanf("") : 1.0f);
+      optimizer->step(values, to_tensor(random_values(random)));
+    }
+    EXPECT_EQ(optimizer->counters().steps, kSteps - 1);
+    EXPECT_EQ(optimizer->counters().skipped, 1);
+    std::vector<at::Tensor> result{values};
+    for (const auto& entry : optimizer->state()) result.push_back(entry.tensor);
+    return result;
+  };
+  const auto device = run(false), host = run(true);
+  ASSERT_EQ(host.size(), device.size());
+  for (std::size_t i = 0; i < host.size(); ++i) EXPECT_TRUE(host[i].equal(device[i])) << "tensor " << i;
+}
+
 TEST(Optimizers, KeepNothingOrTwoMoments) {
   const at::Tensor values = to_tensor(std::vector<double>(kCount));
   EXPECT_EQ(make_optimizer({.kind = OptimizerKind::sgd}, values)->state().size(), 1u) << "its counters";

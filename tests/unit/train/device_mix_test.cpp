@@ -1,0 +1,74 @@
+#include "device_mix.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/expect_error.hpp"
+
+namespace strata::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Ranks on one host: 'g' computes on a GPU of its own, 'c' on the cpu.
+comm::Topology topology_of(const std::string& ranks) {
+  comm::Topology topology;
+  for (const char rank : ranks) {
+    comm::Topology::Rank& added = topology.ranks.emplace_back();
+    added.host = "a";
+    if (rank == 'g') added.device = {.kind = Device::Kind::cuda, .index = 0};
+  }
+  return topology;
+}
+
+TEST(DeviceMix, IsNamed) {
+  EXPECT_EQ(device_name(topology_of("ggg")), "cuda");
+  EXPECT_EQ(device_name(topology_of("cc")), "cpu");
+  EXPECT_EQ(device_name(topology_of("gcg")), "mixed");
+  EXPECT_FALSE(is_mixed(topology_of("g")));
+  EXPECT_FALSE(is_mixed(topology_of("c")));
+  EXPECT_TRUE(is_mixed(topology_of("cg")));
+}
+
+TEST(DeviceMix, WarnsOfTheRanksThatOthersWaitFor) {
+  EXPECT_THAT(mix_warning(topology_of("ggg")), IsEmpty());
+  EXPECT_THAT(mix_warning(topology_of("cc")), IsEmpty());
+  EXPECT_THAT(mix_warning(topology_of("gcgg")),
+              HasSubstr("rank 1 (host a) computes on the cpu, the other 3 on GPUs"));
+  EXPECT_THAT(mix_warning(topology_of("ccg")),
+              HasSubstr("ranks 0, 1 (host a) compute on the cpu, the other 1"));
+}
+
+TEST(DeviceMix, MeasuresWhatAllRanksCanMeasure) {
+  TrainConfig config;
+  EXPECT_TRUE(measures_loader_threads(config, topology_of("cc")));
+  EXPECT_TRUE(measures_loader_threads(config, topology_of("gc")));
+  EXPECT_FALSE(measures_loader_threads(config, topology_of("gg")));
+  EXPECT_FALSE(measures_sm_splits(config, topology_of("cc")));
+  EXPECT_FALSE(measures_sm_splits(config, topology_of("gc")));
+  EXPECT_TRUE(measures_sm_splits(config, topology_of("gg")));
+  config.pipeline = false;
+  for (const char* ranks : {"cc", "gc", "gg"}) {
+    EXPECT_FALSE(measures_loader_threads(config, topology_of(ranks)));
+    EXPECT_FALSE(measures_sm_splits(config, topology_of(ranks)));
+  }
+}
+
+TEST(DeviceMix, RefusesOptionsThatOnlyAGpuCanFollow) {
+  const auto expect_refused = [](const std::string& option, const auto& set) {
+    TrainConfig config;
+    EXPECT_NO_THROW(check_device_options(config, topology_of("gcg")));
+    set(config);
+    test::expect_error([&] { check_device_options(config, topology_of("gcg")); },
+                       {option, "rank 1 (host a) computes on the cpu", "CUDA_VISIBLE_DEVICES"});
+    EXPECT_NO_THROW(check_device_options(config, topology_of("gg")));
+  };
+  expect_refused("--sampler-device cuda",
+                 [](TrainConfig& config) { config.sampler_device = comm::TopologyOptions::Compute::cuda; });
+  expect_refused("--cuda-graph on", [](TrainConfig& config) { config.cuda_graph = CudaGraphs::on; });
+  expect_refused("--sm-split 20,100", [](TrainConfig& config) { config.sm_split = "20,100"; });
+}
+
+}  // namespace
+}  // namespace strata::train

@@ -25,10 +25,9 @@ void hash_vector(Hasher& hasher, const std::vector<T>& values) {
   hasher.update(values.data(), values.size() * sizeof(T));
 }
 
-/// The same for the same structure, weights, labels, splits, features' shape and assignment, so that a
-/// repeated build gives the same bytes.
-std::string build_id(const CompactGraph& structure, const graph::Graph& graph,
-                     const std::vector<std::int32_t>& part_of, const BuildOptions& options) {
+/// The same for the same structure, weights, labels, splits and features' shape, however the nodes are
+/// assigned to parts.
+std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& graph, DType feature_dtype) {
   Hasher hasher;
   hash_vector(hasher, structure.indptr);
   structure.indices.span().visit([&](const auto* ids) {
@@ -42,11 +41,24 @@ std::string build_id(const CompactGraph& structure, const graph::Graph& graph,
   hash_vector(hasher, graph.splits.train);
   hash_vector(hasher, graph.splits.valid);
   hash_vector(hasher, graph.splits.test);
-  hash_vector(hasher, part_of);
-  const Count rest[] = {graph.features.cols, static_cast<Count>(options.feature_dtype),
-                        options.assign.num_parts};
+  const Count rest[] = {graph.features.cols, static_cast<Count>(feature_dtype), graph.num_classes,
+                        graph.multi_label, graph.undirected};
   hasher.update(rest, sizeof rest);
+  return hasher.digest();
+}
+
+/// The same for the same graph and assignment, so that a repeated build gives the same bytes.
+std::string build_id(std::uint64_t graph_hash, const std::vector<std::int32_t>& part_of, int num_parts) {
+  Hasher hasher;
+  hasher.update(&graph_hash, sizeof graph_hash);
+  hash_vector(hasher, part_of);
+  hasher.update(&num_parts, sizeof num_parts);
   return hex64(hasher.digest());
+}
+
+std::string graph_digest(std::uint64_t graph_hash, std::uint64_t feature_digest) {
+  const std::uint64_t both[] = {graph_hash, feature_digest};
+  return hex64(hash_bytes(both, sizeof both));
 }
 
 void check_graph(const graph::Graph& graph) {
@@ -185,8 +197,9 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   const Relabeling relabeling =
       relabel(part_of, options.assign.num_parts, occurrences(structure, pool), pool);
   graph::PartitionRecord& record = report.record;
-  record.manifest =
-      make_manifest(graph, structure, relabeling, options, build_id(structure, graph, part_of, options));
+  const std::uint64_t graph_hash = hash_graph(structure, graph, options.feature_dtype);
+  record.manifest = make_manifest(graph, structure, relabeling, options,
+                                  build_id(graph_hash, part_of, options.assign.num_parts));
   record.constraints = measure_constraints(structure, graph.splits, part_of, options.assign);
   record.build = {.program = "strata-partition " STRATA_VERSION,
                   .input = options.input,
@@ -197,14 +210,16 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   report.phases.push_back(clock.end("relabel"));
 
   StagingDirectory staging{options.output, options.force, stop};
-  record.parts = write_parts(staging.path(),
-                             {.structure = structure,
-                              .features = graph.features,
-                              .labels = graph.labels,
-                              .splits = graph.splits,
-                              .relabeling = relabeling,
-                              .manifest = record.manifest},
-                             pool, stop);
+  WrittenParts written = write_parts(staging.path(),
+                                     {.structure = structure,
+                                      .features = graph.features,
+                                      .labels = graph.labels,
+                                      .splits = graph.splits,
+                                      .relabeling = relabeling,
+                                      .manifest = record.manifest},
+                                     pool, stop);
+  record.parts = std::move(written.records);
+  record.graph_digest = graph_digest(graph_hash, written.feature_digest);
   write_manifest(staging.path(), record);
   stop.check();
   staging.publish();

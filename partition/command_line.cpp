@@ -201,10 +201,9 @@ int run_build(Arguments& args, const CLI::App& command) {
   PhaseClock clock;
   try {
     graph::Graph graph = graph::read_graph(args.input, args.read);
-    BuildReport report{{}, {clock.end("read")}};
-    BuildReport built = build(std::move(graph), args.build, stop);
-    report.record = std::move(built.record);
-    report.phases.insert(report.phases.end(), built.phases.begin(), built.phases.end());
+    const Phase reading = clock.end("read");
+    BuildReport report = build(std::move(graph), args.build, stop);
+    report.phases.insert(report.phases.begin(), reading);
     fmt::print("{}", report_text(report, args.build.output));
   } catch (const Stopped& stopped) {
     fmt::print(stderr, "{}", format_error(kProgram, stopped));

@@ -54,6 +54,7 @@ std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
   table.row({"method", fmt::format("{}, seed {}", record.build.method, record.build.seed)});
   table.row({"input", record.build.input});
   table.row({"build id", m.build_id});
+  if (!record.graph_digest.empty()) table.row({"graph digest", record.graph_digest});
   return table.str();
 }
 
@@ -132,6 +133,7 @@ std::string info_json(const graph::PartitionRecord& record) {
   const Json json{
       {"name", m.name},
       {"build_id", m.build_id},
+      {"graph_digest", record.graph_digest},
       {"input", record.build.input},
       {"method", record.build.method},
       {"seed", record.build.seed},

@@ -6,7 +6,9 @@
 
 #include "feature_rows.hpp"
 #include "strata/graph/part_writer.hpp"
+#include "strata/util/hash.hpp"
 #include "strata/util/progress.hpp"
+#include "strata/util/random.hpp"
 
 namespace strata::partition {
 namespace {
@@ -49,11 +51,11 @@ class PartsOutput {
     }
   }
 
-  std::vector<graph::PartRecord> write(const std::filesystem::path& directory) {
+  WrittenParts write(const std::filesystem::path& directory) {
     create_files(directory);
     write_splits();
     write_rows();
-    return finish();
+    return {.records = finish(), .feature_digest = feature_digest_};
   }
 
  private:
@@ -157,7 +159,7 @@ class PartsOutput {
     if (source_.manifest.has_edge_weights) writer.write_weights(first_edge - before_part, weights);
   }
 
-  void write_nodes(const Piece& piece) const {
+  void write_nodes(const Piece& piece) {
     const PartWriter& writer = writers_[at(piece.part)];
     const NodeId* originals = source_.relabeling.original_ids.data() + piece.first;
     const Count count = piece.last - piece.first, row = piece.first - begin_of(piece.part);
@@ -170,9 +172,23 @@ class PartsOutput {
       writer.write_labels(row, labels);
     }
     if (source_.manifest.feature_cols > 0) {
-      writer.write_features(row,
-                            gather_rows(source_.features, originals, count, source_.manifest.feature_dtype));
+      const std::vector<std::byte> rows =
+          gather_rows(source_.features, originals, count, source_.manifest.feature_dtype);
+      writer.write_features(row, rows);
+      feature_digest_ += sum_of_hashes(rows, originals, count);
     }
+  }
+
+  /// A sum, so that the rows may come in any order.
+  static std::uint64_t sum_of_hashes(const std::vector<std::byte>& rows, const NodeId* originals,
+                                     Count count) {
+    const std::size_t row_bytes = count > 0 ? rows.size() / at(count) : 0;
+    std::uint64_t sum = 0;
+    for (Count i = 0; i < count; ++i) {
+      const std::uint64_t row = hash_bytes(rows.data() + at(i) * row_bytes, row_bytes);
+      sum += mix64(row ^ mix64(static_cast<std::uint64_t>(originals[i])));
+    }
+    return sum;
   }
 
   std::vector<graph::PartRecord> finish() {
@@ -213,12 +229,13 @@ class PartsOutput {
   std::vector<Count> edge_offsets_;  // by global id: edges of all nodes before it
   std::vector<PartData::SplitRows> train_, valid_, test_;
   std::vector<PartWriter> writers_;
+  std::atomic<std::uint64_t> feature_digest_{0};
 };
 
 }  // namespace
 
-std::vector<graph::PartRecord> write_parts(const std::filesystem::path& directory, const PartSource& source,
-                                           ThreadPool& pool, const StopFlag& stop) {
+WrittenParts write_parts(const std::filesystem::path& directory, const PartSource& source, ThreadPool& pool,
+                         const StopFlag& stop) {
   return PartsOutput{source, pool, stop}.write(directory);
 }
 

@@ -20,11 +20,16 @@ struct PartSource {
   const graph::Manifest& manifest;
 };
 
-/// Writes all part files into `directory` and gives their records, halo nodes and cut edges included.
+struct WrittenParts {
+  std::vector<graph::PartRecord> records;  ///< halo nodes and cut edges included
+  std::uint64_t feature_digest = 0;        ///< of all rows as stored, whichever part they are in; 0: none
+};
+
+/// Writes all part files into `directory`.
 ///
 /// Rows are assembled by the pool's threads in pieces; no part is ever whole in memory. Throws IoError,
 /// InputError (a feature that is not finite, or not once converted), Stopped.
-std::vector<graph::PartRecord> write_parts(const std::filesystem::path& directory, const PartSource& source,
-                                           ThreadPool& pool, const StopFlag& stop);
+WrittenParts write_parts(const std::filesystem::path& directory, const PartSource& source, ThreadPool& pool,
+                         const StopFlag& stop);
 
 }  // namespace strata::partition

@@ -285,6 +285,7 @@ std::string format_manifest(const PartitionRecord& record) {
             {"labels", {{"present", m.has_labels}, {"classes", m.num_classes}}},
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
+  if (!record.graph_digest.empty()) json["graph_digest"] = record.graph_digest;
   if (m.has_edge_weights) json["edge_weights"] = true;
   if (m.multi_label) json["labels"]["multi"] = true;
   json["constraints"] = Json::array();
@@ -313,7 +314,9 @@ PartitionRecord parse_manifest(const std::string& text, const std::filesystem::p
   check_header(json, source);
   check_checksum(json, text, source);
   const Fields fields{json, source};
+  const bool has_digest = fields.has("graph_digest");
   PartitionRecord record{.manifest = manifest_from(fields),
+                         .graph_digest = has_digest ? hex64(fields.hash("graph_digest")) : std::string(),
                          .parts = fields.list<PartRecord>("parts", part_from),
                          .constraints = fields.list<ConstraintRecord>("constraints", constraint_from),
                          .build = build_from(fields.object("build"))};
@@ -353,6 +356,12 @@ PartitionRecord read_partition_record(const std::filesystem::path& directory) {
         "Name a directory that strata-partition build wrote.");
   }
   return parse_manifest(read_file(path), path);
+}
+
+std::string read_graph_digest(const std::filesystem::path& directory) {
+  if (is_planted(directory.string())) return digest_of(parse_planted(directory.string()));
+  const PartitionRecord record = read_partition_record(directory);
+  return record.graph_digest.empty() ? "build " + record.manifest.build_id : record.graph_digest;
 }
 
 Manifest read_manifest(const std::filesystem::path& directory) {

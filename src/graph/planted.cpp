@@ -12,6 +12,7 @@
 
 #include "strata/graph/synthetic_pieces.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/hash.hpp"
 
 namespace strata::graph {
 namespace {
@@ -284,6 +285,11 @@ PlantedSpec parse_planted(std::string_view name) {
            fmt::format("Ask for {} edges a node at most.", kMostMeanDegree));
   spec.shape.kind = SyntheticSpec::Kind::sbm;  // features tell the classes
   return spec;
+}
+
+std::string digest_of(const PlantedSpec& spec) {
+  const std::string text = fmt::format("planted {} {} {}", spec.parts, spec.within, digest_of(spec.shape));
+  return hex64(hash_bytes(text.data(), text.size()));
 }
 
 Manifest planted_manifest(const PlantedSpec& spec) {

@@ -23,6 +23,7 @@ struct PlantedSpec {
 bool is_planted(std::string_view name);
 /// Throws InputError for unknown keys and values out of range.
 PlantedSpec parse_planted(std::string_view name);
+std::string digest_of(const PlantedSpec& spec);  ///< as that of a SyntheticSpec
 /// Counts the edges of all parts, on all cores: some 10 ns a node of one.
 Manifest planted_manifest(const PlantedSpec& spec);
 /// Holds the part's indptr; all else is made when it is read.

@@ -13,6 +13,7 @@
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/hash.hpp"
 
 namespace strata::graph {
 namespace {
@@ -242,6 +243,14 @@ void read_splits(const Values& values, SyntheticSpec& spec) {
 
 std::string synthetic_name(const SyntheticSpec& spec) {
   return fmt::format("synthetic-{}", kKindNames[static_cast<std::size_t>(spec.kind)]);
+}
+
+std::string digest_of(const SyntheticSpec& s) {
+  const std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", synthetic_name(s), s.nodes,
+                  s.edges, s.features, s.classes, name_of(s.dtype), static_cast<int>(s.weights), s.train,
+                  s.valid, s.test, s.seed, s.noise, s.homophily, s.sigma, s.a, s.b, s.c, s.width);
+  return hex64(hash_bytes(text.data(), text.size()));
 }
 
 SyntheticSpec parse_synthetic(std::string_view text) {

@@ -64,6 +64,9 @@ struct BuildRecord {
 /// All that manifest.json holds.
 struct PartitionRecord {
   Manifest manifest;
+  /// The same for every partition of one graph: a hash of edges, weights, features as stored, labels and
+  /// splits by original id. Empty in manifests that are older than it.
+  std::string graph_digest = {};
   std::vector<PartRecord> parts;
   std::vector<ConstraintRecord> constraints;
   BuildRecord build;
@@ -90,5 +93,10 @@ PartitionRecord parse_manifest(const std::string& text, const std::filesystem::p
 
 /// Reads DIR/manifest.json alone; the parts need not be there. Throws InputError.
 PartitionRecord read_partition_record(const std::filesystem::path& directory);
+
+/// What tells the graph of a partition directory from others, in whatever parts it is: its graph_digest, or
+/// "build ID" of parts that are older than that; of a planted graph, a hash of what was asked for. Throws
+/// InputError.
+std::string read_graph_digest(const std::filesystem::path& directory);
 
 }  // namespace strata::graph

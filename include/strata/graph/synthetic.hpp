@@ -51,6 +51,10 @@ SyntheticSpec parse_synthetic(std::string_view text);
 
 std::string synthetic_name(const SyntheticSpec& spec);  ///< of the graph: "synthetic-sbm"
 
+/// What read_graph_digest() is of a partition: the same for the same graph, in whatever words it was asked
+/// for.
+std::string digest_of(const SyntheticSpec& spec);
+
 /// A whole graph, the same for every number of threads. Throws OutOfMemory before work begins if this host
 /// has no room for it, InputError for a direction that the kind cannot have.
 Graph generate(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool);

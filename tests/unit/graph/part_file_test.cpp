@@ -93,6 +93,13 @@ std::vector<T> read_all(Count count, Read read) {
   return values;
 }
 
+TEST_F(PartFile, IsOfAGraphWithADigestOrOfABuild) {
+  EXPECT_EQ(read_graph_digest(directory_), "build 00000000deadbeef");
+  record_.graph_digest = "0123456789abcdef";
+  write_manifest(directory_, record_);
+  EXPECT_EQ(read_graph_digest(directory_), "0123456789abcdef");
+}
+
 TEST_F(PartFile, GivesBackWhatWasWritten) {
   const Manifest manifest = read_manifest(directory_);
   EXPECT_EQ(manifest.name, "random");

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 
@@ -45,6 +46,16 @@ TEST(Planted, PartsMakeUpTheGraph) {
   }
   EXPECT_EQ(nodes, 3001);
   EXPECT_EQ(edges, manifest.num_edges);
+}
+
+TEST(Planted, SpecsOfOneGraphHaveOneDigest) {
+  const auto digest = [](const char* text) { return read_graph_digest(text); };
+  const std::string first = digest("planted:nodes=300,degree=4,parts=2");
+  EXPECT_EQ(first.size(), 16u);
+  EXPECT_EQ(digest("planted:parts=2,edges=1200,nodes=300,within=0.9"), first);
+  EXPECT_NE(digest("planted:nodes=300,degree=4,parts=3"), first);
+  EXPECT_NE(digest("planted:nodes=300,degree=4,parts=2,within=0.8"), first);
+  EXPECT_NE(digest("planted:nodes=300,degree=4,parts=2,seed=1"), first);
 }
 
 TEST(Planted, MostEdgesStayWithinTheirPart) {

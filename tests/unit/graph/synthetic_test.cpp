@@ -373,6 +373,18 @@ TEST(SyntheticPresets, HaveTheShapeOfTheirSets) {
   EXPECT_EQ(graph.features.cols, 4);
 }
 
+TEST(Synthetic, SpecsOfOneGraphHaveOneDigest) {
+  const auto digest = [](const char* text) { return digest_of(parse_synthetic(text)); };
+  const std::string first = digest("nodes=100,degree=20");
+  EXPECT_EQ(first.size(), 16u);
+  EXPECT_EQ(digest("edges=2000,kind=sbm,nodes=100,train=0.6"), first);
+  for (const char* other :
+       {"nodes=101,edges=2000", "nodes=100,degree=20,seed=1", "nodes=100,degree=20,noise=2",
+        "nodes=100,degree=20,dtype=bf16", "nodes=100,degree=20,valid=0.1",
+        "nodes=100,degree=20,weights=uniform", "nodes=100,degree=20,kind=rmat"})
+    EXPECT_NE(digest(other), first) << other;
+}
+
 TEST(SyntheticErrors, NameTheKeyAndTheClosest) {
   expect_error([] { make("node=5"); }, {"unknown key 'node'", "'nodes'"});
   expect_error([] { make("kind=smb"); }, {"unknown kind 'smb'", "'sbm'"});

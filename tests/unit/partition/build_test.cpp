@@ -4,12 +4,14 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
 
 #include "random_graph.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
@@ -244,6 +246,50 @@ TEST_F(BuildInFolder, GivesTheSameBytesWhateverTheThreads) {
     const std::string name = entry.path().filename().string();
     EXPECT_EQ(read_file(entry.path()), read_file(folder_ / "out3" / name)) << name;
   }
+}
+
+TEST_F(BuildInFolder, KnowsAGraphAgainInOtherParts) {
+  int builds = 0;
+  const auto digest_of_parts = [&](graph::Graph graph, const AssignOptions& assign,
+                                   DType dtype = DType::f32) {
+    BuildOptions o = options("out" + std::to_string(++builds));
+    o.assign = assign;
+    o.feature_dtype = dtype;
+    build(std::move(graph), o, stop_);
+    const std::string digest = graph::read_graph_digest(o.output);
+    EXPECT_EQ(digest.size(), 16u);
+    return digest;
+  };
+  const auto random = [] { return random_graph({.weights = true}); };
+  const AssignOptions three{.num_parts = 3};
+  const std::string first = digest_of_parts(random(), three);
+  EXPECT_EQ(digest_of_parts(random(), {.num_parts = 1}), first);
+  EXPECT_EQ(digest_of_parts(random(), {.num_parts = 5, .method = Method::random}), first);
+
+  const auto changed = [&](auto change) {
+    graph::Graph graph = random();
+    change(graph);
+    return digest_of_parts(std::move(graph), three);
+  };
+  EXPECT_NE(digest_of_parts(random(), three, DType::bf16), first);
+  EXPECT_NE(digest_of_parts(random_graph({.weights = true, .seed = 2}), three), first);
+  EXPECT_NE(changed([](graph::Graph& g) { g.structure.weights[7] += 1; }), first);
+  EXPECT_NE(changed([](graph::Graph& g) { std::swap(g.labels[3], g.labels[4]), ++g.labels[3]; }), first);
+  EXPECT_NE(changed([](graph::Graph& g) { g.splits.train.pop_back(); }), first);
+  EXPECT_NE(changed([](graph::Graph& g) { ++g.num_classes; }), first);
+  std::vector<float> features;
+  const auto with_features = [&](auto change) {
+    return changed([&](graph::Graph& g) {
+      const auto* data = reinterpret_cast<const float*>(g.features.data);
+      features.assign(data, data + g.features.rows * g.features.cols);
+      change(features);
+      g.features.data = reinterpret_cast<const std::byte*>(features.data());
+    });
+  };
+  EXPECT_EQ(with_features([](auto&) {}), first);
+  EXPECT_NE(with_features([](auto& x) { x[17] += 0.5f; }), first);
+  EXPECT_NE(with_features([](auto& x) { std::rotate(x.begin(), x.begin() + 5, x.end()); }), first)
+      << "rows of other nodes";
 }
 
 TEST_F(BuildInFolder, CountsCutHaloAndBalance) {

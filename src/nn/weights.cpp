@@ -13,16 +13,25 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/hash.hpp"
 #include "strata/util/utf8.hpp"
 
 namespace strata::nn {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::json;
 using Path = std::filesystem::path;
 
 constexpr std::size_t kAlignment = 8;
 constexpr const char* kMetadata = "__metadata__";
+constexpr const char* kHeaderHash = "xxh3.header";
+constexpr const char* kTensorHashes = "xxh3.tensors";
+constexpr std::size_t kHashDigits = 16;
+
+// What a reader believes. The first is the limit of the format's own library.
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr int kMaxDepth = 3;  // tensors or metadata, a field, the numbers of a shape
+constexpr std::size_t kMaxDims = 64;
 
 struct TypeName {
   const char* name;
@@ -54,23 +63,24 @@ struct Entry {
 };
 
 /// Parses JSON and refuses an object with the same key twice, of which the parser would keep one.
-Json parse_header(const std::string& text, const Path& path) {
+json parse_header(std::string_view text, const Path& path) {
   if (const auto bad = first_invalid_utf8(text))
     refuse(path, fmt::format("the header is not UTF-8 text: byte 0x{:02x} at offset {} of the file",
                              static_cast<unsigned char>(text[*bad]), *bad + sizeof(std::uint64_t)));
   std::vector<std::set<std::string>> keys;
   std::string twice;
-  const auto watch = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+  const auto watch = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > kMaxDepth) refuse(path, "the header is nested too deeply");
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
       twice = value.get<std::string>();
     return true;
   };
-  Json header;
+  json header;
   try {
-    header = Json::parse(text, watch);
-  } catch (const Json::exception& e) {
+    header = json::parse(text, watch);
+  } catch (const json::exception& e) {
     refuse(path, fmt::format("the header is not valid JSON: {}", printable(e.what())));
   }
   if (!twice.empty()) refuse(path, fmt::format("the header names \"{}\" twice", twice));
@@ -78,7 +88,7 @@ Json parse_header(const std::string& text, const Path& path) {
   return header;
 }
 
-std::uint64_t unsigned_at(const Json& value, const Path& path, const std::string& name, const char* field) {
+std::uint64_t unsigned_at(const json& value, const Path& path, const std::string& name, const char* field) {
   if (!value.is_number_unsigned())
     refuse(path, fmt::format("tensor \"{}\": {} is not a whole number", name, field));
   return value.get<std::uint64_t>();
@@ -88,29 +98,31 @@ std::uint64_t unsigned_at(const Json& value, const Path& path, const std::string
 std::uint64_t bytes_of(const Entry& entry, const Path& path) {
   constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   std::uint64_t bytes = c10::elementSize(entry.type);
+  bool empty = false;
   for (const std::int64_t extent : entry.shape) {
-    if (extent != 0 && bytes > kMax / static_cast<std::uint64_t>(extent)) {
+    const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));  // as strides count
+    if (bytes > kMax / factor || entry.shape.size() > kMaxDims)
       refuse(path, fmt::format("tensor \"{}\": its shape is too large", entry.name));
-    }
-    bytes *= static_cast<std::uint64_t>(extent);
+    bytes *= factor;
+    empty |= extent == 0;
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
-Entry parse_entry(const std::string& name, const Json& value, const Path& path) {
+Entry parse_entry(const std::string& name, const json& value, const Path& path) {
   Entry entry{.name = name, .type = at::kFloat, .shape = {}};
   for (const char* field : {"dtype", "shape", "data_offsets"}) {
     if (!value.is_object() || !value.contains(field))
       refuse(path, fmt::format("tensor \"{}\" has no {}", name, field));
   }
-  const Json &type = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
+  const json &type = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
   const auto* known = std::ranges::find_if(
       kTypes, [&](const TypeName& t) { return type.is_string() && type.get<std::string>() == t.name; });
   if (known == std::end(kTypes))
     refuse(path, fmt::format("tensor \"{}\" has the unknown type {}", name, type.dump()));
   entry.type = known->type;
   if (!shape.is_array()) refuse(path, fmt::format("tensor \"{}\": shape is not an array", name));
-  for (const Json& extent : shape) {
+  for (const json& extent : shape) {
     const std::uint64_t size = unsigned_at(extent, path, name, "an extent of the shape");
     if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       refuse(path, fmt::format("tensor \"{}\": its shape is too large", name));
@@ -129,9 +141,8 @@ Entry parse_entry(const std::string& name, const Json& value, const Path& path) 
   return entry;
 }
 
-/// The tensors must fill the data exactly: none outside, none over another, no gap.
-void check_layout(std::vector<Entry> entries, std::uint64_t data_bytes, const Path& path) {
-  std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
+/// The tensors, in order, must fill the data exactly: none outside, none over another, no gap.
+void check_layout(const std::vector<Entry>& entries, std::uint64_t data_bytes, const Path& path) {
   std::uint64_t reached = 0;
   for (const Entry& entry : entries) {
     if (entry.end > data_bytes) {
@@ -147,7 +158,7 @@ void check_layout(std::vector<Entry> entries, std::uint64_t data_bytes, const Pa
     refuse(path, fmt::format("{} bytes follow the last tensor", data_bytes - reached));
 }
 
-std::map<std::string, std::string> parse_metadata(const Json& value, const Path& path) {
+std::map<std::string, std::string> parse_metadata(const json& value, const Path& path) {
   std::map<std::string, std::string> metadata;
   if (!value.is_object()) refuse(path, "the metadata are not a JSON object");
   for (const auto& [key, text] : value.items()) {
@@ -157,28 +168,69 @@ std::map<std::string, std::string> parse_metadata(const Json& value, const Path&
   return metadata;
 }
 
-void append_bytes(std::string& to, const at::Tensor& tensor) {
-  const at::Tensor local = tensor.detach().to(at::kCPU).contiguous();
-  to.append(static_cast<const char*>(local.const_data_ptr()), local.nbytes());
+at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+std::string hashes_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::string> hashes;
+  for (const at::Tensor& tensor : tensors)
+    hashes.push_back(hex64(hash_bytes(tensor.const_data_ptr(), tensor.nbytes())));
+  return fmt::format("{}", fmt::join(hashes, " "));
 }
 
-std::string header_of(const TensorFile& file) {
-  Json header = Json::object();
-  if (!file.metadata.empty()) header[kMetadata] = file.metadata;
+/// Where the digits of the header's own hash stand in its text; npos: nowhere.
+std::size_t place_of_hash(std::string_view header, const std::string& digits) {
+  const std::string before = fmt::format("\"{}\":\"", kHeaderHash);
+  const std::size_t found = header.find(before + digits + '"');
+  return found == std::string_view::npos ? found : found + before.size();
+}
+
+std::string header_of(const TensorFile& file, const std::vector<at::Tensor>& tensors) {
+  const std::string zeros(kHashDigits, '0');
+  std::map<std::string, std::string> metadata = file.metadata;
+  const bool added = metadata.emplace(kHeaderHash, zeros).second &&
+                     metadata.emplace(kTensorHashes, hashes_of(tensors)).second;
+  if (!added) throw Error("the metadata of a file of tensors hold hashes already");
+  nlohmann::ordered_json header{{kMetadata, metadata}};
   std::uint64_t offset = 0;
-  for (const NamedTensor& entry : file.tensors) {
-    if (entry.name == kMetadata || header.contains(entry.name)) {
-      throw Error(fmt::format("two tensors of a file have the name \"{}\"", entry.name));
-    }
-    const std::uint64_t end = offset + entry.tensor.nbytes();
-    header[entry.name] = {{"dtype", name_of_type(entry.tensor.scalar_type())},
-                          {"shape", entry.tensor.sizes().vec()},
-                          {"data_offsets", {offset, end}}};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string& name = file.tensors[i].name;
+    if (header.contains(name)) throw Error(fmt::format("two tensors of a file have the name \"{}\"", name));
+    const std::uint64_t end = offset + tensors[i].nbytes();
+    header[name] = {{"dtype", name_of_type(tensors[i].scalar_type())},
+                    {"shape", tensors[i].sizes().vec()},
+                    {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
-  return text;
+  const std::string hash = hex64(hash_bytes(text.data(), text.size()));
+  return text.replace(place_of_hash(text, zeros), kHashDigits, hash);
+}
+
+/// Removes the hashes from the metadata; false if there are none.
+bool check_hashes(std::string_view header, const char* data, const std::vector<Entry>& entries,
+                  std::map<std::string, std::string>& metadata, const Path& path) {
+  const auto own = metadata.extract(kHeaderHash), others = metadata.extract(kTensorHashes);
+  if (own.empty() && others.empty()) return false;
+  if (own.empty() || others.empty()) refuse(path, "one of its two fields of hashes is missing");
+  std::string text(header);
+  const std::size_t place = place_of_hash(header, own.mapped());
+  if (place == std::string::npos || own.mapped().size() != kHashDigits)
+    refuse(path, fmt::format("{} is not where it was written", kHeaderHash));
+  text.replace(place, kHashDigits, kHashDigits, '0');
+  if (hex64(hash_bytes(text.data(), text.size())) != own.mapped())
+    refuse(path, "the header changed after it was written: its hash does not fit");
+  const std::size_t separators = entries.empty() ? 0 : entries.size() - 1;
+  if (others.mapped().size() != entries.size() * kHashDigits + separators)
+    refuse(path, fmt::format("{} does not hold one hash per tensor", kTensorHashes));
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    const std::string hash = hex64(hash_bytes(data + entry.begin, entry.end - entry.begin));
+    if (others.mapped().compare(i * (kHashDigits + 1), kHashDigits, hash) != 0)
+      refuse(path,
+             fmt::format("tensor \"{}\" changed after it was written: its hash does not fit", entry.name));
+  }
+  return true;
 }
 
 }  // namespace
@@ -191,24 +243,33 @@ const at::Tensor& TensorFile::at(const std::string& name, const Path& path) cons
   return found->tensor;
 }
 
-void write_tensors(const Path& path, const TensorFile& file) {
-  const std::string header = header_of(file);
+std::string format_tensors(const TensorFile& file) {
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& entry : file.tensors) tensors.push_back(on_host(entry.tensor));
+  const std::string header = header_of(file, tensors);
   const std::uint64_t length = header.size();
   std::string contents(reinterpret_cast<const char*>(&length), sizeof(length));
   contents += header;
-  for (const NamedTensor& entry : file.tensors) append_bytes(contents, entry.tensor);
-  write_file_atomically(path, contents);
+  for (const at::Tensor& tensor : tensors)
+    contents.append(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
+  return contents;
 }
 
-TensorFile read_tensors(const Path& path) {
-  const std::string contents = read_file(path);
+void write_tensors(const Path& path, const TensorFile& file) {
+  write_file_atomically(path, format_tensors(file));
+}
+
+TensorFile parse_tensors(std::string_view contents, const Path& path) {
   std::uint64_t length = 0;
   if (contents.size() < sizeof(length)) refuse(path, fmt::format("truncated: {} bytes", contents.size()));
   std::memcpy(&length, contents.data(), sizeof(length));
   const std::uint64_t rest = contents.size() - sizeof(length);
   if (length > rest)
     refuse(path, fmt::format("truncated: a header of {} bytes is announced, {} are there", length, rest));
-  const Json header = parse_header(contents.substr(sizeof(length), length), path);
+  if (length > kMaxHeaderBytes)
+    refuse(path, fmt::format("a header of {} bytes; {} are the limit", length, kMaxHeaderBytes));
+  const std::string_view text = contents.substr(sizeof(length), length);
+  const json header = parse_header(text, path);
 
   TensorFile file;
   std::vector<Entry> entries;
@@ -218,8 +279,10 @@ TensorFile read_tensors(const Path& path) {
     else
       entries.push_back(parse_entry(name, value, path));
   }
+  std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
   check_layout(entries, rest - length, path);
   const char* data = contents.data() + sizeof(length) + length;
+  file.hashed = check_hashes(text, data, entries, file.metadata, path);
   for (const Entry& entry : entries) {
     at::Tensor tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.type));
     if (entry.end > entry.begin)
@@ -228,6 +291,8 @@ TensorFile read_tensors(const Path& path) {
   }
   return file;
 }
+
+TensorFile read_tensors(const Path& path) { return parse_tensors(read_file(path), path); }
 
 std::vector<NamedTensor> weights_of(const torch::nn::Module& model) {
   std::vector<NamedTensor> weights;

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -21,6 +22,8 @@ namespace {
                 code == ENOSPC ? "Free space on that disk, or write elsewhere."
                                : "Check that the path is right and its permissions allow this.");
 }
+
+constexpr const char* kTemporary = ".tmp";  // followed by the process id
 
 class File {
  public:
@@ -45,6 +48,25 @@ class File {
   void sync() {
     if (::fsync(fd_) != 0) fail("flush", path_, errno);
   }
+  /// Of a file that was flushed: its pages are given up first, so that the disk is asked.
+  void expect(std::string_view contents) {
+    ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+    std::string piece(std::size_t{1} << 20, '\0');
+    std::size_t done = 0;
+    while (true) {
+      const ssize_t got = ::pread(fd_, piece.data(), piece.size(), static_cast<off_t>(done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("read back", path_, errno);
+      if (got == 0) break;
+      const std::string_view read(piece.data(), static_cast<std::size_t>(got));
+      if (contents.substr(std::min(done, contents.size()), read.size()) != read) break;
+      done += read.size();
+    }
+    if (done == contents.size()) return;
+    throw IoError(fmt::format("{}: the disk does not give back what was written, from about byte {} on",
+                              path_.string(), done),
+                  "The disk or the network to it is faulty: write elsewhere. The older file is untouched.");
+  }
   void close() {
     const int fd = fd_;
     fd_ = -1;
@@ -56,21 +78,54 @@ class File {
   int fd_;
 };
 
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+std::filesystem::path temporary_of(const std::filesystem::path& path) {
+  return path.string() + fmt::format("{}{}", kTemporary, ::getpid());
+}
+
+/// Gives the file at `path`, if there is one, the name `other`, too. Where the file system has no links it
+/// loses its own.
+void keep_as(const std::filesystem::path& path, const std::filesystem::path& other) {
+  const std::filesystem::path temporary = temporary_of(other);
+  ::unlink(temporary.c_str());
+  const bool linked = ::link(path.c_str(), temporary.c_str()) == 0;
+  if (!linked && errno == ENOENT) return;
+  if (::rename((linked ? temporary : path).c_str(), other.c_str()) != 0) fail("rename to", other, errno);
+}
+
 }  // namespace
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view contents) {
-  const std::filesystem::path temporary = path.string() + fmt::format(".tmp{}", ::getpid());
+void write_file_atomically(const std::filesystem::path& path, std::string_view contents,
+                           const WriteOptions& options) {
+  const std::filesystem::path temporary = temporary_of(path);
+  ::unlink(temporary.c_str());  // of a dead process with the same id, or somebody's link
   try {
-    File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    File file(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
     file.write(contents);
     file.sync();
+    if (options.read_back) file.expect(contents);
     file.close();
+    if (!options.keep_old_as.empty()) keep_as(path, options.keep_old_as);
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename to", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_to_disk(path.has_parent_path() ? path.parent_path() : ".");
+  sync_to_disk(folder_of(path));
+}
+
+void remove_temporaries_of(const std::filesystem::path& path) {
+  const std::string prefix = path.filename().string() + kTemporary;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), code)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name.starts_with(prefix) && name.size() > prefix.size() &&
+                      name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    if (ours) ::unlink(entry.path().c_str());
+  }
 }
 
 std::filesystem::path make_temporary_beside(const std::filesystem::path& path) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace strata::nn {
@@ -20,21 +21,32 @@ struct NamedTensor {
 ///
 ///     u64 length of the header | JSON header, padded with spaces to 8 bytes | the tensors' bytes,
 ///     little-endian, without gaps
+///
+/// The header's metadata hold XXH3 hashes: `xxh3.tensors`, one per tensor in the order of their bytes, and
+/// `xxh3.header`, of the header in which its own digits are zeros. So no bit can change unseen.
 struct TensorFile {
-  std::vector<NamedTensor> tensors;  ///< names are distinct; the order is kept
-  std::map<std::string, std::string> metadata;
+  std::vector<NamedTensor> tensors;             ///< names are distinct; in the order of their bytes
+  std::map<std::string, std::string> metadata;  ///< without the hashes
+  bool hashed = false;  ///< of a file that was read: it has hashes, and they are right
 
   /// The tensor of this name; throws InputError naming `path`, of which the file was read, if there is none.
   const at::Tensor& at(const std::string& name, const std::filesystem::path& path) const;
 };
 
-/// Writes the file atomically. Tensors may lie on any device. Throws IoError, and Error for types that the
-/// format lacks.
+/// The contents of a file with hashes. Tensors may lie on any device. Throws Error for types that the format
+/// lacks.
+std::string format_tensors(const TensorFile& file);
+
+/// Checks and takes apart the contents of a file; `path` names it in errors. Throws InputError naming file
+/// and field: not safetensors, truncated, sizes that do not fit shapes, overlapping tensors or gaps between
+/// them, unknown types, a name that occurs twice, hashes that do not fit. Files of other programs need no
+/// hashes.
+TensorFile parse_tensors(std::string_view contents, const std::filesystem::path& path);
+
+/// Writes the file atomically. Throws IoError, and what format_tensors() throws.
 void write_tensors(const std::filesystem::path& path, const TensorFile& file);
 
-/// Reads and checks the whole file. Throws IoError, and InputError naming file and field: not safetensors,
-/// truncated, sizes that do not fit shapes, overlapping tensors or gaps between them, unknown types, a name
-/// that occurs twice.
+/// Reads the whole file. Throws IoError, and what parse_tensors() throws.
 TensorFile read_tensors(const std::filesystem::path& path);
 
 /// The model's parameters and buffers, under their names.

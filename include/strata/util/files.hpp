@@ -6,10 +6,20 @@
 
 namespace strata {
 
+struct WriteOptions {
+  bool read_back = false;                  ///< compare what the disk holds before the old file is replaced
+  std::filesystem::path keep_old_as = {};  ///< another name in the same folder for the old file; empty: none
+};
+
 /// Writes `contents` so that `path` holds either its old or its new contents, whatever happens: a temporary
 /// beside it is written, flushed to disk and renamed. Throws IoError (with the errno text; "disk full" names
 /// the remedy).
-void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
+void write_file_atomically(const std::filesystem::path& path, std::string_view contents,
+                           const WriteOptions& options = {});
+
+/// Removes the temporaries that write_file_atomically left beside `path` where its process was killed. Call
+/// it only while no other process writes `path`.
+void remove_temporaries_of(const std::filesystem::path& path);
 
 /// Makes an empty file beside `path` for contents that will be renamed to it: "path.tmp-0a1b2c3d", a name
 /// that nobody can foresee, so that no file or link of somebody else is opened. Throws IoError.

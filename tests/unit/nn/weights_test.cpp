@@ -81,7 +81,53 @@ TEST_F(Weights, DataBeginAtAMultipleOfEight) {
 
 TEST_F(Weights, OfAnEmptyFileAreNone) {
   write_tensors(path(), {});
-  EXPECT_TRUE(read_tensors(path()).tensors.empty());
+  const TensorFile read = read_tensors(path());
+  EXPECT_TRUE(read.tensors.empty());
+  EXPECT_TRUE(read.metadata.empty());
+  EXPECT_TRUE(read.hashed);
+}
+
+TEST_F(Weights, RefuseEveryFlippedBit) {
+  const std::string whole =
+      format_tensors({.tensors = {{"a.weight", test::random_rows(3, 2, 1)}, {"b", at::zeros({2})}},
+                      .metadata = {{"format", "pt"}, {"epoch", "3"}}});
+  EXPECT_TRUE(parse_tensors(whole, path()).hashed);
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    std::string flipped = whole;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    EXPECT_THROW(parse_tensors(flipped, path()), InputError) << "bit " << bit % 8 << " of byte " << bit / 8;
+  }
+}
+
+TEST_F(Weights, SayWhatChanged) {
+  std::string contents = format_tensors({.tensors = {{"a", at::zeros({3})}, {"b", at::zeros({2})}}});
+  contents.back() = 1;
+  write_file_atomically(path(), contents);
+  EXPECT_THAT(message(), AllOf(HasSubstr("tensor \"b\" changed"), HasSubstr(path().string())));
+  contents = format_tensors({.tensors = {}, .metadata = {{"epoch", "3"}}});
+  contents[contents.find("\"3\"") + 1] = '4';
+  write_file_atomically(path(), contents);
+  EXPECT_THAT(message(), HasSubstr("the header changed"));
+}
+
+TEST_F(Weights, OfOtherProgramsNeedNoHashes) {
+  EXPECT_EQ(
+      message(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+              std::string(8, '\0')),
+      "accepted");
+  EXPECT_FALSE(read_tensors(path()).hashed);
+}
+
+TEST_F(Weights, RefuseHeadersBeyondReason) {
+  const std::string data(8, '\0');
+  const std::string deep(1 << 20, '[');
+  EXPECT_THAT(message(R"({"a":{"dtype":)" + deep, data), HasSubstr("nested too deeply"));
+  EXPECT_THAT(message(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})", ""),
+              HasSubstr("too large"));
+  std::string ones = "1";
+  for (int i = 0; i < 100; ++i) ones += ",1";
+  EXPECT_THAT(message(R"({"a":{"dtype":"F64","shape":[)" + ones + R"(],"data_offsets":[0,8]}})", data),
+              HasSubstr("too large"));
 }
 
 TEST_F(Weights, RefuseEveryTruncation) {

@@ -1,6 +1,7 @@
 #include "strata/util/files.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <functional>
@@ -53,18 +54,56 @@ TEST(WriteFileAtomically, NamesAFolderThatIsMissing) {
 }
 
 TEST(WriteFileAtomically, SaysThatTheDiskIsFull) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
   const test::TemporaryFolder folder;
-  // The temporary's name is taken by a link to a device that is always full.
-  fs::create_symlink("/dev/full", folder / ("file.tmp" + std::to_string(::getpid())));
+  if (::mount("none", folder.path().c_str(), "tmpfs", 0, "size=1m") != 0)
+    GTEST_SKIP() << "no right to mount a small disk";
+  write_file_atomically(folder / "file", "old");
   try {
-    write_file_atomically(folder / "file", "new");
+    write_file_atomically(folder / "file", std::string(std::size_t{2} << 20, 'x'));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const IoError& error) {
     EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
     EXPECT_NE(error.remedy().find("Free space"), std::string::npos) << error.remedy();
   }
-  EXPECT_EQ(entries_of(folder.path()), 0);
+  EXPECT_EQ(read_file(folder / "file"), "old");
+  EXPECT_EQ(entries_of(folder.path()), 1);
+  ::umount(folder.path().c_str());
+}
+
+TEST(WriteFileAtomically, NeverWritesThroughALinkThatHasTheNameOfItsTemporary) {
+  const test::TemporaryFolder folder;
+  write_file_atomically(folder / "somebody's", "precious");
+  fs::create_symlink(folder / "somebody's", folder / ("file.tmp" + std::to_string(::getpid())));
+  write_file_atomically(folder / "file", "new");
+  EXPECT_EQ(read_file(folder / "somebody's"), "precious");
+  EXPECT_EQ(read_file(folder / "file"), "new");
+  EXPECT_EQ(entries_of(folder.path()), 2);
+}
+
+TEST(WriteFileAtomically, KeepsTheOldFileUnderAnotherName) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder / "file", old = folder / "file.old";
+  const WriteOptions options{.read_back = true, .keep_old_as = old};
+  write_file_atomically(path, "1", options);
+  EXPECT_FALSE(fs::exists(old));
+  for (const std::string contents : {"2", "3"}) {
+    const std::string before = read_file(path);
+    write_file_atomically(path, contents, options);
+    EXPECT_EQ(read_file(path), contents);
+    EXPECT_EQ(read_file(old), before);
+    EXPECT_EQ(entries_of(folder.path()), 2);
+  }
+}
+
+TEST(RemoveTemporaries, RemovesThoseOfOneFileOnly) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"file.tmp1", "file.tmp4194304", "file.tmp", "file.tmp1x", "other.tmp1", "file"})
+    write_file_atomically(folder / name, "x");
+  remove_temporaries_of(folder / "file");
+  for (const char* name : {"file.tmp", "file.tmp1x", "other.tmp1", "file"})
+    EXPECT_TRUE(fs::exists(folder / name)) << name;
+  EXPECT_EQ(entries_of(folder.path()), 4);
+  remove_temporaries_of(folder / "missing/file");
 }
 
 TEST(MakeTemporary, OpensNothingThatIsThere) {

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 /// JSON has no NaN, which an undefined ROC AUC is.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
@@ -40,6 +40,8 @@ Scores scores_from(const json& j) {
 
 json to_json(const ProgressState& p) {
   return {{"epoch", p.epoch},
+          {"evaluation_due", p.evaluation_due},
+          {"evaluation_kind", enum_name(p.evaluation_kind)},
           {"step_in_epoch", p.step_in_epoch},
           {"loss_sum", p.loss_sum},
           {"correct", p.correct},
@@ -52,6 +54,9 @@ json to_json(const ProgressState& p) {
 
 void from_json(const json& j, ProgressState& p) {
   p.epoch = j.at("epoch");
+  p.evaluation_due = j.at("evaluation_due");
+  p.evaluation_kind =
+      enum_value<EvaluationKind>(j.at("evaluation_kind").get<std::string>(), "evaluation_kind");
   p.step_in_epoch = j.at("step_in_epoch");
   p.loss_sum = j.at("loss_sum");
   p.correct = j.at("correct");
@@ -62,13 +67,28 @@ void from_json(const json& j, ProgressState& p) {
   p.evaluations_without_gain = j.at("evaluations_without_gain");
 }
 
+constexpr const char* kBatchSize = "global_batch_size";
+constexpr const char* kGraph = "graph";
+
+/// What to do about an option that is not that of the checkpoint.
+std::string remedy_for(const std::string& option, const json& saved) {
+  if (option == kBatchSize && saved.is_number())
+    return fmt::format(
+        "Give --global-batch-size {}, which any number of ranks can divide among them; or start "
+        "anew without --resume.",
+        saved.dump());
+  if (option == kGraph)
+    return "Resume with the same graph (its parts may be others), or start anew without --resume.";
+  return "Resume with the graph and options of the first run, or start anew without --resume.";
+}
+
 void check_signature(const std::filesystem::path& path, const json& saved, const json& wanted) {
   for (const auto& [option, value] : wanted.items()) {
-    if (saved.contains(option) && saved.at(option) == value) continue;
+    const json known = saved.value(option, json("nothing"));
+    if (known == value) continue;
     throw InputError(fmt::format("{}: the checkpoint has {} = {}, this run {}", path.string(), option,
-                                 saved.contains(option) ? saved.at(option).dump() : "nothing", value.dump()),
-                     "Resume with the graph, options and ranks of the first run, or start anew without "
-                     "--resume.");
+                                 known.dump(), value.dump()),
+                     remedy_for(option, known));
   }
 }
 
@@ -85,15 +105,17 @@ void copy_into(const std::filesystem::path& path, const nn::TensorFile& file, co
 
 }  // namespace
 
-std::string with_graph(const std::string& signature, const graph::Manifest& manifest) {
+std::string with_graph(const std::string& signature, const graph::Manifest& manifest,
+                       const std::string& digest) {
   json both = json::parse(signature);
-  both["graph nodes"] = manifest.book.num_nodes();
-  both["graph edges"] = manifest.num_edges;
-  both["training nodes"] = manifest.num_train;
+  both[kGraph] = {{"digest", digest},
+                  {"nodes", manifest.book.num_nodes()},
+                  {"edges", manifest.num_edges},
+                  {"training nodes", manifest.num_train}};
   return both.dump();
 }
 
-void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
+std::string format_checkpoint(const CheckpointParts& parts) {
   nn::TensorFile file;
   file.tensors.push_back({"parameters", parts.parameters->values().detach()});
   for (const auto& state : parts.optimizer->state())
@@ -109,15 +131,12 @@ void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& p
                    {"version", std::to_string(kVersion)},
                    {"signature", parts.signature},
                    {"progress", to_json(*parts.progress).dump()}};
-  nn::write_tensors(path, file);
+  return nn::format_tensors(file);
 }
 
-void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
-  if (!std::filesystem::exists(path)) {
-    throw InputError(fmt::format("there is no checkpoint {}", path.string()),
-                     "Give --output the folder of the run to resume, or start anew without --resume.");
-  }
-  const nn::TensorFile file = nn::read_tensors(path);
+void restore_checkpoint(std::string_view contents, const std::filesystem::path& path,
+                        const CheckpointParts& parts) {
+  const nn::TensorFile file = nn::parse_tensors(contents, path);
   const auto field = [&](const std::string& name) -> const std::string& {
     const auto found = file.metadata.find(name);
     if (found == file.metadata.end()) {
@@ -131,6 +150,9 @@ void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& p
                                  field("version")),
                      "Resume with the version of Strata that wrote it.");
   }
+  if (!file.hashed)
+    throw InputError(fmt::format("{}: damaged checkpoint: its hashes are missing", path.string()),
+                     "Start anew without --resume.");
   try {
     check_signature(path, json::parse(field("signature")), json::parse(parts.signature));
     from_json(json::parse(field("progress")), *parts.progress);

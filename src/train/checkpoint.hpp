@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "progress_state.hpp"
 #include "strata/graph/part_file.hpp"
@@ -18,15 +19,19 @@ struct CheckpointParts {
   const torch::nn::Module* model;  ///< whose buffers are kept, too
 };
 
-/// A resume_signature() and what tells a graph from others, whatever its partition.
-std::string with_graph(const std::string& signature, const graph::Manifest& manifest);
+/// A resume_signature() and what tells a graph from others, whatever its partition; `digest` is its
+/// graph::read_graph_digest().
+std::string with_graph(const std::string& signature, const graph::Manifest& manifest,
+                       const std::string& digest);
 
-/// Writes a safetensors file atomically. Every random choice is keyed by (seed, epoch, step), so the random
-/// state is the epoch and step themselves. One rank calls it: the state is the same on all.
-void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts);
+/// The contents of a safetensors file. Every random choice is keyed by (seed, epoch, step), so the random
+/// state is the epoch and step themselves. The state is the same on all ranks, whose number it does not
+/// depend on.
+std::string format_checkpoint(const CheckpointParts& parts);
 
-/// Fills the parts from the file. Throws InputError naming the file and the option that differs if the run
-/// does not fit.
-void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts);
+/// Fills the parts from a file's contents; `path` names it in errors. Throws InputError naming the file and
+/// the option that differs if the run does not fit.
+void restore_checkpoint(std::string_view contents, const std::filesystem::path& path,
+                        const CheckpointParts& parts);
 
 }  // namespace strata::train

@@ -173,7 +173,7 @@ std::string resume_signature(const TrainConfig& c, int num_ranks) {
       {"dropout", c.dropout},
       {"input_dropout", c.input_dropout},
       {"attention_dropout", c.attention_dropout},
-      {"batch_size", c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * num_ranks},
+      {"global_batch_size", c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * num_ranks},
       {"learning_rate", c.learning_rate},
       {"weight_decay", c.weight_decay},
       {"optimizer", enum_name(c.optimizer)},
@@ -192,7 +192,7 @@ std::string resume_signature(const TrainConfig& c, int num_ranks) {
       {"metric", enum_name(c.metric)},
       {"normalize_features", c.normalize_features},
       {"precision", enum_name(c.precision)},
-      {"ranks", num_ranks}};
+      {"eval_fanouts", c.eval_fanouts}};
   return signature.dump();
 }
 

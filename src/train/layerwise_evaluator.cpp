@@ -111,10 +111,10 @@ struct LayerwiseEvaluator::State {
   }
 
   /// The most that two neighbouring layers' rows leave to the host.
-  bool fits(const nn::BlockModel& model) {
+  bool fits(const nn::BlockModel& model, Nodes nodes) {
     Count largest = 0, previous = 0;
     for (int layer = 1; layer < model.num_layers(); ++layer) {
-      const Count rows = nodes_of(model, layer - 1, false).rows();
+      const Count rows = nodes_of(model, layer - 1, nodes == Nodes::all).rows();
       const Count bytes = rows * read_cols(model, layer) * kFloatBytes;
       largest = std::max(largest, previous + bytes);
       previous = bytes;
@@ -227,18 +227,21 @@ LayerwiseEvaluator::LayerwiseEvaluator(const EvaluationContext& context)
     : state_(std::make_unique<State>(context)) {}
 LayerwiseEvaluator::~LayerwiseEvaluator() = default;
 
-bool LayerwiseEvaluator::fits(const nn::BlockModel& model) const { return state_->fits(model); }
+bool LayerwiseEvaluator::fits(const nn::BlockModel& model, Nodes nodes) const {
+  return state_->fits(model, nodes);
+}
 
 Evaluation LayerwiseEvaluator::evaluate(nn::BlockModel& model) { return state_->run(model, nullptr); }
+
+Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, PredictionFile& file) {
+  return state_->run(model, &file);
+}
 
 Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, const std::string& npy_path) {
   PredictionFile file(npy_path, state_->context.graph->host_view().num_nodes,
                       model.output_cols(model.num_layers() - 1), state_->communicator);
-  const Evaluation result = state_->run(model, &file);
-  if (result.stopped)
-    file.discard();
-  else
-    file.close();
+  const Evaluation result = predict(model, file);
+  if (!result.stopped) file.close();
   return result;
 }
 

@@ -3,6 +3,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "progress_state.hpp"
+
 namespace strata::train {
 
 /// metrics.jsonl: one JSON object a line, appended and flushed at once (docs/metrics.md is its schema). Only
@@ -21,5 +23,10 @@ class MetricsLog {
   std::string path_;
   std::FILE* file_ = nullptr;
 };
+
+/// Removes from a file of metrics, if it is there, what a run that goes on from `progress` will write again:
+/// records of later steps, epochs and evaluations, and a line that was cut off. The file is replaced as a
+/// whole. Throws IoError.
+void forget_records_after(const ProgressState& progress, const std::string& path);
 
 }  // namespace strata::train

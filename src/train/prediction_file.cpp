@@ -2,14 +2,23 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <random>
+#include <thread>
 #include <utility>
 
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/hash.hpp"
+#include "strata/util/random.hpp"
 
 namespace strata::train {
 namespace {
@@ -30,6 +39,40 @@ void write_at(int fd, const char* data, std::size_t bytes, Count offset, const s
   }
 }
 
+/// Waits for a file that another host made a moment ago, which a network file system may show late.
+int open_existing(const std::string& path) {
+  constexpr int kTries = 30;
+  constexpr std::chrono::milliseconds kPause{100};
+  int fd = -1;
+  for (int i = 0; fd < 0 && i < kTries; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kPause);
+    fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && errno != ENOENT && errno != ESTALE) break;
+  }
+  return fd;
+}
+
+std::string folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+/// Makes the file as long as it will be, with its room on the disk where the file system knows how.
+void reserve(int fd, Count bytes, const std::string& path) {
+  if (::fallocate(fd, 0, 0, bytes) == 0) return;
+  const int code = errno;
+  const bool knows = code != EOPNOTSUPP && code != ENOSYS && code != EINVAL;
+  const Count free = free_disk_bytes(folder_of(path));
+  if (knows ? code == ENOSPC || code == EDQUOT || code == EFBIG : free < bytes) {
+    throw IoError(fmt::format("--predictions: no room for {}: wanted {}, {} are free", path,
+                              format_bytes(bytes), format_bytes(free)),
+                  "Free space on that disk, or give --predictions another place.");
+  }
+  errno = code;
+  if (knows) fail("reserve", path);
+  if (::ftruncate(fd, bytes) != 0) fail("extend", path);
+}
+
 }  // namespace
 
 PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
@@ -37,20 +80,51 @@ PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
     : path_(path), temporary_(path + ".tmp"), communicator_(communicator), cols_(cols) {
   const std::string header = graph::npy_header(DType::f32, {rows, cols});
   header_bytes_ = static_cast<Count>(header.size());
-  if (communicator.rank() == 0) {
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd_ < 0) fail("create", temporary_);
-    write_at(fd_, header.data(), header.size(), 0, temporary_);
-    if (::ftruncate(fd_, header_bytes_ + rows * cols * static_cast<Count>(sizeof(float))) != 0)
-      fail("extend", temporary_);
+  const Count data_bytes = rows * cols * static_cast<Count>(sizeof(float));
+  // By which the others know the first rank's file; rows are written over it.
+  std::uint64_t number = std::random_device()();
+  communicator.broadcast(&number, sizeof(number), 0);
+  const std::string mark = hex64(mix64(number)).substr(0, static_cast<std::size_t>(data_bytes));
+  try {
+    communicator.together([&] {
+      if (communicator.rank() == 0) create(header, header_bytes_ + data_bytes, mark);
+    });
+    communicator.together([&] {
+      if (communicator.rank() > 0) open(header_bytes_ + data_bytes, mark);
+    });
+  } catch (...) {
+    remove();
+    throw;
   }
-  communicator.barrier();
-  if (fd_ < 0) fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd_ < 0) fail("open", temporary_);
 }
 
-PredictionFile::~PredictionFile() {
-  if (fd_ >= 0) ::close(fd_);
+void PredictionFile::create(const std::string& header, Count bytes, const std::string& mark) {
+  ::unlink(temporary_.c_str());  // of a run that was killed
+  fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail("create", temporary_);
+  reserve(fd_, bytes, temporary_);
+  write_at(fd_, header.data(), header.size(), 0, temporary_);
+  write_at(fd_, mark.data(), mark.size(), header_bytes_, temporary_);
+  if (::fsync(fd_) != 0) fail("flush", temporary_);
+}
+
+void PredictionFile::open(Count bytes, const std::string& mark) {
+  fd_ = open_existing(temporary_);
+  std::string seen(mark.size(), '\0');
+  struct stat info {};
+  const bool same = fd_ >= 0 && ::fstat(fd_, &info) == 0 && info.st_size == bytes &&
+                    ::pread(fd_, seen.data(), seen.size(), header_bytes_) == std::ssize(seen) && seen == mark;
+  if (same) return;
+  throw IoError(fmt::format("--predictions: {} is not the file that the first rank made", temporary_),
+                "All ranks write into it: give a path on a file system that all hosts share.");
+}
+
+PredictionFile::~PredictionFile() { remove(); }
+
+void PredictionFile::remove() {
+  if (fd_ < 0) return;
+  ::close(std::exchange(fd_, -1));
+  if (communicator_.rank() == 0) ::unlink(temporary_.c_str());
 }
 
 void PredictionFile::write_row(Count row, const float* values) {
@@ -72,20 +146,15 @@ void PredictionFile::flush() {
 }
 
 void PredictionFile::close() {
-  flush();
-  if (::fsync(fd_) != 0) fail("flush", temporary_);
+  communicator_.together([&] {
+    flush();
+    if (::fsync(fd_) != 0) fail("flush", temporary_);
+  });
+  communicator_.together([&] {
+    if (communicator_.rank() == 0 && ::rename(temporary_.c_str(), path_.c_str()) != 0)
+      fail("rename", temporary_);
+  });
   ::close(std::exchange(fd_, -1));
-  communicator_.barrier();
-  if (communicator_.rank() == 0 && ::rename(temporary_.c_str(), path_.c_str()) != 0)
-    fail("rename", temporary_);
-  communicator_.barrier();
-}
-
-void PredictionFile::discard() {
-  pending_.clear();
-  ::close(std::exchange(fd_, -1));
-  communicator_.barrier();
-  if (communicator_.rank() == 0) ::unlink(temporary_.c_str());
 }
 
 }  // namespace strata::train

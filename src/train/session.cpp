@@ -13,6 +13,7 @@
 #include "presampler.hpp"
 #include "sampler_choice.hpp"
 #include "strata/comm/resources.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
@@ -180,6 +181,11 @@ store::MachineGraph Session::load_graph() {
   check_trainable(config, spec.features, spec.classes, spec.train);
   set_gpu_budget(spec.nodes, spec.features, options);
   return store::MachineGraph::generate(spec, {}, machine, options, sample_pool);
+}
+
+std::string Session::graph_digest() const {
+  if (!is_synthetic(config.graph)) return graph::read_graph_digest(config.graph);
+  return graph::digest_of(graph::parse_synthetic(std::string_view(config.graph).substr(kSynthetic.size())));
 }
 
 sampling::SamplerOptions Session::sampler_options() const {
@@ -449,21 +455,36 @@ void Session::make_evaluators() {
 
 // Decided once: the best epoch must not depend on what was free when.
 Evaluator& Session::evaluator() {
-  if (!sampled_evaluator && !evaluates_exactly_) {
-    evaluates_exactly_ = exact_evaluator->fits(*model);
-    if (!evaluates_exactly_)
-      sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.fanouts, config.batch_size);
-    if (!evaluates_exactly_ && first_rank()) {
-      spdlog::warn(
-          "the hidden rows of the nodes that the scores need do not fit in memory: evaluation samples {} "
-          "neighbours a hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make "
-          "it "
-          "exact.",
-          fmt::join(config.fanouts, ","));
-    }
-  }
+  if (evaluation_kind_ == EvaluationKind::undecided) decide_evaluation();
   if (sampled_evaluator) return *sampled_evaluator;
   return *exact_evaluator;
+}
+
+void Session::decide_evaluation() {
+  if (sampled_evaluator || !exact_evaluator->fits(*model))
+    evaluation_kind_ = EvaluationKind::sampled;
+  else
+    evaluation_kind_ = EvaluationKind::exact;
+  if (sampled_evaluator || evaluation_kind_ == EvaluationKind::exact) return;
+  sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.fanouts, config.batch_size);
+  if (!first_rank()) return;
+  spdlog::warn(
+      "the hidden rows of the nodes that the scores need do not fit in memory: evaluation samples {} "
+      "neighbours a hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make it "
+      "exact.",
+      fmt::join(config.fanouts, ","));
+}
+
+void Session::keep_evaluation(EvaluationKind kind) {
+  if (kind == EvaluationKind::exact && !exact_evaluator->fits(*model)) {
+    throw OutOfMemory(
+        "the scores of this run so far are exact, but the hidden rows of the nodes that they need "
+        "do not fit in memory here",
+        "Resume with more machines or memory, or start anew without --resume.");
+  }
+  if (kind == EvaluationKind::sampled && !sampled_evaluator)
+    sampled_evaluator = make_sampled_evaluator(evaluation_context(), config.fanouts, config.batch_size);
+  evaluation_kind_ = kind;
 }
 
 ExchangeTotals Session::exchange_totals() const {

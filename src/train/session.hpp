@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "exchange_totals.hpp"
+#include "progress_state.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/comm/watchdog.hpp"
@@ -37,9 +38,15 @@ class Session {
 
   /// The exact one, unless sampled evaluation was asked for or memory does not suffice. Collective.
   Evaluator& evaluator();
+  /// What evaluator() is, once it was called.
+  EvaluationKind evaluation_kind() const { return evaluation_kind_; }
+  /// Makes it that of the run that is resumed. Collective; throws OutOfMemory on all ranks where that one was
+  /// exact and has no room here.
+  void keep_evaluation(EvaluationKind kind);
 
   void alive(const char* what);  ///< tells the watchdog and the stop listener that something moved
   bool first_rank() const { return world.rank() == 0; }
+  std::string graph_digest() const;        ///< see graph::read_graph_digest()
   ExchangeTotals exchange_totals() const;  ///< collective; between epochs
   /// Feature rows that this rank's loader read from each stratum since the last call; between epochs.
   std::array<std::int64_t, store::kNumStrata> take_gathered_bytes();
@@ -85,6 +92,7 @@ class Session {
   void find_table();
   sampling::PaddedShape measure_padding();
   EvaluationContext evaluation_context();
+  void decide_evaluation();
   void make_evaluators();
   Count seeds_a_rank() const;  ///< of a step
   store::Presampling presampling();
@@ -96,7 +104,7 @@ class Session {
   std::unique_ptr<feature::RowFetcher> fetcher_;
   comm::LaunchOrder launch_order_;                    // of row exchange and reducer
   std::array<Count, store::kNumStrata> told_rows_{};  // of the fetcher
-  bool evaluates_exactly_ = false;
+  EvaluationKind evaluation_kind_ = EvaluationKind::undecided;
 };
 
 }  // namespace strata::train

@@ -10,13 +10,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "checkpoint.hpp"
+#include "checkpoint_files.hpp"
 #include "device_mix.hpp"
 #include "loader_threads.hpp"
 #include "memory_error.hpp"
 #include "metrics_log.hpp"
 #include "model_state.hpp"
 #include "not_finite.hpp"
+#include "output_lock.hpp"
+#include "prediction_file.hpp"
 #include "report.hpp"
 #include "same_config.hpp"
 #include "session.hpp"
@@ -25,6 +27,7 @@
 #include "strata/nn/model.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
@@ -39,14 +42,23 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// What a run that fails must not leave behind.
+struct OwnedFiles {
+  std::unique_ptr<OutputLock> lock;             ///< of the first rank; null elsewhere
+  std::unique_ptr<PredictionFile> predictions;  ///< null without --predictions
+};
+
 /// One training run from its first step to its report.
 class Run {
  public:
-  Run(const TrainConfig& config, const comm::World& world, StopListener& stop, const ModelFactory& make_model)
+  Run(const TrainConfig& config, const comm::World& world, StopListener& stop, const ModelFactory& make_model,
+      OwnedFiles& files)
       : config_(config),
         stop_(stop),
+        files_(files),
         session_(config, world, stop, make_model),
-        signature_(with_graph(resume_signature(config, world.size()), session_.graph.manifest())),
+        signature_(with_graph(resume_signature(config, world.size()), session_.graph.manifest(),
+                              session_.graph_digest())),
         steps_({.model = session_.model.get(),
                 .loss = session_.loss.get(),
                 .parameters = session_.parameters.get(),
@@ -67,12 +79,11 @@ class Run {
               .measures = measures_sm_splits(config, session_.topology),
               .loader = session_.loader.get(),
               .steps = &steps_,
-              .world = &world.communicator()}) {
-    if (config.resume) load_checkpoint(checkpoint_path(), checkpoint_parts());
-    if (session_.first_rank()) {
-      std::filesystem::create_directories(config.output);
-      metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
-    }
+              .world = &world.communicator()}),
+        checkpoints_(config.output) {
+    if (config.resume) resume();
+    if (!config.predictions.empty()) reserve_predictions();
+    if (session_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
     metrics_.write(run_record(session_));
   }
 
@@ -83,18 +94,16 @@ class Run {
       const std::string unlabelled = describe(session_.unlabelled, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
     }
-    bool stopped = false;
+    bool stopped = progress_.evaluation_due && !end_epoch();
     while (!stopped && !finished()) {
       stopped = !train_epoch();
       if (stopped) break;
       ++progress_.epoch;
       progress_.step_in_epoch = 0;
       progress_.loss_sum = progress_.correct = progress_.seeds = 0;
-      if (evaluation_due() && !evaluate()) stopped = true;
-      if (!stopped && config_.checkpoint_every > 0 &&
-          progress_.epoch % static_cast<std::uint32_t>(config_.checkpoint_every) == 0) {
-        write_checkpoint();
-      }
+      progress_.evaluation_due = wants_evaluation();
+      if (wants_checkpoint()) write_checkpoint();
+      if (progress_.evaluation_due) stopped = !end_epoch();
     }
     if (stopped) write_checkpoint();
     return finish(stopped);
@@ -104,7 +113,6 @@ class Run {
   std::filesystem::path path(const std::string& name) const {
     return std::filesystem::path(config_.output) / name;
   }
-  std::filesystem::path checkpoint_path() const { return path("checkpoint.safetensors"); }
   CheckpointParts checkpoint_parts() {
     return {session_.parameters.get(), session_.optimizer.get(), &progress_, signature_,
             session_.model.get()};
@@ -116,10 +124,43 @@ class Run {
   bool finished() const {
     return progress_.epoch >= static_cast<std::uint32_t>(config_.epochs) || out_of_patience();
   }
-  bool evaluation_due() const {
+  bool wants_checkpoint() const {
+    return config_.checkpoint_every > 0 &&
+           progress_.epoch % static_cast<std::uint32_t>(config_.checkpoint_every) == 0;
+  }
+  bool wants_evaluation() const {
     const bool last = progress_.epoch == static_cast<std::uint32_t>(config_.epochs);
     return last ||
            (config_.eval_every > 0 && progress_.epoch % static_cast<std::uint32_t>(config_.eval_every) == 0);
+  }
+
+  void resume() {
+    checkpoints_.load(checkpoint_parts(), session_.world.communicator());
+    if (session_.first_rank()) forget_records_after(progress_, path("metrics.jsonl").string());
+    session_.keep_evaluation(progress_.evaluation_kind);
+    // Stopped within the epoch that is the last by now: there are weights, but no scores.
+    if (finished() && progress_.best_epoch == 0) progress_.evaluation_due = true;
+  }
+
+  /// Before anything is computed: it would be lost with what has no room in the end.
+  void reserve_predictions() {
+    session_.alive("making room for predictions");
+    if (!session_.exact_evaluator->fits(*session_.model, LayerwiseEvaluator::Nodes::all)) {
+      throw OutOfMemory("--predictions: the hidden rows of all nodes do not fit in memory",
+                        "Use more machines or a smaller --hidden, or leave --predictions out.");
+    }
+    const graph::Manifest& manifest = session_.graph.manifest();
+    files_.predictions = std::make_unique<PredictionFile>(
+        config_.predictions, manifest.book.num_nodes(), manifest.num_classes, session_.world.communicator());
+  }
+
+  /// Scores an epoch whose weights the checkpoint has already, so that nothing is lost if this fails.
+  /// False if the ranks agreed to stop, without scores.
+  bool end_epoch() {
+    if (!evaluate()) return false;
+    progress_.evaluation_due = false;
+    if (wants_checkpoint()) write_checkpoint();
+    return true;
   }
 
   /// False if the ranks agreed to stop; progress_ then says where.
@@ -253,10 +294,9 @@ class Run {
   bool evaluate() {
     session_.alive("evaluating");
     const TraceSpan span(session_.trace.get(), Trace::Lane::evaluate);
-    session_.loader->release_buffers();
-    if (!session_.table) steps_.forget_graphs();
-    return_freed_memory();
+    make_room();
     Evaluator& evaluator = session_.evaluator();
+    progress_.evaluation_kind = session_.evaluation_kind();
     agree_on_weights();
     const Evaluation evaluation = evaluator.evaluate(*session_.model);
     session_.alive("training");
@@ -278,8 +318,16 @@ class Run {
     return true;
   }
 
+  /// For evaluation, of what training makes anew.
+  void make_room() {
+    session_.loader->release_buffers();
+    if (!session_.table) steps_.forget_graphs();
+    return_freed_memory();
+  }
+
   void write_model() {
     if (!session_.first_rank()) return;
+    files_.lock->require();
     nn::TensorFile file{.tensors = nn::weights_of(*session_.model), .metadata = {}};
     file.metadata = {{"format", "pt"},
                      {"model", model_name(config_)},
@@ -299,19 +347,25 @@ class Run {
 
   void write_checkpoint() {
     agree_on_weights();
-    if (session_.first_rank()) save_checkpoint(checkpoint_path(), checkpoint_parts());
+    if (!session_.first_rank()) return;
+    files_.lock->require();
+    checkpoints_.save(checkpoint_parts());
   }
 
   /// Of the best epoch's model. False if the ranks agreed to stop: there is no file, but a checkpoint.
   bool predict() {
     session_.alive("predicting");
+    make_room();
     const at::Tensor parameters = session_.parameters->values();
     const std::vector<nn::NamedTensor> buffers = buffers_of(*session_.model);
     const at::Tensor latest = parameters.detach().clone();
     const std::vector<nn::NamedTensor> latest_buffers = copies_of(buffers);
     parameters.copy_(progress_.best_parameters);
     copy_values(buffers, progress_.best_buffers);
-    if (!session_.exact_evaluator->predict(*session_.model, config_.predictions).stopped) return true;
+    if (!session_.exact_evaluator->predict(*session_.model, *files_.predictions).stopped) {
+      files_.predictions->close();
+      return true;
+    }
     parameters.copy_(latest);
     copy_values(buffers, latest_buffers);
     write_checkpoint();
@@ -319,7 +373,6 @@ class Run {
   }
 
   TrainResult finish(bool stopped) {
-    if (!stopped && !config_.predictions.empty()) stopped = !predict();
     TrainResult result{
         .stopped = stopped,
         .best_epoch = progress_.best_epoch,
@@ -331,6 +384,7 @@ class Run {
     metrics_.write(final_record(result, session_));
     if (session_.first_rank() && !stopped) std::fputs(final_table(result, session_).c_str(), stdout);
     std::fflush(stdout);
+    if (!stopped && files_.predictions) result.stopped = !predict();
     session_.close();
     return result;
   }
@@ -343,11 +397,13 @@ class Run {
 
   const TrainConfig& config_;
   StopListener& stop_;
+  OwnedFiles& files_;
   Session session_;
   std::string signature_;
   StepRunner steps_;
   LoaderThreads loader_threads_;
   SmMeasurement sms_;
+  CheckpointFiles checkpoints_;
   ProgressState progress_;
   MetricsLog metrics_;
   bool weights_agreed_ = false;
@@ -355,15 +411,36 @@ class Run {
   Count trained_seeds_ = 0;
 };
 
+/// What runs that were killed left half written, of the files that the owner of the lock writes.
+void remove_temporaries(const TrainConfig& config) {
+  const std::filesystem::path output = config.output;
+  for (const char* name :
+       {"model.safetensors", "checkpoint.safetensors", "checkpoint.previous.safetensors", "metrics.jsonl"})
+    remove_temporaries_of(output / name);
+  if (!config.trace.empty()) remove_temporaries_of(config.trace);
+}
+
+/// The first rank's; null elsewhere. Collective; throws on all ranks if another run has the folder.
+std::unique_ptr<OutputLock> lock_output(const TrainConfig& config, const comm::Communicator& communicator) {
+  std::unique_ptr<OutputLock> lock;
+  communicator.together([&] {
+    if (communicator.rank() > 0) return;
+    lock = std::make_unique<OutputLock>(config.output);
+    remove_temporaries(config);
+  });
+  return lock;
+}
+
 }  // namespace
 
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model) {
   world.communicator().together([&] { validate(config); });
   require_same_config(config, world.communicator());
+  OwnedFiles files{.lock = lock_output(config, world.communicator()), .predictions = {}};
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(config, world, stop, make_model);
+    run = std::make_unique<Run>(config, world, stop, make_model, files);
     return run->execute();
   } catch (...) {
     // Stages of this rank may wait for other ranks for ever; the caller ends the process, nothing may wait

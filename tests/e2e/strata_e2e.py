@@ -7,9 +7,11 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN = pathlib.Path(os.environ['STRATA_BIN'])
@@ -61,10 +63,43 @@ class Case(unittest.TestCase):
         return output, done
 
 
+    def signalled(self, graph, output, number, *options, ranks=2, after=10):
+        """Starts a run, sends it a signal when it has told of so many steps, and returns mpirun's exit code and the output."""
+        command = mpirun_command(ranks, ['--graph', graph, '--output', output, '--device', 'cpu', *options])
+        log = self.folder / f'{output.name}.log'   # a pipe that nobody reads would fill and stop the run
+        with log.open('w') as stream:
+            # mpirun kills what has not ended in this time after SIGTERM: its default of 1 s is short on a busy machine.
+            environment = dict(ENVIRONMENT, OMPI_MCA_odls_base_sigkill_timeout='5')
+            process = subprocess.Popen([str(word) for word in command], env=environment, stdout=stream, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if (output / 'metrics.jsonl').exists() and len(steps(output)) >= after:
+                break
+            time.sleep(0.02)
+        if number == signal.SIGUSR1:
+            process.send_signal(number)   # mpirun passes it on
+        else:   # mpirun would kill the ranks a second later, on a busy machine before their checkpoint: ask them directly
+            subprocess.run(['pkill', f'-{int(number)}', '-P', str(process.pid)], check=True)
+        process.wait(timeout=60)
+        return process.returncode, log.read_text()
+
+
 def metrics(output, kind):
     """The records of one type in metrics.jsonl."""
-    records = map(json.loads, (output / 'metrics.jsonl').read_text().splitlines())
+    lines = (output / 'metrics.jsonl').read_text().splitlines(keepends=True)
+    records = [json.loads(line) for line in lines if line.endswith('\n')]   # a run may be writing the last one
     return [record for record in records if record['type'] == kind]
+
+
+def progress(checkpoint):
+    """How far a run had come when it wrote this checkpoint."""
+    with checkpoint.open('rb') as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), 'little')))
+    return json.loads(header['__metadata__']['progress'])
+
+
+def steps(output):
+    return [(record['epoch'], record['step']) for record in metrics(output, 'step')]
 
 
 def step_losses(output):

@@ -87,6 +87,11 @@ class Killed(e2e.Case):
         for name in ('model.safetensors', 'checkpoint.safetensors'):
             self.assertEqual((whole / name).read_bytes(), (job.output / name).read_bytes(), name)
         self.assertEqual(e2e.final(whole)['test'], e2e.final(job.output)['test'])
+        self.assertEqual(e2e.steps(whole), e2e.steps(job.output), 'every step is told once')
+        self.assertEqual(e2e.step_losses(whole), e2e.step_losses(job.output))
+        for kind in ('epoch', 'evaluation'):
+            self.assertEqual([record['epoch'] for record in e2e.metrics(job.output, kind)], list(range(1, 7)), kind)
+        self.assertEqual(sorted(path.name for path in whole.iterdir()), sorted(path.name for path in job.output.iterdir()))
 
     def test_while_it_loads(self):
         job = Job(self.folder, 'loading', self.graph, [])
@@ -115,11 +120,14 @@ class Killed(e2e.Case):
             job = Job(self.folder, f'evaluating{attempt}', self.graph, ['--hidden', '768'])
             job.wait_for(lambda: job.records('epoch') >= 2)
             self.check_end(job)
-            if job.records('evaluation') < job.records('epoch'):
+            due = e2e.progress(job.output / 'checkpoint.safetensors')['evaluation_due']
+            if due and job.records('evaluation') < job.records('epoch'):
                 break
         else:
             self.fail('no evaluation was met')
+        epochs = e2e.metrics(job.output, 'epoch')
         self.check_resume(job, '--hidden', '768')
+        self.assertEqual(e2e.metrics(job.output, 'epoch')[:len(epochs)], epochs, 'the epoch was not trained again')
 
 
 if __name__ == '__main__':

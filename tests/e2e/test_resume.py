@@ -1,4 +1,6 @@
 """A run that was stopped and resumed is, bit for bit, the run that was not; signals end it with a code of their own."""
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -15,37 +17,19 @@ class Resume(e2e.Case):
         super().setUp()
         self.graph = self.build(SPEC, 2)
 
-    def interrupt(self, output, number, ranks=2, after=10, options=()):
-        """Starts a run, sends mpirun a signal after some steps, and returns its exit code."""
-        command = e2e.mpirun_command(ranks, ['--graph', self.graph, '--output', output, '--device', 'cpu', *JOB, *options])
-        log = self.folder / f'{output.name}.log'   # a pipe that nobody reads would fill and stop the run
-        with log.open('w') as stream:
-            # mpirun kills what has not ended in this time after SIGTERM: its default of 1 s is short on a busy machine.
-            environment = dict(e2e.ENVIRONMENT, OMPI_MCA_odls_base_sigkill_timeout='5')
-            process = subprocess.Popen([str(word) for word in command], env=environment, stdout=stream,
-                                       stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + 120
-        metrics = output / 'metrics.jsonl'
-        while time.monotonic() < deadline and process.poll() is None:
-            if metrics.exists() and metrics.read_text().count('"step"') >= after:
-                break
-            time.sleep(0.02)
-        if number == signal.SIGUSR1:
-            process.send_signal(number)   # mpirun passes it on
-        else:   # mpirun would kill the ranks a second later, on a busy machine before their checkpoint: ask them directly
-            subprocess.run(['pkill', f'-{int(number)}', '-P', str(process.pid)], check=True)
-        process.wait(timeout=60)
-        return process.returncode, log.read_text()
+    def interrupt(self, output, number, *options, ranks=2, after=5):
+        return self.signalled(self.graph, output, number, *JOB, *options, ranks=ranks, after=after)
 
-    def compare(self, ranks, *options):
+    def compare(self, ranks, *options, after=5):
         whole, _ = self.train(self.graph, *JOB, *options, ranks=ranks)
         stopped = self.folder / f'stopped{ranks}'
-        code, text = self.interrupt(stopped, signal.SIGUSR1, ranks, options=options)
+        code, text = self.interrupt(stopped, signal.SIGUSR1, *options, ranks=ranks, after=after)
         self.assertEqual(code, STOPPED, text)
         self.assertFalse((stopped / 'checkpoint.safetensors.tmp').exists())
         self.train(self.graph, *JOB, *options, '--resume', ranks=ranks, output=stopped)
         self.assertEqual((whole / 'model.safetensors').read_bytes(), (stopped / 'model.safetensors').read_bytes())
         self.assertEqual((whole / 'checkpoint.safetensors').read_bytes(), (stopped / 'checkpoint.safetensors').read_bytes())
+        self.assertEqual(e2e.steps(whole), e2e.steps(stopped))
         self.assertEqual(e2e.step_losses(whole), e2e.step_losses(stopped))
         self.assertEqual(e2e.final(whole)['test'], e2e.final(stopped)['test'])
 
@@ -59,10 +43,15 @@ class Resume(e2e.Case):
         self.compare(2, '--lr-schedule', 'cosine', '--warmup-steps', '7', '--clip-grad', '0.5', '--accumulate', '3', '--model', 'gat',
                      '--optimizer', 'adamw', '--weight-decay', '0.01', '--label-smoothing', '0.1', '--on-nan', 'skip')
 
+    def test_with_patience(self):
+        """What the evaluations told so far is kept."""
+        steps_an_epoch = 48
+        self.compare(2, '--patience', '2', '--eval-every', '2', '--checkpoint-every', '3', '--lr', '0.05', after=5 * steps_an_epoch)
+
     def test_sigterm_and_sigint_stop_with_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             output = self.folder / f'signal{int(number)}'
-            self.interrupt(output, number, options=['--epochs', '5000', '--eval-every', '500'])  # mpirun takes its time
+            self.interrupt(output, number, '--epochs', '5000', '--eval-every', '500')  # mpirun takes its time
             self.assertTrue((output / 'checkpoint.safetensors').exists(), f'signal {number}')
             self.assertTrue(e2e.final(output)['stopped'])
 
@@ -78,14 +67,108 @@ class Resume(e2e.Case):
             self.assertIn(word, done.stderr)
             self.assertIn('--resume', done.stderr)
 
-    def test_refuses_a_damaged_checkpoint(self):
-        output, _ = self.train(self.graph, *JOB)
-        checkpoint = output / 'checkpoint.safetensors'
-        whole = checkpoint.read_bytes()
-        for damaged in (whole[:len(whole) // 2], b'', b'\xff' * 64):
-            checkpoint.write_bytes(damaged)
-            _, done = self.train(self.graph, *JOB, '--resume', output=output, expect=2)
+    def test_refuses_another_graph_of_the_same_size(self):
+        output, _ = self.train(self.graph, *JOB, '--epochs', '1')
+        other = self.build(SPEC + ',noise=2', 2, 'other')
+        _, done = self.train(other, *JOB, '--resume', output=output, expect=2)
+        self.assertRegex(done.stderr, r'the checkpoint has graph = .*\n.*the same graph')
+
+    def test_refuses_another_evaluation(self):
+        output, _ = self.train(self.graph, *JOB, '--epochs', '1')
+        _, done = self.train(self.graph, *JOB, '--eval-fanouts', '4,4', '--resume', output=output, expect=2)
+        self.assertIn('the checkpoint has eval_fanouts = [], this run [4,4]', done.stderr)
+
+    def test_a_damaged_checkpoint_is_never_gone_on_from(self):
+        whole, _ = self.train(self.graph, *JOB, '--epochs', '4', ranks=2)
+        output, _ = self.train(self.graph, *JOB, '--epochs', '2', ranks=2)
+        newest, previous = output / 'checkpoint.safetensors', output / 'checkpoint.previous.safetensors'
+        good = newest.read_bytes()
+        damaged = bytearray(good)
+        damaged[len(good) // 2] ^= 16
+        for name, contents in [('bit', damaged), ('half', good[:len(good) // 2]), ('nothing', b''), ('other', b'\xff' * 64)]:
+            newest.write_bytes(contents)
+            resumed = self.folder / f'resumed-{name}'
+            shutil.copytree(output, resumed)
+            _, done = self.train(self.graph, *JOB, '--epochs', '4', '--resume', output=resumed, ranks=2)
+            self.assertRegex(done.stderr + done.stdout, r'going on from .*checkpoint\.previous\.safetensors')
+            self.assertEqual((whole / 'model.safetensors').read_bytes(), (resumed / 'model.safetensors').read_bytes())
+            self.assertEqual(e2e.steps(whole), e2e.steps(resumed))
+        previous.write_bytes(damaged)
+        for present in (True, False):
+            if not present:
+                previous.unlink()
+            _, done = self.train(self.graph, *JOB, '--epochs', '4', '--resume', output=output, ranks=2, expect=2)
             self.assertIn('checkpoint.safetensors', done.stderr)
+            self.assertEqual(len(re.findall(r'^strata-train', done.stderr, re.M)), 1, 'one message:\n' + done.stderr)
+
+    def test_evaluates_what_was_never_evaluated(self):
+        output = self.folder / 'unevaluated'
+        code, text = self.interrupt(output, signal.SIGUSR1, '--eval-every', '0', after=60)
+        self.assertEqual(code, STOPPED, text)
+        self.assertGreaterEqual(e2e.progress(output / 'checkpoint.safetensors')['epoch'], 1, 'stopped too early')
+        self.train(self.graph, *JOB, '--eval-every', '0', '--epochs', '1', '--resume', '--predictions', output / 'all.npy',
+                   ranks=2, output=output)
+        self.assertGreater(e2e.final(output)['best_epoch'], 0)
+        self.assertTrue((output / 'model.safetensors').exists())
+        self.assertTrue((output / 'all.npy').exists())
+
+
+class Folder(e2e.Case):
+    """What runs leave in a folder, and what they do not do to each other there."""
+
+    def setUp(self):
+        super().setUp()
+        self.graph = self.build(SPEC, 2)
+
+    def start(self, output, *options):
+        command = e2e.mpirun_command(2, ['--graph', self.graph, '--output', output, '--device', 'cpu', *JOB, *options])
+        self.log = self.folder / f'{output.name}.log'
+        with self.log.open('w') as stream:
+            return subprocess.Popen([str(word) for word in command], env=e2e.ENVIRONMENT, stdout=stream, stderr=subprocess.STDOUT)
+
+    def wait_for(self, path):
+        deadline = time.monotonic() + 120
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def test_has_one_run_at_a_time(self):
+        output = self.folder / 'shared'
+        first = self.start(output, '--epochs', '5000', '--eval-every', '500')
+        try:
+            self.wait_for(output / 'checkpoint.safetensors')
+            before = (output / 'metrics.jsonl').read_text()
+            for options in ([], ['--resume']):
+                _, done = self.train(self.graph, *JOB, *options, ranks=2, output=output, expect=2)
+                self.assertRegex(done.stderr, r'process \d+ on host \S+ trains there')
+            self.assertTrue((output / 'metrics.jsonl').read_text().startswith(before), 'the first run is left alone')
+        finally:
+            subprocess.run(['pkill', '-9', '-P', str(first.pid)])
+            first.wait(timeout=60)
+        for name in ('checkpoint.safetensors.tmp4000000', 'model.safetensors.tmp7', 'metrics.jsonl.tmp1'):
+            (output / name).write_text('half written')
+        epochs = e2e.progress(output / 'checkpoint.safetensors')['epoch'] + 1
+        self.train(self.graph, *JOB, '--epochs', epochs, '--resume', output=output, ranks=2)
+        self.assertEqual(sorted(path.name for path in output.iterdir()),
+                         ['checkpoint.previous.safetensors', 'checkpoint.safetensors', 'metrics.jsonl', 'model.safetensors', 'train.log'])
+        self.assertEqual(len(e2e.steps(output)), len(set(e2e.steps(output))))
+
+    def test_keeps_the_results_when_predictions_fail(self):
+        """Their file is made before the first epoch, and the results are told before it is filled."""
+        there = self.folder / 'elsewhere'
+        there.mkdir()
+        output, options = self.folder / 'predicting', ['--epochs', '30', '--predictions', there / 'all.npy']
+        run = self.start(output, *options)
+        self.wait_for(output / 'metrics.jsonl')
+        self.assertEqual([path.name for path in there.iterdir()], ['all.npy.tmp'], self.log.read_text())
+        self.assertGreater((there / 'all.npy.tmp').stat().st_size, 4000 * 5 * 4)
+        shutil.rmtree(there)
+        self.assertNotEqual(run.wait(timeout=120), 0)
+        self.assertFalse(e2e.final(output)['stopped'])
+        self.assertIn('best epoch', self.log.read_text())
+        self.assertRegex(self.log.read_text(), r'cannot rename .*all\.npy')
+        there.mkdir()
+        self.train(self.graph, *JOB, *options, '--resume', ranks=2, output=output)
+        self.assertEqual([path.name for path in there.iterdir()], ['all.npy'])
 
 
 if __name__ == '__main__':

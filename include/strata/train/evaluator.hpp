@@ -15,6 +15,8 @@ class BlockModel;
 
 namespace strata::train {
 
+class PredictionFile;
+
 struct Evaluation {
   Scores valid, test;
   double seconds = 0;
@@ -64,12 +66,15 @@ class LayerwiseEvaluator final : public Evaluator {
   explicit LayerwiseEvaluator(const EvaluationContext& context);
   ~LayerwiseEvaluator() override;
   Evaluation evaluate(nn::BlockModel& model) override;
-  /// Whether the layers of all nodes have room on every machine, as it is free now. Collective; the same on
+  enum class Nodes { scored, all };  ///< those that the scores depend on; those of predict()
+  /// Whether the layers of these nodes have room on every machine, as it is free now. Collective; the same on
   /// all ranks.
-  bool fits(const nn::BlockModel& model) const;
-  /// Also writes the logits of all nodes, by original id, as a NumPy array [num_nodes, classes] f32. All
-  /// ranks write into one file, which must lie on a file system that all hosts share. No file is left if the
-  /// evaluation was stopped.
+  bool fits(const nn::BlockModel& model, Nodes nodes = Nodes::scored) const;
+  /// Also writes the logits of all nodes, by original id; `file` is [num_nodes, classes] and incomplete if
+  /// the evaluation was stopped.
+  Evaluation predict(nn::BlockModel& model, PredictionFile& file);
+  /// The same with a file of this name, which must lie on a file system that all hosts share. No file is left
+  /// if the evaluation was stopped.
   Evaluation predict(nn::BlockModel& model, const std::string& npy_path);
   void close() override;
 

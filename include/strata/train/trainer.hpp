@@ -24,9 +24,9 @@ struct TrainResult {
 /// The whole run: load, train, evaluate, checkpoint, report. Collective over `world`; the same result on
 /// every rank.
 ///
-/// Files in config.output: model.safetensors (the best by validation), checkpoint.safetensors, metrics.jsonl,
-/// train.log. Throws what the libraries throw; then the caller must end all ranks (World::abort), for the
-/// others may be waiting.
+/// Files in config.output: model.safetensors (the best by validation), checkpoint.safetensors and the one
+/// before it, metrics.jsonl, train.log; strata.lock keeps other runs out meanwhile. Throws what the libraries
+/// throw; then the caller must end all ranks (World::abort), for the others may be waiting.
 ///
 /// The config is validated first (InputError), on all ranks together; ranks with different options are
 /// refused.

@@ -242,18 +242,21 @@ TEST_P(ExactEvaluation, ScoresTheSameFromTheNodesThatTheScoresNeed) {
 // enough.
 TEST_P(ExactEvaluation, KnowsWhetherItFits) {
   const auto model = make_model();
-  const auto fits = [&](Count host_bytes) {
+  using Nodes = LayerwiseEvaluator::Nodes;
+  const auto fits = [&](Count host_bytes, Nodes nodes) {
     ThreadPool pool(1);
     EvaluationContext context = this->context(pool);
     context.host_bytes = host_bytes;
     LayerwiseEvaluator evaluator(context);
-    const bool result = evaluator.fits(*model);
+    const bool result = evaluator.fits(*model, nodes);
     evaluator.close();
     return result;
   };
   const Count rows = graph_->num_nodes(), most = rows * 2 * 2 * 24 * static_cast<Count>(sizeof(float));
-  EXPECT_TRUE(fits(most));
-  EXPECT_EQ(fits(1), GetParam().num_layers == 1);
+  for (const Nodes nodes : {Nodes::scored, Nodes::all}) {
+    EXPECT_TRUE(fits(most, nodes));
+    EXPECT_EQ(fits(1, nodes), GetParam().num_layers == 1);
+  }
 }
 
 // Of 24 hidden columns, SAGE projects for 5 classes and not for 14, GCN for both.

@@ -1,15 +1,18 @@
 #include "prediction_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <random>
 
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 #include "support/mpi_world.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -89,23 +92,79 @@ TEST(PredictionFile, HoldsTheRowsOfAllRanks) {
   expect_written({.rows = 4000, .cols = 300, .run = 4000});  // more than is kept in memory
 }
 
-TEST(PredictionFile, LeavesNoFinalNameWhenItIsNotClosed) {
+TEST(PredictionFile, LeavesNothingWhenItIsNotClosed) {
   const SharedFolder folder;
   const std::string path = folder / "predictions.npy";
   { const PredictionFile unfinished(path, 10, 2, test::world().communicator()); }
+  test::world().communicator().barrier();
   EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
   folder.close();
 }
 
-TEST(PredictionFile, NamesTheFileThatCannotBeCreated) {
-  if (test::world().size() > 1) GTEST_SKIP() << "a rank that fails ends the run: the others would wait";
+/// That of the first rank; elsewhere it may be an echo of another type.
+void expect_refused(const std::string& path, Count rows, const std::string& part) {
   try {
-    const PredictionFile file("/nonexistent/predictions.npy", 10, 2, test::world().communicator());
+    const PredictionFile file(path, rows, 2, test::world().communicator());
     ADD_FAILURE() << "nothing was thrown";
-  } catch (const IoError& error) {
-    EXPECT_NE(std::string(error.what()).find("/nonexistent/predictions.npy"), std::string::npos)
-        << error.what();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    EXPECT_FALSE(error.remedy().empty() && part.find("--predictions") == 0) << error.what();
   }
+}
+
+TEST(PredictionFile, NamesTheFileThatCannotBeCreatedOnAllRanks) {
+  expect_refused("/nonexistent/predictions.npy", 10, "/nonexistent/predictions.npy");
+}
+
+TEST(PredictionFile, ReplacesWhatAKilledRunLeftAndFollowsNoLink) {
+  const SharedFolder folder;
+  const std::string path = folder / "predictions.npy";
+  if (test::world().rank() == 0) {
+    std::ofstream(folder / "precious") << "precious";
+    std::filesystem::create_symlink(folder / "precious", path + ".tmp");
+  }
+  test::world().communicator().barrier();
+  PredictionFile file(path, 10, 2, test::world().communicator());
+  file.close();
+  EXPECT_EQ(read_file(folder / "precious"), "precious");
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+  test::world().communicator().barrier();
+  folder.close();
+}
+
+TEST(PredictionFile, ReservesItsRoomWhenItIsMade) {
+  const SharedFolder folder;
+  const std::string path = folder / "predictions.npy";
+  constexpr Count kRows = 100000;
+  const PredictionFile file(path, kRows, 2, test::world().communicator());
+  struct stat info {};
+  ASSERT_EQ(::stat((path + ".tmp").c_str(), &info), 0);
+  constexpr Count kBlock = 512;
+  EXPECT_GE(info.st_blocks * kBlock, kRows * 2 * static_cast<Count>(sizeof(float)));
+  test::world().communicator().barrier();
+  expect_refused(folder / "huge.npy", Count{1} << 55, "--predictions: no room for");
+  EXPECT_FALSE(std::filesystem::exists(folder / "huge.npy.tmp"));
+  test::world().communicator().barrier();
+  folder.close();
+}
+
+TEST(PredictionFile, IsRefusedWhereTheRanksSeeDifferentFiles) {
+  const comm::Communicator& world = test::world().communicator();
+  if (world.size() == 1) GTEST_SKIP() << "needs two ranks";
+  const SharedFolder folder;
+  // A rank sees another file of the name, or none: as on a disk of its own.
+  const std::string own = folder / ("host" + std::to_string(world.rank()));
+  for (const bool present : {false, true}) {
+    std::filesystem::create_directories(own);
+    if (present && world.rank() > 0) std::ofstream(own + "/all.npy.tmp") << std::string(1000, 'x');
+    world.barrier();
+    expect_refused(own + "/all.npy", 10, "is not the file that the first rank made");
+    world.barrier();
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "host0/all.npy.tmp"));
+  world.barrier();
+  folder.close();
 }
 
 }  // namespace

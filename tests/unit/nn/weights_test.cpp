@@ -100,7 +100,8 @@ TEST_F(Weights, RefuseEveryFlippedBit) {
 }
 
 TEST_F(Weights, SayWhatChanged) {
-  std::string contents = format_tensors({.tensors = {{"a", at::zeros({3})}, {"b", at::zeros({2})}}});
+  std::string contents =
+      format_tensors({.tensors = {{"a", at::zeros({3})}, {"b", at::zeros({2})}}, .metadata = {}});
   contents.back() = 1;
   write_file_atomically(path(), contents);
   EXPECT_THAT(message(), AllOf(HasSubstr("tensor \"b\" changed"), HasSubstr(path().string())));

@@ -1,68 +1,29 @@
-#include "checkpoint.hpp"
-
-#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
-#include <torch/nn/module.h>
 
 #include <cmath>
 #include <limits>
-#include <random>
 
+#include "checkpoint_files.hpp"
 #include "model_state.hpp"
 #include "strata/nn/weights.hpp"
+#include "strata/train/config.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/training_run.hpp"
 
 namespace strata::train {
 namespace {
 
-at::Tensor random_tensor(at::IntArrayRef shape, std::mt19937& random) {
-  at::Tensor tensor = at::empty(shape, at::kFloat);
-  std::normal_distribution<float> normal;
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.mutable_data_ptr<float>()[i] = normal(random);
-  return tensor;
-}
-
-class TwoTensors : public torch::nn::Module {
- public:
-  TwoTensors(std::int64_t width, std::mt19937& random) {
-    register_parameter("weight", random_tensor({width, 5}, random));
-    register_parameter("bias", random_tensor({width}, random));
-    register_buffer("mean", random_tensor({width}, random));
-  }
-};
-
-/// All that a checkpoint holds, filled at random.
-struct TrainingRun {
-  explicit TrainingRun(std::uint32_t seed, std::int64_t width = 3, OptimizerKind kind = OptimizerKind::adam)
-      : random(seed),
-        model(width, random),
-        parameters(model, at::kCPU),
-        optimizer(make_optimizer({.kind = kind}, parameters.values())) {}
-
-  void train(int steps, std::uint32_t seed) {
-    std::mt19937 gradients(seed);
-    for (int s = 0; s < steps; ++s)
-      optimizer->step(parameters.values(), random_tensor(parameters.values().sizes(), gradients));
-  }
-  CheckpointParts parts() { return {&parameters, optimizer.get(), &progress, signature, &model}; }
-
-  std::mt19937 random;
-  TwoTensors model;
-  FlatParameters parameters;
-  std::unique_ptr<Optimizer> optimizer;
-  ProgressState progress;
-  std::string signature = R"({"hidden":3,"model":"sage"})";
-};
-
-ProgressState some_progress(const TrainingRun& run) {
+ProgressState some_progress(const test::TrainingRun& run) {
   return {.epoch = 4,
           .step_in_epoch = 12,
           .loss_sum = 0.1 + 0.2,
           .correct = 33,
           .seeds = 77,
+          .evaluation_due = true,
+          .evaluation_kind = EvaluationKind::sampled,
           .best_epoch = 3,
           .best_valid = {.nodes = 9,
                          .loss = 1.0 / 3,
@@ -75,17 +36,25 @@ ProgressState some_progress(const TrainingRun& run) {
           .best_buffers = copies_of(buffers_of(run.model))};
 }
 
+void save_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
+  write_file_atomically(path, format_checkpoint(parts));
+}
+
+void load_checkpoint(const std::filesystem::path& path, const CheckpointParts& parts) {
+  restore_checkpoint(read_file(path), path, parts);
+}
+
 class Checkpoint : public testing::Test {
  protected:
   /// Changes one metadata field of a good checkpoint.
   void write_changed(const std::string& field, const std::string& value) {
-    TrainingRun run(1);
+    test::TrainingRun run(1);
     save_checkpoint(path_, run.parts());
     nn::TensorFile file = nn::read_tensors(path_);
     file.metadata[field] = value;
     nn::write_tensors(path_, file);
   }
-  void expect_refused(TrainingRun& run, std::vector<std::string> parts) {
+  void expect_refused(test::TrainingRun& run, std::vector<std::string> parts) {
     parts.push_back(path_.string());
     test::expect_error([&] { load_checkpoint(path_, run.parts()); }, parts);
   }
@@ -96,7 +65,7 @@ class Checkpoint : public testing::Test {
 
 TEST_F(Checkpoint, RestoresARunBitForBit) {
   for (const auto kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
-    TrainingRun first(1, 3, kind), second(2, 3, kind);
+    test::TrainingRun first(1, 3, kind), second(2, 3, kind);
     first.train(5, 7);
     first.progress = some_progress(first);
     first.train(2, 8);  // the parameters differ from the best ones
@@ -112,6 +81,8 @@ TEST_F(Checkpoint, RestoresARunBitForBit) {
     EXPECT_EQ(a.loss_sum, b.loss_sum);
     EXPECT_EQ(a.correct, b.correct);
     EXPECT_EQ(a.seeds, b.seeds);
+    EXPECT_EQ(a.evaluation_due, b.evaluation_due);
+    EXPECT_EQ(a.evaluation_kind, b.evaluation_kind);
     EXPECT_EQ(a.best_epoch, b.best_epoch);
     EXPECT_EQ(a.best_valid.nodes, b.best_valid.nodes);
     EXPECT_EQ(a.best_valid.loss, b.best_valid.loss);
@@ -132,7 +103,7 @@ TEST_F(Checkpoint, RestoresARunBitForBit) {
 }
 
 TEST_F(Checkpoint, TheModelSeesWhatWasRestored) {
-  TrainingRun first(1), second(2);
+  test::TrainingRun first(1), second(2);
   save_checkpoint(path_, first.parts());
   load_checkpoint(path_, second.parts());
   EXPECT_TRUE(at::equal(first.model.parameters()[0], second.model.parameters()[0]));
@@ -140,52 +111,62 @@ TEST_F(Checkpoint, TheModelSeesWhatWasRestored) {
 }
 
 TEST_F(Checkpoint, RefusesAnotherRun) {
-  TrainingRun saved(1);
+  test::TrainingRun saved(1);
   save_checkpoint(path_, saved.parts());
-  TrainingRun other(1);
+  test::TrainingRun other(1);
   other.signature = R"({"hidden":4,"model":"sage"})";
   expect_refused(other, {"hidden = 3, this run 4", "--resume"});
-  other.signature = R"({"hidden":3,"model":"sage","ranks":2})";
-  expect_refused(other, {"ranks = nothing, this run 2"});
-  TrainingRun wider(1, 4);
+  other.signature = R"({"hidden":3,"model":"sage","heads":2})";
+  expect_refused(other, {"heads = \"nothing\", this run 2"});
+  test::TrainingRun wider(1, 4);
   expect_refused(wider, {"\"parameters\" has 18 elements, this run 24", "--resume"});
-  TrainingRun sgd(1, 3, OptimizerKind::sgd), adam(1);
+  test::TrainingRun sgd(1, 3, OptimizerKind::sgd), adam(1);
   save_checkpoint(path_, sgd.parts());
   expect_refused(adam, {"optimizer.first_moment"});
 }
 
+TEST_F(Checkpoint, RefusesAnotherBatchWithTheOptionThatHelps) {
+  test::TrainingRun run(1);
+  TrainConfig four_ranks, given;
+  four_ranks.batch_size = 100;
+  given.global_batch_size = 400;
+  run.signature = resume_signature(four_ranks, 4);
+  save_checkpoint(path_, run.parts());
+  run.signature = resume_signature(given, 3);
+  load_checkpoint(path_, run.parts());
+  run.signature = resume_signature(four_ranks, 2);
+  expect_refused(run, {"global_batch_size = 400, this run 200", "--global-batch-size 400"});
+}
+
+TEST_F(Checkpoint, RefusesAnotherEvaluation) {
+  test::TrainingRun run(1);
+  TrainConfig sampled;
+  sampled.eval_fanouts = {4, 4};
+  run.signature = resume_signature(sampled, 1);
+  save_checkpoint(path_, run.parts());
+  run.signature = resume_signature(TrainConfig(), 1);
+  expect_refused(run, {"eval_fanouts = [4,4], this run []"});
+}
+
 TEST_F(Checkpoint, RefusesAnotherGraph) {
   graph::Manifest manifest;
-  manifest.name = "first";
   manifest.book = graph::PartitionBook({0, 4, 9});
   manifest.num_edges = 20;
   manifest.num_train = 5;
-  TrainingRun run(1);
+  test::TrainingRun run(1);
   const std::string options = run.signature;
-  run.signature = with_graph(options, manifest);
+  run.signature = with_graph(options, manifest, "0123456789abcdef");
   save_checkpoint(path_, run.parts());
-  const auto refuses = [&](const graph::Manifest& other, const std::string& what) {
-    run.signature = with_graph(options, other);
-    expect_refused(run, {what, "graph"});
-  };
-  graph::Manifest other = manifest;
-  other.num_edges = 21;
-  refuses(other, "graph edges = 20, this run 21");
-  other = manifest;
-  other.num_train = 6;
-  refuses(other, "training nodes = 5, this run 6");
-  other = manifest;
-  other.book = graph::PartitionBook({0, 10});
-  refuses(other, "graph nodes = 9, this run 10");
+  run.signature = with_graph(options, manifest, "0123456789abcdee");  // of the same size
+  expect_refused(run, {"graph = ", "0123456789abcdef", "0123456789abcdee", "the same graph"});
 
   manifest.book = graph::PartitionBook({0, 9});  // the same graph in other parts
-  run.signature = with_graph(options, manifest);
+  run.signature = with_graph(options, manifest, "0123456789abcdef");
   load_checkpoint(path_, run.parts());
 }
 
 TEST_F(Checkpoint, RefusesFilesThatAreNone) {
-  TrainingRun run(1);
-  expect_refused(run, {"there is no checkpoint", "--output"});
+  test::TrainingRun run(1);
   write_changed("format", "strata-model");
   expect_refused(run, {"format strata-model", "version of Strata"});
   write_changed("version", "99");
@@ -201,13 +182,78 @@ TEST_F(Checkpoint, RefusesFilesThatAreNone) {
 }
 
 TEST_F(Checkpoint, RefusesTruncatedFiles) {
-  TrainingRun run(1);
+  test::TrainingRun run(1);
   save_checkpoint(path_, run.parts());
   const std::string whole = read_file(path_);
   for (const std::size_t size : {std::size_t{0}, std::size_t{5}, whole.size() / 2, whole.size() - 1}) {
     write_file_atomically(path_, whole.substr(0, size));
     expect_refused(run, {});
   }
+}
+
+/// A run of several checkpoints in a folder.
+class CheckpointsOfARun : public testing::Test {
+ protected:
+  void save(int step) {
+    run_.progress.step_in_epoch = step;
+    files_.save(run_.parts());
+  }
+  /// The step of the checkpoint that a resumed run starts from.
+  Count found() const {
+    test::TrainingRun other(2);
+    const CheckpointFiles::Found found = CheckpointFiles(folder_.path()).find();
+    restore_checkpoint(found.contents, found.path, other.parts());
+    return other.progress.step_in_epoch;
+  }
+  void flip(const std::filesystem::path& path, std::size_t bit) const {
+    std::string contents = read_file(path);
+    contents[bit / 8] = static_cast<char>(contents[bit / 8] ^ (1 << bit % 8));
+    write_file_atomically(path, contents);
+  }
+
+  test::TemporaryFolder folder_;
+  test::TrainingRun run_{1};
+  CheckpointFiles files_{folder_.path()};
+};
+
+TEST_F(CheckpointsOfARun, AreTheNewestAndTheOneBefore) {
+  test::expect_error([&] { found(); }, {"there is no checkpoint", "--output"});
+  save(1);
+  EXPECT_FALSE(std::filesystem::exists(files_.previous()));
+  EXPECT_EQ(found(), 1);
+  save(2);
+  save(3);
+  EXPECT_EQ(found(), 3);
+  std::filesystem::remove(files_.newest());
+  EXPECT_EQ(found(), 2);
+}
+
+TEST_F(CheckpointsOfARun, AreNeverGoneOnFromWhenDamaged) {
+  save(1);
+  save(2);
+  const std::size_t bits = read_file(files_.newest()).size() * 8;
+  for (std::size_t bit = 0; bit < bits; bit += 37) {
+    flip(files_.newest(), bit);
+    EXPECT_EQ(found(), 1) << "bit " << bit;
+    flip(files_.newest(), bit);
+  }
+  EXPECT_EQ(found(), 2);
+  std::filesystem::resize_file(files_.newest(), 100);
+  EXPECT_EQ(found(), 1);
+  flip(files_.previous(), bits / 2);
+  test::expect_error([&] { found(); }, {"truncated", "no better", "checkpoint.previous.safetensors"});
+  std::filesystem::remove(files_.previous());
+  test::expect_error([&] { found(); }, {"truncated", "checkpoint.safetensors"});
+}
+
+TEST_F(CheckpointsOfARun, ReplaceThoseOfAnotherRun) {
+  save(1);
+  save(2);
+  test::TrainingRun other(3);
+  other.progress.step_in_epoch = 7;
+  CheckpointFiles(folder_.path()).save(other.parts());
+  EXPECT_EQ(found(), 7);
+  EXPECT_FALSE(std::filesystem::exists(files_.previous()));
 }
 
 }  // namespace

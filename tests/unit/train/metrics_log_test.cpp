@@ -41,6 +41,43 @@ TEST(MetricsLog, MovesAndIsSilentWithoutAFile) {
   EXPECT_EQ(read_file(path), "{\"n\":1}\n");
 }
 
+ProgressState progress_at(std::uint32_t epoch, Count step, bool evaluation_due) {
+  ProgressState progress;
+  progress.epoch = epoch;
+  progress.step_in_epoch = step;
+  progress.evaluation_due = evaluation_due;
+  return progress;
+}
+
+TEST(MetricsLog, ForgetsWhatAResumedRunWritesAgain) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const std::string kept =
+      "{\"type\":\"run\"}\n{\"epoch\":1,\"step\":9,\"type\":\"step\"}\n{\"epoch\":1,\"type\":\"epoch\"}\n"
+      "{\"epoch\":1,\"type\":\"evaluation\"}\n{\"epoch\":2,\"step\":9,\"type\":\"step\"}\n"
+      "{\"epoch\":2,\"type\":\"epoch\"}\n";
+  const std::string evaluation = "{\"epoch\":2,\"type\":\"evaluation\"}\n";
+  const std::string begun = "{\"epoch\":3,\"step\":4,\"type\":\"step\"}\n";
+  const std::string after =
+      "{\"epoch\":3,\"step\":5,\"type\":\"step\"}\n{\"epoch\":3,\"type\":\"epoch\"}\n"
+      "{\"epoch\":3,\"type\":\"evaluation\"}\n{\"epoch\":4,\"step\":1,\"type\":\"step\"}\n"
+      "{\"epochs\":4,\"type\":\"final\"}\n{\"epoch\":4,\"st";
+  const auto remaining = [&](const ProgressState& progress) {
+    write_file_atomically(path, kept + evaluation + begun + after);
+    forget_records_after(progress, path.string());
+    return read_file(path);
+  };
+  EXPECT_EQ(remaining(progress_at(2, 4, false)), kept + evaluation + begun);
+  EXPECT_EQ(remaining(progress_at(2, 0, false)), kept + evaluation);
+  EXPECT_EQ(remaining(progress_at(2, 0, true)), kept);
+
+  write_file_atomically(path, "no JSON\n[1]\n{\"type\":7}\n" + kept);
+  forget_records_after(progress_at(2, 0, false), path.string());
+  EXPECT_EQ(read_file(path), kept);
+  forget_records_after({}, (folder / "missing").string());
+  EXPECT_FALSE(std::filesystem::exists(folder / "missing"));
+}
+
 TEST(MetricsLog, NamesTheFileThatCannotBeOpened) {
   const test::TemporaryFolder folder;
   const std::string path = (folder / "missing/metrics.jsonl").string();

@@ -1,0 +1,56 @@
+"""A run goes on with the same losses on other numbers of ranks and machines, and with other parts of its graph."""
+import re
+import signal
+
+import strata_e2e as e2e
+
+SPEC = 'synthetic:kind=sbm,nodes=4000,edges=40000,features=24,classes=5,seed=3'
+JOB = ['--fanouts', '5,5', '--hidden', '32', '--global-batch-size', '100', '--epochs', '4', '--log-every', '1', '--seed', '5',
+       '--optimizer', 'sgd', '--lr', '0.1']
+STOPPED = 75
+
+
+class Rescale(e2e.Case):
+    def check(self, *options):
+        job = [*JOB, *options]
+        one, four = self.build(SPEC, 1), self.build(SPEC, 4)
+        other = self.build(SPEC, 3, 'other', '--method', 'random')
+        whole, _ = self.train(four, *job, ranks=4)
+        output = self.folder / 'rescaled'
+        self.train(four, *job, '--epochs', '1', ranks=4, output=output)
+        self.train(other, *job, '--epochs', '2', '--resume', ranks=2, output=output)
+        # Stopped within an epoch, on machines.
+        code, text = self.signalled(other, output, signal.SIGUSR1, *job, '--resume', '--ranks-per-machine', '1', ranks=3,
+                                    after=len(e2e.steps(output)) + 5)
+        self.assertEqual(code, STOPPED, text)
+        self.assertGreater(e2e.progress(output / 'checkpoint.safetensors')['step_in_epoch'], 0)
+        self.train(one, *job, '--epochs', '3', '--resume', output=output)
+        self.train(four, *job, '--resume', ranks=4, output=output)
+
+        self.assertEqual([record['ranks'] for record in e2e.metrics(output, 'run')], [4, 2, 3, 1, 4])
+        self.assertEqual(e2e.steps(whole), e2e.steps(output))
+        for place, a, b in zip(e2e.steps(whole), e2e.step_losses(output), e2e.step_losses(whole)):
+            self.assertLess(abs(a - b), 1e-4 * abs(b), f'epoch and step {place}')
+        evaluations = e2e.metrics(output, 'evaluation')
+        self.assertEqual([record['epoch'] for record in evaluations], [1, 2, 3, 4])
+        for record, expected in zip(evaluations, e2e.metrics(whole, 'evaluation')):
+            self.assertAlmostEqual(record['valid']['accuracy'], expected['valid']['accuracy'], delta=0.005)
+
+    def test_goes_on_with_the_same_losses(self):
+        self.check()
+
+    def test_goes_on_with_the_same_losses_where_updates_have_several_batches(self):
+        self.check('--accumulate', '3', '--model', 'gcn', '--dropout', '0.2')
+
+    def test_refuses_another_batch_with_the_option_that_helps(self):
+        graph = self.build(SPEC, 1)
+        job = ['--fanouts', '5,5', '--hidden', '16', '--batch-size', '50']
+        output, _ = self.train(graph, *job, '--epochs', '1', ranks=4)
+        _, done = self.train(graph, *job, '--epochs', '2', '--resume', ranks=2, output=output, expect=2)
+        self.assertIn('global_batch_size = 200, this run 100', done.stderr)
+        remedy = re.search(r'--global-batch-size \d+', done.stderr).group().split()
+        self.train(graph, *job, *remedy, '--epochs', '2', '--resume', ranks=2, output=output)
+
+
+if __name__ == '__main__':
+    e2e.main()

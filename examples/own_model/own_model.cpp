@@ -62,11 +62,11 @@ class OwnModel final : public strata::nn::BlockModel {
 };
 
 int main(int argc, char** argv) {
+  strata::train::StopListener stop;  // first, before other threads
   try {
     auto options = strata::cli::parse_train_options(argc, argv);
     if (!options.config) return std::puts(options.text.c_str()), 0;
     options.config->own_model = "own";
-    strata::train::StopListener stop;
     strata::comm::World world(&argc, &argv);
     try {
       const auto make = [](const ModelOptions& of) { return std::make_shared<OwnModel>(of); };

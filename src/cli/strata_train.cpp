@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -77,19 +77,19 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
-/// Threads of OpenMP that wait for their next loop by spinning keep the cores from the stages beside
-/// training. libgomp reads how they wait when it is loaded, so the program begins anew; where it cannot, they
-/// spin.
-void let_idle_threads_sleep(char** argv) {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
-  setenv("OMP_WAIT_POLICY", "passive", 1);
-  execvp(argv[0], argv);
+/// There is nothing to save yet, and other ranks may wait for this one: all are ended.
+[[noreturn]] void leave_while_loading(const comm::World& world, int signal) {
+  if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));  // one shall speak
+  fmt::print(stderr, "strata-train: stopped by a signal ({}) before the first step; nothing is lost\n",
+             strsignal(signal));
+  std::fflush(stderr);
+  world.abort(static_cast<int>(ExitCode::stopped));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  let_idle_threads_sleep(argv);
+  train::StopListener stop;  // first: start.cpp holds what has come so far
   keep_freed_memory();
   // Bit-for-bit repeatable matrix products on the GPU need a fixed workspace; idle MPI ranks must not starve
   // busy ones.
@@ -106,8 +106,8 @@ int main(int argc, char** argv) {
     fmt::print("{}", options.text);
     return 0;
   }
-  train::StopListener stop;
   comm::World world(&argc, &argv);
+  stop.until_loaded([&world](int signal) { leave_while_loading(world, signal); });
   try {
     return run(*options.config, world, stop);
   } catch (const std::exception& e) {

@@ -12,9 +12,10 @@ static_assert(std::is_trivially_copyable_v<Heartbeat>);
 
 }  // namespace
 
-Heartbeat make_heartbeat(std::int64_t idle_ticks, const char* what) {
+Heartbeat make_heartbeat(std::int64_t idle_ticks, const char* what, bool busy) {
   Heartbeat heartbeat;
   heartbeat.idle_ticks = idle_ticks;
+  heartbeat.busy = busy ? 1 : 0;
   std::strncpy(heartbeat.what, what, sizeof(heartbeat.what) - 1);
   return heartbeat;
 }
@@ -87,9 +88,14 @@ std::vector<Progress> Heartbeats::stuck(const Heartbeat& own, std::int64_t patie
   return found;
 }
 
+bool Heartbeats::any_busy(const Heartbeat& own) const {
+  return own.busy != 0 || std::any_of(peers_.begin(), peers_.end(),
+                                      [](const Peer& peer) { return peer.last.busy != 0 && !peer.left; });
+}
+
 void Heartbeats::close() {
   const MpiState& state = Internals::of(communicator_);
-  Heartbeat farewell = make_heartbeat(0, "leaving");
+  Heartbeat farewell = make_heartbeat(0, "leaving", false);
   farewell.leaving = 1;
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     check(MPI_Wait(&outgoing_[p].request, MPI_STATUS_IGNORE), "MPI_Wait", state);

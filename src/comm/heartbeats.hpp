@@ -11,17 +11,18 @@ namespace strata::comm {
 struct Heartbeat {
   std::int64_t idle_ticks = 0;  ///< periods since it last made progress
   std::int32_t leaving = 0;     ///< 1: this one is its last, and that is in order
-  char what[60] = {};           ///< what it did last, cut to fit
+  std::int32_t busy = 0;        ///< 1: what it does may take any time
+  char what[56] = {};           ///< what it did last, cut to fit
 };
 
-Heartbeat make_heartbeat(std::int64_t idle_ticks, const char* what);
+Heartbeat make_heartbeat(std::int64_t idle_ticks, const char* what, bool busy);
 
 /// A rank that this one listens to: all others for rank 0, rank 0 for the others.
 struct Peer {
   int rank = 0;
   std::int64_t silent_ticks = 0;  ///< own periods since it was last heard
   bool left = false;
-  Heartbeat last = make_heartbeat(0, "start");
+  Heartbeat last = make_heartbeat(0, "start", true);
 };
 
 struct Progress {
@@ -41,6 +42,7 @@ class Heartbeats {
   const std::vector<Peer>& peers() const { return peers_; }
   /// Ranks without progress for `patience_ticks` or more, the longest first. On rank 0.
   std::vector<Progress> stuck(const Heartbeat& own, std::int64_t patience_ticks) const;
+  bool any_busy(const Heartbeat& own) const;
   /// Tells the peers that this rank leaves, and takes in everything until they have said so too. Collective.
   void close();
 
@@ -56,7 +58,7 @@ class Heartbeats {
 
   Communicator communicator_;
   std::vector<Peer> peers_;
-  std::vector<Outgoing> outgoing_;  // one a peer; MPI reads it until its request is complete
+  std::vector<Outgoing> outgoing_;  // one per peer; MPI reads it until its request is complete
 };
 
 }  // namespace strata::comm

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -21,7 +23,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kMostNamed = 8;  // a report of a thousand waiting ranks hides the one that they wait for
+constexpr std::size_t kMostNamed =
+    8;  // a report of a thousand waiting ranks hides the one that they wait for
 
 /// Time is counted in ticks of the watching thread itself: a run that was suspended as a whole (Ctrl-Z, a
 /// laptop's sleep) goes on, because nobody counted meanwhile.
@@ -30,12 +33,16 @@ std::int64_t ticks(milliseconds time, milliseconds period) {
 }
 
 void check_options(const Watchdog::Options& options) {
-  if (options.period.count() > 0 && options.patience.count() >= 0 && options.silence >= 2 * options.period)
+  if (options.period.count() > 0 && options.patience.count() >= 0 && options.silence >= 2 * options.period &&
+      options.busy_silence >= options.silence)
     return;
   throw InputError(
-      fmt::format("a watchdog with a period of {} ms, a patience of {} ms and a silence of {} ms",
-                  options.period.count(), options.patience.count(), options.silence.count()),
-      "The period must be above 0, the silence at least two periods, the patience not negative.");
+      fmt::format("a watchdog with a period of {} ms, a patience of {} ms, a silence of {} ms and "
+                  "{} ms of silence while a rank is busy",
+                  options.period.count(), options.patience.count(), options.silence.count(),
+                  options.busy_silence.count()),
+      "The period must be above 0, the silence at least two periods, that of busy ranks not "
+      "shorter, the patience not negative.");
 }
 
 }  // namespace
@@ -48,6 +55,7 @@ struct Watchdog::State {
         heartbeats(owner.communicator().duplicate()),
         hosts(closing.all_gather(owner.host())),
         silence_ticks(ticks(chosen.silence, chosen.period)),
+        busy_silence_ticks(ticks(chosen.busy_silence, chosen.period)),
         patience_ticks(ticks(chosen.patience, chosen.period)) {}
 
   void watch();
@@ -62,20 +70,23 @@ struct Watchdog::State {
   std::string time(std::int64_t tick_count) const {
     return format_seconds(static_cast<double>(tick_count * options.period.count()) / 1000.0);
   }
-  [[noreturn]] void end_run(const std::string& message) const;
+  bool is_silent(const Peer& peer, std::int64_t earlier) const;
+  std::vector<Peer> silent_peers() const;
+  [[noreturn]] void end_run(const std::string& message, ExitCode code = ExitCode::failure) const;
 
   const World& world;
   const Options options;
   Communicator closing;  // of the thread that calls close(); all others belong to the watching thread
   Heartbeats heartbeats;
   const std::vector<std::string> hosts;
-  const std::int64_t silence_ticks, patience_ticks;
+  const std::int64_t silence_ticks, busy_silence_ticks, patience_ticks;
 
   std::atomic<const char*> last_done{"start"};
   std::atomic<std::uint64_t> progress{0};
   std::atomic<bool> taking_time{false};
   std::uint64_t progress_seen = 0;
   std::int64_t idle_ticks = 0;
+  std::int64_t ticks_since_busy = 0;  // of any rank, as this one heard
 
   std::mutex mutex;
   std::condition_variable stop_asked;
@@ -83,10 +94,10 @@ struct Watchdog::State {
   std::thread thread;
 };
 
-void Watchdog::State::end_run(const std::string& message) const {
+void Watchdog::State::end_run(const std::string& message, ExitCode code) const {
   fmt::print(stderr, "strata watchdog: {}\nThe run is aborted.\n", message);
   std::fflush(stderr);
-  world.abort(static_cast<int>(ExitCode::failure));
+  world.abort(static_cast<int>(code));
 }
 
 void Watchdog::State::watch() {
@@ -112,24 +123,52 @@ void Watchdog::State::tick() {
 }
 
 Heartbeat Watchdog::State::own_heartbeat() {
-  return make_heartbeat(idle_ticks, last_done.load(std::memory_order_relaxed));
+  return make_heartbeat(idle_ticks, last_done.load(std::memory_order_relaxed), taking_time);
+}
+
+/// Has this peer reached the limit, or will it within `earlier` ticks?
+bool Watchdog::State::is_silent(const Peer& peer, std::int64_t earlier) const {
+  // Rank 1 speaks first when rank 0 falls silent; the others only if it cannot.
+  const std::int64_t limit =
+      (peer.last.busy != 0 ? busy_silence_ticks : silence_ticks) + (world.rank() > 1 ? 2 : 0);
+  return !peer.left && peer.silent_ticks + earlier >= limit;
+}
+
+/// Empty until one has reached its limit; then also those that are about to, as the ranks of its host are.
+std::vector<Peer> Watchdog::State::silent_peers() const {
+  const std::vector<Peer>& peers = heartbeats.peers();
+  const auto silent = [&](std::int64_t earlier) {
+    return [this, earlier](const Peer& peer) { return is_silent(peer, earlier); };
+  };
+  std::vector<Peer> found;
+  if (std::any_of(peers.begin(), peers.end(), silent(0)))
+    std::copy_if(peers.begin(), peers.end(), std::back_inserter(found), silent(2));
+  return found;
 }
 
 void Watchdog::State::check_silence() {
-  for (const Peer& peer : heartbeats.peers()) {
-    // Rank 1 speaks first when rank 0 falls silent; the others only if it cannot.
-    const std::int64_t limit = silence_ticks + (world.rank() > 1 ? 2 : 0);
-    if (peer.left || peer.silent_ticks < limit) continue;
-    end_run(fmt::format(
-        "{} has been silent for {}; its last act was: {}.\nIts process is stopped, its host is gone, or "
-        "the network between it and {} is down.",
-        name(peer.rank), time(peer.silent_ticks), peer.last.what, name(world.rank())));
+  const std::vector<Peer> silent = silent_peers();
+  if (silent.empty()) return;
+  std::string message;
+  for (std::size_t i = 0; i < silent.size() && i < kMostNamed; ++i) {
+    message += fmt::format("{} has been silent for {}; its last act was: {}.\n", name(silent[i].rank),
+                           time(silent[i].silent_ticks), silent[i].last.what);
   }
+  if (silent.size() > kMostNamed) message += fmt::format("So have {} more.\n", silent.size() - kMostNamed);
+  message += fmt::format("{} stopped, {} host is gone, or the network to {} is down.",
+                         silent.size() == 1 ? "Its process is" : "Their processes are",
+                         silent.size() == 1 ? "its" : "their", name(world.rank()));
+  if (!options.stop_requested()) end_run(message);
+  end_run(message + "\nA signal had asked this run to stop, but without them no checkpoint could be written.",
+          ExitCode::stopped_unsaved);
 }
 
 void Watchdog::State::check_progress() {
   if (world.rank() != 0) return;  // rank 0 hears of all, so that one message names all
-  std::vector<Progress> stuck = heartbeats.stuck(own_heartbeat(), patience_ticks);
+  const Heartbeat own = own_heartbeat();
+  ticks_since_busy = heartbeats.any_busy(own) ? 0 : ticks_since_busy + 1;
+  if (ticks_since_busy < patience_ticks) return;  // who has waited for a busy rank needs time to go on
+  std::vector<Progress> stuck = heartbeats.stuck(own, patience_ticks);
   if (stuck.empty()) return;
   std::string message =
       "no progress. The rank that has waited longest comes first, the others probably wait for it:";

@@ -31,9 +31,10 @@ comm::Topology find_topology(const TrainConfig& config, const comm::World& world
   return topology;
 }
 
-comm::Watchdog::Options watchdog_options(const TrainConfig& config) {
+comm::Watchdog::Options watchdog_options(const TrainConfig& config, const StopListener& stop) {
   comm::Watchdog::Options options;
   options.patience = std::chrono::seconds(config.watchdog_seconds);
+  options.stop_requested = [&stop] { return stop.requested(); };
   return options;
 }
 
@@ -51,7 +52,7 @@ Session::Session(const TrainConfig& c, const comm::World& w, StopListener& stop_
       topology(find_topology(c, w)),
       machine(w.communicator(), topology),
       device(machine.device()),
-      watchdog(w, watchdog_options(c)),
+      watchdog(w, watchdog_options(c, stop_listener)),
       cores(comm::resources_of(machine).cores),
       sample_pool(cores),
       gather_pool(cores),
@@ -500,10 +501,7 @@ std::array<std::int64_t, store::kNumStrata> Session::take_gathered_bytes() {
   return bytes;
 }
 
-void Session::alive(const char* what) {
-  watchdog.alive(what);
-  stop.alive();
-}
+void Session::alive(const char* what) { watchdog.alive(what); }
 
 void Session::close() {
   alive("closing");

@@ -44,7 +44,7 @@ class Session {
   /// exact and has no room here.
   void keep_evaluation(EvaluationKind kind);
 
-  void alive(const char* what);  ///< tells the watchdog and the stop listener that something moved
+  void alive(const char* what);  ///< tells the watchdog that something moved
   bool first_rank() const { return world.rank() == 0; }
   std::string graph_digest() const;        ///< see graph::read_graph_digest()
   ExchangeTotals exchange_totals() const;  ///< collective; between epochs

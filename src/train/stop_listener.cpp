@@ -2,11 +2,8 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <string_view>
-
-#include "strata/util/error.hpp"
+#include <utility>
 
 namespace strata::train {
 namespace {
@@ -18,44 +15,44 @@ sigset_t stop_signals() {
   return set;
 }
 
-constexpr std::chrono::milliseconds kTick{100};
-
 }  // namespace
 
-StopListener::StopListener(std::chrono::milliseconds patience) {
+StopListener::StopListener() {
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this, patience] { listen(patience); });
+  thread_ = std::thread([this] { listen(); });
 }
 
 StopListener::~StopListener() {
   ending_ = true;
+  pthread_kill(thread_.native_handle(), SIGUSR1);  // wakes it
   thread_.join();
 }
 
-void StopListener::listen(std::chrono::milliseconds patience) {
-  using Clock = std::chrono::steady_clock;
+void StopListener::listen() {
   const sigset_t set = stop_signals();
-  const timespec tick{0, std::chrono::nanoseconds(kTick).count()};
-  std::uint64_t seen = 0;
-  Clock::time_point last_move;
   while (!ending_) {
-    const int signal = sigtimedwait(&set, nullptr, &tick);
-    if (signal > 0 && signal_ == 0) {
-      signal_ = signal;
-      last_move = Clock::now();
-    }
-    if (signal_ == 0) continue;
-    if (const std::uint64_t progress = progress_; progress != seen) {
-      seen = progress;
-      last_move = Clock::now();
-    }
-    if (Clock::now() - last_move < patience) continue;
-    constexpr std::string_view kMessage =
-        "strata-train: stopped by a signal; nothing moved since, so no checkpoint was written\n";
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
-    ::_exit(static_cast<int>(ExitCode::stopped_unsaved));
+    const int signal = sigwaitinfo(&set, nullptr);
+    if (signal > 0 && !ending_) take(signal);
   }
+}
+
+void StopListener::take(int signal) {
+  const std::lock_guard lock(mutex_);
+  if (requested()) return;
+  signal_ = signal;
+  if (act_) act_(signal);
+}
+
+void StopListener::until_loaded(std::function<void(int)> act) {
+  const std::lock_guard lock(mutex_);
+  act_ = std::move(act);
+  if (requested()) act_(signal());
+}
+
+void StopListener::loaded() {
+  const std::lock_guard lock(mutex_);
+  act_ = nullptr;
 }
 
 }  // namespace strata::train

@@ -334,7 +334,9 @@ class Run {
                      {"aggregate", std::string(enum_name(config_.aggregate))},
                      {"heads", std::to_string(config_.heads)},
                      {"epoch", std::to_string(progress_.best_epoch)}};
+    session_.watchdog.take_time("writing the model");
     nn::write_tensors(path("model.safetensors"), file);
+    session_.alive("after the model");
   }
 
   /// Buffers become the same on all ranks; parameters must be. Once for all that reads the weights between
@@ -346,10 +348,14 @@ class Run {
   }
 
   void write_checkpoint() {
+    // A slow disk is no hang: not of the first rank, and not of those that wait for it.
+    session_.watchdog.take_time("writing a checkpoint");
     agree_on_weights();
-    if (!session_.first_rank()) return;
-    files_.lock->require();
-    checkpoints_.save(checkpoint_parts());
+    if (session_.first_rank()) {
+      files_.lock->require();
+      checkpoints_.save(checkpoint_parts());
+    }
+    session_.alive("after a checkpoint");
   }
 
   /// Of the best epoch's model. False if the ranks agreed to stop: there is no file, but a checkpoint.
@@ -441,6 +447,7 @@ TrainResult train(const TrainConfig& config, const comm::World& world, StopListe
   std::unique_ptr<Run> run;
   try {
     run = std::make_unique<Run>(config, world, stop, make_model, files);
+    stop.loaded();
     return run->execute();
   } catch (...) {
     // Stages of this rank may wait for other ranks for ever; the caller ends the process, nothing may wait

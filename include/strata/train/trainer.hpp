@@ -26,7 +26,9 @@ struct TrainResult {
 ///
 /// Files in config.output: model.safetensors (the best by validation), checkpoint.safetensors and the one
 /// before it, metrics.jsonl, train.log; strata.lock keeps other runs out meanwhile. Throws what the libraries
-/// throw; then the caller must end all ranks (World::abort), for the others may be waiting.
+/// throw; then the caller must end all ranks (World::abort), for the others may be waiting. Calls
+/// stop.loaded() before the first step; a stop request is agreed on by all ranks in the next step, and a
+/// checkpoint is written.
 ///
 /// The config is validated first (InputError), on all ranks together; ranks with different options are
 /// refused.

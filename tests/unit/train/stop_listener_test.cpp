@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "strata/util/error.hpp"
 
@@ -47,7 +49,7 @@ TEST_P(StopListenerTest, TurnsASignalIntoAFlag) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, StopListenerTest, testing::Values(SIGINT, SIGTERM, SIGUSR1));
 
-TEST(StopListenerPatience, KeepsTheFirstSignal) {
+TEST(StopListenerSignals, KeepsTheFirst) {
   EXPECT_EQ(exit_code_of([] {
               StopListener listener;
               ::kill(::getpid(), SIGUSR1);
@@ -59,34 +61,72 @@ TEST(StopListenerPatience, KeepsTheFirstSignal) {
             0);
 }
 
-TEST(StopListenerPatience, LeavesWhenNothingMovesAfterASignal) {
+TEST(StopListenerSignals, TakesOneThatCameBefore) {
   EXPECT_EQ(exit_code_of([] {
-              StopListener listener(milliseconds(200));
-              ::kill(::getpid(), SIGTERM);
-              std::this_thread::sleep_for(std::chrono::seconds(15));
-              return 0;
+              sigset_t set;
+              sigemptyset(&set);
+              sigaddset(&set, SIGUSR1);
+              ::sigprocmask(SIG_BLOCK, &set, nullptr);
+              ::kill(::getpid(), SIGUSR1);
+              const StopListener listener;
+              return wait_for_request(listener) ? 0 : 1;
             }),
-            static_cast<int>(ExitCode::stopped_unsaved));
+            0);
 }
 
-TEST(StopListenerPatience, StaysWhileSomethingMoves) {
+// A step, a write or a sort may take longer than any patience.
+TEST(StopListenerSignals, LeavesTheProcessAloneHoweverLongItTakes) {
   EXPECT_EQ(exit_code_of([] {
-              StopListener listener(milliseconds(400));
+              StopListener listener;
               ::kill(::getpid(), SIGTERM);
-              for (int i = 0; i < 150; ++i) {
-                listener.alive();
-                std::this_thread::sleep_for(milliseconds(10));
-              }
+              std::this_thread::sleep_for(milliseconds(7000));
               return listener.requested() ? 0 : 1;
             }),
             0);
 }
 
-TEST(StopListenerPatience, WaitsForeverWithoutASignal) {
+TEST(StopListenerSignals, EndsAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(exit_code_of([] {
-              const StopListener listener(milliseconds(100));
-              std::this_thread::sleep_for(milliseconds(500));
-              return listener.requested() ? 1 : 0;
+              { const StopListener listener; }
+              return 0;
+            }),
+            0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+constexpr int kActed = 42;
+void leave(int signal) { ::_exit(signal == SIGTERM ? kActed : 1); }
+
+TEST(StopListenerLoading, ActsOnASignal) {
+  EXPECT_EQ(exit_code_of([] {
+              StopListener listener;
+              listener.until_loaded(leave);
+              ::kill(::getpid(), SIGTERM);
+              std::this_thread::sleep_for(std::chrono::seconds(15));
+              return 2;
+            }),
+            kActed);
+}
+
+TEST(StopListenerLoading, ActsOnASignalThatCameBefore) {
+  EXPECT_EQ(exit_code_of([] {
+              StopListener listener;
+              ::kill(::getpid(), SIGTERM);
+              if (!wait_for_request(listener)) return 2;
+              listener.until_loaded(leave);
+              return 3;
+            }),
+            kActed);
+}
+
+TEST(StopListenerLoading, OnlyTellsAfterwards) {
+  EXPECT_EQ(exit_code_of([] {
+              StopListener listener;
+              listener.until_loaded(leave);
+              listener.loaded();
+              ::kill(::getpid(), SIGTERM);
+              return wait_for_request(listener) ? 0 : 2;
             }),
             0);
 }

@@ -1,0 +1,116 @@
+"""launch/strata.sbatch under a real Slurm on two hosts: warned, requeued, resumed bit for bit; and it gives up where nothing moves."""
+import re
+import subprocess
+import time
+
+import strata_e2e as e2e
+
+CLUSTER = e2e.REPOSITORY / 'tests' / 'support' / 'slurm_cluster.sh'
+SCRIPT = e2e.REPOSITORY / 'launch' / 'strata.sbatch'
+SPEC = 'synthetic:kind=sbm,nodes=4000,edges=40000,features=24,classes=5,seed=3'
+JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '25', '--epochs', '10', '--log-every', '1', '--seed', '5', '--device', 'cpu']
+SLOW_START = 'synthetic:kind=lognormal,nodes=4000000,edges=80000000,features=16,classes=5'
+LIMIT = 240   # seconds for a job from its submission to its end
+INTERFACES = {'OMPI_MCA_oob_tcp_if_include': 'v0', 'OMPI_MCA_btl_tcp_if_include': 'v0'}
+
+
+class Slurm(e2e.Case):
+    def setUp(self):
+        super().setUp()
+        # It ends with its standard input, and so with this process, however that ends.
+        self.cluster = subprocess.Popen(['sh', str(CLUSTER), '2', '600'], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env=e2e.ENVIRONMENT)
+        self.addCleanup(self.end_cluster)
+        line = self.cluster.stdout.readline()
+        if not line.startswith('ready'):
+            self.assertEqual(self.cluster.wait(timeout=60), e2e.SKIPPED, line)
+            self.skipTest(e2e.reason_to_skip(line))
+        _, self.enter, self.conf = line.split()
+
+    def end_cluster(self):
+        self.cluster.stdin.close()
+        self.cluster.wait(timeout=60)
+        self.cluster.stdout.close()
+
+    def on_first_host(self, *command):
+        words = ' '.join(map(str, command))   # no word has a space
+        environment = dict(e2e.ENVIRONMENT, **INTERFACES, SLURM_CONF=self.conf, STRATA_HOME=str(SCRIPT.parent), STRATA_BIN=str(e2e.BIN))
+        done = subprocess.run([self.enter, 'h0', f'cd {self.folder} && {words}'], env=environment, text=True, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+    def submit(self, nodes, output, *options):
+        printed = self.on_first_host('sbatch', '--parsable', f'--nodes={nodes}', '--ntasks-per-node=1', f'--output={output}.log', SCRIPT,
+                                     '--output', output, *options)
+        return printed.strip()
+
+    def state(self, job):
+        fields = self.on_first_host('scontrol', 'show', 'job', job)
+        return re.search(r'JobState=(\w+)', fields).group(1), int(re.search(r'Restarts=(\d+)', fields).group(1))
+
+    def wait_for(self, job, output, reached):
+        """Until reached() holds; the job must not end before. Returns what it holds."""
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            result = reached()
+            if result:
+                return result
+            time.sleep(0.2)
+        self.fail(f'{self.state(job)}; {self.log(output)}')
+
+    def wait_for_end(self, job, output):
+        """Its last state, and how often it was started again."""
+        def ended():
+            state, restarts = self.state(job)
+            return (state, restarts) if state in ('COMPLETED', 'FAILED', 'CANCELLED', 'NODE_FAIL') else None
+        return self.wait_for(job, output, ended)
+
+    def warn(self, job):
+        self.on_first_host('scancel', '--signal=USR1', '--batch', job)
+
+    def log(self, output):
+        path = output.with_name(output.name + '.log')
+        return path.read_text() if path.exists() else 'no log yet'
+
+    def steps(self, output):
+        metrics = output / 'metrics.jsonl'
+        return metrics.read_text().count('"step"') if metrics.exists() else 0
+
+    def test_requeued_and_resumed_bit_for_bit(self):
+        graph = self.build(SPEC, 2)
+        whole, stopped = self.folder / 'whole', self.folder / 'stopped'
+        job = self.submit(2, whole, '--graph', graph, *JOB)
+        self.assertEqual(self.wait_for_end(job, whole), ('COMPLETED', 0), self.log(whole))
+        job = self.submit(2, stopped, '--graph', graph, *JOB)
+        self.wait_for(job, stopped, lambda: self.steps(stopped) >= 10)
+        self.warn(job)
+        self.wait_for(job, stopped, lambda: self.state(job)[1] == 1)
+        self.assertTrue((stopped / 'checkpoint.safetensors').exists(), self.log(stopped))
+        self.assertLess(self.steps(stopped), self.steps(whole), 'it was warned too late to be stopped')
+        self.assertEqual(self.wait_for_end(job, stopped), ('COMPLETED', 1), self.log(stopped))
+        self.assertIn('back into the queue', self.log(stopped))
+        self.assertFalse((stopped / 'restarts').exists())
+        self.assertEqual(e2e.metrics(whole, 'run')[0]['machines'], 2)
+        for name in ('model.safetensors', 'checkpoint.safetensors'):
+            self.assertEqual((whole / name).read_bytes(), (stopped / name).read_bytes(), name)
+        self.assertEqual(e2e.step_losses(whole), e2e.step_losses(stopped))
+        self.assertEqual(e2e.final(whole)['test'], e2e.final(stopped)['test'])
+
+    def test_gives_up_where_no_restart_gets_on(self):
+        """Warned while it loads, each time: there is no checkpoint to resume from, and none comes."""
+        output = self.folder / 'slow'
+        job = self.submit(1, output, '--graph', SLOW_START, '--fanouts', '5,5', '--device', 'cpu')
+        for starts in (1, 2, 3):
+            self.wait_for(job, output, lambda: self.state(job) == ('RUNNING', starts - 1))
+            time.sleep(1)   # the script is there; whether strata-train is makes no difference
+            self.warn(job)
+            self.wait_for(job, output, lambda: self.state(job) != ('RUNNING', starts - 1))
+        state, restarts = self.wait_for_end(job, output)
+        self.assertEqual((state, restarts), ('FAILED', 2), self.log(output))
+        self.assertEqual(self.log(output).count('back into the queue'), 2, self.log(output))
+        self.assertIn('this job gives up', self.log(output))
+        self.assertNotIn('there is no checkpoint', self.log(output))
+
+
+if __name__ == '__main__':
+    e2e.main()

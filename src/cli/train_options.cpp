@@ -20,9 +20,10 @@ void add_data_options(OptionTable& table, TrainConfig& c) {
   table.add("predictions", c.predictions, "Write the best model's logits of all nodes to this .npy file");
   table.add("normalize-features", c.normalize_features,
             "Scale each feature row to a sum of absolute values of 1");
-  table.add_as<Switch>("verify-parts", c.verify_parts,
-                       "Compare all that is read of part files with the hashes of their build (on), or take it "
-                       "as it is (off)");
+  table.add_as<Switch>(
+      "verify-parts", c.verify_parts,
+      "Compare all that is read of part files with the hashes of their build (on), or take it "
+      "as it is (off)");
 }
 
 void add_model_options(OptionTable& table, TrainConfig& c) {

@@ -12,6 +12,7 @@
 #include "strata/cli/config_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/utf8.hpp"
 #include "train_options.hpp"
 
 namespace strata::cli {
@@ -139,6 +140,7 @@ void validate(const train::TrainConfig& config, const ConfigFile& file, const Co
 }  // namespace
 
 ParsedOptions parse_train_options(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) require_utf8(argv[i], fmt::format("argument {}", i));  // records are JSON
   TrainSettings settings;
   const OptionTable table = train_options(settings);
   CommandLine line(table);

@@ -46,6 +46,11 @@ TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
   EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::automatic);
 }
 
+TEST(TrainOptions, AreUtf8ForTheyStandInRecords) {
+  expect_refused({"--output", "na\xefve"}, {"argument 4: byte 0xef at offset 2 is not UTF-8"});
+  EXPECT_EQ(config_of({"--output", "naïve"}).output, "naïve");
+}
+
 TEST(TrainOptions, TellHowManyBatchesArePresampled) {
   EXPECT_EQ(config_of({}).presample, train::TrainConfig::kAutomatic);
   EXPECT_EQ(config_of({"--presample", "off"}).presample, 0);

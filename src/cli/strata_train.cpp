@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <chrono>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -79,7 +81,11 @@ void keep_freed_memory() {
 
 /// There is nothing to save yet, and other ranks may wait for this one: all are ended.
 [[noreturn]] void leave_while_loading(const comm::World& world, int signal) {
-  if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));  // one shall speak
+  using std::chrono::milliseconds;
+  // mpirun terminates the ranks that are left when one has failed, and kills them a second later: that one
+  // has spoken.
+  if (signal == SIGTERM) std::this_thread::sleep_for(milliseconds(1500));
+  if (world.rank() != 0) std::this_thread::sleep_for(milliseconds(500));  // one shall speak
   fmt::print(stderr, "strata-train: stopped by a signal ({}) before the first step; nothing is lost\n",
              strsignal(signal));
   std::fflush(stderr);

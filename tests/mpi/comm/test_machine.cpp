@@ -81,7 +81,9 @@ TEST(Discover, DividesTheProcessorsOfAHost) {
     GTEST_SKIP() << "a quota of CPU time leaves less than the processors";
   const bool alike =
       std::ranges::all_of(masks, [&](const std::string& mask) { return mask == masks.front(); });
-  if (alike) EXPECT_EQ(mine.cores, std::max(1, static_cast<int>(own.size()) / mine.host_ranks));
+  if (alike) {
+    EXPECT_EQ(mine.cores, std::max(1, static_cast<int>(own.size()) / mine.host_ranks));
+  }
   const char* binding = std::getenv("STRATA_TEST_BINDING");
   if (binding != nullptr && !alike) {
     EXPECT_EQ(mine.cores, static_cast<int>(own.size())) << "a bound rank has its processors for itself";

@@ -305,6 +305,7 @@ Registration& Registration::operator=(Registration&& other) noexcept {
 }
 
 Registration::~Registration() {
+  if (bytes_ == 0) return;
   for_each_piece(data_, data_, bytes_, registration_block(), [&](std::size_t offset, std::size_t /*size*/) {
     backend::unregister_host(static_cast<std::byte*>(data_) + offset);
   });

@@ -264,13 +264,18 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
   const std::int64_t all_gpus = gpu_bytes * gpus_of(machine).size();
   const MemoryShare before = memory_share(world, machine);
   loading.replicate_if_it_fits(directory, world, before, all_gpus);
-  refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
-  loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
-  loading.read_halo();
+  // What a machine finds, it tells the others, which would wait for it where memory is measured.
+  world.together([&] {
+    refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
+    loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
+    loading.read_halo();
+  });
   const MemoryShare share = memory_share(world, machine);
-  loading.plan(gpu_bytes, share.free);
-  refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
-  loading.fill_features();
+  world.together([&] {
+    loading.plan(gpu_bytes, share.free);
+    refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
+    loading.fill_features();
+  });
   return MachineGraph(std::move(state));
 }
 

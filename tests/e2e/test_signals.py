@@ -12,7 +12,7 @@ import strata_e2e as e2e
 SPEC = 'synthetic:kind=sbm,nodes=4000,edges=40000,features=24,classes=5,seed=3'
 JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '25', '--epochs', '5000', '--eval-every', '5000', '--log-every', '1',
        '--device', 'cpu']
-LONG_LOADING = ['--graph', 'synthetic:kind=lognormal,nodes=4000000,edges=80000000,features=16,classes=5', '--fanouts', '5,5', '--device',
+LONG_LOADING = ['--graph', 'synthetic:kind=lognormal,nodes=8000000,edges=160000000,features=16,classes=5', '--fanouts', '5,5', '--device',
                 'cpu']
 # A step of many seconds on two cores: matrix products of a hundred gigaflops and more.
 LONG_STEP = ['--graph', 'synthetic:kind=sbm,nodes=20000,edges=200000,features=64,classes=5,seed=3', '--fanouts', '5,5,5', '--hidden', '3072',
@@ -135,7 +135,7 @@ class Work(Signals):
             command, output = self.train_command(*LONG_LOADING)
             process, log = self.start([e2e.MPIRUN, '-n', ranks, '--oversubscribe', '--bind-to', 'none', *command])
             self.wait_for(process, log, lambda: (output / 'train.log').exists())   # all options were taken
-            time.sleep(2)
+            time.sleep(0.5)
             code, seconds, text = self.stop(process, log)
             self.assertEqual(code, STOPPED, text)
             self.assertLess(seconds, 15)
@@ -153,7 +153,7 @@ class Work(Signals):
         self.assertEqual(code, STOPPED_UNSAVED, text)
         self.assertRegex(text, r'rank \d \(host [^)]+\) has been silent')
         self.assertIn('no checkpoint could be written', text)
-        self.assertLess(seconds, 20)
+        self.assertLess(seconds, 40)   # a rank may be silent for 30 s if it was writing a checkpoint when it stopped
 
 
 class Run(Signals):

@@ -125,9 +125,7 @@ class MachineGraph {
   /// Reads the machine's run of parts (parts_of_machines) straight into place, all ranks in parallel, with a
   /// progress bar on the first rank of `world`. Refuses what does not fit in memory before it allocates.
   ///
-  /// Collective over `world`. What is found when the files are opened is thrown on all ranks; what is found
-  /// while they are read, on the ranks of the machine that found it: machines do not wait for each other
-  /// then, and the caller ends the run, or puts world.together() around the call.
+  /// Collective over `world`. What one machine finds, damage or too little memory, is thrown on all ranks.
   static MachineGraph load(const std::filesystem::path& directory, const comm::Communicator& world,
                            const comm::Topology& topology, const comm::Machine& machine,
                            const LoadOptions& options);

@@ -168,7 +168,7 @@ class Refusals(e2e.Case):
     def test_resume_with_another_graph(self):
         output, _ = self.train(self.graph, '--epochs', '1')
         other = self.build(SPEC.replace('nodes=500', 'nodes=400'), 2, 'other')
-        self.refuse(['the checkpoint has graph = ', 'Resume with the graph'], '--epochs', '2', '--resume',
+        self.refuse(['the checkpoint has graph = ', 'Resume with the same graph'], '--epochs', '2', '--resume',
                     graph=other, output=output)
         again = self.build(SPEC, 3, 'again')
         self.train(again, '--epochs', '2', '--resume', output=output)

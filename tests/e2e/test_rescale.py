@@ -4,7 +4,7 @@ import signal
 
 import strata_e2e as e2e
 
-SPEC = 'synthetic:kind=sbm,nodes=4000,edges=40000,features=24,classes=5,seed=3'
+SPEC = 'synthetic:kind=sbm,nodes=16000,edges=160000,features=24,classes=5,seed=3'   # epochs long enough to be stopped within
 JOB = ['--fanouts', '5,5', '--hidden', '32', '--global-batch-size', '100', '--epochs', '4', '--log-every', '1', '--seed', '5',
        '--optimizer', 'sgd', '--lr', '0.1']
 STOPPED = 75

@@ -158,11 +158,6 @@ void check_disk(const std::filesystem::path& directory, const graph::Graph& grap
   }
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& output) {
-  const auto name = output.has_filename() ? output : output.parent_path();
-  return name.has_parent_path() ? name.parent_path() : ".";
-}
-
 }  // namespace
 
 Phase PhaseClock::end(std::string name) {

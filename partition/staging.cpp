@@ -18,10 +18,6 @@ namespace strata::partition {
 namespace fs = std::filesystem;
 namespace {
 
-fs::path parent_of(const fs::path& output) {
-  return output.has_parent_path() ? output.parent_path() : fs::path{"."};
-}
-
 /// "out/" and "out" are the same directory; rename needs the latter.
 fs::path without_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
@@ -32,9 +28,9 @@ bool belongs_to_partition(const fs::path& file) {
 
 fs::path make_temporary(const fs::path& output) {
   std::string name =
-      (parent_of(output) / ("." + output.filename().string() + graph::kStagingInfix + "XXXXXX")).string();
+      (folder_of(output) / ("." + output.filename().string() + graph::kStagingInfix + "XXXXXX")).string();
   if (mkdtemp(name.data()) == nullptr) {
-    throw InputError(fmt::format("{}: no directory can be made there: {}", parent_of(output).string(),
+    throw InputError(fmt::format("{}: no directory can be made there: {}", folder_of(output).string(),
                                  std::strerror(errno)),
                      "Choose an --output whose folder exists and can be written.");
   }
@@ -46,7 +42,7 @@ fs::path make_temporary(const fs::path& output) {
 void warn_of_leftovers(const fs::path& output) {
   const std::string prefix = "." + output.filename().string() + graph::kStagingInfix;
   std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(parent_of(output), code)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_of(output), code)) {
     if (!entry.path().filename().string().starts_with(prefix)) continue;
     spdlog::warn("{} is left from a build that was killed, or still runs; if none runs, remove it",
                  entry.path().string());
@@ -85,14 +81,14 @@ void refuse_output(const fs::path& given, bool force) {
                      "Name a new directory.");
   }
   std::error_code code;
-  if (!fs::is_directory(parent_of(output), code)) {
+  if (!fs::is_directory(folder_of(output), code)) {
     throw InputError(
-        fmt::format("--output {}: the folder {} does not exist", given.string(), parent_of(output).string()),
+        fmt::format("--output {}: the folder {} does not exist", given.string(), folder_of(output).string()),
         "Make it first (mkdir -p).");
   }
-  if (access(parent_of(output).c_str(), W_OK | X_OK) != 0) {
+  if (access(folder_of(output).c_str(), W_OK | X_OK) != 0) {
     throw InputError(fmt::format("--output {}: the folder {} cannot be written: {}", given.string(),
-                                 parent_of(output).string(), std::strerror(errno)),
+                                 folder_of(output).string(), std::strerror(errno)),
                      "Choose another folder.");
   }
   recover_set_aside(output);
@@ -147,7 +143,7 @@ void StagingDirectory::publish() {
   } else if (rename_flags(path_, output_, RENAME_EXCHANGE) != 0) {
     replace_in_two_steps();
   }  // path_ names what was replaced, which the destructor removes
-  sync_to_disk(parent_of(output_));
+  sync_to_disk(folder_of(output_));
 }
 
 /// On file systems that cannot exchange two folders (NFS, Lustre), the old one steps aside first. Whoever is
@@ -155,7 +151,7 @@ void StagingDirectory::publish() {
 void StagingDirectory::replace_in_two_steps() {
   const fs::path aside = path_.string() + graph::kSetAsideSuffix;
   if (const int error = rename_error(output_, aside); error != 0) fail(output_, aside, error);
-  sync_to_disk(parent_of(output_));
+  sync_to_disk(folder_of(output_));
   if (const int error = rename_error(path_, output_); error != 0) {
     if (rename_error(aside, output_) == 0 || !fs::exists(aside)) fail(path_, output_, error);
     throw IoError(fmt::format("{}: rename to {} failed: {}; the old parts are in {}", path_.string(),

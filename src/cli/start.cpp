@@ -12,12 +12,12 @@
 #include <cstring>
 #include <string>
 
+#include "strata/train/stop_signals.hpp"
+
 namespace {
 
 void hold_stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set, signal);
+  const sigset_t set = strata::train::stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 

@@ -106,6 +106,13 @@ void Communicator::broadcast(void* data, Count bytes, int root) const {
   }
 }
 
+void Communicator::broadcast(std::string& text, int root) const {
+  auto length = static_cast<Count>(text.size());
+  broadcast(&length, sizeof(length), root);
+  text.resize(static_cast<std::size_t>(length));
+  broadcast(text.data(), length, root);
+}
+
 std::vector<std::string> Communicator::all_gather(const std::string& blob) const {
   const MpiState& state = Internals::of(*this);
   const Count mine = static_cast<Count>(blob.size());

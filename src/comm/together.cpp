@@ -76,14 +76,10 @@ void Communicator::together(const std::function<void()>& work) const {
   all_reduce(std::span(&first_failed, 1), Op::min);
   if (first_failed == std::int64_t{2} * state.size) return;
   const int speaker = static_cast<int>(first_failed) % state.size;
-  Count length = static_cast<Count>(blob.size());
-  broadcast(&length, sizeof(length), speaker);
-  std::string told = blob;
-  told.resize(static_cast<std::size_t>(length));
-  broadcast(told.data(), length, speaker);
+  broadcast(blob, speaker);
   if (speaker == state.rank) std::rethrow_exception(own);
   if (own) rethrow_as_echo(own);
-  throw_echo(told);
+  throw_echo(blob);
 }
 
 }  // namespace strata::comm

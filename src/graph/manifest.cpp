@@ -327,10 +327,9 @@ PartitionRecord parse_manifest(const std::string& text, const std::filesystem::p
 
 std::filesystem::path find_set_aside(const std::filesystem::path& directory) {
   const auto plain = directory.has_filename() ? directory : directory.parent_path();
-  const auto folder = plain.has_parent_path() ? plain.parent_path() : std::filesystem::path(".");
   const std::string prefix = "." + plain.filename().string() + kStagingInfix;
   std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of(directory), code)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(prefix) && name.ends_with(kSetAsideSuffix) &&
         std::filesystem::is_regular_file(entry.path() / kManifestFile, code))
@@ -342,8 +341,8 @@ std::filesystem::path find_set_aside(const std::filesystem::path& directory) {
 PartitionRecord read_partition_record(const std::filesystem::path& directory) {
   const auto path = directory / kManifestFile;
   std::error_code code;
-  if (const auto aside = find_set_aside(directory);
-      !std::filesystem::exists(directory, code) && !aside.empty()) {
+  const bool missing = !std::filesystem::exists(directory, code);
+  if (const auto aside = missing ? find_set_aside(directory) : std::filesystem::path(); !aside.empty()) {
     throw InputError(
         fmt::format("{}: no such directory; its parts are in {}, where a build that was killed set them "
                     "aside",

@@ -72,8 +72,6 @@ class GpuStrata {
     Count count;
     bool to_stratum;
   };
-  template <typename Visit>
-  void for_each_piece_of_stripes(Count first, Count count, Visit&& visit) const;
   void copy(const Layout::Run& run, std::byte* rows, bool to_stratum) const;
   void copy_rows(const Copy& copy) const;
   void copy_stripes(const Layout::Run& run, std::byte* rows, bool to_stratum) const;

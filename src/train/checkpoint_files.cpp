@@ -18,13 +18,6 @@ CheckpointFiles::Found read_checked(const fs::path& path) {
   return found;
 }
 
-void broadcast(std::string& text, const comm::Communicator& communicator) {
-  auto bytes = static_cast<Count>(text.size());
-  communicator.broadcast(&bytes, sizeof(bytes), 0);
-  text.resize(static_cast<std::size_t>(bytes));
-  communicator.broadcast(text.data(), bytes, 0);
-}
-
 }  // namespace
 
 void CheckpointFiles::save(const CheckpointParts& parts) {
@@ -63,8 +56,8 @@ void CheckpointFiles::load(const CheckpointParts& parts, const comm::Communicato
     if (communicator.rank() == 0) found = find();
   });
   std::string path = found.path.string();
-  broadcast(path, communicator);
-  broadcast(found.contents, communicator);
+  communicator.broadcast(path, 0);
+  communicator.broadcast(found.contents, 0);
   communicator.together([&] { restore_checkpoint(found.contents, path, parts); });
   newest_ = path == newest() ? Newest::ours : Newest::damaged;
 }

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <random>
 #include <thread>
 #include <utility>
@@ -50,11 +49,6 @@ int open_existing(const std::string& path) {
     if (fd < 0 && errno != ENOENT && errno != ESTALE) break;
   }
   return fd;
-}
-
-std::string folder_of(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  return folder.empty() ? "." : folder.string();
 }
 
 /// Makes the file as long as it will be, with its room on the disk where the file system knows how.

@@ -102,10 +102,7 @@ std::string differences(const json& mine, const json& first) {
 void require_same_config(const TrainConfig& config, const comm::Communicator& communicator) {
   const json mine = shared_options(config);
   std::string first = communicator.rank() == 0 ? mine.dump() : "";
-  auto length = static_cast<Count>(first.size());
-  communicator.broadcast(&length, sizeof(length), 0);
-  first.resize(static_cast<std::size_t>(length));
-  communicator.broadcast(first.data(), length, 0);
+  communicator.broadcast(first, 0);
   communicator.together([&] {
     const std::string different = differences(mine, json::parse(first));
     if (different.empty()) return;

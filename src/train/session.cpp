@@ -166,9 +166,7 @@ store::MachineGraph Session::load_graph() {
     check_trainable(config, manifest.feature_cols, manifest.num_classes, manifest.num_train,
                     manifest.multi_label);
     set_gpu_budget(manifest.book.num_nodes(), manifest.feature_cols, options);
-    auto loaded = store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
-    world.communicator().barrier();  // a machine that fails to load ends the others while they wait here
-    return loaded;
+    return store::MachineGraph::load(config.graph, world.communicator(), topology, machine, options);
   }
   if (topology.num_machines() > 1) {
     throw InputError(

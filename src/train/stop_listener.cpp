@@ -5,17 +5,9 @@
 
 #include <utility>
 
+#include "strata/train/stop_signals.hpp"
+
 namespace strata::train {
-namespace {
-
-sigset_t stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set, signal);
-  return set;
-}
-
-}  // namespace
 
 StopListener::StopListener() {
   const sigset_t set = stop_signals();

@@ -78,10 +78,6 @@ class File {
   int fd_;
 };
 
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
-
 std::filesystem::path temporary_of(const std::filesystem::path& path) {
   return path.string() + fmt::format("{}{}", kTemporary, ::getpid());
 }
@@ -141,6 +137,11 @@ std::filesystem::path make_temporary_beside(const std::filesystem::path& path) {
     if (errno != EEXIST) break;
   }
   fail("make a file beside", path, errno);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  const auto name = path.has_filename() ? path : path.parent_path();
+  return name.has_parent_path() ? name.parent_path() : ".";
 }
 
 bool can_write_file(const std::filesystem::path& path) {

@@ -8,9 +8,10 @@
 #include <limits>
 #include <optional>
 #include <ranges>
-#include <sstream>
 #include <string_view>
 #include <thread>
+
+#include "field_in_file.hpp"
 
 namespace strata {
 namespace {
@@ -138,25 +139,13 @@ std::optional<std::int64_t> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// The number that follows `name` in a file of lines "name number", or "name: number kB".
-std::optional<std::int64_t> field_in(const fs::path& path, std::string_view name) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string word;
-    std::int64_t value = 0;
-    if (words >> word && word == name && words >> value) return value;
-  }
-  return std::nullopt;
-}
-
 struct MemoryUse {
   std::int64_t limit, used, cache;
 };
 
 std::int64_t file_pages(const fs::path& stat, const std::string& prefix) {
-  return field_in(stat, prefix + "active_file").value_or(0) +
-         field_in(stat, prefix + "inactive_file").value_or(0);
+  return field_in_file(stat, prefix + "active_file").value_or(0) +
+         field_in_file(stat, prefix + "inactive_file").value_or(0);
 }
 
 /// Version 2. Beyond memory.high the kernel slows a group down until hardly anything moves.
@@ -174,7 +163,7 @@ std::optional<MemoryUse> use_of_v1(const fs::path& group) {
   constexpr std::int64_t kNone = std::int64_t{1} << 60;
   const std::int64_t limit =
       std::min(number_in(group / "memory.limit_in_bytes").value_or(kNone),
-               field_in(group / "memory.stat", "hierarchical_memory_limit").value_or(kNone));
+               field_in_file(group / "memory.stat", "hierarchical_memory_limit").value_or(kNone));
   if (limit < 0 || limit >= kNone) return std::nullopt;
   return MemoryUse{limit, number_in(group / "memory.usage_in_bytes").value_or(0),
                    file_pages(group / "memory.stat", "total_")};
@@ -252,7 +241,7 @@ std::vector<HostLimits::CpuQuota> HostLimits::cpu_quotas() const {
 std::vector<HostLimits::FreeMemory> HostLimits::free_memory() const {
   std::vector<FreeMemory> free;
   constexpr std::int64_t kKib = 1024;
-  if (const auto available = field_in(root_ / "proc/meminfo", "MemAvailable:"))
+  if (const auto available = field_in_file(root_ / "proc/meminfo", "MemAvailable:"))
     free.push_back({"", *available * kKib});
   for (std::size_t i = 0; i < folders_.size(); ++i) {
     for (const auto& use : {use_of_unified(folders_[i]), use_of_v1(folders_[i])}) {

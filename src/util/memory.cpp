@@ -2,28 +2,24 @@
 
 #include <malloc.h>
 
-#include <fstream>
-#include <string>
+#include <string_view>
 
+#include "field_in_file.hpp"
 #include "strata/util/host_limits.hpp"
 
 namespace strata {
 namespace {
 
-/// The value in bytes of a line "Name:  123 kB" of /proc/self/status; 0 if there is none.
-std::int64_t status_field(const std::string& name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string word; file >> word;) {
-    std::int64_t kib = 0;
-    if (word == name + ":" && file >> kib) return kib * 1024;
-  }
-  return 0;
+/// Of /proc/self/status; 0 if it has no such field.
+std::int64_t status_bytes(std::string_view field) {
+  constexpr std::int64_t kKib = 1024;
+  return field_in_file("/proc/self/status", field).value_or(0) * kKib;
 }
 
 }  // namespace
 
-std::int64_t resident_bytes() { return status_field("VmRSS"); }
-std::int64_t peak_resident_bytes() { return status_field("VmHWM"); }
+std::int64_t resident_bytes() { return status_bytes("VmRSS:"); }
+std::int64_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
 
 std::int64_t available_host_bytes() { return HostLimits().free_bytes(); }
 

@@ -38,6 +38,7 @@ class Communicator {
   /// or must fail on all ranks alike.
   void together(const std::function<void()>& work) const;
   void broadcast(void* data, Count bytes, int root) const;
+  void broadcast(std::string& text, int root) const;  ///< of any length; `text` is the root's then
   std::vector<std::string> all_gather(const std::string& blob) const;  ///< small blobs, in order of rank
   std::vector<std::string> gather(const std::string& blob, int root) const;  ///< empty elsewhere than on root
 

@@ -25,6 +25,9 @@ void remove_temporaries_of(const std::filesystem::path& path);
 /// that nobody can foresee, so that no file or link of somebody else is opened. Throws IoError.
 std::filesystem::path make_temporary_beside(const std::filesystem::path& path);
 
+/// The folder that a file or directory lies in, with or without a slash behind its name; "." for a mere name.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
 /// Could a file be written at `path`? Touches nothing that is there.
 bool can_write_file(const std::filesystem::path& path);
 

@@ -1,0 +1,15 @@
+#pragma once
+#include <signal.h>
+
+namespace strata::train {
+
+/// The signals that ask a run to stop. Needs nothing but libc: who starts the training program holds them
+/// until a StopListener takes them.
+inline sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace strata::train

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Source this in a folder that launch/pack made: PATH, the libraries that come with Python's torch, and Open MPI's settings.
 strata_home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

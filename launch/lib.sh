@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by the scripts of this folder: messages, paths, what the machine has.
 
@@ -20,8 +21,8 @@ fail() {
   exit 1
 }
 
-# The comment at the head of a script is its help text.
-print_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
+# The comment at the head of a script is its help text; the license does not belong to it.
+print_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 && !/^# SPDX-/ { sub(/^# ?/, ""); print }' "$0"; }
 
 # Lines of a requirements file without comments.
 read_list() { grep -v -e '^#' -e '^$' "$1"; }

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Test scores on real graphs, mean over seeds, beside a reference of PyG trained on the full batch.
 
     accuracy.py [--jobs ci|all|NAME,...] [--seeds 3] [--device auto|cpu|cuda] [--check] [--json FILE] [--readme] [--from FILE ...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The reference of accuracy.py: PyG's model trained on the full batch, test accuracy at the best validation epoch.
 
     reference.py GRAPHBOLT_FOLDER [--model sage|gcn] [--layers 2] [--hidden 256] [--dropout 0.3] [--lr 0.005] [--epochs 200]

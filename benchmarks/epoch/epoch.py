@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Seeds a second and the time of each stage of a training epoch, as a table and as JSON.
 
     epoch.py --graph GRAPH [--ranks 1] [--runs 3] [--sm-split-sweep [SPLITS]] [--json FILE] [-- OPTIONS OF strata-train]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures on one GPU what plot.py draws, in about a minute and a half: threads.json, shares.json, sizeN.json.
 #
 # usage: measure.sh FOLDER [GIB...]
@@ -8,7 +9,7 @@
 #
 # STRATA_BIN is the folder of the built benchmarks (default: build/cuda/bin).
 set -euo pipefail
-(($#)) && [[ $1 != -* ]] || { sed -n '2,9s/^# \{0,1\}//p' "$0" && exit 2; }
+(($#)) && [[ $1 != -* ]] || { sed -n '3,10s/^# \{0,1\}//p' "$0" && exit 2; }
 folder=$1
 shift
 sizes=("$@")

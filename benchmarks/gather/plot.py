@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Plots of the host stratum's rate from what benchmark_gather --json wrote.
 
     plot.py [--threads FILE] [--shares FILE] [--sizes FILE...] --out DIR

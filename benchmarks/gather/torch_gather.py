@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Gathering rows on the CPU with torch.index_select and copying them to the GPU: what is done without zero copy.
 
     torch_gather.py [--gib 48] [--row-bytes 512] [--rows 300000] [--threads 0] [--json FILE]

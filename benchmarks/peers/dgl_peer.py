@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DGL: its DataLoader samples on the GPU (with UVA if features stay on the host) or on the CPU."""
 import torch
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A partition directory of strata-partition as arrays: parts lie one after another, so global ids are rows of the whole."""
 import json
 import pathlib

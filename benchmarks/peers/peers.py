@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Epochs of another framework on a graph of strata-partition, as the table and the JSON of benchmarks/epoch.
 
     peers.py --peer wholegraph|pyg|dgl --graph PARTS [--gpus 1] [--fanouts 15,10,5] [--json FILE]; see README.md

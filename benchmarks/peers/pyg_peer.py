@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain PyG: NeighborLoader samples on the CPU, the features lie on the GPU or in pinned host memory."""
 import torch
 

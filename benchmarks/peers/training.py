@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the peers share: their model, the loop over an epoch, and the clock of its stages."""
 import time
 from dataclasses import dataclass, field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """WholeGraph's sampling and gathering on the GPU, PyG's SAGEConv."""
 import torch
 

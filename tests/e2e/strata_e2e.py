@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests share: the programs under test, temporary folders, and readers of their output.
 
 STRATA_BIN is the folder of the built programs. STRATA_DATA is the folder of real graphs; tests that need it skip without it.

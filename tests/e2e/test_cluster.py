@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three hosts at 1 Gbit/s, each a network namespace: the same losses as one host, and exchange that hides behind sampling."""
 import json
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What evaluation computes and tells: neighbors by weight, nodes without labels, and an end where a signal asks for it."""
 import json
 import signal

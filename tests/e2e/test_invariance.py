@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses do not depend on the number of ranks, machines and parts, nor on how the graph was partitioned."""
 import re
 

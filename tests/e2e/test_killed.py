@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rank is killed while it loads, trains or evaluates: all others end within 10 s with one message, and a resumed run is, bit
 for bit, the run that nobody killed."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """metrics.jsonl has the records and fields that docs/metrics.md names, no more and no less."""
 import os
 import re

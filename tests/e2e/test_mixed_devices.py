@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks with and without a GPU in one run: the same losses as on the cpu, nobody waits for ever, and what cannot be is refused with
 the ranks named. Skipped where there is no GPU."""
 import unittest

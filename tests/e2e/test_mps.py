@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """launch/with-mps: its daemon serves one command and ends with it; where there is no MPS it says so."""
 import pathlib
 import re

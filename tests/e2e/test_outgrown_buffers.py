@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps that were recorded are recorded anew when a batch outgrows its buffers. Skipped where there is no GPU."""
 import os
 import shlex

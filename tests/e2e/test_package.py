@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The installed package: examples/own_model finds it, builds, and trains its own model on one and two ranks."""
 import os
 import pathlib

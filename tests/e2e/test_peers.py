@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """benchmarks/peers trains on a partition directory where the peer is installed, and is skipped where it is not:  test_peers.py PEER"""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The weights of a trained model, loaded into PyG, give the predictions that strata-train wrote."""
 import gzip
 import unittest

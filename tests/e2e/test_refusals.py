@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input is refused before work begins: the message names what is wrong and what to do, the exit code is 2."""
 import json
 import os

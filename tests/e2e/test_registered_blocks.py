@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies between a GPU and host memory that is registered in several blocks. Skipped where there is no GPU."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run goes on with the same losses on other numbers of ranks and machines, and with other parts of its graph."""
 import re
 import signal

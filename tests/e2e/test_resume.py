@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run that was stopped and resumed is, bit for bit, the run that was not; signals end it with a code of their own."""
 import re
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses do not depend on whether a GPU or the CPU samples for a GPU that trains. Skipped where there is no GPU."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals at any moment: nothing is killed, nothing is lost, and what stays for ever is ended by launch/strata-run."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is skipped is reported as skipped, with its reason, and never as passed; a failure still fails the run."""
 import os
 import pathlib

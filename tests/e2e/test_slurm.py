@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """launch/strata.sbatch under a real Slurm on two hosts: warned, requeued, resumed bit for bit; and it gives up where nothing moves."""
 import re
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--sm-split moves work, never a number; what cannot be split is refused."""
 import re
 import unittest

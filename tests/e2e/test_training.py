@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the options of training do: accumulation, losses that are not finite, class weights, schedules, and models."""
 import gzip
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # expect_exit.sh CODE PATTERN COMMAND...: succeeds if COMMAND ends with CODE and prints PATTERN (an extended regular
 # expression; its output is taken as one line). The output is shown where it does not. 77 (skipped) is passed on.
 code=$1 pattern=$2

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # netns_cluster.sh HOSTS RANKS_PER_HOST PROGRAM [ARG...]: runs PROGRAM under mpirun on several hosts of netns_hosts.sh.
 #
 # Needs root, ip, nsenter and unshare; exits with 77 (skip) without them. Otherwise the exit code is mpirun's.
@@ -12,7 +13,7 @@
 # HOST_NETNS_<i> and HOST_PID_<i>; "ip -n $HOST_NETNS_1 link set v0 down" unplugs h1. CLUSTER_WHEN, if set, is a shell command
 # that is awaited first: "test -s FILE".
 set -u
-[ $# -ge 3 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 3 ] || { sed -n '3,16s/^# \{0,1\}//p' "$0"; exit 2; }
 hosts=$1 ranks=$2
 shift 2
 # shellcheck source=tests/support/netns_hosts.sh

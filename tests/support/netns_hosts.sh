@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh disable=SC2034
 # Sourced by netns_cluster.sh and slurm_cluster.sh: several hosts, all on this machine.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs ctest and closes with how many tests ran, how many were skipped and why; the last line is ctest's own summary.
 
     run_ctest.py CTEST [OPTION...]

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # slurm_cluster.sh HOSTS [SECONDS]: a real Slurm cluster on several hosts of netns_hosts.sh, until standard input ends or SECONDS
 # (300) are over; then everything it started has ended.
 #
@@ -6,7 +7,7 @@
 # runs, and CONF is what SLURM_CONF must be there. Needs root, the packages of launch/requirements/packages-tests.txt, and what
 # netns_hosts.sh needs; exits with 77 (skip) without them. The logs of the daemons are printed where they do not start.
 set -u
-[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2; }
 hosts=$1 seconds=${2:-300}
 # shellcheck source=tests/support/netns_hosts.sh
 . "$(dirname "$0")/netns_hosts.sh"

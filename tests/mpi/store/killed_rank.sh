@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command whose last rank is killed after a moment: all must end within 10 s, with a message that names rank
 # and host, and leave no memory in /dev/shm: at most the empty file that has its name until all ranks have opened it.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command that gives each rank a PID namespace of its own; 77 where that is not allowed.
 #
 # usage: pid_namespaces.sh COMMAND...

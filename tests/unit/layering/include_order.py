@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of the modules, and what of it a source tree breaks.
 
     util < {cuda, graph} < comm < store < {sampling, feature} < nn < train < cli

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public headers that do not compile alone."""
 import os
 import subprocess

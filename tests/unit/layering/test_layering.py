@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the order of the modules and that public headers compile alone.
 
     test_layering.py ROOT COMPILER [FLAGS...]

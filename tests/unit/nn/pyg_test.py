@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the snippet of docs/pyg.md on models that Strata wrote and compares the predictions:  pyg_test.py EXPORTER DOC"""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads two partition directories of the same graph (f16, bf16) with h5py and checks what FORMAT.md says."""
 import json
 import sys

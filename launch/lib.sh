@@ -50,9 +50,9 @@ free_of_group() {
 }
 
 # MiB of memory that can be used now: the least of what the host leaves and the control groups of this process, from its
-# own up to the root (Slurm, systemd, containers). Reads below the folder $1, if given.
+# own up to the root (Slurm, systemd, containers). Reads /proc and /sys below the folder $1: / of this machine, or a test's.
 free_memory_mib() {
-  local host=${1:-} available controllers group mount free
+  local host=${1%/} available controllers group mount free
   available=$(awk '/^MemAvailable/ { print int($2 / 1024) }' "$host/proc/meminfo")
   while IFS=: read -r _ controllers group; do
     case ,$controllers, in

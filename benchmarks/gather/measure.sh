@@ -9,7 +9,10 @@
 #
 # STRATA_BIN is the folder of the built benchmarks (default: build/cuda/bin).
 set -euo pipefail
-(($#)) && [[ $1 != -* ]] || { sed -n '3,10s/^# \{0,1\}//p' "$0" && exit 2; }
+if (($# == 0)) || [[ $1 == -* ]]; then
+  sed -n '3,10s/^# \{0,1\}//p' "$0"
+  exit 2
+fi
 folder=$1
 shift
 sizes=("$@")

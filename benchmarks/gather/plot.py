@@ -21,7 +21,7 @@ try:
 except ImportError:
     sys.exit('plot.py needs matplotlib: python3 -m venv VENV && VENV/bin/pip install matplotlib, then VENV/bin/python plot.py ...')
 matplotlib.use('svg')
-from matplotlib import pyplot  # noqa: E402: the backend is chosen before
+from matplotlib import pyplot  # noqa: E402 - the backend is chosen before
 
 GIGA = 1e9
 SIZE = (6.4, 3.6)  # inches, of one panel

@@ -69,7 +69,7 @@ class Gather:
 
 def seconds_of(work, runs):
     times = []
-    for run in range(runs + 1):     # the first warms up
+    for _ in range(runs + 1):     # the first warms up
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)

@@ -10,7 +10,7 @@ def imports():
         import dgl
         from dgl.nn import SAGEConv
     except (ImportError, FileNotFoundError, OSError) as error:
-        raise training.Missing(f'{error}; pip install dgl, in a version that fits torch')
+        raise training.Missing(f'{error}; pip install dgl, in a version that fits torch') from error
     return dgl, SAGEConv
 
 

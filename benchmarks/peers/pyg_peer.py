@@ -12,7 +12,7 @@ def imports():
         from torch_geometric.loader import NeighborLoader
         from torch_geometric.nn import SAGEConv
     except ImportError as error:
-        raise training.Missing(f'{error}; pip install torch_geometric')
+        raise training.Missing(f'{error}; pip install torch_geometric') from error
     if not (typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE):
         raise training.Missing('the sampling of PyG needs pyg-lib or torch-sparse')
     return Data, NeighborLoader, SAGEConv

@@ -10,7 +10,7 @@ def imports():
         import pylibwholegraph.torch as wholegraph
         from torch_geometric.nn import SAGEConv
     except ImportError as error:
-        raise training.Missing(f'{error}; pip install pylibwholegraph-cu13 torch_geometric')
+        raise training.Missing(f'{error}; pip install pylibwholegraph-cu13 torch_geometric') from error
     return wholegraph, SAGEConv
 
 

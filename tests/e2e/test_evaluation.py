@@ -76,8 +76,8 @@ tasks:
     def forward(self, model, shares):
         x = self.features.astype(float)
         for layer, count in enumerate(shares):
-            at = lambda name: model[f'convs.{layer}.{name}'].astype(float)
-            x = (count / np.maximum(count.sum(1, keepdims=True), 1e-300)) @ x @ at('lin_l.weight').T + at('lin_l.bias') + x @ at('lin_r.weight').T
+            left, bias, right = (model[f'convs.{layer}.{name}'].astype(float) for name in ('lin_l.weight', 'lin_l.bias', 'lin_r.weight'))
+            x = (count / np.maximum(count.sum(1, keepdims=True), 1e-300)) @ x @ left.T + bias + x @ right.T
             if layer + 1 < len(shares):
                 x = np.maximum(x, 0)
         return x

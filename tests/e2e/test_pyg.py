@@ -29,7 +29,9 @@ def read_safetensors(path):
 class Pyg(e2e.Case):
     @e2e.needs_data('cora')
     def test_same_predictions(self):
-        table = lambda path: np.loadtxt(gzip.open(e2e.DATA / 'cora' / 'raw' / path), delimiter=',')
+        def table(path):
+            return np.loadtxt(gzip.open(e2e.DATA / 'cora' / 'raw' / path), delimiter=',')
+
         features = torch.tensor(table('node-feat.csv.gz'), dtype=torch.float32)
         features = features / features.sum(1, keepdim=True).clamp(min=1e-30)
         edges = torch.tensor(table('edge.csv.gz').T, dtype=torch.int64)

@@ -2,7 +2,6 @@
 """Bad input is refused before work begins: the message names what is wrong and what to do, the exit code is 2."""
 import json
 import os
-import pathlib
 import shutil
 import time
 

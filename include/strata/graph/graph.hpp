@@ -12,7 +12,7 @@ namespace strata::graph {
 /// What a weighted sampler can use: not negative, not infinite, not NaN. An edge of weight 0 is never chosen.
 inline bool is_edge_weight(float value) { return value >= 0 && value <= std::numeric_limits<float>::max(); }
 
-/// In-neighbours of every node: `indices[indptr[v] .. indptr[v+1])`. Host memory; an owner.
+/// In-neighbours of every node: `indices[indptr[v]..indptr[v+1])`. Host memory; an owner.
 ///
 /// Lists are ordered by (neighbour's original id, edge id). `edge_ids[e]` is the edge's position in the
 /// input; both directions of an undirected edge share it.

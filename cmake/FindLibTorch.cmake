@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # LibTorch::cpu, and LibTorch::cuda in CUDA builds: libtorch as the PyPI wheel ships it.
 #
 # The wheel's own CMake package insists on a full CUDA toolkit even for CPU programs, so the few libraries are named here.

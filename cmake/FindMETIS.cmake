@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # METIS::METIS
 find_path(METIS_INCLUDE_DIR metis.h)
 find_library(METIS_LIBRARY metis)

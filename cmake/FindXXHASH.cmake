@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # XXHASH::XXHASH
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 find_library(XXHASH_LIBRARY xxhash)

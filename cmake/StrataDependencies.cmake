@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every outside library, found once, as an imported target.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Programs, libraries, headers and the CMake package.
 #
 # Components: programs (strata-partition, strata-train), development (static libraries, headers, find_package(Strata)),

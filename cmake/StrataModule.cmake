@@ -1,15 +1,33 @@
-# strata_add_module(NAME [SOURCES ...] [CUDA ...] [PUBLIC ...] [PRIVATE ...])
+# SPDX-License-Identifier: Apache-2.0
+# Every module's public headers get an include root of their own, in which they are the only ones.
+file(GLOB modules RELATIVE ${PROJECT_SOURCE_DIR}/include/strata CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/strata/*)
+foreach(module IN LISTS modules)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/${module}/strata)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/strata/${module} ${PROJECT_BINARY_DIR}/include/${module}/strata/${module} SYMBOLIC)
+endforeach()
+
+# strata_add_module(NAME [SOURCES ...] [CUDA ...] [HEADERS FOLDER] [SEES ...] [PUBLIC ...] [PRIVATE ...])
 #
 # One static library strata_NAME with the alias strata::NAME. SOURCES are compiled always, CUDA sources in CUDA builds only;
-# there the macro STRATA_WITH_CUDA is 1, elsewhere 0.
+# there the macro STRATA_WITH_CUDA is 1, elsewhere 0. Its public headers are those of include/strata/NAME, or of
+# include/strata/FOLDER. A module sees the public headers of those modules only that it links, and of
+# those that SEES names: there it reads values that need no linking. Its private headers are included by their path from
+# its own folder.
 function(strata_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;CUDA;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS" "SOURCES;CUDA;SEES;PUBLIC;PRIVATE")
+  if(NOT arg_HEADERS)
+    set(arg_HEADERS ${name})
+  endif()
+  set(include_root ${PROJECT_BINARY_DIR}/include/${arg_HEADERS})
   set(target strata_${name})
   add_library(${target} STATIC ${arg_SOURCES})
   add_library(strata::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${include_root}> $<INSTALL_INTERFACE:include>
                              PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  foreach(seen IN LISTS arg_SEES)
+    target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include/${seen}>)
+  endforeach()
   target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
   if(STRATA_CUDA AND arg_CUDA)
     target_sources(${target} PRIVATE ${arg_CUDA})
@@ -67,3 +85,25 @@ set(STRATA_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
 # Containers forbid the cross-memory attach that Open MPI prefers; tests may run as root.
 set(STRATA_MPI_ENVIRONMENT OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+
+# strata_precompile_torch(TARGET): its C++ sources find libtorch's headers precompiled, which take 10 s per source otherwise.
+# All targets share one precompiled header, and so the flags that it was compiled with; a program's sources are compiled as a
+# library's are, as position-independent code.
+function(strata_precompile_torch target)
+  if(NOT TARGET strata_torch_headers)
+    add_library(strata_torch_headers STATIC ${PROJECT_SOURCE_DIR}/cmake/torch_headers.cpp)
+    target_link_libraries(strata_torch_headers PRIVATE LibTorch::cpu fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
+    target_compile_options(strata_torch_headers PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+    target_precompile_headers(strata_torch_headers PRIVATE
+      <algorithm> <cstdint> <filesystem> <functional> <map> <memory> <optional> <span> <string> <vector>
+      <ATen/core/Tensor.h> <ATen/ops/empty.h> <ATen/ops/from_blob.h> <ATen/ops/full.h> <ATen/ops/zeros.h>
+      <torch/nn/module.h> <fmt/format.h> <nlohmann/json.hpp>)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+  target_precompile_headers(${target} REUSE_FROM strata_torch_headers)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC>)
+  endif()
+endfunction()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Language standards, warnings, sanitizers and the optional CUDA language.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

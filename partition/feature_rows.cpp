@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "feature_rows.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "metis_assign.hpp"
 
 #include <fmt/format.h>

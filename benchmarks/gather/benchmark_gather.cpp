@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Useful bytes a second of ChunkTensor::gather, against what the hardware does at best. See README.md.
 #include <fmt/format.h>
 
@@ -10,16 +11,20 @@
 #include <random>
 
 #include "limits.hpp"
-#include "path_rates.hpp"
-#include "strata/store/chunk_tensor.hpp"
-#include "strata/store/planner.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/placement/path_rates.hpp"
+#include "strata/placement/planner.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
 namespace strata::benchmark {
 namespace {
 
-using store::HostPath;
+using tensor::HostPath;
 
 struct Arguments {
   std::vector<std::string> cases{"local", "convert", "striped", "host", "mixed", "planned"};
@@ -146,11 +151,11 @@ class Benchmark {
 
   /// Several batches of different ids follow each other on the stream, as in training: small ones are then
   /// not measured by the time of a launch, and none finds its rows in the cache.
-  double measure(const store::ChunkTensor& tensor, const Gather& gather) {
+  double measure(const tensor::ChunkTensor& tensor, const Gather& gather) {
     const Count all_rows = tensor.spec().rows;
     return measure(tensor, gather, random_ids(gather, gather.last_half ? all_rows / 2 : 0, all_rows));
   }
-  double measure(const store::ChunkTensor& tensor, const Gather& gather, const Ids& host_ids) {
+  double measure(const tensor::ChunkTensor& tensor, const Gather& gather, const Ids& host_ids) {
     const auto ids = on_device(host_ids);
     const std::size_t out_bytes =
         static_cast<std::size_t>(gather.rows * tensor.spec().cols) * size_of(gather.out);
@@ -175,7 +180,7 @@ class Benchmark {
   }
 
   /// A search for the threads' share learns from one gather of those in flight, and takes 21.
-  Timing timing_for(const store::GatherSettings& settings) const {
+  Timing timing_for(const tensor::GatherSettings& settings) const {
     constexpr int kSearch = 30;
     Timing timing = arguments_.timing;
     if (settings.host_path == HostPath::both && settings.threads_share == 0) timing.warm_up = kSearch;
@@ -190,17 +195,17 @@ class Benchmark {
                  result.useful / result.limit);
   }
 
-  store::ChunkTensor table(double gib, Count row_bytes, DType dtype,
-                           const std::function<store::Placement(Count)>& place) {
+  tensor::ChunkTensor table(double gib, Count row_bytes, DType dtype,
+                            const std::function<tensor::Placement(Count)>& place) {
     const Count rows = static_cast<Count>(gib * 1073741824.0) / row_bytes;
     const auto start = std::chrono::steady_clock::now();
-    store::ChunkTensor tensor =
-        store::ChunkTensor::create(machine_,
-                                   {.name = "table",
-                                    .rows = rows,
-                                    .cols = row_bytes / static_cast<Count>(size_of(dtype)),
-                                    .dtype = dtype},
-                                   place(rows));
+    tensor::ChunkTensor tensor =
+        tensor::ChunkTensor::create(machine_,
+                                    {.name = "table",
+                                     .rows = rows,
+                                     .cols = row_bytes / static_cast<Count>(size_of(dtype)),
+                                     .dtype = dtype},
+                                    place(rows));
     created_seconds_a_gib_ =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / gib;
     return tensor;
@@ -208,8 +213,8 @@ class Benchmark {
 
   void local() {
     for (const Count bytes : arguments_.row_bytes) {
-      store::ChunkTensor tensor =
-          table(arguments_.local_gib, bytes, DType::f32, store::Placement::replicated);
+      tensor::ChunkTensor tensor =
+          table(arguments_.local_gib, bytes, DType::f32, tensor::Placement::replicated);
       for (const Count rows : arguments_.num_rows)
         for (const bool sorted : {false, true})
           measure(tensor, {.where = "local",
@@ -224,8 +229,8 @@ class Benchmark {
   /// Half as many bytes are read as written; the limit is what moving both takes.
   void convert() {
     for (const Count bytes : {128, 256, 512}) {
-      store::ChunkTensor tensor =
-          table(arguments_.local_gib, bytes, DType::bf16, store::Placement::replicated);
+      tensor::ChunkTensor tensor =
+          table(arguments_.local_gib, bytes, DType::bf16, tensor::Placement::replicated);
       measure(tensor, {.where = "local",
                        .how = "bf16 as it is",
                        .rows = 1'000'000,
@@ -242,8 +247,8 @@ class Benchmark {
 
   void striped() {
     for (const Count bytes : arguments_.row_bytes) {
-      store::ChunkTensor tensor =
-          table(arguments_.local_gib * machine_.size(), bytes, DType::f32, store::Placement::striped);
+      tensor::ChunkTensor tensor =
+          table(arguments_.local_gib * machine_.size(), bytes, DType::f32, tensor::Placement::striped);
       const double limit = machine_.size() > 1 ? limits_.all_to_all * machine_.size() / (machine_.size() - 1)
                                                : limits_.device_copy / 2;
       for (const int multiprocessors : arguments_.multiprocessors) {
@@ -262,7 +267,7 @@ class Benchmark {
 
   void host() {
     for (const Count bytes : arguments_.host_row_bytes) {
-      store::ChunkTensor tensor = table(arguments_.host_gib, bytes, DType::f32, store::Placement::on_host);
+      tensor::ChunkTensor tensor = table(arguments_.host_gib, bytes, DType::f32, tensor::Placement::on_host);
       for (const std::string& path : arguments_.host_paths)
         for (const int threads : path == "zero-copy" ? std::vector<int>{0} : arguments_.threads)
           for (const double share : path == "both" ? arguments_.shares : std::vector<double>{0})
@@ -282,10 +287,10 @@ class Benchmark {
   void mixed() {
     for (const Count bytes : arguments_.host_row_bytes) {
       const auto halves = [](Count rows) {
-        return store::Placement{
+        return tensor::Placement{
             .segments = {{.replicated = rows / 4, .striped = rows / 2 - rows / 4, .host = rows - rows / 2}}};
       };
-      store::ChunkTensor tensor = table(arguments_.host_gib, bytes, DType::f32, halves);
+      tensor::ChunkTensor tensor = table(arguments_.host_gib, bytes, DType::f32, halves);
       for (const Count rows : arguments_.num_rows)
         for (const bool sorted : {false, true}) {
           const double host_alone = measure(tensor, {.where = "host half",
@@ -309,10 +314,10 @@ class Benchmark {
   }
 
   /// Accesses as a sample of batches shows them.
-  static store::HeatCurve sampled_heat(Ids batch, Count table_rows) {
+  static placement::HeatCurve sampled_heat(Ids batch, Count table_rows) {
     constexpr int kPoints = 400;
     std::ranges::sort(batch);
-    store::HeatCurve curve;
+    placement::HeatCurve curve;
     for (int point = 1; point <= kPoints; ++point) {
       const double share = std::pow(static_cast<double>(point) / kPoints, 4);
       const Count rows = std::max<Count>(point, static_cast<Count>(share * static_cast<double>(table_rows)));
@@ -334,16 +339,16 @@ class Benchmark {
       ids.insert(ids.end(), drawn.begin(), drawn.begin() + rows);
     }
     const std::int64_t lengths[] = {row_bytes};
-    const store::MeasuredPaths measured = store::measure_path_rates(machine_, lengths).front();
-    store::TensorDemand demand{.name = "table", .row_bytes = row_bytes, .rates = measured.rates};
+    const placement::MeasuredPaths measured = placement::measure_path_rates(machine_, lengths).front();
+    placement::TensorDemand demand{.name = "table", .row_bytes = row_bytes, .rates = measured.rates};
     demand.segments.push_back(sampled_heat({sample.begin(), sample.begin() + rows}, table_rows));
-    const store::HostRate host =
-        store::host_rate_of_table(measured, row_bytes, bytes_of(arguments_.host_gib));
+    const placement::HostRate host =
+        placement::host_rate_of_table(measured, row_bytes, bytes_of(arguments_.host_gib));
     demand.rates.host = host.bytes_per_second;
     demand.rates.host_start = host.start_seconds;
-    const store::MachinePlan plan = store::plan_tensors(
+    const placement::MachinePlan plan = placement::plan_tensors(
         std::span(&demand, 1), {.gpu_bytes = bytes_of(arguments_.local_gib), .num_gpus = machine_.size()});
-    store::ChunkTensor tensor =
+    tensor::ChunkTensor tensor =
         table(arguments_.host_gib, row_bytes, DType::f32, [&](Count) { return plan.tensors[0].placement; });
     const double expected_rate = static_cast<double>(rows * row_bytes) / plan.seconds.batch();
     tell(measured, plan);
@@ -357,7 +362,7 @@ class Benchmark {
   }
 
   /// What the expectation is made of.
-  void tell(const store::MeasuredPaths& measured, const store::MachinePlan& plan) const {
+  void tell(const placement::MeasuredPaths& measured, const placement::MachinePlan& plan) const {
     if (machine_.rank() > 0) return;
     fmt::print(stderr,
                "GB/s: own {:.0f}, peers {:.0f}, zero copy {:.1f}, threads {:.1f}, both {:.1f} after {}; "
@@ -367,13 +372,13 @@ class Benchmark {
                measured.host_threads / 1e9, measured.host_both / 1e9, format_seconds(measured.host_start),
                format_seconds(plan.seconds.local), format_seconds(plan.seconds.peer),
                format_seconds(plan.seconds.host));
-    for (const store::StratumEstimate& s : plan.tensors[0].strata)
+    for (const placement::StratumEstimate& s : plan.tensors[0].strata)
       fmt::print(stderr, " {} rows with {:.1f} %", format_count(s.rows), 100 * s.share);
     fmt::print(stderr, "\n");
   }
 
-  void host_gathers(const store::ChunkTensor& tensor, const std::string& path) {
-    const store::GatherSettings& s = tensor.settings();
+  void host_gathers(const tensor::ChunkTensor& tensor, const std::string& path) {
+    const tensor::GatherSettings& s = tensor.settings();
     std::string how = path;
     if (s.threads > 0) how += fmt::format(", {} threads", s.threads);
     if (s.threads_share > 0) how += fmt::format(", {:.2f}", s.threads_share);
@@ -403,7 +408,7 @@ nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine)
                     {"how", r.how},
                     {"row_bytes", r.row_bytes},
                     {"rows", r.rows},
-                    {"bytes_a_second", r.useful},
+                    {"bytes_per_second", r.useful},
                     {"cores", r.cores},
                     {"share_of_limit", r.useful / r.limit}});
   return {{"gpu", cuda::device_name(machine.device().index)},

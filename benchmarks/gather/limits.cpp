@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "limits.hpp"
 
 #include <cuda_runtime_api.h>
@@ -10,7 +11,10 @@
 #include <numeric>
 #include <vector>
 
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::benchmark {
@@ -32,9 +36,9 @@ double cpu_seconds_so_far() {
 }
 
 /// Memory of the next GPU, mapped into this process; an owner of the mapping.
-class Neighbour {
+class Neighbor {
  public:
-  Neighbour(const comm::Machine& machine, void* own) {
+  Neighbor(const comm::Machine& machine, void* own) {
     cudaIpcMemHandle_t handle{};
     cuda::check(cudaIpcGetMemHandle(&handle, own), "cudaIpcGetMemHandle");
     const auto handles = machine.communicator().all_gather(
@@ -43,9 +47,9 @@ class Neighbour {
                 sizeof(handle));
     cuda::check(cudaIpcOpenMemHandle(&data_, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle");
   }
-  ~Neighbour() { cudaIpcCloseMemHandle(data_); }
-  Neighbour(const Neighbour&) = delete;
-  Neighbour& operator=(const Neighbour&) = delete;
+  ~Neighbor() { cudaIpcCloseMemHandle(data_); }
+  Neighbor(const Neighbor&) = delete;
+  Neighbor& operator=(const Neighbor&) = delete;
   const void* data() const { return data_; }
 
  private:
@@ -54,9 +58,9 @@ class Neighbour {
 
 double peer_copy(const comm::Machine& machine, const cuda::Stream& stream, const Timing& timing, void* to,
                  void* own) {
-  const Neighbour neighbour(machine, own);
+  const Neighbor neighbor(machine, own);
   const double seconds = median_of(machine, stream, timing, [&] {
-                           cuda::copy_async(to, neighbour.data(), kBytes, stream);
+                           cuda::copy_async(to, neighbor.data(), kBytes, stream);
                          }).seconds;
   machine.barrier();
   return static_cast<double>(kBytes) / seconds;

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
 
 #include "strata/comm/machine.hpp"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::benchmark {
 

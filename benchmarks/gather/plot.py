@@ -69,7 +69,7 @@ def series(points, key):
     """[(key, xs, ys)] of points (x, result), in the order in which the keys appear; x ascends."""
     groups = {}
     for x, result in points:
-        groups.setdefault(key(result), []).append((x, result['bytes_a_second'] / GIGA))
+        groups.setdefault(key(result), []).append((x, result['bytes_per_second'] / GIGA))
     return [(name, *zip(*sorted(group))) for name, group in groups.items()]
 
 

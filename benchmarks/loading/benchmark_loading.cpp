@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time of MachineGraph::load against a plain parallel read of the same files. See README.md.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -11,10 +12,9 @@
 
 #include "plain_read.hpp"
 #include "strata/comm/resources.hpp"
-#include "strata/cuda/runtime.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/store/host_region.hpp"
 #include "strata/store/machine_graph.hpp"
+#include "strata/tensor/host_region.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -146,9 +146,9 @@ class Benchmark {
 
   /// What load() allocates, as one: its pages are taken from the system where several ranks share them.
   double make_regions(Count bytes) const {
-    std::optional<store::HostRegion> region;
+    std::optional<tensor::HostRegion> region;
     return seconds_of([&] {
-      region.emplace(store::HostRegion::create(machine_, static_cast<std::size_t>(bytes), "the regions"));
+      region.emplace(tensor::HostRegion::create(machine_, static_cast<std::size_t>(bytes), "the regions"));
     });
   }
 
@@ -189,7 +189,7 @@ nlohmann::json to_json(const Results& r, const Arguments& arguments) {
                       {"edge_ids", arguments.edge_ids},
                       {"in_degrees", arguments.in_degrees},
                       {"ranks", r.ranks},
-                      {"threads_a_rank", r.threads},
+                      {"threads_per_rank", r.threads},
                       {"ratio", r.load.rate() / r.plain.rate()},
                       {"median_of_ratios", median(r.ratios)},
                       {"ratio_without_regions", ratio_without_regions(r)},
@@ -200,7 +200,7 @@ nlohmann::json to_json(const Results& r, const Arguments& arguments) {
                                {"bytes", series->bytes},
                                {"seconds", series->seconds},
                                {"median_seconds", series->median()},
-                               {"bytes_a_second", series->rate()}});
+                               {"bytes_per_second", series->rate()}});
   return json;
 }
 

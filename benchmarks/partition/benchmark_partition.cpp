@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time, peak memory and edge cut of strata-partition's phases beside gpmetis on the same graph. See
 // README.md.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gpmetis.hpp"
 
 #include <fmt/format.h>
@@ -15,9 +16,9 @@
 namespace strata::benchmark {
 namespace {
 
-/// Calls visit(u) for the distinct neighbours of v but v itself; lists are ascending.
+/// Calls visit(u) for the distinct neighbors of v but v itself; lists are ascending.
 template <typename Visit>
-void visit_neighbours(const graph::CscGraph& graph, NodeId v, Visit visit) {
+void visit_neighbors(const graph::CscGraph& graph, NodeId v, Visit visit) {
   NodeId last = -1;
   for (Count e = graph.indptr[static_cast<std::size_t>(v)]; e < graph.indptr[static_cast<std::size_t>(v) + 1];
        ++e) {
@@ -39,11 +40,11 @@ double number_after(const std::string& text, const std::string& pattern) {
 
 void write_metis_file(const graph::CscGraph& graph, const std::filesystem::path& path) {
   Count entries = 0;
-  for (NodeId v = 0; v < graph.num_nodes; ++v) visit_neighbours(graph, v, [&](NodeId) { ++entries; });
+  for (NodeId v = 0; v < graph.num_nodes; ++v) visit_neighbors(graph, v, [&](NodeId) { ++entries; });
   auto file = fmt::output_file(path.string());
   file.print("{} {}\n", graph.num_nodes, entries / 2);
   for (NodeId v = 0; v < graph.num_nodes; ++v) {
-    visit_neighbours(graph, v, [&](NodeId u) { file.print("{} ", u + 1); });
+    visit_neighbors(graph, v, [&](NodeId u) { file.print("{} ", u + 1); });
     file.print("\n");
   }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,7 +15,7 @@ struct GpmetisRun {
   Count edge_cut = 0;  ///< undirected edges
 };
 
-/// Writes the graph as METIS reads it: neighbours in both directions once, without self-loops. REQUIRES:
+/// Writes the graph as METIS reads it: neighbors in both directions once, without self-loops. REQUIRES:
 /// undirected.
 void write_metis_file(const graph::CscGraph& graph, const std::filesystem::path& path);
 

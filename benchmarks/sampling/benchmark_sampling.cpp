@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time of a minibatch and sampled edges a second, on one rank. See README.md.
 #include <fmt/format.h>
 
@@ -7,6 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "strata/comm/machine.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -34,7 +39,7 @@ struct Arguments {
   int in_flight = 2;
   bool transpose = false;
   bool edge_ids = false;
-  bool slots = false;
+  bool strided = false;
   bool compact = true;
   bool sorted = false;
   bool json = false;
@@ -42,7 +47,7 @@ struct Arguments {
 
 void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--graph", arguments.graph, "what strata-partition takes as --input")->capture_default_str();
-  app.add_option("--fanouts", arguments.fanouts, "from the seeds outwards; -1: all neighbours")
+  app.add_option("--fanouts", arguments.fanouts, "from the seeds outwards; -1: all neighbors")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--sampler", arguments.sampler,
@@ -67,7 +72,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
                  "minibatches that are begun before the first is finished; 1: the time of one alone")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--slots", arguments.slots, "edges in fixed-stride slots, as GPUs train with them");
+  app.add_flag("--strided", arguments.strided, "edges in fixed-stride lists, as GPUs train with them");
   app.add_flag("!--no-compact", arguments.compact,
                "the last hop stays global ids: neither unique nor relabelled");
   app.add_flag("--transpose", arguments.transpose, "with the transposes that training needs");
@@ -120,7 +125,7 @@ std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& a
                                                .max_seeds = arguments.batch,
                                                .edge_ids = arguments.edge_ids,
                                                .transpose = arguments.transpose,
-                                               .slots = arguments.slots,
+                                               .strided = arguments.strided,
                                                .compact_inputs = arguments.compact,
                                                .sorted_inputs = arguments.sorted,
                                                .input_original_ids = false},
@@ -178,38 +183,38 @@ nlohmann::json summary(const std::vector<Sample>& samples, const store::MachineG
           {"labor_dependent", arguments.labor_dependent},
           {"batch", arguments.batch},
           {"in_flight", arguments.in_flight},
-          {"slots", arguments.slots},
+          {"strided", arguments.strided},
           {"compact_inputs", arguments.compact},
           {"transpose", arguments.transpose},
           {"sorted_inputs", arguments.sorted},
           {"edge_ids", arguments.edge_ids},
-          {"edges_a_minibatch", edges},
-          {"inputs_a_minibatch", inputs},
-          {"ms_a_minibatch",
+          {"edges_per_minibatch", edges},
+          {"inputs_per_minibatch", inputs},
+          {"ms_per_minibatch",
            {{"lower_quartile", quantile(ms, 0.25)},
             {"median", quantile(ms, 0.5)},
             {"upper_quartile", quantile(ms, 0.75)}}},
-          {"edges_a_second", quantile(rates, 0.5)}};
+          {"edges_per_second", quantile(rates, 0.5)}};
 }
 
 void print_table(const nlohmann::json& result) {
   Table table({"device", "sampler", "fanouts", "batch", "edges", "inputs", "ms (quartiles)", "M edges/s"});
-  const auto& ms = result["ms_a_minibatch"];
+  const auto& ms = result["ms_per_minibatch"];
   table.row({result["device"].get<std::string>(), result["sampler"].get<std::string>(),
              fmt::format("{}", fmt::join(result["fanouts"].get<std::vector<int>>(), ",")),
              format_count(result["batch"].get<Count>()),
-             format_count(static_cast<Count>(result["edges_a_minibatch"].get<double>())),
-             format_count(static_cast<Count>(result["inputs_a_minibatch"].get<double>())),
+             format_count(static_cast<Count>(result["edges_per_minibatch"].get<double>())),
+             format_count(static_cast<Count>(result["inputs_per_minibatch"].get<double>())),
              fmt::format("{:.3f} ({:.3f}-{:.3f})", ms["median"].get<double>(),
                          ms["lower_quartile"].get<double>(), ms["upper_quartile"].get<double>()),
-             fmt::format("{:.1f}", result["edges_a_second"].get<double>() / 1e6)});
+             fmt::format("{:.1f}", result["edges_per_second"].get<double>() / 1e6)});
   fmt::print("{}", table.str());
 }
 
 store::MachineGraph load_graph(const Arguments& arguments, const comm::Machine& machine, ThreadPool& pool) {
   store::LoadOptions load{.edge_ids = arguments.edge_ids,
                           .edge_weights = arguments.sampler == "weighted",
-                          .placement = store::parse_placement(arguments.placement),
+                          .placement = placement::parse_placement(arguments.placement),
                           .batch = {.seeds = arguments.batch, .fanouts = arguments.fanouts}};
   if (machine.device().is_cuda())
     load.gpu_budget_bytes = cuda::device_memory(machine.device().index).free_bytes / 2;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model of one's own, trained by Strata: mpirun -n 2 own_model --graph parts/ ..., with strata-train's
 // options.
 #include <torch/torch.h>
@@ -10,9 +11,9 @@
 
 using strata::nn::ModelOptions, strata::nn::Pass, strata::sampling::Block;
 
-/// The mean of the sampled in-neighbours' rows, 0 where there are none; by libtorch's differentiable
+/// The mean of the sampled in-neighbors' rows, 0 where there are none; by libtorch's differentiable
 /// operations alone.
-at::Tensor mean_of_neighbours(const at::Tensor& x, const Block& block) {
+at::Tensor mean_of_neighbors(const at::Tensor& x, const Block& block) {
   const auto on_device = at::TensorOptions().device(x.device());
   const at::Tensor begins = at::from_blob(const_cast<strata::Count*>(block.indptr), {block.num_dst + 1},
                                           on_device.dtype(at::kLong));
@@ -23,7 +24,7 @@ at::Tensor mean_of_neighbours(const at::Tensor& x, const Block& block) {
                                        /*include_last_offset=*/true));
 }
 
-/// Layers of relu(norm(W [x of the node | mean of its neighbours])), the last without norm and activation.
+/// Layers of relu(norm(W [x of the node | mean of its neighbors])), the last without norm and activation.
 class OwnModel final : public strata::nn::BlockModel {
  public:
   explicit OwnModel(const ModelOptions& options) : options_(options) {
@@ -45,7 +46,7 @@ class OwnModel final : public strata::nn::BlockModel {
 
   at::Tensor forward_layer(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
     const auto index = static_cast<std::size_t>(layer);
-    const at::Tensor both = at::cat({x.narrow(0, 0, block.num_dst), mean_of_neighbours(x, block)}, 1);
+    const at::Tensor both = at::cat({x.narrow(0, 0, block.num_dst), mean_of_neighbors(x, block)}, 1);
     const at::Tensor z = maps_[index]->as<torch::nn::Linear>()->forward(both);
     if (layer + 1 == options_.num_layers) return z;
     const auto& norm = *norms_[index]->as<torch::nn::BatchNorm1d>();

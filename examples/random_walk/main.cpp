@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples a minibatch by random walks from a generated graph, and prints its layers:
 //   sample_random_walks [synthetic settings]
 #include <fmt/format.h>
 
 #include "random_walk.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/util/error.hpp"
 
@@ -13,7 +15,7 @@ using namespace strata;
 
 void print(const sampling::MiniBatch& batch) {
   for (const sampling::Block& block : batch.blocks)
-    fmt::print("{:6} dst nodes, {:6} src nodes, {:7} visited neighbours\n", block.num_dst, block.num_src,
+    fmt::print("{:6} dst nodes, {:6} src nodes, {:7} visited neighbors\n", block.num_dst, block.num_src,
                block.num_edges);
 }
 

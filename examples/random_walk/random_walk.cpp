@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "random_walk.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ RandomWalkChooser::RandomWalkChooser(const strata::store::GraphView& graph, cons
     throw strata::InputError("random walks: a number is negative, or restart is no probability");
 }
 
-void RandomWalkChooser::choose(const strata::sampling::SlotQuery& query,
+void RandomWalkChooser::choose(const strata::sampling::PickQuery& query,
                                strata::sampling::ChosenNeighbors& out) {
   const auto size = static_cast<Count>(query.nodes.size());
   lists_.resize(query.nodes.size());
@@ -49,7 +50,7 @@ void RandomWalkChooser::choose(const strata::sampling::SlotQuery& query,
   out.edge_ids.assign(out.neighbors.size(), -1);
 }
 
-void RandomWalkChooser::walk(const strata::sampling::SlotQuery& query, NodeId start,
+void RandomWalkChooser::walk(const strata::sampling::PickQuery& query, NodeId start,
                              std::vector<NodeId>& visited) const {
   const std::uint64_t key =
       strata::node_key(query.key, strata::RandomUse::sample, query.hop, graph_.original_ids[start]);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/cli/options.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "strata/cli/config_file.hpp"
+#include "config_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/utf8.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // strata-train as users call it: a small program that holds the signals that ask for a stop, and becomes the
 // one that trains, which loads libtorch for up to a second. What is blocked stays blocked in that one, and a
 // signal that comes meanwhile waits for its listener; unblocked, SIGUSR1 would kill it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "train_options.hpp"
 
 #include <fmt/format.h>
@@ -29,23 +30,23 @@ void add_data_options(OptionTable& table, TrainConfig& c) {
 void add_model_options(OptionTable& table, TrainConfig& c) {
   table.group("Model", "model");
   table.add("model", c.model, "Layers of the model");
-  table.add("aggregate", c.aggregate, "Of the neighbours' rows, by sage");
+  table.add("aggregate", c.aggregate, "Of the neighbors' rows, by sage");
   table.add("hidden", c.hidden, "Width of the hidden layers; of gat: of all heads together");
   table.add("heads", c.heads,
             "Attention heads of gat: side by side in hidden layers, their mean in the last");
   table.add("fanouts", c.fanouts,
-            "Neighbours sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
-            "lists them; DGL lists them the other way round); -1: all neighbours");
+            "Neighbors sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
+            "lists them; DGL lists them the other way round); -1: all neighbors");
   table.add("sampler", c.sampler,
-            "How neighbours are chosen: uniform; weighted (in proportion to the graph's edge weights, "
-            "which it must have); labor (LABOR-0: the fanout on average, and the same neighbours for "
+            "How neighbors are chosen: uniform; weighted (in proportion to the graph's edge weights, "
+            "which it must have); labor (LABOR-0: the fanout on average, and the same neighbors for "
             "nodes that share them, so that batches have fewer input nodes)");
   table.add("replace", c.replace, "Sample with replacement (uniform and weighted)");
   table.add("labor-dependent", c.labor_dependent,
             "All layers of a LABOR batch share their random numbers: fewer input nodes still");
   table.add("sampler-device", c.sampler_device,
             "What samples for a GPU that trains: cuda; cpu (threads of the rank, for structure larger than "
-            "what the GPU should read over PCIe); auto (the GPU where its memory has neighbour lists, else "
+            "what the GPU should read over PCIe); auto (the GPU where its memory has neighbor lists, else "
             "what is measured to be faster). The same numbers in any case");
   table.add("dropout", c.dropout, "After each hidden layer");
   table.add("input-dropout", c.input_dropout, "Of the input features");
@@ -137,7 +138,7 @@ void add_machine_options(OptionTable& table, TrainConfig& c) {
             "its own), mpi, or auto (nccl where it can be); the same numbers");
   table.add_as<BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
-      "Host memory of a machine for the hottest neighbour lists and feature rows of other machines' "
+      "Host memory of a machine for the hottest neighbor lists and feature rows of other machines' "
       "nodes, e.g. 8GiB; 0: none; auto: a tenth of what is free. Never changes a result");
   table.add(
       "watchdog", c.watchdog_seconds,

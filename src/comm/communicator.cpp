@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/comm/communicator.hpp"
 
 #include <fmt/format.h>
@@ -8,9 +9,9 @@
 #include <numeric>
 #include <utility>
 
+#include "collectives/transfers.hpp"
 #include "mpi_state.hpp"
 #include "strata/util/error.hpp"
-#include "transfers.hpp"
 
 namespace strata::comm {
 namespace {

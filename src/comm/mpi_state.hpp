@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <mpi.h>
 
@@ -5,7 +6,7 @@
 #include <source_location>
 #include <string>
 
-#include "pieces.hpp"
+#include "collectives/pieces.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/resources.hpp"
 

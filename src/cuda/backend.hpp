@@ -1,12 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
 #include <string>
 
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
 
-/// What runtime.cpp needs of CUDA: backend_cuda.cpp gives it, backend_none.cpp stands in where nvcc was
-/// absent. All but device_count throw CudaError; `free_*`, `destroy_*` and `unregister` ignore errors, as
-/// destructors must.
+struct CUgraphExec_st;
+
+/// What the owners of this module need of CUDA: backend_cuda.cpp gives it, backend_none.cpp stands in where
+/// nvcc was absent. All but device_count throw CudaError; `free_*`, `destroy_*` and `unregister` ignore
+/// errors, as destructors must.
 namespace strata::cuda::backend {
 
 int device_count();

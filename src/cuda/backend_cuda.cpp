@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include "backend.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
 
 namespace strata::cuda::backend {
 

@@ -1,5 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backend.hpp"
 #include "green_context.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::cuda::backend {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 
 #include "green_context.hpp"
 #include "strata/cuda/check.cuh"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/device.hpp"
 
 namespace strata::cuda {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/feature/fetcher.hpp"
 
 #include <algorithm>
@@ -8,6 +9,10 @@
 
 #include "place_rows.hpp"
 #include "requests.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/nvtx_range.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::feature {
@@ -34,7 +39,7 @@ struct LocalRows {
 }  // namespace
 
 struct RowFetcher::State {
-  const store::ChunkTensor& table;
+  const tensor::ChunkTensor& table;
   Device device;
   RowExchangeContext exchange;
   ThreadPool& pool;
@@ -53,7 +58,7 @@ struct RowFetcher::State {
   bool exchanging = false;                         // these are of a fetch whose times are not taken yet
   cuda::Array<Count> by_stratum;                   // rows read; on the device
 
-  State(const store::ChunkTensor& the_table, Device the_device, const RowExchangeContext& context,
+  State(const tensor::ChunkTensor& the_table, Device the_device, const RowExchangeContext& context,
         ThreadPool& the_pool)
       : table(the_table),
         device(the_device),
@@ -65,7 +70,7 @@ struct RowFetcher::State {
         sending(device, true),
         exchanged(device, true),
         gathered_local(device, true),
-        by_stratum(cuda::memory_on(device), store::kNumStrata, "counts of gathered rows", device) {
+        by_stratum(cuda::memory_on(device), tensor::kNumStrata, "counts of gathered rows", device) {
     cuda::fill_async(by_stratum.data(), 0, by_stratum.span().size_bytes(), serving);
     serving.synchronize();
     if (!has_remote()) return;
@@ -132,7 +137,7 @@ struct RowFetcher::State {
   void count_here(const NodeId* where, Count count, const cuda::Stream& stream) {
     table.count_strata(row_ids(where, count), by_stratum.data(), stream);
   }
-  store::RowIds row_ids(const NodeId* where, Count count) const {
+  tensor::RowIds row_ids(const NodeId* where, Count count) const {
     return {.data = where, .size = count, .first = first_node, .sorted = true};
   }
 
@@ -247,8 +252,8 @@ void RowFetcher::State::place_round(const Requests& requests, Count round, const
   Count begin = 0;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     if (counts[rank] == 0) continue;
-    const Count slot = requests.first_of_rank[rank] + round * quota();
-    place_rows({rows + begin * cols(), positions.data() + slot, counts[rank], cols()}, local.out,
+    const Count first = requests.first_of_rank[rank] + round * quota();
+    place_rows({rows + begin * cols(), positions.data() + first, counts[rank], cols()}, local.out,
                local.stream, pool);
     begin += counts[rank];
   }
@@ -333,14 +338,14 @@ void RowFetcher::State::fetch_with_remote(const FetchedIds& wanted, float* out, 
   placed.record(stream);
 }
 
-RowFetcher::RowFetcher(const store::ChunkTensor& table, Device device, const RowExchangeContext& exchange,
+RowFetcher::RowFetcher(const tensor::ChunkTensor& table, Device device, const RowExchangeContext& exchange,
                        ThreadPool& pool)
     : state_(std::make_unique<State>(table, device, exchange, pool)) {}
 RowFetcher::~RowFetcher() = default;
 RowFetcher::RowFetcher(RowFetcher&&) noexcept = default;
 
 void RowFetcher::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
-  const cuda::Range range("fetch rows");
+  const cuda::NvtxRange range("fetch rows");
   State& state = *state_;
   state.report.rows += ids.count;
   if (state.has_remote()) {
@@ -356,8 +361,8 @@ RowExchangeReport RowFetcher::report() const {
   return state_->report;
 }
 
-std::array<Count, store::kNumStrata> RowFetcher::rows_by_stratum() const {
-  std::array<Count, store::kNumStrata> rows;
+std::array<Count, tensor::kNumStrata> RowFetcher::rows_by_stratum() const {
+  std::array<Count, tensor::kNumStrata> rows;
   cuda::copy_async(rows.data(), state_->by_stratum.data(), sizeof(rows), state_->serving);
   state_->serving.synchronize();
   return rows;

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "place_rows.hpp"
 
 #include <algorithm>
 #include <cstring>
+
+#include "strata/cuda/stream.hpp"
 
 namespace strata::feature {
 

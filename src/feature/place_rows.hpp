@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "requests.hpp"
 
 #include <fmt/format.h>
@@ -85,8 +86,8 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
     target.local_ids[i] = ids[i];
     server_of[i] = kLocal;
     if (machine == servers.machine) continue;
-    if (const Count slot = servers.halo != nullptr ? servers.halo->find(ids[i]) : -1; slot >= 0) {
-      target.local_ids[i] = end_of_machine + slot;
+    if (const Count kept = servers.halo != nullptr ? servers.halo->find(ids[i]) : -1; kept >= 0) {
+      target.local_ids[i] = end_of_machine + kept;
       ++requests.cached;
       continue;
     }
@@ -100,8 +101,8 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
   std::vector<Count> next(requests.first_of_rank);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (server_of[i] == kLocal) continue;
-    const Count slot = next[static_cast<std::size_t>(server_of[i])]++;
-    wanted[static_cast<std::size_t>(slot)] = {ids[i], static_cast<std::int32_t>(i)};
+    const Count place = next[static_cast<std::size_t>(server_of[i])]++;
+    wanted[static_cast<std::size_t>(place)] = {ids[i], static_cast<std::int32_t>(i)};
   }
   for (int rank = 0; rank < servers.num_ranks; ++rank) {
     merge_runs(std::span(wanted).subspan(
@@ -109,9 +110,9 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
         static_cast<std::size_t>(requests.count_for(rank))));
   }
   requests.remote_ids.reserve(wanted.size());
-  for (std::size_t slot = 0; slot < wanted.size(); ++slot) {
-    requests.remote_ids.push_back(wanted[slot].id);
-    target.positions[slot] = wanted[slot].position;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    requests.remote_ids.push_back(wanted[i].id);
+    target.positions[i] = wanted[i].position;
   }
   return requests;
 }
@@ -125,8 +126,8 @@ void ask_for(const SortedIds& of_machine, const Servers& servers, const SplitTar
   for (std::size_t i = 0; i < of_machine.ids.size(); ++i) {
     const NodeId id = of_machine.ids[i];
     const std::int32_t position = of_machine.positions[i];
-    if (const Count slot = servers.halo != nullptr ? servers.halo->find(id) : -1; slot >= 0) {
-      target.local_ids[position] = end_of_machine + slot;
+    if (const Count kept = servers.halo != nullptr ? servers.halo->find(id) : -1; kept >= 0) {
+      target.local_ids[position] = end_of_machine + kept;
       ++requests.cached;
       continue;
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <span>
 #include <vector>
@@ -22,7 +23,7 @@ struct Servers {
 /// The ids of one fetch, split: what this machine has, and what to ask of which rank.
 ///
 /// Machines {0..9}, {10..19}; ids {12, 3, -1, 15} on machine 0 give local_ids {-1, 3, -1, -1}, and for the
-/// rank that serves machine 1 remote_ids {12, 15} with positions {0, 3}. If 15 has slot 2 of the halo, its
+/// rank that serves machine 1 remote_ids {12, 15} with positions {0, 3}. If 15 has kept 2 of the halo, its
 /// local id is 10 + 2, for the halo's rows follow those of the machine.
 struct Requests {
   std::vector<NodeId> remote_ids;    ///< in order of the serving rank, then ascending

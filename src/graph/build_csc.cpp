@@ -1,4 +1,5 @@
-#include "strata/graph/build_csc.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "build_csc.hpp"
 
 #include <fmt/format.h>
 

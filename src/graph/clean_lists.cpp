@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "clean_lists.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <vector>
 
-#include "strata/graph/build_csc.hpp"
+#include "build_csc.hpp"
 
 namespace strata::graph {
 namespace {
@@ -71,7 +72,7 @@ void compact(CscGraph& graph, const CleanPolicies& policies) {
   if (has_ids) graph.edge_ids.resize(static_cast<std::size_t>(place));
 }
 
-/// Walks all destinations v in ascending order and meets each neighbour u > v of theirs in [begin, end): if
+/// Walks all destinations v in ascending order and meets each neighbor u > v of theirs in [begin, end): if
 /// every edge has its opposite, the next entry of list u must be v, and in the end each list must be read up
 /// to u itself.
 class OppositeCheck {

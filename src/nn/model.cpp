@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/nn/model.hpp"
 
 #include <fmt/format.h>
 
-#include "layers.hpp"
+#include "layers/layers.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
@@ -29,7 +30,7 @@ void check_options(const ModelOptions& options) {
 }
 
 [[noreturn]] void refuse_pieces(int layer) {
-  throw Error(fmt::format("layer {} of this model reads no list of neighbours piece by piece", layer),
+  throw Error(fmt::format("layer {} of this model reads no list of neighbors piece by piece", layer),
               "Override add_piece() and finish_pieces() where takes_pieces() holds.");
 }
 

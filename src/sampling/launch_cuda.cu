@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <cub/device/device_scan.cuh>
 
 #include "launch_cuda.cuh"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::sampling {
 

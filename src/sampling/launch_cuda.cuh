@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
 
 #include "growing.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 
 /// What all kernels of the module share: launch shapes, loops over device-side counts, scans.
@@ -10,7 +13,7 @@ namespace strata::sampling {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarp = 32;
-inline constexpr int kWarpsABlock = kThreads / kWarp;
+inline constexpr int kWarpsPerBlock = kThreads / kWarp;
 inline constexpr unsigned kAllLanes = ~0u;
 
 __device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/sampling/sampler.hpp"
 
 #include <fmt/format.h>
 
+#include "mini_batch_buffers.hpp"
 #include "sampler_cpu.hpp"
-#include "slot_buffers.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #if STRATA_WITH_CUDA
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxHops = 255;  // hops are keyed by eight bits
 
-void check(const SamplerOptions& options, const store::GraphView& view, int num_slots) {
+void check(const SamplerOptions& options, const store::GraphView& view, int num_buffers) {
   if (options.fanouts.empty())
     throw InputError("no fanouts were given", "Give one fanout a layer, e.g. --fanouts 15,10,5.");
   if (options.fanouts.size() > kMaxHops) {
@@ -25,10 +26,10 @@ void check(const SamplerOptions& options, const store::GraphView& view, int num_
   for (const int fanout : options.fanouts) {
     if (fanout >= -1) continue;
     throw InputError(fmt::format("the fanout {} is below -1", fanout),
-                     "Give -1 for all neighbours, or a number of them.");
+                     "Give -1 for all neighbors, or a number of them.");
   }
-  if (num_slots < 1)
-    throw InputError(fmt::format("the sampler needs a buffer slot at least, not {}", num_slots));
+  if (num_buffers < 1)
+    throw InputError(fmt::format("the sampler needs at least one buffer, not {}", num_buffers));
   if (options.max_seeds < 0) throw InputError(fmt::format("max_seeds is {}", options.max_seeds));
   if (options.edge_ids && view.edge_ids.size != view.indices.size) {
     throw InputError("edge ids are to be sampled, but the graph was loaded without them",
@@ -63,8 +64,8 @@ void check_method(const SamplerOptions& options, const store::GraphView& view) {
 
 }  // namespace
 
-void check_sampler(const SamplerOptions& options, const store::GraphView& view, int num_slots) {
-  check(options, view, num_slots);
+void check_sampler(const SamplerOptions& options, const store::GraphView& view, int num_buffers) {
+  check(options, view, num_buffers);
   check_method(options, view);
 }
 
@@ -79,7 +80,7 @@ void refuse_seed(NodeId node, Count num_nodes) {
     throw InputError(fmt::format("the seed {} is not a node of the graph (0 to {})", node, num_nodes - 1),
                      "Give global ids of nodes.");
   throw InputError(fmt::format("node {} is among the seeds of a batch more than once", node),
-                   "Give each node once; its neighbours would be the same each time.");
+                   "Give each node once; its neighbors would be the same each time.");
 }
 
 void check_local_ids_suffice(Count num_nodes) {
@@ -88,7 +89,7 @@ void check_local_ids_suffice(Count num_nodes) {
               "Lower the batch size or the fanouts.");
 }
 
-MiniBatch blocks_of(const SlotBuffers& buffers, const SamplerOptions& options, Device device,
+MiniBatch blocks_of(const MiniBatchBuffers& buffers, const SamplerOptions& options, Device device,
                     Count num_seeds) {
   MiniBatch batch;
   batch.num_seeds = num_seeds;
@@ -131,12 +132,12 @@ bool pad(MiniBatch& batch, const PaddedShape& shape) {
 }
 
 std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, const SamplerOptions& options,
-                                               const ExchangeContext& exchange, int num_slots,
+                                               const ExchangeContext& exchange, int num_buffers,
                                                ThreadPool& pool) {
-  check_sampler(options, view, num_slots);
-  if (!view.device.is_cuda()) return make_cpu_sampler(view, options, exchange, num_slots, pool);
+  check_sampler(options, view, num_buffers);
+  if (!view.device.is_cuda()) return make_cpu_sampler(view, options, exchange, num_buffers, pool);
 #if STRATA_WITH_CUDA
-  return make_cuda_sampler(view, options, exchange, num_slots);
+  return make_cuda_sampler(view, options, exchange, num_buffers);
 #else
   throw InputError("the graph lies on " + view.device.str() + ", but this build has no CUDA");
 #endif

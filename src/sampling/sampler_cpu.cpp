@@ -1,16 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sampler_cpu.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
-#include "compactor_cpu.hpp"
+#include "choosers/pick_chooser.hpp"
+#include "compaction/compactor_cpu.hpp"
+#include "compaction/scan_cpu.hpp"
+#include "compaction/transpose_cpu.hpp"
+#include "exchange/neighbor_exchange.hpp"
 #include "growing.hpp"
-#include "neighbor_exchange.hpp"
-#include "scan_cpu.hpp"
-#include "slot_buffers.hpp"
-#include "slot_chooser.hpp"
-#include "transpose_cpu.hpp"
+#include "mini_batch_buffers.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -19,8 +22,8 @@ constexpr Count kNodesPerPiece = 8192;
 
 /// What a rank computes for others, and the memory it computes it in.
 template <typename Id>
-struct ServedSlots {
-  SlotPlan plan;
+struct ServedPicks {
+  PickPlan plan;
   std::vector<Count> offsets;
   std::vector<std::int32_t> counts;
   std::vector<Id> neighbors;
@@ -31,35 +34,35 @@ template <typename Id>
 class CpuSampler final : public MiniBatchSampler {
  public:
   CpuSampler(const store::GraphView& view, const SamplerOptions& options, const ExchangeContext& exchange,
-             int num_slots, ThreadPool& pool, cuda::Memory memory)
+             int num_buffers, ThreadPool& pool, cuda::Memory memory)
       : view_(view),
         options_(options),
         memory_(memory),
         pool_(pool),
-        chooser_(make_slot_chooser<Id>(view, options, pool)),
+        chooser_(make_pick_chooser<Id>(view, options, pool)),
         compactor_(view.num_nodes, pool),
         exchange_(exchange, options),
-        slots_(static_cast<std::size_t>(num_slots)),
-        num_seeds_(static_cast<std::size_t>(num_slots)) {
+        buffers_(static_cast<std::size_t>(num_buffers)),
+        num_seeds_(static_cast<std::size_t>(num_buffers)) {
     check_whole_inputs(options, view, exchange_.active());
-    for (SlotBuffers& slot : slots_) slot.hops.resize(options.fanouts.size());
+    for (MiniBatchBuffers& set : buffers_) set.hops.resize(options.fanouts.size());
   }
 
-  void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int slot, const cuda::Stream&) override {
-    SlotBuffers& buffers = slots_[static_cast<std::size_t>(slot)];
-    num_seeds_[static_cast<std::size_t>(slot)] = static_cast<Count>(seeds.size());
+  void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int buffer, const cuda::Stream&) override {
+    MiniBatchBuffers& buffers = buffers_[static_cast<std::size_t>(buffer)];
+    num_seeds_[static_cast<std::size_t>(buffer)] = static_cast<Count>(seeds.size());
     Count num_nodes = start(seeds, buffers);
     for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
       const std::span frontier(buffers.nodes.data(), static_cast<std::size_t>(num_nodes));
-      const SlotQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
+      const PickQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
       num_nodes = run_hop(query, buffers, buffers.hops[hop]);
     }
     if (options_.sorted_inputs) sort_inputs(buffers, num_nodes);
   }
 
-  MiniBatch finish(int slot) override {
-    const auto index = static_cast<std::size_t>(slot);
-    return finish(slots_[index], num_seeds_[index]);
+  MiniBatch finish(int buffer) override {
+    const auto index = static_cast<std::size_t>(buffer);
+    return finish(buffers_[index], num_seeds_[index]);
   }
 
   ExchangeReport report() const override { return exchange_.report(); }
@@ -69,7 +72,7 @@ class CpuSampler final : public MiniBatchSampler {
     return options_.compact_inputs || hop + 1 < options_.fanouts.size();
   }
 
-  Count start(std::span<const NodeId> seeds, SlotBuffers& buffers) {
+  Count start(std::span<const NodeId> seeds, MiniBatchBuffers& buffers) {
     const auto num_seeds = static_cast<Count>(seeds.size());
     reserve_nodes(buffers, num_seeds, 0);
     std::copy(seeds.begin(), seeds.end(), buffers.nodes.data());
@@ -78,7 +81,7 @@ class CpuSampler final : public MiniBatchSampler {
     return num_seeds;
   }
 
-  Count run_hop(const SlotQuery& query, SlotBuffers& buffers, HopBuffers& hop) {
+  Count run_hop(const PickQuery& query, MiniBatchBuffers& buffers, HopBuffers& hop) {
     const auto num_dst = static_cast<Count>(query.nodes.size());
     reserve(hop.indptr, memory_, num_dst + 1, 0, "indptr of a block", {});
     if (exchange_.active()) exchange_.start_ask(query);
@@ -88,7 +91,7 @@ class CpuSampler final : public MiniBatchSampler {
     reserve_edges(hop);
 
     Id* neighbors = neighbors_of(hop);
-    const SlotOutput<Id> out{hop.indptr.data(), neighbors, options_.edge_ids ? hop.edge_ids.data() : nullptr};
+    const PickOutput<Id> out{hop.indptr.data(), neighbors, options_.edge_ids ? hop.edge_ids.data() : nullptr};
     chooser_->choose(query, plan_, out);
     if (exchange_.active()) place(exchange_.finish_answer(), out);
 
@@ -101,15 +104,15 @@ class CpuSampler final : public MiniBatchSampler {
     return hop.num_src;
   }
 
-  void sort_inputs(SlotBuffers& buffers, Count num_nodes) {
+  void sort_inputs(MiniBatchBuffers& buffers, Count num_nodes) {
     reserve(buffers.sorted_nodes, memory_, num_nodes, 0, "sorted nodes of a minibatch", {});
     reserve(buffers.sorted_positions, memory_, num_nodes, 0, "sorted nodes of a minibatch", {});
     compactor_.sort(buffers.sorted_nodes.data(), buffers.sorted_positions.data());
   }
 
   /// Chooses for the other ranks.
-  SlotAnswers<Id> serve(std::span<const NodeId> nodes, const SlotQuery& query) {
-    const SlotQuery asked{nodes, query.fanout, query.key, query.hop};
+  PickAnswers<Id> serve(std::span<const NodeId> nodes, const PickQuery& query) {
+    const PickQuery asked{nodes, query.fanout, query.key, query.hop};
     const std::size_t size = asked.nodes.size();
     served_.offsets.resize(size + 1);
     chooser_->measure(asked, served_.plan, served_.offsets.data());
@@ -128,14 +131,14 @@ class CpuSampler final : public MiniBatchSampler {
     for (std::size_t i = 0; i < counts.size(); ++i) hop.indptr[exchange_.remote_positions()[i]] = counts[i];
   }
 
-  /// Puts the other ranks' slots where the frontier's order wants them.
-  void place(const SlotAnswers<Id>& remote, const SlotOutput<Id>& out) const {
+  /// Puts the other ranks' picks where the frontier's order wants them.
+  void place(const PickAnswers<Id>& remote, const PickOutput<Id>& out) const {
     Count next = 0;
     for (std::size_t i = 0; i < remote.counts.size(); ++i) {
-      const Count slot = out.offsets[exchange_.remote_positions()[i]];
-      std::copy_n(remote.neighbors.data() + next, remote.counts[i], out.neighbors + slot);
+      const Count pick = out.offsets[exchange_.remote_positions()[i]];
+      std::copy_n(remote.neighbors.data() + next, remote.counts[i], out.neighbors + pick);
       if (out.edge_ids != nullptr)
-        std::copy_n(remote.edge_ids.data() + next, remote.counts[i], out.edge_ids + slot);
+        std::copy_n(remote.edge_ids.data() + next, remote.counts[i], out.edge_ids + pick);
       next += remote.counts[i];
     }
   }
@@ -143,10 +146,10 @@ class CpuSampler final : public MiniBatchSampler {
   void reserve_edges(HopBuffers& hop) {
     reserve(hop.indices, memory_, hop.num_edges, 0, "edges of a block", {});
     if (options_.edge_ids) reserve(hop.edge_ids, memory_, hop.num_edges, 0, "edge ids of a block", {});
-    if constexpr (!kInPlace) reserve(neighbors_, memory_, hop.num_edges, 0, "sampled neighbours", {});
+    if constexpr (!kInPlace) reserve(neighbors_, memory_, hop.num_edges, 0, "sampled neighbors", {});
   }
 
-  void reserve_nodes(SlotBuffers& buffers, Count size, Count keep) const {
+  void reserve_nodes(MiniBatchBuffers& buffers, Count size, Count keep) const {
     reserve(buffers.nodes, memory_, size, keep, "nodes of a minibatch", {});
     reserve(buffers.original_ids, memory_, size, keep, "original ids of a minibatch", {});
     if (options_.in_degrees) reserve(buffers.in_degrees, memory_, size, keep, "degrees of a minibatch", {});
@@ -161,7 +164,7 @@ class CpuSampler final : public MiniBatchSampler {
   }
 
   /// Original ids and degrees of nodes [first, last).
-  void describe(SlotBuffers& buffers, Count first, Count last) const {
+  void describe(MiniBatchBuffers& buffers, Count first, Count last) const {
     view_.original_ids.visit([&](const auto* original_ids) {
       pool_.parallel_for(last - first, kNodesPerPiece, [&](Count begin, Count end) {
         for (Count i = first + begin; i < first + end; ++i) {
@@ -172,7 +175,7 @@ class CpuSampler final : public MiniBatchSampler {
     });
   }
 
-  MiniBatch finish(SlotBuffers& buffers, Count num_seeds) {
+  MiniBatch finish(MiniBatchBuffers& buffers, Count num_seeds) {
     MiniBatch batch = blocks_of(buffers, options_, view_.device, num_seeds);
     batch.blocks.front().global_indices = !options_.compact_inputs;
     auto num_transposes = static_cast<Count>(options_.num_transposes());
@@ -198,13 +201,13 @@ class CpuSampler final : public MiniBatchSampler {
   SamplerOptions options_;
   cuda::Memory memory_;  // of results
   ThreadPool& pool_;
-  std::unique_ptr<SlotChooser<Id>> chooser_;
+  std::unique_ptr<PickChooser<Id>> chooser_;
   Compactor<Id> compactor_;
   NeighborExchange<Id> exchange_;
-  std::vector<SlotBuffers> slots_;
-  std::vector<Count> num_seeds_;  // by slot
-  SlotPlan plan_;
-  ServedSlots<Id> served_;
+  std::vector<MiniBatchBuffers> buffers_;
+  std::vector<Count> num_seeds_;  // by buffer set
+  PickPlan plan_;
+  ServedPicks<Id> served_;
   cuda::Array<Id> neighbors_;
 };
 
@@ -212,11 +215,11 @@ class CpuSampler final : public MiniBatchSampler {
 
 std::unique_ptr<MiniBatchSampler> make_cpu_sampler(const store::GraphView& view,
                                                    const SamplerOptions& options,
-                                                   const ExchangeContext& exchange, int num_slots,
+                                                   const ExchangeContext& exchange, int num_buffers,
                                                    ThreadPool& pool, cuda::Memory memory) {
   if (has_narrow_ids(view))
-    return std::make_unique<CpuSampler<std::int32_t>>(view, options, exchange, num_slots, pool, memory);
-  return std::make_unique<CpuSampler<std::int64_t>>(view, options, exchange, num_slots, pool, memory);
+    return std::make_unique<CpuSampler<std::int32_t>>(view, options, exchange, num_buffers, pool, memory);
+  return std::make_unique<CpuSampler<std::int64_t>>(view, options, exchange, num_buffers, pool, memory);
 }
 
 }  // namespace strata::sampling

@@ -1,13 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
-#include "compactor_cuda.hpp"
-#include "exchange_cuda.hpp"
+#include "compaction/compactor_cuda.hpp"
+#include "compaction/transpose_cuda.hpp"
+#include "exchange/exchange_cuda.hpp"
+#include "mini_batch_buffers.hpp"
 #include "node_kernels_cuda.cuh"
 #include "sampler_cuda.hpp"
-#include "slot_buffers.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/graph.hpp"
+#include "strata/cuda/nvtx_range.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
-#include "transpose_cuda.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -44,8 +51,8 @@ __global__ void clamp_offsets(Count* offsets, Count size, Count room, const Coun
 }
 
 /// One of the sampler's buffer sets.
-struct Slot {
-  SlotBuffers buffers;
+struct BufferSet {
+  MiniBatchBuffers buffers;
   cuda::Array<NodeId> staged, input;       // header and seeds: pinned, and on the device
   cuda::Array<Count> counts, host_counts;  // nodes, then edges; on the device, and pinned
   cuda::Event done;
@@ -70,7 +77,7 @@ template <typename Id>
 class CudaSampler final : public MiniBatchSampler {
  public:
   CudaSampler(const store::GraphView& view, const SamplerOptions& options, const ExchangeContext& exchange,
-              int num_slots)
+              int num_buffers)
       : view_(view),
         options_(options),
         chooser_(make_device_chooser<Id>(view, options)),
@@ -84,44 +91,44 @@ class CudaSampler final : public MiniBatchSampler {
         scratch_free_(view.device),
         room_(options.fanouts.size(), 0) {
     check_whole_inputs(options, view, exchange_.active());
-    for (int s = 0; s < num_slots; ++s) slots_.push_back(make_slot());
+    for (int s = 0; s < num_buffers; ++s) buffers_.push_back(make_buffers());
   }
 
   void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int index,
                const cuda::Stream& stream) override {
     const cuda::DeviceGuard guard(view_.device);
-    const cuda::Range range("sample");
-    Slot& slot = slots_[static_cast<std::size_t>(index)];
+    const cuda::NvtxRange range("sample");
+    BufferSet& set = buffers_[static_cast<std::size_t>(index)];
     if (side_.follow(stream)) forget_graphs();
-    begin(seeds, key, slot, stream);
+    begin(seeds, key, set, stream);
     stream.wait(scratch_free_);
-    if (!slot.warm || !is_static()) {
-      run(slot, stream);
-      slot.warm = true;
+    if (!set.warm || !is_static()) {
+      run(set, stream);
+      set.warm = true;
     } else {
-      if (!slot.graph) slot.graph = cuda::Graph::record(stream, [&] { run(slot, stream); });
-      slot.graph.launch(stream);
+      if (!set.graph) set.graph = cuda::Graph::record(stream, [&] { run(set, stream); });
+      set.graph.launch(stream);
     }
     scratch_free_.record(stream);
-    slot.done.record(stream);
+    set.done.record(stream);
   }
 
   MiniBatch finish(int index) override {
-    Slot& slot = slots_[static_cast<std::size_t>(index)];
-    slot.done.synchronize();
-    while (grow_room(slot)) sample_again(slot);
-    const DeviceCounts counts = slot.counts_on_host();
-    if (counts.seeds->bad > 0) refuse_seed_at(counts.seeds->bad - 1, slot);
-    SlotBuffers& buffers = slot.buffers;
+    BufferSet& set = buffers_[static_cast<std::size_t>(index)];
+    set.done.synchronize();
+    while (grow_room(set)) sample_again(set);
+    const DeviceCounts counts = set.counts_on_host();
+    if (counts.seeds->bad > 0) refuse_seed_at(counts.seeds->bad - 1, set);
+    MiniBatchBuffers& buffers = set.buffers;
     for (std::size_t hop = 0; hop < buffers.hops.size(); ++hop) {
       buffers.hops[hop].num_dst = counts.nodes[hop];
       buffers.hops[hop].num_src = counts.nodes[hop + 1];
       buffers.hops[hop].num_edges = counts.edges[hop];
     }
     check_local_ids_suffice(counts.nodes[buffers.hops.size()]);
-    MiniBatch batch = blocks_of(buffers, options_, view_.device, slot.num_seeds);
-    batch.device_counts = slot.counts.data();
-    batch.device_key = &slot.device_header()->key;
+    MiniBatch batch = blocks_of(buffers, options_, view_.device, set.num_seeds);
+    batch.device_counts = set.counts.data();
+    batch.device_key = &set.device_header()->key;
     batch.blocks.front().global_indices = !options_.compact_inputs;
     for (std::size_t hop = 0; hop < options_.num_transposes(); ++hop) {
       Block& block = batch.blocks[batch.blocks.size() - 1 - hop];
@@ -139,7 +146,7 @@ class CudaSampler final : public MiniBatchSampler {
     for (int hop = 0; hop < num_hops(); ++hop) {
       const int fanout = options_.fanouts[static_cast<std::size_t>(hop)];
       const Count known = shape.nodes.back();
-      shape.entries.push_back(in_slots(fanout) ? known * fanout : bound_of_edges(known, hop));
+      shape.entries.push_back(is_strided(fanout) ? known * fanout : bound_of_edges(known, hop));
       const bool compacted = !is_last(hop) || options_.compact_inputs;
       shape.nodes.push_back(compacted ? bound_of_nodes(known, shape.entries.back()) : known);
     }
@@ -154,16 +161,16 @@ class CudaSampler final : public MiniBatchSampler {
 
  private:
   void forget_graphs() {
-    for (Slot& slot : slots_) {
-      slot.done.synchronize();
-      slot.graph = {};
+    for (BufferSet& set : buffers_) {
+      set.done.synchronize();
+      set.graph = {};
     }
   }
   int num_hops() const { return static_cast<int>(options_.fanouts.size()); }
   bool is_last(int hop) const { return hop + 1 == num_hops(); }
   int num_compacted() const { return options_.compact_inputs ? num_hops() : num_hops() - 1; }
-  bool in_slots(int fanout) const {
-    return options_.slots && !exchange_.active() && chooser_->fills_slots(fanout);
+  bool is_strided(int fanout) const {
+    return options_.strided && !exchange_.active() && chooser_->fills_strided(fanout);
   }
   /// Whether all bounds are known without a look at a batch.
   bool is_static() const {
@@ -171,44 +178,44 @@ class CudaSampler final : public MiniBatchSampler {
            std::ranges::all_of(options_.fanouts, [](int fanout) { return fanout >= 0; });
   }
 
-  Slot make_slot() const {
-    Slot slot;
-    slot.buffers.hops.resize(options_.fanouts.size());
+  BufferSet make_buffers() const {
+    BufferSet set;
+    set.buffers.hops.resize(options_.fanouts.size());
     constexpr Count kSeedCounts = sizeof(SeedCheck) / sizeof(Count);
     const Count num_counts = 3 * Count{num_hops()} + 1 + kSeedCounts,
                 num_ids = kHeaderIds + options_.max_seeds;
-    slot.counts = cuda::Array<Count>(kDevice, num_counts, "counts of a minibatch", view_.device);
-    slot.host_counts = cuda::Array<Count>(cuda::Memory::pinned, num_counts, "counts of a minibatch");
-    slot.staged = cuda::Array<NodeId>(cuda::Memory::pinned, num_ids, "seeds");
-    slot.input = cuda::Array<NodeId>(kDevice, num_ids, "seeds", view_.device);
-    slot.done = cuda::Event(view_.device);
-    return slot;
+    set.counts = cuda::Array<Count>(kDevice, num_counts, "counts of a minibatch", view_.device);
+    set.host_counts = cuda::Array<Count>(cuda::Memory::pinned, num_counts, "counts of a minibatch");
+    set.staged = cuda::Array<NodeId>(cuda::Memory::pinned, num_ids, "seeds");
+    set.input = cuda::Array<NodeId>(kDevice, num_ids, "seeds", view_.device);
+    set.done = cuda::Event(view_.device);
+    return set;
   }
 
-  void begin(std::span<const NodeId> seeds, const BatchKey& key, Slot& slot,
+  void begin(std::span<const NodeId> seeds, const BatchKey& key, BufferSet& set,
              const cuda::Stream& stream) const {
-    slot.num_seeds = static_cast<Count>(seeds.size());
-    if (slot.num_seeds > options_.max_seeds) {
-      throw Error(format_count(slot.num_seeds) + " seeds were given to a sampler made for at most " +
+    set.num_seeds = static_cast<Count>(seeds.size());
+    if (set.num_seeds > options_.max_seeds) {
+      throw Error(format_count(set.num_seeds) + " seeds were given to a sampler made for at most " +
                   format_count(options_.max_seeds));
     }
-    if (slot.num_seeds > view_.num_nodes) {
-      throw InputError(format_count(slot.num_seeds) + " seeds of a graph of " +
-                           format_count(view_.num_nodes) + " nodes are not distinct",
+    if (set.num_seeds > view_.num_nodes) {
+      throw InputError(format_count(set.num_seeds) + " seeds of a graph of " + format_count(view_.num_nodes) +
+                           " nodes are not distinct",
                        "Give each node once.");
     }
     const bool on_gpu = cuda::is_device_memory(seeds.data());
-    if (!on_gpu) std::ranges::copy(seeds, slot.staged.data() + kHeaderIds);
-    slot.header() = {.key = key,
-                     .seeds = {on_gpu ? seeds.data() : slot.input.data() + kHeaderIds, slot.num_seeds}};
+    if (!on_gpu) std::ranges::copy(seeds, set.staged.data() + kHeaderIds);
+    set.header() = {.key = key,
+                    .seeds = {on_gpu ? seeds.data() : set.input.data() + kHeaderIds, set.num_seeds}};
     const std::size_t bytes = sizeof(BatchHeader) + (on_gpu ? 0 : seeds.size_bytes());
-    cuda::copy_async(slot.input.data(), slot.staged.data(), bytes, stream);
+    cuda::copy_async(set.input.data(), set.staged.data(), bytes, stream);
   }
 
-  [[noreturn]] void refuse_seed_at(Count place, const Slot& slot) const {
+  [[noreturn]] void refuse_seed_at(Count place, const BufferSet& set) const {
     NodeId node = 0;
     const cuda::Stream stream(view_.device);
-    cuda::copy_async(&node, slot.buffers.nodes.data() + place, sizeof(node), stream);
+    cuda::copy_async(&node, set.buffers.nodes.data() + place, sizeof(node), stream);
     stream.synchronize();
     refuse_seed(node, view_.num_nodes);
   }
@@ -217,7 +224,7 @@ class CudaSampler final : public MiniBatchSampler {
     return std::min(view_.num_nodes, num_known + num_edges);
   }
 
-  /// Whether a hop may have more edges than there is room for; see DeviceSlotChooser::bounded_by_fanout.
+  /// Whether a hop may have more edges than there is room for; see DevicePickChooser::bounded_by_fanout.
   bool may_overflow(int fanout) const {
     return fanout > 0 && !chooser_->bounded_by_fanout() && !exchange_.active();
   }
@@ -226,8 +233,8 @@ class CudaSampler final : public MiniBatchSampler {
     return fanout < 0 || (!chooser_->bounded_by_fanout() && exchange_.active());
   }
 
-  /// Frontier nodes are distinct, so that together they have no more neighbours than the graph has edges,
-  /// unless a neighbour may be chosen several times.
+  /// Frontier nodes are distinct, so that together they have no more neighbors than the graph has edges,
+  /// unless a neighbor may be chosen several times.
   Count bound_of_edges(Count num_dst, int hop) const {
     const auto number = static_cast<std::size_t>(hop);
     Count bound = num_dst * options_.fanouts[number];
@@ -238,9 +245,9 @@ class CudaSampler final : public MiniBatchSampler {
   }
 
   /// Notes what a batch wanted that did not fit; returns whether there is such a hop.
-  bool grow_room(const Slot& slot) {
+  bool grow_room(const BufferSet& set) {
     bool grown = false;
-    const DeviceCounts counts = slot.counts_on_host();
+    const DeviceCounts counts = set.counts_on_host();
     for (std::size_t hop = 0; hop < room_.size(); ++hop) {
       if (counts.wanted[hop] <= counts.edges[hop]) continue;
       room_[hop] = counts.wanted[hop] + counts.wanted[hop] / 4;
@@ -249,78 +256,78 @@ class CudaSampler final : public MiniBatchSampler {
     return grown;
   }
 
-  /// Samples a slot's batch once more, with more room. Scratch memory moves, so that no recorded graph is
-  /// good any more.
-  void sample_again(Slot& slot) {
+  /// Samples a buffer set's batch once more, with more room. Scratch memory moves, so that no recorded graph
+  /// is good any more.
+  void sample_again(BufferSet& set) {
     const cuda::DeviceGuard guard(view_.device);
     scratch_free_.synchronize();
-    for (Slot& other : slots_) {
+    for (BufferSet& other : buffers_) {
       other.graph = {};
       other.warm = false;
     }
     const cuda::Stream stream(view_.device);
-    run(slot, stream);
+    run(set, stream);
     stream.synchronize();
   }
 
   /// Waits for the stream; returns the counts as they are now.
-  DeviceCounts read_counts(const Slot& slot, const cuda::Stream& stream) const {
-    copy_counts(slot, stream);
+  DeviceCounts read_counts(const BufferSet& set, const cuda::Stream& stream) const {
+    copy_counts(set, stream);
     stream.synchronize();
-    return slot.counts_on_host();
+    return set.counts_on_host();
   }
 
-  static void copy_counts(const Slot& slot, const cuda::Stream& stream) {
-    cuda::copy_async(slot.host_counts.data(), slot.counts.data(),
-                     static_cast<std::size_t>(slot.counts.size()) * sizeof(Count), stream);
+  static void copy_counts(const BufferSet& set, const cuda::Stream& stream) {
+    cuda::copy_async(set.host_counts.data(), set.counts.data(),
+                     static_cast<std::size_t>(set.counts.size()) * sizeof(Count), stream);
   }
 
   /// Enqueues a batch whose header and seeds are there. With static bounds all that differs between batches
-  /// is read from slot.input.
-  void run(Slot& slot, const cuda::Stream& stream) {
-    const DeviceCounts counts = slot.device_counts();
-    cuda::fill_async(counts.nodes, 0, static_cast<std::size_t>(slot.counts.size()) * sizeof(Count), stream);
+  /// is read from set.input.
+  void run(BufferSet& set, const cuda::Stream& stream) {
+    const DeviceCounts counts = set.device_counts();
+    cuda::fill_async(counts.nodes, 0, static_cast<std::size_t>(set.counts.size()) * sizeof(Count), stream);
     Count bound = std::min(options_.max_seeds, view_.num_nodes);
-    reserve_nodes(slot.buffers, bound, 0, stream);
-    compactor_.start({.seeds = &slot.device_header()->seeds,
+    reserve_nodes(set.buffers, bound, 0, stream);
+    compactor_.start({.seeds = &set.device_header()->seeds,
                       .bound = bound,
-                      .nodes = slot.buffers.nodes.data(),
+                      .nodes = set.buffers.nodes.data(),
                       .num_nodes = counts.nodes,
                       .check = counts.seeds,
                       .extensible = num_compacted() > 0},
                      stream);
     fork(stream);
-    describe(slot.buffers, nullptr, counts.nodes, bound, true);
+    describe(set.buffers, nullptr, counts.nodes, bound, true);
     for (int hop = 0; hop < num_hops(); ++hop) {
-      if (exchange_.active()) bound = read_counts(slot, stream).nodes[hop];
-      const DeviceQuery query{{slot.buffers.nodes.data(), counts.nodes + hop, bound},
+      if (exchange_.active()) bound = read_counts(set, stream).nodes[hop];
+      const DeviceQuery query{{set.buffers.nodes.data(), counts.nodes + hop, bound},
                               options_.fanouts[static_cast<std::size_t>(hop)],
-                              &slot.device_header()->key,
+                              &set.device_header()->key,
                               static_cast<std::uint32_t>(hop)};
-      bound = run_hop(query, slot, stream);
+      bound = run_hop(query, set, stream);
     }
-    if (options_.sorted_inputs) sort_inputs(slot, bound, stream);
+    if (options_.sorted_inputs) sort_inputs(set, bound, stream);
     join(stream);
-    if (padded_nodes_ > 0) pad_arrays(slot, stream);
-    copy_counts(slot, stream);
+    if (padded_nodes_ > 0) pad_arrays(set, stream);
+    copy_counts(set, stream);
   }
 
-  void sort_inputs(Slot& slot, Count bound, const cuda::Stream& stream) {
-    SlotBuffers& buffers = slot.buffers;
+  void sort_inputs(BufferSet& set, Count bound, const cuda::Stream& stream) {
+    MiniBatchBuffers& buffers = set.buffers;
     reserve(buffers.sorted_nodes, kDevice, bound, 0, "sorted nodes of a minibatch", stream);
     reserve(buffers.sorted_positions, kDevice, bound, 0, "sorted nodes of a minibatch", stream);
     compactor_.sort({.nodes = buffers.nodes.data(),
-                     .num_nodes = slot.device_counts().nodes + num_hops(),
+                     .num_nodes = set.device_counts().nodes + num_hops(),
                      .bound = bound,
                      .sorted = buffers.sorted_nodes.data(),
                      .local_ids = buffers.sorted_positions.data()},
                     stream);
   }
 
-  void pad_arrays(const Slot& slot, const cuda::Stream& stream) const {
-    const SlotBuffers& buffers = slot.buffers;
+  void pad_arrays(const BufferSet& set, const cuda::Stream& stream) const {
+    const MiniBatchBuffers& buffers = set.buffers;
     fill_nodes<<<blocks_for(padded_nodes_), kThreads, 0, stream.get()>>>(
-        slot.device_counts().nodes + num_hops(), padded_nodes_,
+        set.device_counts().nodes + num_hops(), padded_nodes_,
         {.nodes = buffers.nodes.data(),
          .original_ids = buffers.original_ids.data(),
          .in_degrees = options_.in_degrees ? buffers.in_degrees.data() : nullptr,
@@ -330,12 +337,12 @@ class CudaSampler final : public MiniBatchSampler {
   }
 
   /// Returns a bound of the nodes that are known then.
-  Count run_hop(const DeviceQuery& query, Slot& slot, const cuda::Stream& stream) {
-    SlotBuffers& buffers = slot.buffers;
+  Count run_hop(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream) {
+    MiniBatchBuffers& buffers = set.buffers;
     HopBuffers& hop = buffers.hops[query.hop];
-    const DeviceCounts counts = slot.device_counts();
-    const DeviceEdges<Id> edges = in_slots(query.fanout) ? choose_slots(query, hop, counts, stream)
-                                                         : choose_packed(query, slot, stream);
+    const DeviceCounts counts = set.device_counts();
+    const DeviceEdges<Id> edges = is_strided(query.fanout) ? choose_strided(query, hop, counts, stream)
+                                                           : choose_packed(query, set, stream);
     const int number = static_cast<int>(query.hop);
     Count node_bound = query.frontier.bound;
     if (is_last(number) && !options_.compact_inputs) {
@@ -368,7 +375,7 @@ class CudaSampler final : public MiniBatchSampler {
     stream.wait(joined_);
   }
 
-  /// Wide ids of all hops share one array of neighbours, so that the next hop must wait for them.
+  /// Wide ids of all hops share one array of neighbors, so that the next hop must wait for them.
   void relabel(const DeviceQuery& query, HopBuffers& hop, const DeviceEdges<Id>& edges, Count node_bound,
                const DeviceCounts& counts, const cuda::Stream& stream) {
     const bool transposed = query.hop < options_.num_transposes();
@@ -387,7 +394,7 @@ class CudaSampler final : public MiniBatchSampler {
                    {hop.transposed_indptr.data(), hop.transposed_indices.data()}, side_);
   }
 
-  void describe(const SlotBuffers& buffers, const Count* first, const Count* last, Count bound,
+  void describe(const MiniBatchBuffers& buffers, const Count* first, const Count* last, Count bound,
                 bool with_original_ids) const {
     if (!with_original_ids && !options_.in_degrees) return;
     view_.original_ids.visit([&](const auto* original_ids) {
@@ -400,8 +407,8 @@ class CudaSampler final : public MiniBatchSampler {
     });
   }
 
-  DeviceEdges<Id> choose_slots(const DeviceQuery& query, HopBuffers& hop, const DeviceCounts& counts,
-                               const cuda::Stream& stream) {
+  DeviceEdges<Id> choose_strided(const DeviceQuery& query, HopBuffers& hop, const DeviceCounts& counts,
+                                 const cuda::Stream& stream) {
     const Count bound = query.frontier.bound * query.fanout;
     hop.stride = query.fanout;
     reserve(hop.counts, kDevice, query.frontier.bound, 0, "counts of a block", stream);
@@ -417,11 +424,11 @@ class CudaSampler final : public MiniBatchSampler {
     return {neighbors_of(hop), bound, query.frontier.count, query.fanout, hop.counts.data()};
   }
 
-  DeviceEdges<Id> choose_packed(const DeviceQuery& query, Slot& slot, const cuda::Stream& stream) {
-    HopBuffers& hop = slot.buffers.hops[query.hop];
-    const Count* num_edges = slot.device_counts().edges + query.hop;
+  DeviceEdges<Id> choose_packed(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream) {
+    HopBuffers& hop = set.buffers.hops[query.hop];
+    const Count* num_edges = set.device_counts().edges + query.hop;
     reserve(hop.indptr, kDevice, query.frontier.bound + 1, 0, "indptr of a block", stream);
-    reserve(plan_, kDevice, query.frontier.bound, 0, "ranges of neighbours", stream);
+    reserve(plan_, kDevice, query.frontier.bound, 0, "ranges of neighbors", stream);
     if (exchange_.active()) exchange_.run(query, *chooser_, stream);
     chooser_->measure(query, plan_.data(), hop.indptr.data(), stream);
     if (exchange_.active()) exchange_.place_counts(hop.indptr.data(), stream);
@@ -430,18 +437,18 @@ class CudaSampler final : public MiniBatchSampler {
       const Count size = query.frontier.bound + 1;
       clamp_offsets<<<blocks_for(size), kThreads, 0, stream.get()>>>(
           hop.indptr.data(), size, bound_of_edges(query.frontier.bound, static_cast<int>(query.hop)),
-          query.frontier.count, slot.device_counts().wanted + query.hop);
+          query.frontier.count, set.device_counts().wanted + query.hop);
       cuda::check_launch("clamp_offsets");
     }
     read_edge_count<<<1, 1, 0, stream.get()>>>(hop.indptr.data(), query.frontier.count,
-                                               slot.device_counts().edges + query.hop);
+                                               set.device_counts().edges + query.hop);
     cuda::check_launch("read_edge_count");
 
     const Count bound = is_unbounded(query.fanout)
-                            ? read_counts(slot, stream).edges[query.hop]
+                            ? read_counts(set, stream).edges[query.hop]
                             : bound_of_edges(query.frontier.bound, static_cast<int>(query.hop));
     reserve_edges(hop, bound, stream);
-    const DeviceSlotOutput<Id> out{.neighbors = neighbors_of(hop),
+    const DevicePickOutput<Id> out{.neighbors = neighbors_of(hop),
                                    .edge_ids = options_.edge_ids ? hop.edge_ids.data() : nullptr,
                                    .edge_bound = bound,
                                    .offsets = hop.indptr.data(),
@@ -449,7 +456,7 @@ class CudaSampler final : public MiniBatchSampler {
     chooser_->choose(query, plan_.data(), out, stream);
     const DeviceEdges<Id> edges{.neighbors = neighbors_of(hop), .bound = bound, .count = num_edges};
     if (exchange_.active()) {
-      exchange_.place_slots(out, stream);
+      exchange_.place_picks(out, stream);
       compactor_.mark_all(edges, stream);
     }
     return edges;
@@ -462,10 +469,10 @@ class CudaSampler final : public MiniBatchSampler {
   void reserve_edges(HopBuffers& hop, Count num_edges, const cuda::Stream& stream) {
     reserve(hop.indices, kDevice, num_edges, 0, "edges of a block", stream);
     if (options_.edge_ids) reserve(hop.edge_ids, kDevice, num_edges, 0, "edge ids of a block", stream);
-    if constexpr (!kInPlace) reserve(neighbors_, kDevice, num_edges, 0, "sampled neighbours", stream);
+    if constexpr (!kInPlace) reserve(neighbors_, kDevice, num_edges, 0, "sampled neighbors", stream);
   }
 
-  void reserve_nodes(SlotBuffers& buffers, Count size, Count keep, const cuda::Stream& stream) const {
+  void reserve_nodes(MiniBatchBuffers& buffers, Count size, Count keep, const cuda::Stream& stream) const {
     reserve(buffers.nodes, kDevice, size, keep, "nodes of a minibatch", stream);
     reserve(buffers.original_ids, kDevice, size, keep, "original ids of a minibatch", stream);
     if (options_.in_degrees)
@@ -491,15 +498,15 @@ class CudaSampler final : public MiniBatchSampler {
 
   const store::GraphView& view_;
   SamplerOptions options_;
-  std::unique_ptr<DeviceSlotChooser<Id>> chooser_;
+  std::unique_ptr<DevicePickChooser<Id>> chooser_;
   DeviceCompactor<Id> compactor_;
   DeviceExchange<Id> exchange_;
   DeviceScan scan_;
   DeviceTranspose transpose_;
   cuda::Stream side_;  // what the next hop need not wait for
   cuda::Event forked_, joined_;
-  cuda::Event scratch_free_;  // scratch memory is shared by all slots, whatever stream they are sampled on
-  std::vector<Slot> slots_;
+  cuda::Event scratch_free_;  // scratch memory is shared by all buffers, whatever stream they are sampled on
+  std::vector<BufferSet> buffers_;
   Count padded_nodes_ = 0;
   std::vector<Count> room_;  // by hop: for edges, at least
   cuda::Array<DeviceRange> plan_;
@@ -510,11 +517,11 @@ class CudaSampler final : public MiniBatchSampler {
 
 std::unique_ptr<MiniBatchSampler> make_cuda_sampler(const store::GraphView& view,
                                                     const SamplerOptions& options,
-                                                    const ExchangeContext& exchange, int num_slots) {
+                                                    const ExchangeContext& exchange, int num_buffers) {
   const cuda::DeviceGuard guard(view.device);
   if (has_narrow_ids(view))
-    return std::make_unique<CudaSampler<std::int32_t>>(view, options, exchange, num_slots);
-  return std::make_unique<CudaSampler<std::int64_t>>(view, options, exchange, num_slots);
+    return std::make_unique<CudaSampler<std::int32_t>>(view, options, exchange, num_buffers);
+  return std::make_unique<CudaSampler<std::int64_t>>(view, options, exchange, num_buffers);
 }
 
 }  // namespace strata::sampling

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
 
@@ -8,6 +9,6 @@ namespace strata::sampling {
 /// The sampler for graphs that a GPU reads and results in its memory. See make_sampler; options are valid.
 std::unique_ptr<MiniBatchSampler> make_cuda_sampler(const store::GraphView& view,
                                                     const SamplerOptions& options,
-                                                    const ExchangeContext& exchange, int num_slots);
+                                                    const ExchangeContext& exchange, int num_buffers);
 
 }  // namespace strata::sampling

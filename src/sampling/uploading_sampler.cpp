@@ -1,9 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <numeric>
 
 #include "growing.hpp"
+#include "mini_batch_buffers.hpp"
 #include "sampler_cpu.hpp"
-#include "slot_buffers.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -17,7 +22,7 @@ struct UploadedHeader {
 
 /// Arrays of one batch on the device.
 struct UploadedArrays {
-  SlotBuffers buffers;
+  MiniBatchBuffers buffers;
   cuda::Array<UploadedHeader> header;
   cuda::Array<Count> counts;
 };
@@ -30,7 +35,7 @@ struct Staging {
   cuda::Array<std::int32_t> padded_positions;
 };
 
-struct UploadSlot {
+struct UploadBuffers {
   UploadedArrays padded, loose;  // what padded batches are recorded with never moves
   Staging staging;
   cuda::Event copied;
@@ -57,31 +62,31 @@ PaddedShape bounds_of(const store::GraphView& view, const SamplerOptions& option
 class UploadingSampler final : public MiniBatchSampler {
  public:
   UploadingSampler(std::unique_ptr<MiniBatchSampler> sampler, const SamplerOptions& options,
-                   const PaddedShape& bounds, Device device, int num_slots)
+                   const PaddedShape& bounds, Device device, int num_buffers)
       : sampler_(std::move(sampler)), options_(options), bounds_(bounds), device_(device) {
-    for (int s = 0; s < num_slots; ++s) {
-      UploadSlot& slot = slots_.emplace_back();
-      for (UploadedArrays* arrays : {&slot.padded, &slot.loose}) arrays->buffers.hops.resize(num_hops());
-      slot.staging.tails.resize(2 * num_hops());
-      slot.copied = cuda::Event(device);
+    for (int s = 0; s < num_buffers; ++s) {
+      UploadBuffers& set = buffers_.emplace_back();
+      for (UploadedArrays* arrays : {&set.padded, &set.loose}) arrays->buffers.hops.resize(num_hops());
+      set.staging.tails.resize(2 * num_hops());
+      set.copied = cuda::Event(device);
     }
   }
 
   void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int index,
                const cuda::Stream& stream) override {
     const cuda::DeviceGuard guard(device_);
-    UploadSlot& slot = slots_[static_cast<std::size_t>(index)];
-    slot.copied.synchronize();  // what the slot's last batch was copied from is written anew
+    UploadBuffers& set = buffers_[static_cast<std::size_t>(index)];
+    set.copied.synchronize();  // what the set's last batch was copied from is written anew
     const MiniBatch sampled = sampler_->sample(seeds, key, index, {});
     MiniBatch padded = sampled;
     const bool fits = pad(padded, shape_);
-    upload(sampled, key, {slot.staging, fits ? slot.padded : slot.loose, fits ? &shape_ : nullptr, stream});
-    slot.batch = sampled;
-    point_to(fits ? slot.padded : slot.loose, slot.batch);
-    slot.copied.record(stream);
+    upload(sampled, key, {set.staging, fits ? set.padded : set.loose, fits ? &shape_ : nullptr, stream});
+    set.batch = sampled;
+    point_to(fits ? set.padded : set.loose, set.batch);
+    set.copied.record(stream);
   }
 
-  MiniBatch finish(int index) override { return slots_[static_cast<std::size_t>(index)].batch; }
+  MiniBatch finish(int index) override { return buffers_[static_cast<std::size_t>(index)].batch; }
   ExchangeReport report() const override { return sampler_->report(); }
   PaddedShape bounds() const override { return bounds_; }
   void pad_nodes(const PaddedShape& shape) override { shape_ = shape; }
@@ -123,7 +128,7 @@ class UploadingSampler final : public MiniBatchSampler {
   };
 
   void upload(const MiniBatch& batch, const BatchKey& key, const Upload& upload) const {
-    SlotBuffers& to = upload.to.buffers;
+    MiniBatchBuffers& to = upload.to.buffers;
     const Block& input = batch.blocks.front();
     const Count room = upload.shape != nullptr ? upload.shape->nodes.back() : 0;
     upload.copy_filled(to.nodes, input.src_nodes, input.num_src, room, 0xFF);
@@ -137,7 +142,7 @@ class UploadingSampler final : public MiniBatchSampler {
 
   /// Padded nodes stand where they do in the batch.
   void upload_sorted(const MiniBatch& batch, Count room, const Upload& upload) const {
-    SlotBuffers& to = upload.to.buffers;
+    MiniBatchBuffers& to = upload.to.buffers;
     cuda::Array<std::int32_t>& tail = upload.staging.padded_positions;
     const Count size = batch.num_inputs();
     upload.copy_filled(to.sorted_nodes, batch.sorted_inputs, size, room, 0xFF);
@@ -211,20 +216,20 @@ class UploadingSampler final : public MiniBatchSampler {
   SamplerOptions options_;
   PaddedShape bounds_, shape_;
   Device device_;
-  std::vector<UploadSlot> slots_;
+  std::vector<UploadBuffers> buffers_;
 };
 
 }  // namespace
 
 std::unique_ptr<MiniBatchSampler> make_uploading_sampler(const store::GraphView& view,
                                                          const SamplerOptions& options,
-                                                         const ExchangeContext& exchange, int num_slots,
+                                                         const ExchangeContext& exchange, int num_buffers,
                                                          const UploadTarget& target) {
-  check_sampler(options, view, num_slots);
-  auto sampler = make_cpu_sampler(view, options, exchange, num_slots, *target.pool, cuda::Memory::pinned);
+  check_sampler(options, view, num_buffers);
+  auto sampler = make_cpu_sampler(view, options, exchange, num_buffers, *target.pool, cuda::Memory::pinned);
   const bool exchanges = exchange.topology != nullptr && exchange.topology->num_machines() > 1;
   return std::make_unique<UploadingSampler>(std::move(sampler), options, bounds_of(view, options, exchanges),
-                                            target.device, num_slots);
+                                            target.device, num_buffers);
 }
 
 }  // namespace strata::sampling

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph_placement.hpp"
 
 #include <fmt/format.h>
@@ -7,33 +8,17 @@
 #include <numeric>
 #include <optional>
 
-#include "gpu_map.hpp"
-#include "path_rates.hpp"
+#include "strata/placement/path_rates.hpp"
+#include "strata/tensor/gpu_map.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
-#if STRATA_WITH_CUDA
-#include "array_copies.hpp"
-#include "copied_lists.hpp"
-#else
-namespace strata::store {
-class ArrayCopies {};  // there are none
-class CopiedLists {};
-}  // namespace strata::store
-#endif
+#include "tensor_names.hpp"
 
 namespace strata::store {
 namespace {
 
 constexpr std::int64_t kOffsetWidth = sizeof(Count), kDegreeWidth = sizeof(std::int32_t),
                        kWeightWidth = sizeof(float), kEdgeIdWidth = sizeof(EdgeId);
-
-constexpr const char* kIndptr = "indptr";
-constexpr const char* kIndices = "indices";
-constexpr const char* kWeights = "edge weights";
-constexpr const char* kEdgeIds = "edge ids";
-constexpr const char* kOriginalIds = "original ids";
-constexpr const char* kInDegrees = "in-degrees";
-constexpr const char* kFeatures = "features";
 
 std::int64_t id_width(const RegionSizes& sizes) { return sizes.wide_nodes() ? 8 : 4; }
 
@@ -54,7 +39,8 @@ std::vector<std::int64_t> row_lengths(const RegionSizes& sizes, const FeatureSha
 
 std::vector<MeasuredRates> measure(const comm::Machine& machine, std::span<const std::int64_t> lengths,
                                    int host_threads) {
-  const std::vector<MeasuredPaths> rates = measure_path_rates(machine, lengths, {.threads = host_threads});
+  const std::vector<placement::MeasuredPaths> rates =
+      placement::measure_path_rates(machine, lengths, {.threads = host_threads});
   std::vector<MeasuredRates> measured;
   for (std::size_t i = 0; i < lengths.size(); ++i) measured.push_back({lengths[i], rates[i]});
   return measured;
@@ -91,14 +77,14 @@ std::optional<AccessCounter::Mean> presample(const comm::Machine& machine, const
 std::int64_t input_bytes(const BatchAccesses& accesses, const LoadOptions& options) {
   constexpr double kMargin = 1.25;
   return static_cast<std::int64_t>(accesses.nodes * kMargin *
-                                   static_cast<double>(options.bytes_an_input_row));
+                                   static_cast<double>(options.bytes_per_input_row));
 }
 
 /// Measures how feature rows should lie in host memory; padding must leave room for all of them there.
-RowLayout choose_layout(const comm::Machine& machine, const PlacementTask& task) {
+placement::RowLayout choose_layout(const comm::Machine& machine, const PlacementTask& task) {
   const FeatureShape& features = task.features;
-  const LayoutRates rates = measure_layouts(machine, features.row_bytes());
-  RowLayout layout = best_layout(rates);
+  const placement::LayoutRates rates = placement::measure_layouts(machine, features.row_bytes());
+  placement::RowLayout layout = placement::best_layout(rates);
   FeatureShape padded = features;
   padded.padded = true;
   layout.padded = layout.padded && features.rows() * padded.row_pitch() <= task.host_bytes;
@@ -116,7 +102,7 @@ RowLayout choose_layout(const comm::Machine& machine, const PlacementTask& task)
 }
 
 void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measured,
-              const MachinePlan& plan) {
+              const placement::MachinePlan& plan) {
   if (machine.rank() > 0 || machine.index() > 0) return;
   for (const MeasuredRates& m : measured) {
     constexpr double kGiga = 1e9;
@@ -135,8 +121,8 @@ void log_plan(const comm::Machine& machine, std::span<const MeasuredRates> measu
                format_seconds(plan.seconds.host));
 }
 
-Placement all_on_host(const FeatureShape& features) {
-  Placement placement;
+tensor::Placement all_on_host(const FeatureShape& features) {
+  tensor::Placement placement;
   for (const Count rows : features.part_rows) placement.segments.push_back({.host = rows});
   return placement;
 }
@@ -151,9 +137,9 @@ auto* placement_of(Placements& placement, std::string_view name) {
 }
 
 /// Takes what the plan says of each tensor.
-void adopt(const MachinePlan& plan, GraphPlacement& placement) {
-  for (const TensorPlan& tensor : plan.tensors) {
-    if (Placement* divided = placement_of(placement, tensor.name)) {
+void adopt(const placement::MachinePlan& plan, GraphPlacement& placement) {
+  for (const placement::TensorPlan& tensor : plan.tensors) {
+    if (tensor::Placement* divided = placement_of(placement, tensor.name)) {
       *divided = tensor.placement;
       continue;
     }
@@ -164,20 +150,23 @@ void adopt(const MachinePlan& plan, GraphPlacement& placement) {
 }
 
 /// As realised: without peer access, stripes have gone to the host.
-std::vector<Placement> realised(const GraphPlacement& placement, const ChunkTensor& features) {
-  std::vector<Placement> placements;
-  for (const TensorDemand& demand : placement.demands) {
+std::vector<tensor::Placement> realised(const GraphPlacement& placement,
+                                        const tensor::ChunkTensor& features) {
+  std::vector<tensor::Placement> placements;
+  for (const placement::TensorDemand& demand : placement.demands) {
     const bool on_gpu = (demand.name == kOriginalIds && placement.original_ids) ||
                         (demand.name == kInDegrees && placement.in_degrees);
-    const Placement* divided =
+    const tensor::Placement* divided =
         demand.name == kFeatures ? &features.placement() : placement_of(placement, demand.name);
     if (divided == nullptr) {
-      placements.push_back(on_gpu ? Placement::replicated(demand.rows()) : Placement::on_host(demand.rows()));
+      placements.push_back(on_gpu ? tensor::Placement::replicated(demand.rows())
+                                  : tensor::Placement::on_host(demand.rows()));
     } else if (divided->segments.size() == demand.segments.size()) {
       placements.push_back(*divided);
     } else {  // a tensor that lies on the host alone forgets its segments
-      Placement host;
-      for (const HeatCurve& curve : demand.segments) host.segments.push_back({.host = curve.rows()});
+      tensor::Placement host;
+      for (const placement::HeatCurve& curve : demand.segments)
+        host.segments.push_back({.host = curve.rows()});
       placements.push_back(std::move(host));
     }
   }
@@ -202,16 +191,16 @@ ListRanking rank_lists(const comm::Machine& machine, const GraphRegions& regions
   const bool all_known =
       parts.size() <= known.size() && std::equal(parts.begin(), parts.end(), known.begin());
   return {machine, regions.indptr.data(), parts,
-          all_known ? std::span(accesses.visits_a_list) : std::span<const double>()};
+          all_known ? std::span(accesses.visits_per_list) : std::span<const double>()};
 }
 
-const char* name_of(Stratum stratum) {
+const char* name_of(tensor::Stratum stratum) {
   switch (stratum) {
-    case Stratum::replicated:
+    case tensor::Stratum::replicated:
       return "replicated";
-    case Stratum::striped:
+    case tensor::Stratum::striped:
       return "striped";
-    case Stratum::host:
+    case tensor::Stratum::host:
       return "host";
   }
   return "";
@@ -223,7 +212,7 @@ Count FeatureShape::rows() const { return std::accumulate(part_rows.begin(), par
 
 std::int64_t GraphPlacement::host_feature_bytes(const FeatureShape& shape) const {
   Count host_rows = 0;
-  for (const Segment& s : features.segments) host_rows += s.host;
+  for (const tensor::Segment& s : features.segments) host_rows += s.host;
   const FeatureShape laid_out{
       .cols = shape.cols, .dtype = shape.dtype, .part_rows = {}, .padded = layout.padded};
   return host_rows * laid_out.row_pitch();
@@ -234,25 +223,27 @@ std::int64_t least_host_bytes(const RegionSizes& sizes, const FeatureShape& feat
   return sizes.bytes() + std::max<std::int64_t>(0, features.rows() * features.row_bytes() - gpu_bytes);
 }
 
-std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
-                                        const BatchAccesses& accesses,
-                                        std::span<const MeasuredRates> measured, HostPath host_path,
-                                        std::span<const ListPart> list_parts) {
-  const auto rates_of = [&](std::int64_t row_bytes, std::int64_t table_bytes, HostPath path) {
+std::vector<placement::TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
+                                                   const BatchAccesses& accesses,
+                                                   std::span<const MeasuredRates> measured,
+                                                   tensor::HostPath host_path,
+                                                   std::span<const ListPart> list_parts) {
+  const auto rates_of = [&](std::int64_t row_bytes, std::int64_t table_bytes, tensor::HostPath path) {
     const auto found = std::ranges::find(measured, row_bytes, &MeasuredRates::row_bytes);
-    if (found == measured.end()) return PathRates{};
-    PathRates rates = found->paths.rates;
-    const HostRate host = host_rate_of_table(found->paths, row_bytes, table_bytes, path);
+    if (found == measured.end()) return placement::PathRates{};
+    placement::PathRates rates = found->paths.rates;
+    const placement::HostRate host =
+        placement::host_rate_of_table(found->paths, row_bytes, table_bytes, path);
     rates.host = host.bytes_per_second;
     rates.host_start = host.start_seconds;
     return rates;
   };
-  std::vector<TensorDemand> demands;
+  std::vector<placement::TensorDemand> demands;
   const auto add = [&](const char* name, std::int64_t width, Count rows, double reads) {
     demands.push_back({.name = name,
                        .row_bytes = width,
-                       .segments = {HeatCurve::flat(rows, reads)},
-                       .rates = rates_of(width, rows * width, HostPath::zero_copy),
+                       .segments = {placement::HeatCurve::flat(rows, reads)},
+                       .rates = rates_of(width, rows * width, tensor::HostPath::zero_copy),
                        .whole = true});
   };
   const ListPart all{sizes.num_lists(), sizes.local_edges};
@@ -263,22 +254,23 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
   for (const ListPart& part : parts) {
     const Count rows = part.nodes + (&part == &parts.back() ? 1 : 0);
     const double share = static_cast<double>(rows) / static_cast<double>(all.nodes + 1);
-    demands.back().segments.push_back(HeatCurve::flat(rows, accesses.lists * share));
+    demands.back().segments.push_back(placement::HeatCurve::flat(rows, accesses.lists * share));
   }
   // A visit reads entries that lie together: those on the host in the time of one random row an array.
   add(kIndices, entry_bytes(sizes), all.entries, accesses.lists);
-  TensorDemand& lists = demands.back();
-  lists.rows_an_access = accesses.lists > 0 ? std::max(1.0, accesses.neighbors / accesses.lists) : 1;
-  lists.rates.host *= lists.rows_an_access / (1.0 + sizes.weights + sizes.edge_ids);
+  placement::TensorDemand& lists = demands.back();
+  lists.rows_per_access = accesses.lists > 0 ? std::max(1.0, accesses.neighbors / accesses.lists) : 1;
+  lists.rates.host *= lists.rows_per_access / (1.0 + sizes.weights + sizes.edge_ids);
   lists.divisible = true;
   lists.whole = accesses.list_visits.empty();
-  lists.division_bytes = ListCopies::num_groups(all.nodes) * std::int64_t{sizeof(ListCopies::Group)};
+  lists.division_bytes =
+      AdjacencyCacheView::num_groups(all.nodes) * std::int64_t{sizeof(AdjacencyCacheView::Group)};
   lists.segments = accesses.list_visits;
   if (lists.whole) {
     for (const ListPart& part : parts) {
       const double share =
           static_cast<double>(part.entries) / std::max(1.0, static_cast<double>(all.entries));
-      lists.segments.push_back(HeatCurve::flat(part.entries, accesses.lists * share));
+      lists.segments.push_back(placement::HeatCurve::flat(part.entries, accesses.lists * share));
     }
   }
   add(kOriginalIds, id_width(sizes), sizes.num_nodes, accesses.lists);
@@ -291,9 +283,9 @@ std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureS
   return demands;
 }
 
-bool all_fit(std::span<const TensorDemand> demands, const PlanLimits& limits) {
+bool all_fit(std::span<const placement::TensorDemand> demands, const placement::PlanLimits& limits) {
   std::int64_t bytes = 0;
-  for (const TensorDemand& demand : demands) bytes += demand.rows() * demand.row_bytes;
+  for (const placement::TensorDemand& demand : demands) bytes += demand.rows() * demand.row_bytes;
   return bytes <= limits.gpu_bytes;
 }
 
@@ -301,12 +293,13 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
                               const PlacementTask& task) {
   GraphPlacement placement;
   placement.features = all_on_host(task.features);
-  placement.limits = {
-      .gpu_bytes = task.gpu_bytes, .host_bytes = task.host_bytes, .num_gpus = gpus_of(machine).size()};
+  placement.limits = {.gpu_bytes = task.gpu_bytes,
+                      .host_bytes = task.host_bytes,
+                      .num_gpus = tensor::gpus_of(machine).size()};
   const RegionSizes& sizes = regions.sizes;
   if (placement.limits.num_gpus == 0) {
-    std::vector<TensorDemand> demands = graph_demands(sizes, task.features, {}, {});
-    fix_placements(task.options.placement, placement.limits, demands);
+    std::vector<placement::TensorDemand> demands = graph_demands(sizes, task.features, {}, {});
+    placement::fix_placements(task.options.placement, placement.limits, demands);
     return placement;
   }
   const std::vector<MeasuredRates> measured =
@@ -331,13 +324,14 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
     }
   }
   const auto plan = [&] {
-    fix_placements(task.options.placement, placement.limits, placement.demands);
-    const MachinePlan plan = plan_tensors(placement.demands, placement.limits);
+    placement::fix_placements(task.options.placement, placement.limits, placement.demands);
+    const placement::MachinePlan plan = placement::plan_tensors(placement.demands, placement.limits);
     adopt(plan, placement);
     return plan;
   };
-  MachinePlan chosen = plan();
-  if (layout_matters(task.features.row_bytes()) && placement.host_feature_bytes(task.features) > 0) {
+  placement::MachinePlan chosen = plan();
+  if (placement::layout_matters(task.features.row_bytes()) &&
+      placement.host_feature_bytes(task.features) > 0) {
     placement.layout = choose_layout(machine, task);
     if (placement.layout.padded) {
       FeatureShape padded = task.features;
@@ -350,102 +344,14 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
   return placement;
 }
 
-GraphOnDevice::GraphOnDevice() = default;
-GraphOnDevice::GraphOnDevice(GraphOnDevice&&) noexcept = default;
-GraphOnDevice& GraphOnDevice::operator=(GraphOnDevice&&) noexcept = default;
-GraphOnDevice::~GraphOnDevice() = default;
-
-#if STRATA_WITH_CUDA
-GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement)
-    : view_(host) {
-  view_.device = machine.device();
-  if (placement.limits.num_gpus == 0) return;  // a rank computes on the cpu
-  const cuda::Stream stream(view_.device);
-  const auto place = [&](bool wanted, const auto* data, Count size, const char* name) {
-    using Pointer = decltype(data);
-    if (!wanted || data == nullptr) return data;
-    return static_cast<Pointer>(copy(data, size * static_cast<std::int64_t>(sizeof(*data)), name, stream));
-  };
-  const auto place_ids = [&](bool wanted, IdSpan ids, const char* name) {
-    ids.visit([&](const auto* typed) { ids.data = place(wanted, typed, ids.size, name); });
-    return ids;
-  };
-  const auto is_whole = [](const Placement& p) {
-    return std::ranges::all_of(p.segments, [](const Segment& s) { return s.striped + s.host == 0; }) &&
-           !p.segments.empty();
-  };
-  machine.together([&] {
-    view_.original_ids = place_ids(placement.original_ids, host.original_ids, kOriginalIds);
-    view_.in_degrees = place(placement.in_degrees, host.in_degrees, host.num_nodes, kInDegrees);
-    view_.indptr = place(is_whole(placement.indptr), host.indptr, host.num_local + 1, kIndptr);
-    view_.indices = place_ids(is_whole(placement.indices), host.indices, kIndices);
-    view_.edge_ids = place_ids(is_whole(placement.indices), host.edge_ids, kEdgeIds);
-    view_.weights = place(is_whole(placement.indices), host.weights, host.indices.size, kWeights);
-    stream.synchronize();
-  });
-  const auto is_divided = [&](const Placement& p) {
-    return !is_whole(p) &&
-           std::ranges::any_of(p.segments, [](const Segment& s) { return s.replicated + s.striped > 0; });
-  };
-  if (is_divided(placement.indptr)) {
-    const HostElements array{kIndptr, host.indptr, host.num_local + 1, DType::i64};
-    indptr_copies_ = std::make_unique<ArrayCopies>(machine, array, placement.indptr);
-    placement.indptr = indptr_copies_->placement();
-    view_.copies.indptr = indptr_copies_->strata();
-  }
-  if (is_divided(placement.indices)) divide_lists(machine, host, placement);
-}
-
-void GraphOnDevice::divide_lists(const comm::Machine& machine, const GraphView& host,
-                                 GraphPlacement& placement) {
-  HostLists lists{.indptr = host.indptr, .indptr_for_gpu = view_.indptr, .arrays = {}};
-  std::vector<EntryCopies*> views;
-  const auto add = [&](const char* name, const void* data, DType dtype, EntryCopies& copies) {
-    lists.arrays.push_back({name, data, dtype});
-    views.push_back(&copies);
-  };
-  const auto type_of = [](const IdSpan& ids) { return ids.wide ? DType::i64 : DType::i32; };
-  add(kIndices, host.indices.data, type_of(host.indices), view_.copies.indices);
-  if (host.weights != nullptr) add(kWeights, host.weights, DType::f32, view_.copies.weights);
-  if (host.edge_ids.size > 0)
-    add(kEdgeIds, host.edge_ids.data, type_of(host.edge_ids), view_.copies.edge_ids);
-  lists_ = std::make_unique<CopiedLists>(machine, lists, placement.lists, placement.indices);
-  placement.indices = lists_->placement();
-  view_.copies.lists = lists_->lists();
-  for (std::size_t i = 0; i < views.size(); ++i) *views[i] = lists_->entries(i);
-}
-
-void GraphOnDevice::close(const comm::Machine& machine) {
-  if (indptr_copies_) indptr_copies_->close(machine);
-  if (lists_) lists_->close(machine);
-  indptr_copies_.reset();
-  lists_.reset();
-  buffers_.clear();
-}
-#else
-GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement&)
-    : view_(host) {
-  view_.device = machine.device();
-}
-void GraphOnDevice::close(const comm::Machine&) {}
-#endif
-
-const void* GraphOnDevice::copy(const void* data, std::int64_t bytes, const std::string& name,
-                                const cuda::Stream& stream) {
-  const auto size = static_cast<std::size_t>(bytes);
-  buffers_.emplace_back(cuda::Memory::device, size, name, stream.device());
-  cuda::copy_async(buffers_.back().data(), data, size, stream);
-  return buffers_.back().data();
-}
-
 std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const GraphPlacement& placement,
-                                             const ChunkTensor& features) {
+                                             const tensor::ChunkTensor& features) {
   using PlanRow = MachineGraph::PlanRow;
   std::vector<PlanRow> rows;
   if (!placement.demands.empty()) {
-    for (const TensorPlan& tensor :
-         estimate(placement.demands, realised(placement, features), placement.limits).tensors) {
-      for (const StratumEstimate& s : tensor.strata) {
+    for (const placement::TensorPlan& tensor :
+         placement::estimate(placement.demands, realised(placement, features), placement.limits).tensors) {
+      for (const placement::StratumEstimate& s : tensor.strata) {
         rows.push_back({tensor.name, name_of(s.stratum), s.rows, s.rows * tensor.row_bytes,
                         PlanRow::Expected{s.share, s.bytes_per_second}});
       }
@@ -460,7 +366,7 @@ std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const 
     add(kOriginalIds, regions.original_ids.view().size, regions.original_ids.bytes());
     add(kInDegrees, regions.in_degrees.size(), regions.in_degrees.span().size_bytes());
     add(kEdgeIds, regions.edge_ids.size(), regions.edge_ids.span().size_bytes());
-    const TensorSpec& spec = features.spec();
+    const tensor::TensorSpec& spec = features.spec();
     if (spec.row_bytes() > 0) {
       add(kFeatures, spec.rows, static_cast<std::size_t>(spec.rows) * spec.row_bytes());
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <limits>
 #include <memory>
@@ -5,18 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "cache/list_ranking.hpp"
 #include "graph_regions.hpp"
 #include "heat.hpp"
-#include "list_ranking.hpp"
-#include "path_rates.hpp"
-#include "strata/store/chunk_tensor.hpp"
+#include "strata/placement/path_rates.hpp"
+#include "strata/placement/planner.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/store/planner.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 
 namespace strata::store {
-
-class ArrayCopies;
-class CopiedLists;
 
 /// Rows of one tensor in bytes, for planning.
 struct FeatureShape {
@@ -30,7 +28,7 @@ struct FeatureShape {
   std::int64_t row_bytes() const { return cols * static_cast<std::int64_t>(size_of(dtype)); }
   std::int64_t row_pitch() const {
     return static_cast<std::int64_t>(
-        TensorSpec{.name = {}, .cols = cols, .dtype = dtype, .padded = padded}.row_pitch());
+        tensor::TensorSpec{.name = {}, .cols = cols, .dtype = dtype, .padded = padded}.row_pitch());
   }
   Count rows() const;
 };
@@ -38,13 +36,13 @@ struct FeatureShape {
 /// What of a machine's graph goes to the GPUs of it. The host has all of the structure besides.
 struct GraphPlacement {
   bool original_ids = false, in_degrees = false;  ///< on every GPU
-  Placement indptr;
-  Placement indices;  ///< and weights and edge ids: a list's entries lie together
-  ListRanking lists;  ///< says which lists are copied
-  Placement features;
-  RowLayout layout;                   ///< of the features
-  std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
-  PlanLimits limits;
+  tensor::Placement indptr;
+  tensor::Placement indices;  ///< and weights and edge ids: a list's entries lie together
+  ListRanking lists;          ///< says which lists are copied
+  tensor::Placement features;
+  placement::RowLayout layout;                   ///< of the features
+  std::vector<placement::TensorDemand> demands;  ///< what the plan is for; empty without GPUs
+  placement::PlanLimits limits;
   Count presampled_batches = 0;  ///< that `demands` come from; 0: from the structure
 
   std::int64_t host_feature_bytes(const FeatureShape& shape) const;
@@ -74,7 +72,7 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
 /// Rates for rows of one length, of a small table.
 struct MeasuredRates {
   std::int64_t row_bytes = 0;
-  MeasuredPaths paths;
+  placement::MeasuredPaths paths;
 };
 
 /// A part whose lists are here.
@@ -87,40 +85,17 @@ struct ListPart {
 ///
 /// The planner divides the lists where `accesses` knows how hot they are; a person may always. Weights and
 /// edge ids go with `indices`. No list_parts: the lists are one part's.
-std::vector<TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
-                                        const BatchAccesses& accesses,
-                                        std::span<const MeasuredRates> measured,
-                                        HostPath host_path = HostPath::automatic,
-                                        std::span<const ListPart> list_parts = {});
+std::vector<placement::TensorDemand> graph_demands(const RegionSizes& sizes, const FeatureShape& features,
+                                                   const BatchAccesses& accesses,
+                                                   std::span<const MeasuredRates> measured,
+                                                   tensor::HostPath host_path = tensor::HostPath::automatic,
+                                                   std::span<const ListPart> list_parts = {});
 
 /// Does every GPU have room for all tensors? Then no plan hangs on their heat.
-bool all_fit(std::span<const TensorDemand> demands, const PlanLimits& limits);
-
-/// Copies of structure on the GPUs, and the view that this rank's kernels get: each array on its GPU, or
-/// zero-copy in host memory, with copies of some elements. An owner; on the cpu it holds nothing and the view
-/// is the host's.
-class GraphOnDevice {
- public:
-  GraphOnDevice();
-  /// Sets the placement to what was realised. Collective over the machine; throws on all ranks alike.
-  GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement);
-  GraphOnDevice(GraphOnDevice&&) noexcept;
-  GraphOnDevice& operator=(GraphOnDevice&&) noexcept;
-  ~GraphOnDevice();
-  const GraphView& view() const { return view_; }
-  void close(const comm::Machine& machine);  ///< collective
-
- private:
-  const void* copy(const void* data, std::int64_t bytes, const std::string& name, const cuda::Stream& stream);
-  void divide_lists(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement);
-  GraphView view_;
-  std::vector<cuda::Buffer> buffers_;
-  std::unique_ptr<ArrayCopies> indptr_copies_;
-  std::unique_ptr<CopiedLists> lists_;
-};
+bool all_fit(std::span<const placement::TensorDemand> demands, const placement::PlanLimits& limits);
 
 /// The plan as realised, for the banner.
 std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const GraphPlacement& placement,
-                                             const ChunkTensor& features);
+                                             const tensor::ChunkTensor& features);
 
 }  // namespace strata::store

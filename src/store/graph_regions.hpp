@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <limits>
 #include <span>
 #include <string>
 
 #include "strata/comm/machine.hpp"
-#include "strata/store/chunk_tensor.hpp"
-#include "strata/store/host_region.hpp"
 #include "strata/store/machine_graph.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/tensor/host_region.hpp"
 
 namespace strata::store {
 
@@ -15,7 +16,8 @@ template <typename T>
 class HostArray {
  public:
   static HostArray create(const comm::Machine& machine, Count size, const std::string& name) {
-    return HostArray(HostRegion::create(machine, static_cast<std::size_t>(size) * sizeof(T), name), size);
+    return HostArray(tensor::HostRegion::create(machine, static_cast<std::size_t>(size) * sizeof(T), name),
+                     size);
   }
   T* data() const { return reinterpret_cast<T*>(region_.data()); }
   Count size() const { return size_; }
@@ -29,8 +31,8 @@ class HostArray {
   }
 
  private:
-  HostArray(HostRegion region, Count size) : region_(std::move(region)), size_(size) {}
-  HostRegion region_;
+  HostArray(tensor::HostRegion region, Count size) : region_(std::move(region)), size_(size) {}
+  tensor::HostRegion region_;
   Count size_;
 };
 
@@ -39,7 +41,7 @@ class HostIds {
  public:
   static HostIds create(const comm::Machine& machine, Count size, bool wide, const std::string& name) {
     const std::size_t width = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
-    return HostIds(HostRegion::create(machine, static_cast<std::size_t>(size) * width, name),
+    return HostIds(tensor::HostRegion::create(machine, static_cast<std::size_t>(size) * width, name),
                    {.data = nullptr, .size = size, .wide = wide});
   }
   const IdSpan& view() const { return view_; }
@@ -64,10 +66,10 @@ class HostIds {
   }
 
  private:
-  HostIds(HostRegion region, IdSpan view) : region_(std::move(region)), view_(view) {
+  HostIds(tensor::HostRegion region, IdSpan view) : region_(std::move(region)), view_(view) {
     view_.data = region_.data();
   }
-  HostRegion region_;
+  tensor::HostRegion region_;
   IdSpan view_;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "heat.hpp"
 
 #include <fmt/format.h>
@@ -9,16 +10,16 @@
 #include <mutex>
 #include <numeric>
 
-#include "shares.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/shares.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
 namespace {
 
 constexpr Count kBlock = 4096;  // entries read one after the other
-constexpr Count kRowsAPiece = 1 << 20;
+constexpr Count kRowsPerPiece = 1 << 20;
 
 using Sums = std::vector<std::int64_t>;
 
@@ -69,17 +70,17 @@ void count_lists(Range rows, const HeatSource& source, const BucketMap& map, Sum
 }
 
 /// Pieces of a few thousand blocks, so that their private sums cost little and the threads stay busy.
-Count entries_a_piece(Count stride, std::size_t num_buckets) {
+Count entries_per_piece(Count stride, std::size_t num_buckets) {
   const Count least = Count{1} << 22;
   return std::max(least, static_cast<Count>(num_buckets) * 16) / kBlock * kBlock * stride;
 }
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
-HeatCurve curve_of(std::span<const HeatCurve::Point> steps) {
-  HeatCurve curve;
-  HeatCurve::Point sum;
-  for (const HeatCurve::Point& step : steps) {
+placement::HeatCurve curve_of(std::span<const placement::HeatCurve::Point> steps) {
+  placement::HeatCurve curve;
+  placement::HeatCurve::Point sum;
+  for (const placement::HeatCurve::Point& step : steps) {
     sum = {sum.rows + step.rows, sum.accesses + step.accesses};
     curve.points.push_back(sum);
   }
@@ -99,12 +100,13 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source) {
   const std::size_t num_fanouts = source.fanouts.size();
   SharedSums occurrences(map.num_buckets()), lists(map.num_buckets() * num_fanouts);
   source.graph.indices.visit([&](const auto* ids) {
-    pool.parallel_for(entries.count, entries_a_piece(stride, map.num_buckets()), [&](Count begin, Count end) {
-      const Range piece{entries.first + begin, end - begin};
-      occurrences.add([&](Sums& sums) { count_occurrences(ids, piece, stride, source, map, sums); });
-    });
+    pool.parallel_for(
+        entries.count, entries_per_piece(stride, map.num_buckets()), [&](Count begin, Count end) {
+          const Range piece{entries.first + begin, end - begin};
+          occurrences.add([&](Sums& sums) { count_occurrences(ids, piece, stride, source, map, sums); });
+        });
   });
-  pool.parallel_for(rows.count, kRowsAPiece, [&](Count begin, Count end) {
+  pool.parallel_for(rows.count, kRowsPerPiece, [&](Count begin, Count end) {
     const Range piece{rows.first + begin, end - begin};
     lists.add([&](Sums& sums) { count_lists(piece, source, map, sums); });
   });
@@ -146,12 +148,12 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
     return sum;
   };
   BatchAccesses accesses;
-  accesses.visits_a_list.resize(groups.size());
+  accesses.visits_per_list.resize(groups.size());
   for (std::size_t hop = 0; hop < batch.fanouts.size(); ++hop) {
     double draws = 0;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       draws += reached[g] * groups[g]->sampled[hop];
-      accesses.visits_a_list[g] += reached[g];
+      accesses.visits_per_list[g] += reached[g];
     }
     accesses.lists += frontier();
     accesses.neighbors += draws;
@@ -164,7 +166,7 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
   }
   std::size_t g = 0;
   for (const auto& segment : heat.segments) {
-    std::vector<HeatCurve::Point> steps;
+    std::vector<placement::HeatCurve::Point> steps;
     for (const NodeGroup& group : segment)
       steps.push_back({group.nodes, reached[g++] * static_cast<double>(group.nodes)});
     accesses.features.push_back(curve_of(steps));
@@ -190,8 +192,8 @@ void AccessCounter::add(const BatchReads& batch) {
     if (row >= 0 && row < num_local_) {
       ++rows_[map_.bucket_of(row)];
       ++local_inputs_;
-    } else if (const Count slot = halo_ ? halo_->find(node) : -1; slot >= 0) {
-      ++rows_[map_.bucket_of(num_local_ + slot)];
+    } else if (const Count kept = halo_ ? halo_->find(node) : -1; kept >= 0) {
+      ++rows_[map_.bucket_of(num_local_ + kept)];
     } else {
       ++other_inputs_;
     }
@@ -214,7 +216,7 @@ std::optional<AccessCounter::Mean> AccessCounter::mean(const comm::Machine& mach
     return static_cast<double>(sum) / static_cast<double>(batches);
   };
   const std::size_t num_parts = map_.num_segments() - (halo_ ? 1 : 0);
-  std::vector<std::vector<HeatCurve::Point>> steps(map_.num_segments());
+  std::vector<std::vector<placement::HeatCurve::Point>> steps(map_.num_segments());
   map_.for_each([&](std::size_t segment, std::size_t bucket, Count count) {
     steps[segment].push_back({count, a_batch(rows[bucket]) * (segment < num_parts ? with_others : 1)});
   });

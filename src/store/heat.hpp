@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -6,8 +7,8 @@
 #include <vector>
 
 #include "graph_regions.hpp"
+#include "strata/placement/planner.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/store/planner.hpp"
 
 /// How hot the rows of a machine's parts are: measured by occurrences, or by counted accesses.
 namespace strata::store {
@@ -75,7 +76,7 @@ class BucketMap {
 /// The nodes of a bucket.
 struct NodeGroup {
   Count nodes = 0;
-  double occurrences = 0;       ///< in the neighbour lists of this machine
+  double occurrences = 0;       ///< in the neighbor lists of this machine
   std::vector<double> sampled;  ///< by fanout: sum over the nodes of min(degree, fanout)
 };
 
@@ -99,17 +100,17 @@ NodeHeat count_heat(const comm::Machine& machine, const HeatSource& source);
 
 /// What a batch of one rank is expected to read on its machine.
 struct BatchAccesses {
-  std::vector<HeatCurve> features;  ///< distinct rows, by segment
+  std::vector<placement::HeatCurve> features;  ///< distinct rows, by segment
   /// Visits to lists, by segment: of their entries in the order in which lists are copied (ListRanking);
   /// empty: how hot which is, is not known.
-  std::vector<HeatCurve> list_visits = {};
-  double lists = 0;                        ///< nodes whose neighbours are sampled, summed over the hops
-  double neighbors = 0;                    ///< entries of `indices`
-  double nodes = 0;                        ///< source nodes, summed over the layers
-  std::vector<double> visits_a_list = {};  ///< of the nodes of each bucket, all segments after each other
+  std::vector<placement::HeatCurve> list_visits = {};
+  double lists = 0;                          ///< nodes whose neighbors are sampled, summed over the hops
+  double neighbors = 0;                      ///< entries of `indices`
+  double nodes = 0;                          ///< source nodes, summed over the layers
+  std::vector<double> visits_per_list = {};  ///< of the nodes of each bucket, all segments after each other
 };
 
-/// Expects a drawn neighbour to be a node with a probability proportional to its occurrences, seeds to be any
+/// Expects a drawn neighbor to be a node with a probability proportional to its occurrences, seeds to be any
 /// node, and other machines to ask for as much as is asked of them. A node is read once a batch however often
 /// it is drawn: of n nodes of a bucket, m draws that fall into it find n (1 - exp(-m / n)).
 BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/store/machine_graph.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ const HaloLists* MachineGraph::halo_lists() const { return state_->halo ? &state
 const NodeIndex* MachineGraph::halo_rows() const {
   return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
 }
-const ChunkTensor& MachineGraph::features() const { return *state_->features; }
+const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
 bool MachineGraph::has_label(Count row) const {
   const graph::Manifest& manifest = state_->manifest;
@@ -77,34 +78,37 @@ void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& opti
 
 namespace {
 
-const char* name_of(HostPath path) {
+const char* name_of(tensor::HostPath path) {
   switch (path) {
-    case HostPath::automatic:
+    case tensor::HostPath::automatic:
       return "auto";
-    case HostPath::zero_copy:
+    case tensor::HostPath::zero_copy:
       return "zero copy";
-    case HostPath::threads:
+    case tensor::HostPath::threads:
       return "CPU threads";
-    case HostPath::both:
+    case tensor::HostPath::both:
       return "CPU threads and zero copy together";
-    case HostPath::copy:
+    case tensor::HostPath::copy:
       return "CPU threads, then copied";
   }
   return "";
 }
 
 /// Says how the GPUs of the first machine read host rows, and why.
-void log_host_path(const comm::Machine& machine, const ChunkTensor& features, HostPath wish) {
+void log_host_path(const comm::Machine& machine, const tensor::ChunkTensor& features,
+                   tensor::HostPath requested) {
   if (machine.rank() > 0 || machine.index() > 0 || !machine.device().is_cuda()) return;
   std::int64_t host_bytes = 0;
-  for (const StratumView& view : features.views())
-    if (view.stratum == Stratum::host) host_bytes += view.rows * static_cast<std::int64_t>(view.row_pitch);
+  for (const tensor::StratumView& view : features.views())
+    if (view.stratum == tensor::Stratum::host)
+      host_bytes += view.rows * static_cast<std::int64_t>(view.row_pitch);
   if (host_bytes == 0) return;
-  const GatherSettings& settings = features.settings();
+  const tensor::GatherSettings& settings = features.settings();
   spdlog::info("{} of features in host memory are read by {}: {} cores a rank for it{}",
                format_bytes(host_bytes), name_of(settings.host_path), settings.threads,
-               wish == HostPath::automatic ? ", tables of more than 1 GiB by threads too where there are 3"
-                                           : ", as asked for");
+               requested == tensor::HostPath::automatic
+                   ? ", tables of more than 1 GiB by threads too where there are 3"
+                   : ", as asked for");
 }
 
 }  // namespace
@@ -112,14 +116,14 @@ void log_host_path(const comm::Machine& machine, const ChunkTensor& features, Ho
 void GraphState::make_features(const comm::Machine& machine, const GraphPlacement& placement,
                                const LoadOptions& options) {
   Count rows = 0;
-  for (const Segment& segment : placement.features.segments) rows += segment.rows();
-  features.emplace(ChunkTensor::create(machine,
-                                       {.name = "features",
-                                        .rows = rows,
-                                        .cols = manifest.feature_cols,
-                                        .dtype = manifest.feature_dtype,
-                                        .padded = placement.layout.padded},
-                                       placement.features));
+  for (const tensor::Segment& segment : placement.features.segments) rows += segment.rows();
+  features.emplace(tensor::ChunkTensor::create(machine,
+                                               {.name = "features",
+                                                .rows = rows,
+                                                .cols = manifest.feature_cols,
+                                                .dtype = manifest.feature_dtype,
+                                                .padded = placement.layout.padded},
+                                               placement.features));
   machine.together([&] {
     features->configure({.host_path = options.host_path,
                          .threads = options.host_threads,

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
 #include <vector>
 
+#include "cache/halo_regions.hpp"
+#include "graph_on_device.hpp"
 #include "graph_placement.hpp"
 #include "graph_regions.hpp"
-#include "halo_regions.hpp"
 #include "strata/store/machine_graph.hpp"
 
 namespace strata::store {
@@ -14,7 +16,7 @@ struct GraphState {
   graph::Manifest manifest;
   std::vector<NodeId> machine_offsets;
   std::optional<GraphRegions> regions;  // empty after close()
-  std::optional<ChunkTensor> features;
+  std::optional<tensor::ChunkTensor> features;
   GraphOnDevice on_device;
   GraphView host_view, host_lists;
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/train/as_tensor.hpp"
 
 #include <ATen/ops/from_blob.h>
@@ -33,7 +34,7 @@ at::ScalarType torch_type(DType dtype) {
 
 }  // namespace
 
-at::Tensor as_tensor(const store::TensorSpec& spec, const store::StratumView& view) {
+at::Tensor as_tensor(const tensor::TensorSpec& spec, const tensor::StratumView& view) {
   const auto pitch = static_cast<std::int64_t>(view.row_pitch / size_of(spec.dtype));
   return at::from_blob(view.data, {view.rows, spec.cols}, {pitch, 1},
                        at::TensorOptions().dtype(torch_type(spec.dtype)).device(torch_device(view.device)));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/train/config.hpp"
 
 #include <fmt/format.h>
@@ -6,10 +7,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "sm_split.hpp"
-#include "strata/store/placement_request.hpp"
-#include "strata/train/loss.hpp"
+#include "step/loss.hpp"
+#include "strata/placement/placement_request.hpp"
 #include "strata/util/error.hpp"
+#include "tuning/sm_split.hpp"
 
 namespace strata::train {
 namespace {
@@ -26,9 +27,9 @@ void require(bool condition, const std::string& message, const std::string& reme
 void check_fanouts(const std::vector<int>& fanouts, const char* option) {
   for (const int fanout : fanouts) {
     require(fanout >= -1, fmt::format("{}: {} is no fanout", option, fanout),
-            "A fanout is a number of neighbours, 0 or more, or -1 for all of them.");
+            "A fanout is a number of neighbors, 0 or more, or -1 for all of them.");
     require(fanout <= kMaxFanout, fmt::format("{}: {} is more than {}", option, fanout, kMaxFanout),
-            "Give -1 for all neighbours.");
+            "Give -1 for all neighbors.");
   }
 }
 
@@ -135,7 +136,7 @@ void validate(const TrainConfig& c) {
           "Use 0 to turn one off.");
   require(c.patience == 0 || c.eval_every > 0, "--patience needs evaluations, but --eval-every is 0",
           "Set --eval-every 1.");
-  store::parse_placement(c.placement);
+  placement::parse_placement(c.placement);
   require(parse_sm_split(c.sm_split).kind != SmSplitRequest::Kind::given || c.pipeline,
           fmt::format("--sm-split {} contradicts --pipeline off", c.sm_split),
           "One stage runs at a time and has all SMs; leave one of the two out.");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "session.hpp"
 
 #include <ATen/Context.h>
@@ -9,16 +10,18 @@
 #include <filesystem>
 #include <string_view>
 
-#include "device_mix.hpp"
-#include "presampler.hpp"
-#include "sampler_choice.hpp"
+#include "loading/presampler.hpp"
+#include "loading/sampler_choice.hpp"
 #include "strata/comm/resources.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "torch_device.hpp"
+#include "tuning/device_mix.hpp"
 
 namespace strata::train {
 namespace {
@@ -153,8 +156,8 @@ store::MachineGraph Session::load_graph() {
   store::LoadOptions options{.edge_weights = config.sampler == sampling::Method::weighted,
                              .in_degrees = may_need_in_degrees(config),
                              .row_normalize = config.normalize_features,
-                             .placement = store::parse_placement(config.placement),
-                             .batch = {.seeds = seeds_a_rank(), .fanouts = config.fanouts},
+                             .placement = placement::parse_placement(config.placement),
+                             .batch = {.seeds = seeds_per_rank(), .fanouts = config.fanouts},
                              .host_path = config.host_gather,
                              .host_threads = config.host_threads,
                              .presampling = presampling(),
@@ -224,17 +227,17 @@ void Session::set_gpu_budget(Count num_nodes, Count feature_cols, store::LoadOpt
       std::max<std::int64_t>(0, static_cast<std::int64_t>(free) - comm::resources_of(machine).gpu_sharers() *
                                                                       training_device_bytes(num_nodes));
   constexpr double kGrowth = 1.25;  // of buffers that turn out too small
-  options.bytes_an_input_row = static_cast<std::int64_t>(static_cast<double>(feature_cols) * sizeof(float) *
-                                                         kGrowth * BatchLoader::kSlots);
+  options.bytes_per_input_row = static_cast<std::int64_t>(static_cast<double>(feature_cols) * sizeof(float) *
+                                                          kGrowth * BatchLoader::kBuffers);
 }
 
-Count Session::seeds_a_rank() const {
+Count Session::seeds_per_rank() const {
   return config.global_batch_size > 0 ? config.global_batch_size / world.size() + 1 : config.batch_size;
 }
 
 std::int64_t Session::training_device_bytes(Count num_nodes) const {
-  // The upper bounds of a minibatch but for its input rows: every slot of every fanout finds a new node.
-  double rows = static_cast<double>(std::min(seeds_a_rank() * topology.num_machines(), num_nodes));
+  // The upper bounds of a minibatch but for its input rows: every pick of every fanout finds a new node.
+  double rows = static_cast<double>(std::min(seeds_per_rank() * topology.num_machines(), num_nodes));
   double activations = 0;
   for (const int fanout : config.fanouts) {
     activations +=
@@ -242,7 +245,7 @@ std::int64_t Session::training_device_bytes(Count num_nodes) const {
     rows = fanout < 0 ? static_cast<double>(num_nodes)
                       : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
   }
-  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * BatchLoader::kSlots;
+  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * BatchLoader::kBuffers;
   constexpr double kLibraries = 1.5 * (1 << 30);
   return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }
@@ -279,13 +282,13 @@ void Session::make_loss() {
 }
 
 void Session::make_optimizer() {
-  const Count updates_an_epoch = (schedule->steps_per_epoch() + config.accumulate - 1) / config.accumulate;
+  const Count updates_per_epoch = (schedule->steps_per_epoch() + config.accumulate - 1) / config.accumulate;
   const OptimizerOptions options{.kind = config.optimizer,
                                  .learning_rate = config.learning_rate,
                                  .weight_decay = config.weight_decay,
                                  .schedule = {.kind = config.lr_schedule,
                                               .warmup_steps = config.warmup_steps,
-                                              .total_steps = updates_an_epoch * config.epochs,
+                                              .total_steps = updates_per_epoch * config.epochs,
                                               .step_size = config.lr_step_size,
                                               .gamma = config.lr_gamma},
                                  .clip_norm = config.clip_grad,
@@ -333,17 +336,17 @@ void Session::make_loader() {
   options.in_degrees = model->needs_in_degrees();
   options.transpose = true;
   options.input_transpose = model->needs_input_transpose();
-  options.slots = model->takes_slots();
+  options.strided = model->takes_strided();
   options.compact_inputs = !table;
   options.sorted_inputs = distributed;  // the fetch of other machines' rows asks for them in this order
   options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
   sampler_ = make_training_sampler({.graph = &graph,
                                     .options = options,
                                     .exchange = sample_exchange,
-                                    .num_slots = BatchLoader::kSlots,
+                                    .num_buffers = BatchLoader::kBuffers,
                                     .pool = &sample_pool,
                                     .device = device,
-                                    .wish = config.sampler_device,
+                                    .requested = config.sampler_device,
                                     .schedule = schedule.get(),
                                     .seed = config.seed,
                                     .log = first_rank()});
@@ -375,12 +378,12 @@ void Session::make_loader() {
 
 void Session::find_table() {
   if (!device.is_cuda() || topology.num_machines() > 1 || !model->reads_table()) return;
-  const store::ChunkTensor& features = graph.features();
+  const tensor::ChunkTensor& features = graph.features();
   if (features.spec().dtype != DType::f32 ||
       graph.view().num_nodes > std::numeric_limits<std::int32_t>::max())
     return;
-  for (const store::StratumView& view : features.views()) {
-    if (view.stratum != store::Stratum::replicated || view.rows != features.spec().rows) continue;
+  for (const tensor::StratumView& view : features.views()) {
+    if (view.stratum != tensor::Stratum::replicated || view.rows != features.spec().rows) continue;
     table = {.rows = reinterpret_cast<const float*>(view.data),
              .cols = features.spec().cols,
              .pitch = static_cast<std::int64_t>(view.row_pitch / sizeof(float)),
@@ -419,7 +422,7 @@ sampling::PaddedShape Session::measure_padding() {
   for (std::size_t hop = 0; hop < edges.size(); ++hop) {
     shape.nodes[hop + 1] = std::max(shape.nodes[hop], with_margin(nodes[hop + 1], bounds.nodes[hop + 1]));
     const Count fanout = config.fanouts[hop];
-    shape.entries[hop] = model->takes_slots() && bounds.entries[hop] == bounds.nodes[hop] * fanout
+    shape.entries[hop] = model->takes_strided() && bounds.entries[hop] == bounds.nodes[hop] * fanout
                              ? shape.nodes[hop] * fanout
                              : with_margin(edges[hop], bounds.entries[hop]);
   }
@@ -469,7 +472,7 @@ void Session::decide_evaluation() {
   if (!first_rank()) return;
   spdlog::warn(
       "the hidden rows of the nodes that the scores need do not fit in memory: evaluation samples {} "
-      "neighbours a hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make it "
+      "neighbors a hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make it "
       "exact.",
       fmt::join(config.fanouts, ","));
 }
@@ -490,9 +493,9 @@ ExchangeTotals Session::exchange_totals() const {
   return sum_reports(world.communicator(), sampler_->report(), fetcher_->report());
 }
 
-std::array<std::int64_t, store::kNumStrata> Session::take_gathered_bytes() {
+std::array<std::int64_t, tensor::kNumStrata> Session::take_gathered_bytes() {
   const auto rows = fetcher_->rows_by_stratum();
-  std::array<std::int64_t, store::kNumStrata> bytes;
+  std::array<std::int64_t, tensor::kNumStrata> bytes;
   const auto row_bytes = static_cast<std::int64_t>(graph.features().spec().row_bytes());
   for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - told_rows_[s]) * row_bytes;
   told_rows_ = rows;

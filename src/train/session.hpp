@@ -1,27 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
 #include <cstdint>
 #include <memory>
 
-#include "exchange_totals.hpp"
-#include "progress_state.hpp"
+#include "checkpoint/progress_state.hpp"
+#include "loading/batch_loader.hpp"
+#include "loading/seed_schedule.hpp"
+#include "report/exchange_totals.hpp"
+#include "step/flat_parameters.hpp"
+#include "step/loss.hpp"
+#include "step/optimizer.hpp"
+#include "step/unlabelled.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/comm/watchdog.hpp"
 #include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/train/batch_loader.hpp"
 #include "strata/train/config.hpp"
 #include "strata/train/evaluator.hpp"
-#include "strata/train/flat_parameters.hpp"
-#include "strata/train/loss.hpp"
-#include "strata/train/optimizer.hpp"
-#include "strata/train/seed_schedule.hpp"
 #include "strata/train/stop_listener.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/thread_pool.hpp"
-#include "unlabelled.hpp"
 
 namespace strata::train {
 
@@ -49,7 +50,7 @@ class Session {
   std::string graph_digest() const;        ///< see graph::read_graph_digest()
   ExchangeTotals exchange_totals() const;  ///< collective; between epochs
   /// Feature rows that this rank's loader read from each stratum since the last call; between epochs.
-  std::array<std::int64_t, store::kNumStrata> take_gathered_bytes();
+  std::array<std::int64_t, tensor::kNumStrata> take_gathered_bytes();
 
   const TrainConfig& config;
   const comm::World& world;
@@ -86,7 +87,7 @@ class Session {
   void make_model(const ModelFactory& make);
   void make_loss();
   void make_optimizer();
-  sampling::SamplerOptions sampler_options() const;  ///< how neighbours are chosen
+  sampling::SamplerOptions sampler_options() const;  ///< how neighbors are chosen
   void make_loader();
   void make_row_exchange();
   void find_table();
@@ -94,7 +95,7 @@ class Session {
   EvaluationContext evaluation_context();
   void decide_evaluation();
   void make_evaluators();
-  Count seeds_a_rank() const;  ///< of a step
+  Count seeds_per_rank() const;  ///< of a step
   store::Presampling presampling();
   void set_gpu_budget(Count num_nodes, Count feature_cols, store::LoadOptions& options) const;
   std::int64_t training_device_bytes(Count num_nodes) const;
@@ -102,8 +103,8 @@ class Session {
   comm::Communicator sample_communicator_, gather_communicator_;
   std::unique_ptr<sampling::MiniBatchSampler> sampler_;
   std::unique_ptr<feature::RowFetcher> fetcher_;
-  comm::LaunchOrder launch_order_;                    // of row exchange and reducer
-  std::array<Count, store::kNumStrata> told_rows_{};  // of the fetcher
+  comm::LaunchOrder launch_order_;                     // of row exchange and reducer
+  std::array<Count, tensor::kNumStrata> told_rows_{};  // of the fetcher
   EvaluationKind evaluation_kind_ = EvaluationKind::undecided;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/train/stop_listener.hpp"
 
 #include <pthread.h>

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch_device.hpp"
 
 #include <ATen/ops/from_blob.h>
+
+#include "strata/cuda/stream.hpp"
 #if STRATA_WITH_CUDA
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 
 /// Between Strata's devices and streams and libtorch's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/train/trainer.hpp"
 
 #include <fmt/format.h>
@@ -10,20 +11,17 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "checkpoint_files.hpp"
-#include "device_mix.hpp"
-#include "loader_threads.hpp"
+#include "checkpoint/checkpoint_files.hpp"
+#include "checkpoint/model_state.hpp"
+#include "checkpoint/output_lock.hpp"
+#include "checkpoint/same_config.hpp"
+#include "evaluation/prediction_file.hpp"
 #include "memory_error.hpp"
-#include "metrics_log.hpp"
-#include "model_state.hpp"
-#include "not_finite.hpp"
-#include "output_lock.hpp"
-#include "prediction_file.hpp"
-#include "report.hpp"
-#include "same_config.hpp"
+#include "report/metrics_log.hpp"
+#include "report/report.hpp"
 #include "session.hpp"
-#include "sm_measurement.hpp"
-#include "step_runner.hpp"
+#include "step/not_finite.hpp"
+#include "step/step_runner.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
@@ -32,6 +30,9 @@
 #include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
 #include "torch_device.hpp"
+#include "tuning/device_mix.hpp"
+#include "tuning/loader_threads.hpp"
+#include "tuning/sm_measurement.hpp"
 
 namespace strata::train {
 namespace {
@@ -74,7 +75,7 @@ class Run {
                          .overlap = measures_loader_threads(config, session_.topology),
                          .communicator = &world.communicator(),
                          .tells = session_.first_rank()}),
-        sms_({.wish = config.sm_split,
+        sms_({.requested = config.sm_split,
               .device = session_.device,
               .measures = measures_sm_splits(config, session_.topology),
               .loader = session_.loader.get(),
@@ -208,7 +209,7 @@ class Run {
     const auto epochs = static_cast<Count>(config_.epochs) - progress_.epoch;
     const Count end = sms_.begin_segment(
         {.first = progress_.step_in_epoch, .end = steps, .all = epochs * steps - progress_.step_in_epoch});
-    tell_sms();
+    log_sms();
     session_.loader->begin({.epoch = progress_.epoch, .first = progress_.step_in_epoch, .end = end});
     bool stopping = false;
     while (!stopping) {
@@ -227,17 +228,17 @@ class Run {
     }
     if (const auto outcome = steps_.drain()) note(*outcome);
     sms_.end_segment();
-    tell_sms();
+    log_sms();
     return stopping;
   }
 
-  void tell_sms() {
+  void log_sms() {
     const std::string news = sms_.take_news();
     if (!news.empty() && session_.first_rank()) spdlog::info("{}", news);
     if (const auto result = sms_.take_result()) metrics_.write(sm_split_record(*result));
   }
 
-  /// The batches of an update are neighbours in the epoch.
+  /// The batches of an update are neighbors in the epoch.
   StepRunner::Place place_of(Count step) const {
     const Count steps = session_.schedule->steps_per_epoch(),
                 first = step / config_.accumulate * config_.accumulate;
@@ -263,7 +264,7 @@ class Run {
     if (config_.on_nan == OnNan::stop) {
       throw Error(what,
                   "Lower --lr, clip the gradient (--clip-grad 1), look at the features of these seeds' "
-                  "neighbourhoods, or leave such updates out (--on-nan skip).");
+                  "neighborhoods, or leave such updates out (--on-nan skip).");
     }
     if (session_.first_rank()) spdlog::warn("{}; its update is left out", what);
   }
@@ -386,7 +387,7 @@ class Run {
         .test = progress_.best_test,
         .epochs_done = static_cast<int>(progress_.epoch),
         .seeds_per_second = train_seconds_ > 0 ? static_cast<double>(trained_seeds_) / train_seconds_ : 0};
-    if (!stopped && session_.topology.num_machines() > 1) tell_exchange();
+    if (!stopped && session_.topology.num_machines() > 1) log_exchange();
     metrics_.write(final_record(result, session_));
     if (session_.first_rank() && !stopped) std::fputs(final_table(result, session_).c_str(), stdout);
     std::fflush(stdout);
@@ -395,7 +396,7 @@ class Run {
     return result;
   }
 
-  void tell_exchange() {
+  void log_exchange() {
     const ExchangeTotals totals = session_.exchange_totals();
     metrics_.write(exchange_record(totals));
     if (session_.first_rank()) std::fputs(exchange_table(totals).c_str(), stdout);

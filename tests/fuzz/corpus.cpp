@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: fuzz_corpus DIR: writes DIR/TARGET/NAME, sound files of all kinds for the fuzzers to begin with.
 #include <cstdio>
 #include <filesystem>

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table of text, plain or gzip; the first byte chooses the type and what is expected of it.
-#include "csv.hpp"
+#include "readers/csv.hpp"
 
-#include "columns.hpp"
 #include "fuzz_target.hpp"
+#include "readers/columns.hpp"
 
 using namespace strata;
 using namespace strata::fuzz;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <spdlog/spdlog.h>
 
 /// libFuzzer calls this once. Warnings about input would fill the log.

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // A manifest.json, as it is and with the checksum that its contents should have: else hardly an input would
 // pass it.
 #include <nlohmann/json.hpp>
 
-#include "checked_file.hpp"
 #include "fuzz_target.hpp"
+#include "parts/checked_file.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/util/hash.hpp"
 

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // A .npy file, and everything that readers make of its array.
 #include "strata/graph/npy.hpp"
 
-#include "columns.hpp"
 #include "fuzz_target.hpp"
+#include "readers/columns.hpp"
 
 using namespace strata;
 using namespace strata::fuzz;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A .npz archive: its directory, and every array in it.
 #include "fuzz_target.hpp"
 #include "strata/graph/npy.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A part file beside the manifest that was written with it. All that is read is compared with the manifest's
 // hashes; STRATA_FUZZ_UNVERIFIED=1 in the environment leaves that out, and so tries HDF5 more than the
 // reader.

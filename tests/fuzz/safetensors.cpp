@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file of tensors, as models and checkpoints are.
 #include "fuzz_target.hpp"
 #include "strata/nn/weights.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sound_files.hpp"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GraphBolt metadata.yaml beside arrays that are right.
 #include <cctype>
 #include <filesystem>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/blocks.hpp"
 
 #include <ATen/ops/arange.h>
@@ -16,10 +17,10 @@ at::Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
       .clone();
 }
 
-void add_transpose(OwnedBlock& block, const std::vector<std::vector<std::int32_t>>& neighbours) {
+void add_transpose(OwnedBlock& block, const std::vector<std::vector<std::int32_t>>& neighbors) {
   std::vector<std::vector<std::int32_t>> out(static_cast<std::size_t>(block.num_src));
-  for (std::size_t v = 0; v < neighbours.size(); ++v) {
-    for (const std::int32_t u : neighbours[v])
+  for (std::size_t v = 0; v < neighbors.size(); ++v) {
+    for (const std::int32_t u : neighbors[v])
       out[static_cast<std::size_t>(u)].push_back(static_cast<std::int32_t>(v));
   }
   std::vector<Count> indptr{0};
@@ -67,24 +68,24 @@ at::Tensor OwnedBlock::edge_dst() const {
       .repeat_interleave(indptr.slice(0, 1).sub(indptr.slice(0, 0, num_dst)));
 }
 
-OwnedBlock block_of(const std::vector<std::vector<std::int32_t>>& neighbours, Count num_src) {
+OwnedBlock block_of(const std::vector<std::vector<std::int32_t>>& neighbors, Count num_src) {
   OwnedBlock block;
-  block.num_dst = static_cast<Count>(neighbours.size());
+  block.num_dst = static_cast<Count>(neighbors.size());
   block.num_src = num_src;
   std::vector<Count> indptr{0};
   std::vector<std::int32_t> indices, degrees(static_cast<std::size_t>(num_src), 0);
   std::vector<NodeId> ids;
-  for (std::size_t v = 0; v < neighbours.size(); ++v) {
-    indices.insert(indices.end(), neighbours[v].begin(), neighbours[v].end());
+  for (std::size_t v = 0; v < neighbors.size(); ++v) {
+    indices.insert(indices.end(), neighbors[v].begin(), neighbors[v].end());
     indptr.push_back(static_cast<Count>(indices.size()));
-    degrees[v] = static_cast<std::int32_t>(neighbours[v].size());
+    degrees[v] = static_cast<std::int32_t>(neighbors[v].size());
   }
   for (Count u = 0; u < num_src; ++u) ids.push_back(u);
   block.indptr = tensor_of(indptr, at::kLong);
   block.indices = tensor_of(indices, at::kInt);
   block.original_ids = tensor_of(ids, at::kLong);
   block.in_degrees = tensor_of(degrees, at::kInt);
-  add_transpose(block, neighbours);
+  add_transpose(block, neighbors);
   return block;
 }
 
@@ -93,13 +94,13 @@ OwnedBlock random_block(const RandomBlock& options) {
   const auto below = [&state](std::uint64_t bound) {
     return bound == 0 ? 0 : (state = mix64(state)) % bound;
   };
-  std::vector<std::vector<std::int32_t>> neighbours(static_cast<std::size_t>(options.num_dst));
-  for (auto& row : neighbours) {
+  std::vector<std::vector<std::int32_t>> neighbors(static_cast<std::size_t>(options.num_dst));
+  for (auto& row : neighbors) {
     row.resize(options.num_src == 0 ? 0 : below(static_cast<std::uint64_t>(options.max_degree) + 1));
     for (std::int32_t& u : row)
       u = static_cast<std::int32_t>(below(static_cast<std::uint64_t>(options.num_src)));
   }
-  OwnedBlock block = block_of(neighbours, options.num_src);
+  OwnedBlock block = block_of(neighbors, options.num_src);
   block.original_ids = block.original_ids.mul(7919).add(5);
   auto* degrees = block.in_degrees.mutable_data_ptr<std::int32_t>();
   for (Count u = 0; u < options.num_src; ++u) degrees[u] += static_cast<std::int32_t>(below(20));

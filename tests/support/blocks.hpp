@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -30,8 +31,8 @@ struct OwnedBlock {
 
 OwnedBlock random_block(const RandomBlock& options);
 
-/// From lists of in-neighbours: neighbours[v] of dst node v. In-degrees are the lists' lengths.
-OwnedBlock block_of(const std::vector<std::vector<std::int32_t>>& neighbours, Count num_src);
+/// From lists of in-neighbors: neighbors[v] of dst node v. In-degrees are the lists' lengths.
+OwnedBlock block_of(const std::vector<std::vector<std::int32_t>>& neighbors, Count num_src);
 
 /// f32, uniform in [-1, 1), the same for the same seed.
 at::Tensor random_rows(Count rows, Count cols, std::uint64_t seed);

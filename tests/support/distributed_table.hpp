@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -5,6 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/feature/fetcher.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
@@ -59,18 +64,18 @@ struct DistributedTable {
     return offsets;
   }
 
-  store::ChunkTensor make(const RunSetup& run, const Options& options) const {
+  tensor::ChunkTensor make(const RunSetup& run, const Options& options) const {
     const auto machine = static_cast<std::size_t>(run.machine.index());
     const Count own = offsets[machine + 1] - offsets[machine], rows = own + std::ssize(kept_);
     const Count on_gpu = static_cast<Count>(std::floor(options.on_gpu * static_cast<double>(rows)));
-    store::ChunkTensor made = store::ChunkTensor::create(
+    tensor::ChunkTensor made = tensor::ChunkTensor::create(
         run.machine, {.name = "table", .rows = rows, .cols = cols, .dtype = options.dtype},
         {.segments = {{.replicated = on_gpu, .striped = 0, .host = rows - on_gpu}}});
     made.write_rows(0, own,
                     all_.bytes.data() + static_cast<std::size_t>(offsets[machine]) * made.spec().row_bytes());
-    for (std::size_t slot = 0; slot < kept_.size(); ++slot) {
-      made.write_rows(own + static_cast<Count>(slot), 1,
-                      all_.bytes.data() + static_cast<std::size_t>(kept_[slot]) * made.spec().row_bytes());
+    for (std::size_t kept = 0; kept < kept_.size(); ++kept) {
+      made.write_rows(own + static_cast<Count>(kept), 1,
+                      all_.bytes.data() + static_cast<std::size_t>(kept_[kept]) * made.spec().row_bytes());
     }
     run.machine.barrier();
     return made;
@@ -89,8 +94,8 @@ struct DistributedTable {
   }
 
  public:
-  store::NodeIndex halo;      ///< of the nodes whose rows follow the machine's own
-  store::ChunkTensor tensor;  // last: made of the others
+  store::NodeIndex halo;       ///< of the nodes whose rows follow the machine's own
+  tensor::ChunkTensor tensor;  // last: made of the others
 };
 
 /// What a fetch is told of the order of its ids.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/evaluation_cases.hpp"
 
 #include <ATen/ATen.h>
@@ -37,9 +38,9 @@ std::vector<Edge> random_edges(const HubGraphOptions& options) {
 
 /// What the layers of the kinds read of a graph.
 struct Dense {
-  at::Tensor degrees;     ///< [n, 1]
-  at::Tensor shares;      ///< [n, n] how often v <- u counts, parallel edges together
-  at::Tensor neighbours;  ///< [n, n] whether it counts at all
+  at::Tensor degrees;    ///< [n, 1]
+  at::Tensor shares;     ///< [n, n] how often v <- u counts, parallel edges together
+  at::Tensor neighbors;  ///< [n, n] whether it counts at all
 };
 
 Dense dense_of(const graph::Graph& graph, bool by_weight) {
@@ -59,14 +60,14 @@ Dense dense_of(const graph::Graph& graph, bool by_weight) {
       dense.shares[v][csc.indices[static_cast<std::size_t>(e)]] += share;
     }
   }
-  dense.neighbours = dense.shares.gt(0);
+  dense.neighbors = dense.shares.gt(0);
   return dense;
 }
 
-at::Tensor largest_of_neighbours(const at::Tensor& x, const Dense& dense) {
+at::Tensor largest_of_neighbors(const at::Tensor& x, const Dense& dense) {
   at::Tensor out = at::zeros_like(x);
   for (std::int64_t v = 0; v < x.size(0); ++v) {
-    const at::Tensor rows = x.index({dense.neighbours[v]});
+    const at::Tensor rows = x.index({dense.neighbors[v]});
     if (rows.size(0) > 0) out[v] = std::get<0>(rows.max(0));
   }
   return out;
@@ -127,7 +128,7 @@ at::Tensor apply(const ModelCase& kind, const LayerOf& of, const at::Tensor& x, 
     case nn::ModelKind::sage:
       break;
   }
-  if (kind.aggregate == nn::Aggregate::max) return sage(of, x, largest_of_neighbours(x, dense));
+  if (kind.aggregate == nn::Aggregate::max) return sage(of, x, largest_of_neighbors(x, dense));
   return sage(of, x, dense.shares.mm(x) / dense.degrees.clamp_min(1));
 }
 

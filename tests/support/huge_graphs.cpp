@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/huge_graphs.hpp"
 
 #include <sys/mman.h>
@@ -6,6 +7,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::test {

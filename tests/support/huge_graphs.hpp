@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
 #include <vector>
 
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/store/machine_graph.hpp"
 
 namespace strata::test {
@@ -33,7 +34,7 @@ class Repeated {
 };
 
 /// Some hundred nodes, one of which has a hundred million edges, that no memory of a host holds: position p
-/// of the array of all lists has neighbour neighbor_at(p), weight weight_at(p) and edge id p mod kPattern.
+/// of the array of all lists has neighbor neighbor_at(p), weight weight_at(p) and edge id p mod kPattern.
 class HugeHub {
  public:
   explicit HugeHub(Device device);

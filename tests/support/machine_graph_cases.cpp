@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/machine_graph_cases.hpp"
 
 #include <gtest/gtest.h>
@@ -5,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include "strata/cuda/stream.hpp"
 
 namespace strata::test {
 
@@ -41,14 +44,14 @@ void expect_local_nodes(const MachineGraph& loaded, const graph::Graph& graph, c
     const auto begin = graph.structure.indptr[original], end = graph.structure.indptr[original + 1];
     ASSERT_EQ(view.indptr[row + 1] - view.indptr[row], end - begin);
     for (Count e = 0; e < end - begin; ++e) {
-      const Count slot = view.indptr[row] + e;
-      ASSERT_EQ(view.original_ids[view.indices[slot]],
+      const Count edge = view.indptr[row] + e;
+      ASSERT_EQ(view.original_ids[view.indices[edge]],
                 graph.structure.indices[static_cast<std::size_t>(begin + e)]);
       if (options.edge_ids) {
-        ASSERT_EQ(view.edge_ids[slot], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
+        ASSERT_EQ(view.edge_ids[edge], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
       }
       if (options.edge_weights) {
-        ASSERT_EQ(view.weights[slot], graph.structure.weights[static_cast<std::size_t>(begin + e)]);
+        ASSERT_EQ(view.weights[edge], graph.structure.weights[static_cast<std::size_t>(begin + e)]);
       }
     }
     const auto words = static_cast<std::size_t>(graph.label_words());
@@ -115,11 +118,11 @@ void expect_list(const GraphView& view, Count row, NodeId original, const graph:
              end = graph.structure.indptr[static_cast<std::size_t>(original) + 1];
   ASSERT_EQ(view.indptr[row + 1] - view.indptr[row], end - begin);
   for (Count e = 0; e < end - begin; ++e) {
-    const Count slot = view.indptr[row] + e;
-    ASSERT_EQ(view.original_ids[view.indices[slot]],
+    const Count edge = view.indptr[row] + e;
+    ASSERT_EQ(view.original_ids[view.indices[edge]],
               graph.structure.indices[static_cast<std::size_t>(begin + e)]);
     if (view.edge_ids.size > 0) {
-      ASSERT_EQ(view.edge_ids[slot], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
+      ASSERT_EQ(view.edge_ids[edge], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
     }
   }
 }

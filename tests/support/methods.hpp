@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ostream>
 #include <vector>
@@ -6,7 +7,7 @@
 
 namespace strata::test {
 
-/// One way to choose neighbours.
+/// One way to choose neighbors.
 struct MethodCase {
   sampling::Method method;
   bool replace = false;

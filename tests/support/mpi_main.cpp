@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ seconds test_limit() {
   return seconds(text ? std::atoi(text) : 60);
 }
 
-const comm::World*& world_slot() {
+const comm::World*& world_pointer() {
   static const comm::World* world = nullptr;
   return world;
 }
@@ -133,11 +134,11 @@ bool skipped_everywhere() {
 
 }  // namespace
 
-const comm::World& world() { return *world_slot(); }
+const comm::World& world() { return *world_pointer(); }
 
 int run(int argc, char** argv) {
   const comm::World world(&argc, &argv);
-  world_slot() = &world;
+  world_pointer() = &world;
   testing::InitGoogleTest(&argc, argv);
   install_listeners();
   const int result = RUN_ALL_TESTS();

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/reference_choices.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "choice_rules.hpp"
+#include "choosers/choice_rules.hpp"
 
 namespace strata::test {
 namespace {
@@ -26,8 +27,8 @@ std::vector<float> weights_of(const Choice& c) {
 std::vector<Count> replacing_positions(const Choice& c) {
   std::vector<Count> positions;
   const auto degree = static_cast<std::uint64_t>(c.graph.degree(c.node));
-  for (std::uint64_t slot = 0; degree > 0 && slot < static_cast<std::uint64_t>(c.fanout); ++slot)
-    positions.push_back(static_cast<Count>(below(keyed_word(key_of(c), slot), degree)));
+  for (std::uint64_t pick = 0; degree > 0 && pick < static_cast<std::uint64_t>(c.fanout); ++pick)
+    positions.push_back(static_cast<Count>(below(keyed_word(key_of(c), pick), degree)));
   return positions;
 }
 
@@ -51,8 +52,8 @@ std::vector<Count> weighted_replacing_positions(const Choice& c) {
   std::uint64_t sum = 0;
   for (const float w : weights) sum += whole(w);
   std::vector<Count> positions;
-  for (std::uint64_t slot = 0; slot < static_cast<std::uint64_t>(c.fanout); ++slot) {
-    std::uint64_t left = below(keyed_word(key_of(c), slot), sum);
+  for (std::uint64_t pick = 0; pick < static_cast<std::uint64_t>(c.fanout); ++pick) {
+    std::uint64_t left = below(keyed_word(key_of(c), pick), sum);
     std::size_t p = 0;
     for (; left >= whole(weights[p]); ++p) left -= whole(weights[p]);
     positions.push_back(static_cast<Count>(p));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <vector>
 
@@ -15,7 +16,7 @@ struct Choice {
 };
 
 /// What every method but the plain uniform one promises, said by sorting and searching: places within the
-/// node's list, in the order of its slots.
+/// node's list, in the order of its picks.
 std::vector<Count> replacing_positions(const Choice& choice);
 std::vector<Count> weighted_positions(const Choice& choice);
 std::vector<Count> weighted_replacing_positions(const Choice& choice);

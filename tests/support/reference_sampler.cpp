@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/reference_sampler.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,9 @@
 #include <map>
 #include <numeric>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/reference_choices.hpp"
 
 namespace strata::test {
@@ -136,9 +140,9 @@ constexpr std::size_t kGpus = 3;
 template <typename T>
 class StripedRows {
  public:
-  explicit StripedRows(const store::Stripes& stripes) : stripes_(stripes), of_gpus_(kGpus) {}
+  explicit StripedRows(const tensor::Stripes& stripes) : stripes_(stripes), of_gpus_(kGpus) {}
   void push(const T& value) {
-    const store::StripeLocation at = store::locate_stripe(size_++, stripes_);
+    const tensor::StripeLocation at = tensor::locate_stripe(size_++, stripes_);
     std::vector<T>& rows = of_gpus_[static_cast<std::size_t>(at.gpu)];
     rows.resize(std::max(rows.size(), index(at.row) + 1));
     rows[index(at.row)] = value;
@@ -147,7 +151,7 @@ class StripedRows {
   std::span<const T> of_gpu(std::size_t gpu) const { return of_gpus_[gpu]; }
 
  private:
-  store::Stripes stripes_;
+  tensor::Stripes stripes_;
   std::vector<std::vector<T>> of_gpus_;
   Count size_ = 0;
 };
@@ -163,13 +167,13 @@ cuda::Memory ViewOwner::memory_of_lists() const {
   return options_.pinned ? cuda::Memory::pinned : cuda::memory_on(stream_.device());
 }
 
-const Count* ViewOwner::keep_indptr(std::span<const Count> values, store::ArrayStrata& copies) {
+const Count* ViewOwner::keep_indptr(std::span<const Count> values, tensor::ArrayStrata& copies) {
   if (options_.segments == 0) return keep(values, memory_of_lists());
   const auto size = static_cast<Count>(values.size());
-  copies.stripes = store::Stripes::of(32, kGpus);
+  copies.stripes = tensor::Stripes::of(32, kGpus);
   std::vector<Count> replicated, rest(values.begin(), values.end());
   StripedRows<Count> striped(copies.stripes);
-  std::vector<store::SegmentLayout> segments;
+  std::vector<tensor::SegmentLayout> segments;
   for (int s = 0; s < options_.segments; ++s) {
     const Count first = size * s / options_.segments, end = size * (s + 1) / options_.segments;
     const Count replicated_end = first + (end - first) * 2 / 5, striped_end = first + (end - first) * 7 / 10;
@@ -190,7 +194,7 @@ const Count* ViewOwner::keep_indptr(std::span<const Count> values, store::ArrayS
   }
   copies.num_segments = options_.segments;
   copies.only = segments.front();
-  copies.segments = keep(std::span<const store::SegmentLayout>(segments));
+  copies.segments = keep(std::span<const tensor::SegmentLayout>(segments));
   copies.replicated = keep(std::span<const Count>(replicated));
   for (std::size_t g = 0; g < kGpus; ++g) copies.stripe_data[g] = keep(striped.of_gpu(g));
   return keep(std::span<const Count>(rest), memory_of_lists());
@@ -200,13 +204,14 @@ const Count* ViewOwner::keep_indptr(std::span<const Count> values, store::ArrayS
 void ViewOwner::choose_lists(std::span<const Count> indptr) {
   if (!options_.copied) return;
   const Count num_nodes = std::ssize(indptr) - 1;
-  std::vector<store::ListCopies::Group> replicated, striped;
+  std::vector<store::AdjacencyCacheView::Group> replicated, striped;
   Count num_replicated = 0, num_striped = 0;
   Random random(17);
   for (Count v = 0; v < num_nodes; ++v) {
-    if (v % store::ListCopies::kGroupNodes == 0) {
-      replicated.push_back(static_cast<std::uint64_t>(num_replicated) << store::ListCopies::kGroupNodes);
-      striped.push_back(static_cast<std::uint64_t>(num_striped) << store::ListCopies::kGroupNodes);
+    if (v % store::AdjacencyCacheView::kGroupNodes == 0) {
+      replicated.push_back(static_cast<std::uint64_t>(num_replicated)
+                           << store::AdjacencyCacheView::kGroupNodes);
+      striped.push_back(static_cast<std::uint64_t>(num_striped) << store::AdjacencyCacheView::kGroupNodes);
     }
     const double draw = static_cast<double>(random.below(1 << 20)) / (1 << 20);
     const Tier tier = draw < options_.copied->replicated                              ? Tier::replicated
@@ -214,23 +219,24 @@ void ViewOwner::choose_lists(std::span<const Count> indptr) {
                                                                                       : Tier::host;
     const Count degree = indptr[index(v + 1)] - indptr[index(v)];
     tier_of_entry_.insert(tier_of_entry_.end(), static_cast<std::size_t>(degree), tier);
-    const std::uint64_t bit = std::uint64_t{1} << v % store::ListCopies::kGroupNodes;
+    const std::uint64_t bit = std::uint64_t{1} << v % store::AdjacencyCacheView::kGroupNodes;
     if (tier == Tier::replicated) replicated.back() |= bit, num_replicated += degree;
     if (tier == Tier::striped) striped.back() |= bit, num_striped += degree;
   }
   if (options_.copied->striped == 1) return;  // positions stay as they are
   const Count num_entries = std::ssize(tier_of_entry_);
-  lists_ = {.replicated = keep(std::span<const store::ListCopies::Group>(replicated)),
-            .striped = options_.copied->striped > 0 ? keep(std::span<const store::ListCopies::Group>(striped))
-                                                    : nullptr,
+  lists_ = {.replicated = keep(std::span<const store::AdjacencyCacheView::Group>(replicated)),
+            .striped = options_.copied->striped > 0
+                           ? keep(std::span<const store::AdjacencyCacheView::Group>(striped))
+                           : nullptr,
             .first_replicated = num_entries,
             .first_striped = num_entries + num_replicated};
 }
 
 template <typename T>
-const T* ViewOwner::keep_entries(std::span<const T> values, store::EntryCopies& copies) {
+const T* ViewOwner::keep_entries(std::span<const T> values, store::CachedEntries& copies) {
   if (!options_.copied) return keep(values, memory_of_lists());
-  copies.stripes = store::Stripes::of(32, kGpus);
+  copies.stripes = tensor::Stripes::of(32, kGpus);
   std::vector<T> replicated, rest(values.begin(), values.end());
   StripedRows<T> striped(copies.stripes);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -249,7 +255,7 @@ const T* ViewOwner::keep_entries(std::span<const T> values, store::EntryCopies& 
   return keep(std::span<const T>(rest), memory_of_lists());
 }
 
-IdSpan ViewOwner::keep_entry_ids(std::span<const std::int64_t> values, store::EntryCopies& copies) {
+IdSpan ViewOwner::keep_entry_ids(std::span<const std::int64_t> values, store::CachedEntries& copies) {
   const auto size = static_cast<Count>(values.size());
   if (options_.wide) return {keep_entries(values, copies), size, true};
   const std::vector<std::int32_t> narrow(values.begin(), values.end());
@@ -268,7 +274,7 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : opti
   choose_lists(indptr);
   store::GraphView::Copies copies{
       .indptr = {}, .lists = lists_, .indices = {}, .edge_ids = {}, .weights = {}};
-  const auto edges = [&](const std::vector<std::int64_t>& values, store::EntryCopies& strata) {
+  const auto edges = [&](const std::vector<std::int64_t>& values, store::CachedEntries& strata) {
     return keep_entry_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)),
                           strata);
   };
@@ -291,8 +297,8 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : opti
 
 namespace {
 
-/// The lists of a block with slots, packed.
-void pack_slots(const sampling::Block& b, const cuda::Stream& stream, PlainBlock& out) {
+/// The lists of a block with a stride, packed.
+void pack_strided(const sampling::Block& b, const cuda::Stream& stream, PlainBlock& out) {
   const auto counts = to_host(b.counts, b.num_dst, stream);
   const auto indices = to_host(b.indices, b.num_dst * b.stride, stream);
   const auto edge_ids = to_host(b.edge_ids, b.num_dst * b.stride, stream);
@@ -317,7 +323,7 @@ std::vector<PlainBlock> plain_blocks(const sampling::MiniBatch& batch, const cud
     PlainBlock& block = result.emplace_back();
     block.num_dst = b.num_dst;
     if (b.stride > 0) {
-      pack_slots(b, stream, block);
+      pack_strided(b, stream, block);
     } else {
       block.indptr = to_host(b.indptr, b.num_dst + 1, stream);
       block.indices = to_host(b.indices, b.num_edges, stream);
@@ -336,7 +342,7 @@ std::vector<PlainBlock> plain_blocks(const sampling::MiniBatch& batch, const cud
 
 namespace {
 
-/// Positions of a node's chosen in-neighbours within its list.
+/// Positions of a node's chosen in-neighbors within its list.
 std::vector<Count> chosen_positions(Count degree, int fanout, std::uint64_t key) {
   std::vector<Count> result;
   const bool all = fanout < 0 || degree <= fanout;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -6,7 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
 
 namespace strata::test {
@@ -70,18 +72,18 @@ class ViewOwner {
     return keep(values, cuda::memory_on(stream_.device()));
   }
   IdSpan keep_ids(std::span<const std::int64_t> values, bool wide);
-  const Count* keep_indptr(std::span<const Count> values, store::ArrayStrata& copies);
+  const Count* keep_indptr(std::span<const Count> values, tensor::ArrayStrata& copies);
   /// An array of the lists' entries.
   template <typename T>
-  const T* keep_entries(std::span<const T> values, store::EntryCopies& copies);
-  IdSpan keep_entry_ids(std::span<const std::int64_t> values, store::EntryCopies& copies);
+  const T* keep_entries(std::span<const T> values, store::CachedEntries& copies);
+  IdSpan keep_entry_ids(std::span<const std::int64_t> values, store::CachedEntries& copies);
   void choose_lists(std::span<const Count> indptr);
   cuda::Memory memory_of_lists() const;
 
   ViewOptions options_;
   enum class Tier : std::uint8_t { replicated, striped, host };
   std::vector<Tier> tier_of_entry_;  // empty: no list has a copy
-  store::ListCopies lists_;
+  store::AdjacencyCacheView lists_;
   cuda::Stream stream_;
   std::vector<cuda::Buffer> buffers_;
   store::GraphView view_;

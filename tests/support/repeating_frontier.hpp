@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <gtest/gtest.h>
 
 #include <map>
 #include <vector>
 
-#include "slot_chooser.hpp"
+#include "choosers/pick_chooser.hpp"
 #include "strata/util/random.hpp"
 
 /// Frontiers with a node more than once, as several ranks' requests to one have them.
@@ -32,8 +33,8 @@ struct ChosenList {
 
 /// Of each node of the query, by the CPU's chooser.
 template <typename Id>
-std::vector<ChosenList> chosen_lists(sampling::SlotChooser<Id>& chooser, const sampling::SlotQuery& query) {
-  sampling::SlotPlan plan;
+std::vector<ChosenList> chosen_lists(sampling::PickChooser<Id>& chooser, const sampling::PickQuery& query) {
+  sampling::PickPlan plan;
   std::vector<Count> offsets(query.nodes.size() + 1);
   chooser.measure(query, plan, offsets.data());
   offsets.back() = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/tensor_cases.hpp"
 
 #include <fmt/format.h>
@@ -7,6 +8,10 @@
 #include <cstring>
 #include <random>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/random_dataset.hpp"
 
 namespace strata::test {
@@ -23,7 +28,7 @@ bool is_poison(float value) {
 /// Writes [first, end) in pieces of 1, 2, ... rows; piece i only on rank i mod size, or all pieces on every
 /// rank.
 struct Writer {
-  store::ChunkTensor& tensor;
+  tensor::ChunkTensor& tensor;
   const std::byte* data;
   int rank, size;
   Count piece = 0;
@@ -44,14 +49,14 @@ struct Writer {
 
 Count TensorCase::rows() const {
   Count sum = 0;
-  for (const store::Segment& s : placement.segments) sum += s.rows();
+  for (const tensor::Segment& s : placement.segments) sum += s.rows();
   return sum;
 }
 
 std::string TensorCase::str() const {
   std::string text = fmt::format("{} x {} of {}, seed {}, stripes of {}, segments", rows(), cols,
                                  name_of(dtype), seed, placement.stripe_rows);
-  for (const store::Segment& s : placement.segments)
+  for (const tensor::Segment& s : placement.segments)
     text += fmt::format(" {{{}, {}, {}}}", s.replicated, s.striped, s.host);
   return text;
 }
@@ -59,13 +64,13 @@ std::string TensorCase::str() const {
 FilledTensor fill(const comm::Machine& machine, const TensorCase& tensor_case) {
   const RandomValues values =
       random_values(tensor_case.rows() * tensor_case.cols, tensor_case.dtype, tensor_case.seed);
-  store::ChunkTensor tensor = store::ChunkTensor::create(
+  tensor::ChunkTensor tensor = tensor::ChunkTensor::create(
       machine,
       {.name = "test", .rows = tensor_case.rows(), .cols = tensor_case.cols, .dtype = tensor_case.dtype},
       tensor_case.placement);
   Writer writer{tensor, values.bytes.data(), machine.rank(), machine.size()};
   Count row = 0;
-  for (const store::Segment& s : tensor.placement().segments) {
+  for (const tensor::Segment& s : tensor.placement().segments) {
     writer.write(row, row + s.replicated, true);
     writer.write(row + s.replicated, row + s.rows(), false);
     row += s.rows();
@@ -98,7 +103,7 @@ std::vector<float> expected_rows(const FilledTensor& filled, std::span<const Nod
   return rows;
 }
 
-std::vector<float> gathered(const store::ChunkTensor& tensor, Device device, std::span<const NodeId> ids,
+std::vector<float> gathered(const tensor::ChunkTensor& tensor, Device device, std::span<const NodeId> ids,
                             const GatherOptions& options) {
   constexpr Count kGuard = 64;
   const Count count = std::ssize(ids), elements = count * tensor.spec().cols;

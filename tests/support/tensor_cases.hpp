@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <span>
 #include <string>
 #include <vector>
 
-#include "strata/store/chunk_tensor.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 
 namespace strata::test {
 
@@ -11,7 +12,7 @@ namespace strata::test {
 struct TensorCase {
   DType dtype = DType::f32;
   Count cols = 1;
-  store::Placement placement;
+  tensor::Placement placement;
   std::uint64_t seed = 1;
 
   Count rows() const;
@@ -21,7 +22,7 @@ struct TensorCase {
 /// Creates the tensor and writes it: every rank its replicated rows, the ranks in turn pieces of the others,
 /// pieces of many lengths. Collective over the machine.
 struct FilledTensor {
-  store::ChunkTensor tensor;
+  tensor::ChunkTensor tensor;
   std::vector<float> values;  ///< [rows, cols]
 };
 FilledTensor fill(const comm::Machine& machine, const TensorCase& tensor_case);
@@ -44,7 +45,7 @@ struct GatherOptions {
   NodeId first = 0;
   Count misalignment = 0;
 };
-std::vector<float> gathered(const store::ChunkTensor& tensor, Device device, std::span<const NodeId> ids,
+std::vector<float> gathered(const tensor::ChunkTensor& tensor, Device device, std::span<const NodeId> ids,
                             const GatherOptions& options);
 
 }  // namespace strata::test

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/tensor_model.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +9,10 @@
 #include <array>
 #include <cstring>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 #include "support/random_dataset.hpp"
 
@@ -95,12 +100,12 @@ struct Fixture {
   const comm::Machine& machine;
   OnDevice on_device;
   ThreadPool pool{2};
-  store::ChunkTensor& tensor;
+  tensor::ChunkTensor& tensor;
   TensorModel& model;
   Random& common;  // the same on all ranks
   Random own;
 
-  const store::TensorSpec& spec() const { return tensor.spec(); }
+  const tensor::TensorSpec& spec() const { return tensor.spec(); }
 
   void expect_contents(const char* after) {
     std::vector<std::byte> bytes(model.all().size() + 8, std::byte{0xEE});
@@ -109,8 +114,8 @@ struct Fixture {
     EXPECT_TRUE(bytes == model.all()) << "contents differ after " << after;
   }
 
-  store::RowIds row_ids(const Ids& ids, const cuda::Buffer& data, const cuda::Buffer& count,
-                        bool counted) const {
+  tensor::RowIds row_ids(const Ids& ids, const cuda::Buffer& data, const cuda::Buffer& count,
+                         bool counted) const {
     return {.data = data.data(),
             .size = std::ssize(ids.values),
             .first = ids.first,
@@ -144,20 +149,20 @@ struct Fixture {
         << ", wide " << ids.wide << ", sorted " << ids.sorted;
   }
 
-  store::Stratum stratum_of(Count row) const {
-    for (const store::Segment& s : tensor.placement().segments) {
-      if (row < s.replicated) return store::Stratum::replicated;
-      if (row < s.replicated + s.striped) return store::Stratum::striped;
-      if (row < s.rows()) return store::Stratum::host;
+  tensor::Stratum stratum_of(Count row) const {
+    for (const tensor::Segment& s : tensor.placement().segments) {
+      if (row < s.replicated) return tensor::Stratum::replicated;
+      if (row < s.replicated + s.striped) return tensor::Stratum::striped;
+      if (row < s.rows()) return tensor::Stratum::host;
       row -= s.rows();
     }
     ADD_FAILURE() << "no row";
-    return store::Stratum::host;
+    return tensor::Stratum::host;
   }
 
   void check_counts() {
     const Ids ids = random_ids(own, spec().rows);
-    std::array<Count, store::kNumStrata> expected = {5, 6, 7};
+    std::array<Count, tensor::kNumStrata> expected = {5, 6, 7};
     const cuda::Buffer data = on_device.put_ids(ids), count = on_device.put(&ids.count, sizeof(ids.count)),
                        counts = on_device.put(expected.data(), sizeof(expected));
     for (int twice = 0; twice < 2; ++twice)
@@ -241,7 +246,7 @@ struct Fixture {
 
 }  // namespace
 
-TensorModel::TensorModel(const store::TensorSpec& spec, std::uint64_t seed)
+TensorModel::TensorModel(const tensor::TensorSpec& spec, std::uint64_t seed)
     : spec_(spec), bytes_(random_values(spec.rows * spec.cols, spec.dtype, seed).bytes) {}
 
 void TensorModel::set_row(Count row, const std::byte* bytes) {
@@ -302,7 +307,7 @@ RandomTensor::RandomTensor(std::uint64_t seed) {
   const Count kinds = below(random, 5);  // all strata, or one alone
   const Count segments = random() % 8 == 0 ? 20 : 1 + below(random, 3);
   for (Count s = 0; s < segments; ++s) {
-    store::Segment segment{
+    tensor::Segment segment{
         .replicated = below(random, 400), .striped = below(random, 400), .host = below(random, 400)};
     if (kinds == 1) segment = {.replicated = segment.replicated};
     if (kinds == 2) segment = {.striped = segment.striped};
@@ -318,7 +323,7 @@ std::string RandomTensor::str() const {
   std::string text =
       fmt::format("{} x {} of {}{}{}, stripes of {}:", spec.rows, spec.cols, name_of(spec.dtype),
                   spec.scatters ? ", scatters" : "", spec.padded ? ", padded" : "", placement.stripe_rows);
-  for (const store::Segment& s : placement.segments)
+  for (const tensor::Segment& s : placement.segments)
     text += fmt::format(" {{{}, {}, {}}}", s.replicated, s.striped, s.host);
   return text;
 }
@@ -327,7 +332,7 @@ void check_random_tensor(const comm::Machine& machine, Device device, std::uint6
   const RandomTensor made(seed);
   SCOPED_TRACE(fmt::format("seed {}: {}", seed, made.str()));
   const cuda::DeviceGuard guard(device);
-  store::ChunkTensor tensor = store::ChunkTensor::create(machine, made.spec, made.placement);
+  tensor::ChunkTensor tensor = tensor::ChunkTensor::create(machine, made.spec, made.placement);
   TensorModel model(made.spec, seed);
   tensor.write_rows(0, made.spec.rows, model.bytes());  // all ranks the same
   machine.barrier();
@@ -339,28 +344,28 @@ void check_random_tensor(const comm::Machine& machine, Device device, std::uint6
                   .common = common,
                   .own = Random(seed * 31 + static_cast<std::uint64_t>(machine.rank()))};
   fixture.expect_contents("write");
-  const bool on_host = std::ranges::all_of(tensor.placement().segments, [](const store::Segment& s) {
+  const bool on_host = std::ranges::all_of(tensor.placement().segments, [](const tensor::Segment& s) {
     return s.replicated == 0 && s.striped == 0;
   });
-  std::vector<store::HostPath> paths = {store::HostPath::copy, store::HostPath::automatic,
-                                        store::HostPath::zero_copy, store::HostPath::threads,
-                                        store::HostPath::both};
+  std::vector<tensor::HostPath> paths = {tensor::HostPath::copy, tensor::HostPath::automatic,
+                                         tensor::HostPath::zero_copy, tensor::HostPath::threads,
+                                         tensor::HostPath::both};
   if (!on_host) {
-    EXPECT_THROW(tensor.configure({.host_path = store::HostPath::copy}), InputError);
+    EXPECT_THROW(tensor.configure({.host_path = tensor::HostPath::copy}), InputError);
     paths.erase(paths.begin());
   }
   fixture.check_counts();
-  for (const store::HostPath path : paths) {
+  for (const tensor::HostPath path : paths) {
     tensor.configure({.host_path = path,
                       .threads = 2,
-                      .threads_share = path == store::HostPath::both ? 0.5 : 0,
+                      .threads_share = path == tensor::HostPath::both ? 0.5 : 0,
                       .multiprocessors = static_cast<int>(common() % 3) * 7,
                       .aligned_reads = common() % 2 == 0});
     for (int i = 0; i < 2; ++i) fixture.check_gather();
   }
   machine.barrier();
   const bool has_replicas = std::ranges::any_of(tensor.placement().segments,
-                                                [](const store::Segment& s) { return s.replicated > 0; });
+                                                [](const tensor::Segment& s) { return s.replicated > 0; });
   if (made.spec.scatters || !has_replicas) fixture.check_scatter();
   fixture.check_gather();
   fixture.check_bad_ids();

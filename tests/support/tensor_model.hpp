@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <random>
 #include <string>
 #include <vector>
 
-#include "strata/store/chunk_tensor.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 
 namespace strata::test {
 
@@ -11,7 +12,7 @@ namespace strata::test {
 /// all ranks of the machine.
 class TensorModel {
  public:
-  TensorModel(const store::TensorSpec& spec, std::uint64_t seed);
+  TensorModel(const tensor::TensorSpec& spec, std::uint64_t seed);
 
   const std::byte* bytes() const { return bytes_.data(); }
   const std::vector<std::byte>& all() const { return bytes_; }
@@ -22,14 +23,14 @@ class TensorModel {
  private:
   float element(Count index) const;
 
-  store::TensorSpec spec_;
+  tensor::TensorSpec spec_;
   std::vector<std::byte> bytes_;
 };
 
 /// A random tensor, everything about it drawn from the seed.
 struct RandomTensor {
-  store::TensorSpec spec;
-  store::Placement placement;
+  tensor::TensorSpec spec;
+  tensor::Placement placement;
 
   explicit RandomTensor(std::uint64_t seed);
   std::string str() const;

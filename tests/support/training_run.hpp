@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
@@ -6,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 namespace strata::test {
 

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
 #include <span>
 
 #include "strata/comm/machine.hpp"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::comm {
 

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 
 #include "strata/comm/reducer.hpp"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::comm {

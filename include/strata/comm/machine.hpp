@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "strata/comm/communicator.hpp"
+#include "strata/util/enum_names.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::comm {
@@ -70,3 +72,14 @@ class Machine {
 };
 
 }  // namespace strata::comm
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<comm::TopologyOptions::Compute> =
+    std::to_array<EnumName<comm::TopologyOptions::Compute>>({{comm::TopologyOptions::Compute::automatic,
+                                                              "auto"},
+                                                             {comm::TopologyOptions::Compute::cpu, "cpu"},
+                                                             {comm::TopologyOptions::Compute::cuda, "cuda"}});
+
+}  // namespace strata

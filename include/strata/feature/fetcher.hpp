@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
 #include <memory>
@@ -6,9 +7,9 @@
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
-#include "strata/cuda/runtime.hpp"
-#include "strata/store/chunk_tensor.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/store/halo.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::feature {
@@ -21,7 +22,7 @@ struct RowExchangeContext {
   int machine = 0;                          ///< this rank's
   /// Of rows that a rank asks for at once; the rest follows in further rounds. The same on all ranks.
   Count round_bytes = Count{64} << 20;
-  /// Nodes of other machines whose rows this one keeps: slot s is the table's row s behind those of the
+  /// Nodes of other machines whose rows this one keeps: kept s is the table's row s behind those of the
   /// machine's own nodes. Null: none.
   const store::NodeIndex* halo = nullptr;
   /// Brings rows from GPU to GPU instead of over `communicator`, which then carries ids alone; the same bits.
@@ -56,7 +57,7 @@ struct RowExchangeReport {
 class RowFetcher {
  public:
   /// `device` is where ids and results lie. References must outlive the fetcher.
-  RowFetcher(const store::ChunkTensor& table, Device device, const RowExchangeContext& exchange,
+  RowFetcher(const tensor::ChunkTensor& table, Device device, const RowExchangeContext& exchange,
              ThreadPool& pool);
   ~RowFetcher();
   RowFetcher(RowFetcher&&) noexcept;
@@ -71,7 +72,7 @@ class RowFetcher {
   RowExchangeReport report() const;
   /// Rows that were read from each stratum of this machine since the fetcher was made, those for other
   /// machines included. Waits for nothing: call it when the streams of all fetches have reached their ends.
-  std::array<Count, store::kNumStrata> rows_by_stratum() const;
+  std::array<Count, tensor::kNumStrata> rows_by_stratum() const;
 
  private:
   struct State;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <limits>
 #include <memory>
@@ -14,7 +15,7 @@ inline bool is_edge_weight(float value) { return value >= 0 && value <= std::num
 
 /// In-neighbours of every node: `indices[indptr[v]..indptr[v+1])`. Host memory; an owner.
 ///
-/// Lists are ordered by (neighbour's original id, edge id). `edge_ids[e]` is the edge's position in the
+/// Lists are ordered by (neighbor's original id, edge id). `edge_ids[e]` is the edge's position in the
 /// input; both directions of an undirected edge share it.
 ///
 ///     edges 0->1, 2->1, 1->2  gives  indptr {0,0,2,3}  indices {0,2,1}  edge_ids {0,1,2}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -31,7 +32,7 @@ struct PartRecord {
   std::uint64_t hash = 0;          ///< XXH3 of the whole file
   std::uint64_t outside_hash = 0;  ///< XXH3 of all bytes outside the datasets
   Count num_edges = 0;
-  Count halo_nodes = 0;  ///< distinct in-neighbours that other parts own
+  Count halo_nodes = 0;  ///< distinct in-neighbors that other parts own
   Count cut_edges = 0;   ///< edges whose source another part owns
   std::vector<DatasetRecord> datasets;
 

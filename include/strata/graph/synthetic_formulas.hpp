@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -83,28 +84,28 @@ struct WeightFormula {
   }
 };
 
-/// The list of in-neighbours of one node of kind=lognormal.
+/// The list of in-neighbors of one node of kind=lognormal.
 ///
-/// Slot j of d takes u from [j/d, (j+1)/d) and wishes for the neighbour floor(u^2 n), so a list comes sorted
-/// and the neighbours of all lists together are skewed as if each u were drawn from [0, 1). Where two slots
-/// meet, which the lowest ids invite, the later moves up: neighbour(j) = max(neighbour(j - 1) + 1, wish(j)),
-/// but n - 1 at most. As neighbour(j) - j never falls before it is cut off, that is the prefix maximum of
-/// wish(j) - j:
+/// Entry j of d takes u from [j/d, (j+1)/d) and asks for the neighbor floor(u^2 n), so a list comes sorted
+/// and the neighbors of all lists together are skewed as if each u were drawn from [0, 1). Where two entries
+/// meet, which the lowest ids invite, the later moves up: neighbor(j) = max(neighbor(j - 1) + 1,
+/// requested(j)), but n - 1 at most. As neighbor(j) - j never falls before it is cut off, that is the prefix
+/// maximum of requested(j) - j:
 ///
-///     neighbour(j) = min(j + max over i <= j of (wish(i) - i), n - 1)
+///     neighbor(j) = min(j + max over i <= j of (requested(i) - i), n - 1)
 struct SkewedList {
   KeyedWords words;
   NodeId num_nodes;
-  Count first;   ///< number of slot 0 among the slots of all lists
+  Count first;   ///< number of entry 0 among the entries of all lists
   double width;  ///< 1 / d
 
   STRATA_HOST_DEVICE SkewedList(const KeyedWords& words_, NodeId num_nodes_, Count first_, Count size)
       : words(words_), num_nodes(num_nodes_), first(first_), width(1 / static_cast<double>(size)) {}
 
-  STRATA_HOST_DEVICE NodeId wish(Count slot) const {
+  STRATA_HOST_DEVICE NodeId requested(Count entry) const {
     // unit() is a whole number times 2^-53: fused or not, the sum is the same.
     const double u =
-        (static_cast<double>(slot) + words.unit(static_cast<std::uint64_t>(first + slot))) * width;
+        (static_cast<double>(entry) + words.unit(static_cast<std::uint64_t>(first + entry))) * width;
     return static_cast<NodeId>(u * u * static_cast<double>(num_nodes));
   }
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -35,7 +36,7 @@ struct NodeShare {
 };
 
 /// Degrees of kind=lognormal as offsets: one edge a node, where there are enough, and the others in
-/// proportion to weights. The sum is exact, but for hubs that would have more neighbours than there are
+/// proportion to weights. The sum is exact, but for hubs that would have more neighbors than there are
 /// nodes.
 ///
 /// indptr  [nodes + 1], shared by all; each writes the entries after its own nodes, the first one entry 0 too
@@ -45,7 +46,7 @@ void lognormal_indptr(const SyntheticSpec& spec, const NodeShare& share, Count* 
 /// after.
 void offsets_of_counts(const NodeShare& share, Count* counts, ThreadPool& pool);
 
-/// Lists of in-neighbours of nodes [first, first + count): node v's at indices[indptr[v] .. indptr[v + 1]).
+/// Lists of in-neighbors of nodes [first, first + count): node v's at indices[indptr[v] .. indptr[v + 1]).
 struct NodeLists {
   NodeId first = 0;
   Count count = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -61,15 +62,15 @@ class BlockModel : public torch::nn::Module {
   /// nothing? Shapes are then the same for every batch, and a step is recorded as a CUDA graph. Not for
   /// layers that take statistics over rows (batch norm), nor such as wait for the device.
   virtual bool tolerates_padding() const { return false; }
-  /// May blocks come in slots (Block::stride)?
-  virtual bool takes_slots() const { return false; }
+  /// May blocks have a stride (Block::stride)?
+  virtual bool takes_strided() const { return false; }
   /// May layer 0 read its rows from a table, by global ids (Block::global_indices)? Then forward_table() is
   /// there.
   virtual bool reads_table() const { return false; }
   /// forward() of a training pass whose input rows are read in place.
   virtual at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch, const Pass& pass);
 
-  /// A layer that is linear up to its sum over the neighbours may map each node's row first and sum the
+  /// A layer that is linear up to its sum over the neighbors may map each node's row first and sum the
   /// mapped rows after. Exact evaluation then keeps the mapped rows of all nodes where they are shorter than
   /// the layer's input. Optional: 0 columns stand for a layer that cannot, whose project() and combine() are
   /// never called.
@@ -83,7 +84,7 @@ class BlockModel : public torch::nn::Module {
   virtual at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block);
 
   /// May a dst node's own row come apart from the src nodes' rows, as in PyG's bipartite input? Exact
-  /// evaluation on the cpu then needs no copy of the neighbours' rows: a layer sums them where they lie, in
+  /// evaluation on the cpu then needs no copy of the neighbors' rows: a layer sums them where they lie, in
   /// the table of all nodes. Optional.
   virtual bool takes_dst_apart() const { return false; }
   /// forward_layer without dropout: x_src [block.num_src, cols] are the rows that block.indices name, x_dst
@@ -125,7 +126,7 @@ struct ModelOptions {
   double dropout = 0.5;            ///< after each hidden layer's activation
   double input_dropout = 0.0;      ///< of the input features
   /// Training passes keep activations and compute matrix products in bf16; weights, their gradients, sums
-  /// over neighbours and logits stay f32, as does all of evaluation.
+  /// over neighbors and logits stay f32, as does all of evaluation.
   bool bf16 = false;
   std::uint64_t seed = 0;  ///< of the initial weights: the same on every rank and device
 };

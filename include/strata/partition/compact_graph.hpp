@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <variant>
 #include <vector>
@@ -49,7 +50,7 @@ CompactGraph compact(graph::CscGraph graph, ThreadPool& pool);
 /// Times that each node occurs in `indices`: its heat.
 std::vector<Count> occurrences(const CompactGraph& graph, ThreadPool& pool);
 
-/// Is u among the in-neighbours of v as often as v among those of u, for all pairs? (Told from two sums of
+/// Is u among the in-neighbors of v as often as v among those of u, for all pairs? (Told from two sums of
 /// hashes.)
 bool is_symmetric(const CompactGraph& graph, ThreadPool& pool);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <atomic>
 
@@ -10,7 +11,7 @@ class Stopped : public Error {
   using Error::Error;
 };
 
-/// Carries the wish to end a build from a signal's thread to the build.
+/// Carries the request to end a build from a signal's thread to the build.
 class StopFlag {
  public:
   void request() noexcept { requested_ = true; }

@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <span>
 #include <vector>
 
-#include "strata/cuda/runtime.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
@@ -14,18 +14,18 @@ namespace strata::sampling {
 /// src_nodes begin with dst_nodes, followed by the hop's new ids, ascending. Positions of src nodes are local
 /// ids.
 ///
-///     dst_nodes {7, 3}; sampled in-neighbours 7 <- {3, 9}, 3 <- {5}
+///     dst_nodes {7, 3}; sampled in-neighbors 7 <- {3, 9}, 3 <- {5}
 ///     src_nodes {7, 3, 5, 9}   indptr {0, 2, 3}   indices {1, 3, 2}
 ///
 /// The in-edges of dst node i are entries [indptr[i], indptr[i + 1]) of `indices` and `edge_ids`; or, if the
-/// sampler was asked for slots (`stride` > 0, indptr null), the first counts[i] of the entries from i *
+/// sampler was asked for a stride (`stride` > 0, indptr null), the first counts[i] of the entries from i *
 /// stride on, of which the others hold -1. The same example with stride 3:
 ///
 ///     counts {2, 1}   indices {1, 3, -1, 2, -1, -1}
 struct Block {
   Device device;
   Count num_dst = 0, num_src = 0, num_edges = 0;
-  const Count* indptr = nullptr;          ///< [num_dst + 1], or null with slots
+  const Count* indptr = nullptr;          ///< [num_dst + 1], or null with a stride
   const std::int32_t* indices = nullptr;  ///< [num_edges or num_dst * stride] local ids of src nodes
   const EdgeId* edge_ids = nullptr;       ///< where `indices` has an edge, or null if not asked for
   /// How often each edge of a packed list counts, 1 on average over a dst node's; an edge of 0 is as none.
@@ -33,7 +33,7 @@ struct Block {
   /// training (nn::BlockModel::takes_edge_weights).
   const float* edge_weights = nullptr;
   int stride = 0;                        ///< entries a dst node; 0: packed lists
-  const std::int32_t* counts = nullptr;  ///< [num_dst], with slots only
+  const std::int32_t* counts = nullptr;  ///< [num_dst], with a stride only
   /// The input layer of a sampler that does not compact its inputs: `indices` are GLOBAL ids, and src_nodes
   /// are the dst nodes alone.
   bool global_indices = false;
@@ -49,7 +49,7 @@ struct Block {
       nullptr;  ///< [num_src] degrees in the whole graph, or null if not asked for
 
   /// Same sizes and same addresses: what was recorded with one block can be replayed for another only if they
-  /// are equal. A sampler may move a slot's memory whenever a batch needs more of it.
+  /// are equal. A sampler may move a buffer set's memory whenever a batch needs more of it.
   bool operator==(const Block&) const = default;
 };
 

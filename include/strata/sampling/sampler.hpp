@@ -1,30 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "strata/comm/machine.hpp"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/sampling/block.hpp"
-#include "strata/sampling/device_slot_chooser.hpp"
+#include "strata/sampling/device_pick_chooser.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
-#include "strata/store/machine_graph.hpp"
+#include "strata/store/graph_view.hpp"
+#include "strata/store/halo_lists.hpp"
+#include "strata/util/enum_names.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::sampling {
 
-/// How a node's neighbours are chosen. With a fanout of -1, every method takes all of them.
+/// How a node's neighbors are chosen. With a fanout of -1, every method takes all of them.
 enum class Method {
   uniform,   ///< `fanout` of them, each as likely; without replacement all where there are no more
   weighted,  ///< in proportion to GraphView::weights; an edge of weight 0 is never chosen
-  labor,     ///< LABOR-0: `fanout` on average, the same ones for nodes that share neighbours; see LaborRule
+  labor,     ///< LABOR-0: `fanout` on average, the same ones for nodes that share neighbors; see LaborRule
 };
 
 struct SamplerOptions {
-  std::vector<int> fanouts;  ///< from the seeds outwards; -1: all neighbours; 0 allowed
+  std::vector<int> fanouts;  ///< from the seeds outwards; -1: all neighbors; 0 allowed
   Method method = Method::uniform;
-  bool replace = false;          ///< uniform and weighted: a neighbour may be chosen several times
+  bool replace = false;          ///< uniform and weighted: a neighbor may be chosen several times
   bool layer_dependent = false;  ///< labor: hops share their random numbers, so that fewer nodes are met
   std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own, instead of a method, on the cpu
   DeviceChooserMaker device_chooser = {};              ///< and on a GPU
@@ -33,10 +36,10 @@ struct SamplerOptions {
   bool in_degrees = false;
   bool transpose = false;        ///< of every block but the input layer's (whose input needs no gradient)
   bool input_transpose = false;  ///< of the input layer's, too
-  /// Edges in fixed-stride slots, a fanout a dst node, where the sampler has them so (GPUs without an
+  /// Edges in fixed-stride lists, a fanout a dst node, where the sampler has them so (GPUs without an
   /// exchange, fanouts up to 32): spares a scan a hop. Else, and by default, packed lists.
-  bool slots = false;
-  /// Off: the last hop's neighbours are left as global ids, and are neither made distinct nor numbered: for a
+  bool strided = false;
+  /// Off: the last hop's neighbors are left as global ids, and are neither made distinct nor numbered: for a
   /// first layer that reads rows where they lie. Without an exchange, and with ids of 32 bits, only.
   bool compact_inputs = true;
   bool sorted_inputs = false;      ///< the input nodes in ascending order, too; with compacted ones only
@@ -48,7 +51,7 @@ struct SamplerOptions {
   }
 };
 
-/// Where requests for remote neighbours go: everything is on one machine if num_machines is 1, and then
+/// Where requests for remote neighbors go: everything is on one machine if num_machines is 1, and then
 /// nothing is sent.
 struct ExchangeContext {
   const comm::Communicator* communicator =
@@ -72,36 +75,37 @@ struct ExchangeReport {
       : frontier_nodes(num_hops), remote_nodes(num_hops), cached_nodes(num_hops), hop_bytes(num_hops) {}
 };
 
-/// Uniform neighbour sampling without replacement, keyed by (batch, hop, original id): the set of sampled
+/// Uniform neighbor sampling without replacement, keyed by (batch, hop, original id): the set of sampled
 /// (layer, dst, edge id) is the same for every number of ranks, machines and parts, on CPU and GPU.
 ///
-/// A node of degree d > fanout gets the positions of Subset(d, fanout, node_key(key, sample, hop, id)), slot
-/// by slot (beyond what Subset admits: the first of the keyed permutation Shuffle); a node of smaller degree
-/// has all its neighbours in order. Hop h samples for ALL nodes found so far, the seeds included.
+/// A node of degree d > fanout gets the positions of Subset(d, fanout, node_key(key, sample, hop, id)), pick
+/// by pick (beyond what Subset admits: the first of the keyed permutation Shuffle); a node of smaller degree
+/// has all its neighbors in order. Hop h samples for ALL nodes found so far, the seeds included.
 class MiniBatchSampler {
  public:
   virtual ~MiniBatchSampler() = default;
 
   /// Begins to sample the blocks of `seeds` (global ids, owned by any machine; in host memory, or on the
-  /// sampler's GPU) into `slot`, one of the sampler's buffer sets (0 <= slot < num_slots), whose
+  /// sampler's GPU) into `buffer`, one of the sampler's buffer sets (0 <= buffer < num_buffers), whose
   /// earlier result is lost.
   ///
   /// Collective over the exchange's communicator if there is one: every rank calls it equally often, with no
   /// seeds if it has none. On the cpu all is done when the call returns, on a GPU when `stream` reaches this
-  /// point; without an exchange and with fanouts that are bounded, the host waits for nothing and a slot's
-  /// batches are replays of one CUDA graph. Seeds in host memory may be reused at once. Every enqueue() of a
-  /// slot is followed by its finish().
-  virtual void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int slot,
+  /// point; without an exchange and with fanouts that are bounded, the host waits for nothing and a buffer
+  /// set's batches are replays of one CUDA graph. Seeds in host memory may be reused at once. Every enqueue()
+  /// of a buffer is followed by its finish().
+  virtual void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int buffer,
                        const cuda::Stream& stream) = 0;
-  /// The result of the slot's enqueue(). Waits until its sizes are known on the host.
+  /// The result of that buffer set's enqueue(). Waits until its sizes are known on the host.
   ///
   /// Seeds are distinct, for a block has one row a node: a batch with a node twice, or with an id of no node,
   /// throws InputError here or from enqueue().
-  virtual MiniBatch finish(int slot) = 0;
+  virtual MiniBatch finish(int buffer) = 0;
 
-  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int slot, const cuda::Stream& stream) {
-    enqueue(seeds, key, slot, stream);
-    return finish(slot);
+  MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int buffer,
+                   const cuda::Stream& stream) {
+    enqueue(seeds, key, buffer, stream);
+    return finish(buffer);
   }
   virtual ExchangeReport report() const = 0;
 
@@ -116,7 +120,7 @@ class MiniBatchSampler {
 /// The sampler for view.device. `view` and `pool` must outlive it. Throws InputError for fanouts below -1 or
 /// none.
 std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, const SamplerOptions& options,
-                                               const ExchangeContext& exchange, int num_slots,
+                                               const ExchangeContext& exchange, int num_buffers,
                                                ThreadPool& pool);
 
 /// The device that blocks are copied to, and the cores that sample for it.
@@ -130,7 +134,17 @@ struct UploadTarget {
 /// Throws as make_sampler.
 std::unique_ptr<MiniBatchSampler> make_uploading_sampler(const store::GraphView& view,
                                                          const SamplerOptions& options,
-                                                         const ExchangeContext& exchange, int num_slots,
+                                                         const ExchangeContext& exchange, int num_buffers,
                                                          const UploadTarget& target);
 
 }  // namespace strata::sampling
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<sampling::Method> =
+    std::to_array<EnumName<sampling::Method>>({{sampling::Method::uniform, "uniform"},
+                                               {sampling::Method::weighted, "weighted"},
+                                               {sampling::Method::labor, "labor"}});
+
+}  // namespace strata

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <span>
@@ -12,17 +13,17 @@ namespace strata::store {
 class NodeIndex {
  public:
   NodeIndex() = default;
-  /// nodes[i] has slot i; they are distinct, in any order, below num_nodes.
+  /// nodes[i] has position i; they are distinct, in any order, below num_nodes.
   NodeIndex(std::span<const NodeId> nodes, NodeId num_nodes);
 
   Count size() const { return static_cast<Count>(nodes_.size()); }
 
-  /// The node's slot, or -1. Reads a few neighbouring entries. Thread safe.
+  /// The node's position, or -1. Reads a few neighboring entries. Thread safe.
   Count find(NodeId node) const {
     if (nodes_.empty()) return -1;
     const auto bucket = static_cast<std::size_t>(node >> shift_);
     for (auto i = first_[bucket]; i < first_[bucket + 1]; ++i)
-      if (nodes_[i] == node) return slots_[i];
+      if (nodes_[i] == node) return positions_[i];
     return -1;
   }
 
@@ -30,7 +31,7 @@ class NodeIndex {
   int shift_ = 0;                     // of an id to its bucket; there are about as many buckets as nodes
   std::vector<std::uint32_t> first_;  // of each bucket, and the end
   std::vector<NodeId> nodes_;         // by bucket
-  std::vector<std::int32_t> slots_;
+  std::vector<std::int32_t> positions_;
 };
 
 }  // namespace strata::store

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "strata/store/chunk_tensor.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 
 namespace strata::train {
 
@@ -11,6 +12,6 @@ namespace strata::train {
 /// A view: it keeps nothing alive, and must not be used after the ChunkTensor's close(). The stride of rows
 /// is their pitch, longer than the row in a padded tensor. i8 elements are as stored, without
 /// TensorSpec::scale. What is written through it, other ranks and GPUs see after ChunkTensor::fence().
-at::Tensor as_tensor(const store::TensorSpec& spec, const store::StratumView& view);
+at::Tensor as_tensor(const tensor::TensorSpec& spec, const tensor::StratumView& view);
 
 }  // namespace strata::train

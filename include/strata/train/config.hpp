@@ -1,11 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "strata/comm/machine.hpp"
 #include "strata/nn/model_kind.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/store/load_options.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/train/choices.hpp"
-#include "strata/train/lower_choices.hpp"
 #include "strata/util/log_level.hpp"
 #include "strata/util/types.hpp"
 
@@ -23,7 +27,7 @@ struct TrainConfig {
   std::int64_t hidden = 256;
   std::int64_t heads = 4;  ///< of gat
   std::vector<int> fanouts = {15, 10,
-                              5};  ///< from the seeds outwards; -1: all neighbours. As many layers as fanouts
+                              5};  ///< from the seeds outwards; -1: all neighbors. As many layers as fanouts
   sampling::Method sampler = sampling::Method::uniform;
   bool replace = false;          ///< uniform and weighted: with replacement
   bool labor_dependent = false;  ///< labor: layers share their random numbers
@@ -54,8 +58,8 @@ struct TrainConfig {
 
   comm::TopologyOptions topology;
   std::int64_t gpu_memory_bytes = 0;  ///< a GPU, for the graph; 0: what is free less what training needs
-  std::string placement = "auto";     ///< of the graph in memory; see store::parse_placement
-  store::HostPath host_gather = store::HostPath::automatic;  ///< how GPUs read rows in host memory
+  std::string placement = "auto";     ///< of the graph in memory; see placement::parse_placement
+  tensor::HostPath host_gather = tensor::HostPath::automatic;  ///< how GPUs read rows in host memory
   int host_threads = 0;    ///< CPU threads of a rank for it; 0: three quarters of its cores
   int loader_threads = 0;  ///< of a CPU, to sample and gather while it trains; 0: measured
   RowExchange row_exchange = RowExchange::automatic;  ///< how feature rows go from machine to machine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
 #include <memory>
@@ -53,7 +54,7 @@ struct EvaluationContext {
   double most_needed = 0.5;
 };
 
-/// Exact: applies layer by layer to all nodes with all their neighbours, so that no node is computed twice;
+/// Exact: applies layer by layer to all nodes with all their neighbors, so that no node is computed twice;
 /// for scores alone to those nodes that the validation and test nodes depend on, where these are few.
 /// Memory is bounded: two layers' rows of such nodes of this machine, and one chunk of nodes whose edges are
 /// limited; a longer list is read in pieces, where the model can (BlockModel::takes_pieces). A layer that

@@ -1,5 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <signal.h>
+
+#include <initializer_list>
 
 namespace strata::train {
 

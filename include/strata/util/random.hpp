@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 
@@ -114,7 +115,7 @@ struct Deck {
 /// the bits of size - 1, walked along its cycle until it lands inside (Black and Rogaway, "Ciphers with
 /// arbitrary finite domains", 2002).
 ///
-/// Holds what all positions share, so that a node's slots pay for it once. Every position is computed alone,
+/// Holds what all positions share, so that a node's picks pay for it once. Every position is computed alone,
 /// in on average below two walks of sixteen half-rounds: eight leave pairs of 17 to 24 elements 5 to 9 % off.
 /// REQUIRES: size < 2^40.
 struct Shuffle {
@@ -177,12 +178,12 @@ struct Shuffle {
 /// `count` distinct positions of [0, size), every subset of them equally likely: Floyd's algorithm (Bentley
 /// and Floyd, "A sample of brilliance", CACM 1987).
 ///
-/// Slot j draws t from [0, first + j] and takes it, unless an earlier slot took t: then it takes first + j.
+/// Pick j draws t from [0, first + j] and takes it, unless an earlier pick took t: then it takes first + j.
 /// REQUIRES: 0 < count < size, admits(size, count).
 ///
 ///     size 5, count 3: first = 2; draws 1 of [0, 2], 1 of [0, 3], 3 of [0, 4]  ->  positions 1, 3, 4
 struct Subset {
-  static constexpr std::int64_t kMaxCount = 32;  // every slot compares its draw with those before it
+  static constexpr std::int64_t kMaxCount = 32;  // every pick compares its draw with those before it
   static constexpr std::int64_t kMaxSize = 0xFFFFFFFF;
 
   STRATA_HOST_DEVICE static bool admits(std::int64_t size, std::int64_t count) {
@@ -200,7 +201,7 @@ struct Subset {
     return last < kShort ? short_draw(j) : long_draw(j);
   }
 
-  /// Whether all draws of `count` slots are short.
+  /// Whether all draws of `count` picks are short.
   STRATA_HOST_DEVICE bool is_short(std::uint32_t count) const { return first + (count - 1) < kShort; }
   /// 32 bits decide: no position is likelier than another by more than 2^-16.
   STRATA_HOST_DEVICE std::uint32_t short_draw(std::uint32_t j) const {

@@ -1,14 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "reducer_mpi.hpp"
+#include "collectives/reducer_mpi.hpp"
 #include "strata/comm/reducer.hpp"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/mpi_world.hpp"
-#include "topology.hpp"
+#include "topology/topology.hpp"
 
 namespace strata::comm {
 namespace {

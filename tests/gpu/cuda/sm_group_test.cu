@@ -1,11 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 #include <vector>
 
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/graph.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::cuda {

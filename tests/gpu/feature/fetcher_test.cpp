@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/feature/fetcher.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,10 @@
 #include <thread>
 
 #include "strata/comm/reducer.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/distributed_table.hpp"
 
 namespace strata::feature {

@@ -1,4 +1,5 @@
-#include "attention.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention.hpp"
 
 #include <ATen/ops/full.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -6,8 +7,9 @@
 
 #include <cmath>
 
-#include "neighbour_max.hpp"
-#include "ops.hpp"
+#include "kernels/neighbor_max.hpp"
+#include "layers/ops.hpp"
+#include "strata/cuda/device.hpp"
 #include "strata/nn/model.hpp"
 #include "support/blocks.hpp"
 #include "support/gpu_tensors.hpp"
@@ -142,26 +144,26 @@ MaxOutputs largest(const OwnedBlock& block, Count cols, const c10::Device& devic
                at::full({block.num_dst, cols}, -7, in.options().dtype(at::kInt)),
                poisoned({block.num_src, cols}, in.options())};
   const sampling::Block view = block.view();
-  const NeighbourMax max{.rows = block.num_dst,
-                         .cols = cols,
-                         .indptr = view.indptr,
-                         .indices = view.indices,
-                         .in = in.const_data_ptr<float>(),
-                         .out = o.out.mutable_data_ptr<float>(),
-                         .winners = o.winners.mutable_data_ptr<std::int32_t>()};
-  const NeighbourMaxGrad grad{.rows = block.num_src,
-                              .cols = cols,
-                              .indptr = view.transposed_indptr,
-                              .indices = view.transposed_indices,
-                              .winners = o.winners.const_data_ptr<std::int32_t>(),
-                              .grad_out = grad_out.const_data_ptr<float>(),
-                              .grad_in = o.grad_in.mutable_data_ptr<float>()};
+  const NeighborMax max{.rows = block.num_dst,
+                        .cols = cols,
+                        .indptr = view.indptr,
+                        .indices = view.indices,
+                        .in = in.const_data_ptr<float>(),
+                        .out = o.out.mutable_data_ptr<float>(),
+                        .winners = o.winners.mutable_data_ptr<std::int32_t>()};
+  const NeighborMaxGrad grad{.rows = block.num_src,
+                             .cols = cols,
+                             .indptr = view.transposed_indptr,
+                             .indices = view.transposed_indices,
+                             .winners = o.winners.const_data_ptr<std::int32_t>(),
+                             .grad_out = grad_out.const_data_ptr<float>(),
+                             .grad_in = o.grad_in.mutable_data_ptr<float>()};
   if (device.is_cuda()) {
-    neighbour_max_cuda(max, stream());
-    neighbour_max_grad_cuda(grad, stream());
+    neighbor_max_cuda(max, stream());
+    neighbor_max_grad_cuda(grad, stream());
   } else {
-    neighbour_max_cpu(max);
-    neighbour_max_grad_cpu(grad);
+    neighbor_max_cpu(max);
+    neighbor_max_grad_cpu(grad);
   }
   return {o.out.cpu(), o.winners.cpu(), o.grad_in.cpu()};
 }

@@ -1,4 +1,5 @@
-#include "gat_stack.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "fused/gat_stack.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "strata/cuda/device.hpp"
 #include "support/blocks.hpp"
 
 namespace strata::nn {
@@ -46,12 +48,12 @@ ModelOptions options_of(const Case& c) {
           .seed = 5};
 }
 
-/// The same in-neighbours a fixed number of entries apart, as a GPU's sampler gives them.
-struct Slots {
+/// The same in-neighbors a fixed number of entries apart, as a GPU's sampler gives them.
+struct StridedBlock {
   int stride = 0;
   at::Tensor counts, indices;
 
-  Slots(const OwnedBlock& block, const c10::Device& device) {
+  StridedBlock(const OwnedBlock& block, const c10::Device& device) {
     const at::Tensor degrees = block.indptr.diff();
     stride = static_cast<int>(degrees.max().item<std::int64_t>()) + 1;
     counts = degrees.to(at::kInt);
@@ -171,7 +173,7 @@ class GatStackTest : public testing::TestWithParam<Case> {
     ModelOptions options = options_of(GetParam());
     options.bf16 = bf16;
     const auto model = model_on_gpu(options);
-    EXPECT_TRUE(model->takes_slots());
+    EXPECT_TRUE(model->takes_strided());
     const at::Tensor rows = rows_.to(kGpu);
     poison_gpu();
     const at::Tensor logits = model->forward(rows, batch, kPass);
@@ -187,9 +189,9 @@ TEST_P(GatStackTest, AgreesWithTheCpuAndRepeats) {
   expect_equal(on_gpu(moved.batch()), actual);
 }
 
-TEST_P(GatStackTest, ReadsSlotsAsPackedLists) {
+TEST_P(GatStackTest, ReadsStridedListsAsPackedOnes) {
   const Blocks moved = blocks_.to(kGpu);
-  const Slots outer(blocks_.outer, kGpu), inner(blocks_.inner, kGpu);
+  const StridedBlock outer(blocks_.outer, kGpu), inner(blocks_.inner, kGpu);
   sampling::MiniBatch batch = moved.batch();
   batch.blocks = {outer.view(batch.blocks[0]), inner.view(batch.blocks[1])};
   expect_equal(on_gpu(batch), on_gpu(moved.batch()));

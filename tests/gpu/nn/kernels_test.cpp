@@ -1,4 +1,5 @@
-#include "kernels.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernels.hpp"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
@@ -7,7 +8,8 @@
 
 #include <cmath>
 
-#include "ops.hpp"
+#include "layers/ops.hpp"
+#include "strata/cuda/device.hpp"
 #include "support/blocks.hpp"
 #include "support/gpu_tensors.hpp"
 #include "support/named_model.hpp"
@@ -89,7 +91,7 @@ TEST_P(OnGpu, SparseSumAgreesWithTheCpu) {
   }
 }
 
-/// Sums differ in the last bits of f32, so results may round to neighbouring numbers.
+/// Sums differ in the last bits of f32, so results may round to neighboring numbers.
 TEST_P(OnGpu, SumsOfBf16AreThoseOfTheCpuToOneRounding) {
   const Count cols = GetParam();
   const OwnedBlock block = random_block({.num_dst = 137, .num_src = 500, .max_degree = 25, .seed = 3});

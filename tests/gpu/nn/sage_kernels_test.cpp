@@ -1,4 +1,5 @@
-#include "sage_kernels.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "fused/sage_kernels.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
@@ -8,7 +9,8 @@
 
 #include <cmath>
 
-#include "op_support.hpp"
+#include "layers/op_support.hpp"
+#include "strata/cuda/device.hpp"
 #include "support/blocks.hpp"
 #include "support/gpu_tensors.hpp"
 
@@ -24,18 +26,18 @@ using test::stream;
 constexpr Count kDst = 333, kSrc = 900;
 constexpr int kStride = 45;  // more than a warp holds
 
-/// A block in both forms that sampling gives: packed, and in slots whose unused ones name no row.
+/// A block in both forms that sampling gives: packed, and with a stride, where unused places name no row.
 struct Lists {
   OwnedBlock packed;
-  at::Tensor counts, slots;
+  at::Tensor counts, strided;
 
   explicit Lists(int max_degree)
       : packed(test::random_block({.num_dst = kDst, .num_src = kSrc, .max_degree = max_degree, .seed = 9})) {
     counts = packed.indptr.narrow(0, 1, kDst).sub(packed.indptr.narrow(0, 0, kDst)).to(at::kInt);
-    slots = at::full({kDst, kStride}, -1, at::kInt);
+    strided = at::full({kDst, kStride}, -1, at::kInt);
     for (Count v = 0; v < kDst; ++v) {
       const Count begin = packed.indptr[v].item<Count>(), size = counts[v].item<Count>();
-      slots[v].narrow(0, 0, size).copy_(packed.indices.narrow(0, begin, size));
+      strided[v].narrow(0, 0, size).copy_(packed.indices.narrow(0, begin, size));
     }
   }
 };
@@ -72,23 +74,23 @@ class SageKernels : public testing::TestWithParam<std::tuple<Count, int, bool>> 
     if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
     on_gpu = lists.packed.to(kGpu);
     counts = lists.counts.to(kGpu);
-    slots = lists.slots.to(kGpu);
+    strided = lists.strided.to(kGpu);
   }
   Count cols() const { return std::get<0>(GetParam()); }
-  bool in_slots() const { return std::get<2>(GetParam()); }
+  bool is_strided() const { return std::get<2>(GetParam()); }
   EdgeLists edges() const {
-    if (!in_slots()) {
+    if (!is_strided()) {
       return {.indptr = on_gpu.indptr.const_data_ptr<Count>(),
               .indices = on_gpu.indices.const_data_ptr<std::int32_t>()};
     }
     return {.counts = counts.const_data_ptr<std::int32_t>(),
             .stride = kStride,
-            .indices = slots.const_data_ptr<std::int32_t>()};
+            .indices = strided.const_data_ptr<std::int32_t>()};
   }
 
   Lists lists{std::get<1>(GetParam())};
   OwnedBlock on_gpu;
-  at::Tensor counts, slots;
+  at::Tensor counts, strided;
   at::Tensor ids = at::arange(kSrc, at::kLong).mul(7919);
 };
 
@@ -110,7 +112,7 @@ TEST_P(SageKernels, ConcatReadsAPartOfATableInPlace) {
   own[3] = -1 - kFirst;
   const at::Tensor own_gpu = own.add(kFirst).to(kGpu), in = table.to(kGpu);
   // Indices are global: the table begins at row kFirst.
-  const at::Tensor shifted = (in_slots() ? slots : on_gpu.indices).add(static_cast<int>(kFirst));
+  const at::Tensor shifted = (is_strided() ? strided : on_gpu.indices).add(static_cast<int>(kFirst));
   EdgeLists global = edges();
   global.indices = shifted.const_data_ptr<std::int32_t>();
   const at::Tensor out = poisoned({kDst, 2 * cols()});
@@ -223,7 +225,7 @@ TEST(SageParameters, AreJoinedAndTheirGradientsAdded) {
   weights.count = 1;
   weights.layers[0] = {.out_cols = kOut,
                        .in_cols = kIn,
-                       .neighbours = left.const_data_ptr<float>(),
+                       .neighbors = left.const_data_ptr<float>(),
                        .root = right.const_data_ptr<float>(),
                        .joined = joined.mutable_data_ptr<float>()};
   join_weights(weights, stream());
@@ -240,7 +242,7 @@ TEST(SageParameters, AreJoinedAndTheirGradientsAdded) {
                      .joined = joined.const_data_ptr<float>(),
                      .num_pieces = kPieces,
                      .piece_sums = gpu_pieces.const_data_ptr<float>(),
-                     .neighbours = left_grad.mutable_data_ptr<float>(),
+                     .neighbors = left_grad.mutable_data_ptr<float>(),
                      .root = right_grad.mutable_data_ptr<float>(),
                      .bias = bias_grad.mutable_data_ptr<float>()};
   add_parameter_grads(grads, stream());

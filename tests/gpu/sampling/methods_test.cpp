@@ -1,9 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/methods.hpp"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "support/reference_sampler.hpp"
 
@@ -71,10 +76,10 @@ TEST_P(GpuMethods, EqualTheCpu) {
       test::random_graph({.num_nodes = 50000, .mean_degree = 20, .hub_degree = 30000, .seed = 3}), 4);
   for (const auto& fanouts :
        {std::vector<int>{5, 3, 2}, {15, 10, 5}, {1}, {-1, 4}, {3, -1}, {2, 0, 3}, {40, 2}, {100, 3}}) {
-    for (const bool slots : {false, true}) {
-      SCOPED_TRACE(testing::PrintToString(fanouts) + (slots ? " slots" : " packed"));
+    for (const bool strided : {false, true}) {
+      SCOPED_TRACE(testing::PrintToString(fanouts) + (strided ? " strided" : " packed"));
       SamplerOptions options = GetParam().options(fanouts, 1024);
-      options.slots = slots;
+      options.strided = strided;
       expect_equal_to_cpu(graph, options, false, batches_of(graph));
     }
   }
@@ -113,12 +118,12 @@ TEST_P(GpuMethods, EqualTheCpuWhereListsAreDivided) {
       test::random_graph({.num_nodes = 30003, .mean_degree = 20, .hub_degree = 200000, .seed = 7}), 8);
   for (const Division& division : kDivisions) {
     for (const auto& fanouts : {std::vector<int>{5, 3, 2}, {30, 30}, {-1, 4}, {70, 3}}) {
-      for (const bool slots : {false, true}) {
+      for (const bool strided : {false, true}) {
         for (const bool wide : {false, true}) {
-          SCOPED_TRACE(testing::PrintToString(fanouts) + (slots ? " slots, " : " packed, ") + division.name +
-                       (wide ? ", wide" : ", narrow"));
+          SCOPED_TRACE(testing::PrintToString(fanouts) + (strided ? " strided, " : " packed, ") +
+                       division.name + (wide ? ", wide" : ", narrow"));
           SamplerOptions options = GetParam().options(fanouts, 300);
-          options.slots = slots;
+          options.strided = strided;
           expect_equal_to_cpu(graph, options,
                               {.wide = wide,
                                .device = kGpu,
@@ -157,10 +162,10 @@ TEST_P(GpuMethods, EqualTheCpuForListsOfEveryLength) {
   std::vector<NodeId> all(kNodes);
   std::iota(all.begin(), all.end(), 0);
   for (const int fanout : {1, 7, 32, 33, 64, 300, 5000}) {
-    for (const bool slots : {false, true}) {
-      SCOPED_TRACE(std::to_string(fanout) + (slots ? " slots" : " packed"));
+    for (const bool strided : {false, true}) {
+      SCOPED_TRACE(std::to_string(fanout) + (strided ? " strided" : " packed"));
       SamplerOptions options = GetParam().options({fanout, 3}, kNodes);
-      options.slots = slots;
+      options.strided = strided;
       expect_equal_to_cpu(graph, options, false, {all, all, all});
     }
   }
@@ -171,10 +176,10 @@ TEST_P(GpuMethods, EqualTheCpuForGiantHubs) {
       test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});
   const std::vector<std::vector<NodeId>> batches = {{3, 10000, 4}, {10000}, {5, 6}, {10000, 10001}};
   for (const int fanout : {1, 10, 1000}) {
-    for (const bool slots : {false, true}) {
-      SCOPED_TRACE(std::to_string(fanout) + (slots ? " slots" : " packed"));
+    for (const bool strided : {false, true}) {
+      SCOPED_TRACE(std::to_string(fanout) + (strided ? " strided" : " packed"));
       SamplerOptions options = GetParam().options({fanout, 2}, 3);
-      options.slots = slots;
+      options.strided = strided;
       expect_equal_to_cpu(graph, options, false, batches);
     }
   }

@@ -1,8 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/repeating_frontier.hpp"
 
 #include <gtest/gtest.h>
 
-#include "slot_chooser_cuda.hpp"
+#include "choosers/pick_chooser_cuda.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/expect_error.hpp"
 #include "support/methods.hpp"
 #include "support/reference_sampler.hpp"
@@ -39,7 +44,7 @@ std::vector<T> to_host(const cuda::Array<T>& array, Count size, const cuda::Stre
 
 /// A query on the device; an owner. Its bound is above the number of nodes.
 struct UploadedQuery {
-  UploadedQuery(const SlotQuery& query, const cuda::Stream& stream)
+  UploadedQuery(const PickQuery& query, const cuda::Stream& stream)
       : size(std::ssize(query.nodes)),
         nodes(poisoned<NodeId>(size + kSpare, stream)),
         count(poisoned<Count>(1, stream)),
@@ -59,7 +64,7 @@ struct UploadedQuery {
 };
 
 template <typename Id>
-std::vector<ChosenList> packed_lists(DeviceSlotChooser<Id>& chooser, const UploadedQuery& query,
+std::vector<ChosenList> packed_lists(DevicePickChooser<Id>& chooser, const UploadedQuery& query,
                                      const cuda::Stream& stream) {
   const Count bound = query.view.frontier.bound;
   auto plan = poisoned<DeviceRange>(bound, stream);
@@ -87,8 +92,8 @@ std::vector<ChosenList> packed_lists(DeviceSlotChooser<Id>& chooser, const Uploa
 }
 
 template <typename Id>
-std::vector<ChosenList> lists_in_slots(DeviceSlotChooser<Id>& chooser, const UploadedQuery& query,
-                                       const cuda::Stream& stream) {
+std::vector<ChosenList> strided_lists(DevicePickChooser<Id>& chooser, const UploadedQuery& query,
+                                      const cuda::Stream& stream) {
   const Count bound = query.view.frontier.bound, fanout = query.view.fanout, room = bound * fanout;
   auto counts = poisoned<std::int32_t>(bound, stream);
   auto num_edges = poisoned<Count>(1, stream);
@@ -126,16 +131,16 @@ class RepeatingFrontierOnGpu : public testing::TestWithParam<MethodCase> {
     const ViewOwner on_cpu(graph, {.wide = wide}), on_gpu(graph, {.wide = wide, .device = kGpu});
     const SamplerOptions options = GetParam().options({fanout}, 1000);
     const std::vector<NodeId> frontier = test::repeating_frontier(1000, graph.num_nodes(), hop + 1);
-    const SlotQuery query{frontier, fanout, {.seed = 3, .epoch = 1, .step = 4}, hop};
+    const PickQuery query{frontier, fanout, {.seed = 3, .epoch = 1, .step = 4}, hop};
     ThreadPool pool(2);
-    const auto cpu = make_slot_chooser<Id>(on_cpu.view(), options, pool);
+    const auto cpu = make_pick_chooser<Id>(on_cpu.view(), options, pool);
     const auto gpu = make_device_chooser<Id>(on_gpu.view(), options);
     const std::vector<ChosenList> expected = test::chosen_lists(*cpu, query);
     const cuda::Stream stream(kGpu);
     const UploadedQuery uploaded(query, stream);
     EXPECT_TRUE(packed_lists(*gpu, uploaded, stream) == expected) << "packed";
-    if (gpu->fills_slots(fanout)) {
-      EXPECT_TRUE(lists_in_slots(*gpu, uploaded, stream) == expected) << "slots";
+    if (gpu->fills_strided(fanout)) {
+      EXPECT_TRUE(strided_lists(*gpu, uploaded, stream) == expected) << "picks";
     }
   }
 };

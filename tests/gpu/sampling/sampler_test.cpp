@@ -1,7 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/sampling/sampler.hpp"
 
 #include <gtest/gtest.h>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 #include "support/reference_sampler.hpp"
 
@@ -34,13 +39,14 @@ struct Case {
   std::vector<int> fanouts;
   bool wide = false;
   bool everything = true;  // edge ids, degrees and transposes
-  bool slots = false;
+  bool strided = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   out << "fanouts";
   for (const int f : c.fanouts) out << ' ' << f;
-  return out << (c.wide ? ", i64" : ", i32") << (c.everything ? "" : ", bare") << (c.slots ? ", slots" : "");
+  return out << (c.wide ? ", i64" : ", i32") << (c.everything ? "" : ", bare")
+             << (c.strided ? ", strided" : "");
 }
 
 class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
@@ -53,12 +59,12 @@ class GpuSampler : public GpuTest, public testing::WithParamInterface<Case> {
             .in_degrees = all,
             .transpose = all,
             .input_transpose = GetParam().wide,
-            .slots = GetParam().slots,
+            .strided = GetParam().strided,
             .sorted_inputs = all};
   }
 };
 
-// Sizes go up and down and the slots take turns, so that every buffer holds something old.
+// Sizes go up and down and the buffers take turns, so that every buffer holds something old.
 TEST_P(GpuSampler, EqualsTheCpu) {
   const PlainGraph graph = test::renumbered(test::random_graph({.num_nodes = 100000, .seed = 3}), 4);
   const ViewOwner on_gpu(graph, {.wide = GetParam().wide, .device = kGpu}),
@@ -117,7 +123,7 @@ TEST_F(GpuSampling, ChoosesFromAHub) {
   }
 }
 
-TEST_F(GpuSampling, KeepsEarlierSlotsOfOtherStreams) {
+TEST_F(GpuSampling, KeepsEarlierBuffersOfOtherStreams) {
   const PlainGraph graph = test::random_graph({});
   const ViewOwner owner(graph, {.device = kGpu});
   ThreadPool pool(1);
@@ -126,14 +132,15 @@ TEST_F(GpuSampling, KeepsEarlierSlotsOfOtherStreams) {
   std::vector<cuda::Stream> streams;
   std::vector<MiniBatch> batches;
   std::vector<std::vector<NodeId>> seeds;
-  for (std::uint32_t slot = 0; slot < 3; ++slot) {
-    seeds.push_back(test::random_nodes(10 + 20 * slot, 0, graph.num_nodes(), slot));
+  for (std::uint32_t buffer = 0; buffer < 3; ++buffer) {
+    seeds.push_back(test::random_nodes(10 + 20 * buffer, 0, graph.num_nodes(), buffer));
     streams.emplace_back(kGpu);
-    batches.push_back(sampler->sample(seeds.back(), {.step = slot}, static_cast<int>(slot), streams.back()));
+    batches.push_back(
+        sampler->sample(seeds.back(), {.step = buffer}, static_cast<int>(buffer), streams.back()));
   }
-  for (std::uint32_t slot = 0; slot < 3; ++slot) {
-    test::expect_equal(test::plain_blocks(batches[slot], streams[slot]),
-                       test::reference_blocks(graph, seeds[slot], options, {.step = slot}));
+  for (std::uint32_t buffer = 0; buffer < 3; ++buffer) {
+    test::expect_equal(test::plain_blocks(batches[buffer], streams[buffer]),
+                       test::reference_blocks(graph, seeds[buffer], options, {.step = buffer}));
   }
 }
 
@@ -173,7 +180,7 @@ TEST_F(GpuSampling, LeavesInputsUncompacted) {
   ThreadPool pool(1);
   const cuda::Stream stream(kGpu);
   const auto seeds = test::random_nodes(100, 0, graph.num_nodes(), 4);
-  SamplerOptions options{.fanouts = {6, 4}, .max_seeds = 100, .slots = true};
+  SamplerOptions options{.fanouts = {6, 4}, .max_seeds = 100, .strided = true};
   const auto whole = make_sampler(owner.view(), options, {}, 1, pool);
   options.compact_inputs = false;
   const auto raw = make_sampler(owner.view(), options, {}, 1, pool);
@@ -216,7 +223,7 @@ TEST_F(GpuSampling, PadsSortedInputs) {
     const ViewOwner owner(graph, {.wide = wide, .device = kGpu});
     ThreadPool pool(1);
     const cuda::Stream stream(kGpu);
-    const SamplerOptions options{.fanouts = {6, 4}, .max_seeds = 100, .slots = true, .sorted_inputs = true};
+    const SamplerOptions options{.fanouts = {6, 4}, .max_seeds = 100, .strided = true, .sorted_inputs = true};
     const auto sampler = make_sampler(owner.view(), options, {}, 1, pool);
     const PaddedShape shape = sampler->bounds();
     sampler->pad_nodes(shape);

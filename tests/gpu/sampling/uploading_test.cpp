@@ -1,5 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/util/error.hpp"
 #include "support/methods.hpp"
@@ -42,7 +46,7 @@ void expect_counts(const MiniBatch& batch, const cuda::Stream& stream) {
   }
 }
 
-// Sizes go up and down and the slots take turns, so that every buffer holds something old.
+// Sizes go up and down and the buffers take turns, so that every buffer holds something old.
 TEST_P(Uploading, GivesTheBlocksOfTheCpu) {
   const PlainGraph graph = test::renumbered(
       test::random_graph({.num_nodes = 20000, .mean_degree = 12, .hub_degree = 9000, .seed = 3}), 4);
@@ -70,7 +74,7 @@ TEST_P(Uploading, GivesTheBlocksOfTheCpu) {
   }
 }
 
-// Batches that fit the shape lie where the first of their slot lay, whatever lies between them.
+// Batches that fit the shape lie where the first of their buffer lay, whatever lies between them.
 TEST_P(Uploading, PadsWhatFits) {
   const PlainGraph graph = test::random_graph({.num_nodes = 20000, .mean_degree = 12, .seed = 5});
   const ViewOwner owner(graph, {});

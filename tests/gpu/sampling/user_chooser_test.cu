@@ -1,5 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/util/error.hpp"
 #include "support/reference_sampler.hpp"
@@ -17,29 +20,29 @@ __global__ void measure_kernel(DeviceQuery query, Count* counts) {
     counts[i] = i < *query.frontier.count ? query.fanout : 0;
 }
 
-/// Slot j of node v holds v + 1 + (step + j) % 3.
+/// Pick j of node v holds v + 1 + (step + j) % 3.
 template <typename Id>
-__global__ void choose_kernel(DeviceQuery query, DeviceSlotOutput<Id> out, Count num_nodes) {
+__global__ void choose_kernel(DeviceQuery query, DevicePickOutput<Id> out, Count num_nodes) {
   for (Count i = threadIdx.x; i < *query.frontier.count; i += blockDim.x) {
     for (int j = 0; j < query.fanout; ++j) {
-      const Count slot = out.offsets[i] + j;
+      const Count pick = out.offsets[i] + j;
       const NodeId neighbor = (query.frontier.nodes[i] + 1 + (query.key->step + j) % 3) % num_nodes;
-      out.neighbors[slot] = static_cast<Id>(neighbor);
-      if (out.edge_ids != nullptr) out.edge_ids[slot] = 100 * query.frontier.nodes[i] + j;
+      out.neighbors[pick] = static_cast<Id>(neighbor);
+      if (out.edge_ids != nullptr) out.edge_ids[pick] = 100 * query.frontier.nodes[i] + j;
       if (out.met != nullptr) atomicOr(out.met + neighbor / 32, 1u << (neighbor % 32));
     }
   }
 }
 
 template <typename Id>
-class NextNodes final : public DeviceSlotChooser<Id> {
+class NextNodes final : public DevicePickChooser<Id> {
  public:
   explicit NextNodes(Count num_nodes) : num_nodes_(num_nodes) {}
-  bool fills_slots(int) const override { return false; }
+  bool fills_strided(int) const override { return false; }
   void measure(const DeviceQuery& query, DeviceRange*, Count* counts, const cuda::Stream& stream) override {
     measure_kernel<<<1, 256, 0, stream.get()>>>(query, counts);
   }
-  void choose(const DeviceQuery& query, const DeviceRange*, const DeviceSlotOutput<Id>& out,
+  void choose(const DeviceQuery& query, const DeviceRange*, const DevicePickOutput<Id>& out,
               const cuda::Stream& stream) override {
     choose_kernel<<<1, 256, 0, stream.get()>>>(query, out, num_nodes_);
   }

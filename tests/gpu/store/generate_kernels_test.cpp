@@ -1,4 +1,5 @@
-#include "generate_kernels.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "generate/generate_kernels.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +7,11 @@
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::store {
 namespace {
@@ -25,7 +31,7 @@ struct Lists {
 };
 
 const graph::KeyedWords kWords(5, graph::Purpose::edge);
-constexpr Count kFirstSlot = 1'000'000'007;
+constexpr Count kFirstEntry = 1'000'000'007;
 
 std::vector<Count> offsets_of(const std::vector<Count>& sizes, Count first) {
   std::vector<Count> offsets{first};
@@ -33,16 +39,16 @@ std::vector<Count> offsets_of(const std::vector<Count>& sizes, Count first) {
   return offsets;
 }
 
-/// The generator's recurrence, slot by slot.
+/// The generator's recurrence, entry by entry.
 Lists expected_lists(const ListCase& c) {
   Lists lists;
-  Count first = kFirstSlot;
+  Count first = kFirstEntry;
   for (std::size_t i = 0; i < c.sizes.size(); ++i) {
     const graph::SkewedList list(kWords, c.num_nodes, first, c.sizes[i]);
     NodeId previous = -1;
     Count kept = 0;
-    for (Count slot = 0; slot < c.sizes[i]; ++slot) {
-      const NodeId neighbor = std::min(std::max(previous + 1, list.wish(slot)), c.num_nodes - 1);
+    for (Count entry = 0; entry < c.sizes[i]; ++entry) {
+      const NodeId neighbor = std::min(std::max(previous + 1, list.requested(entry)), c.num_nodes - 1);
       const bool again = neighbor == previous, loop = neighbor == c.first_node + static_cast<NodeId>(i);
       previous = neighbor;
       if ((again && c.drop_duplicates) || (loop && c.drop_self_loops)) continue;
@@ -88,7 +94,7 @@ std::vector<NodeId> written_lists(const ListTask& task, const std::vector<Count>
 Lists lists_on_gpu(const ListCase& c) {
   const cuda::DeviceGuard guard(kDevice);
   const cuda::Stream stream(kDevice);
-  const auto offsets = to_gpu(offsets_of(c.sizes, kFirstSlot), stream);
+  const auto offsets = to_gpu(offsets_of(c.sizes, kFirstEntry), stream);
   const ListTask task{.words = kWords,
                       .num_nodes = c.num_nodes,
                       .first_node = c.first_node,

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 
+#include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 #include "support/generate_cases.hpp"
 #include "support/run_setup.hpp"
@@ -39,8 +41,8 @@ TEST_P(GenerateKindOnGpu, GivesTheGeneratorsGraph) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, GenerateKindOnGpu, testing::Values("sbm", "rmat", "lognormal", "grid"));
 
-// 24 M slots and 77 MB of features: several pieces of both, of which a rank makes its share; the rows lie in
-// host memory and on the GPUs.
+// 24 M entries and 77 MB of features: several pieces of both, of which a rank makes its share; the rows lie
+// in host memory and on the GPUs.
 TEST_F(GenerateOnGpu, WorksPieceByPiece) {
   test::expect_generates(machine(), {"kind=lognormal,nodes=300000,degree=80,sigma=2,features=64",
                                      {},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/store/machine_graph.hpp"
 
 #include <gmock/gmock.h>
@@ -7,6 +8,10 @@
 #include <numeric>
 #include <optional>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
@@ -95,7 +100,7 @@ void expect_features(const MachineGraph& loaded, const graph::Graph& graph, Devi
 
 Count rows_on_gpu(const MachineGraph& loaded) {
   Count sum = 0;
-  for (const Segment& s : loaded.features().placement().segments) sum += s.replicated;
+  for (const tensor::Segment& s : loaded.features().placement().segments) sum += s.replicated;
   return sum;
 }
 
@@ -154,10 +159,10 @@ TEST_P(MachineGraphOnGpu, KeepsRowsOfOtherMachines) {
   const std::vector<float> features = test::features_as_floats(*graph);
   const Count cols = loaded.features().spec().cols;
   for (NodeId node = 0; node < view.num_nodes; ++node) {
-    const Count slot = halo->find(node);
-    if (slot < 0) continue;
+    const Count kept = halo->find(node);
+    if (kept < 0) continue;
     EXPECT_FALSE(view.owns(node));
-    ids.push_back(view.num_local + slot);
+    ids.push_back(view.num_local + kept);
     const auto row = features.begin() + view.original_ids[node] * cols;
     expected.insert(expected.end(), row, row + cols);
   }
@@ -195,8 +200,9 @@ class PlacementOnGpu : public MachineGraphOnGpu {
 
 TEST_P(PlacementOnGpu, IsAsAskedFor) {
   const RunSetup run(0, Compute::cuda);
-  MachineGraph loaded = take(
-      run, {.gpu_budget_bytes = kPlenty, .placement = parse_placement("features=25/0/75,indices=0/0/100")});
+  MachineGraph loaded =
+      take(run, {.gpu_budget_bytes = kPlenty,
+                 .placement = placement::parse_placement("features=25/0/75,indices=0/0/100")});
   expect_features(loaded, *test::random_dataset(kDataset), run.machine.device());
   EXPECT_EQ(rows_on_gpu(loaded), 500);
   Count features = 0;
@@ -216,8 +222,8 @@ TEST_P(PlacementOnGpu, IsAsAskedFor) {
 }
 
 /// The elements where kernels read them.
-std::vector<Count> elements(const Count* data, ArrayStrata strata, Count size, Device device) {
-  std::vector<SegmentLayout> segments;
+std::vector<Count> elements(const Count* data, tensor::ArrayStrata strata, Count size, Device device) {
+  std::vector<tensor::SegmentLayout> segments;
   if (strata.num_segments > 1) {
     segments = from_device(strata.segments, strata.num_segments, device);
     strata.segments = segments.data();
@@ -234,10 +240,11 @@ std::vector<Count> elements(const Count* data, ArrayStrata strata, Count size, D
 class ListPositions {
  public:
   ListPositions(const MachineGraph& graph, Device device) : lists_(graph.host_lists()), device_(device) {
-    ListCopies copies = graph.view().copies.lists;
-    const Count num_groups = ListCopies::num_groups(lists_.num_local);
-    std::vector<ListCopies::Group> replicated, striped;
-    const auto fetch = [&](const ListCopies::Group*& groups, std::vector<ListCopies::Group>& here) {
+    AdjacencyCacheView copies = graph.view().copies.lists;
+    const Count num_groups = AdjacencyCacheView::num_groups(lists_.num_local);
+    std::vector<AdjacencyCacheView::Group> replicated, striped;
+    const auto fetch = [&](const AdjacencyCacheView::Group*& groups,
+                           std::vector<AdjacencyCacheView::Group>& here) {
       if (groups == nullptr) return;
       here = from_device(groups, num_groups, device);
       groups = here.data();
@@ -251,7 +258,7 @@ class ListPositions {
 
   /// The entries of all lists.
   template <typename T>
-  std::vector<T> entries(const T* data, const EntryCopies& copies) const {
+  std::vector<T> entries(const T* data, const CachedEntries& copies) const {
     std::vector<T> values(static_cast<std::size_t>(lists_.indices.size));
     const cuda::Stream stream(device_);
     for (Count v = 0; v < lists_.num_local; ++v) {
@@ -278,11 +285,11 @@ Count planned(const MachineGraph& graph, const std::string& stratum) {
   return rows;
 }
 
-struct Wish {
+struct Requested {
   double replicated, striped;
 };
 
-void expect_divided(const MachineGraph& loaded, int num_parts, const Wish& wish, Device device) {
+void expect_divided(const MachineGraph& loaded, int num_parts, const Requested& requested, Device device) {
   const GraphView &there = loaded.view(), &here = loaded.host_view();
   const Count num_edges = here.indices.size;
   EXPECT_EQ(there.copies.indptr.num_segments, num_parts);
@@ -296,9 +303,9 @@ void expect_divided(const MachineGraph& loaded, int num_parts, const Wish& wish,
   EXPECT_EQ(lists.entries(there.weights, there.copies.weights), from_host(here.weights, num_edges));
 
   const auto all = static_cast<double>(num_edges);
-  EXPECT_LE(planned(loaded, "replicated"), wish.replicated * all + num_parts);
-  EXPECT_NEAR(static_cast<double>(planned(loaded, "replicated")), wish.replicated * all, 0.02 * all);
-  EXPECT_NEAR(static_cast<double>(planned(loaded, "striped")), wish.striped * all, 0.02 * all);
+  EXPECT_LE(planned(loaded, "replicated"), requested.replicated * all + num_parts);
+  EXPECT_NEAR(static_cast<double>(planned(loaded, "replicated")), requested.replicated * all, 0.02 * all);
+  EXPECT_NEAR(static_cast<double>(planned(loaded, "striped")), requested.striped * all, 0.02 * all);
   const Count first = there.copies.indices.first, num_replicated = there.copies.indices.num_replicated;
   EXPECT_EQ(num_replicated, planned(loaded, "replicated"));
   Count on_host = 0;
@@ -312,19 +319,19 @@ LoadOptions divided(const std::string& indices) {
   return {.edge_ids = true,
           .edge_weights = true,
           .gpu_budget_bytes = std::int64_t{256} << 20,
-          .placement = parse_placement("indptr=10/50/40,indices=" + indices)};
+          .placement = placement::parse_placement("indptr=10/50/40,indices=" + indices)};
 }
 
 TEST_P(PlacementOnGpu, DividesLists) {
   const RunSetup run(0, Compute::cuda);
-  for (const auto& [text, wish] : {std::pair<std::string, Wish>{"20/0/80", {0.2, 0}},
-                                   {"0/30/70", {0, 0.3}},
-                                   {"20/30/50", {0.2, 0.3}},
-                                   {"40/60/0", {0.4, 0.6}},
-                                   {"0/100/0", {0, 1}}}) {
+  for (const auto& [text, requested] : {std::pair<std::string, Requested>{"20/0/80", {0.2, 0}},
+                                        {"0/30/70", {0, 0.3}},
+                                        {"20/30/50", {0.2, 0.3}},
+                                        {"40/60/0", {0.4, 0.6}},
+                                        {"0/100/0", {0, 1}}}) {
     SCOPED_TRACE(text);
     MachineGraph loaded = take(run, divided(text));
-    expect_divided(loaded, 1, wish, run.machine.device());
+    expect_divided(loaded, 1, requested, run.machine.device());
     loaded.close(run.machine);
   }
 }
@@ -353,7 +360,7 @@ TEST_P(PlacementOnGpu, DividesTheListsOfAllMachines) {
   test::world().communicator().barrier();
   MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
                                            {.gpu_budget_bytes = kPlenty,
-                                            .placement = parse_placement("indices=20/0/80"),
+                                            .placement = placement::parse_placement("indices=20/0/80"),
                                             .replication = Replication::on});
   ASSERT_TRUE(loaded.is_replicated());
   const GraphView& view = loaded.view();
@@ -371,9 +378,10 @@ TEST_P(PlacementOnGpu, CopiesListsWithinTheBudget) {
   const RunSetup run(0, Compute::cuda);
   constexpr std::int64_t kDirectoryBytes = 2000 / 16 * 8;
   for (const std::int64_t budget : {kIndexBytes / 3, kIndexBytes / 2, kIndexBytes - 1}) {
-    MachineGraph loaded =
-        take(run, {.gpu_budget_bytes = budget,
-                   .placement = parse_placement("features=0/0/100,indptr=0/0/100,original-ids=0/0/100")});
+    MachineGraph loaded = take(
+        run,
+        {.gpu_budget_bytes = budget,
+         .placement = placement::parse_placement("features=0/0/100,indptr=0/0/100,original-ids=0/0/100")});
     const GraphView& view = loaded.view();
     const auto* data = static_cast<const std::int32_t*>(view.indices.data);
     EXPECT_EQ(ListPositions(loaded, run.machine.device()).entries(data, view.copies.indices),
@@ -389,12 +397,14 @@ TEST_P(PlacementOnGpu, CopiesListsWithinTheBudget) {
 
 TEST_P(PlacementOnGpu, IsRefusedOverTheBudget) {
   const RunSetup run(0, Compute::cuda);
-  EXPECT_THROW(take(run, {.gpu_budget_bytes = 1000, .placement = parse_placement("replicate")}), InputError);
+  EXPECT_THROW(take(run, {.gpu_budget_bytes = 1000, .placement = placement::parse_placement("replicate")}),
+               InputError);
 }
 
 TEST_P(PlacementOnGpu, FollowsCountedAccesses) {
   const RunSetup run(0, Compute::cuda);
-  LoadOptions options{.gpu_budget_bytes = kPlenty, .placement = parse_placement("features=25/0/75")};
+  LoadOptions options{.gpu_budget_bytes = kPlenty,
+                      .placement = placement::parse_placement("features=25/0/75")};
   int calls = 0;
   options.presampling.run = [&](const Presampling::Source& source, const Presampling::Record& record) {
     ++calls;
@@ -423,12 +433,13 @@ TEST_P(PlacementOnGpu, FollowsCountedAccesses) {
 TEST_P(PlacementOnGpu, ReadsHostRowsOnTheWayThatIsAskedFor) {
   const RunSetup run(0, Compute::cuda);
   const auto expected = test::features_as_floats(*test::random_dataset(kDataset));
-  for (const HostPath path : {HostPath::automatic, HostPath::zero_copy, HostPath::threads, HostPath::both}) {
-    MachineGraph loaded = take(
-        run,
-        {.gpu_budget_bytes = kPlenty, .placement = parse_placement("features=25/0/75"), .host_path = path});
-    const HostPath taken = loaded.features().settings().host_path;
-    EXPECT_EQ(taken, path == HostPath::automatic ? HostPath::zero_copy : path);
+  for (const tensor::HostPath path : {tensor::HostPath::automatic, tensor::HostPath::zero_copy,
+                                      tensor::HostPath::threads, tensor::HostPath::both}) {
+    MachineGraph loaded = take(run, {.gpu_budget_bytes = kPlenty,
+                                     .placement = placement::parse_placement("features=25/0/75"),
+                                     .host_path = path});
+    const tensor::HostPath taken = loaded.features().settings().host_path;
+    EXPECT_EQ(taken, path == tensor::HostPath::automatic ? tensor::HostPath::zero_copy : path);
     std::vector<NodeId> ids(2000);
     std::iota(ids.begin(), ids.end(), 0);
     const Device device = run.machine.device();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/train/as_tensor.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -5,6 +6,8 @@
 
 #include <cstring>
 
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 
@@ -19,10 +22,10 @@ TEST(AsTensorOnGpu, ShowsEachStratumWhereItLies) {
   if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   const RunSetup run(0, Compute::cuda);
   for (const bool padded : {false, true}) {
-    const store::TensorSpec spec{
+    const tensor::TensorSpec spec{
         .name = "table", .rows = 60, .cols = 5, .dtype = DType::f16, .padded = padded};
-    auto table = store::ChunkTensor::create(run.machine, spec,
-                                            {.segments = {{.replicated = 20, .striped = 0, .host = 40}}});
+    auto table = tensor::ChunkTensor::create(run.machine, spec,
+                                             {.segments = {{.replicated = 20, .striped = 0, .host = 40}}});
     const test::RandomValues values = test::random_values(spec.rows * spec.cols, spec.dtype, 4);
     table.write_rows(0, 20, values.bytes.data());
     if (run.machine.rank() == 0) table.write_rows(20, 40, values.bytes.data() + 20 * spec.row_bytes());
@@ -31,9 +34,9 @@ TEST(AsTensorOnGpu, ShowsEachStratumWhereItLies) {
 
     std::vector<std::byte> rows(values.bytes.size(), std::byte{0x7B});
     std::size_t done = 0;
-    for (const store::StratumView& view : table.views()) {
+    for (const tensor::StratumView& view : table.views()) {
       const at::Tensor tensor = as_tensor(spec, view);
-      EXPECT_EQ(tensor.is_cuda(), view.stratum == store::Stratum::replicated);
+      EXPECT_EQ(tensor.is_cuda(), view.stratum == tensor::Stratum::replicated);
       EXPECT_EQ(tensor.scalar_type(), at::kHalf);
       EXPECT_EQ(tensor.stride(0), padded ? 64 : 5);
       EXPECT_EQ(tensor.data_ptr(), view.data);

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include "strata/cuda/device.hpp"
 #include "support/evaluation_cases.hpp"
 #include "torch_device.hpp"
 

@@ -1,9 +1,13 @@
-#include "node_set.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluation/node_set.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::train {

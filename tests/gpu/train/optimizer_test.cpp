@@ -1,4 +1,5 @@
-#include "strata/train/optimizer.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "step/optimizer.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
@@ -9,7 +10,8 @@
 
 #include <cmath>
 
-#include "strata/train/loss.hpp"
+#include "step/loss.hpp"
+#include "strata/cuda/device.hpp"
 #include "support/blocks.hpp"
 
 namespace strata::train {

@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
 
-#include "step_graph.hpp"
+#include "step/step_graph.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "support/blocks.hpp"
@@ -93,7 +97,7 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
   model->to(at::Device(at::kCUDA, 0));
   sampling::SamplerOptions sampling = sampler_options(*model);
   const auto cpu_sampler = sampling::make_sampler(on_cpu.view(), sampler_options(*reference), {}, 1, pool);
-  sampling.slots = model->takes_slots();
+  sampling.strided = model->takes_strided();
   sampling.compact_inputs = !GetParam().table;
   const auto gpu_sampler =
       GetParam().on_cpu

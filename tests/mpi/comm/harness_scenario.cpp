@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests that fail on one rank: ctest expects that the harness fails them everywhere and names the rank.
 #include <gtest/gtest.h>
 

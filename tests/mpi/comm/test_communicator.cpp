@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -5,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "pieces.hpp"
+#include "collectives/pieces.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/util/error.hpp"
 #include "support/mpi_world.hpp"
@@ -159,7 +160,7 @@ TEST_P(CommunicatorTest, ServesSeveralThreadsThroughDuplicates) {
   std::vector<Communicator> communicators;
   for (int t = 0; t < kThreads; ++t) communicators.push_back(communicator_.duplicate());
   std::vector<int> wrong(kThreads, 0);
-  const auto talk = [&](int t) {
+  const auto exchange = [&](int t) {
     for (int round = 0; round < 50; ++round) {
       std::int64_t sum = t * 1000 + round;
       communicators[static_cast<std::size_t>(t)].all_reduce(std::span(&sum, 1));
@@ -168,7 +169,7 @@ TEST_P(CommunicatorTest, ServesSeveralThreadsThroughDuplicates) {
   };
   {
     std::vector<std::jthread> threads;
-    for (int t = 0; t < kThreads; ++t) threads.emplace_back(talk, t);
+    for (int t = 0; t < kThreads; ++t) threads.emplace_back(exchange, t);
   }
   EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
   for (Communicator& communicator : communicators) communicator.close();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -11,7 +12,7 @@
 
 #include "strata/comm/machine.hpp"
 #include "strata/comm/resources.hpp"
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/host_limits.hpp"
 #include "support/mpi_world.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run looks like that falls silent. Each scenario is run by ctest, which expects its message and exit
 // code.
 #include <fmt/format.h>

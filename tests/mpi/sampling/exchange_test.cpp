@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -6,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "support/methods.hpp"
 #include "support/mpi_world.hpp"
 #include "support/reference_sampler.hpp"
@@ -200,7 +203,7 @@ TEST_P(Exchange, GivesTheBlocksOfTheWholeGraph) {
   }
 }
 
-/// The same scenario with neighbours chosen otherwise.
+/// The same scenario with neighbors chosen otherwise.
 Scenario with_method(Scenario scenario, const test::MethodCase& method) {
   const SamplerOptions options = method.options({}, 0);
   scenario.options.method = options.method;
@@ -273,7 +276,7 @@ TEST_P(Exchange, AsksForNothingThatIsKept) {
   EXPECT_LT(bytes[0], bytes[1]);
 }
 
-// Each remote node of a frontier costs its id, a count, and its slots, and nothing else travels.
+// Each remote node of a frontier costs its id, a count, and its picks, and nothing else travels.
 TEST_P(Exchange, SendsWhatTheDistinctRemoteNodesNeed) {
   const Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, -1}, {40});
   ExchangeReport report;
@@ -283,14 +286,14 @@ TEST_P(Exchange, SendsWhatTheDistinctRemoteNodesNeed) {
   for (std::size_t hop = 0; hop < 2; ++hop) {
     const auto& block = blocks[1 - hop];
     std::set<NodeId> remote;
-    Count slots = 0;
+    Count picks = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(block.num_dst); ++i) {
       const NodeId node = block.src_nodes[i];
       if (node >= scenario.offsets[machine] && node < scenario.offsets[machine + 1]) continue;
-      if (remote.insert(node).second) slots += block.indptr[i + 1] - block.indptr[i];
+      if (remote.insert(node).second) picks += block.indptr[i + 1] - block.indptr[i];
     }
-    constexpr Count kIdBytes = 4, kCountBytes = 4, kSlotBytes = 4 + 8;
-    sums.push_back(std::ssize(remote) * (kIdBytes + kCountBytes) + slots * kSlotBytes);
+    constexpr Count kIdBytes = 4, kCountBytes = 4, kPickBytes = 4 + 8;
+    sums.push_back(std::ssize(remote) * (kIdBytes + kCountBytes) + picks * kPickBytes);
     sums.push_back(report.hop_bytes[hop]);
   }
   test::world().communicator().all_reduce(sums);
@@ -306,7 +309,7 @@ TEST_P(Exchange, BearsDelays) {
                      test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
 }
 
-// Of the last machine's nodes none has a neighbour; with three machines the second has no edge either.
+// Of the last machine's nodes none has a neighbor; with three machines the second has no edge either.
 TEST_P(Exchange, TakesMachinesWithoutEdges) {
   Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, 5}, {30});
   PlainGraph& graph = scenario.graph.front();

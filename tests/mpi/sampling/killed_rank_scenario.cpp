@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Machines of one rank that sample over an exchange until the last one is killed. See
 // tests/mpi/store/killed_rank.sh.
 #include <fmt/format.h>

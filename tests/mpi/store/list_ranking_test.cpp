@@ -1,4 +1,5 @@
-#include "list_ranking.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/list_ranking.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-#include "list_directory.hpp"
+#include "cache/adjacency_directory.hpp"
 #include "support/run_setup.hpp"
 
 namespace strata::store {
@@ -103,12 +104,14 @@ TEST(ListRanking, HasNoCurvesWhereVisitsAreNotKnown) {
 }
 
 /// Where each copied list lies among the copies, from 0; -1: it stays on the host, or is empty.
-std::vector<Count> positions_of(const Lists& lists, const ListDirectory& directory, const RunSetup& run) {
+std::vector<Count> positions_of(const Lists& lists, const AdjacencyDirectory& directory,
+                                const RunSetup& run) {
   const Count num_entries = lists.indptr.back();
-  const ListCopies copies{.replicated = directory.replicated.empty() ? nullptr : directory.replicated.data(),
-                          .striped = directory.striped.empty() ? nullptr : directory.striped.data(),
-                          .first_replicated = num_entries,
-                          .first_striped = num_entries + directory.totals.replicated};
+  const AdjacencyCacheView copies{
+      .replicated = directory.replicated.empty() ? nullptr : directory.replicated.data(),
+      .striped = directory.striped.empty() ? nullptr : directory.striped.data(),
+      .first_replicated = num_entries,
+      .first_striped = num_entries + directory.totals.replicated};
   std::vector<Count> positions;
   for (Count node = 0; node < lists.num_nodes(); ++node) {
     const Count begin = lists.indptr[static_cast<std::size_t>(node)];
@@ -157,12 +160,12 @@ void expect_best(const Lists& lists, const std::vector<Count>& positions, std::s
   EXPECT_GE(visits, (1 - kLevel) * lists.most_visits(part, entries));
 }
 
-Placement placement_of(const Lists& lists, double replicated, double striped) {
-  Placement placement;
+tensor::Placement placement_of(const Lists& lists, double replicated, double striped) {
+  tensor::Placement placement;
   for (std::size_t part = 0; part < lists.part_nodes.size(); ++part) {
     const auto entries = static_cast<double>(lists.entries(part));
-    Segment segment{.replicated = static_cast<Count>(replicated * entries),
-                    .striped = static_cast<Count>(striped * entries)};
+    tensor::Segment segment{.replicated = static_cast<Count>(replicated * entries),
+                            .striped = static_cast<Count>(striped * entries)};
     if (replicated + striped == 1) segment.striped = lists.entries(part) - segment.replicated;
     segment.host = lists.entries(part) - segment.replicated - segment.striped;
     placement.segments.push_back(segment);
@@ -170,7 +173,7 @@ Placement placement_of(const Lists& lists, double replicated, double striped) {
   return placement;
 }
 
-struct Wish {
+struct Requested {
   double replicated, striped;
 };
 
@@ -179,18 +182,19 @@ TEST(ChooseLists, TakesTheBestOfEachPart) {
   ThreadPool pool(2);
   const Lists lists({1500, 0, 5, 777}, 3);  // parts begin and end within groups
   const ListRanking ranking = rank(run, lists);
-  for (const Wish& wish :
-       {Wish{0.15, 0}, {0.0, 0.3}, {0.2, 0.3}, {0.001, 0.001}, {0.4, 0.6}, {0, 0}, {1, 0}}) {
-    SCOPED_TRACE(testing::Message() << wish.replicated << " replicated, " << wish.striped << " striped");
-    const Placement wanted = placement_of(lists, wish.replicated, wish.striped);
-    const ListDirectory directory = choose_lists(ranking, lists.indptr.data(), wanted, pool);
+  for (const Requested& requested :
+       {Requested{0.15, 0}, {0.0, 0.3}, {0.2, 0.3}, {0.001, 0.001}, {0.4, 0.6}, {0, 0}, {1, 0}}) {
+    SCOPED_TRACE(testing::Message() << requested.replicated << " replicated, " << requested.striped
+                                    << " striped");
+    const tensor::Placement wanted = placement_of(lists, requested.replicated, requested.striped);
+    const AdjacencyDirectory directory = choose_lists(ranking, lists.indptr.data(), wanted, pool);
     const std::vector<Count> positions = positions_of(lists, directory, run);
-    const Segment& totals = directory.totals;
+    const tensor::Segment& totals = directory.totals;
     EXPECT_EQ(totals.rows(), lists.indptr.back());
     expect_packed(lists, positions, {0, totals.replicated});
     expect_packed(lists, positions, {totals.replicated, totals.striped});
     for (std::size_t part = 0; part < 4; ++part) {
-      const Segment& asked = wanted.segments[part];
+      const tensor::Segment& asked = wanted.segments[part];
       expect_best(lists, positions, part, asked.replicated, totals.replicated);
       expect_best(lists, positions, part, asked.replicated + asked.striped,
                   totals.replicated + totals.striped);
@@ -203,7 +207,7 @@ TEST(ChooseLists, LeavesPositionsAsTheyAreWhereAllAreStriped) {
   const RunSetup run(0);
   ThreadPool pool(1);
   const Lists lists({100, 30}, 4);
-  const ListDirectory directory =
+  const AdjacencyDirectory directory =
       choose_lists(rank(run, lists), lists.indptr.data(), placement_of(lists, 0, 1), pool);
   EXPECT_TRUE(directory.stripes_all());
   EXPECT_TRUE(directory.striped.empty());
@@ -214,8 +218,8 @@ TEST(ChooseLists, PacksTheListsOfManyNodes) {
   const RunSetup run(0);
   ThreadPool pool(2);
   const Lists lists({1'048'000, 3, 3'000}, 5);
-  const Placement wanted = placement_of(lists, 0.2, 0.1);
-  const ListDirectory directory = choose_lists(rank(run, lists), lists.indptr.data(), wanted, pool);
+  const tensor::Placement wanted = placement_of(lists, 0.2, 0.1);
+  const AdjacencyDirectory directory = choose_lists(rank(run, lists), lists.indptr.data(), wanted, pool);
   const std::vector<Count> positions = positions_of(lists, directory, run);
   expect_packed(lists, positions, {0, directory.totals.replicated});
   expect_packed(lists, positions, {directory.totals.replicated, directory.totals.striped});
@@ -230,8 +234,8 @@ TEST(ChooseLists, TakesShortListsOfFirstNodesWhereVisitsAreNotKnown) {
   for (int bucket = 0; bucket < row_buckets::count(400); ++bucket)
     lists.visits.push_back(1 / std::sqrt(static_cast<double>(row_buckets::begin(bucket) + 1)));
   const ListRanking ranking(run.machine, lists.indptr.data(), lists.part_nodes, {});
-  const Placement wanted = placement_of(lists, 0.3, 0);
-  const ListDirectory directory = choose_lists(ranking, lists.indptr.data(), wanted, pool);
+  const tensor::Placement wanted = placement_of(lists, 0.3, 0);
+  const AdjacencyDirectory directory = choose_lists(ranking, lists.indptr.data(), wanted, pool);
   expect_best(lists, positions_of(lists, directory, run), 0, wanted.segments[0].replicated,
               directory.totals.replicated);
 }

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
+#include "strata/cuda/stream.hpp"
 #include "support/machine_graph_cases.hpp"
 
 namespace strata::store {
@@ -56,16 +58,16 @@ TEST(Load, KeepsWhatOfOtherMachinesOccursMostOften) {
     // Lists, each behind its alias.
     Count list_bytes = 0, coldest = 1 << 30, hottest_left = 0;
     for (const NodeId node : all) {
-      const Count slot = loaded.halo_lists() ? loaded.halo_lists()->index.find(node) : -1;
-      if (slot < 0) {
+      const Count kept = loaded.halo_lists() ? loaded.halo_lists()->index.find(node) : -1;
+      if (kept < 0) {
         hottest_left = std::max(hottest_left, halo.at(node));
         continue;
       }
       const GraphView& lists = loaded.halo_lists()->view;
       coldest = std::min(coldest, halo.at(node));
-      list_bytes += (lists.indptr[slot + 1] - lists.indptr[slot]) * 12;
-      ASSERT_EQ(lists.original_ids[lists.first_node + slot], view.original_ids[node]);
-      expect_list(lists, slot, view.original_ids[node], parts.graph());
+      list_bytes += (lists.indptr[kept + 1] - lists.indptr[kept]) * 12;
+      ASSERT_EQ(lists.original_ids[lists.first_node + kept], view.original_ids[node]);
+      expect_list(lists, kept, view.original_ids[node], parts.graph());
     }
     EXPECT_LE(list_bytes, budget / 4);
     EXPECT_LE(hottest_left, coldest);
@@ -74,18 +76,18 @@ TEST(Load, KeepsWhatOfOtherMachinesOccursMostOften) {
     const std::vector<float> features = test::features_as_floats(parts.graph());
     ThreadPool pool(1);
     Count kept_rows = 0, coldest_row = 1 << 30, hottest_row_left = 0;
-    std::map<Count, Count> occurrences_by_slot;
+    std::map<Count, Count> occurrences;
     for (const NodeId node : all) {
-      const Count slot = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
-      if (slot < 0) {
+      const Count kept = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
+      if (kept < 0) {
         hottest_row_left = std::max(hottest_row_left, halo.at(node));
         continue;
       }
       ++kept_rows;
       coldest_row = std::min(coldest_row, halo.at(node));
-      occurrences_by_slot[slot] = halo.at(node);
+      occurrences[kept] = halo.at(node);
       std::vector<float> row(11);
-      const NodeId id = view.num_local + slot;
+      const NodeId id = view.num_local + kept;
       loaded.features().gather({.data = &id, .size = 1}, row.data(), cuda::Stream(), pool);
       const auto original = static_cast<std::size_t>(view.original_ids[node]);
       for (std::size_t c = 0; c < 11; ++c) ASSERT_EQ(row[c], features[original * 11 + c]);
@@ -93,9 +95,9 @@ TEST(Load, KeepsWhatOfOtherMachinesOccursMostOften) {
     EXPECT_LE(hottest_row_left, coldest_row);
     EXPECT_EQ(loaded.features().spec().rows, view.num_local + kept_rows);
     EXPECT_LE(kept_rows * 11 * 4, budget);
-    for (auto [slot, count] : occurrences_by_slot) {
-      if (slot > 0) {
-        EXPECT_LT(count, 2 * occurrences_by_slot.at(slot - 1));
+    for (auto [kept, count] : occurrences) {
+      if (kept > 0) {
+        EXPECT_LT(count, 2 * occurrences.at(kept - 1));
       }
     }
     if (budget == 1 << 24) {
@@ -135,9 +137,9 @@ TEST(Load, GeneratesPlantedParts) {
                   end = indptr[static_cast<std::size_t>(row) + 1];
       ASSERT_EQ(view.original_ids[node], node);
       ASSERT_EQ(view.in_degrees[node], end - begin);
-      const Count slot = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
-      if (!view.owns(node) && slot < 0) continue;
-      const NodeId table_row = view.owns(node) ? node - view.first_node : view.num_local + slot;
+      const Count kept = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
+      if (!view.owns(node) && kept < 0) continue;
+      const NodeId table_row = view.owns(node) ? node - view.first_node : view.num_local + kept;
       std::vector<float> here(6), there(6);
       loaded.features().gather({.data = &table_row, .size = 1}, here.data(), cuda::Stream(), pool);
       part.read_features(row, 1, there.data());

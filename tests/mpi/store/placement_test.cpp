@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +8,7 @@
 
 #include "graph_placement.hpp"
 #include "heat.hpp"
-#include "path_rates.hpp"
+#include "strata/placement/path_rates.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 #include "support/random_dataset.hpp"
@@ -161,11 +162,11 @@ TEST(AccessCounter, NeedNotHaveBatchesOfEveryRank) {
   EXPECT_DOUBLE_EQ(mean->accesses.features[2].accesses(), 800);
 }
 
-std::string text_of(const MachinePlan& plan) {
+std::string text_of(const placement::MachinePlan& plan) {
   std::string text = fmt::format("{} {}", plan.gpu_bytes, plan.seconds.batch());
-  for (const TensorPlan& tensor : plan.tensors) {
+  for (const placement::TensorPlan& tensor : plan.tensors) {
     text += "\n" + tensor.name;
-    for (const Segment& s : tensor.placement.segments) {
+    for (const tensor::Segment& s : tensor.placement.segments) {
       text += fmt::format(" {}/{}/{}", s.replicated, s.striped, s.host);
     }
   }
@@ -183,21 +184,22 @@ TEST(Plan, IsTheSameOnAllRanks) {
                             .num_local = Structure::kLocal,
                             .local_edges = structure.view().indices.size};
     const std::vector<std::int64_t> lengths = {4, 8, 100};
-    const std::vector<MeasuredPaths> paths =
-        measure_path_rates(run.machine, lengths, {.gpu_bytes = 1 << 20, .host_bytes = 1 << 20});
+    const std::vector<placement::MeasuredPaths> paths =
+        placement::measure_path_rates(run.machine, lengths, {.gpu_bytes = 1 << 20, .host_bytes = 1 << 20});
     ASSERT_EQ(paths.size(), lengths.size());
     std::vector<MeasuredRates> measured;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       EXPECT_GT(paths[i].rates.local, 0);
       EXPECT_GT(paths[i].rates.host, 0);
       EXPECT_EQ(paths[i].rates.peer, 0);
-      const PathRates& rates = paths[i].rates;
+      const placement::PathRates& rates = paths[i].rates;
       measured.push_back({lengths[i], {{rates.local, rates.local / 3, rates.host / 20}}});
     }
     const BatchAccesses accesses =
         expect_accesses(heat_of(run.machine, structure, 20000), {.seeds = 30, .fanouts = {10, -1}});
-    const MachinePlan plan = plan_tensors(graph_demands(sizes, features, accesses, measured),
-                                          {.gpu_bytes = 100000, .num_gpus = 3, .stripe_rows = 4});
+    const placement::MachinePlan plan =
+        placement::plan_tensors(graph_demands(sizes, features, accesses, measured),
+                                {.gpu_bytes = 100000, .num_gpus = 3, .stripe_rows = 4});
     EXPECT_GT(plan.tensors.back().placement.segments[0].striped, 0);
     for (const std::string& other : run.machine.communicator().all_gather(text_of(plan))) {
       EXPECT_EQ(other, text_of(plan));
@@ -215,7 +217,7 @@ TEST(PlacementOption, ForGpusIsRefusedWithoutThem) {
   const RunSetup run(0);
   if (test::world().size() != run.machine.size()) GTEST_SKIP() << "one machine only";
   for (const char* text : {"replicate", "stripe", "features=1/0/99"}) {
-    test::expect_error([&] { load(run, {.placement = parse_placement(text)}); },
+    test::expect_error([&] { load(run, {.placement = placement::parse_placement(text)}); },
                        {std::string("--placement ") + text, "no GPU"});
   }
 }
@@ -223,7 +225,7 @@ TEST(PlacementOption, ForGpusIsRefusedWithoutThem) {
 TEST(PlacementOption, ForTheHostIsTaken) {
   const RunSetup run(0);
   if (test::world().size() != run.machine.size()) GTEST_SKIP() << "one machine only";
-  MachineGraph graph = load(run, {.placement = parse_placement("features=0/0/100")});
+  MachineGraph graph = load(run, {.placement = placement::parse_placement("features=0/0/100")});
   for (const MachineGraph::PlanRow& row : graph.plan()) {
     EXPECT_EQ(row.stratum, "host");
     EXPECT_FALSE(row.expected.has_value());

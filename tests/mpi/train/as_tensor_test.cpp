@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/train/as_tensor.hpp"
 
 #include <ATen/ops/arange.h>
@@ -24,9 +25,9 @@ class AsTensor : public testing::TestWithParam<Type> {};
 TEST_P(AsTensor, ShowsTheRowsInPlace) {
   const RunSetup run(0);
   for (const bool padded : {false, true}) {
-    const store::TensorSpec spec{
+    const tensor::TensorSpec spec{
         .name = "table", .rows = 70, .cols = 5, .dtype = GetParam().stored, .padded = padded};
-    auto table = store::ChunkTensor::create(run.machine, spec, store::Placement::on_host(spec.rows));
+    auto table = tensor::ChunkTensor::create(run.machine, spec, tensor::Placement::on_host(spec.rows));
     const test::RandomValues values = test::random_values(spec.rows * spec.cols, spec.dtype, 3);
     if (run.machine.rank() == 0) table.write_rows(0, spec.rows, values.bytes.data());
     table.fence(run.machine, {});
@@ -47,8 +48,8 @@ TEST_P(AsTensor, ShowsTheRowsInPlace) {
 
 TEST_P(AsTensor, WritesThrough) {
   const RunSetup run(0);
-  const store::TensorSpec spec{.name = "table", .rows = 3, .cols = 2, .dtype = GetParam().stored};
-  auto table = store::ChunkTensor::create(run.machine, spec, store::Placement::on_host(spec.rows));
+  const tensor::TensorSpec spec{.name = "table", .rows = 3, .cols = 2, .dtype = GetParam().stored};
+  auto table = tensor::ChunkTensor::create(run.machine, spec, tensor::Placement::on_host(spec.rows));
   if (run.machine.rank() == 0) {
     at::Tensor tensor = as_tensor(spec, table.views().front());
     tensor.copy_(at::arange(6).view({3, 2}));

@@ -1,4 +1,5 @@
-#include "checkpoint_files.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/checkpoint_files.hpp"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +57,7 @@ class Reference {
     for (std::size_t v = 0; v < rows.size(); ++v) {
       std::vector<double> row(static_cast<std::size_t>(model_.output_cols(layer)));
       add(row, parameters_[name + (gcn_ ? "bias" : "lin_l.bias")]);
-      add_mapped(row, parameters_[name + (gcn_ ? "lin.weight" : "lin_l.weight")], neighbours(v, rows));
+      add_mapped(row, parameters_[name + (gcn_ ? "lin.weight" : "lin_l.weight")], neighbors(v, rows));
       if (!gcn_) add_mapped(row, parameters_[name + "lin_r.weight"], rows[v]);
       if (layer + 1 < model_.num_layers())
         for (double& value : row) value = std::max(value, 0.0);
@@ -69,7 +70,7 @@ class Reference {
     return static_cast<double>(graph_.structure.indptr[v + 1] - graph_.structure.indptr[v]);
   }
 
-  std::vector<double> neighbours(std::size_t v, const Rows& rows) const {
+  std::vector<double> neighbors(std::size_t v, const Rows& rows) const {
     std::vector<double> sum(rows[v].size());
     const auto add_row = [&](std::size_t u, double scale) {
       for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += scale * rows[u][c];

@@ -1,4 +1,5 @@
-#include "model_state.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/model_state.hpp"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -6,7 +7,7 @@
 
 #include <cmath>
 
-#include "not_finite.hpp"
+#include "step/not_finite.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_world.hpp"

@@ -1,11 +1,12 @@
-#include "needed_nodes.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluation/needed_nodes.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
-#include "node_chunks.hpp"
+#include "evaluation/node_chunks.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::train {
@@ -41,7 +42,7 @@ struct RandomGraph {
     view.indptr = indptr.data();
     view.indices = {.data = indices.data(), .size = std::ssize(indices), .wide = true};
   }
-  std::set<NodeId> with_neighbours(std::set<NodeId> nodes) const {
+  std::set<NodeId> with_neighbors(std::set<NodeId> nodes) const {
     for (const NodeId v : std::set<NodeId>(nodes)) {
       const auto& list = lists[static_cast<std::size_t>(v)];
       nodes.insert(list.begin(), list.end());
@@ -76,8 +77,8 @@ TEST(NeededNodes, AreTheScoredOnesAndWhatTheyDependOn) {
   const NeededNodes needed = needed_of(graph, scored, 1.0);
   ASSERT_EQ(needed.size(), 3u);
   EXPECT_EQ(members_of(*needed[2]), scored);
-  EXPECT_EQ(members_of(*needed[1]), graph.with_neighbours(scored));
-  EXPECT_EQ(members_of(*needed[0]), graph.with_neighbours(graph.with_neighbours(scored)));
+  EXPECT_EQ(members_of(*needed[1]), graph.with_neighbors(scored));
+  EXPECT_EQ(members_of(*needed[0]), graph.with_neighbors(graph.with_neighbors(scored)));
 }
 
 TEST(NeededNodes, AreAllFromWhereTheyAreMany) {

@@ -1,4 +1,5 @@
-#include "prediction_file.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluation/prediction_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-#include "presampler.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/presampler.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "strata/train/seed_schedule.hpp"
+#include "loading/seed_schedule.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 

@@ -1,4 +1,5 @@
-#include "roc_auc.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluation/roc_auc.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-#include "strata/train/trace.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "report/trace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/train/trainer.hpp"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "same_config.hpp"
+#include "checkpoint/same_config.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_world.hpp"
 

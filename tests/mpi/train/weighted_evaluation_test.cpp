@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "step/unlabelled.hpp"
 #include "strata/train/evaluator.hpp"
 #include "support/evaluation_cases.hpp"
-#include "unlabelled.hpp"
 
 namespace strata::train {
 namespace {

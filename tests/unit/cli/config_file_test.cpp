@@ -1,4 +1,5 @@
-#include "strata/cli/config_file.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "config_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/comm/launch_order.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "strata/cuda/stream.hpp"
 
 namespace strata::comm {
 namespace {

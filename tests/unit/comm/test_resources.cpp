@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "rank_limits.hpp"
-#include "topology.hpp"
+#include "topology/rank_limits.hpp"
+#include "topology/topology.hpp"
 
 namespace strata::comm {
 namespace {

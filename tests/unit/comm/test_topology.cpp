@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "strata/comm/ranks.hpp"
 #include "strata/util/error.hpp"
-#include "topology.hpp"
+#include "topology/topology.hpp"
 
 namespace strata::comm {
 namespace {

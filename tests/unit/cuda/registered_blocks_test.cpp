@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "registered_blocks.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "strata/cuda/runtime.hpp"
+#include "strata/cuda/copy.hpp"
 
 namespace strata::cuda {
 namespace {

@@ -1,4 +1,5 @@
-#include "strata/graph/build_csc.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "build_csc.hpp"
 
 #include <gtest/gtest.h>
 
@@ -180,7 +181,7 @@ TEST(BuildCscExample, OfTheContract) {
   EXPECT_EQ(graph.edge_ids, (std::vector<EdgeId>{0, 1, 2}));
 }
 
-TEST(BuildCscExample, HubWithAMillionNeighbours) {
+TEST(BuildCscExample, HubWithAMillionNeighbors) {
   constexpr Count kLeaves = 1'000'000;
   Pairs pairs;
   for (NodeId v = kLeaves; v >= 1; --v) {

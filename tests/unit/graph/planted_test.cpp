@@ -1,4 +1,5 @@
-#include "planted.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "generators/planted.hpp"
 
 #include <gtest/gtest.h>
 

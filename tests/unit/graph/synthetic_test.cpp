@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "strata/graph/build_csc.hpp"
+#include "build_csc.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/synthetic_pieces.hpp"
 #include "strata/util/hash.hpp"
@@ -202,7 +203,7 @@ double nearest_mean_accuracy(const Graph& graph, const std::vector<float>& rows)
   return static_cast<double>(right) / static_cast<double>(graph.labels.size());
 }
 
-TEST(Sbm, NeighboursTellMoreThanOwnFeatures) {
+TEST(Sbm, NeighborsTellMoreThanOwnFeatures) {
   const Graph graph = make("nodes=4000");
   const auto cols = static_cast<std::size_t>(graph.features.cols);
   std::vector<float> own(graph.labels.size() * cols);
@@ -251,7 +252,7 @@ TEST(Rmat, QuadrantsOutsideAreNotDrawnForever) {
   EXPECT_EQ(make("kind=rmat,nodes=5,edges=8,a=0,b=0,c=0").num_nodes(), 5);
 }
 
-TEST(Lognormal, DegreesAndNeighboursAreAsDescribed) {
+TEST(Lognormal, DegreesAndNeighborsAreAsDescribed) {
   constexpr Count kNodes = 100'000, kEdges = 2'500'000;
   const Graph graph = make("kind=lognormal,nodes=100000,edges=2500000,features=0");
   const CscGraph& structure = graph.structure;
@@ -271,7 +272,7 @@ TEST(Lognormal, DegreesAndNeighboursAreAsDescribed) {
   const double mean = sum / kNodes, sigma = std::sqrt(squares / kNodes - mean * mean);
   EXPECT_NEAR(sigma, 1.2, 0.12);
   EXPECT_NEAR(mean, std::log(25.0) - 1.2 * 1.2 / 2, 0.15);
-  // P(neighbour < q n) = sqrt(q) for floor(u^2 n); the lowest ids are taken once a list, hence the tolerance.
+  // P(neighbor < q n) = sqrt(q) for floor(u^2 n); the lowest ids are taken once a list, hence the tolerance.
   for (const double q : {0.01, 0.1, 0.25, 0.5, 0.9}) {
     const auto below = std::count_if(structure.indices.begin(), structure.indices.end(),
                                      [&](NodeId u) { return static_cast<double>(u) < q * kNodes; });

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the modules, and what of it a source tree breaks.
 
-    util < {cuda, graph} < comm < store < {sampling, feature} < nn < train < cli
+    util < {cuda, graph} < comm < tensor < placement < store < {sampling, feature} < nn < train < cli
 
-A module may include its own headers and those of lower modules; siblings never include each other. Some outside
-libraries belong to one module alone.
+A module may include its own headers and the public ones of lower modules; siblings never include each other. A private
+header is included within its module only, by its path from the module's folder. Some outside libraries belong to one
+module only.
 """
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["cli"]]
+LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["cli"]]
 LEVEL_OF = {module: level for level, modules in enumerate(LEVELS) for module in modules}
 # strata-partition runs where no CUDA, MPI or libtorch exists.
 PARTITION_MAY = {"util", "graph"}
 # The layers of a model read what a sampler made, and know no sampler.
-NN_MAY_OF_LEVEL_4 = {"strata/sampling/block.hpp"}
+NN_MAY_OF_SAMPLERS = {"strata/sampling/block.hpp"}
 
 
 @dataclass(frozen=True)
@@ -78,21 +79,25 @@ def files_by_module(root):
     return found
 
 
+def folder_of(module, root):
+    return root / ("partition" if module == "partition" else f"src/{module}")
+
+
 def fault_of_module(module, header):
     """Why `module` may not include the Strata header, or an empty string."""
     other = module_of_header(header)
     if other == module:
         return ""
     if module == "partition":
-        return "" if other in PARTITION_MAY else "partition may know util and graph alone"
+        return "" if other in PARTITION_MAY else "partition may know only util and graph"
     if other not in LEVEL_OF:
         return f"{other} is no module below {module}"
     if LEVEL_OF[other] > LEVEL_OF[module]:
         return f"{other} is higher than {module}"
     if LEVEL_OF[other] == LEVEL_OF[module]:
         return f"{other} is a sibling of {module}"
-    if module == "nn" and other in LEVELS[4] and header not in NN_MAY_OF_LEVEL_4:
-        return f"of {other}, nn may know {', '.join(sorted(NN_MAY_OF_LEVEL_4))} alone"
+    if module == "nn" and other in ("sampling", "feature") and header not in NN_MAY_OF_SAMPLERS:
+        return f"of {other}, nn may know only {', '.join(sorted(NN_MAY_OF_SAMPLERS))}"
     return ""
 
 
@@ -104,12 +109,11 @@ def fault_of(module, include, root):
     if module_of_header(include.header):
         exists = (root / "include" / include.header).is_file()
         return fault_of_module(module, include.header) if exists else "there is no such header"
-    # What is left in quotes are private headers: beside their source, never of another module.
-    beside = include.file.parent / include.header
-    if include.quoted and (".." in include.header or not beside.is_file()):
-        return "a private header lies beside its source"
     if include.quoted and (root / "include") in include.file.parents:
         return "a public header may not include a private one"
+    # What is left in quotes are private headers.
+    if include.quoted and (".." in include.header or not (folder_of(module, root) / include.header).is_file()):
+        return f"a private header is included within its module, by its path from {folder_of(module, Path())}"
     return ""
 
 

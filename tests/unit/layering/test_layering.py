@@ -60,6 +60,9 @@ class Tree(unittest.TestCase):
 
     def test_that_is_right_has_no_faults(self):
         self.write("src/cli/main.cpp", "".join(f'#include "strata/{m}/{m}.hpp"\n' for m in include_order.LEVEL_OF))
+        self.write("src/store/load/part_loader.hpp", "#pragma once\n")
+        self.write("src/store/layout.hpp", "#pragma once\n")
+        self.write("src/store/load/part_loader.cpp", '#include "load/part_loader.hpp"\n#include "layout.hpp"\n')
         self.write("src/nn/layers.cpp", '#include "layers.hpp"\n#include "strata/sampling/block.hpp"\n#include <ATen/A.h>\n')
         self.write("src/nn/layers.hpp", '#include "strata/util/util.hpp"\n#include <torch/nn/module.h>\n')
         self.write("src/comm/world.cpp", "#include <mpi.h>\n#include <nccl.h>\n")
@@ -82,12 +85,12 @@ class Tree(unittest.TestCase):
             self.expect_fault(f"include/strata/{b}/{b}.hpp", f"<strata/{a}/{a}.hpp>", f"{a} is a sibling of {b}")
 
     def test_with_a_sampler_in_nn(self):
-        self.expect_fault("src/nn/a.cu", '"strata/sampling/sampling.hpp"', "nn may know strata/sampling/block.hpp")
-        self.expect_fault("src/nn/a.cu", '"strata/feature/feature.hpp"', "nn may know strata/sampling/block.hpp")
+        self.expect_fault("src/nn/a.cu", '"strata/sampling/sampling.hpp"', "nn may know only strata/sampling/block.hpp")
+        self.expect_fault("src/nn/a.cu", '"strata/feature/feature.hpp"', "nn may know only strata/sampling/block.hpp")
 
     def test_with_more_in_partition(self):
         for module in set(include_order.LEVEL_OF) - include_order.PARTITION_MAY:
-            self.expect_fault("partition/a.cpp", f'"strata/{module}/{module}.hpp"', "util and graph alone")
+            self.expect_fault("partition/a.cpp", f'"strata/{module}/{module}.hpp"', "only util and graph")
         self.expect_fault("src/cli/a.cpp", '"strata/partition/partition.hpp"', "no module below cli")
 
     def test_with_an_outside_library_elsewhere(self):
@@ -104,9 +107,12 @@ class Tree(unittest.TestCase):
 
     def test_with_a_private_header_of_another_module(self):
         self.write("src/store/layout.hpp", "#pragma once\n")
-        private = "a private header lies beside its source"
-        self.expect_fault("src/train/a.cpp", '"../store/layout.hpp"', private)
-        self.expect_fault("src/train/a.cpp", '"layout.hpp"', private)
+        self.write("src/store/load/part_loader.hpp", "#pragma once\n")
+        private = "a private header is included within its module, by its path from src/"
+        self.expect_fault("src/train/a.cpp", '"../store/layout.hpp"', private + "train")
+        self.expect_fault("src/train/a.cpp", '"layout.hpp"', private + "train")
+        self.expect_fault("src/store/load/a.cpp", '"part_loader.hpp"', private + "store")
+        self.expect_fault("src/store/a.cpp", '"load/../layout.hpp"', private + "store")
         self.write("include/strata/util/detail.hpp", "#pragma once\n")
         self.expect_fault("include/strata/util/util.hpp", '"detail.hpp"', "a public header")
 

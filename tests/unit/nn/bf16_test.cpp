@@ -1,4 +1,5 @@
-#include "bf16.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/bf16.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
@@ -6,7 +7,7 @@
 
 #include <cmath>
 
-#include "ops.hpp"
+#include "layers/ops.hpp"
 #include "strata/nn/model.hpp"
 #include "support/blocks.hpp"
 #include "support/named_model.hpp"

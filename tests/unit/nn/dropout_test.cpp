@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -5,7 +6,7 @@
 
 #include <cmath>
 
-#include "ops.hpp"
+#include "layers/ops.hpp"
 #include "strata/util/error.hpp"
 #include "support/blocks.hpp"
 
@@ -39,7 +40,7 @@ TEST_P(DropoutRate, IsKeptInEveryColumnAndRow) {
 }
 INSTANTIATE_TEST_SUITE_P(Rates, DropoutRate, testing::Values(0.05, 0.3, 0.5, 0.9));
 
-TEST(Dropout, NeighbouringColumnsAndRowsAreIndependent) {
+TEST(Dropout, NeighboringColumnsAndRowsAreIndependent) {
   const at::Tensor m = mask(2000, 64, 0.5, kTraining, 1).to(at::kDouble).sub(0.5);
   EXPECT_LE(std::abs(m.slice(1, 1).mul(m.slice(1, 0, 63)).mean().item<double>()),
             0.25 * 5 / std::sqrt(2000 * 63));

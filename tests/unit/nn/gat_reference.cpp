@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gat_reference.hpp"
 
 #include <ATen/ops/arange.h>

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "attention.hpp"
 #include "gat_reference.hpp"
-#include "ops.hpp"
+#include "kernels/attention.hpp"
+#include "layers/ops.hpp"
 #include "strata/nn/model.hpp"
 #include "support/blocks.hpp"
 
@@ -95,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      Shape{0, 0, 6, 2, 4, 0}, Shape{0, 20, 6, 2, 4, 0}),
                      testing::Values(0.0, 0.4)));
 
-TEST(Gat, IsTheNodesOwnRowWhereItHasNoNeighbours) {
+TEST(Gat, IsTheNodesOwnRowWhereItHasNoNeighbors) {
   const OwnedBlock block = test::block_of({{}, {1, 1}}, 2);
   const auto model = make_model({.kind = ModelKind::gat,
                                  .in_cols = 3,

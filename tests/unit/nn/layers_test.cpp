@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
@@ -9,7 +10,7 @@
 #include <tuple>
 
 #include "gat_reference.hpp"
-#include "ops.hpp"
+#include "layers/ops.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/util/error.hpp"
 #include "support/blocks.hpp"
@@ -218,7 +219,7 @@ TEST(Aggregate, HasTheSameBitsOnAnyNumberOfThreads) {
   EXPECT_TRUE(many.equal(one));
 }
 
-TEST(SageLayer, IsTheRootPartWhereANodeHasNoNeighbours) {
+TEST(SageLayer, IsTheRootPartWhereANodeHasNoNeighbors) {
   const OwnedBlock block = test::block_of({{}, {0, 1, 1}}, 2);
   const auto model = single_layer("sage", 1, 1);
   const auto p = model->named_parameters();
@@ -231,7 +232,7 @@ TEST(SageLayer, IsTheRootPartWhereANodeHasNoNeighbours) {
                   l * 5 + r * 6 + b);  // the mean of 3, 6, 6: parallel edges count twice
 }
 
-TEST(SageMaxLayer, TakesTheFirstOfEqualNeighboursOnce) {
+TEST(SageMaxLayer, TakesTheFirstOfEqualNeighborsOnce) {
   const OwnedBlock block = test::block_of({{1, 2, 1, 0}, {2, 2}}, 3);
   const auto model = single_layer("sage max", 1, 1);
   const float l = model->named_parameters()["convs.0.lin_l.weight"].item<float>();
@@ -252,8 +253,8 @@ TEST(SageMaxLayer, LetsNotANumberThrough) {
       std::isnan(model->forward_layer(0, at::from_blob(rows, {3, 1}), block.view(), {}).item<float>()));
 }
 
-TEST(GcnLayer, ScalesASampledNeighbourhoodToTheWhole) {
-  OwnedBlock block = test::block_of({{1}}, 2);  // one of three in-neighbours was sampled
+TEST(GcnLayer, ScalesASampledNeighborhoodToTheWhole) {
+  OwnedBlock block = test::block_of({{1}}, 2);  // one of three in-neighbors was sampled
   block.in_degrees[0] = 3;
   const auto model = single_layer("gcn", 1, 1);
   const float w = model->named_parameters()["convs.0.lin.weight"].item<float>();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/nn/model.hpp"
 
 #include <ATen/ops/zeros.h>
@@ -105,7 +106,7 @@ TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
   for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
     const TwoHops hops = two_hops(30, 80, 200, make_model(small(kind))->needs_input_transpose());
     const at::Tensor x = random_rows(200, 12, 1), target = random_rows(30, 4, 2);
-    const bool slow = std::string(kind) == "gat";  // a softmax over few neighbours moves little
+    const bool slow = std::string(kind) == "gat";  // a softmax over few neighbors moves little
     const std::uint32_t steps = slow ? 100 : 30;
     const auto train = [&] {
       const auto model = make_model(small(kind));

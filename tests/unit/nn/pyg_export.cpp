@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a random model, a small graph and the model's outputs for pyg_test.py:  pyg_export KIND FOLDER
 #include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
@@ -19,17 +20,17 @@ namespace {
 
 constexpr Count kNodes = 60;
 
-/// In-neighbours other than the node itself; every seventh node has none.
-std::vector<std::vector<std::int32_t>> neighbours_of_all() {
-  std::vector<std::vector<std::int32_t>> neighbours(kNodes);
+/// In-neighbors other than the node itself; every seventh node has none.
+std::vector<std::vector<std::int32_t>> neighbors_of_all() {
+  std::vector<std::vector<std::int32_t>> neighbors(kNodes);
   for (std::uint64_t v = 0; v < kNodes; ++v) {
     const std::uint64_t degree = v % 7 == 0 ? 0 : mix64(v) % 9;
     for (std::uint64_t j = 0; j < degree; ++j) {
       const std::uint64_t step = 1 + mix64(v * 100 + j) % (kNodes - 1);
-      neighbours[v].push_back(static_cast<std::int32_t>((v + step) % kNodes));
+      neighbors[v].push_back(static_cast<std::int32_t>((v + step) % kNodes));
     }
   }
-  return neighbours;
+  return neighbors;
 }
 
 void export_model(std::string name, const std::filesystem::path& folder) {
@@ -41,7 +42,7 @@ void export_model(std::string name, const std::filesystem::path& folder) {
   options.num_layers = 3;
   options.seed = 11;
   const auto model = make_model(options);
-  const test::OwnedBlock graph = test::block_of(neighbours_of_all(), kNodes);
+  const test::OwnedBlock graph = test::block_of(neighbors_of_all(), kNodes);
   const at::Tensor x = test::random_rows(kNodes, options.in_cols, 1);
   const c10::NoGradGuard no_grad;
   const at::Tensor changes = test::random_rows(100, options.hidden, 2);

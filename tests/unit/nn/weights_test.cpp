@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/nn/weights.hpp"
 
 #include <ATen/ops/arange.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/partition/assign.hpp"
 
 #include <gmock/gmock.h>
@@ -62,9 +63,9 @@ class Assign : public testing::Test {
   ThreadPool pool_{2};
 };
 
-/// The plain reference of what METIS must get: distinct neighbours in either direction, without the node
+/// The plain reference of what METIS must get: distinct neighbors in either direction, without the node
 /// itself.
-std::vector<std::set<NodeId>> neighbours(const CompactGraph& graph) {
+std::vector<std::set<NodeId>> neighbors(const CompactGraph& graph) {
   std::vector<std::set<NodeId>> result(static_cast<std::size_t>(graph.num_nodes));
   for (NodeId v = 0; v < graph.num_nodes; ++v) {
     for (Count e = graph.indptr[static_cast<std::size_t>(v)];
@@ -84,7 +85,7 @@ TEST_P(MetisInput, IsSymmetricAndSimple) {
   ThreadPool pool{2};
   const Case c = make_case(GetParam(), pool);
   const MetisGraph metis = make_metis_graph(c.graph, pool);
-  const auto expected = neighbours(c.graph);
+  const auto expected = neighbors(c.graph);
   ASSERT_EQ(metis.xadj.size(), expected.size() + 1);
   for (std::size_t v = 0; v < expected.size(); ++v) {
     const std::vector<NodeId> got(metis.adjncy + metis.xadj[v], metis.adjncy + metis.xadj[v + 1]);
@@ -187,8 +188,8 @@ TEST(MetisLimits, AreThoseOfItsOwnProducts) {
     expect_error([&] { check_metis_limits(size, 32); }, {what, "32 bits", "--method random", "64-bit"});
   };
   expect_refused([](MetisSize& s) { ++s.nodes; }, "536,870,911 nodes, at most 536,870,910");
-  expect_refused([](MetisSize& s) { ++s.entries; }, "1,073,741,824 neighbour entries");
-  expect_refused([](MetisSize& s) { ++s.most_neighbors; }, "214,748,364 neighbours of one node");
+  expect_refused([](MetisSize& s) { ++s.entries; }, "1,073,741,824 neighbor entries");
+  expect_refused([](MetisSize& s) { ++s.most_neighbors; }, "214,748,364 neighbors of one node");
   expect_refused([](MetisSize& s) { s.imbalance = 0.08; }, "2,160,000,000 of weight");
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program itself: messages and exit codes.
 #include <gmock/gmock.h>
 #include <signal.h>

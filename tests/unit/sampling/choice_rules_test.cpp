@@ -1,4 +1,5 @@
-#include "choice_rules.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "choosers/choice_rules.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "compactor_cpu.hpp"
+#include "compaction/compactor_cpu.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::sampling {

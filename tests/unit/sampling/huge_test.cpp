@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "choice_rules.hpp"
+#include "choosers/choice_rules.hpp"
+#include "choosers/subset_cpu.hpp"
 #include "strata/sampling/sampler.hpp"
-#include "subset_cpu.hpp"
 #include "support/huge_graphs.hpp"
 #include "support/methods.hpp"
 #include "support/reference_sampler.hpp"
@@ -41,15 +42,15 @@ std::vector<Count> uniform_positions(int fanout, bool replace) {
   const bool by_subset = !replace && Subset::admits(HugeHub::kHubDegree, fanout);
   if (by_subset) choose_subset(Subset(HugeHub::kHubDegree, fanout, key), fanout, subset.data());
   for (int j = 0; j < fanout; ++j) {
-    const auto slot = static_cast<std::uint64_t>(j);
-    positions.push_back(replace     ? static_cast<Count>(below(keyed_word(key, slot), degree))
-                        : by_subset ? Count{subset[slot]}
-                                    : static_cast<Count>(Shuffle(degree, key)(slot)));
+    const auto pick = static_cast<std::uint64_t>(j);
+    positions.push_back(replace     ? static_cast<Count>(below(keyed_word(key, pick), degree))
+                        : by_subset ? Count{subset[pick]}
+                                    : static_cast<Count>(Shuffle(degree, key)(pick)));
   }
   return positions;
 }
 
-TEST_P(HugeGraphs, ChooseFromAHundredMillionNeighbours) {
+TEST_P(HugeGraphs, ChooseFromAHundredMillionNeighbors) {
   const HugeHub graph(Device{});
   const Count begin = HugeHub::begin_of(HugeHub::kHub);
   for (const int fanout : {10, 50}) {
@@ -77,7 +78,7 @@ TEST_P(HugeGraphs, ChooseFromAHundredMillionNeighbours) {
     for (int j = 0; j < fanout; ++j) {
       EXPECT_EQ(block.edge_ids[static_cast<std::size_t>(first + j)],
                 (begin + expected[static_cast<std::size_t>(j)]) % HugeHub::kPattern)
-          << "slot " << j;
+          << "pick " << j;
     }
   }
 }

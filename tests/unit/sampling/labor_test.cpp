@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +14,7 @@ namespace {
 using test::PlainBlock;
 using test::PlainGraph;
 
-/// Nodes [0, num_lists) have `degree` in-neighbours of their own each: no two lists share one.
+/// Nodes [0, num_lists) have `degree` in-neighbors of their own each: no two lists share one.
 PlainGraph disjoint_lists(Count num_lists, Count degree) {
   PlainGraph graph;
   for (NodeId v = 0; v < num_lists * (degree + 1); ++v) {
@@ -89,8 +90,8 @@ TEST(LaborStatistics, IncludesEachPositionWithFanoutOverDegree) {
   }
 }
 
-TEST(LaborStatistics, NodesThatShareNeighboursChooseTheSame) {
-  PlainGraph graph;  // nodes 0 and 1 have the neighbours 3..22, node 2 the neighbours 3..12
+TEST(LaborStatistics, NodesThatShareNeighborsChooseTheSame) {
+  PlainGraph graph;  // nodes 0 and 1 have the neighbors 3..22, node 2 the neighbors 3..12
   for (NodeId v = 0; v < 23; ++v) {
     graph.original_ids.push_back(v);
     for (NodeId u = 3; v < 3 && u < (v < 2 ? 23 : 13); ++u) {

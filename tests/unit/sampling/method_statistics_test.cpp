@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +52,7 @@ test::PlainGraph graph_of(const std::vector<float>& weights) {
   return graph;
 }
 
-/// Calls visit(positions of the slots) for every node of every step.
+/// Calls visit(positions of the picks) for every node of every step.
 template <typename Visit>
 void for_each_draw(const Case& c, const test::MethodCase& method, Visit&& visit) {
   const test::ViewOwner owner(graph_of(c.weights), {});
@@ -146,7 +147,7 @@ TEST_P(WeightedStatistics, SetsWithoutReplacementAreThoseOfSuccessiveDraws) {
   for (const auto& [set, count] : observed) EXPECT_TRUE(probabilities.contains(set));
 }
 
-/// Draws of single slots, and of neighbouring pairs of slots.
+/// Draws of single picks, and of neighboring pairs of picks.
 void expect_independent_draws(const Case& c, const test::MethodCase& method,
                               const std::vector<float>& shares) {
   const std::size_t degree = shares.size();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/methods.hpp"
 
 #include <gmock/gmock.h>
@@ -79,7 +80,7 @@ TEST_P(EveryMethod, DependsOnEveryPartOfTheKey) {
   EXPECT_EQ(samples.size(), 4u);
 }
 
-TEST_P(EveryMethod, TakesAllNeighboursForMinusOne) {
+TEST_P(EveryMethod, TakesAllNeighborsForMinusOne) {
   const PlainGraph graph = test::random_graph({.seed = 6});
   const auto seeds = test::random_nodes(60, 0, graph.num_nodes(), 1);
   const auto blocks = sample(graph, GetParam().options({-1}, 60), seeds, {});
@@ -87,8 +88,8 @@ TEST_P(EveryMethod, TakesAllNeighboursForMinusOne) {
     EXPECT_EQ(blocks[0].indptr[i + 1] - blocks[0].indptr[i], graph.degree(seeds[i]));
 }
 
-/// How many slots a node may have, and whether they may hold an edge of weight 0.
-TEST_P(EveryMethod, GivesAsManySlotsAsItSays) {
+/// How many picks a node may have, and whether they may hold an edge of weight 0.
+TEST_P(EveryMethod, GivesAsManyPicksAsItSays) {
   const MethodCase c = GetParam();
   const PlainGraph graph = test::random_graph({.num_nodes = 3000, .seed = 7});
   std::map<EdgeId, float> weight_of;
@@ -97,7 +98,7 @@ TEST_P(EveryMethod, GivesAsManySlotsAsItSays) {
   std::iota(seeds.begin(), seeds.end(), 0);
   constexpr Count kFanout = 6;
   const auto blocks = sample(graph, c.options({kFanout}, 3000), seeds, {.seed = 1});
-  Count labor_slots = 0;
+  Count labor_picks = 0;
   double labor_expected = 0;
   for (const NodeId v : seeds) {
     const auto i = static_cast<std::size_t>(v);
@@ -116,7 +117,7 @@ TEST_P(EveryMethod, GivesAsManySlotsAsItSays) {
     }
     if (c.method == Method::labor) {
       ASSERT_TRUE(degree > kFanout ? count <= degree : count == degree);
-      labor_slots += count;
+      labor_picks += count;
       labor_expected += static_cast<double>(std::min(degree, kFanout));
     } else if (c.replace) {
       ASSERT_EQ(count, available > 0 ? kFanout : 0);
@@ -127,7 +128,7 @@ TEST_P(EveryMethod, GivesAsManySlotsAsItSays) {
       ASSERT_EQ(static_cast<Count>(distinct.size()), count);
     }
   }
-  EXPECT_NEAR(static_cast<double>(labor_slots), labor_expected, 0.05 * labor_expected);
+  EXPECT_NEAR(static_cast<double>(labor_picks), labor_expected, 0.05 * labor_expected);
 }
 
 TEST_P(EveryMethod, ChoosesFromAHub) {
@@ -171,11 +172,11 @@ TEST_F(MethodOptions, AreChecked) {
   refuses({.fanouts = {3}, .layer_dependent = true}, "LABOR only");
 }
 
-/// Gives node v its neighbour v + 1 as often as the fanout says, or what `chosen` says.
+/// Gives node v its neighbor v + 1 as often as the fanout says, or what `chosen` says.
 class NextNode final : public NeighborChooser {
  public:
   explicit NextNode(const PlainGraph& graph) : graph_(graph) {}
-  void choose(const SlotQuery& query, ChosenNeighbors& out) override {
+  void choose(const PickQuery& query, ChosenNeighbors& out) override {
     out = {};
     for (const NodeId node : query.nodes) {
       out.counts.push_back(query.fanout);

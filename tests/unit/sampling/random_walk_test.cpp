@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "random_walk.hpp"
 
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ TEST(RandomWalk, FollowsAChainAgainstTheEdges) {
 }
 
 TEST(RandomWalk, PrefersWhatIsVisitedOften) {
-  // Node 0 has the neighbours 1 (three parallel edges) and 2; both lead back to 0.
+  // Node 0 has the neighbors 1 (three parallel edges) and 2; both lead back to 0.
   Walks walks(graph_of({{1, 1, 1, 2}, {0}, {0}}), {.num_walks = 400, .length = 2, .restart = 0});
   EXPECT_EQ(walks({0}, 1).neighbors, (std::vector<NodeId>{1}));
   EXPECT_EQ(walks({0}, 5).neighbors, (std::vector<NodeId>{1, 2}));

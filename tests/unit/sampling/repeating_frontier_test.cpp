@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/repeating_frontier.hpp"
 
 #include <gtest/gtest.h>
@@ -21,14 +22,14 @@ class RepeatingFrontier : public testing::TestWithParam<MethodCase> {
   void expect_equal_lists(const PlainGraph& graph, int fanout, std::uint32_t hop) {
     const ViewOwner owner(graph, {.wide = sizeof(Id) == 8});
     const SamplerOptions options = GetParam().options({fanout}, 1000);
-    const auto chooser = make_slot_chooser<Id>(owner.view(), options, pool_);
+    const auto chooser = make_pick_chooser<Id>(owner.view(), options, pool_);
     const std::vector<NodeId> frontier = test::repeating_frontier(1000, graph.num_nodes(), hop + 1);
-    const SlotQuery query{frontier, fanout, {.seed = 3, .epoch = 1, .step = 4}, hop};
+    const PickQuery query{frontier, fanout, {.seed = 3, .epoch = 1, .step = 4}, hop};
     const std::vector<ChosenList> lists = test::chosen_lists(*chooser, query);
     std::map<NodeId, Count> occurrences;
     for (std::size_t i = 0; i < frontier.size(); ++i) {
       ++occurrences[frontier[i]];
-      SlotQuery alone = query;
+      PickQuery alone = query;
       alone.nodes = std::span(frontier).subspan(i, 1);
       ASSERT_EQ(lists[i], test::chosen_lists(*chooser, alone).front()) << "node " << frontier[i];
     }

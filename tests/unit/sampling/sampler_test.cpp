@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/sampling/sampler.hpp"
 
 #include <gmock/gmock.h>
@@ -79,7 +80,7 @@ TEST(Sampler, ChoosesFromAHub) {
   }
 }
 
-TEST(Sampler, KeepsEarlierSlots) {
+TEST(Sampler, KeepsEarlierBuffers) {
   const PlainGraph graph = test::random_graph({});
   const ViewOwner owner(graph, {});
   ThreadPool pool(2);
@@ -87,13 +88,13 @@ TEST(Sampler, KeepsEarlierSlots) {
   const auto sampler = make_sampler(owner.view(), options, {}, 3, pool);
   std::vector<MiniBatch> batches;
   std::vector<std::vector<NodeId>> seeds;
-  for (std::uint32_t slot = 0; slot < 3; ++slot) {
-    seeds.push_back(test::random_nodes(10 + 20 * slot, 0, graph.num_nodes(), slot));
-    batches.push_back(sampler->sample(seeds.back(), {.step = slot}, static_cast<int>(slot), {}));
+  for (std::uint32_t buffer = 0; buffer < 3; ++buffer) {
+    seeds.push_back(test::random_nodes(10 + 20 * buffer, 0, graph.num_nodes(), buffer));
+    batches.push_back(sampler->sample(seeds.back(), {.step = buffer}, static_cast<int>(buffer), {}));
   }
-  for (std::uint32_t slot = 0; slot < 3; ++slot) {
-    test::expect_equal(test::plain_blocks(batches[slot], {}),
-                       test::reference_blocks(graph, seeds[slot], options, {.step = slot}));
+  for (std::uint32_t buffer = 0; buffer < 3; ++buffer) {
+    test::expect_equal(test::plain_blocks(batches[buffer], {}),
+                       test::reference_blocks(graph, seeds[buffer], options, {.step = buffer}));
   }
 }
 
@@ -126,9 +127,9 @@ TEST(Sampler, SamplesAnEmptyGraph) {
 
 class SamplerOptionsTest : public testing::Test {
  protected:
-  void refuses(const SamplerOptions& options, const std::string& message, int num_slots = 1) {
+  void refuses(const SamplerOptions& options, const std::string& message, int num_buffers = 1) {
     try {
-      make_sampler(owner_.view(), options, {}, num_slots, pool_);
+      make_sampler(owner_.view(), options, {}, num_buffers, pool_);
       ADD_FAILURE() << "accepted; expected: " << message;
     } catch (const InputError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr(message));
@@ -143,7 +144,7 @@ TEST_F(SamplerOptionsTest, AreChecked) {
   refuses({}, "no fanouts");
   refuses({.fanouts = {3, -2}}, "fanout -2 is below -1");
   refuses({.fanouts = std::vector<int>(256, 1)}, "256 fanouts");
-  refuses({.fanouts = {3}}, "slot", 0);
+  refuses({.fanouts = {3}}, "buffer", 0);
   refuses({.fanouts = {3}, .max_seeds = -1}, "max_seeds is -1");
   refuses({.fanouts = {3}, .compact_inputs = false, .sorted_inputs = true}, "cannot be given sorted");
 }

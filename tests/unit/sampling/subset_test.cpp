@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "subset_cpu.hpp"
+#include "choosers/subset_cpu.hpp"
 
 namespace strata::sampling {
 namespace {

@@ -1,4 +1,5 @@
-#include "checked_ids.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "load/checked_ids.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-#include "feature_rows.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "load/feature_rows.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

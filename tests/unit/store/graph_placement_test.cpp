@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph_placement.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "path_rates.hpp"
+#include "strata/placement/path_rates.hpp"
 
 namespace strata::store {
 namespace {
@@ -19,21 +20,23 @@ constexpr std::int64_t kLookups = 401 * 8 + 1000 * 4 + 1000 * 4;
 constexpr std::int64_t kIndices = 5000 * 4;
 constexpr std::int64_t kRow = 40;
 
-const BatchAccesses kAccesses{.features = {HeatCurve::flat(300, 300), {}, HeatCurve::flat(100, 100)},
-                              .lists = 300,
-                              .neighbors = 900,
-                              .nodes = 900};
+const BatchAccesses kAccesses{
+    .features = {placement::HeatCurve::flat(300, 300), {}, placement::HeatCurve::flat(100, 100)},
+    .lists = 300,
+    .neighbors = 900,
+    .nodes = 900};
 
-std::vector<TensorDemand> demands(const RegionSizes& sizes = kSizes) {
+std::vector<placement::TensorDemand> demands(const RegionSizes& sizes = kSizes) {
   return graph_demands(sizes, kFeatures, kAccesses, kMeasured);
 }
 
-const TensorDemand& named(const std::vector<TensorDemand>& all, const std::string& name) {
-  return *std::ranges::find(all, name, &TensorDemand::name);
+const placement::TensorDemand& named(const std::vector<placement::TensorDemand>& all,
+                                     const std::string& name) {
+  return *std::ranges::find(all, name, &placement::TensorDemand::name);
 }
 
 TEST(GraphDemands, AreTheTensorsOfARun) {
-  const std::vector<TensorDemand> all = demands();
+  const std::vector<placement::TensorDemand> all = demands();
   ASSERT_EQ(all.size(), 5u);
   EXPECT_EQ(named(all, "indptr").rows(), 401);
   EXPECT_EQ(named(all, "indptr").row_bytes, 8);
@@ -62,7 +65,7 @@ TEST(GraphDemands, HaveTheWeightsAndIdsOfEdgesInTheirLists) {
   EXPECT_EQ(named(demands(sizes), "indices").row_bytes, 8);
   EXPECT_EQ(named(demands(sizes), "indices").rows(), 5000);
   sizes.edge_ids = true;
-  const std::vector<TensorDemand> all = demands(sizes);
+  const std::vector<placement::TensorDemand> all = demands(sizes);
   EXPECT_EQ(all.size(), 5u);
   EXPECT_EQ(named(all, "indices").row_bytes, 16);
 }
@@ -71,7 +74,7 @@ TEST(GraphDemands, HaveTheWeightsAndIdsOfEdgesInTheirLists) {
 TEST(GraphDemands, ReadAListOnTheHostInTheTimeOfARow) {
   const auto host_seconds = [](const RegionSizes& sizes) {
     const auto all = demands(sizes);
-    const TensorDemand& lists = named(all, "indices");
+    const placement::TensorDemand& lists = named(all, "indices");
     EXPECT_EQ(lists.accesses(), 300);
     EXPECT_DOUBLE_EQ(lists.bytes_read(lists.accesses()), 900.0 * static_cast<double>(lists.row_bytes));
     return lists.bytes_read(lists.accesses()) / lists.rates.host;
@@ -85,8 +88,9 @@ TEST(GraphDemands, ReadAListOnTheHostInTheTimeOfARow) {
 const std::vector<ListPart> kParts = {{300, 4000}, {0, 0}, {100, 1000}};
 
 TEST(GraphDemands, AreDividedByParts) {
-  const auto all = graph_demands(kSizes, kFeatures, kAccesses, kMeasured, HostPath::automatic, kParts);
-  const TensorDemand &indptr = named(all, "indptr"), &indices = named(all, "indices");
+  const auto all =
+      graph_demands(kSizes, kFeatures, kAccesses, kMeasured, tensor::HostPath::automatic, kParts);
+  const placement::TensorDemand &indptr = named(all, "indptr"), &indices = named(all, "indices");
   ASSERT_EQ(indptr.segments.size(), 3u);
   EXPECT_EQ(indptr.segments[0].rows(), 300);
   EXPECT_EQ(indptr.segments[2].rows(), 101);
@@ -105,16 +109,16 @@ TEST(GraphDemands, AreDividedByParts) {
 TEST(GraphDemands, LeaveColdListsOnTheHost) {
   BatchAccesses accesses = kAccesses;
   accesses.list_visits = {{{{1000, 266}, {4000, 270}}}, {}, {{{100, 26}, {1000, 30}}}};
-  auto all = graph_demands(kSizes, kFeatures, accesses, kMeasured, HostPath::automatic, kParts);
+  auto all = graph_demands(kSizes, kFeatures, accesses, kMeasured, tensor::HostPath::automatic, kParts);
   const std::int64_t directory = named(all, "indices").division_bytes;
   EXPECT_EQ(directory, 400 / 16 * 8);
   EXPECT_FALSE(named(all, "indices").whole);
   ASSERT_EQ(named(all, "indices").segments.size(), 3u);
   all.pop_back();  // the features
-  const PlanLimits limits{.gpu_bytes = kLookups + 1100 * 4 + directory, .num_gpus = 1};
-  const MachinePlan plan = plan_tensors(all, limits);
+  const placement::PlanLimits limits{.gpu_bytes = kLookups + 1100 * 4 + directory, .num_gpus = 1};
+  const placement::MachinePlan plan = placement::plan_tensors(all, limits);
   EXPECT_LE(plan.gpu_bytes, limits.gpu_bytes);
-  const auto lists = std::ranges::find(plan.tensors, "indices", &TensorPlan::name);
+  const auto lists = std::ranges::find(plan.tensors, "indices", &placement::TensorPlan::name);
   const auto& segments = lists->placement.segments;
   EXPECT_EQ(segments[0].replicated, 1000);
   EXPECT_EQ(segments[0].host, 3000);
@@ -124,14 +128,15 @@ TEST(GraphDemands, LeaveColdListsOnTheHost) {
 
 TEST(GraphDemands, LeaveListsWholeWhereTheirHeatIsNotKnown) {
   EXPECT_TRUE(
-      named(graph_demands(kSizes, kFeatures, kAccesses, kMeasured, HostPath::automatic, kParts), "indices")
+      named(graph_demands(kSizes, kFeatures, kAccesses, kMeasured, tensor::HostPath::automatic, kParts),
+            "indices")
           .whole);
 }
 
 TEST(GraphDemands, PlaceLookupsBeforeFeatures) {
-  const MachinePlan plan =
-      plan_tensors(demands(), {.gpu_bytes = kLookups + kIndices + 200 * kRow, .num_gpus = 1});
-  for (const TensorPlan& tensor : plan.tensors) {
+  const placement::MachinePlan plan =
+      placement::plan_tensors(demands(), {.gpu_bytes = kLookups + kIndices + 200 * kRow, .num_gpus = 1});
+  for (const placement::TensorPlan& tensor : plan.tensors) {
     if (tensor.name == "features") continue;
     EXPECT_GT(tensor.placement.segments[0].replicated, 0) << tensor.name;
   }
@@ -148,10 +153,10 @@ TEST(AllFit, WhereAGpuHasRoomForEveryTensor) {
 }
 
 TEST(BestLayout, IsTheFastestButPadsOnlyWhereItGains) {
-  EXPECT_TRUE(layout_matters(400));
-  EXPECT_FALSE(layout_matters(512));
-  EXPECT_FALSE(layout_matters(100));
-  const auto best = [](const LayoutRates& rates) { return best_layout(rates); };
+  EXPECT_TRUE(placement::layout_matters(400));
+  EXPECT_FALSE(placement::layout_matters(512));
+  EXPECT_FALSE(placement::layout_matters(100));
+  const auto best = [](const placement::LayoutRates& rates) { return placement::best_layout(rates); };
   EXPECT_TRUE(best({.as_they_lie = 30, .aligned = 40, .padded = 43}).aligned_reads);
   EXPECT_FALSE(best({.as_they_lie = 30, .aligned = 40, .padded = 43}).padded);
   EXPECT_TRUE(best({.as_they_lie = 30, .aligned = 40, .padded = 45}).padded);
@@ -161,7 +166,7 @@ TEST(BestLayout, IsTheFastestButPadsOnlyWhereItGains) {
 TEST(GraphDemands, ReadStructureByZeroCopyHoweverFeaturesAreRead) {
   std::vector<MeasuredRates> measured = kMeasured;
   for (MeasuredRates& rates : measured) rates.paths.host_threads = 10 * rates.paths.rates.host;
-  const auto all = graph_demands(kSizes, kFeatures, kAccesses, measured, HostPath::threads);
+  const auto all = graph_demands(kSizes, kFeatures, kAccesses, measured, tensor::HostPath::threads);
   EXPECT_EQ(named(all, "features").rates.host, 400);
   EXPECT_EQ(named(all, "indptr").rates.host, 8);
 }
@@ -179,37 +184,44 @@ TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
   EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 1000 * kRow), kSizes.bytes());
 }
 
-TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
-  const auto rate = [](const MeasuredPaths& measured, std::int64_t row_bytes, std::int64_t table_bytes) {
-    return host_rate_of_table(measured, row_bytes, table_bytes).bytes_per_second;
+TEST(placement::HostRate, OfALargeTableIsLimitedByTranslation) {
+  const auto rate = [](const placement::MeasuredPaths& measured, std::int64_t row_bytes,
+                       std::int64_t table_bytes) {
+    return placement::host_rate_of_table(measured, row_bytes, table_bytes).bytes_per_second;
   };
   EXPECT_EQ(rate({{.host = 50e9}}, 512, std::int64_t{1} << 30), 50e9);
   EXPECT_EQ(rate({{.host = 50e9}}, 512, std::int64_t{1} << 31), 30e6 * 512);
   EXPECT_EQ(rate({{.host = 50e9}}, 4096, std::int64_t{1} << 31), 50e9);
 }
 
-TEST(HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
+TEST(placement::HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31;
-  const MeasuredPaths few{
+  const placement::MeasuredPaths few{
       .rates = {.host = 50e9}, .host_threads = 20e9, .host_both = 48e9, .host_start = 1e-4};
-  EXPECT_DOUBLE_EQ(host_rate_of_table(few, 512, kLarge).bytes_per_second, 20e9 + 30e6 * 512);
-  EXPECT_EQ(host_rate_of_table(few, 512, kLarge).start_seconds, 1e-4);
-  EXPECT_EQ(host_rate_of_table(few, 2048, kLarge).bytes_per_second, 48e9);
-  const MeasuredPaths many{
+  EXPECT_DOUBLE_EQ(placement::host_rate_of_table(few, 512, kLarge).bytes_per_second, 20e9 + 30e6 * 512);
+  EXPECT_EQ(placement::host_rate_of_table(few, 512, kLarge).start_seconds, 1e-4);
+  EXPECT_EQ(placement::host_rate_of_table(few, 2048, kLarge).bytes_per_second, 48e9);
+  const placement::MeasuredPaths many{
       .rates = {.host = 50e9}, .host_threads = 55e9, .host_both = 48e9, .host_start = 1e-4};
-  EXPECT_EQ(host_rate_of_table(many, 512, kLarge).bytes_per_second, 55e9);
+  EXPECT_EQ(placement::host_rate_of_table(many, 512, kLarge).bytes_per_second, 55e9);
 }
 
-TEST(HostRate, IsThatOfThePathAskedFor) {
+TEST(placement::HostRate, IsThatOfThePathAskedFor) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31, kSmall = std::int64_t{1} << 30;
-  const MeasuredPaths measured{
+  const placement::MeasuredPaths measured{
       .rates = {.host = 50e9}, .host_threads = 40e9, .host_both = 45e9, .host_start = 1e-4};
-  EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::zero_copy).bytes_per_second, 30e6 * 512);
-  EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::zero_copy).start_seconds, 0);
-  EXPECT_EQ(host_rate_of_table(measured, 512, kLarge, HostPath::threads).bytes_per_second, 40e9);
-  EXPECT_EQ(host_rate_of_table(measured, 512, kSmall, HostPath::threads).start_seconds, 1e-4);
-  EXPECT_EQ(host_rate_of_table(measured, 512, kSmall).bytes_per_second, 50e9);
-  EXPECT_EQ(host_rate_of_table({{.host = 50e9}}, 512, kLarge, HostPath::threads).bytes_per_second,
+  EXPECT_EQ(
+      placement::host_rate_of_table(measured, 512, kLarge, tensor::HostPath::zero_copy).bytes_per_second,
+      30e6 * 512);
+  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kLarge, tensor::HostPath::zero_copy).start_seconds,
+            0);
+  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kLarge, tensor::HostPath::threads).bytes_per_second,
+            40e9);
+  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kSmall, tensor::HostPath::threads).start_seconds,
+            1e-4);
+  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kSmall).bytes_per_second, 50e9);
+  EXPECT_EQ(placement::host_rate_of_table({{.host = 50e9}}, 512, kLarge, tensor::HostPath::threads)
+                .bytes_per_second,
             30e6 * 512);
 }
 

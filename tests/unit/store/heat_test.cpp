@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "heat.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +51,7 @@ TEST(ExpectAccesses, OfOneHopAddUp) {
 TEST(ExpectAccesses, OfListsAreThoseOfTheirNodesInEveryHop) {
   const NodeHeat heat{{{group(100, 300, {200, 150}), group(100, 100, {50, 50})}, {}, {group(9, 1, {0, 0})}}};
   const BatchAccesses accesses = expect_accesses(heat, {.seeds = 20, .fanouts = {2, 1}});
-  const std::vector<double>& visits = accesses.visits_a_list;
+  const std::vector<double>& visits = accesses.visits_per_list;
   ASSERT_EQ(visits.size(), 3u);
   EXPECT_NEAR(100 * visits[0] + 100 * visits[1] + 9 * visits[2], accesses.lists, 1e-9);
   const double seeds = 20.0 / 209, draws = seeds * 250;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 namespace strata::store {
 namespace {
 
-TEST(NodeIndex, FindsTheSlotsOfItsNodesAndNoOthers) {
+TEST(NodeIndex, FindsThePositionsOfItsNodesAndNoOthers) {
   std::mt19937_64 random(7);
   for (const NodeId num_nodes : {NodeId{1}, NodeId{63}, NodeId{5000}, NodeId{1} << 40}) {
     for (const std::size_t count : {1, 40, 3000}) {
@@ -21,8 +22,8 @@ TEST(NodeIndex, FindsTheSlotsOfItsNodesAndNoOthers) {
       std::ranges::shuffle(nodes, random);
       const NodeIndex index(nodes, num_nodes);
       ASSERT_EQ(index.size(), std::ssize(nodes));
-      for (std::size_t slot = 0; slot < nodes.size(); ++slot)
-        ASSERT_EQ(index.find(nodes[slot]), static_cast<Count>(slot));
+      for (std::size_t position = 0; position < nodes.size(); ++position)
+        ASSERT_EQ(index.find(nodes[position]), static_cast<Count>(position));
       for (int i = 0; i < 1000; ++i) {
         const auto node = static_cast<NodeId>(random() % static_cast<std::uint64_t>(num_nodes));
         ASSERT_EQ(index.find(node) >= 0, distinct.contains(node));

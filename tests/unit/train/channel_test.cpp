@@ -1,4 +1,5 @@
-#include "channel.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/channel.hpp"
 
 #include <gtest/gtest.h>
 

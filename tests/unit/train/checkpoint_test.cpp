@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "checkpoint_files.hpp"
-#include "model_state.hpp"
+#include "checkpoint/checkpoint_files.hpp"
+#include "checkpoint/model_state.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/train/config.hpp"
 #include "strata/util/files.hpp"

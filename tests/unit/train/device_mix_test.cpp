@@ -1,4 +1,5 @@
-#include "device_mix.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tuning/device_mix.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-#include "strata/train/loss.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "step/loss.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>

@@ -1,4 +1,5 @@
-#include "metrics_log.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "report/metrics_log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-#include "node_chunks.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluation/node_chunks.hpp"
 
 #include <gtest/gtest.h>
 

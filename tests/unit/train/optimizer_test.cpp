@@ -1,4 +1,5 @@
-#include "strata/train/optimizer.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "step/optimizer.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>

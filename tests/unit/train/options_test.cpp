@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/cli/options.hpp"
 
 #include <gmock/gmock.h>
@@ -60,7 +61,7 @@ TEST(TrainOptions, TellHowManyBatchesArePresampled) {
 }
 
 TEST(TrainOptions, TellHowHostRowsAreRead) {
-  using store::HostPath;
+  using tensor::HostPath;
   EXPECT_EQ(config_of({}).host_gather, HostPath::automatic);
   EXPECT_EQ(config_of({"--host-gather", "zero-copy"}).host_gather, HostPath::zero_copy);
   EXPECT_EQ(config_of({"--host-gather", "threads"}).host_gather, HostPath::threads);

@@ -1,4 +1,5 @@
-#include "output_lock.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/output_lock.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

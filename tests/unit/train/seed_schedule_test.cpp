@@ -1,4 +1,5 @@
-#include "strata/train/seed_schedule.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/seed_schedule.hpp"
 
 #include <gtest/gtest.h>
 

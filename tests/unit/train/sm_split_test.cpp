@@ -1,4 +1,5 @@
-#include "sm_split.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tuning/sm_split.hpp"
 
 #include <gtest/gtest.h>
 

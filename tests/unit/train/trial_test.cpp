@@ -1,8 +1,9 @@
-#include "trial.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tuning/trial.hpp"
 
 #include <gtest/gtest.h>
 
-#include "loader_threads.hpp"
+#include "tuning/loader_threads.hpp"
 
 namespace strata::train {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/util/enum_names.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cases that are skipped: ctest expects their program's exit code and its line about them.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "strata/util/types.hpp"
 
 #include <gtest/gtest.h>
@@ -108,7 +109,7 @@ TEST(Conversions, RoundToNearestEven) {
   }
 }
 
-TEST(Conversions, RoundTiesAndTheirNeighbours) {
+TEST(Conversions, RoundTiesAndTheirNeighbors) {
   const NaiveRounder f16(kF16), bf16(kBf16);
   for (const Format format : {kF16, kBf16}) {
     for (std::uint16_t bits = 0; !std::isinf(format.decode(bits)); ++bits) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "strata/util/types.hpp"
+
+namespace strata::cuda {
+
+enum class Memory : std::uint8_t {
+  host,    ///< ordinary, 64-byte aligned
+  pinned,  ///< host memory the GPU reads and copies asynchronously; ordinary where there is no CUDA
+  device,  ///< of the current device
+};
+
+/// Bytes of one kind of memory. An owner; contents are undefined. Throws OutOfMemory naming `what`, wanted
+/// and free bytes.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Memory memory, std::size_t bytes, const std::string& what, Device device = {});
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Memory memory() const { return memory_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  Memory memory_ = Memory::host;
+  Device device_;
+};
+
+/// A typed Buffer of a fixed size.
+///
+///     const cuda::Array<NodeId> seeds(cuda::memory_on(device), 1024, "seeds", device);
+template <typename T>
+class Array {
+ public:
+  Array() = default;
+  Array(Memory memory, Count size, const std::string& what, Device device = {})
+      : buffer_(memory, static_cast<std::size_t>(size) * sizeof(T), what, device), size_(size) {}
+
+  T* data() const { return static_cast<T*>(buffer_.data()); }
+  Count size() const { return size_; }
+  std::span<T> span() const { return {data(), static_cast<std::size_t>(size_)}; }
+  T& operator[](Count i) const { return data()[i]; }  ///< host and pinned memory only
+
+ private:
+  Buffer buffer_;
+  Count size_ = 0;
+};
+
+/// Memory for results that live on `device`: device memory on a GPU, host memory on the cpu.
+inline Memory memory_on(Device device) { return device.is_cuda() ? Memory::device : Memory::host; }
+
+/// Whether `data` points into the memory of a GPU.
+bool is_device_memory(const void* data);
+
+}  // namespace strata::cuda

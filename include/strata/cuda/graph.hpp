@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <utility>
+
+#include "strata/cuda/stream.hpp"
+
+struct CUgraphExec_st;
+
+namespace strata::cuda {
+
+/// What a function enqueued on a stream, to be replayed by one call; an owner.
+///
+///     cuda::Graph step = cuda::Graph::record(stream, [&] { forward(stream); backward(stream); });
+///     for (...) step.launch(stream);
+class Graph {
+ public:
+  Graph() = default;
+  /// Records what `enqueue` does with `stream`, and with streams that wait for it and that it waits for
+  /// again; nothing of it runs yet. `enqueue` must neither synchronise nor allocate. Other threads are not
+  /// affected.
+  static Graph record(const Stream& stream, const std::function<void()>& enqueue);
+  Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  void launch(const Stream& stream) const;
+
+ private:
+  CUgraphExec_st* handle_ = nullptr;
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <utility>
+
+#include "strata/cuda/sm_group.hpp"
+#include "strata/util/types.hpp"
+
+struct CUstream_st;  // what cudaStream_t and cudaEvent_t point to; headers stay free of the CUDA toolkit
+struct CUevent_st;
+
+namespace strata::cuda {
+
+class Event;
+
+/// A non-blocking stream, an owner. The default-constructed one belongs to the cpu: all its calls return at
+/// once, so that code needs no second path for hand-over.
+///
+///     cuda::Event gathered(device);          // work of `train` begins after what `gather` has so far
+///     gathered.record(gather);
+///     train.wait(gathered);
+class Stream {
+ public:
+  Stream() = default;
+  explicit Stream(Device device, int priority = 0, const SmGroup& sms = {});
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;
+  ~Stream();
+  /// Wraps a stream of somebody else (libtorch's); never destroys it.
+  static Stream borrow(Device device, CUstream_st* handle);
+
+  Device device() const { return device_; }
+  const SmGroup& sms() const { return sms_; }  ///< all where it is borrowed
+  CUstream_st* get() const { return handle_; }
+  /// Moves to the SMs of `stream`: later work waits for earlier. REQUIRES: nothing records it. Returns
+  /// whether it was elsewhere; graphs that were recorded with it still run there.
+  bool follow(const Stream& stream);
+  void synchronize() const;             ///< throws CudaError, also for errors of earlier asynchronous work
+  void wait(const Event& event) const;  ///< later work of this stream waits for the event
+
+ private:
+  Device device_;
+  SmGroup sms_;  // outlives the handle
+  CUstream_st* handle_ = nullptr;
+  int priority_ = 0;
+  bool owned_ = true;
+};
+
+/// Marks a point of a stream; an owner.
+class Event {
+ public:
+  Event() = default;
+  explicit Event(Device device, bool timing = false);
+  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept;
+  ~Event();
+  void record(const Stream& stream);
+  void synchronize() const;
+  float elapsed_ms(const Event& earlier) const;  ///< both made with timing and completed
+  CUevent_st* get() const { return handle_; }
+
+ private:
+  CUevent_st* handle_ = nullptr;
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/util/types.hpp"
+
+/// Which rows of a machine's tensors lie in which stratum, so that a batch takes the least time. Pure
+/// functions.
+namespace strata::placement {
+
+/// How often a batch reads the rows of one segment, cumulated in the order of the rows: right for every
+/// prefix, whether the order is by heat or not.
+struct HeatCurve {
+  struct Point {
+    Count rows = 0;       ///< the first `rows` rows ...
+    double accesses = 0;  ///< ... are read so often in a batch
+  };
+  std::vector<Point>
+      points;  ///< rows and accesses ascend; the last point covers the segment; none: an empty one
+
+  static HeatCurve flat(Count rows, double accesses) { return {{{rows, accesses}}}; }
+
+  Count rows() const { return points.empty() ? 0 : points.back().rows; }
+  double accesses() const { return points.empty() ? 0 : points.back().accesses; }
+  /// Of the first `count` rows; linear between points.
+  double accesses_below(Count count) const;
+};
+
+/// Useful bytes a second that one GPU reads while all of them read, for rows of one length.
+struct PathRates {
+  double local = 0;       ///< from its own memory
+  double peer = 0;        ///< from other GPUs; 0: they cannot be reached, nothing is striped
+  double host = 0;        ///< from host memory
+  double host_start = 0;  ///< seconds before the first row arrives from there
+};
+
+/// What a batch of one GPU reads of a tensor.
+struct TensorDemand {
+  std::string name;
+  std::int64_t row_bytes = 0;
+  double rows_per_access = 1;                   ///< that are read together, on average
+  std::vector<HeatCurve> segments = {};         ///< of each hosted part
+  PathRates rates = {};                         ///< for rows of row_bytes; local and host are positive
+  bool whole = false;                           ///< the plan replicates all rows, or leaves all on the host
+  bool divisible = false;                       ///< a person may divide it even if it is whole
+  std::int64_t division_bytes = 0;              ///< of a GPU, to find some rows there (replicated, striped)
+  std::optional<tensor::Placement> fixed = {};  ///< chosen by a person; the planner keeps it
+
+  Count rows() const;
+  double accesses() const;
+  double bytes_read(double accesses) const {
+    return accesses * rows_per_access * static_cast<double>(row_bytes);
+  }
+};
+
+struct PlanLimits {
+  std::int64_t gpu_bytes = 0;  ///< a GPU, for all tensors together
+  /// For the host rows of tensors that can be divided; a plan keeps to it where it can, at the cost of time.
+  std::int64_t host_bytes = std::numeric_limits<std::int64_t>::max();
+  int num_gpus = 0;        ///< of the machine; 0: all rows lie on the host
+  Count stripe_rows = 64;  ///< rows of a stripe block
+};
+
+/// The rows of a tensor in one stratum, and what is expected of them.
+struct StratumEstimate {
+  tensor::Stratum stratum = tensor::Stratum::host;
+  Count rows = 0;
+  double share = 0;             ///< of the accesses to the tensor
+  double bytes_per_second = 0;  ///< useful bytes, were the stratum read alone; 0 if no rate is known
+  double seconds = 0;           ///< of a batch, were the stratum read alone
+};
+
+struct TensorPlan {
+  std::string name;
+  std::int64_t row_bytes = 0;
+  tensor::Placement placement;
+  std::vector<StratumEstimate> strata;  ///< those with rows, in the order of the rows
+};
+
+/// Seconds of a batch by path. One kernel reads all strata, so the paths work at once and the slowest
+/// decides.
+///
+/// Every row passes through the GPU's own memory: it is read there, or served from there to a peer while a
+/// peer serves this one, or written there by the gather. So `local` is the same for all placements, and to
+/// leave rows on the host never pays where they fit on the GPUs.
+struct PathSeconds {
+  double local = 0;
+  double peer = 0;  ///< (G - 1) / G of the reads of striped rows, on G GPUs
+  double host = 0;
+
+  double batch() const;
+};
+
+struct MachinePlan {
+  std::vector<TensorPlan> tensors;  ///< in the order of the demands
+  std::int64_t gpu_bytes = 0;       ///< used of each GPU
+  PathSeconds seconds;
+};
+
+/// Chooses how many rows of each segment are replicated, striped and left on the host.
+///
+/// Buckets of rows of all tensors and segments are ranked by the time that a byte of them saves the host
+/// path, so all segments of a tensor share one threshold of heat. The hottest are replicated, the next
+/// striped, the tail stays on the host; how much of the budget is replicated is searched for, with every
+/// choice of the tensors that stay whole. Among equal times the plan with less traffic off the GPU wins, so
+/// what fits is replicated.
+///
+/// Throws InputError if the fixed placements exceed the budget.
+MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits);
+
+/// The estimates for given placements, one a demand. Bytes of stripes are those of the fullest GPU.
+MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<tensor::Placement> placements,
+                     const PlanLimits& limits);
+
+}  // namespace strata::placement

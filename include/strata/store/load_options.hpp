@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "strata/placement/placement_request.hpp"
+#include "strata/store/graph_view.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/util/enum_names.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::store {
+
+/// The batches of a run, for the placement.
+struct BatchShape {
+  Count seeds = 1024;                      ///< a rank
+  std::vector<int> fanouts = {15, 10, 5};  ///< from the seeds outwards; -1: all neighbors
+};
+
+/// What one batch of a rank reads of a graph's structure and features.
+struct BatchReads {
+  std::span<const NodeId> input_nodes;  ///< distinct; rows of other machines' nodes are passed over
+  Count lists = 0;                      ///< nodes whose neighbors are sampled, summed over the hops
+  Count neighbors = 0;                  ///< entries of `indices`
+  Count nodes = 0;                      ///< source nodes, summed over the layers
+};
+
+/// Reads some batches as training will, so that the placement knows what is hot.
+struct Presampling {
+  struct Source {
+    const GraphView& graph;  ///< the structure in host memory, of all nodes where it is replicated
+    std::span<const NodeId> train_nodes;
+    NodeId first_node = 0;  ///< of this machine
+    Count num_local = 0;
+  };
+  using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
+
+  /// Calls `record` for each batch. The ranks of a machine call it at once, each for batches of its own; it
+  /// must not communicate. Empty: rows are as hot as their nodes occur often in `indices`.
+  std::function<void(const Source&, const Record& record)> run = {};
+  bool always = false;  ///< also where every GPU holds the whole graph, and nothing hangs on it
+};
+
+/// Is the structure of the whole graph kept on every machine, so that machines exchange features alone?
+enum class Replication : std::uint8_t {
+  automatic,  ///< where it leaves a fifth of every machine's free memory
+  on,
+  off,
+};
+
+/// How much of a GPU the store may take and what it shall load.
+struct LoadOptions {
+  bool edge_ids = false;
+  bool edge_weights = false;  ///< InputError if the graph has none
+  bool in_degrees = false;
+  std::int64_t gpu_budget_bytes = 0;  ///< a GPU, for structure and features together; ignored on the cpu
+  /// Of the budget, what each input row of a batch takes; how many there will be is estimated from the
+  /// structure.
+  std::int64_t bytes_per_input_row = 0;
+  bool row_normalize = false;  ///< scale feature rows to sum of absolute values 1 while loading
+  placement::PlacementRequest placement = {};
+  BatchShape batch = {};
+  tensor::HostPath host_path = tensor::HostPath::automatic;  ///< how GPUs read feature rows in host memory
+  int host_threads = 0;                                      ///< for it; GatherSettings::threads
+  Presampling presampling = {};
+  bool verify_parts = true;  ///< refuse part files in which something changed since they were built
+  Replication replication = Replication::off;
+  /// Of host memory a machine, for what is kept of other machines' nodes, the hottest first: a quarter for
+  /// neighbor lists (where the structure is not replicated), the rest for feature rows.
+  std::int64_t halo_bytes = 0;
+  static constexpr std::int64_t kAutomatic = -1;  ///< `halo_bytes`: a tenth of what is free
+};
+
+}  // namespace strata::store
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<store::Replication> =
+    std::to_array<EnumName<store::Replication>>({{store::Replication::automatic, "auto"},
+                                                 {store::Replication::on, "on"},
+                                                 {store::Replication::off, "off"}});
+
+}  // namespace strata

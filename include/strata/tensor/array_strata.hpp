@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/util/random.hpp"
+
+/// Where rows of a placement lie, for host and device code.
+namespace strata::tensor {
+
+constexpr int kMaxStripeGpus = 16;  ///< GPUs of one host
+
+/// One segment with its place in the three strata, each of which numbers its own rows from 0 over all
+/// segments.
+///
+/// Segments {2, 4, 2} and {1, 0, 3}: the second has first_row 8, replicated_end 9, striped_end 9; row 10 of
+/// the tensor is row 10 + host_shift = 3 of the host stratum (rows 0 and 1 there are the first segment's 6
+/// and 7).
+struct SegmentLayout {
+  Count first_row, replicated_end, striped_end;
+  Count replicated_shift, striped_shift, host_shift;  ///< row + shift is the row within the stratum
+};
+
+struct Location {
+  Stratum stratum;
+  Count row;  ///< within the stratum
+};
+
+/// The segment that holds `row`: the last one that begins at or before it. Empty segments hold nothing: they
+/// begin where the next one does.
+STRATA_HOST_DEVICE inline int segment_of(const SegmentLayout* segments, int num_segments, Count row) {
+  int low = 0,
+      high = num_segments;  // invariant: segments[low] begins at or before row, segments[high] after it
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (segments[middle].first_row <= row) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+STRATA_HOST_DEVICE inline Location locate(const SegmentLayout& s, Count row) {
+  if (row < s.replicated_end) return {Stratum::replicated, row + s.replicated_shift};
+  if (row < s.striped_end) return {Stratum::striped, row + s.striped_shift};
+  return {Stratum::host, row + s.host_shift};
+}
+
+STRATA_HOST_DEVICE inline Location locate(const SegmentLayout* segments, int num_segments, Count row) {
+  return locate(segments[segment_of(segments, num_segments, row)], row);
+}
+
+/// How the striped stratum is dealt to the GPUs: blocks of `rows` rows, round robin.
+struct Stripes {
+  Count rows = 1;
+  int shift = 0;  ///< log2 of a power of two; else -1
+  int num_gpus = 0;
+
+  static Stripes of(Count rows, int num_gpus) {
+    const bool power = std::has_single_bit(static_cast<std::uint64_t>(rows));
+    return {rows, power ? std::countr_zero(static_cast<std::uint64_t>(rows)) : -1, num_gpus};
+  }
+};
+
+/// Where the row `row` of the striped stratum lies: on which GPU, as which of the rows there.
+struct StripeLocation {
+  int gpu;
+  Count row;
+};
+
+STRATA_HOST_DEVICE inline StripeLocation locate_stripe(Count row, const Stripes& stripes) {
+  // 32-bit division is several times faster; validate() keeps block numbers below 2^32.
+  const auto block =
+      static_cast<std::uint32_t>(stripes.shift >= 0 ? row >> stripes.shift : row / stripes.rows);
+  const auto gpus = static_cast<std::uint32_t>(stripes.num_gpus);
+  const std::uint32_t round = block / gpus;
+  const Count in_block = row - Count{block} * stripes.rows;
+  return {static_cast<int>(block - round * gpus), Count{round} * stripes.rows + in_block};
+}
+
+/// Copies of some elements of an array in the memory of GPUs, as one GPU reads them. A view, passed to
+/// kernels by value.
+///
+/// The array itself has all elements, wherever it lies: who does not know of the copies reads the same.
+struct ArrayStrata {
+  int num_segments = 0;                     ///< 0: there are no copies
+  SegmentLayout only{};                     ///< the segment, if there is one
+  const SegmentLayout* segments = nullptr;  ///< [num_segments] in device memory
+  const void* replicated = nullptr;         ///< elements on this GPU
+  std::array<const void*, kMaxStripeGpus> stripe_data{};
+  Stripes stripes;
+};
+
+/// Where to read element i of `array`: from its copy, if it has one. For device code.
+template <typename T>
+STRATA_HOST_DEVICE const T* element(const T* array, const ArrayStrata& strata, Count i) {
+  if (strata.num_segments == 0) return array + i;
+  const Location at =
+      strata.num_segments == 1 ? locate(strata.only, i) : locate(strata.segments, strata.num_segments, i);
+  if (at.stratum == Stratum::replicated) return static_cast<const T*>(strata.replicated) + at.row;
+  if (at.stratum == Stratum::host) return array + i;
+  const StripeLocation stripe = locate_stripe(at.row, strata.stripes);
+  return static_cast<const T*>(strata.stripe_data[static_cast<std::size_t>(stripe.gpu)]) + stripe.row;
+}
+
+}  // namespace strata::tensor

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strata/comm/machine.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/tensor/rows.hpp"
+#include "strata/util/enum_names.hpp"
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::tensor {
+
+struct TensorSpec {
+  std::string name;  ///< for messages: "features"
+  Count rows = 0;
+  Count cols = 1;
+  DType dtype = DType::f32;
+  float scale = 1;  ///< the value of an i8 element is element * scale, wherever it becomes a float
+  bool scatters =
+      false;  ///< rows will be scattered to: replicated rows are then opened to all ranks of the machine
+  bool padded =
+      false;  ///< rows begin at multiples of 128 bytes: more memory, fewer lines to cross PCIe and NVLink
+
+  std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
+  std::size_t row_pitch() const {  ///< bytes from one row to the next
+    constexpr std::size_t kLine = 128;
+    return padded ? (row_bytes() + kLine - 1) / kLine * kLine : row_bytes();
+  }
+};
+
+/// Where the rows of one segment (a hosted part) lie. The hottest rows come first.
+struct Segment {
+  Count replicated = 0;  ///< on every GPU of the machine
+  Count striped = 0;     ///< row-cyclic over the GPUs of the machine
+  Count host = 0;        ///< in host memory that all ranks of the machine share, registered with CUDA
+
+  Count rows() const { return replicated + striped + host; }
+};
+
+struct Placement {
+  std::vector<Segment> segments;  ///< their rows add up to the tensor's
+  Count stripe_rows = 64;         ///< rows of a stripe block
+  bool idle_gpus = false;         ///< stripes go to the GPUs that no rank of the host drives, too
+
+  static Placement on_host(Count rows) { return {.segments = {{.host = rows}}}; }
+  static Placement replicated(Count rows) { return {.segments = {{.replicated = rows}}}; }
+  static Placement striped(Count rows) { return {.segments = {{.striped = rows}}}; }
+  /// One block of rows a GPU, in order, and the rest on the host: no row moves from its place.
+  static Placement contiguous(Count rows, Count rows_per_gpu, int num_gpus) {
+    const Count striped = std::min(rows, rows_per_gpu * num_gpus);
+    return {.segments = {{.striped = striped, .host = rows - striped}},
+            .stripe_rows = std::max<Count>(1, rows_per_gpu)};
+  }
+};
+
+enum class Stratum : std::uint8_t { replicated, striped, host };
+constexpr int kNumStrata = 3;
+
+/// Rows that lie one after the other in one memory; a view.
+struct StratumView {
+  Stratum stratum = Stratum::host;
+  Device device;  ///< cpu for host rows
+  std::byte* data = nullptr;
+  Count rows = 0;
+  std::size_t row_pitch = 0;  ///< bytes
+};
+
+/// How host rows reach a GPU.
+enum class HostPath : std::uint8_t {
+  automatic,  ///< both where more than 1 GiB lies on the host and the rank has 4 cores; else zero copy
+  zero_copy,  ///< kernels read them over PCIe, limited by address translation for short rows of large tables
+  threads,    ///< CPU threads gather them into a pinned ring that a kernel drains
+  both,       ///< the threads take a measured share, the kernels the rest
+  /// CPU threads gather all rows into one buffer, then one copy brings them to the GPU, as libraries do that
+  /// keep features in host memory alone. For comparison: gathers wait for the host, and all rows must lie
+  /// there.
+  copy,
+};
+
+/// What the gathers of a tensor may use; the defaults are measured where the value is 0 or automatic.
+struct GatherSettings {
+  HostPath host_path = HostPath::automatic;
+  int threads = 0;  ///< CPU threads of this rank for `threads` and `both`; 0: three quarters of its share of
+                    ///< the cores, for the others have the stages to drive
+  double threads_share = 0;   ///< of the host rows, for `both`; 0: measured at the first gather
+  int multiprocessors = 0;    ///< of the GPU at most; 0: what is best for the tensor's strata
+  bool aligned_reads = true;  ///< long rows that lie off this GPU are read in pieces aligned to 128 bytes
+};
+
+/// A tensor whose rows lie in the memory of a whole machine. An owner of its strata.
+///
+/// Rows are ordered by heat. On two GPUs, the segment {.replicated = 2, .striped = 4, .host = 2} with
+/// stripe_rows = 1 lays eight rows out as
+///
+///     row      0     1   |  2     3     4     5   |  6     7
+///     lies on  both GPUs | gpu0  gpu1  gpu0  gpu1 |  host
+///
+/// and every rank of the machine reads each of them in place: from its own HBM, over NVLink, or over PCIe. On
+/// a machine without GPUs, or without peer access, rows of a missing stratum go to the host stratum and the
+/// log says so.
+class ChunkTensor {
+ public:
+  /// Allocates the strata and shares them; contents are undefined. Collective over the machine.
+  /// Throws on every rank if one rank fails: OutOfMemory names the tensor, the bytes wanted and free and what
+  /// to lower.
+  static ChunkTensor create(const comm::Machine& machine, const TensorSpec& spec, const Placement& placement);
+  /// Reads rows that the caller has: [spec.rows, spec.cols] row-major in host memory, registered in place for
+  /// `device` where that is a GPU, and kept alive as long as the tensor lives. This rank's alone; not
+  /// collective. Throws CudaError with the remedy where registration fails.
+  static ChunkTensor wrap(Device device, const TensorSpec& spec, void* rows,
+                          std::shared_ptr<const void> keep_alive);
+  ChunkTensor(ChunkTensor&&) noexcept;
+  ChunkTensor& operator=(ChunkTensor&&) noexcept;
+  ~ChunkTensor();
+
+  const TensorSpec& spec() const;
+  const Placement& placement() const;  ///< as realised
+  /// Of this rank's own memory: its replicated rows, its share of the stripes, the machine's host rows. Valid
+  /// until close(). Rows within a view are in the order of the stratum.
+  std::vector<StratumView> views() const;
+
+  /// Takes effect at the next gather. Not thread safe. Throws InputError for a value out of range, and for
+  /// HostPath::copy unless all rows lie on the host.
+  void configure(const GatherSettings& settings);
+  const GatherSettings& settings() const;  ///< as chosen
+
+  /// Writes rows [first, first + count) from `rows`, in host memory or this rank's GPU, to wherever they lie;
+  /// replicated rows on this rank's GPU only, so every rank writes those. Blocks. Different rows may be
+  /// written by different threads and ranks at once. Readers on other ranks see them after fence().
+  void write_rows(Count first, Count count, const void* rows);
+  /// Reads rows [first, first + count) into host memory. Blocks. Thread safe.
+  void read_rows(Count first, Count count, void* rows) const;
+  /// Sets every element to `value` converted to the tensor's type. Collective over the machine; ends with a
+  /// fence.
+  void fill(const comm::Machine& machine, double value, ThreadPool& pool);
+
+  /// out[i] = row(ids[i]), converted to out.dtype; zeros for -1. A 1-D tensor is one of one column.
+  ///
+  /// On a GPU: asynchronous on `stream`; allocates and synchronises nothing but at a first gather along a
+  /// HostPath with threads; HostPath::copy waits, and runs on `pool`. On the cpu (stream of the cpu): blocks,
+  /// runs on `pool`. Thread safe on different streams. Throws Error for a type that can_gather() refuses.
+  void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream, ThreadPool& pool) const;
+  void gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const {
+    gather(ids, RowsOut{.data = out}, stream, pool);
+  }
+
+  /// Adds to counts[s] how many of the ids name a row of stratum s, for all of Stratum.
+  ///
+  /// counts  [kNumStrata]  on the device of the stream
+  /// Asynchronous on a GPU. Thread safe.
+  void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
+
+  /// row(ids[i]) = in[i]; ids must differ. Asynchronous on a GPU's stream, blocks on the cpu. All readers of
+  /// the machine see the rows after fence(). Throws Error for a tensor of replicated rows made without
+  /// `scatters`.
+  void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool);
+
+  /// Makes what the ranks wrote and scattered (on `stream`) visible to all of them, CPU and GPU. Collective
+  /// over the machine; waits for `stream`.
+  void fence(const comm::Machine& machine, const cuda::Stream& stream) const;
+
+  /// Turns the check of ids on or off; it costs a comparison a row. Then verify() waits for `stream` and
+  /// throws Error naming the first id out of range that a gather or scatter met since the last call. On the
+  /// cpu the operation itself throws.
+  void check_ids(bool on);
+  void verify(const cuda::Stream& stream) const;
+
+  /// Pointer to host row 0 when ALL rows lie in the host stratum, one after the other; null otherwise.
+  std::byte* host_data() const;
+
+  /// Lets fill(dense rows) write rows from `first` on of a tensor with host_data(), as many as `staging` has
+  /// bytes for; see HostRegion::fill. Thread safe for rows that do not overlap.
+  void fill_host_rows(Count first, std::span<std::byte> staging, const std::function<void(std::byte*)>& fill);
+
+  void close(const comm::Machine& machine);  ///< frees the strata. Collective over the machine
+
+ private:
+  struct State;
+  explicit ChunkTensor(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace strata::tensor
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<tensor::HostPath> =
+    std::to_array<EnumName<tensor::HostPath>>({{tensor::HostPath::automatic, "auto"},
+                                               {tensor::HostPath::zero_copy, "zero-copy"},
+                                               {tensor::HostPath::threads, "threads"},
+                                               {tensor::HostPath::both, "both"},
+                                               {tensor::HostPath::copy, "copy"}});
+
+}  // namespace strata

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl_communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "mpi_state.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::comm {
+namespace {
+
+// A launch takes some ten microseconds, less than the shortest sleep; making a communicator takes a second.
+constexpr int kQuickPolls = 1000;
+
+ncclUniqueId shared_id(const Communicator& world) {
+  ncclUniqueId id{};
+  world.together([&] {
+    if (world.rank() > 0) return;
+    const ncclResult_t code = ncclGetUniqueId(&id);
+    if (code != ncclSuccess)
+      throw CommError(fmt::format("ncclGetUniqueId failed: {}", ncclGetErrorString(code)));
+  });
+  world.broadcast(&id, sizeof(id), 0);
+  return id;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const Communicator& world, Device device)
+    : who_(Internals::of(world).who()) {
+  const cuda::DeviceGuard guard(device);  // NCCL binds a communicator to the device that is current
+  const ncclUniqueId id = shared_id(world);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  try {
+    finish(ncclCommInitRankConfig(&handle_, world.size(), id, world.rank(), &config),
+           "ncclCommInitRankConfig");
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+void NcclCommunicator::finish(ncclResult_t code, const char* call, std::source_location where) const {
+  for (int asked_times = 0; code == ncclInProgress; ++asked_times) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(handle_, &state);
+    code = asked == ncclSuccess ? state : asked;
+    if (code != ncclInProgress) break;
+    if (asked_times < kQuickPolls) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  if (code != ncclSuccess) fail(code, call, where);
+}
+
+void NcclCommunicator::close() {
+  if (!handle_) return;
+  finish(ncclCommFinalize(handle_), "ncclCommFinalize");
+  const ncclResult_t code = ncclCommDestroy(std::exchange(handle_, nullptr));
+  if (code != ncclSuccess && code != ncclInProgress)
+    fail(code, "ncclCommDestroy", std::source_location::current());
+}
+
+void NcclCommunicator::fail(ncclResult_t code, const char* call, std::source_location where) const {
+  throw CommError(
+      fmt::format("{} failed: {}: {} ({})", call, ncclGetErrorString(code), ncclGetLastError(handle_), who_),
+      "NCCL_DEBUG=INFO in the environment makes NCCL say more.", where);
+}
+
+void NcclCommunicator::abort() noexcept {
+  if (handle_) ncclCommAbort(std::exchange(handle_, nullptr));
+}
+
+}  // namespace strata::comm

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/reducer.hpp"
+
+#include "collectives/reducer_mpi.hpp"
+#if STRATA_WITH_CUDA
+#include "collectives/reducer_nccl.hpp"
+#endif
+
+namespace strata::comm {
+
+std::unique_ptr<AllReducer> make_all_reducer(const Communicator& world, const Topology& topology,
+                                             Device device) {
+#if STRATA_WITH_CUDA
+  // A rank alone needs no NCCL: its sum is there already.
+  if (topology.gpu_per_rank && device.is_cuda() && world.size() > 1) return make_nccl_reducer(world, device);
+#else
+  static_cast<void>(topology);
+#endif
+  return std::make_unique<MpiReducer>(world, device);
+}
+
+}  // namespace strata::comm

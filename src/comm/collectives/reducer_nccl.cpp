@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/reducer_nccl.hpp"
+
+#include "collectives/nccl_communicator.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
+
+namespace strata::comm {
+namespace {
+
+class NcclReducer final : public AllReducer {
+ public:
+  NcclReducer(const Communicator& world, Device device) : device_(device), nccl_(world, device) {}
+
+  void sum(float* data, Count count, const cuda::Stream& stream) override {
+    if (count == 0) return;
+    const cuda::DeviceGuard guard(device_);
+    nccl_.finish(ncclAllReduce(data, data, static_cast<std::size_t>(count), ncclFloat32, ncclSum, nccl_.get(),
+                               stream.get()),
+                 "ncclAllReduce");
+  }
+  const char* name() const override { return "nccl"; }
+  void close() override {
+    const cuda::DeviceGuard guard(device_);
+    nccl_.close();
+  }
+
+ private:
+  Device device_;
+  NcclCommunicator nccl_;
+};
+
+}  // namespace
+
+std::unique_ptr<AllReducer> make_nccl_reducer(const Communicator& world, Device device) {
+  return std::make_unique<NcclReducer>(world, device);
+}
+
+}  // namespace strata::comm

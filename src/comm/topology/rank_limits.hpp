@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "strata/comm/machine.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/util/host_limits.hpp"
+
+namespace strata::comm {
+
+/// What the kernel lets one rank take, before it is divided.
+struct RankLimits {
+  std::vector<int> processors;               ///< that it may run on
+  std::vector<std::string> groups;           ///< its control groups
+  std::vector<HostLimits::CpuQuota> quotas;  ///< of these groups
+
+  static RankLimits of_process();
+};
+
+/// The resources of all ranks, from the limits of each, by world rank. Needs no communication.
+std::vector<Resources> divide(const std::vector<RankLimits>& limits, const Topology& topology);
+
+std::string serialize(const RankLimits& limits);
+RankLimits parse_limits(const std::string& text);
+
+}  // namespace strata::comm

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "generators/synthetic_kinds.hpp"
+#include "readers/columns.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+
+namespace strata::graph {
+namespace {
+
+using Kind = SyntheticSpec::Kind;
+using Direction = ReadOptions::Direction;
+constexpr Count kNodesPerPiece = 4096;
+
+bool features_tell_class(Kind kind) { return kind == Kind::sbm || kind == Kind::grid; }
+
+template <typename Out, typename Convert>
+void fill_features(const FeatureFormula& formula, const std::vector<std::int32_t>& labels, Out* out,
+                   Convert convert, ThreadPool& pool) {
+  pool.parallel_for(std::ssize(labels), kNodesPerPiece, [&](Count begin, Count end) {
+    for (Count row = begin; row < end; ++row)
+      for (Count col = 0; col < formula.cols; ++col)
+        out[row * formula.cols + col] = convert(formula(row, col, labels[static_cast<std::size_t>(row)]));
+  });
+}
+
+FeatureTable make_features(const SyntheticSpec& spec, const std::vector<std::int32_t>& labels,
+                           ThreadPool& pool) {
+  const ClassMeans means = class_means(spec);
+  const FeatureFormula formula = feature_formula(spec, means);
+  FeatureMemory memory = allocate_features(spec.nodes, spec.features, spec.dtype);
+  if (spec.dtype == DType::f32)
+    fill_features(
+        formula, labels, reinterpret_cast<float*>(memory.bytes), [](float x) { return x; }, pool);
+  else
+    fill_features(formula, labels, reinterpret_cast<std::uint16_t*>(memory.bytes),
+                  spec.dtype == DType::f16 ? f32_to_f16 : f32_to_bf16, pool);
+  return memory.table;
+}
+
+Splits splits_of(const SyntheticSpec& spec, ThreadPool& pool) {
+  Splits splits;
+  splits.train.resize(static_cast<std::size_t>(spec.train));
+  splits.valid.resize(static_cast<std::size_t>(spec.valid));
+  splits.test.resize(static_cast<std::size_t>(spec.test));
+  make_splits(spec, {.train = splits.train.data(), .valid = splits.valid.data(), .test = splits.test.data()},
+              pool);
+  return splits;
+}
+
+/// Bytes at the peak: edge lists are sorted into the CSC, the other kinds are written in place.
+double peak_bytes(const SyntheticSpec& spec) {
+  const bool sorted = spec.kind == Kind::sbm || spec.kind == Kind::rmat;
+  const double id_bytes = spec.nodes < INT32_MAX ? 4 : 8;
+  const double per_edge = sorted ? 8 + 8 + 4 + id_bytes : spec.kind == Kind::grid ? 16 : 8;
+  const double edges =
+      spec.kind == Kind::grid ? 4.0 * static_cast<double>(spec.nodes) : static_cast<double>(spec.edges);
+  const double structure = per_edge * edges + 20.0 * static_cast<double>(spec.nodes);
+  const double weights = spec.weights == SyntheticSpec::Weights::none ? 0 : sizeof(float);
+  const double features = static_cast<double>(spec.nodes) * static_cast<double>(spec.features) *
+                          static_cast<double>(size_of(spec.dtype));
+  const double result =
+      features + ((sorted ? 16 : per_edge) + weights) * edges + 20.0 * static_cast<double>(spec.nodes);
+  return std::max(structure, result);
+}
+
+}  // namespace
+
+void check_direction(const SyntheticSpec& spec, const ReadOptions& options) {
+  if (spec.kind == Kind::lognormal && options.direction == Direction::undirected)
+    throw InputError("synthetic: kind=lognormal is directed",
+                     "Use kind=sbm or kind=rmat for an undirected graph.");
+  if (spec.kind == Kind::grid && options.direction == Direction::directed)
+    throw InputError("synthetic: kind=grid is undirected", "Use kind=lognormal for a directed graph.");
+}
+
+void check_room(const SyntheticSpec& spec, double wanted_bytes) {
+  const std::int64_t free = available_host_bytes();
+  if (wanted_bytes > static_cast<double>(free))
+    throw OutOfMemory(fmt::format("no room for the synthetic graph of {} nodes: wanted {}, free {}",
+                                  format_count(spec.nodes),
+                                  format_bytes(static_cast<std::int64_t>(std::min(wanted_bytes, 9e18))),
+                                  format_bytes(free)),
+                      "Ask for fewer nodes, edges or features, or for features of 16 bits (dtype=f16).");
+}
+
+ClassMeans class_means(const SyntheticSpec& spec) {
+  ClassMeans means;
+  if (!features_tell_class(spec.kind)) return means;
+  const double blur = spec.noise * std::sqrt(2.0 * static_cast<double>(spec.features)) / 2;
+  const double scale = 1 / std::sqrt(1 + blur * blur);
+  means.blur = static_cast<float>(blur * scale);
+  const KeyedWords words(spec.seed, Purpose::class_mean);
+  means.values.resize(static_cast<std::size_t>(spec.classes * spec.features));
+  for (std::size_t i = 0; i < means.values.size(); ++i)
+    means.values[i] = near_normal(words(i)) * static_cast<float>(scale);
+  return means;
+}
+
+FeatureFormula feature_formula(const SyntheticSpec& spec, const ClassMeans& means) {
+  return {.words = KeyedWords(spec.seed, Purpose::feature),
+          .cols = spec.features,
+          .class_means = means.values.empty() ? nullptr : means.values.data(),
+          .blur = means.blur};
+}
+
+Graph generate(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool) {
+  check_direction(spec, options);
+  check_room(spec, peak_bytes(spec));
+  Graph graph;
+  graph.name = synthetic_name(spec);
+  graph.num_classes = spec.classes;
+  switch (spec.kind) {
+    case Kind::sbm:
+      generate_sbm(spec, options, pool, graph);
+      break;
+    case Kind::rmat:
+      generate_rmat(spec, options, pool, graph);
+      break;
+    case Kind::lognormal:
+      generate_lognormal(spec, options, pool, graph);
+      break;
+    case Kind::grid:
+      generate_grid(spec, pool, graph);
+      break;
+  }
+  if (spec.weights != SyntheticSpec::Weights::none) {
+    CscGraph& csc = graph.structure;
+    csc.weights.resize(csc.indices.size());
+    const IdSpan indices{.data = csc.indices.data(), .size = csc.num_edges(), .wide = true};
+    make_edge_weights(spec,
+                      {.first = 0, .count = spec.nodes, .indptr = csc.indptr.data(), .indices = indices},
+                      csc.weights.data(), pool);
+  }
+  if (spec.features > 0) {
+    graph.features = make_features(spec, graph.labels, pool);
+    if (options.normalize_features) graph.features = normalized(graph.features, pool);
+  }
+  graph.splits = splits_of(spec, pool);
+  return graph;
+}
+
+}  // namespace strata::graph

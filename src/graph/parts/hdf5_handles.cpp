@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parts/hdf5_handles.hpp"
+
+#include "strata/util/error.hpp"
+
+namespace strata::graph::h5 {
+namespace {
+
+// IEEE binary16, as h5py and NumPy know it: HDF5 1.10 has no predefined type of that width.
+Handle make_half() {
+  Handle type{H5Tcopy(H5T_IEEE_F32LE), H5Tclose};
+  H5Tset_fields(type.id(), 15, 10, 5, 0, 10);
+  H5Tset_size(type.id(), 2);
+  H5Tset_ebias(type.id(), 15);
+  return type;
+}
+
+herr_t append_entry(unsigned, const H5E_error2_t* entry, void* text) {
+  if (entry->desc != nullptr) *static_cast<std::string*>(text) = entry->desc;
+  return 0;
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> lock_library() {
+  static std::mutex mutex;
+  std::unique_lock lock{mutex};
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are thrown, not printed
+  return lock;
+}
+
+std::string last_error() {
+  std::string text = "unknown HDF5 error";
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, append_entry, &text);
+  H5Eclear2(H5E_DEFAULT);
+  return text;
+}
+
+Handle make_type(const std::string& dtype) {
+  if (dtype == "f16") return make_half();
+  const hid_t base = dtype == "i64"    ? H5T_STD_I64LE
+                     : dtype == "i32"  ? H5T_STD_I32LE
+                     : dtype == "f32"  ? H5T_IEEE_F32LE
+                     : dtype == "bf16" ? H5T_STD_U16LE
+                                       : H5I_INVALID_HID;
+  if (base < 0) throw Error("part files have no type " + dtype);
+  return {H5Tcopy(base), H5Tclose};
+}
+
+}  // namespace strata::graph::h5

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <hdf5.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace strata::graph::h5 {
+
+/// Held around every use of HDF5: the library is not thread safe.
+std::unique_lock<std::mutex> lock_library();
+
+/// An owner of an HDF5 id; closes it with the call that its kind needs.
+class Handle {
+ public:
+  using Closer = herr_t (*)(hid_t);
+  Handle() = default;
+  Handle(hid_t id, Closer closer) : id_{id}, closer_{closer} {}
+  Handle(Handle&& other) noexcept : id_{std::exchange(other.id_, H5I_INVALID_HID)}, closer_{other.closer_} {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(closer_, other.closer_);
+    return *this;
+  }
+  ~Handle() {
+    if (id_ >= 0) closer_(id_);
+  }
+
+  hid_t id() const noexcept { return id_; }
+  explicit operator bool() const noexcept { return id_ >= 0; }
+
+  /// Closes now; a failure (the last flush to disk) is told.
+  bool close() noexcept { return id_ < 0 || closer_(std::exchange(id_, H5I_INVALID_HID)) >= 0; }
+
+ private:
+  hid_t id_ = H5I_INVALID_HID;
+  Closer closer_ = nullptr;
+};
+
+/// Text of the innermost entry of HDF5's error stack ("unable to open file"), with the system's reason if it
+/// names one.
+std::string last_error();
+
+/// HDF5's type for a name of strata::DType ("i64", "f16", "bf16" as u16). An owner.
+Handle make_type(const std::string& dtype);
+
+}  // namespace strata::graph::h5

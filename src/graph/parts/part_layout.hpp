@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "strata/graph/manifest_file.hpp"
+#include "strata/graph/part_writer.hpp"
+
+namespace strata::graph {
+
+inline constexpr const char* kPartFormat = "strata-part";
+inline constexpr const char* kManifestFormat = "strata-partition";
+
+/// The datasets of a part; `count` is the end of the list.
+enum class Field {
+  indptr,
+  indices,
+  edge_ids,
+  weights,
+  original_ids,
+  labels,
+  features,
+  train_row,
+  train_rank,
+  valid_row,
+  valid_rank,
+  test_row,
+  test_rank,
+  checksums,  ///< XXH3 of each block of each dataset above, in this order
+  count
+};
+
+/// A dataset of a part and where its bytes lie in the file. absent(): the part has none of it.
+struct Extent {
+  std::string name, dtype;
+  std::vector<Count> shape;
+  Count offset = 0;
+  Count block_rows = 0;  ///< of the pieces that have a hash each; 0: it has none
+
+  bool absent() const { return shape.empty(); }
+  Count elements() const;
+  Count element_bytes() const;
+  Count bytes() const { return elements() * element_bytes(); }
+  Count row_bytes() const { return rows() == 0 ? 0 : bytes() / rows(); }
+  Count rows() const { return absent() ? 0 : shape.front(); }
+  Count block_bytes() const { return block_rows * row_bytes(); }
+  Count blocks() const { return block_rows == 0 ? 0 : (rows() + block_rows - 1) / block_rows; }
+};
+
+/// Elements of a row: of the second dimension, 1 without one, 0 of an absent dataset.
+Count row_elements(const Extent& extent);
+
+/// Extents of all fields, without offsets.
+struct PartLayout {
+  std::vector<Extent> extents;  ///< by Field
+  PartLayout(const Manifest& manifest, const PartShape& shape);
+
+  /// Of all datasets before `field`: where its blocks begin in the checksums.
+  Count blocks_before(Field field) const;
+  Extent& operator[](Field f) { return extents[static_cast<std::size_t>(f)]; }
+  const Extent& operator[](Field f) const { return extents[static_cast<std::size_t>(f)]; }
+};
+
+struct SplitFields {
+  Field row, rank;
+};
+SplitFields fields_of(PartReader::Split split);
+
+/// Number of inner nodes of a part.
+Count inner_nodes(const Manifest& manifest, int part);
+
+/// Opens a part file, checks its attributes and the type, layout and shape of its datasets against the
+/// manifest, and gives their places; checksums are absent from files of older builds. Throws InputError
+/// naming file and dataset.
+PartLayout open_layout(const std::filesystem::path& path, const Manifest& manifest, int part);
+
+/// Creates the file with all datasets, empty, and fills in the offsets. Throws IoError.
+void create_file(const std::filesystem::path& path, const Manifest& manifest, int part, PartLayout& layout);
+
+}  // namespace strata::graph

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/graph/partition_book.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+
+PartitionBook::PartitionBook(std::vector<NodeId> offsets) : offsets_{std::move(offsets)} {
+  if (offsets_.empty() || offsets_.front() != 0)
+    throw InputError("partition book: offsets do not begin with 0");
+  const auto fall = std::is_sorted_until(offsets_.begin(), offsets_.end());
+  if (fall != offsets_.end()) {
+    throw InputError(fmt::format("partition book: offset {} is {}, below {} before it",
+                                 fall - offsets_.begin(), *fall, *(fall - 1)));
+  }
+}
+
+int PartitionBook::part_of(NodeId global) const {
+  // upper_bound skips empty parts: of equal offsets the last one owns the id.
+  return static_cast<int>(std::upper_bound(offsets_.begin(), offsets_.end(), global) - offsets_.begin()) - 1;
+}
+
+std::vector<int> parts_of_machines(int num_parts, int num_machines) {
+  if (num_machines < 1 || num_machines > num_parts) {
+    throw InputError(fmt::format("{} parts cannot be spread over {} machines", num_parts, num_machines),
+                     "Use at most as many machines as parts, or build with more --parts.");
+  }
+  std::vector<int> first{0};
+  for (int m = 0; m < num_machines; ++m) {
+    first.push_back(first.back() + num_parts / num_machines + (m < num_parts % num_machines ? 1 : 0));
+  }
+  return first;
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/assemble.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "strata/util/error.hpp"
+#include "strata/util/utf8.hpp"
+
+namespace strata::graph {
+namespace {
+
+struct NamedSplit {
+  const char* name;
+  std::vector<NodeId>* nodes;
+};
+
+void sort_split(const NamedSplit& split, Count num_nodes, const std::string& origin) {
+  std::vector<NodeId>& nodes = *split.nodes;
+  if (!std::is_sorted(nodes.begin(), nodes.end())) std::sort(nodes.begin(), nodes.end());
+  if (!nodes.empty() && (nodes.front() < 0 || nodes.back() >= num_nodes))
+    throw InputError(fmt::format("{}: split '{}' holds node {}, but ids must be within [0, {})", origin,
+                                 split.name, nodes.front() < 0 ? nodes.front() : nodes.back(), num_nodes),
+                     "Correct the split; ids count from 0.");
+  const auto twice = std::adjacent_find(nodes.begin(), nodes.end());
+  if (twice != nodes.end())
+    throw InputError(fmt::format("{}: split '{}' holds node {} twice", origin, split.name, *twice),
+                     "List each node once.");
+}
+
+void refuse_overlap(const NamedSplit& a, const NamedSplit& b, const std::string& origin) {
+  std::vector<NodeId> common;
+  std::set_intersection(a.nodes->begin(), a.nodes->end(), b.nodes->begin(), b.nodes->end(),
+                        std::back_inserter(common));
+  if (!common.empty())
+    throw InputError(fmt::format("{}: splits '{}' and '{}' overlap in {} nodes, the first is {}", origin,
+                                 a.name, b.name, common.size(), common.front()),
+                     "A node may be in one split only.");
+}
+
+void check_splits(Graph& graph, const std::string& origin) {
+  const NamedSplit splits[] = {
+      {"train", &graph.splits.train}, {"valid", &graph.splits.valid}, {"test", &graph.splits.test}};
+  for (const NamedSplit& split : splits) sort_split(split, graph.num_nodes(), origin);
+  refuse_overlap(splits[0], splits[1], origin);
+  refuse_overlap(splits[0], splits[2], origin);
+  refuse_overlap(splits[1], splits[2], origin);
+}
+
+bool has_label(const Graph& graph, NodeId node) {
+  const std::int32_t* words = graph.labels.data() + node * graph.label_words();
+  return graph.multi_label ? !is_unlabelled(words, graph.num_classes) : *words >= 0;
+}
+
+void check_classes(Graph& graph, const std::string& origin) {
+  const auto largest = std::max_element(graph.labels.begin(), graph.labels.end());
+  if (graph.num_classes == 0) graph.num_classes = Count{*largest} + 1;
+  if (*largest >= graph.num_classes)
+    throw InputError(fmt::format("{}: node {} has label {}, but there are {} classes", origin,
+                                 largest - graph.labels.begin(), *largest, graph.num_classes),
+                     "Labels count from 0; correct the label or num_classes.");
+}
+
+void check_labels(Graph& graph, const std::string& origin) {
+  if (graph.labels.empty()) return;
+  if (!graph.multi_label) check_classes(graph, origin);
+  for (const NodeId node : graph.splits.train)
+    if (!has_label(graph, node))
+      throw InputError(fmt::format("{}: training node {} has no label", origin, node),
+                       "Take it out of the training split.");
+}
+
+}  // namespace
+
+void finish_graph(Graph& graph, const std::string& origin) {
+  require_utf8(graph.name, fmt::format("{}: the graph's name", origin));  // manifests are JSON
+  check_splits(graph, origin);
+  check_labels(graph, origin);
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/columns.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "readers/number_types.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+namespace {
+
+constexpr std::int32_t kMissing = -1;
+
+void require_integers(const NpyArray& array, const char* what) {
+  if (array.kind != 'i' && array.kind != 'u')
+    throw InputError(fmt::format("{}: {} of type '{}'", array.origin, what, array.type_name()),
+                     "Write them as int64 or int32.");
+}
+
+/// Elements of a vector or a column.
+Count column_size(const NpyArray& array, const char* what) {
+  const bool vector = array.shape.size() == 1, column = array.shape.size() == 2 && array.shape[1] == 1;
+  if (vector || column) return array.shape[0];
+  throw InputError(
+      fmt::format("{}: {} of shape {}", array.origin, what, array.shape_text()),
+      "One value a node or edge is expected, shape (N,) or (N, 1); link prediction is not supported.");
+}
+
+std::int32_t label_of(double value, const std::string& origin, Count row) {
+  if (std::isnan(value) || value == kMissing) return kMissing;
+  if (value >= 0 && value == std::floor(value) && value <= std::numeric_limits<std::int32_t>::max())
+    return static_cast<std::int32_t>(value);
+  throw InputError(fmt::format("{}: label {} in row {} is not a class", origin, value, row),
+                   "Labels are integers from 0; nan or -1 stands for a missing one.");
+}
+
+/// A row of a matrix of labels: the set of the columns that are 1.
+template <typename ValueAt>
+void read_set(std::int32_t* words, Count row, Count cols, const std::string& origin,
+              const ValueAt& value_at) {
+  Count missing = 0;
+  for (Count c = 0; c < cols; ++c) {
+    const double value = value_at(row * cols + c);
+    if (value == 1)
+      add_class(words, c);
+    else if (std::isnan(value) || value == kMissing)
+      ++missing;
+    else if (value != 0)
+      throw InputError(
+          fmt::format("{}: {} in row {}, column {} of the labels is neither 0 nor 1", origin, value, row, c),
+          "A matrix of labels says 1 where a node has the class of the column.");
+  }
+  if (missing == 0) return;
+  if (missing < cols)
+    throw InputError(fmt::format("{}: row {} lacks {} of its {} labels", origin, row, missing, cols),
+                     "Give all labels of a node, or nan in its whole row.");
+  add_class(words, cols);
+}
+
+template <typename ValueAt>
+NodeLabels labels_from(Count rows, Count cols, const std::string& origin, const ValueAt& value_at) {
+  NodeLabels labels{.rows = rows, .set_of = cols > 1 ? cols : 0, .values = {}};
+  const Count words = labels.words();
+  labels.values.resize(static_cast<std::size_t>(rows * words));
+  for (Count i = 0; i < rows; ++i) {
+    std::int32_t* of_node = labels.values.data() + i * words;
+    if (cols > 1)
+      read_set(of_node, i, cols, origin, value_at);
+    else
+      *of_node = label_of(value_at(i), origin, i);
+  }
+  return labels;
+}
+
+void check_column(Count column, Count cols, const std::string& origin) {
+  if (column < cols) return;
+  throw InputError(fmt::format("{}: column {} of the edge features wanted, but there are {} columns", origin,
+                               column, cols),
+                   "Columns count from 0.");
+}
+
+template <typename ValueAt>
+std::vector<float> weights_from(Count edges, const std::string& origin, const ValueAt& value_at) {
+  std::vector<float> weights(static_cast<std::size_t>(edges));
+  for (Count i = 0; i < edges; ++i) {
+    const float value = value_at(i);
+    if (!is_edge_weight(value))
+      throw InputError(
+          fmt::format("{}: edge {} has the weight {}, which is negative or not finite", origin, i, value),
+          "Weights are finite numbers from 0; an edge of weight 0 is never sampled.");
+    weights[static_cast<std::size_t>(i)] = value;
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::vector<NodeId> ids_of(const NpyArray& array) {
+  require_integers(array, "node ids");
+  const Count count = column_size(array, "node ids");
+  std::vector<NodeId> ids(static_cast<std::size_t>(count));
+  visit_numbers(array, [&](const auto* values) {
+    for (Count i = 0; i < count; ++i)
+      ids[static_cast<std::size_t>(i)] = static_cast<NodeId>(to_number(values[i]));
+  });
+  return ids;
+}
+
+NodeLabels labels_of(const NpyArray& array) {
+  if (array.shape.size() == 2 && array.shape[1] > 1 && array.fortran_order)
+    throw InputError(fmt::format("{}: a matrix of labels in Fortran order", array.origin),
+                     "Write it in C order: numpy.ascontiguousarray.");
+  const bool matrix = array.shape.size() == 2 && array.shape[1] > 1;
+  const Count rows = matrix ? array.shape[0] : column_size(array, "labels"),
+              cols = matrix ? array.shape[1] : 1;
+  NodeLabels labels;
+  visit_numbers(array, [&](const auto* values) {
+    labels = labels_from(rows, cols, array.origin,
+                         [values](Count i) { return static_cast<double>(to_number(values[i])); });
+  });
+  return labels;
+}
+
+NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin) {
+  return labels_from(table.rows, std::max<Count>(table.cols, 1), origin,
+                     [&](Count i) { return table.values[static_cast<std::size_t>(i)]; });
+}
+
+std::vector<float> edge_weights_of(const NpyArray& array) {
+  column_size(array, "edge weights");
+  return edge_weights_of(array, 0);
+}
+
+std::vector<float> edge_weights_of(const NpyArray& array, Count column) {
+  const std::size_t dimensions = array.shape.size();
+  if (dimensions != 1 && dimensions != 2)
+    throw InputError(fmt::format("{}: edge features of shape {}", array.origin, array.shape_text()),
+                     "A row per edge is expected, shape (E,) or (E, columns).");
+  const Count rows = array.shape[0], cols = dimensions == 2 ? array.shape[1] : 1;
+  check_column(column, cols, array.origin);
+  std::vector<float> weights;
+  visit_numbers(array, [&](const auto* values) {
+    weights = weights_from(rows, array.origin, [&](Count edge) {
+      const Count at = array.fortran_order ? column * rows + edge : edge * cols + column;
+      return static_cast<float>(to_number(values[at]));
+    });
+  });
+  return weights;
+}
+
+std::vector<float> edge_weights_of(const CsvTable<float>& table, Count column, const std::string& origin) {
+  if (table.rows > 0) check_column(column, table.cols, origin);
+  return weights_from(table.rows, origin, [&](Count edge) {
+    return table.values[static_cast<std::size_t>(edge * table.cols + column)];
+  });
+}
+
+void give_weights(CscGraph& graph, const std::vector<float>& of_edges) {
+  graph.weights.resize(graph.edge_ids.size());
+  std::ranges::transform(graph.edge_ids, graph.weights.begin(),
+                         [&](EdgeId edge) { return of_edges[static_cast<std::size_t>(edge)]; });
+}
+
+EdgeArray edges_of(const NpyArray& array) {
+  require_integers(array, "edges");
+  const bool rows = array.shape.size() == 2 && array.shape[0] == 2;
+  const bool pairs = array.shape.size() == 2 && array.shape[1] == 2 && !rows;
+  if (!rows && !pairs)
+    throw InputError(fmt::format("{}: edges of shape {}", array.origin, array.shape_text()),
+                     "Edges are an integer array of shape (2, E): sources, then destinations.");
+  EdgeArray edges{
+      .list = {.count = array.shape[rows ? 1 : 0], .origin = array.origin}, .source = array, .wide = {}};
+  const std::byte* base = array.data;
+  edges.list.wide = array.item_bytes != 4;
+  if (!array.is('i', 4) && !array.is('i', 8)) {
+    edges.list.wide = true;
+    edges.wide.resize(static_cast<std::size_t>(array.size()));
+    visit_numbers(array, [&](const auto* values) {
+      for (std::size_t i = 0; i < edges.wide.size(); ++i)
+        edges.wide[i] = static_cast<std::int64_t>(to_number(values[i]));
+    });
+    base = reinterpret_cast<const std::byte*>(edges.wide.data());
+  }
+  const bool contiguous = rows != array.fortran_order;  // all sources first
+  edges.list.stride = contiguous ? 1 : 2;
+  edges.list.sources = base;
+  edges.list.destinations = base + (contiguous ? edges.list.count : 1) * (edges.list.wide ? 8 : 4);
+  return edges;
+}
+
+EdgeList edges_of(const CsvTable<NodeId>& table, const std::string& origin) {
+  return {.sources = table.values.data(),
+          .destinations = table.values.data() + 1,
+          .count = table.rows,
+          .stride = 2,
+          .wide = true,
+          .origin = origin};
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::graph {
+
+/// Numbers of a CSV file, row-major.
+template <typename T>
+struct CsvTable {
+  Count rows = 0, cols = 0;
+  std::vector<T> values;  ///< [rows, cols]
+};
+
+struct CsvExpectation {
+  std::optional<Count> rows, cols;
+  std::string rows_from;  ///< where the number of rows is stated, for messages
+};
+
+/// Reads "PATH" or gzip-compressed "PATH". Fields of an integer table must be integers; those of a
+/// floating-point table may be `nan`, and are where a field is empty.
+///
+/// A byte order mark is skipped, and with a warning a first line whose every field is a name. Inflates in one
+/// thread, parses in all. Throws InputError with file and line: missing, without a byte (gzip of no text is a
+/// table without rows), ragged, not a number, not UTF-8, damaged gzip, or not as expected; OutOfMemory. T is
+/// NodeId, float or double.
+template <typename T>
+CsvTable<T> read_csv(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool);
+
+extern template CsvTable<NodeId> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
+extern template CsvTable<float> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
+extern template CsvTable<double> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
+
+}  // namespace strata::graph

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "readers/columns.hpp"
+#include "readers/number_types.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+
+namespace strata::graph {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr Count kRowsPerPiece = 2048;
+
+[[noreturn]] void refuse_value(const std::string& origin, Count row, Count col, float value) {
+  throw InputError(fmt::format("{}: feature {} of node {} is {}", origin, col, row, value),
+                   "Features must be finite; replace missing values first, by 0 or a mean.");
+}
+
+/// The bits of an exponent that NaN and infinity have, tested on whole rows so that the loop vectorises.
+template <typename Bits>
+bool all_finite(const Bits* values, Count count, Bits exponent) {
+  bool bad = false;
+  for (Count i = 0; i < count; ++i) bad |= (values[i] & exponent) == exponent;
+  return !bad;
+}
+
+template <typename Bits, typename ToFloat>
+void check_rows(const FeatureTable& features, const std::string& origin, Bits exponent, ToFloat to_float,
+                ThreadPool& pool) {
+  const Bits* const values = reinterpret_cast<const Bits*>(features.data);
+  pool.parallel_for(features.rows, kRowsPerPiece, [&](Count begin, Count end) {
+    const Bits* const first = values + begin * features.cols;
+    const Count count = (end - begin) * features.cols;
+    if (all_finite(first, count, exponent)) return;
+    for (Count i = 0; i < count; ++i)
+      if ((first[i] & exponent) == exponent)
+        refuse_value(origin, begin + i / features.cols, i % features.cols, to_float(first[i]));
+  });
+}
+
+void check_finite(const FeatureTable& features, const std::string& origin, ThreadPool& pool) {
+  if (features.dtype == DType::f32)
+    check_rows<std::uint32_t>(
+        features, origin, 0x7f800000u, [](std::uint32_t b) { return __builtin_bit_cast(float, b); }, pool);
+  else
+    check_rows<std::uint16_t>(
+        features, origin, 0x7c00u, [](std::uint16_t b) { return f16_to_f32(b); }, pool);
+}
+
+struct Extents {
+  Count rows = 0, cols = 0;
+};
+
+Extents extents_of(const NpyArray& array) {
+  if (array.shape.size() == 1) return {array.shape[0], 1};
+  if (array.shape.size() == 2) return {array.shape[0], array.shape[1]};
+  throw InputError(fmt::format("{}: features of shape {}", array.origin, array.shape_text()),
+                   "Features must be a matrix: one row a node.");
+}
+
+FeatureTable converted(const NpyArray& array, const Extents& extents, ThreadPool& pool) {
+  FeatureMemory memory = allocate_features(extents.rows, extents.cols, DType::f32);
+  float* const out = reinterpret_cast<float*>(memory.bytes);
+  const Count row_step = array.fortran_order ? 1 : extents.cols,
+              col_step = array.fortran_order ? extents.rows : 1;
+  visit_numbers(array, [&](const auto* values) {
+    pool.parallel_for(extents.rows, kRowsPerPiece, [&](Count begin, Count end) {
+      for (Count row = begin; row < end; ++row)
+        for (Count col = 0; col < extents.cols; ++col)
+          out[row * extents.cols + col] =
+              static_cast<float>(to_number(values[row * row_step + col * col_step]));
+    });
+  });
+  return memory.table;
+}
+
+template <typename ToFloat>
+void normalize_row(Count cols, float* out, ToFloat&& value) {
+  double sum = 0;
+  for (Count col = 0; col < cols; ++col) sum += std::abs(static_cast<double>(value(col)));
+  const double scale = sum > 0 ? 1 / sum : 0;
+  for (Count col = 0; col < cols; ++col) out[col] = static_cast<float>(value(col) * scale);
+}
+
+}  // namespace
+
+FeatureMemory allocate_features(Count rows, Count cols, DType dtype) {
+  const std::size_t bytes = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * size_of(dtype);
+  const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+  std::byte* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  if (memory == nullptr)
+    throw OutOfMemory(
+        fmt::format("no room for the features of {} nodes: wanted {}, free {}", format_count(rows),
+                    format_bytes(static_cast<std::int64_t>(bytes)), format_bytes(available_host_bytes())),
+        "Use a host with more memory, or features of 16 bits.");
+  return {.table = {.rows = rows,
+                    .cols = cols,
+                    .dtype = dtype,
+                    .data = memory,
+                    .keep_alive = std::shared_ptr<const void>(
+                        memory, [](const void* p) { std::free(const_cast<void*>(p)); })},
+          .bytes = memory};
+}
+
+FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool) {
+  const Extents extents = extents_of(array);
+  if (extents.rows != rows)
+    throw InputError(fmt::format("{}: {} rows of features for {} nodes", array.origin, extents.rows, rows),
+                     "Write one row a node, or correct the stated number of nodes.");
+  const bool in_place = !array.fortran_order && (array.is('f', 4) || array.is('f', 2));
+  FeatureTable features = in_place ? FeatureTable{.rows = extents.rows,
+                                                  .cols = extents.cols,
+                                                  .dtype = array.is('f', 4) ? DType::f32 : DType::f16,
+                                                  .data = array.data,
+                                                  .keep_alive = array.keep_alive}
+                                   : converted(array, extents, pool);
+  check_finite(features, array.origin, pool);
+  return features;
+}
+
+FeatureTable features_of(CsvTable<float> table, const std::string& origin, ThreadPool& pool) {
+  const auto values = std::make_shared<std::vector<float>>(std::move(table.values));
+  FeatureTable features{.rows = table.rows,
+                        .cols = table.cols,
+                        .dtype = DType::f32,
+                        .data = reinterpret_cast<const std::byte*>(values->data()),
+                        .keep_alive = values};
+  check_finite(features, origin, pool);
+  return features;
+}
+
+FeatureTable normalized(const FeatureTable& features, ThreadPool& pool) {
+  FeatureMemory memory = allocate_features(features.rows, features.cols, DType::f32);
+  const Count cols = features.cols;
+  pool.parallel_for(features.rows, kRowsPerPiece, [&](Count begin, Count end) {
+    for (Count row = begin; row < end; ++row) {
+      float* const out = reinterpret_cast<float*>(memory.bytes) + row * cols;
+      if (features.dtype == DType::f32) {
+        const float* const in = reinterpret_cast<const float*>(features.data) + row * cols;
+        normalize_row(cols, out, [in](Count col) { return in[col]; });
+      } else {
+        const std::uint16_t* const in = reinterpret_cast<const std::uint16_t*>(features.data) + row * cols;
+        const bool half = features.dtype == DType::f16;
+        normalize_row(cols, out,
+                      [in, half](Count col) { return half ? f16_to_f32(in[col]) : bf16_to_f32(in[col]); });
+      }
+    }
+  });
+  return memory.table;
+}
+
+}  // namespace strata::graph

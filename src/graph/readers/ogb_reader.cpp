@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+
+#include "readers/assemble.hpp"
+#include "readers/columns.hpp"
+#include "readers/csv.hpp"
+#include "strata/graph/npy.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// OGB keeps `add_inverse_edge` in its Python package, not in the folder: these are the sets whose edges have
+/// a direction.
+constexpr std::array kDirectedSets = {"ogbn_arxiv",     "arxiv",          "ogbn_papers100M",
+                                      "papers100M-bin", "ogbl_citation2", "citation-v2"};
+constexpr std::array kUndirectedSets = {"ogbn_products", "products",    "ogbn_proteins", "proteins",
+                                        "ogbl_ppa",      "ppassoc",     "ogbl_collab",   "collab",
+                                        "ogbl_ddi",      "drugbank-ddi"};
+
+/// "NAME.csv.gz", or the same inflated.
+std::optional<fs::path> find_csv(const fs::path& folder, const std::string& name) {
+  for (const char* const ending : {".csv.gz", ".csv"}) {
+    const fs::path path = folder / (name + ending);
+    if (fs::exists(path)) return path;
+  }
+  return std::nullopt;
+}
+
+fs::path require_csv(const fs::path& folder, const std::string& name) {
+  if (const auto path = find_csv(folder, name)) return *path;
+  throw InputError(
+      fmt::format("{}: no such file", (folder / (name + ".csv.gz")).string()),
+      "An OGB folder holds raw/edge.csv.gz, raw/num-node-list.csv.gz and so on, or raw/data.npz.");
+}
+
+bool is_among(const auto& sets, const std::string& name) {
+  return std::ranges::find(sets, name) != sets.end();
+}
+
+class OgbReader {
+ public:
+  OgbReader(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool)
+      : folder_(place.folder),
+        raw_(folder_ / "raw"),
+        split_(place.choice),
+        weight_column_(place.weight_column),
+        options_(options),
+        pool_(pool) {
+    graph_.name = fs::weakly_canonical(folder_).filename().string();
+  }
+
+  Graph read() {
+    if (!fs::is_directory(raw_))
+      throw InputError(fmt::format("{}: no folder 'raw' in it", folder_.string()),
+                       "Give the folder of an OGB set, as ogb:dataset/ogbn_arxiv.");
+    for (const char* const typed : {"triplet-type-list.csv.gz", "edge_index_dict.npz"})
+      if (fs::exists(raw_ / typed))
+        throw InputError(fmt::format("{}: a graph of several node types", (raw_ / typed).string()),
+                         "Only graphs of one node type are supported.");
+    if (fs::exists(raw_ / "data.npz"))
+      read_binary();
+    else
+      read_text();
+    read_splits();
+    if (options_.normalize_features && graph_.features.cols > 0)
+      graph_.features = normalized(graph_.features, pool_);
+    finish_graph(graph_, folder_.string());
+    return std::move(graph_);
+  }
+
+ private:
+  void read_text() {
+    const Count nodes = read_single_count("num-node-list");
+    CsvExpectation edge_rows{.rows = std::nullopt, .cols = 2, .rows_from = "num-edge-list"};
+    if (find_csv(raw_, "num-edge-list")) edge_rows.rows = read_single_count("num-edge-list");
+    {
+      const fs::path path = require_csv(raw_, "edge");
+      const CsvTable<NodeId> table = read_csv<NodeId>(path, edge_rows, pool_);
+      build(nodes, edges_of(table, path.string()));
+    }
+    if (weight_column_) read_text_weights();
+    const CsvExpectation node_rows{.rows = nodes, .cols = std::nullopt, .rows_from = "num-node-list"};
+    if (const auto path = find_csv(raw_, "node-feat"))
+      graph_.features = features_of(read_csv<float>(*path, node_rows, pool_), path->string(), pool_);
+    if (const auto path = find_csv(raw_, "node-label"))
+      take_labels(labels_of(read_csv<double>(*path, node_rows, pool_), path->string()));
+  }
+
+  void read_text_weights() {
+    const fs::path path = require_csv(raw_, "edge-feat");
+    const CsvTable<float> table = read_csv<float>(
+        path, {.rows = graph_.cleaning.edges_read, .cols = std::nullopt, .rows_from = "the list of edges"},
+        pool_);
+    give_weights(graph_.structure, edge_weights_of(table, *weight_column_, path.string()));
+  }
+
+  void read_binary_weights(const NpzFile& data) {
+    const NpyArray array = data.array("edge_feat", &pool_);
+    const std::vector<float> weights = edge_weights_of(array, *weight_column_);
+    if (std::ssize(weights) != graph_.cleaning.edges_read)
+      throw InputError(
+          fmt::format("{}: {} rows for {} edges", array.origin, weights.size(), graph_.cleaning.edges_read),
+          "Write one row per edge, in the order of the edges.");
+    give_weights(graph_.structure, weights);
+  }
+
+  /// A list with one entry a graph; sets of many graphs are not for this program.
+  Count read_single_count(const std::string& name) {
+    const fs::path path = require_csv(raw_, name);
+    const CsvTable<NodeId> table =
+        read_csv<NodeId>(path, {.rows = std::nullopt, .cols = 1, .rows_from = {}}, pool_);
+    if (table.rows != 1)
+      throw InputError(fmt::format("{}: {} graphs", path.string(), table.rows),
+                       "Only sets of one graph are supported.");
+    if (table.values[0] < 0)
+      throw InputError(fmt::format("{}:1: {} is negative", path.string(), table.values[0]),
+                       "Correct the number.");
+    return table.values[0];
+  }
+
+  void read_binary() {
+    const NpzFile data(raw_ / "data.npz");
+    const Count nodes = count_in(data);
+    {
+      const EdgeArray edges = edges_of(data.array("edge_index", &pool_));
+      build(nodes, edges.list);
+    }
+    if (weight_column_) read_binary_weights(data);
+    if (data.contains("node_feat"))
+      graph_.features = features_of(data.array("node_feat", &pool_), nodes, pool_);
+    if (!fs::exists(raw_ / "node-label.npz")) return;
+    const NpzFile labels(raw_ / "node-label.npz");
+    NodeLabels of_nodes = labels_of(labels.array("node_label", &pool_));
+    if (of_nodes.rows != nodes)
+      throw InputError(
+          fmt::format("{}: {} labels for {} nodes", (raw_ / "node-label.npz").string(), of_nodes.rows, nodes),
+          "Write one label a node; nan stands for a missing one.");
+    take_labels(std::move(of_nodes));
+  }
+
+  void take_labels(NodeLabels labels) {
+    graph_.labels = std::move(labels.values);
+    graph_.multi_label = labels.set_of > 0;
+    if (graph_.multi_label) graph_.num_classes = labels.set_of;
+  }
+
+  static Count count_in(const NpzFile& data) {
+    NpyArray array = data.array(data.contains("num_nodes_list") ? "num_nodes_list" : "num_nodes");
+    if (array.shape.empty()) array.shape = {1};
+    const std::vector<NodeId> counts = ids_of(array);
+    if (counts.size() != 1 || counts[0] < 0)
+      throw InputError(fmt::format("{}: not the number of nodes of one graph", array.origin),
+                       "Only sets of one graph are supported.");
+    return counts[0];
+  }
+
+  /// Automatic: the known directed sets as listed; every other set is undirected and lists each edge once or
+  /// in both directions.
+  bool is_directed() const {
+    using Direction = ReadOptions::Direction;
+    if (options_.direction != Direction::automatic) return options_.direction == Direction::directed;
+    if (is_among(kDirectedSets, graph_.name)) return true;
+    if (!is_among(kUndirectedSets, graph_.name))
+      spdlog::warn(
+          "{}: '{}' is not a set whose direction is known: its edges are taken as undirected, each in both "
+          "directions. If they have a direction, give --direction directed; if not, --direction undirected "
+          "says so.",
+          folder_.string(), graph_.name);
+    return false;
+  }
+
+  void build(Count nodes, const EdgeList& edges) {
+    const bool directed = is_directed();
+    BuiltCsc built = build_csc(
+        nodes, edges,
+        {.duplicates = options_.duplicates, .self_loops = options_.self_loops, .add_reverse = !directed},
+        pool_);
+    graph_.structure = std::move(built.structure);
+    graph_.cleaning = built.cleaning;
+    graph_.undirected = !directed || is_symmetric(graph_.structure, pool_);
+  }
+
+  void read_splits() {
+    const std::optional<fs::path> folder = split_folder();
+    if (!folder) return;
+    graph_.splits = {.train = read_split(*folder, "train"),
+                     .valid = read_split(*folder, "valid"),
+                     .test = read_split(*folder, "test")};
+  }
+
+  std::optional<fs::path> split_folder() const {
+    std::vector<std::string> names;
+    if (fs::is_directory(folder_ / "split"))
+      for (const auto& entry : fs::directory_iterator(folder_ / "split"))
+        if (entry.is_directory()) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    if (split_.empty() && names.empty()) return std::nullopt;
+    if (split_.empty() && names.size() == 1) return folder_ / "split" / names.front();
+    if (std::find(names.begin(), names.end(), split_) != names.end()) return folder_ / "split" / split_;
+    throw InputError(split_.empty() ? fmt::format("{}: several splits", (folder_ / "split").string())
+                                    : fmt::format("{}: no split '{}'", (folder_ / "split").string(), split_),
+                     fmt::format("Choose with ogb:{},split=NAME; there are: {}.", folder_.string(),
+                                 fmt::join(names, ", ")));
+  }
+
+  std::vector<NodeId> read_split(const fs::path& folder, const std::string& name) {
+    const fs::path path = require_csv(folder, name);
+    return read_csv<NodeId>(path, {.rows = std::nullopt, .cols = 1, .rows_from = {}}, pool_).values;
+  }
+
+  fs::path folder_, raw_;
+  std::string split_;
+  std::optional<Count> weight_column_;
+  ReadOptions options_;
+  ThreadPool& pool_;
+  Graph graph_;
+};
+
+}  // namespace
+
+Graph read_ogb(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool) {
+  return OgbReader(place, options, pool).read();
+}
+
+}  // namespace strata::graph

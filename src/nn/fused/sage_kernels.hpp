@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+#include "strata/util/types.hpp"
+
+struct CUstream_st;
+
+/// What a SAGE layer with mean aggregation does on a GPU besides its matrix products. Results are functions
+/// of their row alone, summed in the order of the edges. Elements are float or Bf16; sums are f32.
+namespace strata::nn {
+
+/// In-edges of dst nodes, as a Block has them: packed (indptr), or counts[i] entries from i * stride on.
+struct EdgeLists {
+  const Count* indptr = nullptr;
+  const std::int32_t* counts = nullptr;
+  int stride = 0;
+  const std::int32_t* indices = nullptr;
+};
+
+/// Rows that ReLU and dropout are applied to where they are read: what a hidden layer computed.
+struct HiddenRows {
+  bool relu = false;
+  DropoutRule dropout;
+};
+
+/// out[v] = [ mean of the in-neighbors' rows | own row ]: what one product with [W_l | W_r] maps.
+template <typename In, typename Out>
+struct MeanConcatOf {
+  Count rows = 0, cols = 0;
+  const In* in = nullptr;  ///< the row of index i is row i - first_row
+  Count in_pitch = 0;      ///< elements
+  NodeId first_row = 0;
+  HiddenRows hidden = {};  ///< indices are then rows of `in` and of hidden.dropout.ids
+  EdgeLists edges;
+  const NodeId* own_ids = nullptr;  ///< [rows] indices of the own rows, -1: zeros; null: 0, 1, ...
+  Out* out = nullptr;               ///< [rows, 2 * cols]
+};
+
+/// The gradient of a hidden layer's product, from that of the MeanConcat that read it:
+///
+///     out[u] = sum over the out-edges (u, v) of grad[v, :cols] / |in-edges of v|
+///              + grad[u, cols:2 cols] if u is a dst node,
+///
+/// times the scale of dropout where ReLU and dropout let `product` pass, else 0.
+template <typename T>
+struct GatedMeanGradOf {
+  static constexpr Count kRowsOfPiece = 64;
+
+  Count rows = 0, cols = 0, num_dst = 0;
+  const Count* transposed_indptr = nullptr;
+  const std::int32_t* transposed_indices = nullptr;
+  EdgeLists edges;             ///< of which only the lengths are read
+  const T* grad = nullptr;     ///< [num_dst, 2 * cols]
+  const T* product = nullptr;  ///< [rows, cols], bias included
+  HiddenRows hidden = {};
+  T* out = nullptr;             ///< [rows, cols]
+  float* piece_sums = nullptr;  ///< [num_pieces(), cols] sums of `out` over kRowsOfPiece rows each
+
+  Count num_pieces() const { return (rows + kRowsOfPiece - 1) / kRowsOfPiece; }
+};
+
+/// The gradients of a layer's parameters, where they add up.
+struct ParameterGrads {
+  Count out_cols = 0, in_cols = 0;
+  const float* joined = nullptr;  ///< [out_cols, 2 * in_cols]: of [W_l | W_r]
+  Count num_pieces = 0;
+  const float* piece_sums = nullptr;            ///< [num_pieces, out_cols]: of the bias
+  float *neighbors = nullptr, *root = nullptr;  ///< [out_cols, in_cols], added to
+  float* bias = nullptr;                        ///< [out_cols], added to
+};
+
+/// The weights of a layer side by side: [W_l | W_r].
+template <typename T>
+struct JoinedWeightsOf {
+  Count out_cols = 0, in_cols = 0;
+  const float *neighbors = nullptr, *root = nullptr;  ///< [out_cols, in_cols]
+  T* joined = nullptr;                                ///< [out_cols, 2 * in_cols]
+};
+
+/// What one launch takes.
+inline constexpr int kMaxSageLayers = 8;
+template <typename Layer>
+struct SageLayers {
+  int count = 0;
+  std::array<Layer, kMaxSageLayers> layers;
+};
+
+template <typename In, typename Out>
+void mean_concat(const MeanConcatOf<In, Out>& task, CUstream_st* stream);
+template <typename T>
+void gated_mean_grad(const GatedMeanGradOf<T>& task, CUstream_st* stream);
+template <typename T>
+void join_weights(const SageLayers<JoinedWeightsOf<T>>& layers, CUstream_st* stream);
+void add_parameter_grads(const SageLayers<ParameterGrads>& layers, CUstream_st* stream);
+
+}  // namespace strata::nn

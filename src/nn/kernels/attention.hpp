@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+
+/// Attention over the in-neighbors of a node and the node itself, over raw pointers (Velickovic et al.,
+/// "Graph attention networks", ICLR 2018). As `kernels.hpp`: all on one device, no allocation, the same bits
+/// for any number of threads.
+///
+///     s(u, v)  = leaky_relu(src_scores[u] + dst_scores[v])                  of one head
+///     p(u, v)  = n(u, v) exp(s(u, v)) / sum of n(w, v) exp(s(w, v)) over w in {in-neighbors of v} and v
+///     out[v]   = sum of keep(u, v) p(u, v) rows[u]
+///
+/// n is how often the edge counts, 1 but for forward passes with `edge_weights`; 1 for the node itself.
+/// An edge from a node to itself is left out, for the node is there anyway, once. keep is 1, or with dropout
+/// 0 or its scale.
+namespace strata::nn {
+
+constexpr float kLeakySlope = 0.2f;
+
+/// What forward and backward share. Rows hold the heads side by side: [heads, head_cols].
+struct Attention {
+  Count num_dst = 0, num_src = 0;
+  Count heads = 1, head_cols = 0;
+  const Count* indptr = nullptr;              ///< [num_dst + 1]
+  const std::int32_t* indices = nullptr;      ///< src nodes; the first num_dst of them are the dst nodes
+  const float* edge_weights = nullptr;        ///< by place in `indices`; null: ones. Forward only
+  const Count* out_indptr = nullptr;          ///< [num_src + 1] of the transpose; backward only
+  const std::int32_t* out_indices = nullptr;  ///< dst nodes
+  const float* rows = nullptr;                ///< [num_src, heads * head_cols]
+  const float* src_scores = nullptr;          ///< [num_src, heads]
+  const float* dst_scores = nullptr;          ///< [num_dst, heads]
+  DropoutRule dropout;                        ///< of p; hop and ids are those of the src nodes
+
+  STRATA_HOST_DEVICE Count cols() const { return heads * head_cols; }
+  STRATA_HOST_DEVICE float raw_score(Count u, Count v, Count head) const {
+    return src_scores[u * heads + head] + dst_scores[v * heads + head];
+  }
+};
+
+STRATA_HOST_DEVICE inline float leaky_relu(float x) { return x > 0.0f ? x : kLeakySlope * x; }
+STRATA_HOST_DEVICE inline float leaky_slope(float x) { return x > 0.0f ? 1.0f : kLeakySlope; }
+
+/// Does dropout keep the edge (u, v) of a head? `dst` are the keyed words of v (RandomUse::attention).
+STRATA_HOST_DEVICE inline bool keeps_edge(const DropoutRule& rule, const Philox4& dst, NodeId u,
+                                          std::uint32_t head) {
+  const auto id = static_cast<std::uint64_t>(rule.ids[u]);
+  const std::uint64_t key = (static_cast<std::uint64_t>(dst.word[1]) << 32) | dst.word[0];
+  const Philox4 words = philox({{static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32),
+                                 dst.word[2] ^ (head / 8), dst.word[3]}},
+                               key);
+  const std::uint32_t column = head % 8;
+  return ((words.word[column / 2] >> (column % 2 * 16)) & 0xffffu) >= rule.threshold;
+}
+
+STRATA_HOST_DEVICE inline Philox4 edge_key(const DropoutRule& rule, Count v) {
+  return rule.words(RandomUse::attention, v);
+}
+
+/// scores[r, head] = <rows[r, head], weights[head]>.
+struct HeadDots {
+  Count num_rows = 0, heads = 1, head_cols = 0;
+  const float* rows = nullptr;     ///< [num_rows, heads * head_cols]
+  const float* weights = nullptr;  ///< [heads, head_cols]
+  float* scores = nullptr;         ///< [num_rows, heads]
+};
+
+struct AttentionForward {
+  Attention over;
+  float* log_sums = nullptr;  ///< [num_dst, heads] log of the softmax's denominator: kept for the gradient
+  float* out = nullptr;       ///< [num_dst, heads * head_cols]
+};
+
+struct AttentionBackward {
+  Attention over;
+  const float* log_sums = nullptr;
+  const float* src_weights = nullptr;  ///< [heads, head_cols] that src_scores are the HeadDots of
+  const float* dst_weights = nullptr;
+  const float* grad_out = nullptr;   ///< [num_dst, heads * head_cols]
+  float* means = nullptr;            ///< [num_dst, heads] scratch: sum of p times its gradient
+  float* grad_dst_scores = nullptr;  ///< [num_dst, heads]
+  float* grad_src_scores = nullptr;  ///< [num_src, heads]
+  float* grad_rows = nullptr;        ///< [num_src, heads * head_cols], what flows through the scores included
+};
+
+class AttentionKernels {
+ public:
+  virtual ~AttentionKernels() = default;
+  virtual void head_dots(const HeadDots& dots, CUstream_st* stream) const = 0;
+  virtual void forward(const AttentionForward& pass, CUstream_st* stream) const = 0;
+  virtual void backward(const AttentionBackward& pass, CUstream_st* stream) const = 0;
+};
+
+const AttentionKernels& cpu_attention_kernels();
+const AttentionKernels& cuda_attention_kernels();  ///< of the current device; CUDA builds only
+
+}  // namespace strata::nn

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/attention.hpp"
+#include "kernels/parallel_cpu.hpp"
+
+namespace strata::nn {
+namespace {
+
+/// In sixteen partial sums, so that it fills any vector register and has the same bits in all of them.
+inline float dot(const float* a, const float* b, Count count) {
+  constexpr Count kPartials = 16;
+  float partial[kPartials] = {};
+  Count i = 0;
+  for (; i + kPartials <= count; i += kPartials) {
+    for (Count j = 0; j < kPartials; ++j) partial[j] += a[i + j] * b[i + j];
+  }
+  for (Count j = 0; i + j < count; ++j) partial[j] += a[i + j] * b[i + j];
+  for (Count width = kPartials / 2; width > 0; width /= 2) {
+    for (Count j = 0; j < width; ++j) partial[j] += partial[j + width];
+  }
+  return partial[0];
+}
+
+inline void add_scaled(float* __restrict to, const float* __restrict from, float scale, Count count) {
+  for (Count c = 0; c < count; ++c) to[c] += scale * from[c];
+}
+
+/// One head, whose slice of a row this is.
+struct Head {
+  const Attention& over;
+  Count head;
+
+  const float* row(Count u) const { return slice(over.rows, u); }
+  template <typename T>
+  T* slice(T* rows, Count r) const {
+    return rows + r * over.cols() + head * over.head_cols;
+  }
+  float raw(Count u, Count v) const { return over.raw_score(u, v, head); }
+  Count at(Count r) const { return r * over.heads + head; }
+  float kept(const Philox4& key, Count u) const {
+    if (!over.dropout.active()) return 1.0f;
+    return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? over.dropout.scale() : 0.0f;
+  }
+  Philox4 key(Count v) const { return over.dropout.active() ? edge_key(over.dropout, v) : Philox4{}; }
+};
+
+/// body(u) for the node itself and its in-neighbors.
+template <typename Body>
+inline void for_in_edges(const Attention& over, Count v, const Body& body) {
+  body(v);
+  for (Count e = over.indptr[v]; e < over.indptr[v + 1]; ++e) {
+    if (over.indices[e] != v) body(static_cast<Count>(over.indices[e]));
+  }
+}
+
+/// body(v) for the node itself, if it is a dst node, and the nodes that it is an in-neighbor of.
+template <typename Body>
+inline void for_out_edges(const Attention& over, Count u, const Body& body) {
+  if (u < over.num_dst) body(u);
+  for (Count e = over.out_indptr[u]; e < over.out_indptr[u + 1]; ++e) {
+    if (over.out_indices[e] != u) body(static_cast<Count>(over.out_indices[e]));
+  }
+}
+
+/// body(u, how often the edge counts) likewise.
+template <typename Body>
+inline void for_weighted_in_edges(const Attention& over, Count v, const Body& body) {
+  if (over.edge_weights == nullptr) return for_in_edges(over, v, [&](Count u) { body(u, 1.0f); });
+  body(v, 1.0f);
+  for (Count e = over.indptr[v]; e < over.indptr[v + 1]; ++e) {
+    if (over.indices[e] != v && over.edge_weights[e] > 0)
+      body(static_cast<Count>(over.indices[e]), over.edge_weights[e]);
+  }
+}
+
+inline float log_sum(const Head& head, Count v) {
+  float largest = leaky_relu(head.raw(v, v)), sum = 0.0f;
+  for_weighted_in_edges(head.over, v, [&](Count u, float counts) {
+    const float score = leaky_relu(head.raw(u, v));
+    if (score > largest) {
+      sum = sum * std::exp(largest - score) + counts;
+      largest = score;
+    } else {
+      sum += counts * std::exp(score - largest);
+    }
+  });
+  return largest + std::log(sum);
+}
+
+inline void attend(const AttentionForward& pass, const Head& head, Count v) {
+  const float total = log_sum(head, v);
+  pass.log_sums[head.at(v)] = total;
+  float* out = head.slice(pass.out, v);
+  std::fill_n(out, head.over.head_cols, 0.0f);
+  const Philox4 key = head.key(v);
+  for_weighted_in_edges(head.over, v, [&](Count u, float counts) {
+    const float p = counts * std::exp(leaky_relu(head.raw(u, v)) - total) * head.kept(key, u);
+    add_scaled(out, head.row(u), p, head.over.head_cols);
+  });
+}
+
+/// The gradient of a softmax: that of score s is p (g - mean), where g is the gradient of p and mean the sum
+/// of p g over the edges.
+inline void grad_of_dst(const AttentionBackward& pass, const Head& head, Count v) {
+  const Philox4 key = head.key(v);
+  const float* grad = head.slice(pass.grad_out, v);
+  float mean = 0, sloped_mean = 0, slopes = 0;
+  for_in_edges(head.over, v, [&](Count u) {
+    const float raw = head.raw(u, v);
+    const float p = std::exp(leaky_relu(raw) - pass.log_sums[head.at(v)]);
+    const float g = dot(grad, head.row(u), head.over.head_cols) * head.kept(key, u);
+    mean += p * g;
+    sloped_mean += p * g * leaky_slope(raw);
+    slopes += p * leaky_slope(raw);
+  });
+  pass.means[head.at(v)] = mean;
+  pass.grad_dst_scores[head.at(v)] = sloped_mean - mean * slopes;
+}
+
+inline void grad_of_src(const AttentionBackward& pass, const Head& head, Count u) {
+  const Count cols = head.over.head_cols;
+  float* out = head.slice(pass.grad_rows, u);
+  std::fill_n(out, cols, 0.0f);
+  float grad_score = 0;
+  for_out_edges(head.over, u, [&](Count v) {
+    const float* grad = head.slice(pass.grad_out, v);
+    const float raw = head.raw(u, v), kept = head.kept(head.key(v), u);
+    const float p = std::exp(leaky_relu(raw) - pass.log_sums[head.at(v)]);
+    grad_score += p * (dot(grad, head.row(u), cols) * kept - pass.means[head.at(v)]) * leaky_slope(raw);
+    add_scaled(out, grad, p * kept, cols);
+  });
+  pass.grad_src_scores[head.at(u)] = grad_score;
+  add_scaled(out, pass.src_weights + head.head * cols, grad_score, cols);
+  if (u < head.over.num_dst)
+    add_scaled(out, pass.dst_weights + head.head * cols, pass.grad_dst_scores[head.at(u)], cols);
+}
+
+/// body(head, row) for all rows and heads, in pieces of equal work.
+template <typename Body>
+void for_heads(const Attention& over, const Count* indptr, Count rows, const Body& body) {
+  if (rows == 0) return;
+  for_edges(indptr, rows, over.cols(), [&](Count begin, Count end) {
+    for (Count row = begin; row < end; ++row) {
+      for (Count head = 0; head < over.heads; ++head) body(Head{over, head}, row);
+    }
+  });
+}
+
+class CpuAttention final : public AttentionKernels {
+ public:
+  void head_dots(const HeadDots& dots, CUstream_st*) const override {
+    const Count cols = dots.head_cols;
+    if (dots.num_rows == 0) return;
+    for_rows(dots.num_rows, dots.heads * cols, [&dots, cols](Count begin, Count end) {
+      for (Count i = begin * dots.heads; i < end * dots.heads; ++i)
+        dots.scores[i] = dot(dots.rows + i * cols, dots.weights + i % dots.heads * cols, cols);
+    });
+  }
+
+  void forward(const AttentionForward& pass, CUstream_st*) const override {
+    for_heads(pass.over, pass.over.indptr, pass.over.num_dst,
+              [&pass](const Head& head, Count v) { attend(pass, head, v); });
+  }
+
+  void backward(const AttentionBackward& pass, CUstream_st*) const override {
+    for_heads(pass.over, pass.over.indptr, pass.over.num_dst,
+              [&pass](const Head& head, Count v) { grad_of_dst(pass, head, v); });
+    for_heads(pass.over, pass.over.out_indptr, pass.over.num_src,
+              [&pass](const Head& head, Count u) { grad_of_src(pass, head, u); });
+  }
+};
+
+}  // namespace
+
+const AttentionKernels& cpu_attention_kernels() {
+  static const CpuAttention kernels;
+  return kernels;
+}
+
+}  // namespace strata::nn

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention.hpp"
+#include "kernels/lanes.cuh"
+#include "strata/cuda/check.cuh"
+
+namespace strata::nn {
+namespace {
+
+constexpr int kBlockThreads = 256;
+
+unsigned grid_for(Count threads) {
+  return static_cast<unsigned>((threads + kBlockThreads - 1) / kBlockThreads);
+}
+
+__device__ inline Count thread_index() {
+  return static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
+}
+
+/// What a group of Lanes threads works on: one head of one row, and of its columns the window [first, first +
+/// Lanes * Width), of which each thread has Width.
+template <int Width, int Lanes>
+struct Item {
+  Count row, head, column;  ///< column: this thread's first of the head
+  bool first_window, in_row;
+
+  __device__ Item(const Attention& over) {
+    const Count windows = (over.head_cols + Lanes * Width - 1) / (Lanes * Width);
+    const Count group = thread_index() / Lanes, window = group % windows;
+    row = group / windows / over.heads;
+    head = group / windows % over.heads;
+    column = (window * Lanes + threadIdx.x % Lanes) * Width;
+    first_window = window == 0;
+    in_row = column < over.head_cols;
+  }
+  __device__ Count offset(const Attention& over, Count r) const {
+    return r * over.cols() + head * over.head_cols;
+  }
+  __device__ Floats<Width> load(const Attention& over, const float* rows, Count r) const {
+    return in_row ? Floats<Width>::load(rows + offset(over, r) + column) : Floats<Width>::filled(0.0f);
+  }
+  __device__ bool leads() const { return first_window && threadIdx.x % Lanes == 0; }
+};
+
+template <int Width, int Lanes>
+Count threads_of(const Attention& over, Count rows) {
+  return rows * over.heads * ((over.head_cols + Lanes * Width - 1) / (Lanes * Width)) * Lanes;
+}
+
+/// The dot product of a head's columns of two rows, the same bits in every thread of the group. Whole: the
+/// group's one window holds them all, in the parts that its threads have loaded.
+template <int Width, int Lanes, bool Whole>
+__device__ inline float head_dot(const Attention& over, const float* a, const float* b,
+                                 const Floats<Width>& part_of_a, const Floats<Width>& part_of_b) {
+  float sum = 0.0f;
+  if constexpr (Whole) {
+    sum = dot(part_of_a, part_of_b, sum);
+  } else {
+    for (Count c = threadIdx.x % Lanes * Width; c < over.head_cols; c += Lanes * Width)
+      sum = dot(Floats<Width>::load(a + c), Floats<Width>::load(b + c), sum);
+  }
+  return sum_of_group<Lanes>(sum);
+}
+
+__device__ inline float kept_scale(const Attention& over, const Philox4& key, Count u, Count head,
+                                   float scale) {
+  if (!over.dropout.active()) return 1.0f;
+  return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
+}
+
+// A group a head of a row; reads the rows once.
+template <int Width, int Lanes>
+__global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadDots dots) {
+  const Count group = thread_index() / Lanes;
+  if (group >= dots.num_rows * dots.heads) return;
+  const float* row = dots.rows + group * dots.head_cols;
+  const float* weights = dots.weights + group % dots.heads * dots.head_cols;
+  float sum = 0.0f;
+  for (Count c = threadIdx.x % Lanes * Width; c < dots.head_cols; c += Lanes * Width)
+    sum = dot(Floats<Width>::load(row + c), Floats<Width>::load(weights + c), sum);
+  sum = sum_of_group<Lanes>(sum);
+  if (threadIdx.x % Lanes == 0) dots.scores[group] = sum;
+}
+
+/// How often an edge counts.
+__device__ inline float times(const Attention& over, Count e) {
+  return over.edge_weights == nullptr ? 1.0f : __ldg(over.edge_weights + e);
+}
+
+// One thread a head of a dst node: maximum and sum in one pass over its scores, one sector an edge.
+__global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForward pass) {
+  const Attention& over = pass.over;
+  const Count v = thread_index() / over.heads, head = thread_index() % over.heads;
+  if (v >= over.num_dst) return;
+  float largest = leaky_relu(over.raw_score(v, v, head)), sum = 1.0f;
+  const Count end = __ldg(over.indptr + v + 1);
+#pragma unroll 4
+  for (Count e = __ldg(over.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.indices + e);
+    const float score = leaky_relu(over.raw_score(u, v, head)), counts = times(over, e);
+    if (u == v || counts == 0.0f) continue;
+    if (score > largest) {
+      sum = sum * expf(largest - score) + counts;
+      largest = score;
+    } else {
+      sum += counts * expf(score - largest);
+    }
+  }
+  pass.log_sums[v * over.heads + head] = largest + logf(sum);
+}
+
+// The weighted sum of the in-neighbors' rows: edges * cols * 4 bytes, from L2 or HBM, bound the time.
+template <int Width, int Lanes>
+__global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward pass, float scale) {
+  const Attention& over = pass.over;
+  const Item<Width, Lanes> item(over);
+  const Count v = item.row;
+  if (v >= over.num_dst || !item.in_row) return;
+  const float log_sum = pass.log_sums[v * over.heads + item.head];
+  const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
+  const auto weight = [&](Count u) {
+    return expf(leaky_relu(over.raw_score(u, v, item.head)) - log_sum) *
+           kept_scale(over, key, u, item.head, scale);
+  };
+  auto total = Floats<Width>::filled(0.0f);
+  add_scaled(total, item.load(over, over.rows, v), weight(v));
+  const Count end = __ldg(over.indptr + v + 1);
+#pragma unroll 4
+  for (Count e = __ldg(over.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.indices + e);
+    const float counts = times(over, e);
+    add_scaled(total, item.load(over, over.rows, u), u == v || counts == 0.0f ? 0.0f : counts * weight(u));
+  }
+  total.store(pass.out + item.offset(over, v) + item.column);
+}
+
+// The gradient of the dst scores, and the mean that the gradient of every score of the node needs. One gather
+// of the rows; rows wider than a window are read in a loop by the first window alone.
+template <int Width, int Lanes, bool Whole>
+__global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(AttentionBackward pass, float scale) {
+  const Attention& over = pass.over;
+  const Item<Width, Lanes> item(over);
+  const Count v = item.row, head = item.head;
+  if (v >= over.num_dst || !item.first_window) return;
+  const float log_sum = pass.log_sums[v * over.heads + head];
+  const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
+  const auto grad = item.load(over, pass.grad_out, v);
+  float mean = 0.0f, sloped_mean = 0.0f, slopes = 0.0f;
+  const auto add_edge = [&](Count u, float counts) {
+    const float raw = over.raw_score(u, v, head);
+    const float p = counts * expf(leaky_relu(raw) - log_sum);
+    const float g =
+        head_dot<Width, Lanes, Whole>(over, pass.grad_out + item.offset(over, v),
+                                      over.rows + item.offset(over, u), grad, item.load(over, over.rows, u)) *
+        kept_scale(over, key, u, head, scale);
+    mean += p * g;
+    sloped_mean += p * g * leaky_slope(raw);
+    slopes += p * leaky_slope(raw);
+  };
+  add_edge(v, 1.0f);
+  const Count end = __ldg(over.indptr + v + 1);
+#pragma unroll 2
+  for (Count e = __ldg(over.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.indices + e);
+    add_edge(u, u == v ? 0.0f : 1.0f);
+  }
+  if (!item.leads()) return;
+  pass.means[v * over.heads + head] = mean;
+  pass.grad_dst_scores[v * over.heads + head] = sloped_mean - mean * slopes;
+}
+
+// The gradient of a src node's row and score in one gather of the dst nodes' gradients.
+template <int Width, int Lanes, bool Whole>
+__global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(AttentionBackward pass, float scale) {
+  const Attention& over = pass.over;
+  const Item<Width, Lanes> item(over);
+  const Count u = item.row, head = item.head;
+  if (u >= over.num_src) return;
+  const auto mine = item.load(over, over.rows, u);
+  auto total = Floats<Width>::filled(0.0f);
+  float grad_score = 0.0f;
+  const auto add_edge = [&](Count v, float counts) {
+    const float raw = over.raw_score(u, v, head);
+    const float p = counts * expf(leaky_relu(raw) - pass.log_sums[v * over.heads + head]);
+    const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
+    const float kept = kept_scale(over, key, u, head, scale);
+    const auto grad = item.load(over, pass.grad_out, v);
+    const float g = head_dot<Width, Lanes, Whole>(over, pass.grad_out + item.offset(over, v),
+                                                  over.rows + item.offset(over, u), grad, mine);
+    grad_score += p * (g * kept - pass.means[v * over.heads + head]) * leaky_slope(raw);
+    add_scaled(total, grad, p * kept);
+  };
+  if (u < over.num_dst) add_edge(u, 1.0f);
+  const Count end = __ldg(over.out_indptr + u + 1);
+#pragma unroll 2
+  for (Count e = __ldg(over.out_indptr + u); e < end; ++e) {
+    const Count v = __ldg(over.out_indices + e);
+    add_edge(v, u == v ? 0.0f : 1.0f);
+  }
+  if (item.leads()) pass.grad_src_scores[u * over.heads + head] = grad_score;
+  if (!item.in_row) return;
+  const Count weights_at = head * over.head_cols + item.column;
+  add_scaled(total, Floats<Width>::load(pass.src_weights + weights_at), grad_score);
+  if (u < over.num_dst) {
+    add_scaled(total, Floats<Width>::load(pass.dst_weights + weights_at),
+               pass.grad_dst_scores[u * over.heads + head]);
+  }
+  total.store(pass.grad_rows + item.offset(over, u) + item.column);
+}
+
+template <int Width, int Lanes, bool Whole>
+void launch_backward(const AttentionBackward& pass, cudaStream_t stream) {
+  const Attention& over = pass.over;
+  const float scale = over.dropout.scale();
+  if (over.num_dst > 0) {
+    grad_dst_kernel<Width, Lanes, Whole>
+        <<<grid_for(threads_of<Width, Lanes>(over, over.num_dst)), kBlockThreads, 0, stream>>>(pass, scale);
+    cuda::check_launch("attention_grad_dst");
+  }
+  grad_src_kernel<Width, Lanes, Whole>
+      <<<grid_for(threads_of<Width, Lanes>(over, over.num_src)), kBlockThreads, 0, stream>>>(pass, scale);
+  cuda::check_launch("attention_grad_src");
+}
+
+class CudaAttention final : public AttentionKernels {
+ public:
+  void head_dots(const HeadDots& dots, CUstream_st* stream) const override {
+    if (dots.num_rows == 0) return;
+    with_width_and_lanes(
+        pack_width(dots.head_cols, dots.rows, dots.weights), dots.head_cols, [&]<int Width, int Lanes>() {
+          head_dots_kernel<Width, Lanes>
+              <<<grid_for(dots.num_rows * dots.heads * Lanes), kBlockThreads, 0, stream>>>(dots);
+        });
+    cuda::check_launch("head_dots");
+  }
+
+  void forward(const AttentionForward& pass, CUstream_st* stream) const override {
+    const Attention& over = pass.over;
+    if (over.num_dst == 0) return;
+    log_sums_kernel<<<grid_for(over.num_dst * over.heads), kBlockThreads, 0, stream>>>(pass);
+    cuda::check_launch("attention_log_sums");
+    with_width_and_lanes(
+        pack_width(over.head_cols, over.rows, pass.out), over.head_cols, [&]<int Width, int Lanes>() {
+          attend_kernel<Width, Lanes>
+              <<<grid_for(threads_of<Width, Lanes>(over, over.num_dst)), kBlockThreads, 0, stream>>>(
+                  pass, over.dropout.scale());
+        });
+    cuda::check_launch("attend");
+  }
+
+  void backward(const AttentionBackward& pass, CUstream_st* stream) const override {
+    const Attention& over = pass.over;
+    if (over.num_src == 0) return;
+    const int width = pack_width(over.head_cols, over.rows, pass.grad_out, pass.grad_rows, pass.src_weights,
+                                 pass.dst_weights);
+    with_width_and_lanes(width, over.head_cols, [&]<int Width, int Lanes>() {
+      if (over.head_cols <= Lanes * Width)
+        launch_backward<Width, Lanes, true>(pass, stream);
+      else
+        launch_backward<Width, Lanes, false>(pass, stream);
+    });
+  }
+};
+
+}  // namespace
+
+const AttentionKernels& cuda_attention_kernels() {
+  static const CudaAttention kernels;
+  return kernels;
+}
+
+}  // namespace strata::nn

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/logaddexp.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "fused/gat_stack.hpp"
+#include "kernels/attention.hpp"
+#include "layers/init.hpp"
+#include "layers/layers.hpp"
+#include "layers/op_support.hpp"
+#include "layers/ops.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::nn {
+namespace {
+
+using sampling::Block;
+
+const AttentionKernels& kernels_for([[maybe_unused]] const at::Tensor& tensor) {
+#if STRATA_WITH_CUDA
+  if (tensor.is_cuda()) return cuda_attention_kernels();
+#endif
+  return cpu_attention_kernels();
+}
+
+/// What a pass over the edges needs besides tensors.
+struct Heads {
+  Block block;
+  std::int64_t heads = 1;
+  DropoutRule dropout;
+};
+
+struct Scores {
+  at::Tensor src, dst;  ///< [num_src, heads], [num_dst, heads]
+};
+
+at::Tensor head_dots(const at::Tensor& rows, Count count, const at::Tensor& weights, std::int64_t heads) {
+  at::Tensor scores = at::empty({count, heads}, rows.options());
+  kernels_for(rows).head_dots({.num_rows = count,
+                               .heads = heads,
+                               .head_cols = rows.size(1) / heads,
+                               .rows = rows.const_data_ptr<float>(),
+                               .weights = weights.const_data_ptr<float>(),
+                               .scores = scores.mutable_data_ptr<float>()},
+                              stream_of(rows));
+  return scores;
+}
+
+Attention attention_over(const Heads& on, const at::Tensor& rows, const Scores& scores) {
+  return {.num_dst = on.block.num_dst,
+          .num_src = on.block.num_src,
+          .heads = on.heads,
+          .head_cols = rows.size(1) / on.heads,
+          .indptr = on.block.indptr,
+          .indices = on.block.indices,
+          .edge_weights = on.block.edge_weights,
+          .out_indptr = on.block.transposed_indptr,
+          .out_indices = on.block.transposed_indices,
+          .rows = rows.const_data_ptr<float>(),
+          .src_scores = scores.src.const_data_ptr<float>(),
+          .dst_scores = scores.dst.const_data_ptr<float>(),
+          .dropout = on.dropout};
+}
+
+/// The gradient of a head's weights: the sum over rows of a score's gradient times the row.
+at::Tensor grad_of_weights(const at::Tensor& rows, const at::Tensor& grad_scores) {
+  const std::int64_t count = grad_scores.size(0), heads = grad_scores.size(1);
+  const at::Tensor by_head =
+      rows.narrow(0, 0, count).view({count, heads, rows.size(1) / heads}).transpose(0, 1);
+  return at::bmm(grad_scores.t().unsqueeze(1), by_head).transpose(0, 1);  // [1, heads, head_cols]
+}
+
+struct Attended {
+  at::Tensor out;       ///< [num_dst, heads * head_cols]
+  at::Tensor log_sums;  ///< [num_dst, heads] of the softmax' denominators
+};
+
+Attended attend_over(const Heads& on, const at::Tensor& rows, const Scores& scores) {
+  const Attended attended{.out = at::empty({on.block.num_dst, rows.size(1)}, rows.options()),
+                          .log_sums = at::empty({on.block.num_dst, on.heads}, rows.options())};
+  kernels_for(rows).forward({.over = attention_over(on, rows, scores),
+                             .log_sums = attended.log_sums.mutable_data_ptr<float>(),
+                             .out = attended.out.mutable_data_ptr<float>()},
+                            stream_of(rows));
+  return attended;
+}
+
+struct GraphAttention : Function<GraphAttention> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows, const at::Tensor& src_weights,
+                            const at::Tensor& dst_weights, const Heads& on) {
+    const Scores scores{head_dots(rows, on.block.num_src, src_weights, on.heads),
+                        head_dots(rows, on.block.num_dst, dst_weights, on.heads)};
+    const auto [out, log_sums] = attend_over(on, rows, scores);
+    carry(context, on);
+    context->save_for_backward({rows, src_weights, dst_weights, scores.src, scores.dst, log_sums});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const Heads& on = carried<Heads>(context);
+    if (on.block.transposed_indptr == nullptr) {
+      throw Error("attention needs the transpose of its block for the gradient, which was not sampled");
+    }
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &rows = saved[0], &src_weights = saved[1], &dst_weights = saved[2], &log_sums = saved[5];
+    const Scores scores{saved[3], saved[4]}, grad{at::empty_like(scores.src), at::empty_like(scores.dst)};
+    const at::Tensor grad_out = grads[0].contiguous(), grad_rows = at::empty_like(rows),
+                     means = at::empty_like(scores.dst);
+    kernels_for(rows).backward({.over = attention_over(on, rows, scores),
+                                .log_sums = log_sums.const_data_ptr<float>(),
+                                .src_weights = src_weights.const_data_ptr<float>(),
+                                .dst_weights = dst_weights.const_data_ptr<float>(),
+                                .grad_out = grad_out.const_data_ptr<float>(),
+                                .means = means.mutable_data_ptr<float>(),
+                                .grad_dst_scores = grad.dst.mutable_data_ptr<float>(),
+                                .grad_src_scores = grad.src.mutable_data_ptr<float>(),
+                                .grad_rows = grad_rows.mutable_data_ptr<float>()},
+                               stream_of(rows));
+    return {grad_rows, grad_of_weights(rows, grad.src), grad_of_weights(rows, grad.dst), {}};
+  }
+};
+
+/// PyG's GATConv with self-loops: attention over lin(x), the heads side by side, or their mean in the last
+/// layer.
+struct GatLayer : torch::nn::Module {
+  struct Shape {
+    std::int64_t in_cols, heads, head_cols, out_cols;
+  };
+  GatLayer(const Shape& shape, std::uint64_t seed, int layer) {
+    const auto glorot = [&](at::IntArrayRef sizes, std::int64_t both, int index) {
+      return keyed_uniform(sizes, std::sqrt(6.0 / static_cast<double>(both)),
+                           {.seed = seed, .layer = layer, .index = index});
+    };
+    const std::int64_t mapped = shape.heads * shape.head_cols;
+    const auto attention = [&](int index) {
+      return glorot({1, shape.heads, shape.head_cols}, shape.heads + shape.head_cols, index);
+    };
+    src_weights = register_parameter("att_src", attention(1));
+    dst_weights = register_parameter("att_dst", attention(2));
+    bias = register_parameter("bias", at::zeros({shape.out_cols}));
+    lin = register_module(
+        "lin",
+        std::make_shared<Linear>(glorot({mapped, shape.in_cols}, mapped + shape.in_cols, 0), at::Tensor()));
+  }
+  at::Tensor src_weights, dst_weights, bias;
+  std::shared_ptr<Linear> lin;
+};
+
+class GatModel final : public StackedModel {
+ public:
+  explicit GatModel(const ModelOptions& options) : StackedModel(options) {
+    if (options.heads < 1 || options.hidden % options.heads != 0) {
+      throw InputError(fmt::format("{} hidden columns cannot be divided among {} attention heads",
+                                   options.hidden, options.heads),
+                       "Choose a width of the hidden layers that is a multiple of the heads.");
+    }
+    for (int i = 0; i < num_layers(); ++i) {
+      const GatLayer::Shape shape{.in_cols = input_cols(i),
+                                  .heads = options.heads,
+                                  .head_cols = projected_cols(i) / options.heads,
+                                  .out_cols = output_cols(i)};
+      layers_.push_back(std::make_shared<GatLayer>(shape, options.seed, i));
+    }
+    register_layers({layers_.begin(), layers_.end()});
+  }
+
+  /// Where training sums before it maps, the input layer needs no gradient of its rows.
+  bool needs_input_transpose() const override { return !trains_in_stack(); }
+
+#if STRATA_WITH_CUDA
+  bool takes_strided() const override { return trains_in_stack(); }
+  bool reads_table() const override {
+    return trains_in_stack() && options().input_dropout == 0.0 && options().attention_dropout == 0.0;
+  }
+  at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch,
+                           const Pass& pass) override {
+    return gat_stack(table, weights(), batch, stack_options(), pass);
+  }
+  at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
+    if (!pass.training || !trains_in_stack()) return BlockModel::forward(std::move(x), batch, pass);
+    const at::Tensor rows = stack_rows(x, batch.blocks.front(), pass);
+    return gat_stack(table_of(rows), weights(), batch, stack_options(), pass, rows);
+  }
+#endif
+
+  /// The state is [1, heads * head_cols + heads]: what was attended to, and the logarithms of the
+  /// denominators.
+  at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override {
+    const GatLayer& at = at_layer(layer);
+    const at::Tensor mapped = mapped_of(layer, piece);
+    const Heads on{.block = piece.block, .heads = options().heads, .dropout = {}};
+    const Scores scores{head_dots(mapped, on.block.num_src, at.src_weights, on.heads),
+                        head_dots(mapped, 1, at.dst_weights, on.heads)};
+    constexpr double kNever = -1e30;  // the node itself was attended to with the first piece
+    if (before.defined()) scores.src.narrow(0, 0, 1).fill_(kNever);
+    const Attended now = attend_over(on, mapped, scores);
+    if (!before.defined()) return at::cat({now.out, now.log_sums}, 1);
+    const auto [out, log_sums] = parts_of(layer, before);
+    const at::Tensor both = at::logaddexp(log_sums, now.log_sums);
+    const auto share = [&](const at::Tensor& rows, const at::Tensor& sums) {
+      return rows.view({1, on.heads, -1}).mul(sums.sub(both).exp().unsqueeze(2)).view({1, -1});
+    };
+    return at::cat({share(out, log_sums).add(share(now.out, now.log_sums)), both}, 1);
+  }
+  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
+    if (!state.defined()) return output_alone(layer, own);
+    return finish(layer, mean_if_last(layer, parts_of(layer, state).out), own.block, {});
+  }
+
+  std::int64_t mapped_cols(int layer) const override { return projected_cols(layer); }
+
+  std::int64_t projected_cols(int layer) const override {
+    return is_last(layer) ? options().heads * output_cols(layer) : output_cols(layer);
+  }
+  at::Tensor project(int layer, const at::Tensor& x) override {
+    return x.mm(at_layer(layer).lin->weight.t());
+  }
+
+ private:
+  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
+    const DropoutRule rule = make_dropout(options().attention_dropout, pass, hop_of_dst(layer), block);
+    // Attention itself is f32: a softmax needs it, and no second set of kernels.
+    const at::Tensor mapped = map_rows(type_of(pass), x, at_layer(layer).lin->weight).to(at::kFloat);
+    return attend(layer, mapped, {.block = block, .heads = options().heads, .dropout = rule});
+  }
+
+  at::Tensor sum_projected(int layer, const at::Tensor& projected, const Block& block) override {
+    return attend(layer, projected.contiguous(), {.block = block, .heads = options().heads, .dropout = {}});
+  }
+
+  at::Tensor attend(int layer, const at::Tensor& mapped, const Heads& on) const {
+    const GatLayer& at = at_layer(layer);
+    return mean_if_last(layer, GraphAttention::apply(mapped, at.src_weights, at.dst_weights, on));
+  }
+
+  at::Tensor mean_if_last(int layer, const at::Tensor& heads) const {
+    return is_last(layer) ? heads.view({heads.size(0), options().heads, output_cols(layer)}).mean(1) : heads;
+  }
+
+  at::Tensor mapped_of(int layer, const NeighborPiece& piece) const {
+    return piece.projected ? piece.x.contiguous()
+                           : map_rows(at::kFloat, piece.x, at_layer(layer).lin->weight);
+  }
+
+  Attended parts_of(int layer, const at::Tensor& state) const {
+    const std::int64_t cols = projected_cols(layer);
+    return {.out = state.narrow(1, 0, cols).contiguous(),
+            .log_sums = state.narrow(1, cols, options().heads).contiguous()};
+  }
+
+#if STRATA_WITH_CUDA
+  bool trains_in_stack() const {
+    return at_layer(0).bias.is_cuda() && gat_stack_pays({.in_cols = options().in_cols,
+                                                         .hidden = projected_cols(0),
+                                                         .heads = options().heads,
+                                                         .num_layers = num_layers()});
+  }
+  std::vector<GatWeights> weights() const {
+    std::vector<GatWeights> result;
+    for (const auto& layer : layers_)
+      result.push_back({layer->src_weights, layer->dst_weights, layer->lin->weight, layer->bias});
+    return result;
+  }
+  GatStackOptions stack_options() const {
+    return {.heads = options().heads,
+            .dropout = options().dropout,
+            .attention_dropout = options().attention_dropout,
+            .bf16 = options().bf16};
+  }
+#else
+  static bool trains_in_stack() { return false; }
+#endif
+
+  const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
+  const GatLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
+
+  std::vector<std::shared_ptr<GatLayer>> layers_;
+};
+
+}  // namespace
+
+std::shared_ptr<BlockModel> make_gat(const ModelOptions& options) {
+  return std::make_shared<GatModel>(options);
+}
+
+}  // namespace strata::nn

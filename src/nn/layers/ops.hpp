@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "kernels/kernels.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/sampling/block.hpp"
+
+/// Differentiable operations over tensors and Blocks; the kernels below them choose the device. A block's
+/// arrays must stay valid until the backward pass is over.
+namespace strata::nn {
+
+/// Weights of a sum over a block: out[v] = row[v] * sum of col[u] * x[u] + self[v] * x[v]. Undefined tensors:
+/// no weights, and without `self` no self part.
+struct BlockScales {
+  at::Tensor row;   ///< [num_dst]
+  at::Tensor col;   ///< [num_src]
+  at::Tensor self;  ///< [num_dst]
+};
+
+BlockScales mean_scales(const sampling::Block& block);
+BlockScales gcn_scales(const sampling::Block& block);  ///< throws Error without Block::src_in_degrees
+
+/// The weighted sum of `scales` over the block; x [num_src, cols] -> [num_dst, cols].
+at::Tensor aggregate(const at::Tensor& x, const sampling::Block& block, const BlockScales& scales);
+
+/// The same with a result of `type`, f32 or bf16; sums are f32.
+at::Tensor aggregate_to(at::ScalarType type, const at::Tensor& x, const sampling::Block& block,
+                        const BlockScales& scales);
+
+/// x weight^T, computed and returned in `type`; the gradient of the weight is f32.
+at::Tensor map_rows(at::ScalarType type, const at::Tensor& x, const at::Tensor& weight);
+
+/// mean(x) neighbor^T + x_dst root^T in one node of the autograd graph, which spares the zero-filled
+/// gradient of x_dst. Means, products and the result are of `type`.
+at::Tensor sage_convolution(at::ScalarType type, const at::Tensor& x, const at::Tensor& neighbor,
+                            const at::Tensor& root, const sampling::Block& block);
+
+/// What follows a hidden layer, in place: dropout(relu(z + bias)); z is f32 or bf16, the bias f32.
+at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
+
+/// The same without a gradient of its own.
+void activate_hidden(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
+
+/// z + bias in f32; in place where z is f32.
+at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias);
+
+at::Tensor dropout(const at::Tensor& x, const DropoutRule& rule);
+
+/// The rule for the block's nodes (src or dst, which come first) at distance `hop` from the seeds; keeps
+/// everything outside training. Throws Error without original ids.
+DropoutRule make_dropout(double probability, const Pass& pass, int hop, const sampling::Block& block);
+
+/// Throws Error where x does not fit the block: rows, type, device.
+void check_input(const at::Tensor& x, const sampling::Block& block);
+
+}  // namespace strata::nn

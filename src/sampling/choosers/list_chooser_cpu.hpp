@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+
+#include "choosers/pick_chooser.hpp"
+
+namespace strata::sampling {
+
+/// A PickChooser for rules that look at a node's whole list, or at none of it, and say which places of it are
+/// taken: measure() asks the rule, choose() copies. A fanout of -1 takes all.
+///
+/// A Rule is made for a piece of a query by `Rule(view, query, settings)`, so it may hold scratch memory, and
+/// has
+///
+///     void fetch(const NeighborRange&)                                    what take() will read first
+///     void take(const NeighborRange&, std::vector<std::uint32_t>& positions)    appends places < degree
+///
+/// REQUIRES: degrees below 2^32.
+template <typename Id, typename Rule, typename Settings>
+class ListChooser final : public PickChooser<Id> {
+ public:
+  ListChooser(const store::GraphView& view, const Settings& settings, ThreadPool& pool)
+      : view_(view), settings_(settings), pool_(pool) {}
+
+  void measure(const PickQuery& query, PickPlan& plan, Count* counts) override {
+    const auto size = static_cast<Count>(query.nodes.size());
+    if (std::ssize(plan.ranges) < size) plan.ranges.resize(static_cast<std::size_t>(size));
+    const auto num_pieces = static_cast<std::size_t>((size + kNodesPerPiece - 1) / kNodesPerPiece);
+    if (plan.positions.size() < num_pieces) plan.positions.resize(num_pieces);
+    pool_.parallel_for(size, kNodesPerPiece, [&](Count begin, Count end) {
+      NeighborRange* const ranges = plan.ranges.data();
+      for (Count i = begin; i < end; ++i) {
+        if (i + kNodesAhead < end) fetch_node(query.nodes[static_cast<std::size_t>(i + kNodesAhead)]);
+        ranges[i] = range_of(query.nodes[static_cast<std::size_t>(i)]);
+      }
+      if (query.fanout < 0) {
+        for (Count i = begin; i < end; ++i) counts[i] = ranges[i].degree;
+        return;
+      }
+      Rule rule(view_, query, settings_);
+      std::vector<std::uint32_t>& positions =
+          plan.positions[static_cast<std::size_t>(begin / kNodesPerPiece)];
+      positions.clear();
+      for (Count i = begin; i < end; ++i) {
+        if (i + kListsAhead < end) rule.fetch(ranges[i + kListsAhead]);
+        const auto before = positions.size();
+        if (ranges[i].degree > 0 && query.fanout > 0) rule.take(ranges[i], positions);
+        counts[i] = static_cast<Count>(positions.size() - before);
+      }
+    });
+  }
+
+  void choose(const PickQuery& query, const PickPlan& plan, const PickOutput<Id>& out) override {
+    view_.indices.visit([&](const auto* indices) {
+      view_.edge_ids.visit([&](const auto* edge_ids) {
+        pool_.parallel_for(static_cast<Count>(query.nodes.size()), kNodesPerPiece,
+                           [&](Count begin, Count end) {
+                             const auto copy = [&](Count pick, Count edge) {
+                               out.neighbors[pick] = static_cast<Id>(indices[edge]);
+                               if (out.edge_ids != nullptr) out.edge_ids[pick] = edge_ids[edge];
+                             };
+                             visit_picks({begin, end}, query, plan, out.offsets, copy);
+                           });
+      });
+    });
+  }
+
+ private:
+  static constexpr Count kNodesPerPiece = 512;  // a piece may meet many long lists
+  static constexpr Count kNodesAhead = 16, kListsAhead = 4;
+
+  struct Piece {
+    Count begin, end;
+  };
+
+  /// Calls copy(pick, edge) for the picks of the piece's nodes. A remote node's picks belong to others.
+  template <typename Copy>
+  static void visit_picks(const Piece& piece, const PickQuery& query, const PickPlan& plan,
+                          const Count* offsets, Copy&& copy) {
+    const std::uint32_t* position = nullptr;
+    if (query.fanout >= 0)
+      position = plan.positions[static_cast<std::size_t>(piece.begin / kNodesPerPiece)].data();
+    for (Count i = piece.begin; i < piece.end; ++i) {
+      const NeighborRange& range = plan.ranges[static_cast<std::size_t>(i)];
+      if (range.degree == 0) continue;
+      for (Count pick = offsets[i]; pick < offsets[i + 1]; ++pick)
+        copy(pick, range.begin + (position == nullptr ? pick - offsets[i] : Count{*position++}));
+    }
+  }
+
+  void fetch_node(NodeId node) const {
+    if (!view_.owns(node)) return;
+    __builtin_prefetch(view_.indptr + (node - view_.first_node));
+    view_.original_ids.visit([&](const auto* ids) { __builtin_prefetch(ids + node); });
+  }
+
+  NeighborRange range_of(NodeId node) const {
+    if (!view_.owns(node)) return {};
+    const Count* entry = view_.indptr + (node - view_.first_node);
+    return {.begin = entry[0], .degree = entry[1] - entry[0], .original_id = view_.original_ids[node]};
+  }
+
+  const store::GraphView& view_;
+  Settings settings_;
+  ThreadPool& pool_;
+};
+
+/// Settings of rules that have none.
+struct NoSettings {};
+
+/// The key of a node's choices.
+inline std::uint64_t choice_key(const PickQuery& query, const NeighborRange& range) {
+  return node_key(query.key, RandomUse::sample, query.hop, range.original_id);
+}
+
+/// Asks for the first lines of a list; hardware follows it from there.
+template <typename T>
+void fetch_list(const T* list, const NeighborRange& range) {
+  constexpr Count kLine = 64 / sizeof(T), kMost = 4 * kLine;
+  for (Count i = 0; i < std::min(range.degree, kMost); i += kLine) __builtin_prefetch(list + range.begin + i);
+}
+
+}  // namespace strata::sampling

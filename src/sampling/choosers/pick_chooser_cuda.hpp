@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+
+#include "strata/sampling/device_pick_chooser.hpp"
+#include "strata/sampling/sampler.hpp"
+
+namespace strata::sampling {
+
+/// The chooser that the options name; they are valid for the view.
+template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_device_chooser(const store::GraphView& view,
+                                                           const SamplerOptions& options);
+
+/// See make_uniform_chooser and those that follow it.
+template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_uniform_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_replacing_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_weighted_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_weighted_replacing_device_chooser(const store::GraphView& view);
+template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_labor_device_chooser(const store::GraphView& view,
+                                                                 bool layer_dependent);
+
+}  // namespace strata::sampling

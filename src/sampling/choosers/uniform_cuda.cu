@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+
+#include "choosers/lists_cuda.cuh"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
+
+namespace strata::sampling {
+namespace {
+
+constexpr Count kResidentWarps = 132 * 48;  // on the largest GPUs of today
+constexpr int kInFlight = 4;                // picks of a lane whose neighbors are fetched together
+
+template <typename Lists>
+__device__ DeviceRange keyed_range(const Lists& lists, NodeId node, const DeviceQuery& query) {
+  DeviceRange range = lists.range(node);
+  if (query.fanout >= 0 && range.degree > query.fanout) range.key = lists.choice_key(node, query);
+  return range;
+}
+
+__device__ Count picks_of(const DeviceRange& range, int fanout) {
+  return fanout >= 0 && range.degree > fanout ? fanout : range.degree;
+}
+
+// One thread a node. Nodes come in few sorted runs, so that neighboring threads often share a sector of
+// indptr.
+template <typename Lists>
+__global__ void measure_ranges(const __grid_constant__ Lists lists, DeviceQuery query, DeviceRange* plan,
+                               Count* counts) {
+  const DeviceFrontier& frontier = query.frontier;
+  const Count num_nodes = *frontier.count;
+  for (Count i = first_item<Count>(); i <= frontier.bound; i += item_stride<Count>()) {
+    if (i >= num_nodes) {
+      counts[i] = 0;
+      continue;
+    }
+    plan[i] = keyed_range(lists, frontier.nodes[i], query);
+    counts[i] = picks_of(plan[i], query.fanout);
+  }
+}
+
+template <typename Lists, typename Id>
+__device__ void put(const Lists& lists, Id neighbor, Count edge, const DevicePickOutput<Id>& out,
+                    Count place) {
+  out.neighbors[place] = neighbor;
+  if (out.edge_ids != nullptr) out.edge_ids[place] = lists.edge_ids[edge];
+  if (out.met != nullptr) mark(out.met, neighbor);
+}
+
+/// How the lanes of a warp share the picks of some nodes: a lane a pick.
+struct PickLanes {
+  unsigned fanout, nodes;  // at once
+  unsigned node, pick;     // of this lane
+  unsigned peers_below;    // lanes of the same node and earlier picks
+
+  __device__ explicit PickLanes(unsigned fanout_) : fanout(fanout_), nodes(kWarp / fanout_) {
+    node = lane_index() / fanout;
+    pick = lane_index() - node * fanout;
+    peers_below = ((1u << pick) - 1u) << (node * fanout);
+  }
+  __device__ bool used() const { return node < nodes; }
+};
+
+/// What this lane's pick takes of Floyd's subset: its draw, unless an earlier pick took that; then its bound,
+/// first + pick. A pick takes its bound just where its own draw was taken, so a draw that equals the bound of
+/// an earlier pick leads on to that pick. Called by one whole warp, with `drawing` where there is a choice.
+__device__ Count settle(const PickLanes& lanes, const Subset& subset, bool drawing) {
+  const std::uint32_t draw = drawing ? subset.draw(lanes.pick) : 0;
+  const unsigned equal = __match_any_sync(kAllLanes, draw);
+  const bool taken = drawing && (equal & lanes.peers_below) != 0;
+  unsigned at = lanes.pick;
+  std::uint32_t draw_there = draw;
+  bool taken_there = taken;
+  while (true) {
+    const bool leads_on =
+        drawing && !taken_there && draw_there >= subset.first && draw_there - subset.first < at;
+    if (!__any_sync(kAllLanes, leads_on)) break;
+    if (leads_on) at = draw_there - subset.first;
+    const int owner = static_cast<int>((lanes.node * lanes.fanout + at) % kWarp);
+    draw_there = __shfl_sync(kAllLanes, draw, owner);
+    taken_there = __shfl_sync(kAllLanes, taken, owner);
+  }
+  return taken_there ? subset.first + lanes.pick : draw;
+}
+
+/// The position in its node's list that this lane's pick takes. Called by one whole warp.
+__device__ Count position_of(const PickLanes& lanes, const DeviceRange& range) {
+  const bool choosing = lanes.used() && range.degree > lanes.fanout;
+  if (!__any_sync(kAllLanes, choosing)) return lanes.pick;
+  const bool drawing = choosing && Subset::admits(range.degree, lanes.fanout);
+  const Count settled = settle(lanes, Subset(range.degree, lanes.fanout, range.key), drawing);
+  if (drawing) return settled;
+  return choosing
+             ? static_cast<Count>(Shuffle(static_cast<std::uint64_t>(range.degree), range.key)(lanes.pick))
+             : lanes.pick;
+}
+
+__device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
+  return {__shfl_sync(kAllLanes, range.begin, from), __shfl_sync(kAllLanes, range.degree, from),
+          __shfl_sync(kAllLanes, range.key, from)};
+}
+
+// A warp takes `nodes_per_warp` nodes: first a lane a node finds their lists, then a lane a pick chooses, as
+// many nodes at a time as have room, with several neighbors of a lane on their way. A sampled edge costs one
+// sector of the neighbor lists.
+template <typename In, typename Id, typename Lists>
+__global__ void __launch_bounds__(kThreads)
+    choose_by_pick(const __grid_constant__ Lists lists, DeviceQuery query, DevicePickOutput<Id> out,
+                   Count nodes_per_warp) {
+  const PickLanes lanes(static_cast<unsigned>(query.fanout));
+  const bool packed = out.offsets != nullptr;
+  const Count num_nodes = *query.frontier.count;
+  const Count end = packed ? num_nodes : query.frontier.bound;
+  const Count warp = static_cast<Count>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / kWarp;
+  unsigned num_taken = 0;
+  for (Count first = warp * nodes_per_warp; first < end;
+       first += static_cast<Count>(gridDim.x) * kWarpsPerBlock * nodes_per_warp) {
+    DeviceRange found{};
+    Count offset = 0;
+    const Count own = first + lane_index();
+    if (lane_index() < nodes_per_warp && own < end) {
+      if (own < num_nodes) found = keyed_range(lists, query.frontier.nodes[own], query);
+      offset = packed ? out.offsets[own] : own * query.fanout;
+      if (!packed) out.counts[own] = static_cast<std::int32_t>(picks_of(found, query.fanout));
+    }
+    const Count num_here = min(nodes_per_warp, num_nodes - first);
+    for (Count at = 0; at < num_here; at += kInFlight * lanes.nodes) {
+      Count edges[kInFlight], places[kInFlight];
+      Id neighbors[kInFlight];
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        const auto node = static_cast<unsigned>(at) + i * lanes.nodes + lanes.node;
+        const DeviceRange range = shuffle(found, node % kWarp);
+        places[i] = __shfl_sync(kAllLanes, offset, node % kWarp) + lanes.pick;
+        const bool live = lanes.used() && node < num_here && lanes.pick < range.degree;
+        edges[i] = range.begin + position_of(lanes, range);
+        if (!live) edges[i] = -1;
+        neighbors[i] = live ? static_cast<Id>(lists.indices.template at<In>(edges[i])) : Id{0};
+      }
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        if (edges[i] < 0) continue;
+        put(lists, neighbors[i], edges[i], out, places[i]);
+        ++num_taken;
+      }
+    }
+  }
+  if (packed) return;
+  num_taken = __reduce_add_sync(kAllLanes, num_taken);
+  if (lane_index() == 0 && num_taken > 0) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(out.num_edges),
+              static_cast<unsigned long long>(num_taken));
+  }
+}
+
+// One thread a sampled edge, which finds its node by search: for all neighbors, and fanouts that few nodes
+// fill. A hub's list is spread over as many threads as it has edges.
+template <typename Id, typename Lists>
+__global__ void choose_by_edge(const __grid_constant__ Lists lists, DeviceQuery query,
+                               const DeviceRange* plan, DevicePickOutput<Id> out) {
+  const Count num_nodes = *query.frontier.count;
+  const Count num_edges = out.offsets[num_nodes];
+  for (Count e = first_item<Count>(); e < num_edges; e += item_stride<Count>()) {
+    const Count i = list_of(out.offsets, num_nodes, e);
+    const Count pick = e - out.offsets[i];
+    const DeviceRange range = plan[i];
+    if (pick >= range.degree) continue;  // the picks of another machine's node
+    Count position = pick;
+    if (query.fanout >= 0 && range.degree > query.fanout) {
+      position = static_cast<Count>(
+          Shuffle(static_cast<std::uint64_t>(range.degree), range.key)(static_cast<std::uint64_t>(pick)));
+    }
+    const Count edge = range.begin + position;
+    put(lists, static_cast<Id>(lists.indices[edge]), edge, out, e);
+  }
+}
+
+template <typename Id>
+class UniformDeviceChooser final : public DevicePickChooser<Id> {
+ public:
+  explicit UniformDeviceChooser(const store::GraphView& view)
+      : view_(view), near_(view.indices.size == 0 || cuda::is_device_memory(view.indices.data)) {}
+
+  bool fills_strided(int fanout) const override { return fanout > 0 && fanout <= Subset::kMaxCount; }
+
+  void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
+               const cuda::Stream& stream) override {
+    visit_lists(view_, [&](const auto& lists) {
+      measure_ranges<<<blocks_for(query.frontier.bound + 1), kThreads, 0, stream.get()>>>(lists, query, plan,
+                                                                                          counts);
+    });
+    cuda::check_launch("measure_ranges");
+  }
+
+  void choose(const DeviceQuery& query, const DeviceRange* plan, const DevicePickOutput<Id>& out,
+              const cuda::Stream& stream) override {
+    if (query.fanout == 0) return;
+    visit_lists(view_, [&](const auto& lists) {
+      if (!fills_strided(query.fanout)) {
+        choose_by_edge<<<blocks_for(out.edge_bound), kThreads, 0, stream.get()>>>(lists, query, plan, out);
+        cuda::check_launch("choose_by_edge");
+      } else if (view_.indices.wide) {
+        launch_by_pick<std::int64_t>(lists, query, out, stream);
+      } else {
+        launch_by_pick<std::int32_t>(lists, query, out, stream);
+      }
+    });
+  }
+
+ private:
+  template <typename In, typename Lists>
+  void launch_by_pick(const Lists& lists, const DeviceQuery& query, const DevicePickOutput<Id>& out,
+                      const cuda::Stream& stream) const {
+    const Count at_once = kWarp / query.fanout;
+    Count nodes_per_warp = std::clamp<Count>(query.frontier.bound / kResidentWarps, at_once, kWarp);
+    if (!near_) nodes_per_warp = std::min<Count>(kWarp, at_once * kInFlight);
+    const Count nodes_per_block = nodes_per_warp * kWarpsPerBlock;
+    const auto blocks = static_cast<unsigned>(
+        std::clamp<Count>((query.frontier.bound + nodes_per_block - 1) / nodes_per_block, 1,
+                          4 * kResidentWarps / kWarpsPerBlock));
+    choose_by_pick<In><<<blocks, kThreads, 0, stream.get()>>>(lists, query, out, nodes_per_warp);
+    cuda::check_launch("choose_by_pick");
+  }
+
+  const store::GraphView& view_;
+  // Lists off this GPU are read in the order of the nodes, a few a warp at a time: what is on its way then
+  // lies in few pages, whose translations are limited (see DESIGN).
+  bool near_;
+};
+
+}  // namespace
+
+template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_uniform_device_chooser(const store::GraphView& view) {
+  return std::make_unique<UniformDeviceChooser<Id>>(view);
+}
+template std::unique_ptr<DevicePickChooser<std::int32_t>> make_uniform_device_chooser(
+    const store::GraphView&);
+template std::unique_ptr<DevicePickChooser<std::int64_t>> make_uniform_device_chooser(
+    const store::GraphView&);
+
+}  // namespace strata::sampling

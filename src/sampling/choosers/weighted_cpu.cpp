@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choosers/choice_rules.hpp"
+#include "choosers/list_chooser_cpu.hpp"
+
+namespace strata::sampling {
+namespace {
+
+/// Above what an arrival's quotient may be of v / weight by roundings, as -ln(1 - v) >= v.
+constexpr double kRoundings = 1 + 2e-6;
+
+/// The `fanout` edges that arrive first; see arrival(). A heap holds the first so far; an edge whose v /
+/// weight alone is later than its last needs no logarithm, and of long lists nearly all are.
+class WeightedRule {
+ public:
+  WeightedRule(const store::GraphView& view, const PickQuery& query, NoSettings)
+      : weights_(view.weights), query_(query), fanout_(static_cast<std::size_t>(query.fanout)) {}
+
+  void fetch(const NeighborRange& range) const { fetch_list(weights_, range); }
+
+  void take(const NeighborRange& range, std::vector<std::uint32_t>& positions) {
+    const std::size_t before = positions.size();
+    const auto degree = static_cast<std::uint32_t>(range.degree);
+    const float* const weights = weights_ + range.begin;
+    if (range.degree <= query_.fanout) {
+      for (std::uint32_t p = 0; p < degree; ++p)
+        if (weights[p] > 0) positions.push_back(p);
+      return;
+    }
+    race(weights, degree, choice_key(query_, range));
+    for (const std::uint64_t arrived : arrivals_) positions.push_back(static_cast<std::uint32_t>(arrived));
+    std::sort(positions.begin() + static_cast<std::ptrdiff_t>(before), positions.end());
+  }
+
+ private:
+  void race(const float* weights, std::uint32_t degree, std::uint64_t key) {
+    arrivals_.clear();
+    double last = 0;  // quotient of the heap's last, once it is full
+    for (std::uint32_t p = 0; p < degree; ++p) {
+      if (!(weights[p] > 0)) continue;
+      const std::uint64_t word = keyed_word(key, p);
+      const bool full = arrivals_.size() == fanout_;
+      if (full && static_cast<double>(word) * 0x1.0p-64 > last * static_cast<double>(weights[p])) continue;
+      const std::uint64_t here = arrival(word, weights[p], p);
+      if (full) {
+        if (here > arrivals_.front()) continue;
+        std::ranges::pop_heap(arrivals_);
+        arrivals_.back() = here;
+      } else {
+        arrivals_.push_back(here);
+      }
+      std::ranges::push_heap(arrivals_);
+      if (arrivals_.size() == fanout_) last = quotient_of(arrivals_.front()) * kRoundings;
+    }
+  }
+
+  const float* weights_;
+  const PickQuery& query_;
+  std::size_t fanout_;
+  std::vector<std::uint64_t> arrivals_;  // a heap, the last to arrive in front
+};
+
+}  // namespace
+
+template <typename Id>
+std::unique_ptr<PickChooser<Id>> make_weighted_chooser(const store::GraphView& view, ThreadPool& pool) {
+  return std::make_unique<ListChooser<Id, WeightedRule, NoSettings>>(view, NoSettings{}, pool);
+}
+template std::unique_ptr<PickChooser<std::int32_t>> make_weighted_chooser(const store::GraphView&,
+                                                                          ThreadPool&);
+template std::unique_ptr<PickChooser<std::int64_t>> make_weighted_chooser(const store::GraphView&,
+                                                                          ThreadPool&);
+
+}  // namespace strata::sampling

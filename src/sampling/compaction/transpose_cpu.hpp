@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "strata/sampling/block.hpp"
+
+namespace strata::sampling {
+
+/// Where a transpose goes: indptr [num_src + 1], indices [num_edges].
+struct TransposeOutput {
+  Count* indptr = nullptr;
+  std::int32_t* indices = nullptr;
+};
+
+/// The out-edges of every src node of a block in host memory, dst local ids ascending: a counting sort.
+void transpose(const Block& block, const TransposeOutput& out);
+
+}  // namespace strata::sampling

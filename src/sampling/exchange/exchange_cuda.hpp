@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "choosers/pick_chooser_cuda.hpp"
+#include "exchange/neighbor_exchange.hpp"
+#include "launch_cuda.cuh"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
+
+namespace strata::sampling {
+
+/// NeighborExchange for frontiers and picks in device memory; what travels is staged in host memory, and the
+/// host waits for the stream at every step.
+///
+/// A hop is run(), then place_counts() before the counts are scanned, and place_picks() after the own picks
+/// were chosen.
+template <typename Id>
+class DeviceExchange {
+ public:
+  DeviceExchange(const ExchangeContext& context, const SamplerOptions& options, Device device);
+
+  bool active() const { return exchange_.active(); }
+  const ExchangeReport& report() const { return exchange_.report(); }
+
+  /// Asks other machines for the picks of the query's remote nodes, and answers what they ask. Collective.
+  /// REQUIRES: the query's count equals its bound.
+  void run(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
+
+  /// counts[i] = picks of node i, for the remote nodes.
+  void place_counts(Count* counts, const cuda::Stream& stream);
+  /// Writes the remote nodes' picks to where out.offsets want them.
+  void place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream);
+
+ private:
+  PickAnswers<Id> serve(std::span<const NodeId> nodes, const DeviceQuery& query,
+                        DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
+  void upload(const PickAnswers<Id>& answers, const cuda::Stream& stream);
+
+  NeighborExchange<Id> exchange_;
+  bool edge_ids_;
+
+  cuda::Array<BatchKey> key_;        // pinned
+  cuda::Array<NodeId> frontier_;     // pinned; what others ask is staged in incoming_
+  cuda::Array<NodeId> incoming_;     // pinned
+  cuda::Array<Count> host_offsets_;  // pinned
+  cuda::Array<std::int32_t> host_counts_;
+  cuda::Array<Id> host_neighbors_;     // pinned
+  cuda::Array<EdgeId> host_edge_ids_;  // pinned
+
+  DeviceScan scan_;
+  cuda::Array<NodeId> served_nodes_;  // the rest: device
+  cuda::Array<Count> served_count_, served_offsets_;
+  cuda::Array<DeviceRange> served_plan_;
+  cuda::Array<Id> served_neighbors_;
+  cuda::Array<EdgeId> served_edge_ids_;
+
+  Count num_remote_ = 0, num_remote_edges_ = 0;
+  cuda::Array<Count> remote_positions_, remote_offsets_;
+  cuda::Array<Id> remote_neighbors_;
+  cuda::Array<EdgeId> remote_edge_ids_;
+};
+
+}  // namespace strata::sampling

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/neighbor_exchange.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "strata/util/range_finder.hpp"
+
+namespace strata::sampling {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int32_t kLocal = -1, kKept = -2;  // in place of the rank that is asked for a node
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Count sum_of(std::span<const Count> values) {
+  return std::accumulate(values.begin(), values.end(), Count{0});
+}
+
+/// Sums of values over consecutive groups of the given sizes.
+std::vector<Count> sums_of_groups(std::span<const std::int32_t> values, std::span<const Count> group_sizes) {
+  std::vector<Count> result;
+  std::size_t begin = 0;
+  for (const Count size : group_sizes) {
+    const auto group = values.subspan(begin, static_cast<std::size_t>(size));
+    result.push_back(std::accumulate(group.begin(), group.end(), Count{0}));
+    begin += group.size();
+  }
+  return result;
+}
+
+}  // namespace
+
+template <typename Id>
+NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, const SamplerOptions& options)
+    : context_(context), edge_ids_(options.edge_ids), report_(options.fanouts.size()) {
+  active_ =
+      context.communicator != nullptr && context.topology != nullptr && context.topology->num_machines() > 1;
+  if (!active_) return;
+  const int rank = context.communicator->rank();
+  machine_ = context.topology->ranks[static_cast<std::size_t>(rank)].machine;
+  for (int m = 0; m < context.topology->num_machines(); ++m)
+    rank_of_machine_.push_back(context.topology->rail(rank, m));
+  const bool by_lists = options.chooser == nullptr;  // a user's chooser knows global ids alone
+  if (by_lists && context.halo != nullptr && context.halo->index.size() > 0)
+    halo_chooser_ = make_pick_chooser<Id>(context.halo->view, options, *context.pool);
+}
+
+/// Runs `work` on another thread; the communicator is that thread's until wait().
+template <typename Id>
+template <typename Work>
+void NeighborExchange<Id>::run_async(Work&& work) {
+  running_ = std::async(std::launch::async, [this, start = Clock::now(), work = std::forward<Work>(work)] {
+    work();
+    report_.seconds += seconds_since(start);
+  });
+}
+
+template <typename Id>
+void NeighborExchange<Id>::wait() {
+  const auto start = Clock::now();
+  running_.get();
+  report_.waited_seconds += seconds_since(start);
+}
+
+/// Divides the frontier: own nodes, those whose lists are kept here, and the others by the rank to ask.
+template <typename Id>
+void NeighborExchange<Id>::group(std::span<const NodeId> frontier) {
+  rank_of_node_.resize(frontier.size());
+  asked_counts_.assign(static_cast<std::size_t>(context_.communicator->size()), 0);
+  halo_nodes_.clear();
+  halo_positions_.clear();
+  RangeFinder machine_of(context_.machine_offsets);
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    const int machine = machine_of(frontier[i]);
+    if (machine == machine_) {
+      rank_of_node_[i] = kLocal;
+      continue;
+    }
+    if (const Count position = halo_chooser_ ? context_.halo->index.find(frontier[i]) : -1; position >= 0) {
+      rank_of_node_[i] = kKept;
+      halo_nodes_.push_back(context_.halo->view.first_node + position);
+      halo_positions_.push_back(static_cast<Count>(i));
+      continue;
+    }
+    rank_of_node_[i] = rank_of_machine_[static_cast<std::size_t>(machine)];
+    ++asked_counts_[static_cast<std::size_t>(rank_of_node_[i])];
+  }
+  std::vector<Count> next(asked_counts_.size());
+  std::exclusive_scan(asked_counts_.begin(), asked_counts_.end(), next.begin(), Count{0});
+  const auto num_asked = static_cast<std::size_t>(next.back() + asked_counts_.back());
+  remote_positions_.resize(num_asked);
+  asked_.resize(num_asked);
+  for (std::size_t i = 0; i < frontier.size(); ++i) {
+    if (rank_of_node_[i] < 0) continue;
+    const auto place = static_cast<std::size_t>(next[static_cast<std::size_t>(rank_of_node_[i])]++);
+    remote_positions_[place] = static_cast<Count>(i);
+    asked_[place] = static_cast<Id>(frontier[i]);
+  }
+  remote_positions_.insert(remote_positions_.end(), halo_positions_.begin(), halo_positions_.end());
+}
+
+template <typename Id>
+template <typename T>
+void NeighborExchange<Id>::transfer(std::span<const T> send, std::span<const Count> send_counts, T* received,
+                                    std::span<const Count> received_counts) {
+  constexpr auto kBytes = static_cast<Count>(sizeof(T));
+  std::vector<Count> send_bytes, received_bytes;
+  for (const Count count : send_counts) send_bytes.push_back(count * kBytes);
+  for (const Count count : received_counts) received_bytes.push_back(count * kBytes);
+  context_.communicator->all_to_all(send.data(), send_bytes, received, received_bytes);
+  const Count sent = static_cast<Count>(send.size()) * kBytes, got = sum_of(received_bytes);
+  report_.bytes_sent += sent;
+  report_.bytes_received += got;
+  report_.hop_bytes[hop_] += sent;
+}
+
+template <typename Id>
+void NeighborExchange<Id>::start_ask(const PickQuery& query) {
+  hop_ = query.hop;
+  group(query.nodes);
+  report_.frontier_nodes[hop_] += static_cast<Count>(query.nodes.size());
+  report_.remote_nodes[hop_] += static_cast<Count>(remote_positions_.size());
+  report_.cached_nodes[hop_] += static_cast<Count>(halo_nodes_.size());
+  run_async([this] {
+    incoming_counts_ = context_.communicator->exchange_counts(asked_counts_);
+    incoming_.resize(static_cast<std::size_t>(sum_of(incoming_counts_)));
+    transfer<Id>(asked_, asked_counts_, incoming_.data(), incoming_counts_);
+    incoming_nodes_.assign(incoming_.begin(), incoming_.end());
+  });
+  measure_halo(query);
+}
+
+template <typename Id>
+std::span<const NodeId> NeighborExchange<Id>::finish_ask() {
+  wait();
+  return incoming_nodes_;
+}
+
+/// Counts of the nodes kept here, behind those that others will send.
+template <typename Id>
+void NeighborExchange<Id>::measure_halo(const PickQuery& query) {
+  const std::size_t num_asked = asked_.size(), num_kept = halo_nodes_.size();
+  answer_counts_.resize(num_asked + num_kept);
+  halo_offsets_.resize(num_kept + 1);
+  halo_query_ = {halo_nodes_, query.fanout, query.key, query.hop};
+  if (num_kept > 0) halo_chooser_->measure(halo_query_, halo_plan_, halo_offsets_.data());
+  for (std::size_t i = 0; i < num_kept; ++i)
+    answer_counts_[num_asked + i] = static_cast<std::int32_t>(halo_offsets_[i]);
+}
+
+template <typename Id>
+std::span<const std::int32_t> NeighborExchange<Id>::start_answer(const PickAnswers<Id>& picks) {
+  run_async(
+      [&] { transfer<std::int32_t>(picks.counts, incoming_counts_, answer_counts_.data(), asked_counts_); });
+  wait();
+  const std::span asked(answer_counts_.data(), asked_.size());
+  const std::vector<Count> send = sums_of_groups(picks.counts, incoming_counts_),
+                           receive = sums_of_groups(asked, asked_counts_);
+  Count total = sum_of(receive);
+  for (std::size_t i = 0; i < halo_nodes_.size(); ++i) {
+    halo_offsets_[i] = total;
+    total += answer_counts_[asked_.size() + i];
+  }
+  halo_offsets_.back() = total;
+  answer_neighbors_.resize(static_cast<std::size_t>(total));
+  answer_edge_ids_.resize(edge_ids_ ? static_cast<std::size_t>(total) : 0);
+  run_async([this, picks, send, receive] {
+    transfer<Id>(picks.neighbors, send, answer_neighbors_.data(), receive);
+    if (edge_ids_) transfer<EdgeId>(picks.edge_ids, send, answer_edge_ids_.data(), receive);
+  });
+  return answer_counts_;
+}
+
+template <typename Id>
+void NeighborExchange<Id>::choose_halo() {
+  if (halo_nodes_.empty()) return;
+  halo_chooser_->choose(
+      halo_query_, halo_plan_,
+      {halo_offsets_.data(), answer_neighbors_.data(), edge_ids_ ? answer_edge_ids_.data() : nullptr});
+}
+
+template <typename Id>
+PickAnswers<Id> NeighborExchange<Id>::finish_answer() {
+  choose_halo();
+  wait();
+  return {answer_counts_, answer_neighbors_, answer_edge_ids_};
+}
+
+template class NeighborExchange<std::int32_t>;
+template class NeighborExchange<std::int64_t>;
+
+}  // namespace strata::sampling

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "choosers/pick_chooser.hpp"
+#include "strata/sampling/sampler.hpp"
+
+namespace strata::sampling {
+
+/// Picks for a list of nodes, packed in its order; in host memory. A view.
+template <typename Id>
+struct PickAnswers {
+  std::span<const std::int32_t> counts;  ///< picks of each node
+  std::span<const Id> neighbors;         ///< [sum of counts]
+  std::span<const EdgeId> edge_ids;      ///< likewise, or empty if not asked for
+};
+
+/// Asks the owners of remote nodes for their picks, each node once a hop, and passes on what others ask of
+/// this rank. Nodes whose lists the machine keeps (ExchangeContext::halo) are answered here instead.
+///
+/// Rail-aligned: nodes of machine m are asked of world rank topology.rail(me, m). A hop is ask() and
+/// answer(), or their four parts, in order; all are collective over all ranks, whether they have a frontier
+/// or not. What travels does so on a thread of its own, from a start to its finish, while the caller samples.
+/// With one machine nothing is sent.
+template <typename Id>
+class NeighborExchange {
+ public:
+  NeighborExchange(const ExchangeContext& context, const SamplerOptions& options);
+
+  bool active() const { return active_; }
+
+  /// Begins to send the remote nodes of the query to their owners. The query's nodes stay in place until
+  /// finish_ask().
+  void start_ask(const PickQuery& query);
+  /// What is asked of this rank, grouped by rank.
+  std::span<const NodeId> finish_ask();
+  /// Exchanges how many picks there are, and begins to send the picks of the nodes that finish_ask()
+  /// returned, which stay in place until finish_answer(). Returns the counts of this rank's remote nodes.
+  std::span<const std::int32_t> start_answer(const PickAnswers<Id>& picks);
+  /// The picks of this rank's remote nodes; valid until the next hop.
+  PickAnswers<Id> finish_answer();
+
+  std::span<const NodeId> ask(const PickQuery& query) {
+    start_ask(query);
+    return finish_ask();
+  }
+  PickAnswers<Id> answer(const PickAnswers<Id>& picks) {
+    start_answer(picks);
+    return finish_answer();
+  }
+
+  /// Answer i is about the query's node remote_positions()[i].
+  std::span<const Count> remote_positions() const { return remote_positions_; }
+
+  const ExchangeReport& report() const { return report_; }
+
+ private:
+  void group(std::span<const NodeId> frontier);
+  void measure_halo(const PickQuery& query);
+  void choose_halo();
+  template <typename Work>
+  void run_async(Work&& work);
+  void wait();
+  template <typename T>
+  void transfer(std::span<const T> send, std::span<const Count> send_counts, T* received,
+                std::span<const Count> received_counts);
+
+  ExchangeContext context_;
+  bool active_ = false, edge_ids_ = false;
+  int machine_ = 0;
+  std::vector<int> rank_of_machine_;  // whom this rank asks
+  std::size_t hop_ = 0;
+
+  std::vector<std::int32_t> rank_of_node_;
+  std::vector<Count> asked_counts_, incoming_counts_;  // nodes, by world rank
+  std::vector<Count> remote_positions_;                // those asked for, then those kept here
+  std::vector<Id> asked_, incoming_;
+  std::vector<NodeId> incoming_nodes_;
+
+  std::unique_ptr<PickChooser<Id>> halo_chooser_;
+  PickQuery halo_query_;
+  PickPlan halo_plan_;
+  std::vector<NodeId> halo_nodes_;
+  std::vector<Count> halo_positions_, halo_offsets_;  // offsets within the answer
+
+  std::vector<std::int32_t> answer_counts_;
+  std::vector<Id> answer_neighbors_;
+  std::vector<EdgeId> answer_edge_ids_;
+  ExchangeReport report_;
+  std::future<void> running_;
+};
+
+}  // namespace strata::sampling

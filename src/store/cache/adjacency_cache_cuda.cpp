@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include "cache/adjacency_cache.hpp"
+#include "cache/fill_adjacency_cache.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/util/shares.hpp"
+
+namespace strata::store {
+AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& lists,
+                               const ListRanking& ranking, const tensor::Placement& wanted) {
+  for (const HostLists::Array& array : lists.arrays) arrays_.push_back({.host = array});
+  AdjacencyDirectory directory;
+  machine.together([&] {
+    ThreadPool pool(comm::resources_of(machine).cores);
+    directory = choose_lists(ranking, lists.indptr, wanted, pool);
+  });
+  allocate(machine, directory.totals);
+  drop_lacking(directory);
+  placement_ = directory.placement;
+  const tensor::Segment& totals = directory.totals;
+  if (totals.replicated + totals.striped == 0) return;
+  // Where all lists have copies that lie as the lists do, positions stay as they are.
+  const Count first = directory.stripes_all() ? 0 : totals.rows();
+  const std::span<const Count> part_nodes = ranking.part_nodes();
+  machine.together([&] {
+    const cuda::Stream stream(machine.device());
+    lists_ = {.replicated = upload(directory.replicated, stream),
+              .striped = upload(directory.striped, stream),
+              .first_replicated = first,
+              .first_striped = first + totals.replicated};
+    for (Array& array : arrays_) {
+      const tensor::ArrayStrata strata = array.owner->strata();
+      array.copies = {.first = first,
+                      .num_replicated = totals.replicated,
+                      .replicated = strata.replicated,
+                      .stripe_data = strata.stripe_data,
+                      .stripes = strata.stripes};
+    }
+    fill(machine, lists.indptr_for_gpu, std::accumulate(part_nodes.begin(), part_nodes.end(), Count{0}),
+         stream);
+  });
+  machine.barrier();  // stripes are read once all ranks have written their shares
+}
+
+void AdjacencyCache::allocate(const comm::Machine& machine, const tensor::Segment& totals) {
+  const tensor::Placement copies{.segments = {{.replicated = totals.replicated, .striped = totals.striped}}};
+  for (Array& array : arrays_) {
+    array.owner.emplace(
+        machine,
+        tensor::TensorSpec{
+            .name = array.host.name, .rows = totals.replicated + totals.striped, .dtype = array.host.dtype},
+        copies);
+  }
+}
+
+void AdjacencyCache::drop_lacking(AdjacencyDirectory& directory) const {
+  const bool lacking = std::ranges::any_of(
+      arrays_, [](const Array& array) { return array.owner->placement().segments.front().host > 0; });
+  if (!lacking) return;
+  for (tensor::Segment& part : directory.placement.segments) part.host += std::exchange(part.striped, 0);
+  directory.striped = {};
+  directory.totals.host += std::exchange(directory.totals.striped, 0);
+}
+
+const AdjacencyCacheView::Group* AdjacencyCache::upload(const AdjacencyDirectory::Groups& groups,
+                                                        const cuda::Stream& stream) {
+  if (groups.empty()) return nullptr;
+  const std::size_t bytes = groups.size() * sizeof(AdjacencyCacheView::Group);
+  groups_.emplace_back(cuda::Memory::device, bytes, "the directory of copied lists", stream.device());
+  cuda::copy_async(groups_.back().data(), groups.data(), bytes, stream);
+  return static_cast<const AdjacencyCacheView::Group*>(groups_.back().data());
+}
+
+void AdjacencyCache::fill(const comm::Machine& machine, const Count* indptr, Count num_nodes,
+                          const cuda::Stream& stream) const {
+  const Range all{0, num_nodes}, own = share_of(all, machine.rank(), machine.size());
+  for (const Array& array : arrays_) {
+    fill_adjacency_cache({.copies = lists_,
+                          .entries = array.copies,
+                          .indptr = indptr,
+                          .data = array.host.data,
+                          .wide = size_of(array.host.dtype) == 8},
+                         all, own, stream);
+  }
+  stream.synchronize();
+}
+
+void AdjacencyCache::close(const comm::Machine& machine) {
+  for (Array& array : arrays_) array.owner->close(machine);
+}
+
+}  // namespace strata::store

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "strata/cuda/stream.hpp"
+#include "strata/store/adjacency_cache_view.hpp"
+#include "strata/util/shares.hpp"
+
+namespace strata::store {
+
+/// An array of which lists are copied.
+struct ListSource {
+  AdjacencyCacheView copies;
+  CachedEntries entries;  ///< written to
+  const Count* indptr = nullptr;
+  const void* data = nullptr;  ///< as `indptr`, in memory that the device reads
+  bool wide = false;           ///< entries have 8 bytes, else 4
+};
+
+/// Fills the copies of this GPU of the lists of nodes `replicated`, and the stripes of those of `striped`.
+/// Asynchronous on `stream`.
+void fill_adjacency_cache(const ListSource& source, const Range& replicated, const Range& striped,
+                          const cuda::Stream& stream);
+
+}  // namespace strata::store

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "heat.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/placement/planner.hpp"
+#include "strata/util/shares.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::store {
+
+/// The neighbor lists of some parts by the visits of a batch that a byte of them would serve, were it copied
+/// to GPUs. A list that is read from host memory costs the translation of an address, be it short or long, so
+/// short lists of hot nodes come first. A value.
+///
+/// The order is that of levels, 16 an octave of visits an entry; within a level that of the nodes.
+class ListRanking {
+ public:
+  static constexpr int kLevels = 1 << 12;
+
+  ListRanking() = default;
+  /// `visits` to a list of each bucket of BucketMap(part_nodes); empty: they are not known, and taken to fall
+  /// with the square root of a node's place in its part. Every rank looks at a share of the lists. Collective
+  /// over the machine; the same on all ranks.
+  ///
+  /// indptr  [sum of part_nodes + 1] host
+  ListRanking(const comm::Machine& machine, const Count* indptr, std::vector<Count> part_nodes,
+              std::span<const double> visits);
+
+  /// By part, entries in the order of the ranking, scaled so that a batch visits `visits` lists. Empty: the
+  /// visits are not known.
+  std::vector<placement::HeatCurve> curves(double visits) const;
+
+  /// The lists that come first in the ranking of a part.
+  struct Cut {
+    int level = kLevels;  ///< the lists of all higher levels, and of this one ...
+    Count end = 0;        ///< ... those of the nodes of the part before
+    Count entries = 0;    ///< in all
+  };
+  /// As many lists as have no more than `entries`: up to the first that has no room.
+  Cut cut(const Count* indptr, std::size_t part, Count entries, ThreadPool& pool) const;
+
+  std::span<const Count> part_nodes() const { return part_nodes_; }
+  /// Calls visit(row of the part, degree, level) for nodes [rows.first, rows.end()) of a part that have
+  /// neighbors, ascending.
+  template <typename Visit>
+  void for_each_list(const Count* indptr, std::size_t part, Range rows, Visit&& visit) const {
+    const Count* const begins = indptr + map_.first_row(part);
+    for (Count row = rows.first; row < rows.end();) {
+      const int bucket = row_buckets::of(row);
+      const Count end = std::min(rows.end(), row_buckets::begin(bucket + 1));
+      const auto visits = static_cast<float>(visits_[map_.bucket_of_segment(part, bucket)]);
+      for (; row < end; ++row) {
+        const Count degree = begins[row + 1] - begins[row];
+        if (degree > 0) visit(row, degree, level_of(visits / static_cast<float>(degree)));
+      }
+    }
+  }
+
+ private:
+  // The exponent and four bits of the fraction.
+  static constexpr int kDroppedBits = 19;
+  static int level_of(float key) {
+    return static_cast<int>(std::bit_cast<std::uint32_t>(key) >> kDroppedBits);
+  }
+  static double key_of(int level) {  // in the middle; the lowest has the lists without visits
+    if (level == 0) return 0;
+    const auto bits = static_cast<std::uint32_t>(level) << kDroppedBits;
+    return std::bit_cast<float>(bits | 1u << (kDroppedBits - 1));
+  }
+
+  std::vector<Count> part_nodes_;
+  bool known_ = false;
+  BucketMap map_{std::span<const Count>{}};
+  std::vector<double> visits_;  // to a list, by bucket
+  std::vector<Count> entries_;  // by part and level
+};
+
+}  // namespace strata::store

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "machine_graph_state.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/graph/synthetic.hpp"
+#include "strata/tensor/gpu_map.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/log.hpp"
+#if STRATA_WITH_CUDA
+#include "generate/generate_cuda.hpp"
+#endif
+
+namespace strata::store {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::unique_ptr<graph::Graph> generate_on_first_rank(const graph::SyntheticSpec& spec,
+                                                     const graph::ReadOptions& read,
+                                                     const comm::Machine& machine) {
+  std::unique_ptr<graph::Graph> graph;
+  machine.together([&] {
+    if (machine.rank() > 0) return;
+    ThreadPool all_cores(read.num_threads > 0 ? read.num_threads : comm::resources_of(machine).cores_alone);
+    graph = std::make_unique<graph::Graph>(graph::generate(spec, read, all_cores));
+  });
+  return graph;
+}
+
+/// Enough of the graph's manifest to refuse what it cannot give.
+graph::Manifest outline_of(const graph::SyntheticSpec& spec) {
+  graph::Manifest manifest;
+  manifest.name = graph::synthetic_name(spec);
+  manifest.has_edge_weights = spec.weights != graph::SyntheticSpec::Weights::none;
+  return manifest;
+}
+
+void log_time(const comm::Machine& machine, const MachineGraph& generated, Clock::time_point start) {
+  const graph::Manifest& manifest = generated.manifest();
+  if (machine.rank() > 0) return;
+  spdlog::info("{} of {} nodes and {} edges generated in {}", manifest.name,
+               format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
+               format_seconds(std::chrono::duration<double>(Clock::now() - start).count()));
+}
+
+}  // namespace
+
+MachineGraph MachineGraph::generate(const graph::SyntheticSpec& spec, const graph::ReadOptions& read,
+                                    const comm::Machine& machine, const LoadOptions& load,
+                                    [[maybe_unused]] ThreadPool& pool) {
+  const auto start = Clock::now();
+  check_edge_weights(outline_of(spec), load);
+  std::optional<MachineGraph> generated;
+#if STRATA_WITH_CUDA
+  if (tensor::gpus_of(machine).size() > 0) {
+    auto state = std::make_unique<State>();
+    generate_on_gpus({.spec = spec, .read = read, .load = load, .machine = machine, .pool = pool}, *state);
+    generated = MachineGraph(std::move(state));
+  }
+#endif
+  if (!generated) generated = from_graph(generate_on_first_rank(spec, read, machine), machine, load);
+  log_time(machine, *generated, start);
+  return std::move(*generated);
+}
+
+}  // namespace strata::store

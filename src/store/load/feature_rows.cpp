@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/feature_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "strata/tensor/host_region.hpp"
+#include "strata/tensor/layout.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/shares.hpp"
+
+namespace strata::store {
+namespace {
+
+constexpr std::size_t kTaskBytes = std::size_t{4} << 20;     // that a thread takes at once
+constexpr std::size_t kChunkBytes = std::size_t{256} << 10;  // read at once: stays in L2 while it is checked
+constexpr std::size_t kStagingBytes = std::size_t{128} << 20;
+
+template <typename Bits>
+struct FloatFormat {
+  Bits exponent_mask;
+  float (*to_f32)(Bits);
+  Bits (*from_f32)(float);
+};
+
+// The formats' exponents are all ones exactly in infinities and NaN.
+constexpr FloatFormat<std::uint32_t> kF32{0x7F800000u,
+                                          [](std::uint32_t b) { return __builtin_bit_cast(float, b); },
+                                          [](float v) { return __builtin_bit_cast(std::uint32_t, v); }};
+const FloatFormat<std::uint16_t> kF16{0x7C00u, f16_to_f32, f32_to_f16};
+const FloatFormat<std::uint16_t> kBF16{0x7F80u, bf16_to_f32, f32_to_bf16};
+
+template <typename Work>
+void with_format(DType dtype, Work&& work) {
+  switch (dtype) {
+    case DType::f32:
+      return work(kF32);
+    case DType::f16:
+      return work(kF16);
+    case DType::bf16:
+      return work(kBF16);
+    default:
+      throw InputError(fmt::format("features of type {} cannot be trained on", name_of(dtype)),
+                       "Store them as f32, f16 or bf16.");
+  }
+}
+
+template <typename Bits>
+bool is_finite(Bits value, Bits exponent_mask) {
+  return (value & exponent_mask) != exponent_mask;
+}
+
+/// Without a branch, so that it is vectorised.
+template <typename Bits>
+bool are_finite(const Bits* values, Count count, Bits exponent_mask) {
+  Bits found = 0;
+  for (Count i = 0; i < count; ++i) found |= static_cast<Bits>(!is_finite(values[i], exponent_mask));
+  return found == 0;
+}
+
+template <typename Bits>
+void normalize_row(Bits* row, Count cols, const FloatFormat<Bits>& format) {
+  double sum = 0;
+  for (Count c = 0; c < cols; ++c) sum += std::abs(static_cast<double>(format.to_f32(row[c])));
+  if (sum == 0) return;
+  for (Count c = 0; c < cols; ++c) {
+    row[c] = format.from_f32(static_cast<float>(static_cast<double>(format.to_f32(row[c])) / sum));
+  }
+}
+
+Count rows_in(std::size_t bytes, const tensor::TensorSpec& spec) {
+  return std::max<Count>(1, static_cast<Count>(bytes / spec.row_bytes()));
+}
+
+/// Reads, checks and normalises rows of the machine into `out`.
+void read_chunk(const tensor::TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
+  fill.source.read(rows.first, rows.count, out);
+  const RowBlock block{out, rows.count, spec.cols, spec.dtype};
+  check_rows(block, [&](Count bad) { return fill.source.describe(rows.first + bad); });
+  if (fill.row_normalize) normalize_rows(block);
+  fill.progress.advance(rows.count * static_cast<Count>(spec.row_bytes()));
+}
+
+/// Calls read(chunk of rows) for all of them, from all threads. Chunks begin with blocks of the source, but
+/// for the first.
+template <typename Read>
+void in_chunks(const tensor::TensorSpec& spec, const FeatureFill& fill, Range rows, Read&& read) {
+  const Count step = rows_in(kChunkBytes, spec);
+  const auto border = [&](Count row, Count least) {
+    if (row >= rows.end()) return rows.end();
+    return fill.source.block_start ? std::max(least, fill.source.block_start(row)) : row;
+  };
+  fill.pool.parallel_for(rows.count, rows_in(kTaskBytes, spec), [&](Count begin, Count end) {
+    const Count last = border(rows.first + end, rows.first);
+    for (Count row = begin == 0 ? rows.first : border(rows.first + begin, rows.first); row < last;) {
+      Count next = std::min(last, border(row + step, row));
+      if (next == row) next = std::min(last, row + step);  // a block longer than a chunk
+      read(Range{row, next - row});
+      row = next;
+    }
+  });
+}
+
+/// Memory for a chunk of rows: on the stack, where no page faults, unless a row alone is longer.
+class ChunkBuffer {
+ public:
+  explicit ChunkBuffer(std::size_t bytes) : bytes_(bytes), long_rows_(bytes > near_.size() ? bytes : 0) {}
+  std::span<std::byte> bytes() { return {long_rows_.empty() ? near_.data() : long_rows_.data(), bytes_}; }
+
+ private:
+  std::size_t bytes_;
+  std::array<std::byte, kChunkBytes> near_;
+  std::vector<std::byte> long_rows_;
+};
+
+Range own_share(const comm::Machine& machine, const FeatureSource& source, Range rows) {
+  if (!source.on_first_rank_only) return share_of(rows, machine.rank(), machine.size());
+  return machine.rank() == 0 ? rows : Range{rows.end(), 0};
+}
+
+/// Writes a staged block: replicated rows to this rank's GPU, of the others those that this rank read.
+struct StagedBlock {
+  Range rows, own;
+  const std::byte* data;
+};
+void write_staged(tensor::ChunkTensor& tensor, const tensor::Layout& layout, const StagedBlock& block) {
+  const auto write = [&](Count first, Count end) {
+    if (first >= end) return;
+    tensor.write_rows(
+        first, end - first,
+        block.data + static_cast<std::size_t>(first - block.rows.first) * tensor.spec().row_bytes());
+  };
+  layout.for_each_run(block.rows.first, block.rows.count, [&](const tensor::Layout::Run& run) {
+    const Count end = run.first + run.count;
+    if (run.location.stratum == tensor::Stratum::replicated) return write(run.first, end);
+    write(std::max(run.first, block.own.first), std::min(end, block.own.end()));
+  });
+}
+
+void fill_through_staging(const comm::Machine& machine, tensor::ChunkTensor& tensor,
+                          const FeatureFill& fill) {
+  const tensor::TensorSpec& spec = tensor.spec();
+  const tensor::Layout layout(tensor.placement());
+  const Count staged_rows = std::clamp<Count>(static_cast<Count>(kStagingBytes / spec.row_bytes()), 1,
+                                              std::max<Count>(1, spec.rows));
+  const tensor::HostRegion staging =
+      tensor::HostRegion::create(machine, static_cast<std::size_t>(staged_rows) * spec.row_bytes(),
+                                 fmt::format("loading \"{}\"", spec.name));
+  for (Count first = 0; first < spec.rows; first += staged_rows) {
+    const Range rows{first, std::min(staged_rows, spec.rows - first)};
+    const Range own = own_share(machine, fill.source, rows);
+    machine.together([&] {
+      in_chunks(spec, fill, own, [&](Range chunk) {
+        read_chunk(spec, fill, chunk,
+                   staging.data() + static_cast<std::size_t>(chunk.first - first) * spec.row_bytes());
+      });
+    });
+    machine.together([&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
+  }
+}
+
+}  // namespace
+
+void check_rows(const RowBlock& block, const std::function<std::string(Count)>& describe) {
+  with_format(block.dtype, [&]<typename Bits>(const FloatFormat<Bits>& format) {
+    const Bits* values = reinterpret_cast<const Bits*>(block.data);
+    const Count size = block.rows * block.cols;
+    if (are_finite(values, size, format.exponent_mask)) return;
+    const Count bad = std::find_if(values, values + size,
+                                   [&](Bits value) { return !is_finite(value, format.exponent_mask); }) -
+                      values;
+    throw InputError(fmt::format("{}: feature {} is {}", describe(bad / block.cols), bad % block.cols,
+                                 std::isnan(format.to_f32(values[bad])) ? "NaN" : "infinite"),
+                     "Replace such values in the input and build the parts again.");
+  });
+}
+
+void normalize_rows(const RowBlock& block) {
+  with_format(block.dtype, [&]<typename Bits>(const FloatFormat<Bits>& format) {
+    Bits* values = reinterpret_cast<Bits*>(block.data);
+    for (Count r = 0; r < block.rows; ++r) normalize_row(values + r * block.cols, block.cols, format);
+  });
+}
+
+void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill) {
+  const tensor::TensorSpec& spec = tensor.spec();
+  if (spec.rows == 0 || spec.cols == 0) return;
+  if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill);
+  machine.together([&] {
+    in_chunks(spec, fill, own_share(machine, fill.source, {0, spec.rows}), [&](Range chunk) {
+      ChunkBuffer buffer(static_cast<std::size_t>(chunk.count) * spec.row_bytes());
+      tensor.fill_host_rows(chunk.first, buffer.bytes(),
+                            [&](std::byte* out) { read_chunk(spec, fill, chunk, out); });
+    });
+  });
+}
+
+}  // namespace strata::store

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "strata/comm/machine.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/util/progress.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::store {
+
+/// Where the feature rows of a machine come from.
+struct FeatureSource {
+  std::function<void(Count first, Count count, std::byte* out)>
+      read;  ///< rows of the machine, in the tensor's type; several threads may call it at once
+  std::function<std::string(Count row)> describe;  ///< for messages: "parts/part-0.h5, row 7"
+  std::function<Count(Count row)> block_start =
+      {};                           ///< the row at which a reading of `row` best begins; empty: any
+  bool on_first_rank_only = false;  ///< the other ranks of the machine cannot read
+};
+
+struct FeatureFill {
+  const FeatureSource& source;
+  bool row_normalize = false;
+  ProgressBar& progress;  ///< advanced by the bytes that this rank has read
+  ThreadPool& pool;       ///< reads and checks the share of this rank
+};
+
+/// Fills `tensor`: every rank reads a share of the rows with its pool; where rows lie on GPUs, through a
+/// shared pinned staging buffer, for replicated rows must reach every GPU. Refuses values that are not finite
+/// with an InputError naming source and column. Collective over the machine; throws on all its ranks alike.
+void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill);
+
+/// Throws InputError for a value that is not finite; then scales each row to a sum of absolute values of 1 if
+/// asked to (rows of zeros stay). `describe(i)` names row i of the block.
+struct RowBlock {
+  std::byte* data = nullptr;
+  Count rows = 0, cols = 0;
+  DType dtype = DType::f32;
+};
+void check_rows(const RowBlock& block, const std::function<std::string(Count)>& describe);
+void normalize_rows(const RowBlock& block);
+
+}  // namespace strata::store

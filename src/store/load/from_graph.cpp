@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/from_graph.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+
+#include "load/feature_rows.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/tensor/gpu_map.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::store {
+namespace {
+
+constexpr Count kPiece = Count{1} << 20;  // elements moved before their source is given back
+
+/// Gives the whole pages of a consumed buffer back to the system; its contents are lost, its memory stays
+/// allocated.
+void release_pages(const void* data, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+/// Copies with a change of width, giving the source back piece by piece, and frees it.
+template <typename From, typename To>
+void consume(std::vector<From>& source, To* out) {
+  const Count size = std::ssize(source);
+  for (Count first = 0; first < size; first += kPiece) {
+    const Count count = std::min(kPiece, size - first);
+    const From* from = source.data() + first;
+    std::transform(from, from + count, out + first, [](From v) { return static_cast<To>(v); });
+    release_pages(from, static_cast<std::size_t>(count) * sizeof(From));
+  }
+  std::vector<From>().swap(source);
+}
+
+/// The numbers of a graph that all ranks need.
+struct Header {
+  Count num_nodes = 0, num_edges = 0, feature_cols = 0, num_classes = 0;
+  Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0;
+  DType feature_dtype = DType::f32;
+  bool undirected = false, has_labels = false, multi_label = false, has_edge_ids = false,
+       has_edge_weights = false;
+};
+
+Header header_of(const graph::Graph& graph) {
+  return {.num_nodes = graph.num_nodes(),
+          .num_edges = graph.structure.num_edges(),
+          .feature_cols = graph.features.cols,
+          .num_classes = graph.num_classes,
+          .num_train = std::ssize(graph.splits.train),
+          .num_valid = std::ssize(graph.splits.valid),
+          .num_test = std::ssize(graph.splits.test),
+          .name_bytes = std::ssize(graph.name),
+          .feature_dtype = graph.features.dtype,
+          .undirected = graph.undirected,
+          .has_labels = !graph.labels.empty(),
+          .multi_label = graph.multi_label,
+          .has_edge_ids = !graph.structure.edge_ids.empty(),
+          .has_edge_weights = !graph.structure.weights.empty()};
+}
+
+graph::Manifest manifest_of(const Header& header, const std::string& name) {
+  return {.name = name,
+          .build_id = {},
+          .book = graph::PartitionBook({0, header.num_nodes}),
+          .num_edges = header.num_edges,
+          .undirected = header.undirected,
+          .has_edge_weights = header.has_edge_weights,
+          .feature_cols = header.feature_cols,
+          .feature_dtype = header.feature_dtype,
+          .num_classes = header.num_classes,
+          .has_labels = header.has_labels,
+          .multi_label = header.multi_label,
+          .num_train = header.num_train,
+          .num_valid = header.num_valid,
+          .num_test = header.num_test};
+}
+
+void check_graph(const graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options) {
+  if ((graph != nullptr) != (machine.rank() == 0)) {
+    throw Error("the first rank of the machine must give the graph, and no other");
+  }
+  if (graph == nullptr) return;
+  if (options.edge_ids && graph->structure.edge_ids.empty() && graph->structure.num_edges() > 0) {
+    throw InputError(fmt::format("the graph \"{}\" has no edge ids", graph->name));
+  }
+  if (graph->features.cols > 0 && graph->features.rows != graph->num_nodes()) {
+    throw InputError(fmt::format("the graph \"{}\" has {} nodes, but {} rows of features", graph->name,
+                                 graph->num_nodes(), graph->features.rows));
+  }
+}
+
+/// Tells all ranks the header and name of the first one's graph.
+graph::Manifest share_manifest(const graph::Graph* graph, const comm::Communicator& communicator) {
+  Header header = graph ? header_of(*graph) : Header();
+  communicator.broadcast(&header, sizeof(header), 0);
+  std::string name = graph ? graph->name : std::string(static_cast<std::size_t>(header.name_bytes), ' ');
+  communicator.broadcast(name.data(), header.name_bytes, 0);
+  return manifest_of(header, name);
+}
+
+void move_in(graph::Graph& graph, const GraphRegions& regions) {
+  const RegionSizes& sizes = regions.sizes;
+  if (sizes.in_degrees) {
+    for (Count v = 0; v < sizes.num_nodes; ++v) {
+      const auto i = static_cast<std::size_t>(v);
+      regions.in_degrees.data()[v] =
+          static_cast<std::int32_t>(graph.structure.indptr[i + 1] - graph.structure.indptr[i]);
+    }
+  }
+  consume(graph.structure.indptr, regions.indptr.data());
+  regions.indices.visit([&](auto* out) { consume(graph.structure.indices, out); });
+  if (sizes.edge_ids) consume(graph.structure.edge_ids, regions.edge_ids.data());
+  std::vector<EdgeId>().swap(graph.structure.edge_ids);
+  if (sizes.weights) consume(graph.structure.weights, regions.weights.data());
+  std::vector<float>().swap(graph.structure.weights);
+  regions.original_ids.visit([&](auto* out) { std::iota(out, out + sizes.num_nodes, 0); });
+  consume(graph.labels, regions.labels.data());
+  consume(graph.splits.train, regions.train.data());
+  consume(graph.splits.valid, regions.valid.data());
+  consume(graph.splits.test, regions.test.data());
+}
+
+/// Reads each row once; gives its memory back where nobody else holds the table.
+FeatureSource source_of(const graph::Graph* graph) {
+  FeatureSource source{.read = nullptr, .describe = nullptr, .on_first_rank_only = true};
+  if (graph == nullptr) return source;
+  const graph::FeatureTable& table = graph->features;
+  source.read = [&table](Count first, Count count, std::byte* out) {
+    const std::byte* rows = table.data + static_cast<std::size_t>(first) * table.row_bytes();
+    const std::size_t bytes = static_cast<std::size_t>(count) * table.row_bytes();
+    std::memcpy(out, rows, bytes);
+    if (table.keep_alive.use_count() == 1) release_pages(rows, bytes);
+  };
+  source.describe = [graph](Count row) { return fmt::format("graph \"{}\": node {}", graph->name, row); };
+  return source;
+}
+
+}  // namespace
+
+WholeGraph WholeGraph::of(const graph::Manifest& manifest, const LoadOptions& options) {
+  const Count num_nodes = manifest.book.num_nodes();
+  return {
+      .sizes = {.num_nodes = num_nodes,
+                .first_node = 0,
+                .num_local = num_nodes,
+                .local_edges = manifest.num_edges,
+                .num_train = manifest.num_train,
+                .local_valid = manifest.num_valid,
+                .local_test = manifest.num_test,
+                .edge_ids = options.edge_ids,
+                .weights = options.edge_weights,
+                .in_degrees = options.in_degrees,
+                .label_words = manifest.has_labels ? manifest.label_words() : 0},
+      .features = {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}}};
+}
+
+std::int64_t least_host_bytes(const WholeGraph& graph, const comm::Machine& machine,
+                              const LoadOptions& options) {
+  return least_host_bytes(
+      graph.sizes, graph.features,
+      tensor::gpu_budget(machine, options.gpu_budget_bytes) * tensor::gpus_of(machine).size());
+}
+
+void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, const LoadOptions& options,
+                       const FeatureFiller& fill, GraphState& state) {
+  state.machine_offsets = {0, graph.sizes.num_nodes};
+  GraphPlacement placement =
+      plan_placement(machine, *state.regions,
+                     {.features = graph.features,
+                      .options = options,
+                      .gpu_bytes = tensor::gpu_budget(machine, options.gpu_budget_bytes),
+                      .list_parts = {graph.sizes.num_nodes}});
+  state.make_features(machine, placement, options);
+  fill(*state.features, *state.regions);
+  state.place(machine, placement);
+}
+
+void take_graph(graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options,
+                const FeatureFiller& fill, GraphState& state) {
+  machine.together([&] { check_graph(graph, machine, options); });
+  state.manifest = share_manifest(graph, machine.communicator());
+  check_edge_weights(state.manifest, options);
+  const WholeGraph whole = WholeGraph::of(state.manifest, options);
+  state.regions.emplace(GraphRegions::create(machine, whole.sizes));
+  machine.together([&] {
+    if (graph) move_in(*graph, *state.regions);
+  });
+  place_whole_graph(whole, machine, options, fill, state);
+}
+
+MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
+                                      const LoadOptions& options) {
+  auto state = std::make_unique<State>();
+  const auto fill = [&](tensor::ChunkTensor& features, const GraphRegions&) {
+    const tensor::TensorSpec& spec = features.spec();
+    ProgressBar progress("place features", spec.rows * static_cast<Count>(spec.row_bytes()), "B",
+                         graph != nullptr && output_is_terminal());
+    ThreadPool pool(graph != nullptr ? comm::resources_of(machine).cores_alone : 1);
+    fill_features(machine, features, {source_of(graph.get()), options.row_normalize, progress, pool});
+    graph.reset();
+  };
+  take_graph(graph.get(), machine, options, fill, *state);
+  return MachineGraph(std::move(state));
+}
+
+}  // namespace strata::store

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "cache/halo_regions.hpp"
+#include "load/part_loader.hpp"
+#include "machine_graph_state.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/tensor/gpu_map.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::store {
+namespace {
+
+/// Host memory of the machine; what it may take while the other machines of the host load, too.
+struct MemoryShare {
+  std::int64_t free = 0, host_free = 0;
+  int ranks = 0, host_ranks = 0;
+};
+
+/// The same on all ranks of a machine, so that they refuse alike. Collective over `world`: no machine looks
+/// while another one takes.
+MemoryShare memory_share(const comm::Communicator& world, const comm::Machine& machine) {
+  if (machine.size() < world.size()) world.barrier();
+  const comm::FreeHostMemory free = comm::free_host_memory(machine);
+  if (machine.size() < world.size()) world.barrier();
+  return {.free = free.share_bytes,
+          .host_free = free.most_bytes,
+          .ranks = machine.size(),
+          .host_ranks = comm::resources_of(machine).host_ranks};
+}
+
+/// `what` of the graph: "its parts", "its features".
+struct Wanted {
+  const char* what;
+  std::int64_t bytes;
+};
+
+void refuse_if_too_large(const Wanted& wanted, const MemoryShare& share, const std::string& host,
+                         const graph::Manifest& manifest) {
+  if (wanted.bytes <= share.free) return;
+  throw OutOfMemory(
+      fmt::format("\"{}\" does not fit in the memory of {}: {} here take {}, free are "
+                  "{} ({} of {} ranks of the host, "
+                  "which has {} free)",
+                  manifest.name, host, wanted.what, format_bytes(wanted.bytes), format_bytes(share.free),
+                  share.ranks, share.host_ranks, format_bytes(share.host_free)),
+      "Use more machines, build the parts with smaller features (strata-partition build "
+      "--features bf16), or free memory on "
+      "this host.");
+}
+
+/// One load(); each step is collective over the machine and fails on all of its ranks alike.
+class Loading {
+ public:
+  Loading(GraphState& state, const comm::Machine& machine, const LoadOptions& options, int num_threads)
+      : state_(state), machine_(machine), options_(options), pool_(num_threads) {}
+
+  /// Collective over `world`, and fails on all of its ranks.
+  void open(const std::filesystem::path& directory, const comm::Communicator& world, int num_machines) {
+    num_machines_ = num_machines;
+    world.together([&] {
+      state_.manifest = graph::read_manifest(directory);
+      check_edge_weights(state_.manifest, options_);
+      const graph::PartitionBook& book = state_.manifest.book;
+      const std::vector<int> parts = graph::parts_of_machines(book.num_parts(), num_machines);
+      for (const int part : parts)
+        state_.machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
+      const auto index = static_cast<std::size_t>(machine_.index());
+      parts_ = {parts[index], parts[index + 1] - parts[index]};
+      open_parts(directory, options_.replication == Replication::on);
+      split_sizes_ = loader_->read_split_sizes();
+    });
+    if (world.rank() == 0) warn_if_unverified(directory);
+    machine_.communicator().all_reduce(std::span(split_sizes_));
+  }
+
+  /// Shall all machines have the lists of all parts? Only if each has room. Collective over `world`.
+  void replicate_if_it_fits(const std::filesystem::path& directory, const comm::Communicator& world,
+                            const MemoryShare& share, std::int64_t gpu_bytes) {
+    if (num_machines_ == 1 || options_.replication != Replication::automatic) return;
+    RegionSizes whole = region_sizes();
+    whole.replicated = true;
+    whole.local_edges = state_.manifest.num_edges;
+    constexpr double kUsable = 0.8;
+    const auto wanted = static_cast<double>(store::least_host_bytes(whole, feature_shape(), gpu_bytes));
+    std::int64_t fits = wanted <= kUsable * static_cast<double>(share.free) ? 1 : 0;
+    world.all_reduce(std::span(&fits, 1), comm::Communicator::Op::min);
+    if (fits == 0) return;
+    world.together([&] {
+      open_parts(directory, true);
+      loader_->read_split_sizes();
+    });
+  }
+
+  std::int64_t least_host_bytes(std::int64_t gpu_bytes) const {
+    return store::least_host_bytes(region_sizes(), feature_shape(), gpu_bytes);
+  }
+
+  void read_structure(bool show_progress, std::int64_t host_bytes) {
+    RegionSizes sizes = region_sizes();
+    budget_ = halo_budget(host_bytes);
+    sizes.aliases = most_lists(sizes, budget_.list_bytes, machine_.size());
+    state_.regions.emplace(GraphRegions::create(machine_, sizes));
+    progress_.emplace("load graph", loader_->share_bytes(options_), "B",
+                      show_progress && output_is_terminal());
+    machine_.together([&] {
+      if (machine_.rank() == 0) std::ranges::fill(state_.regions->train.span(), NodeId{-1});
+      loader_->read_structure(*state_.regions, *progress_);
+    });
+    machine_.together([&] { loader_->write_splits(*state_.regions, split_sizes_); });
+    machine_.together([&] { check_train(); });
+  }
+
+  /// Chooses what to keep of other machines' nodes, and reads their lists.
+  void read_halo() {
+    const HaloTask task{.machine = machine_,
+                        .regions = *state_.regions,
+                        .loader = *loader_,
+                        .pool = pool_,
+                        .budget = budget_,
+                        .feature_row_bytes = feature_shape().row_bytes()};
+    HaloNodes nodes = choose_halo(task);
+    if (!nodes.lists.empty()) state_.halo.emplace(store::read_halo(task, nodes));
+    if (nodes.rows.empty()) return;
+    state_.halo_rows = NodeIndex(nodes.rows, state_.manifest.book.num_nodes());
+    machine_.together([&] { loader_->add_feature_rows(std::move(nodes.rows)); });
+    row_occurrences_ = std::move(nodes.row_occurrences);
+  }
+
+  /// Plans for what the structure shows; `host_bytes` are left for features.
+  void plan(std::int64_t gpu_bytes, std::int64_t host_bytes) {
+    placement_ = plan_placement(machine_, *state_.regions,
+                                {.features = feature_shape(),
+                                 .options = options_,
+                                 .gpu_bytes = gpu_bytes,
+                                 .host_bytes = host_bytes,
+                                 .halo = state_.halo_rows.size() > 0 ? &state_.halo_rows : nullptr,
+                                 .list_parts = list_parts()});
+  }
+
+  std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
+
+  void fill_features() {
+    state_.make_features(machine_, placement_, options_);
+    const FeatureSource source = loader_->features();
+    store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_, pool_});
+    state_.place(machine_, placement_);
+    progress_.reset();
+  }
+
+ private:
+  void warn_if_unverified(const std::filesystem::path& directory) const {
+    const graph::Manifest& manifest = state_.manifest;
+    if (!options_.verify_parts || !manifest.part_records || manifest.has_block_hashes()) return;
+    spdlog::warn(
+        "{0} has no hashes of blocks (an older strata-partition built it): damage to its files goes unseen. "
+        "Run "
+        "`strata-partition verify {0}`, or build it again",
+        directory.string());
+  }
+
+  void open_parts(const std::filesystem::path& directory, bool all_lists) {
+    loader_.emplace(
+        PartLoader::Source{.directory = directory,
+                           .manifest = state_.manifest,
+                           .parts = parts_,
+                           .all_lists = all_lists && num_machines_ > 1,
+                           .verify = options_.verify_parts ? graph::Verify::on : graph::Verify::off},
+        PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
+    replicated_ = all_lists && num_machines_ > 1;
+  }
+
+  HaloBudget halo_budget(std::int64_t free_bytes) const {
+    if (num_machines_ == 1) return {};
+    const std::int64_t bytes =
+        options_.halo_bytes == LoadOptions::kAutomatic ? free_bytes / 10 : options_.halo_bytes;
+    const std::int64_t lists = replicated_ ? 0 : bytes / 4;
+    return {.list_bytes = lists, .row_bytes = state_.manifest.feature_cols > 0 ? bytes - lists : 0};
+  }
+
+  RegionSizes region_sizes() const {
+    RegionSizes sizes{.num_nodes = state_.manifest.book.num_nodes(),
+                      .first_node = loader_->first_node(),
+                      .num_local = loader_->num_local(),
+                      .local_edges = loader_->local_edges(),
+                      .num_train = state_.manifest.num_train,
+                      .edge_ids = options_.edge_ids,
+                      .weights = options_.edge_weights,
+                      .in_degrees = options_.in_degrees,
+                      .label_words = state_.manifest.has_labels ? state_.manifest.label_words() : 0,
+                      .replicated = replicated_};
+    for (std::size_t i = 0; i < split_sizes_.size(); i += 2) {
+      sizes.local_valid += split_sizes_[i];
+      sizes.local_test += split_sizes_[i + 1];
+    }
+    return sizes;
+  }
+
+  /// Nodes of the parts whose lists are here.
+  std::vector<Count> list_parts() const {
+    const std::span<const NodeId> offsets = state_.manifest.book.offsets();
+    const Count first = replicated_ ? 0 : parts_.first,
+                end = replicated_ ? std::ssize(offsets) - 1 : parts_.end();
+    std::vector<Count> nodes;
+    for (Count part = first; part < end; ++part) {
+      const auto p = static_cast<std::size_t>(part);
+      nodes.push_back(offsets[p + 1] - offsets[p]);
+    }
+    return nodes;
+  }
+
+  FeatureShape feature_shape() const {
+    FeatureShape shape{
+        .cols = state_.manifest.feature_cols, .dtype = state_.manifest.feature_dtype, .part_rows = {}};
+    const std::span<const NodeId> offsets = state_.manifest.book.offsets();
+    for (Count part = parts_.first; part < parts_.end(); ++part) {
+      const auto p = static_cast<std::size_t>(part);
+      shape.part_rows.push_back(offsets[p + 1] - offsets[p]);
+    }
+    if (!row_occurrences_.empty()) {
+      shape.part_rows.push_back(std::ssize(row_occurrences_));
+      shape.halo_occurrences = row_occurrences_;
+    }
+    return shape;
+  }
+
+  void check_train() const {
+    const std::span<const NodeId> train = state_.regions->train.span();
+    const auto missing = std::ranges::find(train, NodeId{-1});
+    if (missing == train.end()) return;
+    throw InputError(fmt::format("no part of \"{}\" has training node {} of {}", state_.manifest.name,
+                                 missing - train.begin(), train.size()),
+                     "The parts do not belong together or are damaged: build them again.");
+  }
+
+  GraphState& state_;
+  const comm::Machine& machine_;
+  const LoadOptions& options_;
+  ThreadPool pool_;
+  Range parts_;
+  int num_machines_ = 1;
+  bool replicated_ = false;
+  HaloBudget budget_;
+  std::vector<std::uint32_t> row_occurrences_;  // of the halo's rows
+  std::optional<PartLoader> loader_;
+  std::optional<ProgressBar> progress_;
+  GraphPlacement placement_;
+  std::vector<std::int64_t> split_sizes_;
+};
+
+}  // namespace
+
+MachineGraph MachineGraph::load(const std::filesystem::path& directory, const comm::Communicator& world,
+                                const comm::Topology& topology, const comm::Machine& machine,
+                                const LoadOptions& options) {
+  auto state = std::make_unique<State>();
+  Loading loading(*state, machine, options, comm::resources_of(machine).cores);
+  const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
+  const std::int64_t gpu_bytes = tensor::gpu_budget(machine, options.gpu_budget_bytes);
+  loading.open(directory, world, topology.num_machines());
+  const std::int64_t all_gpus = gpu_bytes * tensor::gpus_of(machine).size();
+  const MemoryShare before = memory_share(world, machine);
+  loading.replicate_if_it_fits(directory, world, before, all_gpus);
+  // What a machine finds, it tells the others, which would wait for it where memory is measured.
+  world.together([&] {
+    refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
+    loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
+    loading.read_halo();
+  });
+  const MemoryShare share = memory_share(world, machine);
+  world.together([&] {
+    loading.plan(gpu_bytes, share.free);
+    refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
+    loading.fill_features();
+  });
+  return MachineGraph(std::move(state));
+}
+
+}  // namespace strata::store

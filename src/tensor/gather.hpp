@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/cuda/stream.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/tensor/layout.hpp"
+#include "strata/tensor/rows.hpp"
+
+namespace strata::tensor {
+
+constexpr int kInlineSegments = 16;  ///< segments that travel with a launch; more are read from device memory
+
+/// The first id out of range that a checked operation met; in device memory.
+struct BadId {
+  std::int32_t locked = 0;
+  std::int32_t found = 0;
+  Count position = 0;
+  NodeId id = 0;
+};
+
+/// Every stratum of a tensor as one GPU sees it. A view, passed to kernels by value.
+struct RowTable {
+  std::byte* replicated = nullptr;
+  std::byte* host = nullptr;
+  std::array<std::byte*, kMaxStripeGpus> stripe_data{};
+  Stripes stripes;
+  int num_segments = 0;
+  std::array<SegmentLayout, kInlineSegments> inline_segments{};
+  const SegmentLayout* device_segments = nullptr;  ///< used if num_segments > kInlineSegments
+  Count rows = 0;
+  Count row_bytes = 0;   ///< of the elements
+  Count row_pitch = 0;   ///< from one row to the next, in bytes
+  BadId* bad = nullptr;  ///< null: ids are not checked
+};
+
+/// The ids of an operation as kernels take them: entries [*begin, *end) of a list.
+struct RowList {
+  const void* ids = nullptr;
+  bool wide = true;
+  NodeId first = 0;
+  Count bound = 0;                           ///< entries at most
+  const Count* begin = nullptr;              ///< on the device; null: 0
+  const Count* end = nullptr;                ///< on the device; null: bound
+  const std::uint32_t* positions = nullptr;  ///< output row of an entry; null: the entry's own number
+
+  static RowList of(const RowIds& ids) {
+    return {.ids = ids.data, .wide = ids.wide, .first = ids.first, .bound = ids.size, .end = ids.count};
+  }
+};
+
+/// Elements as the kernels move them.
+struct RowFormat {
+  DType stored = DType::f32, out = DType::f32;
+  Count cols = 0;
+  Count out_pitch = 0;  ///< in elements
+  float scale = 1;      ///< of i8 that become floats
+};
+
+/// How a kernel may use the GPU.
+struct LaunchShape {
+  int multiprocessors = 0;  ///< at most the threads of so many; 0: no limit
+  Count start = 0;  ///< the walk begins at this share of 2^20 of the list, so that GPUs read different peers
+  bool aligned = false;  ///< reads of long rows begin at multiples of 128 bytes
+  bool local = false;    ///< all rows are replicated
+};
+
+/// out[position] = row for each entry of the list. Host rows are left out if table.host is null. Asynchronous
+/// on `stream`.
+void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
+                   const LaunchShape& shape, const cuda::Stream& stream);
+
+/// Adds to counts [kNumStrata] how many entries of the list name a row of each stratum. Asynchronous on
+/// `stream`.
+void count_strata_on_gpu(const RowTable& table, const RowList& list, Count* counts,
+                         const cuda::Stream& stream);
+
+/// Writes rows to wherever they lie; a replicated row to `replicas` [count] in turn. Asynchronous on
+/// `stream`.
+struct Replicas {
+  std::array<std::byte*, kMaxStripeGpus> data{};
+  int count = 0;
+};
+void scatter_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, const void* in,
+                    const Replicas& replicas, const LaunchShape& shape, const cuda::Stream& stream);
+
+/// Rows one after the other in host memory.
+struct HostRows {
+  const TensorSpec* spec = nullptr;
+  std::byte* data = nullptr;
+};
+
+/// ChunkTensor::gather and scatter on the cpu. Throw Error for an id out of range if `checked`.
+void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, bool checked,
+                   ThreadPool& pool);
+/// How many of the ids name a row.
+Count count_on_cpu(const RowIds& ids, Count rows);
+void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,
+                    ThreadPool& pool);
+
+}  // namespace strata::tensor

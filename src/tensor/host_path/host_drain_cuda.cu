@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "host_path/host_flags_cuda.cuh"
+#include "host_path/host_kernels_cuda.hpp"
+#include "row_access_cuda.cuh"
+#include "row_codecs_cuda.cuh"
+#include "strata/cuda/check.cuh"
+#include "strata/cuda/stream.hpp"
+
+namespace strata::tensor {
+namespace {
+
+constexpr int kInFlight = 8;      // words a thread
+constexpr int kDrainBlocks = 32;  // of 32 KiB in flight each, where 0.2 MiB keep PCIe busy
+
+struct DrainShape {
+  std::uint32_t words_per_row = 0;
+  Count out_pitch_bytes = 0;
+  float scale = 1;
+};
+
+/// The rows of a chunk, dense in a slot.
+struct Chunk {
+  const std::byte* slot;
+  Count first_entry;
+  std::uint32_t rows;
+};
+
+// Words of a slot are read in order, whatever the length of a row, so each line crosses PCIe once and in
+// whole. They are read past the caches, for the slot held other rows when the kernel began.
+template <typename Codec>
+__device__ void write_rows(const RowList& list, const DrainShape& shape, const Chunk& chunk, std::byte* out) {
+  using Bits = typename Codec::Bits;
+  const std::uint32_t words = chunk.rows * shape.words_per_row;
+  const Bits* slot = reinterpret_cast<const Bits*>(chunk.slot);
+  for (std::uint32_t i = threadIdx.x; i < words; i += kThreads * kInFlight) {
+    Bits bits[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const std::uint32_t word = i + static_cast<std::uint32_t>(k) * kThreads;
+      if (word < words) bits[k] = __ldcv(slot + word);
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const std::uint32_t word = i + static_cast<std::uint32_t>(k) * kThreads;
+      if (word >= words) break;
+      const std::uint32_t row = word / shape.words_per_row, word_of_row = word - row * shape.words_per_row;
+      const Count position = position_of(list, chunk.first_entry + row);
+      Codec::store(bits[k], out + position * shape.out_pitch_bytes + Count{word_of_row} * Codec::kOut,
+                   shape.scale);
+    }
+  }
+}
+
+// A block takes the next chunk, waits for the threads to fill its slot, and gives the slot back. Chunks are
+// taken in order by blocks that run, so the first unfinished chunk always has a block, and the threads, who
+// fill them in order, always find a slot: no number of blocks or threads can lock up.
+template <typename Codec>
+__global__ void __launch_bounds__(kThreads)
+    drain_chunks(const __grid_constant__ HostJob job, const __grid_constant__ RowList list, DrainShape shape,
+                 std::byte* out, Split* split) {
+  __shared__ Count taken;
+  const Count middle = split->middle, rows = split->end - middle, num_chunks = job.num_chunks(rows);
+  for (;;) {
+    if (threadIdx.x == 0) {
+      taken = static_cast<Count>(atomicAdd(&split->next_chunk, 1ull));
+      if (taken < num_chunks) wait_for_flag(job.filled + taken, job.ticket);
+    }
+    __syncthreads();
+    const Count chunk = taken;
+    if (chunk >= num_chunks) return;
+    const Count first = chunk * job.chunk_rows;
+    write_rows<Codec>(list, shape,
+                      {.slot = job.slot_of(chunk),
+                       .first_entry = middle + first,
+                       .rows = static_cast<std::uint32_t>(min(job.chunk_rows, rows - first))},
+                      out);
+    __syncthreads();  // every word was stored, so it has left the slot; and `taken` may change
+    if (threadIdx.x == 0) raise_flag(job.drained + chunk, job.ticket);
+  }
+}
+
+struct Launch {
+  const HostJob& job;
+  const RowList& list;
+  const RowFormat& format;
+  std::byte* out;
+  Split* split;
+  const cuda::Stream& stream;
+
+  Count out_pitch_bytes() const { return format.out_pitch * static_cast<Count>(size_of(format.out)); }
+};
+
+template <typename Codec>
+void launch(const Launch& l) {
+  const DrainShape shape{.words_per_row = static_cast<std::uint32_t>(l.job.row_bytes / Codec::kIn),
+                         .out_pitch_bytes = l.out_pitch_bytes(),
+                         .scale = l.format.scale};
+  const Count blocks = std::clamp<Count>(l.job.num_chunks(l.list.bound), 1, kDrainBlocks);
+  drain_chunks<Codec>
+      <<<static_cast<unsigned>(blocks), kThreads, 0, l.stream.get()>>>(l.job, l.list, shape, l.out, l.split);
+  cuda::check_launch("drain_chunks");
+}
+
+/// Rows are whole words, and words can be stored wherever rows begin. Slots are aligned to more than a word.
+template <typename Codec>
+bool fits(const Launch& l) {
+  constexpr std::size_t kStore = std::min(16, Codec::kOut);
+  return l.job.row_bytes % Codec::kIn == 0 && reinterpret_cast<std::uintptr_t>(l.out) % kStore == 0 &&
+         static_cast<std::size_t>(l.out_pitch_bytes()) % kStore == 0;
+}
+
+template <typename Codec, typename... Narrower>
+void launch_first_that_fits(const Launch& l) {
+  if constexpr (sizeof...(Narrower) == 0) {
+    launch<Codec>(l);
+  } else {
+    if (fits<Codec>(l)) return launch<Codec>(l);
+    launch_first_that_fits<Narrower...>(l);
+  }
+}
+
+template <typename Element, int kWidth>
+void launch_to_float(const Launch& l) {
+  launch_first_that_fits<ToFloat<Element, kWidth>, ToFloat<Element, 1>>(l);
+}
+
+void launch_as_floats(const Launch& l) {
+  switch (l.format.stored) {
+    case DType::f32:
+      return;  // not converted
+    case DType::f16:
+      return launch_to_float<__half, 8>(l);
+    case DType::bf16:
+      return launch_to_float<__nv_bfloat16, 8>(l);
+    case DType::f64:
+      return launch_to_float<double, 2>(l);
+    case DType::i8:
+      return launch_to_float<std::int8_t, 8>(l);
+    case DType::u8:
+      return launch_to_float<std::uint8_t, 8>(l);
+    case DType::i32:
+      return launch_to_float<std::int32_t, 4>(l);
+    case DType::i64:
+      return launch_to_float<std::int64_t, 2>(l);
+  }
+}
+
+}  // namespace
+
+void drain_ring(const HostJob& job, const RowList& list, const RowFormat& format, void* out, Split* split,
+                const cuda::Stream& stream) {
+  const Launch l{job, list, format, static_cast<std::byte*>(out), split, stream};
+  if (format.stored == format.out) return launch_first_that_fits<Raw<16>, Raw<8>, Raw<4>, Raw<2>, Raw<1>>(l);
+  if (format.out == DType::bf16) return launch_first_that_fits<ToBFloat<4>, ToBFloat<1>>(l);
+  launch_as_floats(l);
+}
+
+}  // namespace strata::tensor

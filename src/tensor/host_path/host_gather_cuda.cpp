@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <mutex>
+
+#include "host_path/host_gather.hpp"
+#include "host_path/host_kernels_cuda.hpp"
+#include "host_path/host_workers_cpu.hpp"
+#include "host_path/share_tuner.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/check.cuh"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::tensor {
+namespace {
+
+constexpr Count kSmallJob = 4096;  // rows: zero copy is done before threads are awake
+constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
+constexpr std::size_t kLeastChunkBytes = std::size_t{32} << 10;
+constexpr int kSlotsPerThread = 4;
+constexpr int kChunksPerThread = 16;   // so that threads end together
+constexpr int kMultiprocessors = 8;    // some thousand rows in flight, where translation takes a few hundred
+constexpr int kHighestPriority = -64;  // clamped to what the GPU has
+constexpr int kMaxThreads = 1024;
+
+/// A job that shows how fast both sides are. Only one is under way at a time.
+struct MeasuredJob {
+  explicit MeasuredJob(Device device)
+      : start(device, true),
+        kernel_end(device, true),
+        threads_end(device, true),
+        split(cuda::Memory::pinned, 1, "the host stratum's measurement", device) {}
+
+  cuda::Event start, kernel_end, threads_end;
+  cuda::Array<Split> split;
+  bool running = false;
+  bool sorted = false;
+  double share = 0;
+};
+
+bool has_completed(const cuda::Event& event) {
+  const cudaError_t code = cudaEventQuery(event.get());
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // it is no error, and must not surface in a later check
+    return false;
+  }
+  cuda::check(code, "cudaEventQuery");
+  return true;
+}
+
+/// Pinned memory of the job under way, for as many rows and chunks as any had so far.
+struct JobMemory {
+  Count rows = 0, chunks = 0;
+  cuda::Buffer numbers;
+  cuda::Array<std::uint64_t> flags;  // exported, filled, drained
+};
+
+template <typename Call>
+void ignoring_errors(Call&& call) {
+  try {
+    call();
+  } catch (const std::exception&) {  // the GPU is lost; whoever needs it says so
+  }
+}
+
+}  // namespace
+
+struct HostGather::State {
+  State(Device on, const Source& from, const Options& with);
+  ~State();
+
+  /// What a job needs.
+  struct Plan {
+    double share = 0;
+    SplitRule rule;
+    Count kernel_bound = 0;  // rows for the kernel, at most
+    bool threads = false, kernel = false, sorts = false, measured = false;
+  };
+  Plan plan_of(const Job& job) const;
+  double share_of(bool sorted) const { return options.share > 0 ? options.share : tuners[sorted].share(); }
+
+  void gather(const Job& job, const cuda::Stream& stream);
+  void launch(const Job& job, const Plan& plan, const HostJob& host_job, const cuda::Stream& stream);
+  HostJob next_job(const Job& job, const Plan& plan);
+  void launch_threads_part(const Job& job, const HostJob& host_job, const cuda::Stream& stream);
+  void launch_kernel_part(const Job& job, const Plan& plan, const cuda::Stream& stream);
+  Count chunk_rows(const Job& job, const Plan& plan) const;
+  void reserve(Count rows, Count chunks);
+  void reserve_sort(Count bound);
+  void learn();
+  void report(bool sorted) const;
+  RowTable table_for(const Job& job) const;
+
+  const Device device;
+  const Source source;
+  const Options options;
+  const std::size_t row_bytes, slot_bytes;
+  int threads = 0;
+  LaunchShape zero_copy;
+
+  mutable std::mutex mutex;
+  std::exception_ptr failure;
+  cuda::Stream side;  // exports and drains; before others, so that the threads get their numbers at once
+  cuda::Event forked, joined, done;
+  cuda::Array<Split> split;
+  cuda::Array<std::uint64_t> doorbell;
+  cuda::Buffer ring;
+  JobMemory memory;
+  RowSorter sorter;
+  std::uint64_t ticket = 0;
+  std::array<ShareTuner, 2> tuners;  // of random and of sorted ids
+  MeasuredJob measured;
+  std::unique_ptr<HostWorkers> workers;
+};
+
+HostGather::State::State(Device on, const Source& from, const Options& with)
+    : device(on),
+      source(from),
+      options(with),
+      row_bytes(static_cast<std::size_t>(from.table.row_bytes)),
+      slot_bytes(std::max(kSlotBytes, (row_bytes + 255) / 256 * 256)),
+      threads(with.threads > 0 ? with.threads : default_host_threads(available_cores())),
+      zero_copy(with.zero_copy),
+      side(on, kHighestPriority),
+      forked(on),
+      joined(on),
+      done(on),
+      split(cuda::Memory::device, 1, "the host stratum's jobs", on),
+      doorbell(cuda::Memory::pinned, 1, "the host stratum's doorbell", on),
+      sorter(on, from.table),
+      measured(on) {
+  if (options.share < 0 || options.share > 1 || options.threads < 0 || options.threads > kMaxThreads) {
+    throw InputError(
+        fmt::format("host stratum: {} threads for a share of {} of the rows", options.threads, options.share),
+        fmt::format("Give 0 to {} threads and a share from 0 to 1.", kMaxThreads));
+  }
+  const int all = cuda::num_multiprocessors(device.index);
+  zero_copy.multiprocessors =
+      std::clamp(zero_copy.multiprocessors > 0 ? zero_copy.multiprocessors : kMultiprocessors, 1, all);
+  const std::size_t num_slots = static_cast<std::size_t>(threads * kSlotsPerThread);
+  ring = cuda::Buffer(cuda::Memory::pinned, num_slots * slot_bytes, "the host stratum's ring", device);
+  doorbell[0] = 0;
+  workers = std::make_unique<HostWorkers>(
+      RowSource{.data = source.rows,
+                .row_bytes = row_bytes,
+                .row_pitch = static_cast<std::size_t>(source.table.row_pitch)},
+      HostWorkers::Options{.threads = threads, .processors = options.processors, .stores = options.stores});
+}
+
+// The side stream too: a launch that failed half-way may have left it work that `done` does not cover.
+HostGather::State::~State() {
+  ignoring_errors([&] { done.synchronize(); });
+  ignoring_errors([&] { side.synchronize(); });
+  workers.reset();
+}
+
+RowTable HostGather::State::table_for(const Job& job) const {
+  RowTable table = source.table;
+  table.bad = job.bad;
+  return table;
+}
+
+HostGather::State::Plan HostGather::State::plan_of(const Job& job) const {
+  Plan plan;
+  plan.share = share_of(job.sorted);
+  const bool threads_alone = options.share == 1;  // a share of 1 that was measured is not one for short lists
+  const bool small = job.list.bound < kSmallJob && !threads_alone;
+  if (small) plan.share = 0;
+  plan.rule = {.threads_share = std::llround(plan.share * static_cast<double>(SplitRule::kUnit)),
+               .least_rows = threads_alone ? 0 : kSmallJob};
+  plan.threads = plan.rule.threads_share > 0;
+  plan.kernel = !threads_alone;
+  // Most rows are left to the kernel either by the longest list or by the longest that the threads have no
+  // part in.
+  plan.kernel_bound = std::max(job.list.bound - plan.rule.threads_rows(job.list.bound),
+                               std::min(job.list.bound, plan.rule.least_rows));
+  const bool large_table =
+      static_cast<std::size_t>(source.table.rows) * static_cast<std::size_t>(source.table.row_pitch) >
+      options.sort_above_bytes;
+  constexpr Count kMaxPositions = Count{1} << 32;
+  plan.sorts = plan.kernel && !job.sorted && large_table && plan.kernel_bound > kSmallJob &&
+               job.list.bound <= kMaxPositions;
+  plan.measured = options.share == 0 && !small && !measured.running && !tuners[job.sorted].settled();
+  return plan;
+}
+
+Count HostGather::State::chunk_rows(const Job& job, const Plan& plan) const {
+  const auto rows = static_cast<std::size_t>(plan.rule.threads_rows(job.list.bound));
+  const std::size_t even = rows * row_bytes / static_cast<std::size_t>(threads * kChunksPerThread);
+  return static_cast<Count>(
+      std::max<std::size_t>(1, std::clamp(even, kLeastChunkBytes, kSlotBytes) / row_bytes));
+}
+
+void HostGather::State::reserve(Count rows, Count chunks) {
+  if (rows <= memory.rows && chunks <= memory.chunks) return;
+  done.synchronize();  // the jobs before use what is freed
+  const Count more_rows = std::max(rows + rows / 4, memory.rows),
+              more_chunks = std::max(chunks + chunks / 4, memory.chunks);
+  memory = JobMemory();
+  const std::size_t number_bytes =
+      has_wide_numbers(source.table) ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
+  memory.numbers = cuda::Buffer(cuda::Memory::pinned, static_cast<std::size_t>(more_rows) * number_bytes,
+                                "the host stratum's row numbers", device);
+  memory.flags =
+      cuda::Array<std::uint64_t>(cuda::Memory::pinned, 3 * more_chunks, "the host stratum's flags", device);
+  std::ranges::fill(memory.flags.span(), 0);
+  memory.rows = more_rows;
+  memory.chunks = more_chunks;
+}
+
+void HostGather::State::reserve_sort(Count bound) {
+  if (sorter.has_room(bound)) return;
+  done.synchronize();
+  sorter.reserve(bound + bound / 4);
+}
+
+HostJob HostGather::State::next_job(const Job& job, const Plan& plan) {
+  HostJob next;
+  next.ticket = ++ticket;
+  next.chunk_rows = chunk_rows(job, plan);
+  next.row_bytes = row_bytes;
+  reserve(job.list.bound, next.num_chunks(job.list.bound));
+  next.wide = has_wide_numbers(source.table);
+  next.numbers = memory.numbers.data();
+  next.doorbell = doorbell.data();
+  next.exported = memory.flags.data();
+  next.filled = next.exported + memory.chunks;
+  next.drained = next.filled + memory.chunks;
+  next.slots = static_cast<std::byte*>(ring.data());
+  next.slot_bytes = slot_bytes;
+  next.num_slots = threads * kSlotsPerThread;
+  return next;
+}
+
+// The threads know of the job before the drain is launched: a launch may block until the kernel has ended
+// (CUDA_LAUNCH_BLOCKING, profilers).
+void HostGather::State::launch_threads_part(const Job& job, const HostJob& host_job,
+                                            const cuda::Stream& stream) {
+  forked.record(stream);
+  side.wait(forked);
+  export_numbers(table_for(job), job.list, host_job, split.data(), side);
+  workers->post(host_job);
+  try {
+    drain_ring(host_job, job.list, job.format, job.out, split.data(), side);
+  } catch (...) {
+    workers->cancel_last();
+    throw;
+  }
+}
+
+void HostGather::State::launch_kernel_part(const Job& job, const Plan& plan, const cuda::Stream& stream) {
+  const RowTable table = table_for(job);
+  RowList list = job.list;
+  list.begin = &split.data()->begin;
+  list.end = &split.data()->middle;
+  if (plan.sorts) list = sorter.sort(table, job.list, split.data(), plan.kernel_bound, stream);
+  gather_on_gpu(table, list, job.format, job.out, zero_copy, stream);
+}
+
+void HostGather::State::launch(const Job& job, const Plan& plan, const HostJob& host_job,
+                               const cuda::Stream& stream) {
+  stream.wait(done);
+  if (plan.measured) measured.start.record(stream);
+  split_list(job.list, plan.rule, host_job, split.data(), plan.measured ? measured.split.data() : nullptr,
+             stream);
+  if (plan.threads) launch_threads_part(job, host_job, stream);
+  if (plan.kernel) launch_kernel_part(job, plan, stream);
+  if (plan.measured) {
+    measured.kernel_end.record(stream);
+    measured.threads_end.record(plan.threads ? side : stream);
+    measured.sorted = job.sorted;
+    measured.share = plan.share;
+    measured.running = true;
+  }
+  if (plan.threads) {
+    joined.record(side);
+    stream.wait(joined);
+  }
+  done.record(stream);
+}
+
+void HostGather::State::gather(const Job& given, const cuda::Stream& stream) {
+  if (given.list.bound == 0 || given.format.cols == 0) return;
+  if (stream.device() != device) {
+    throw Error(fmt::format("host rows for {} cannot be gathered on a stream of {}", device.str(),
+                            stream.device().str()));
+  }
+  const cuda::DeviceGuard guard(device);
+  const std::lock_guard lock(mutex);
+  if (failure) std::rethrow_exception(failure);
+  Job job = given;
+  if (job.format.out_pitch == 0) job.format.out_pitch = job.format.cols;
+  learn();
+  side.follow(stream);
+  const Plan plan = plan_of(job);
+  HostJob host_job;
+  if (plan.threads) host_job = next_job(job, plan);
+  if (plan.sorts) reserve_sort(plan.kernel_bound);
+  try {
+    launch(job, plan, host_job, stream);
+  } catch (...) {
+    failure = std::current_exception();
+    throw;
+  }
+}
+
+/// Takes the times of a measured job that has ended meanwhile.
+void HostGather::State::learn() {
+  if (!measured.running || !has_completed(measured.kernel_end) || !has_completed(measured.threads_end))
+    return;
+  measured.running = false;
+  const Split& was = measured.split[0];
+  if (was.end - was.begin < kSmallJob) return;
+  constexpr double kMillisecond = 1e-3;
+  const auto side_of = [&](Count rows, const cuda::Event& end) {
+    return ShareTuner::Side{rows, rows > 0 ? end.elapsed_ms(measured.start) * kMillisecond : 0};
+  };
+  ShareTuner& tuner = tuners[measured.sorted];
+  tuner.add({.share = measured.share,
+             .threads = side_of(was.end - was.middle, measured.threads_end),
+             .kernel = side_of(was.kernel_rows, measured.kernel_end)});
+  if (tuner.settled()) report(measured.sorted);
+}
+
+void HostGather::State::report(bool sorted) const {
+  const ShareTuner::Trial& best = tuners[sorted].best();
+  constexpr double kMillion = 1e6, kGiga = 1e9;
+  spdlog::info(
+      "host rows of {} bytes, {} ids: {} threads take {:.0f} % ({:.1f} million rows/s), zero copy the rest "
+      "({:.1f} million "
+      "rows/s); together {:.1f} GB/s, the best of the shares tried",
+      row_bytes, sorted ? "sorted" : "random", threads, 100 * best.share, best.threads.rate() / kMillion,
+      best.kernel.rate() / kMillion, best.rate() * static_cast<double>(row_bytes) / kGiga);
+}
+
+HostGather::HostGather(Device device, const Source& source, const Options& options) {
+  const cuda::DeviceGuard guard(device);
+  state_ = std::make_unique<State>(device, source, options);
+}
+
+HostGather::~HostGather() = default;
+
+void HostGather::gather(const Job& job, const cuda::Stream& stream) { state_->gather(job, stream); }
+
+HostGather::Shares HostGather::shares() const {
+  const std::lock_guard lock(state_->mutex);
+  return {.sorted = state_->share_of(true), .random = state_->share_of(false)};
+}
+
+int HostGather::num_threads() const { return state_->threads; }
+
+}  // namespace strata::tensor

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/util/random.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::tensor {
+
+/// What GPU and CPU threads share of one job of the host stratum. A view, into pinned memory.
+///
+/// The threads' rows are cut into chunks; a chunk c goes through three hands, each of which raises a flag
+/// when it is done with it. A flag holds the ticket of the job that raised it last, so flags are never
+/// cleared.
+///
+///     GPU      writes the row numbers to numbers[c * chunk_rows ...]       exported[c] = ticket
+///     threads  gather these rows into slot c % num_slots of the ring       filled[c] = ticket
+///     GPU      writes the rows to the output; the slot is free again       drained[c] = ticket
+struct HostJob {
+  std::uint64_t ticket = 0;  ///< 1, 2, ...
+  Count chunk_rows = 0;
+  std::size_t row_bytes = 0;
+  bool wide = false;        ///< row numbers of 64 bits, else of 32
+  void* numbers = nullptr;  ///< kNoRow: zeros
+  std::uint64_t* doorbell = nullptr;
+  std::uint64_t* exported = nullptr;
+  std::uint64_t* filled = nullptr;
+  std::uint64_t* drained = nullptr;
+  std::byte* slots = nullptr;
+  std::size_t slot_bytes = 0;
+  int num_slots = 0;
+
+  STRATA_HOST_DEVICE Count num_chunks(Count rows) const { return (rows + chunk_rows - 1) / chunk_rows; }
+  STRATA_HOST_DEVICE std::byte* slot_of(Count chunk) const {
+    return slots + static_cast<std::size_t>(chunk % num_slots) * slot_bytes;
+  }
+};
+
+/// What the GPU rings the doorbell with: how many rows the threads get, and of which job. One word, so that a
+/// later job that rings over a job without rows for the threads cannot be misread.
+struct DoorbellWord {
+  static constexpr int kRowBits = 40;
+  static constexpr std::uint64_t kTicketMask = (std::uint64_t{1} << (64 - kRowBits)) - 1;
+
+  std::uint64_t word = 0;
+
+  STRATA_HOST_DEVICE static DoorbellWord of(std::uint64_t ticket, Count rows) {
+    return {ticket << kRowBits | static_cast<std::uint64_t>(rows)};
+  }
+  /// The rows of job `ticket`: 0 too if a later job rang since, which it could only do because there were
+  /// none; -1 if the job has not rung yet.
+  STRATA_HOST_DEVICE Count rows_of(std::uint64_t ticket) const {
+    const std::uint64_t ahead = ((word >> kRowBits) - ticket) & kTicketMask;
+    if (ahead == 0) return static_cast<Count>(word & ((std::uint64_t{1} << kRowBits) - 1));
+    return ahead <= kTicketMask / 2 ? 0 : -1;
+  }
+};
+
+}  // namespace strata::tensor

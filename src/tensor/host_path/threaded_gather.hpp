@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <mutex>
+
+#include "host_path/host_gather.hpp"
+#include "host_path/host_selection.hpp"
+#include "strata/cuda/stream.hpp"
+
+namespace strata::tensor {
+
+/// Gathers rows of any strata, those of the host by HostGather. An owner.
+class ThreadedGather {
+ public:
+  /// `table` is that of the tensor, with `host_rows` rows in the host stratum.
+  ThreadedGather(Device device, const RowTable& table, Count host_rows, const HostGather::Options& options);
+
+  struct Job {
+    RowTable table;
+    RowList list;
+    RowFormat format;
+    void* out = nullptr;
+    bool sorted = false;
+    LaunchShape shape;  ///< for the rows that lie on GPUs
+  };
+  /// As HostGather::gather. Thread safe.
+  void gather(const Job& job, const cuda::Stream& stream);
+
+ private:
+  void gather_mixed(const Job& job, const cuda::Stream& stream);
+
+  Device device_;
+  bool host_alone_;
+  HostGather host_;
+  std::mutex mutex_;
+  HostSelection selection_;
+  cuda::Stream side_;  // rows on GPUs, beside those of the host
+  cuda::Event forked_, joined_, done_;
+};
+
+}  // namespace strata::tensor

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/tensor/layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "strata/util/error.hpp"
+
+namespace strata::tensor {
+
+Layout::Layout(const Placement& placement) {
+  for (const Segment& s : placement.segments) {
+    const Count replicated_end = end_ + s.replicated, striped_end = replicated_end + s.striped;
+    segments_.push_back({.first_row = end_,
+                         .replicated_end = replicated_end,
+                         .striped_end = striped_end,
+                         .replicated_shift = totals_.replicated - end_,
+                         .striped_shift = totals_.striped - replicated_end,
+                         .host_shift = totals_.host - striped_end});
+    totals_.replicated += s.replicated;
+    totals_.striped += s.striped;
+    totals_.host += s.host;
+    end_ += s.rows();
+  }
+}
+
+void Layout::for_each_run(Count first, Count count, const std::function<void(const Run&)>& visit) const {
+  const int num_segments = static_cast<int>(segments_.size());
+  const Count end = first + count;
+  for (Count row = first; row < end;) {
+    const int index = segment_of(segments_.data(), num_segments, row);
+    const SegmentLayout& s = segments_[static_cast<std::size_t>(index)];
+    const Count segment_end =
+        index + 1 < num_segments ? segments_[static_cast<std::size_t>(index) + 1].first_row : end_;
+    Count run_end = segment_end;
+    if (row < s.striped_end) run_end = s.striped_end;
+    if (row < s.replicated_end) run_end = s.replicated_end;
+    run_end = std::min(run_end, end);
+    visit({.location = locate(segments_.data(), num_segments, row), .first = row, .count = run_end - row});
+    row = run_end;
+  }
+}
+
+void validate(const TensorSpec& spec, const Placement& placement) {
+  Count rows = 0;
+  bool negative = spec.rows < 0 || spec.cols < 0;
+  for (const Segment& s : placement.segments) {
+    rows += s.rows();
+    negative = negative || s.replicated < 0 || s.striped < 0 || s.host < 0;
+  }
+  if (negative || rows != spec.rows) {
+    throw InputError(
+        fmt::format("the placement of \"{}\" has {} rows, the tensor {}", spec.name, rows, spec.rows));
+  }
+  if (spec.cols > std::numeric_limits<std::int32_t>::max()) {
+    throw InputError(fmt::format("\"{}\" has {} columns; at most 2^31 - 1 can be had", spec.name, spec.cols));
+  }
+  if (placement.stripe_rows < 1)
+    throw InputError(fmt::format("\"{}\": stripes of {} rows", spec.name, placement.stripe_rows));
+  if (rows / placement.stripe_rows > std::numeric_limits<std::uint32_t>::max()) {
+    throw InputError(fmt::format("\"{}\" has {} rows: too many for stripes of {} rows", spec.name, rows,
+                                 placement.stripe_rows),
+                     "Use larger stripes.");
+  }
+}
+
+}  // namespace strata::tensor

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/shared_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "strata/util/error.hpp"
+#include "strata/util/random.hpp"
+
+namespace strata::tensor {
+namespace {
+
+constexpr std::string_view kPrefix = "strata-";
+
+bool names_are_wanted() {
+  const char* requested = std::getenv("STRATA_SHARED_MEMORY");
+  return requested != nullptr && std::string_view(requested) == "named";
+}
+
+/// Whoever made a file holds this lock while the file has a name, in whatever container it runs.
+bool lock(const FileDescriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
+
+bool has_name(const FileDescriptor& file) {
+  struct stat status {};
+  return ::fstat(file.get(), &status) == 0 && status.st_nlink > 0;
+}
+
+/// Removes the files whose makers were killed before they could.
+void remove_abandoned() {
+  std::error_code failed;  // what cannot be looked at is not ours
+  for (const auto& entry : std::filesystem::directory_iterator(kSharedFolder, failed)) {
+    if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+    const FileDescriptor file(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+    if (file.is_open() && lock(file)) ::unlink(entry.path().c_str());
+  }
+}
+
+/// The name of a file in kSharedFolder, from its creation until all ranks have opened it.
+class SharedName {
+ public:
+  SharedName() : text_{} {}
+  ~SharedName() {
+    if (created_) ::shm_unlink(text_.data());
+  }
+  SharedName(const SharedName&) = delete;
+  SharedName& operator=(const SharedName&) = delete;
+
+  FileDescriptor create() {
+    constexpr int kTries = 100;  // another run may take a file for abandoned before it is locked
+    for (int i = 0; i < kTries; ++i) {
+      const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+      const std::uint64_t unique =
+          mix64(static_cast<std::uint64_t>(now) ^ reinterpret_cast<std::uintptr_t>(this));
+      fmt::format_to_n(text_.data(), text_.size() - 1, "/{}{}-{:016x}", kPrefix, ::getpid(), unique);
+      FileDescriptor file(::shm_open(text_.data(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+      if (!file.is_open()) fail("create");
+      if (lock(file) && has_name(file)) {
+        created_ = true;
+        return file;
+      }
+    }
+    throw IoError(fmt::format("files in {} vanish while they are made", kSharedFolder));
+  }
+  FileDescriptor open() const {
+    FileDescriptor file(::shm_open(text_.data(), O_RDWR | O_CLOEXEC, 0600));
+    if (!file.is_open()) fail("open");
+    return file;
+  }
+  void share(const comm::Machine& machine) {
+    machine.communicator().broadcast(text_.data(), static_cast<Count>(text_.size()), 0);
+  }
+
+ private:
+  [[noreturn]] void fail(const char* action) const {
+    throw IoError(fmt::format("cannot {} the shared memory {}{}: {}", action, kSharedFolder, text_.data(),
+                              std::generic_category().message(errno)),
+                  "Check that /dev/shm is mounted and writable.");
+  }
+
+  std::array<char, 64> text_;
+  bool created_ = false;
+};
+
+/// How the first rank's file looks to the others.
+struct SeenFile {
+  std::array<char, 64> path{};  // empty: there is none
+  std::uint64_t device = 0, inode = 0;
+
+  bool is(const FileDescriptor& file) const {
+    struct stat status {};
+    return ::fstat(file.get(), &status) == 0 && status.st_dev == device && status.st_ino == inode;
+  }
+};
+
+SeenFile describe(const FileDescriptor& file) {
+  SeenFile seen;
+  struct stat status {};
+  if (!file.is_open() || ::fstat(file.get(), &status) != 0) return seen;
+  fmt::format_to_n(seen.path.data(), seen.path.size() - 1, "/proc/{}/fd/{}", ::getpid(), file.get());
+  seen.device = status.st_dev;
+  seen.inode = status.st_ino;
+  return seen;
+}
+
+/// In another PID namespace the path may lead to a file of another process, or to none.
+FileDescriptor open_seen(const SeenFile& seen) {
+  if (seen.path[0] == 0) return FileDescriptor();
+  FileDescriptor file(::open(seen.path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  return file.is_open() && seen.is(file) ? std::move(file) : FileDescriptor();
+}
+
+/// Not open on all ranks where one cannot open it.
+FileDescriptor open_nameless(const comm::Machine& machine) {
+  const bool first = machine.rank() == 0;
+  FileDescriptor file;
+  SeenFile seen;
+  if (first && !names_are_wanted()) {
+    file = FileDescriptor(::memfd_create("strata", MFD_CLOEXEC));
+    seen = describe(file);
+  }
+  machine.communicator().broadcast(&seen, sizeof seen, 0);
+  if (!first) file = open_seen(seen);
+  std::int64_t opened = file.is_open() ? 1 : 0;
+  machine.communicator().all_reduce(std::span(&opened, 1), comm::Communicator::Op::min);
+  return opened == 1 ? std::move(file) : FileDescriptor();
+}
+
+FileDescriptor open_named(const comm::Machine& machine) {
+  const bool first = machine.rank() == 0;
+  FileDescriptor file;
+  SharedName name;  // its end unlinks the file, whatever happened
+  machine.together([&] {
+    if (!first) return;
+    remove_abandoned();
+    file = name.create();
+  });
+  name.share(machine);
+  machine.together([&] {
+    if (!first) file = name.open();
+  });
+  return file;
+}
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+SharedFile open_shared_file(const comm::Machine& machine) {
+  FileDescriptor nameless = open_nameless(machine);
+  if (nameless.is_open()) return {.file = std::move(nameless), .in_folder = false};
+  return {.file = open_named(machine), .in_folder = true};
+}
+
+}  // namespace strata::tensor

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/checkpoint.hpp"
+
+#include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/model_state.hpp"
+#include "strata/nn/weights.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "strata-checkpoint";
+constexpr int kVersion = 3;
+
+/// JSON has no NaN, which an undefined ROC AUC is.
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+double number(const json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
+
+json to_json(const Scores& s) {
+  return {{"nodes", s.nodes},
+          {"loss", number(s.loss)},
+          {"accuracy", number(s.accuracy)},
+          {"macro_f1", number(s.macro_f1)},
+          {"roc_auc", number(s.roc_auc)}};
+}
+
+Scores scores_from(const json& j) {
+  return {.nodes = j.at("nodes"),
+          .loss = number(j.at("loss")),
+          .accuracy = number(j.at("accuracy")),
+          .macro_f1 = number(j.at("macro_f1")),
+          .roc_auc = number(j.at("roc_auc"))};
+}
+
+json to_json(const ProgressState& p) {
+  return {{"epoch", p.epoch},
+          {"evaluation_due", p.evaluation_due},
+          {"evaluation_kind", enum_name(p.evaluation_kind)},
+          {"step_in_epoch", p.step_in_epoch},
+          {"loss_sum", p.loss_sum},
+          {"correct", p.correct},
+          {"seeds", p.seeds},
+          {"best_epoch", p.best_epoch},
+          {"best_valid", to_json(p.best_valid)},
+          {"best_test", to_json(p.best_test)},
+          {"evaluations_without_gain", p.evaluations_without_gain}};
+}
+
+void from_json(const json& j, ProgressState& p) {
+  p.epoch = j.at("epoch");
+  p.evaluation_due = j.at("evaluation_due");
+  p.evaluation_kind =
+      enum_value<EvaluationKind>(j.at("evaluation_kind").get<std::string>(), "evaluation_kind");
+  p.step_in_epoch = j.at("step_in_epoch");
+  p.loss_sum = j.at("loss_sum");
+  p.correct = j.at("correct");
+  p.seeds = j.at("seeds");
+  p.best_epoch = j.at("best_epoch");
+  p.best_valid = scores_from(j.at("best_valid"));
+  p.best_test = scores_from(j.at("best_test"));
+  p.evaluations_without_gain = j.at("evaluations_without_gain");
+}
+
+constexpr const char* kBatchSize = "global_batch_size";
+constexpr const char* kGraph = "graph";
+
+/// What to do about an option that is not that of the checkpoint.
+std::string remedy_for(const std::string& option, const json& saved) {
+  if (option == kBatchSize && saved.is_number())
+    return fmt::format(
+        "Give --global-batch-size {}, which any number of ranks can divide among them; or start "
+        "anew without --resume.",
+        saved.dump());
+  if (option == kGraph)
+    return "Resume with the same graph (its parts may be others), or start anew without --resume.";
+  return "Resume with the graph and options of the first run, or start anew without --resume.";
+}
+
+void check_signature(const std::filesystem::path& path, const json& saved, const json& wanted) {
+  for (const auto& [option, value] : wanted.items()) {
+    const json known = saved.value(option, json("nothing"));
+    if (known == value) continue;
+    throw InputError(fmt::format("{}: the checkpoint has {} = {}, this run {}", path.string(), option,
+                                 known.dump(), value.dump()),
+                     remedy_for(option, known));
+  }
+}
+
+void copy_into(const std::filesystem::path& path, const nn::TensorFile& file, const std::string& name,
+               at::Tensor to) {
+  const at::Tensor& from = file.at(name, path);
+  if (from.sizes() != to.sizes()) {
+    throw InputError(
+        fmt::format("{}: \"{}\" has {} elements, this run {}", path.string(), name, from.numel(), to.numel()),
+        "Resume with the graph and options of the first run, or start anew without --resume.");
+  }
+  to.copy_(from);
+}
+
+}  // namespace
+
+std::string with_graph(const std::string& signature, const graph::Manifest& manifest,
+                       const std::string& digest) {
+  json both = json::parse(signature);
+  both[kGraph] = {{"digest", digest},
+                  {"nodes", manifest.book.num_nodes()},
+                  {"edges", manifest.num_edges},
+                  {"training nodes", manifest.num_train}};
+  return both.dump();
+}
+
+std::string format_checkpoint(const CheckpointParts& parts) {
+  nn::TensorFile file;
+  file.tensors.push_back({"parameters", parts.parameters->values().detach()});
+  for (const auto& state : parts.optimizer->state())
+    file.tensors.push_back({"optimizer." + state.name, state.tensor});
+  for (const auto& buffer : buffers_of(*parts.model))
+    file.tensors.push_back({"buffer." + buffer.name, buffer.tensor});
+  if (parts.progress->best_parameters.defined()) {
+    file.tensors.push_back({"best_parameters", parts.progress->best_parameters});
+    for (const auto& buffer : parts.progress->best_buffers)
+      file.tensors.push_back({"best_buffer." + buffer.name, buffer.tensor});
+  }
+  file.metadata = {{"format", kFormat},
+                   {"version", std::to_string(kVersion)},
+                   {"signature", parts.signature},
+                   {"progress", to_json(*parts.progress).dump()}};
+  return nn::format_tensors(file);
+}
+
+void restore_checkpoint(std::string_view contents, const std::filesystem::path& path,
+                        const CheckpointParts& parts) {
+  const nn::TensorFile file = nn::parse_tensors(contents, path);
+  const auto field = [&](const std::string& name) -> const std::string& {
+    const auto found = file.metadata.find(name);
+    if (found == file.metadata.end()) {
+      throw InputError(fmt::format("{}: not a checkpoint of strata-train (no \"{}\")", path.string(), name),
+                       "Give --output the folder of the run to resume, or start anew without --resume.");
+    }
+    return found->second;
+  };
+  if (field("format") != kFormat || field("version") != std::to_string(kVersion)) {
+    throw InputError(fmt::format("{}: format {} version {} is not known here", path.string(), field("format"),
+                                 field("version")),
+                     "Resume with the version of Strata that wrote it.");
+  }
+  if (!file.hashed)
+    throw InputError(fmt::format("{}: damaged checkpoint: its hashes are missing", path.string()),
+                     "Start anew without --resume.");
+  try {
+    check_signature(path, json::parse(field("signature")), json::parse(parts.signature));
+    from_json(json::parse(field("progress")), *parts.progress);
+  } catch (const json::exception& e) {
+    throw InputError(fmt::format("{}: damaged checkpoint: {}", path.string(), e.what()),
+                     "Start anew without --resume.");
+  }
+  copy_into(path, file, "parameters", parts.parameters->values());
+  for (const auto& state : parts.optimizer->state())
+    copy_into(path, file, "optimizer." + state.name, state.tensor);
+  for (const auto& buffer : buffers_of(*parts.model))
+    copy_into(path, file, "buffer." + buffer.name, buffer.tensor);
+  if (parts.progress->best_epoch > 0) {
+    parts.progress->best_parameters = at::empty_like(parts.parameters->values());
+    copy_into(path, file, "best_parameters", parts.progress->best_parameters);
+    parts.progress->best_buffers = copies_of(buffers_of(*parts.model));
+    for (const auto& buffer : parts.progress->best_buffers)
+      copy_into(path, file, "best_buffer." + buffer.name, buffer.tensor);
+  }
+}
+
+}  // namespace strata::train

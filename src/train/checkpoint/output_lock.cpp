@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/output_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/hash.hpp"
+#include "strata/util/log.hpp"
+
+namespace strata::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+using nlohmann::json;
+
+constexpr Milliseconds kPoll{100};
+constexpr const char* kNew = ".new-";  // of a lock that has not its name yet
+
+/// Who holds a lock.
+struct Owner {
+  std::string host, boot, pid_namespace;
+  std::int64_t pid = 0;
+  std::string started;  ///< in ticks since the boot
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, host, boot, pid_namespace, pid, started)
+
+std::string first_line(const char* path) {
+  std::string text;
+  try {
+    text = read_file(path);
+  } catch (const IoError&) {
+    return {};
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+/// When a process began; empty if it has ended.
+std::string start_of(std::int64_t pid) {
+  const std::string stat = first_line(fmt::format("/proc/{}/stat", pid).c_str());
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return {};
+  constexpr int kState = 3, kStart = 22;  // fields of proc(5), counted from 1; the name is the second
+  std::size_t begin = name_end + 2;
+  if (stat[begin] == 'Z' || stat[begin] == 'X') return {};
+  for (int field = kState; field < kStart; ++field) begin = stat.find(' ', begin) + 1;
+  return stat.substr(begin, stat.find(' ', begin) - begin);
+}
+
+Owner this_process() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  std::error_code code;
+  return {.host = host.data(),
+          .boot = first_line("/proc/sys/kernel/random/boot_id"),
+          .pid_namespace = fs::read_symlink("/proc/self/ns/pid", code).string(),
+          .pid = ::getpid(),
+          .started = start_of(::getpid())};
+}
+
+std::string random_token() {
+  std::random_device random;
+  return hex64((std::uint64_t{random()} << 32) | random());
+}
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int code) {
+  throw IoError(fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(code)),
+                "Give --output a folder that this user may write.");
+}
+
+/// A lock as it was found.
+struct Seen {
+  std::string text;
+  std::optional<Owner> owner;  ///< none: not readable, or not written yet
+  timespec modified{};
+
+  bool same_time(const Seen& other) const {
+    return modified.tv_sec == other.modified.tv_sec && modified.tv_nsec == other.modified.tv_nsec;
+  }
+};
+
+/// Opened anew each time, which makes an NFS client ask its server.
+std::optional<Seen> look_at(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return {};
+  if (fd < 0) fail("open", path, errno);
+  struct stat info {};
+  std::array<char, 4096> buffer{};
+  const ssize_t size = ::fstat(fd, &info) == 0 ? ::read(fd, buffer.data(), buffer.size()) : -1;
+  const int code = errno;
+  ::close(fd);
+  if (size < 0 && code == ESTALE) return {};
+  if (size < 0) fail("read", path, code);
+  Seen seen{.text = std::string(buffer.data(), static_cast<std::size_t>(size)),
+            .owner = {},
+            .modified = info.st_mtim};
+  try {
+    seen.owner = json::parse(seen.text).get<Owner>();
+  } catch (const json::exception&) {
+  }
+  return seen;
+}
+
+}  // namespace
+
+struct OutputLock::State {
+  fs::path path, temporary;
+  Options options;
+  Owner self = this_process();
+  std::string text;
+  int fd = -1;             // of the lock itself, whatever its name is now
+  timespec server_time{};  // when this process tried last, by the clock that stamps the files
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool ending = false;
+  std::thread heart;
+
+  State(const fs::path& folder, const Options& o) : path(folder / kFile), options(o) {
+    json named = self;
+    const std::string token = random_token();
+    named["token"] = token;
+    text = named.dump() + "\n";
+    temporary = path.string() + kNew + token;
+  }
+  ~State() {
+    if (fd >= 0) ::close(fd);
+  }
+
+  void acquire() {
+    bool contended = false;
+    while (!create() || (contended && !stays())) {
+      contended = true;
+      const std::optional<Seen> other = look_at(path);
+      if (!other) continue;
+      if (is_alive(*other)) refuse(*other);
+      take_away(*other);
+    }
+    remove_others();
+  }
+
+  /// Contenders that judged an earlier lock at the same time have acted by the end of this.
+  bool stays() const {
+    std::this_thread::sleep_for(kPoll);
+    return is_ours();
+  }
+
+  /// What contenders that were killed have left; one that lives tries again.
+  void remove_others() const {
+    std::error_code code;
+    for (const auto& entry : fs::directory_iterator(path.parent_path(), code)) {
+      if (entry.path().filename().string().starts_with(std::string(kFile) + kNew))
+        ::unlink(entry.path().c_str());
+    }
+  }
+
+  /// False if there is a lock already.
+  bool create() {
+    if (fd >= 0) ::close(std::exchange(fd, -1));
+    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0) fail("create", temporary, errno);
+    const bool written =
+        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
+    if (!written) {
+      const int code = errno;
+      ::unlink(temporary.c_str());
+      fail("write", temporary, code);
+    }
+    // An answer of an NFS server may be lost: what counts is whether the file has its second name.
+    const int failed = ::link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
+    struct stat info {};
+    const bool known = ::fstat(fd, &info) == 0;
+    if (known) server_time = info.st_mtim;
+    ::unlink(temporary.c_str());
+    if (failed == 0 || (known && info.st_nlink == 2)) return true;
+    ::close(std::exchange(fd, -1));
+    if (failed == EPERM || failed == EOPNOTSUPP || failed == ENOSYS) return create_without_links();
+    if (failed != EEXIST && failed != ENOENT) fail("create", path, failed);
+    return false;
+  }
+
+  bool create_without_links() {
+    const int created = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (created < 0 && errno == EEXIST) return false;
+    if (created < 0) fail("create", path, errno);
+    fd = created;
+    if (::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size())) return true;
+    const int code = errno;
+    ::unlink(path.c_str());
+    fail("write", path, code);
+  }
+
+  bool is_alive(const Seen& other) const {
+    const bool visible = other.owner && !self.boot.empty() && !other.owner->started.empty() &&
+                         other.owner->boot == self.boot && other.owner->pid_namespace == self.pid_namespace;
+    return visible ? !ends(*other.owner) : is_renewed(other);
+  }
+
+  bool ends(const Owner& owner) const {
+    const auto deadline = Clock::now() + options.ending;
+    while (start_of(owner.pid) == owner.started) {
+      if (Clock::now() > deadline) return false;
+      std::this_thread::sleep_for(kPoll);
+    }
+    return true;
+  }
+
+  /// Waits until its owner renews the lock, or was silent for too long.
+  bool is_renewed(const Seen& other) const {
+    if (std::chrono::seconds(server_time.tv_sec - other.modified.tv_sec) > options.patience) return false;
+    const auto deadline = Clock::now() + options.patience;
+    spdlog::info("{} is of {}: waiting up to {} s to see whether it still runs", path.string(),
+                 name_of(other), std::chrono::duration_cast<std::chrono::seconds>(options.patience).count());
+    while (Clock::now() < deadline) {
+      const std::optional<Seen> now = look_at(path);
+      if (!now || now->text != other.text) return false;  // another one by now: look again
+      if (!now->same_time(other)) return true;
+      std::this_thread::sleep_for(kPoll);
+    }
+    return false;
+  }
+
+  static std::string name_of(const Seen& other) {
+    return other.owner ? fmt::format("process {} on host {}", other.owner->pid, other.owner->host)
+                       : std::string("an unknown owner");
+  }
+
+  [[noreturn]] void refuse(const Seen& other) const {
+    throw InputError(fmt::format("--output {}: {} trains there (its lock is {})", path.parent_path().string(),
+                                 name_of(other), path.string()),
+                     "Wait for that run or end it, or give this one a folder of its own.");
+  }
+
+  /// Somebody else may have replaced the dead owner's lock meanwhile, and gets it back then.
+  void take_away(const Seen& dead) const {
+    if (const auto now = look_at(path); !now || now->text != dead.text) return;
+    const fs::path away = temporary.string() + "-old";
+    if (::rename(path.c_str(), away.c_str()) != 0) {
+      if (errno == ENOENT) return;
+      fail("rename", path, errno);
+    }
+    const std::optional<Seen> moved = look_at(away);
+    if (moved && moved->text != dead.text && ::link(away.c_str(), path.c_str()) != 0)
+      ::rename(away.c_str(), path.c_str());
+    ::unlink(away.c_str());
+  }
+
+  bool is_ours() const {
+    const std::optional<Seen> now = look_at(path);
+    return now && now->text == text;
+  }
+
+  void beat() {
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, options.heartbeat, [this] { return ending; })) {
+      lock.unlock();
+      ::futimens(fd, nullptr);
+      lock.lock();
+    }
+  }
+
+  void release() {
+    {
+      const std::lock_guard lock(mutex);
+      ending = true;
+    }
+    ended.notify_all();
+    heart.join();
+    if (is_ours()) ::unlink(path.c_str());
+  }
+};
+
+OutputLock::OutputLock(const fs::path& folder, const Options& options) {
+  fs::create_directories(folder);
+  state_ = std::make_unique<State>(folder, options);
+  state_->acquire();
+  state_->heart = std::thread([state = state_.get()] { state->beat(); });
+}
+
+OutputLock::~OutputLock() {
+  try {
+    state_->release();
+  } catch (const std::exception&) {  // the folder cannot be read: the next owner sees that this one is gone
+  }
+}
+
+void OutputLock::require() const {
+  if (state_->is_ours()) return;
+  throw Error(
+      fmt::format("{} is no longer this run's: another run took the folder over", state_->path.string()),
+      "This process was stopped or cut off for long. The other run goes on; this one writes nothing more.");
+}
+
+}  // namespace strata::train

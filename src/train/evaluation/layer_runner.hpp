@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "evaluation/list_piece.hpp"
+#include "evaluation/node_chunks.hpp"
+#include "evaluation/staged.hpp"
+#include "stop_poll.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/feature/fetcher.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/train/evaluator.hpp"
+
+namespace strata::train {
+
+/// Does the layer read rows that were projected when they were computed? It does unless they are longer: a
+/// node's row is then projected once, not with every chunk that needs it.
+bool reads_projected(const nn::BlockModel& model, int layer);
+
+/// One layer of exact evaluation.
+struct LayerPass {
+  nn::BlockModel* model = nullptr;
+  int layer = 0;
+  const tensor::ChunkTensor* table = nullptr;
+  LayerNodes table_nodes;                         ///< whose rows the table holds
+  LayerNodes nodes;                               ///< that the layer is applied to
+  sampling::MiniBatchSampler* sampler = nullptr;  ///< of all neighbors
+  bool by_weight = false;                         ///< edges count by EdgeShares
+};
+
+/// Applies a layer to this rank's share of its machine's nodes, chunk by chunk. An owner of the buffers.
+class LayerRunner {
+ public:
+  static constexpr Count kMaxChunkNodes = 65536;
+
+  /// Both must outlive it.
+  LayerRunner(const EvaluationContext& context, const comm::Communicator& communicator);
+
+  /// A chunk's nodes with what is kept of their outputs: of a hidden layer the rows that the next one reads,
+  /// where they were computed; of the last layer the logits, in host memory. A node whose list came in pieces
+  /// is given once.
+  using Consume = std::function<void(const NodeChunk&, const float* rows)>;
+  /// Collective over all ranks; false, on all of them alike, if the poll ended it.
+  bool apply(const LayerPass& pass, StopPoll& poll, const Consume& consume);
+
+  void release_buffers();
+
+ private:
+  std::vector<NodeChunk> chunks(const LayerPass& pass, const ChunkCost& cost) const;
+  bool in_place(const LayerPass& pass) const;
+  bool apply_in_place(const LayerPass& pass, StopPoll& poll, const Consume& consume);
+  bool apply_gathered(const LayerPass& pass, StopPoll& poll, const Consume& consume);
+  feature::RowExchangeContext row_exchange(std::span<const NodeId> machine_offsets) const;
+  void make_room(Count rows, Count cols);
+  at::Tensor add_piece(const LayerPass& pass, const NodeChunk::Piece& piece, const at::Tensor& x,
+                       const ListPiece::Blocks& blocks);
+  const float* kept_rows(const LayerPass& pass, const at::Tensor& output, const cuda::Stream& stream);
+  const float* to_host(const at::Tensor& rows, const cuda::Stream& stream);
+  bool distributed() const { return context_.topology->num_machines() > 1; }
+
+  const EvaluationContext& context_;
+  const comm::Communicator& communicator_;
+  Device device_;
+  Count chunk_bytes_;
+  cuda::Array<NodeId> ranks_;
+  cuda::Array<float> input_;
+  cuda::Array<float> host_output_;
+  Staged<float> shares_;  // of a chunk's edges
+  at::Tensor hub_;        // what was read of the list that comes in pieces
+  at::Tensor kept_;       // what kept_rows() points into
+};
+
+}  // namespace strata::train

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "evaluation/layer_runner.hpp"
+#include "evaluation/needed_nodes.hpp"
+#include "evaluation/prediction_file.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/train/evaluator.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+namespace {
+
+constexpr Count kFloatBytes = sizeof(float);
+
+/// Columns of the table that hidden layer `layer` reads.
+Count read_cols(const nn::BlockModel& model, int layer) {
+  return reads_projected(model, layer) ? model.projected_cols(layer) : model.output_cols(layer - 1);
+}
+
+enum class Member : std::uint8_t { none, valid, test };
+
+std::vector<Member> membership(const store::MachineGraph& graph) {
+  const store::GraphView& view = graph.host_view();
+  std::vector<Member> members(static_cast<std::size_t>(view.num_local), Member::none);
+  for (const NodeId v : graph.valid_nodes())
+    members[static_cast<std::size_t>(v - view.first_node)] = Member::valid;
+  for (const NodeId v : graph.test_nodes())
+    members[static_cast<std::size_t>(v - view.first_node)] = Member::test;
+  return members;
+}
+
+}  // namespace
+
+struct LayerwiseEvaluator::State {
+  EvaluationContext context;
+  comm::Communicator communicator;
+  Device device;
+  std::vector<Member> members;
+  std::optional<NeededNodes> needed;  ///< for the scores; of all evaluations, as the graph stays
+  LayerRunner runner;
+
+  explicit State(const EvaluationContext& c)
+      : context(c),
+        communicator(c.world->duplicate()),
+        device(c.machine->device()),
+        members(membership(*c.graph)),
+        runner(context, communicator) {}
+
+  bool distributed() const { return context.topology->num_machines() > 1; }
+
+  sampling::ExchangeContext sampling_exchange() const {
+    if (!distributed() || context.graph->is_replicated()) return {};
+    return {.communicator = &communicator,
+            .topology = context.topology,
+            .machine_offsets = context.graph->machine_offsets(),
+            .halo = context.graph->halo_lists(),
+            .pool = context.pool};
+  }
+  /// The nodes that layer `layer` is applied to for the scores; of all nodes if `everywhere`. Collective.
+  LayerNodes nodes_of(const nn::BlockModel& model, int layer, bool everywhere) {
+    if (!everywhere && !needed) needed = find_needed(model.num_layers());
+    const NodeSet* set = everywhere ? nullptr : (*needed)[static_cast<std::size_t>(layer)].get();
+    return {context.graph->host_view(), set, context.graph->machine_offsets()};
+  }
+  NeededNodes find_needed(int num_layers) const {
+    const store::GraphView& view = context.graph->host_view();
+    const auto for_scored = [&](const std::function<void(NodeId)>& visit) {
+      for (std::size_t v = 0; v < members.size(); ++v)
+        if (is_scored(v)) visit(view.first_node + static_cast<NodeId>(v));
+    };
+    return find_needed_nodes({.communicator = &communicator,
+                              .graph = &view,
+                              .rank_of_machine = context.machine->rank(),
+                              .ranks_of_machine = context.machine->size(),
+                              .num_layers = num_layers,
+                              .most = context.most_needed,
+                              .pool = context.pool,
+                              .for_scored = for_scored});
+  }
+  bool is_scored(std::size_t v) const {
+    return members[v] != Member::none && context.graph->has_label(static_cast<Count>(v));
+  }
+
+  /// What tables of rows may take of all GPUs of the machine. Collective over it.
+  Count gpu_room() const {
+    constexpr double kSpared = 0.6;  // the chunks that are computed need some, too
+    return static_cast<Count>(kSpared * static_cast<double>(comm::free_gpu_bytes_per_rank(*context.machine)) *
+                              context.machine->size());
+  }
+
+  /// Rows striped over the GPUs as far as these have memory to spare, the rest on the host. Collective over
+  /// the machine.
+  tensor::Placement table_placement(Count rows, Count row_bytes) const {
+    const Count striped = std::min(rows, gpu_room() / std::max<Count>(1, row_bytes));
+    return {.segments = {{.striped = striped, .host = rows - striped}}};
+  }
+
+  /// This machine's share of its host's free memory. Collective over the machine.
+  Count host_room() const {
+    if (context.host_bytes > 0) return context.host_bytes;
+    constexpr double kUsable = 0.9;
+    return static_cast<Count>(kUsable *
+                              static_cast<double>(comm::free_host_memory(*context.machine).share_bytes));
+  }
+
+  /// The most that two neighboring layers' rows leave to the host.
+  bool fits(const nn::BlockModel& model, Nodes nodes) {
+    Count largest = 0, previous = 0;
+    for (int layer = 1; layer < model.num_layers(); ++layer) {
+      const Count rows = nodes_of(model, layer - 1, nodes == Nodes::all).rows();
+      const Count bytes = rows * read_cols(model, layer) * kFloatBytes;
+      largest = std::max(largest, previous + bytes);
+      previous = bytes;
+    }
+    const Count on_gpus = gpu_room(), on_host = host_room();
+    std::int64_t enough = largest - on_gpus <= on_host;
+    communicator.all_reduce(std::span(&enough, 1), comm::Communicator::Op::min);
+    return enough != 0;
+  }
+
+  tensor::ChunkTensor make_table(int layer, Count rows, Count cols) const {
+    return tensor::ChunkTensor::create(
+        *context.machine,
+        {.name = "input of layer " + std::to_string(layer) + " of all nodes", .rows = rows, .cols = cols},
+        table_placement(rows, cols * kFloatBytes));
+  }
+
+  /// Does training choose by weight the neighbors whose rows the layer reads?
+  bool by_weight(int layer, int num_layers) const {
+    const sampling::SamplerOptions& options = context.sampler;
+    if (options.method != sampling::Method::weighted) return false;
+    const auto hop = static_cast<std::size_t>(num_layers - 1 - layer);
+    return hop >= options.fanouts.size() || options.fanouts[hop] >= 0;
+  }
+
+  Evaluation run(nn::BlockModel& model, PredictionFile* predictions) {
+    const auto start = std::chrono::steady_clock::now();
+    const at::NoGradGuard no_grad;
+    model.eval();
+    const int last = model.num_layers() - 1;
+    const auto sampler = sampling::make_sampler(
+        context.graph->view(),
+        {.fanouts = {-1}, .max_seeds = LayerRunner::kMaxChunkNodes, .in_degrees = model.needs_in_degrees()},
+        sampling_exchange(), 1, *context.pool);
+
+    std::optional<tensor::ChunkTensor> table;
+    const bool everywhere = predictions != nullptr;
+    const auto pass_of = [&](int layer) -> LayerPass {
+      return {.model = &model,
+              .layer = layer,
+              .table = table ? &*table : &context.graph->features(),
+              .table_nodes = nodes_of(model, std::max(0, layer - 1), everywhere || layer == 0),
+              .nodes = nodes_of(model, layer, everywhere),
+              .sampler = sampler.get(),
+              .by_weight = by_weight(layer, model.num_layers())};
+    };
+    StopPoll poll(communicator, context.stop_requested);
+    bool going = true;
+    for (int layer = 0; layer < last && going; ++layer) {
+      const LayerPass pass = pass_of(layer);
+      tensor::ChunkTensor next = make_table(layer + 1, pass.nodes.rows(), read_cols(model, layer + 1));
+      going = runner.apply(pass, poll, [&](const NodeChunk& chunk, const float* rows) {
+        next.write_rows(chunk.first_row, chunk.count, rows);
+      });
+      next.fence(*context.machine, current_stream(device));
+      if (table) table->close(*context.machine);
+      table = std::move(next);
+    }
+    const Count classes = model.output_cols(last);
+    const ScoreOptions scores{.num_classes = classes,
+                              .multi_label = context.graph->manifest().multi_label,
+                              .roc_auc = context.roc_auc};
+    ScoreBoard valid(scores), test(scores);
+    if (going) {
+      const LayerPass pass = pass_of(last);
+      going = runner.apply(pass, poll, [&](const NodeChunk& chunk, const float* rows) {
+        std::vector<NodeId> nodes;
+        pass.nodes.list(chunk, nodes);
+        score(nodes, rows, classes, valid, test);
+        if (predictions != nullptr) write(nodes, rows, classes, *predictions);
+      });
+    }
+    if (table) table->close(*context.machine);
+    model.train();
+    runner.release_buffers();  // training needs the memory more than the next evaluation does
+    Evaluation result;
+    result.stopped = !going;
+    if (going) {
+      const ScoreWork work{.communicator = &communicator, .pool = context.pool, .alive = context.alive};
+      result.valid = valid.finish(work);
+      result.test = test.finish(work);
+    }
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+  void score(const std::vector<NodeId>& nodes, const float* rows, Count classes, ScoreBoard& valid,
+             ScoreBoard& test) const {
+    const auto width = static_cast<std::size_t>(classes);
+    const std::int32_t* labels = context.graph->labels().data();
+    const Count words = context.graph->manifest().label_words();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const NodeId v = nodes[i] - context.graph->host_view().first_node;
+      const Member member = members[static_cast<std::size_t>(v)];
+      if (member == Member::none) continue;
+      (member == Member::valid ? valid : test).add_label({rows + i * width, width}, labels + v * words);
+    }
+  }
+
+  void write(const std::vector<NodeId>& nodes, const float* rows, Count classes, PredictionFile& file) const {
+    const store::GraphView& view = context.graph->host_view();
+    for (const NodeId node : nodes) {
+      file.write_row(view.original_ids[node], rows);
+      rows += classes;
+    }
+  }
+};
+
+LayerwiseEvaluator::LayerwiseEvaluator(const EvaluationContext& context)
+    : state_(std::make_unique<State>(context)) {}
+LayerwiseEvaluator::~LayerwiseEvaluator() = default;
+
+bool LayerwiseEvaluator::fits(const nn::BlockModel& model, Nodes nodes) const {
+  return state_->fits(model, nodes);
+}
+
+Evaluation LayerwiseEvaluator::evaluate(nn::BlockModel& model) { return state_->run(model, nullptr); }
+
+Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, PredictionFile& file) {
+  return state_->run(model, &file);
+}
+
+Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, const std::string& npy_path) {
+  PredictionFile file(npy_path, state_->context.graph->host_view().num_nodes,
+                      model.output_cols(model.num_layers() - 1), state_->communicator);
+  const Evaluation result = predict(model, file);
+  if (!result.stopped) file.close();
+  return result;
+}
+
+void LayerwiseEvaluator::close() { state_->communicator.close(); }
+
+}  // namespace strata::train

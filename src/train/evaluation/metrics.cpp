@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/train/metrics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "evaluation/roc_auc.hpp"
+#include "strata/util/label_sets.hpp"
+
+namespace strata::train {
+
+double Scores::of(Metric metric) const {
+  switch (metric) {
+    case Metric::accuracy:
+      return accuracy;
+    case Metric::macro_f1:
+      return macro_f1;
+    case Metric::roc_auc:
+      break;
+  }
+  return roc_auc;
+}
+
+bool Scores::beats(const Scores& best, Metric metric) const {
+  if (nodes == 0) return true;
+  const double mine = of(metric), other = best.of(metric);
+  return mine > other || (std::isnan(other) && !std::isnan(mine));
+}
+
+/// None where no curve is wanted.
+struct ScoreBoard::Curves {
+  std::vector<ClassScores> classes;
+
+  void add(std::size_t c, float score, bool positive) {
+    (positive ? classes[c].positives : classes[c].negatives).push_back(score);
+  }
+};
+
+namespace {
+
+std::size_t num_curves(const ScoreOptions& options) {
+  if (options.multi_label) return options.roc_auc ? static_cast<std::size_t>(options.num_classes) : 0;
+  return options.num_classes == 2 ? 1 : 0;
+}
+
+}  // namespace
+
+ScoreBoard::ScoreBoard(const ScoreOptions& options)
+    : options_(options),
+      true_positives_(static_cast<std::size_t>(options.num_classes)),
+      predicted_(static_cast<std::size_t>(options.num_classes)),
+      labelled_(static_cast<std::size_t>(options.num_classes)),
+      curves_(std::make_unique<Curves>(std::vector<ClassScores>(num_curves(options)))) {}
+ScoreBoard::~ScoreBoard() = default;
+
+void ScoreBoard::add_label(std::span<const float> logits, const std::int32_t* words) {
+  if (options_.multi_label) {
+    if (!is_unlabelled(words, options_.num_classes)) add_set(logits, words);
+  } else if (*words >= 0) {
+    add(logits, *words);
+  }
+}
+
+void ScoreBoard::add_set(std::span<const float> logits, const std::int32_t* words) {
+  double sum = 0;
+  for (std::size_t c = 0; c < logits.size(); ++c) {
+    const bool wanted = has_class(words, static_cast<Count>(c)), predicted = logits[c] > 0;
+    const auto logit = static_cast<double>(logits[c]);
+    sum += std::max(logit, 0.0) - (wanted ? logit : 0.0) + std::log1p(std::exp(-std::abs(logit)));
+    correct_ += wanted == predicted;
+    predicted_[c] += predicted;
+    labelled_[c] += wanted;
+    true_positives_[c] += wanted && predicted;
+    if (options_.roc_auc) curves_->add(c, logits[c], wanted);
+  }
+  ++nodes_;
+  loss_ += sum / static_cast<double>(logits.size());
+}
+
+void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
+  const auto best = static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const auto wanted = static_cast<std::size_t>(label);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - logits[best]);
+  ++nodes_;
+  loss_ += std::log(sum) - (static_cast<double>(logits[wanted]) - logits[best]);
+  ++predicted_[best];
+  ++labelled_[wanted];
+  if (best == wanted) {
+    ++correct_;
+    ++true_positives_[best];
+  }
+  if (options_.num_classes == 2) curves_->add(0, logits[1] - logits[0], label == 1);
+}
+
+Scores ScoreBoard::finish(const ScoreWork& work) {
+  const comm::Communicator& communicator = *work.communicator;
+  std::vector<std::int64_t> counts{nodes_, correct_};
+  for (const auto* per_class : {&true_positives_, &predicted_, &labelled_}) {
+    counts.insert(counts.end(), per_class->begin(), per_class->end());
+  }
+  communicator.all_reduce(std::span(counts));
+  std::vector<double> loss{loss_};
+  communicator.all_reduce(std::span(loss));
+
+  Scores scores{.nodes = counts[0], .roc_auc = std::numeric_limits<double>::quiet_NaN()};
+  if (scores.nodes == 0) return scores;
+  scores.loss = loss[0] / static_cast<double>(scores.nodes);
+  scores.accuracy = static_cast<double>(counts[1]) /
+                    static_cast<double>(scores.nodes * (options_.multi_label ? options_.num_classes : 1));
+  const auto classes = static_cast<std::size_t>(options_.num_classes);
+  double f1_sum = 0;
+  int present = 0;
+  for (std::size_t c = 0; c < classes; ++c) {
+    const Count hits = counts[2 + c], either = counts[2 + classes + c] + counts[2 + 2 * classes + c];
+    if (either == 0) continue;
+    ++present;
+    f1_sum += 2.0 * static_cast<double>(hits) / static_cast<double>(either);
+  }
+  scores.macro_f1 = f1_sum / present;
+  scores.roc_auc = mean_area(work);
+  return scores;
+}
+
+double ScoreBoard::mean_area(const ScoreWork& work) {
+  std::vector<ClassScores> classes = std::move(curves_->classes);
+  const std::vector<double> areas = areas_under_curves(
+      classes, {.communicator = work.communicator, .pool = work.pool, .alive = work.alive});
+  double sum = 0;
+  int defined = 0;
+  for (const double area : areas) {
+    if (std::isnan(area)) continue;
+    sum += area;
+    ++defined;
+  }
+  return defined == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / defined;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "strata/comm/communicator.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::train {
+
+/// A NumPy array [rows, cols] f32 that all ranks fill together, each its own rows; an owner of the open file.
+///
+/// It is made under a temporary name and renamed by close(), so that a complete file or none has the final
+/// name. Its room on the disk is reserved when it is made, where the file system can do that.
+class PredictionFile {
+ public:
+  /// Collective. Throws IoError on all ranks if the disk has no room, the file cannot be made, or a rank does
+  /// not see the file that the first rank made.
+  PredictionFile(const std::string& path, Count rows, Count cols, const comm::Communicator& communicator);
+  ~PredictionFile();  ///< what was not closed is removed
+  PredictionFile(const PredictionFile&) = delete;
+  PredictionFile& operator=(const PredictionFile&) = delete;
+
+  void write_row(Count row, const float* values);  ///< buffered where rows follow each other
+  void close();                                    ///< collective; throws IoError on all ranks
+
+ private:
+  void create(const std::string& header, Count bytes, const std::string& mark);
+  void open(Count bytes, const std::string& mark);
+  void flush();
+  void remove();
+
+  std::string path_, temporary_;
+  const comm::Communicator& communicator_;
+  Count cols_, header_bytes_ = 0;
+  int fd_ = -1;
+  Count pending_first_ = 0;
+  std::string pending_;
+};
+
+}  // namespace strata::train

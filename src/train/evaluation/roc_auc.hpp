@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "strata/comm/communicator.hpp"
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::train {
+
+/// The scores of this rank's nodes for one class.
+struct ClassScores {
+  std::vector<float> positives;  ///< of nodes that have the class
+  std::vector<float> negatives;  ///< of the others
+};
+
+/// What computes the areas on a rank.
+struct CurveWork {
+  const comm::Communicator* communicator = nullptr;
+  ThreadPool* pool = nullptr;
+  std::function<void()> alive;          ///< called after every piece of work
+  Count piece_scores = Count{1} << 20;  ///< of another rank, in memory at once; the same on all ranks
+};
+
+/// The area under the ROC curve of each class over the nodes of all ranks: the share of the pairs of a
+/// positive and a negative node that are in the right order, where ties count half. Exact. NaN for a class
+/// without pairs, and where a score is NaN.
+///
+/// Every rank sorts its own scores. Those of the side with fewer nodes, of one rank after the other, are then
+/// broadcast in pieces, and all ranks count at once which of their own scores of the other side lie below. So
+/// no rank holds more than its own scores and one piece. Sorts `classes`. Collective; the same on every rank.
+std::vector<double> areas_under_curves(std::vector<ClassScores>& classes, const CurveWork& work);
+
+}  // namespace strata::train

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "stop_poll.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/feature/fetcher.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/train/evaluator.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+namespace {
+
+class SampledEvaluator final : public Evaluator {
+ public:
+  SampledEvaluator(const EvaluationContext& context, const std::vector<int>& fanouts, Count batch_size)
+      : context_(context),
+        fanouts_(fanouts),
+        batch_size_(batch_size),
+        communicator_(context.world->duplicate()),
+        device_(context.machine->device()) {}
+
+  Evaluation evaluate(nn::BlockModel& model) override {
+    const auto start = std::chrono::steady_clock::now();
+    const at::NoGradGuard no_grad;
+    model.eval();
+    sampling::ExchangeContext exchange;
+    feature::RowExchangeContext rows;
+    if (context_.topology->num_machines() > 1) {
+      if (!context_.graph->is_replicated())
+        exchange = {&communicator_, context_.topology, context_.graph->machine_offsets(),
+                    context_.graph->halo_lists(), context_.pool};
+      rows = {&communicator_, context_.topology, context_.graph->machine_offsets(),
+              context_.machine->index()};
+      rows.halo = context_.graph->halo_rows();
+    }
+    const auto sampler =
+        sampling::make_sampler(context_.graph->view(), sampler_options(model), exchange, 1, *context_.pool);
+    feature::RowFetcher fetcher(context_.graph->features(), device_, rows, *context_.pool);
+    StopPoll poll(communicator_, context_.stop_requested);
+    const Stages stages{.model = &model, .sampler = sampler.get(), .fetcher = &fetcher, .poll = &poll};
+    const auto valid = score(stages, context_.graph->valid_nodes());
+    const auto test = valid ? score(stages, context_.graph->test_nodes()) : std::nullopt;
+    Evaluation result;
+    result.stopped = !test;
+    if (test) {
+      result.valid = *valid;
+      result.test = *test;
+    }
+    model.train();
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+  void close() override { communicator_.close(); }
+
+ private:
+  struct Stages {
+    nn::BlockModel* model;
+    sampling::MiniBatchSampler* sampler;
+    feature::RowFetcher* fetcher;
+    StopPoll* poll;
+  };
+
+  sampling::SamplerOptions sampler_options(const nn::BlockModel& model) const {
+    return {.fanouts = fanouts_,
+            .method = context_.sampler.method,
+            .replace = context_.sampler.replace,
+            .layer_dependent = context_.sampler.layer_dependent,
+            .max_seeds = batch_size_,
+            .in_degrees = model.needs_in_degrees()};
+  }
+
+  /// Of all batches, so that no score depends on how nodes are divided among ranks and batches; of no step of
+  /// training.
+  BatchKey key() const { return {.seed = context_.seed, .epoch = ~std::uint32_t{0}, .step = 0}; }
+
+  /// None if the poll ended it.
+  std::optional<Scores> score(const Stages& stages, std::span<const NodeId> nodes) {
+    nn::BlockModel& model = *stages.model;
+    const Count count = static_cast<Count>(nodes.size());
+    const Count ranks = context_.machine->size(), rank = context_.machine->rank();
+    const Count begin = count * rank / ranks, end = count * (rank + 1) / ranks;
+    std::vector<std::int64_t> steps{(end - begin + batch_size_ - 1) / batch_size_};
+    communicator_.all_reduce(std::span(steps), comm::Communicator::Op::max);
+
+    const Count classes = model.output_cols(model.num_layers() - 1);
+    const Count cols = context_.graph->features().spec().cols;
+    const cuda::Stream stream = current_stream(device_);
+    const graph::Manifest& manifest = context_.graph->manifest();
+    const auto labels = context_.graph->labels();
+    ScoreBoard board(
+        {.num_classes = classes, .multi_label = manifest.multi_label, .roc_auc = context_.roc_auc});
+    for (std::int64_t step = 0; step < steps[0]; ++step) {
+      if (stages.poll->agreed()) return std::nullopt;
+      const Count from = std::min(end, begin + step * batch_size_), to = std::min(end, from + batch_size_);
+      const auto seeds = nodes.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from));
+      const sampling::MiniBatch batch = stages.sampler->sample(seeds, key(), 0, stream);
+      const at::Tensor input =
+          at::empty({batch.num_inputs(), cols}, at::TensorOptions().device(torch_device(device_)));
+      stages.fetcher->fetch({.ids = batch.input_nodes(), .count = batch.num_inputs()},
+                            input.mutable_data_ptr<float>(), stream);
+      context_.alive();
+      if (seeds.empty()) continue;
+      const at::Tensor logits =
+          model.forward(input, batch, {.key = key(), .training = false}).cpu().contiguous();
+      for (std::size_t i = 0; i < seeds.size(); ++i) {
+        const Count row = seeds[i] - context_.graph->host_view().first_node;
+        board.add_label({logits.const_data_ptr<float>() + static_cast<Count>(i) * classes,
+                         static_cast<std::size_t>(classes)},
+                        labels.data() + row * manifest.label_words());
+      }
+    }
+    return board.finish({.communicator = &communicator_, .pool = context_.pool, .alive = context_.alive});
+  }
+
+  EvaluationContext context_;
+  std::vector<int> fanouts_;
+  Count batch_size_;
+  comm::Communicator communicator_;
+  Device device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Evaluator> make_sampled_evaluator(const EvaluationContext& context,
+                                                  const std::vector<int>& fanouts, Count batch_size) {
+  return std::make_unique<SampledEvaluator>(context, fanouts, batch_size);
+}
+
+}  // namespace strata::train

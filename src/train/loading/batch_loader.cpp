@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/batch_loader.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "loading/channel.hpp"
+#include "loading/stream_clock.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/nvtx_range.hpp"
+#include "strata/cuda/stream.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+namespace {
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::atomic<double>& total) : total_(total), start_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() { total_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  std::atomic<double>& total_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+struct RingBuffer {
+  LoadedBatch batch;
+  StreamClock sampled, gathered, trained;
+  cuda::Array<float> features, unpadded_features;  // padded batches find theirs where they were
+  cuda::Array<std::int32_t> host_labels, device_labels;
+};
+
+/// Makes room for at least `size` elements; a quarter more, so that growing batches do not allocate each
+/// time.
+template <typename T>
+void reserve(cuda::Array<T>& array, Count size, cuda::Memory memory, const char* what, Device device) {
+  if (array.size() >= size) return;
+  array = {};
+  array = cuda::Array<T>(memory, size + size / 4, what, device);
+}
+
+}  // namespace
+
+struct BatchLoader::State {
+  Options options;
+  cuda::Stream sample_stream, gather_stream;
+  std::array<RingBuffer, kBuffers> ring;
+
+  std::uint32_t epoch = 0;
+  Count next_step = 0, end_step = 0;
+
+  /// The threads of one epoch and the buffers between them.
+  struct Stages {
+    Channel<int> free, sampled, gathered;
+    std::thread sampler, gatherer;
+  };
+  std::unique_ptr<Stages> stages;
+  std::atomic<Count> unpadded{0};
+  std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
+
+  explicit State(const Options& o) : options(o) {
+    run_on({});
+    for (RingBuffer& buffer : ring) {
+      for (StreamClock* clock : {&buffer.sampled, &buffer.gathered, &buffer.trained})
+        *clock = StreamClock(o.device);
+    }
+  }
+
+  void run_on(const cuda::SmGroup& sms) {
+    if (!options.device.is_cuda()) return;
+    sample_stream = cuda::Stream(options.device, 0, sms);
+    // A gather is a chain of short kernels that wires wait for; training, ahead of it in a queue, would fill
+    // the GPU before each of them.
+    gather_stream = cuda::Stream(options.device, kHighestPriority, sms);
+  }
+
+  void sample(int index) {
+    const Stopwatch watch(sample_seconds);
+    const cuda::NvtxRange range("sample");
+    RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
+    const Count step = next_step++;
+    const auto global_step =
+        static_cast<std::uint32_t>(static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step);
+    const TraceSpan span(options.trace, Trace::Lane::sample, global_step);
+    const SeedSchedule::Step seeds = options.schedule->step(epoch, step);
+    LoadedBatch& batch = buffer.batch;
+    batch.buffer = index;
+    batch.key = {.seed = options.seed, .epoch = epoch, .step = global_step};
+    batch.step_in_epoch = step;
+    batch.num_global_seeds = seeds.num_global;
+    sample_stream.wait(buffer.trained.ended());
+    buffer.sampled.begin(sample_stream);
+    batch.sample = options.sampler->sample(seeds.seeds, batch.key, index, sample_stream);
+    buffer.sampled.end(sample_stream);
+    batch.num_inputs = batch.sample.num_inputs();
+    batch.padded = sampling::pad(batch.sample, options.padding);
+    if (pads() && !batch.padded) ++unpadded;
+    look_up_labels(seeds.seeds, buffer);
+  }
+
+  bool pads() const { return !options.padding.entries.empty(); }
+
+  void look_up_labels(std::span<const NodeId> seeds, RingBuffer& buffer) const {
+    buffer.gathered.ended().synchronize();  // the labels of the buffer's last batch have been copied
+    LoadedBatch& batch = buffer.batch;
+    batch.num_labels = batch.sample.blocks.back().num_dst;
+    const Count words = std::ssize(options.no_label);
+    const Count room = std::max(options.schedule->max_seeds(), batch.num_labels) * words;
+    reserve(buffer.host_labels, room, cuda::Memory::pinned, "labels of a batch", options.device);
+    for (Count i = 0; i < batch.num_labels; ++i) {
+      const auto seed = static_cast<std::size_t>(i);
+      const std::int32_t* label = seed < seeds.size()
+                                      ? options.labels.data() + (seeds[seed] - options.first_node) * words
+                                      : options.no_label.data();
+      std::copy_n(label, words, buffer.host_labels.data() + i * words);
+    }
+  }
+
+  void gather(int index) {
+    const Stopwatch watch(gather_seconds);
+    const cuda::NvtxRange range("gather");
+    RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
+    LoadedBatch& batch = buffer.batch;
+    const TraceSpan span(options.trace, Trace::Lane::gather, batch.key.step);
+    const cuda::Memory memory = cuda::memory_on(options.device);
+    gather_stream.wait(buffer.sampled.ended());
+    gather_stream.wait(buffer.trained.ended());
+    buffer.gathered.begin(gather_stream);
+    if (options.gather) {
+      const Count rows = batch.sample.num_inputs();
+      cuda::Array<float>& features = pads() && !batch.padded ? buffer.unpadded_features : buffer.features;
+      reserve(features, rows * options.feature_cols, memory, "gathered features", options.device);
+      options.fetcher->fetch({.ids = batch.sample.input_nodes(),
+                              .count = batch.num_inputs,
+                              .sorted = batch.sample.sorted_inputs,
+                              .sorted_positions = batch.sample.sorted_positions},
+                             features.data(), gather_stream);
+      const Count gathered = batch.num_inputs * options.feature_cols, all = rows * options.feature_cols;
+      if (gathered < all) {
+        cuda::fill_async(features.data() + gathered, 0,
+                         static_cast<std::size_t>(all - gathered) * sizeof(float), gather_stream);
+      }
+      batch.features = features.data();
+    }
+
+    batch.labels = buffer.host_labels.data();
+    if (options.device.is_cuda()) {
+      reserve(buffer.device_labels, buffer.host_labels.size(), memory, "labels of a batch", options.device);
+      cuda::copy_async(
+          buffer.device_labels.data(), buffer.host_labels.data(),
+          static_cast<std::size_t>(batch.num_labels) * options.no_label.size() * sizeof(std::int32_t),
+          gather_stream);
+      batch.labels = buffer.device_labels.data();
+    }
+    buffer.gathered.end(gather_stream);
+  }
+
+  /// Runs `work` on every buffer that comes from `in` and passes it on to `out`, until `in` closes.
+  template <typename Work>
+  void stage(Channel<int>& in, Channel<int>& out, Work&& work) {
+    try {
+      const cuda::DeviceGuard guard(options.device);
+      while (const auto index = in.receive()) {
+        if (!work(*index)) break;
+        out.send(*index);
+      }
+      out.close();
+    } catch (...) {
+      open_order();
+      out.close(std::current_exception());
+    }
+  }
+
+  /// No launch waits for another any more.
+  void open_order() {
+    if (options.order != nullptr) options.order->open();
+  }
+
+  bool steps_left() const { return next_step < end_step; }
+
+  void start_stages() {
+    stages = std::make_unique<Stages>();
+    for (int i = 0; i < kBuffers; ++i) stages->free.send(i);
+    stages->sampler = std::thread([this] {
+      stage(stages->free, stages->sampled, [this](int index) {
+        if (!steps_left()) return false;
+        sample(index);
+        return true;
+      });
+    });
+    stages->gatherer = std::thread([this] {
+      stage(stages->sampled, stages->gathered, [this](int index) {
+        gather(index);
+        return true;
+      });
+    });
+  }
+
+  void end_stages() {
+    if (!stages) return;
+    open_order();
+    stages->free.close();
+    stages->sampler.join();
+    stages->gatherer.join();
+    stages.reset();
+  }
+};
+
+BatchLoader::BatchLoader(const Options& options) : state_(std::make_unique<State>(options)) {}
+
+BatchLoader::~BatchLoader() { state_->end_stages(); }
+
+void BatchLoader::run_on(const cuda::SmGroup& sms) {
+  state_->end_stages();
+  for (const RingBuffer& buffer : state_->ring) buffer.gathered.ended().synchronize();
+  state_->run_on(sms);
+}
+
+void BatchLoader::begin(const Steps& steps) {
+  state_->end_stages();
+  state_->epoch = steps.epoch;
+  state_->next_step = steps.first;
+  state_->end_step = steps.end;
+  if (state_->options.order != nullptr)
+    state_->options.order->begin(steps.end - steps.first, state_->options.overlap ? 1 : 0);
+  if (state_->options.overlap) state_->start_stages();
+}
+
+const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
+  State& s = *state_;
+  int index = 0;
+  {
+    const Stopwatch watch(s.wait_seconds);
+    if (s.options.overlap) {
+      const TraceSpan span(s.options.trace, Trace::Lane::wait);
+      const auto received = s.stages->gathered.receive();
+      if (!received) return nullptr;
+      index = *received;
+    } else {
+      if (!s.steps_left()) return nullptr;
+      s.sample(index);
+      s.gather(index);
+    }
+  }
+  RingBuffer& buffer = s.ring[static_cast<std::size_t>(index)];
+  stream.wait(buffer.gathered.ended());
+  buffer.trained.begin(stream);
+  return &buffer.batch;
+}
+
+void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) {
+  state_->ring[static_cast<std::size_t>(batch.buffer)].trained.end(stream);
+  if (state_->options.order != nullptr) state_->options.order->end_step();
+  if (state_->options.overlap) state_->stages->free.send(batch.buffer);
+}
+
+void BatchLoader::release_buffers() {
+  state_->end_stages();
+  for (RingBuffer& buffer : state_->ring) {
+    buffer.trained.ended().synchronize();
+    buffer.features = {};
+    buffer.unpadded_features = {};
+  }
+}
+
+Count BatchLoader::take_unpadded() { return state_->unpadded.exchange(0); }
+
+LoaderTimes BatchLoader::take_times() {
+  State& s = *state_;
+  LoaderTimes times{.sample = s.sample_seconds.exchange(0),
+                    .gather = s.gather_seconds.exchange(0),
+                    .train = 0,
+                    .wait = s.wait_seconds.exchange(0)};
+  if (!s.options.device.is_cuda()) return times;
+  times.sample = times.gather = 0;
+  for (RingBuffer& buffer : s.ring) {
+    times.sample += buffer.sampled.take_seconds();
+    times.gather += buffer.gathered.take_seconds();
+    times.train += buffer.trained.take_seconds();
+  }
+  return times;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/presampler.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "loading/seed_schedule.hpp"
+
+namespace strata::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+store::BatchReads reads_of(const sampling::MiniBatch& batch) {
+  store::BatchReads reads{.input_nodes = {batch.input_nodes(), static_cast<std::size_t>(batch.num_inputs())},
+                          .neighbors = batch.num_edges()};
+  for (const sampling::Block& block : batch.blocks) {
+    reads.lists += block.num_dst;
+    reads.nodes += block.num_src;
+  }
+  return reads;
+}
+
+/// The schedule of this machine: its seeds, split among its ranks as in training. To it, all nodes before its
+/// own are one machine, and all after them another.
+SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<const NodeId> offsets,
+                         const PresampleOptions& options) {
+  return SeedSchedule({.train_nodes = source.train_nodes,
+                       .machine_offsets = offsets,
+                       .machine = 1,
+                       .local_rank = options.machine->rank(),
+                       .machine_ranks = options.machine->size(),
+                       .global_batch = options.global_batch,
+                       .seed = options.seed});
+}
+
+void presample(const store::Presampling::Source& source, const store::Presampling::Record& record,
+               const PresampleOptions& options) {
+  const auto start = Clock::now();
+  const store::GraphView& graph = source.graph;
+  const std::array offsets{NodeId{0}, source.first_node, source.first_node + source.num_local,
+                           graph.num_nodes};
+  const SeedSchedule schedule = schedule_of(source, offsets, options);
+  sampling::SamplerOptions sampler_options = options.sampler;
+  sampler_options.max_seeds = schedule.max_seeds();
+  const auto sampler = sampling::make_sampler(graph, sampler_options, {}, 1, *options.pool);
+  const Count num_batches = std::min(options.max_batches, schedule.steps_per_epoch());
+  Seconds longest{0};
+  for (Count step = 0; step < num_batches; ++step) {
+    const auto batch_start = Clock::now();
+    if (step > 0 && batch_start - start + longest > options.time_limit) break;
+    const std::vector<NodeId> seeds = schedule.step(0, step).seeds;
+    const BatchKey key{.seed = options.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)};
+    record(reads_of(sampler->sample(seeds, key, 0, {})));
+    longest = std::max<Seconds>(longest, Clock::now() - batch_start);
+  }
+}
+
+}  // namespace
+
+store::Presampling make_presampling(const PresampleOptions& options) {
+  return {.run = [options](const store::Presampling::Source& source,
+                           const store::Presampling::Record& record) { presample(source, record, options); }};
+}
+
+}  // namespace strata::train

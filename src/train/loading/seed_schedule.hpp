@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "strata/comm/machine.hpp"
+#include "strata/util/random.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::train {
+
+/// Which seeds a rank trains on in a step. Depends on the machines alone for WHO trains a seed, never for
+/// WHICH seeds a step has.
+///
+/// The training nodes in the order of their original ids are permuted by a bijection keyed by (seed, epoch).
+/// Step s of an epoch is the slice [s * global_batch, (s + 1) * global_batch). A seed goes to the machine
+/// that owns it, and a machine's seeds of the step are split evenly among its ranks.
+class SeedSchedule {
+ public:
+  struct Options {
+    std::span<const NodeId>
+        train_nodes;  ///< all of the graph, global ids by original id; must outlive the schedule
+    std::span<const NodeId> machine_offsets;
+    int machine = 0, local_rank = 0, machine_ranks = 1;
+    Count global_batch = 0;
+    std::uint64_t seed = 0;
+  };
+  explicit SeedSchedule(const Options& options);
+
+  Count num_seeds() const { return static_cast<Count>(options_.train_nodes.size()); }
+  Count steps_per_epoch() const { return (num_seeds() + options_.global_batch - 1) / options_.global_batch; }
+  /// Of all ranks in steps [first, last) of an epoch.
+  Count num_global_seeds(Count first, Count last) const {
+    return std::min(last * options_.global_batch, num_seeds()) - first * options_.global_batch;
+  }
+  Count max_seeds() const;  ///< of one rank and step, the worst case
+
+  struct Step {
+    std::vector<NodeId> seeds;  ///< of this rank
+    Count num_global = 0;       ///< of all ranks
+  };
+  Step step(std::uint32_t epoch, Count step_in_epoch) const;
+
+ private:
+  Options options_;
+  bool owns_all_ = false;  // this machine, all training nodes
+};
+
+}  // namespace strata::train

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+#include "torch_device.hpp"
+#include "tuning/device_mix.hpp"
+
+namespace strata::train {
+namespace {
+
+using nlohmann::json;
+
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+json scores_json(const Scores& s) {
+  return {{"nodes", s.nodes},
+          {"loss", number(s.loss)},
+          {"accuracy", number(s.accuracy)},
+          {"macro_f1", number(s.macro_f1)},
+          {"roc_auc", number(s.roc_auc)}};
+}
+
+std::string join(const std::vector<int>& values) {
+  std::string text;
+  for (const int value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+  return text;
+}
+
+std::string ranks_table(const comm::Topology& topology) {
+  Table table({"machine", "host", "ranks", "devices"});
+  for (std::size_t m = 0; m < topology.machines.size(); ++m) {
+    std::string devices;
+    for (const int r : topology.machines[m]) {
+      const std::string device = topology.ranks[static_cast<std::size_t>(r)].device.str();
+      if (devices.find(device) == std::string::npos) devices += (devices.empty() ? "" : " ") + device;
+    }
+    const int first = topology.machines[m].front();
+    table.row({std::to_string(m), topology.ranks[static_cast<std::size_t>(first)].host,
+               std::to_string(topology.machines[m].size()), devices});
+  }
+  return table.str();
+}
+
+/// Empty on one machine.
+std::string row_exchange_name(const Session& s) {
+  if (s.topology.num_machines() == 1) return "";
+  return std::string(enum_name(s.row_exchange ? RowExchange::nccl : RowExchange::mpi));
+}
+
+std::string plan_table(const store::MachineGraph& graph) {
+  Table table({"tensor (machine 0)", "stratum", "rows", "size", "accesses", "GB/s"});
+  for (const auto& row : graph.plan()) {
+    const auto& expected = row.expected;
+    table.row({row.tensor, row.stratum, format_count(row.rows), format_bytes(row.bytes),
+               expected ? fmt::format("{:.1f} %", 100 * expected->share) : "-",
+               expected ? fmt::format("{:.1f}", expected->bytes_per_second / 1e9) : "-"});
+  }
+  return table.str();
+}
+
+}  // namespace
+
+std::string banner(const Session& s) {
+  const auto& manifest = s.graph.manifest();
+  std::string text = fmt::format(
+      "graph {}: {} nodes, {} edges, {} features ({}), {} classes; {} / {} / {} training, validation, test "
+      "nodes\n",
+      manifest.name, format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
+      manifest.feature_cols, name_of(manifest.feature_dtype), manifest.num_classes,
+      format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
+  text += fmt::format(
+      "model {}: fanouts {}, hidden {}, {} parameters; {} lr {}, {} seeds a step, {} steps an epoch\n",
+      model_name(s.config), join(s.config.fanouts), s.config.hidden,
+      format_count(s.parameters->values().numel()), enum_name(s.config.optimizer), s.config.learning_rate,
+      format_count(s.global_batch), format_count(s.schedule->steps_per_epoch()));
+  text += fmt::format(
+      "{} ranks on {} {}machines, {} cores a rank, gradients over {}{}\n", s.world.size(),
+      s.topology.num_machines(), s.topology.virtual_machines ? "virtual " : "", s.cores, s.reducer->name(),
+      s.topology.num_machines() > 1 ? fmt::format(", feature rows over {}", row_exchange_name(s)) : "");
+  text += ranks_table(s.topology) + plan_table(s.graph);
+  if (s.graph.presampled_batches() > 0)
+    text +=
+        fmt::format("planned from the accesses of {} batches\n", format_count(s.graph.presampled_batches()));
+  return text;
+}
+
+json run_record(const Session& s) {
+  const auto& manifest = s.graph.manifest();
+  return {{"type", "run"},
+          {"version", 1},
+          {"graph", s.config.graph},
+          {"nodes", manifest.book.num_nodes()},
+          {"edges", manifest.num_edges},
+          {"parts", manifest.book.num_parts()},
+          {"model", model_name(s.config)},
+          {"fanouts", s.config.fanouts},
+          {"sampler", enum_name(s.config.sampler)},
+          {"replace", s.config.replace},
+          {"labor_dependent", s.config.labor_dependent},
+          {"hidden", s.config.hidden},
+          {"global_batch_size", s.global_batch},
+          {"steps_per_epoch", s.schedule->steps_per_epoch()},
+          {"feature_cols", manifest.feature_cols},
+          {"classes", manifest.num_classes},
+          {"unlabelled",
+           {{"train", s.unlabelled.train}, {"valid", s.unlabelled.valid}, {"test", s.unlabelled.test}}},
+          {"batch_nodes", s.batch_nodes},
+          {"batch_edges", s.batch_edges},
+          {"seed", s.config.seed},
+          {"ranks", s.world.size()},
+          {"machines", s.topology.num_machines()},
+          {"device", device_name(s.topology)},
+          {"sm_split", s.config.sm_split},
+          {"reducer", s.reducer->name()},
+          {"row_exchange", row_exchange_name(s)}};
+}
+
+json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy) {
+  return {{"type", "step"},
+          {"epoch", epoch},
+          {"step", step_in_epoch},
+          {"loss", number(loss)},
+          {"train_accuracy", train_accuracy}};
+}
+
+json epoch_record(const EpochReport& e) {
+  return {{"type", "epoch"},
+          {"epoch", e.epoch},
+          {"steps", e.steps},
+          {"seeds", e.seeds},
+          {"skipped_updates", e.skipped_updates},
+          {"unpadded_batches", e.unpadded_batches},
+          {"loss", number(e.loss)},
+          {"train_accuracy", number(e.train_accuracy)},
+          {"seconds", e.seconds},
+          {"seeds_per_second", e.seeds_per_second()},
+          {"sample_seconds", e.stages.sample},
+          {"gather_seconds", e.stages.gather},
+          {"wait_seconds", e.stages.wait},
+          {"train_seconds", e.train_seconds()},
+          {"compute_seconds", e.compute_seconds()},
+          {"sum_seconds", e.sum_seconds},
+          {"gathered_bytes",
+           {{"replicated", e.gathered_bytes[0]},
+            {"striped", e.gathered_bytes[1]},
+            {"host", e.gathered_bytes[2]}}},
+          {"peak_host_bytes", peak_resident_bytes()}};
+}
+
+json sm_split_record(const SmMeasurement::Result& result) {
+  json times = json::array();
+  for (const auto& time : result.times)
+    times.push_back({{"split", name_of(time.shares)}, {"step_seconds", time.seconds}});
+  return {{"type", "sm_split"}, {"choice", name_of(result.choice)}, {"measured", std::move(times)}};
+}
+
+json evaluation_record(int epoch, const Evaluation& evaluation) {
+  return {{"type", "evaluation"},
+          {"epoch", epoch},
+          {"seconds", evaluation.seconds},
+          {"valid", scores_json(evaluation.valid)},
+          {"test", scores_json(evaluation.test)}};
+}
+
+json exchange_record(const ExchangeTotals& t) {
+  const auto seconds = [](const ExchangeTotals::Seconds& s) {
+    return json{{"seconds", s.all}, {"waited_seconds", s.waited}};
+  };
+  json hops = json::array();
+  for (const ExchangeTotals::Hop& hop : t.hops)
+    hops.push_back(
+        {{"nodes", hop.frontier}, {"remote", hop.remote}, {"cached", hop.cached}, {"bytes", hop.bytes}});
+  json neighbors = seconds(t.neighbors), features = seconds(t.features);
+  neighbors["hops"] = std::move(hops);
+  features.update(
+      {{"rows", t.rows}, {"remote", t.remote_rows}, {"cached", t.cached_rows}, {"bytes", t.row_bytes}});
+  return {{"type", "exchange"}, {"neighbors", std::move(neighbors)}, {"features", std::move(features)}};
+}
+
+json final_record(const TrainResult& r, const Session& s) {
+  return {{"type", "final"},
+          {"stopped", r.stopped},
+          {"epochs", r.epochs_done},
+          {"best_epoch", r.best_epoch},
+          {"valid", scores_json(r.valid)},
+          {"test", scores_json(r.test)},
+          {"seeds_per_second", r.seeds_per_second},
+          {"peak_host_bytes", peak_resident_bytes()},
+          {"peak_device_bytes", peak_torch_device_bytes(s.device)}};
+}
+
+namespace {
+
+/// "; rows: 1.5 GiB replicated, 8.0 GiB host, 40.1 GB/s".
+std::string gathered_text(const EpochReport& e) {
+  constexpr std::array kNames{"replicated", "striped", "host"};
+  std::string text;
+  std::int64_t sum = 0;
+  for (std::size_t s = 0; s < kNames.size(); ++s) {
+    if (e.gathered_bytes[s] > 0) text += fmt::format("{} {}, ", format_bytes(e.gathered_bytes[s]), kNames[s]);
+    sum += e.gathered_bytes[s];
+  }
+  constexpr double kGiga = 1e9;
+  if (sum == 0) return text;
+  return fmt::format("; rows: {}{:.1f} GB/s", text, static_cast<double>(sum) / e.seconds / kGiga);
+}
+
+}  // namespace
+
+std::string epoch_line(const EpochReport& e, int epochs) {
+  return fmt::format(
+      "epoch {}/{}  loss {:.4f}  train accuracy {:.4f}  {} ({} seeds/s; sample {}, gather {}; compute {}, "
+      "wait "
+      "for batches {}, sum over ranks {}{})",
+      e.epoch, epochs, e.loss, e.train_accuracy, format_seconds(e.seconds),
+      format_count(static_cast<Count>(e.seeds_per_second())), format_seconds(e.stages.sample),
+      format_seconds(e.stages.gather), format_seconds(e.compute_seconds()), format_seconds(e.stages.wait),
+      format_seconds(e.sum_seconds), gathered_text(e));
+}
+
+std::string evaluation_line(const Evaluation& evaluation, Metric metric) {
+  return fmt::format("  {}: validation {:.4f}, test {:.4f} ({})", enum_name(metric),
+                     evaluation.valid.of(metric), evaluation.test.of(metric),
+                     format_seconds(evaluation.seconds));
+}
+
+std::string exchange_table(const ExchangeTotals& t) {
+  const auto share = [](Count part, Count whole) {
+    return whole > 0 ? fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole))
+                     : std::string("-");
+  };
+  Table table({"asked of other machines", "nodes", "remote", "of them cached", "sent"});
+  const auto row = [&](const std::string& what, const ExchangeTotals::Hop& hop) {
+    table.row({what, format_count(hop.frontier), share(hop.remote, hop.frontier),
+               share(hop.cached, hop.remote), format_bytes(hop.bytes)});
+  };
+  for (std::size_t hop = 0; hop < t.hops.size(); ++hop)
+    row(fmt::format("neighbors, hop {}", hop + 1), t.hops[hop]);
+  row("feature rows", {t.rows, t.remote_rows, t.cached_rows, t.row_bytes});
+  const auto hidden = [](const ExchangeTotals::Seconds& s) {
+    return fmt::format("{}, {} of it hidden", format_seconds(s.all), format_seconds(s.all - s.waited));
+  };
+  return table.str() + fmt::format("exchange of a rank within its stage: neighbors {}; feature rows {}\n",
+                                   hidden(t.neighbors), hidden(t.features));
+}
+
+std::string final_table(const TrainResult& r, const Session& s) {
+  Table table(
+      {"best epoch " + std::to_string(r.best_epoch), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
+  const auto row = [&](const std::string& name, const Scores& scores) {
+    table.row({name, fmt::format("{:.4f}", scores.accuracy), fmt::format("{:.4f}", scores.macro_f1),
+               std::isnan(scores.roc_auc) ? "-" : fmt::format("{:.4f}", scores.roc_auc),
+               fmt::format("{:.4f}", scores.loss), format_count(scores.nodes)});
+  };
+  row("validation", r.valid);
+  row("test", r.test);
+  return table.str() +
+         fmt::format("{} seeds/s, peak host memory {} on this rank, peak of libtorch on the GPU {}\n",
+                     format_count(static_cast<Count>(r.seeds_per_second)),
+                     format_bytes(peak_resident_bytes()), format_bytes(peak_torch_device_bytes(s.device)));
+}
+
+}  // namespace strata::train

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "strata/util/files.hpp"
+
+namespace strata::train {
+namespace {
+
+constexpr std::array kLaneNames = {"sample", "gather", "train", "wait", "evaluate"};
+
+double microseconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+/// Names the rank's process and its lanes.
+std::string names_of(int rank) {
+  std::string text =
+      fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank, rank);
+  for (std::size_t lane = 0; lane < kLaneNames.size(); ++lane) {
+    text += fmt::format(
+        ",\n"
+        R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":"{}"}}}})",
+        rank, lane, kLaneNames[lane]);
+  }
+  return text;
+}
+
+}  // namespace
+
+Trace::Trace() : start_(Clock::now()), wall_start_(std::chrono::system_clock::now()) {}
+
+void Trace::add(Lane lane, Clock::time_point begin, Clock::time_point end, std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  spans_.push_back({begin, end, step, lane});
+}
+
+void Trace::write(const std::filesystem::path& path, const comm::Communicator& world) const {
+  std::int64_t first = wall_start_.time_since_epoch().count();
+  const std::int64_t mine = first;
+  world.all_reduce(std::span(&first, 1), comm::Communicator::Op::min);
+  const double offset = microseconds(std::chrono::system_clock::duration(mine - first));
+
+  std::string text = names_of(world.rank());
+  for (const Span& span : spans_) {
+    const auto lane = static_cast<std::size_t>(span.lane);
+    text += fmt::format(
+        ",\n"
+        R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f})",
+        kLaneNames[lane], world.rank(), lane, offset + microseconds(span.begin - start_),
+        microseconds(span.end - span.begin));
+    if (span.step >= 0) text += fmt::format(R"(,"args":{{"step":{}}})", span.step);
+    text += '}';
+  }
+  const std::vector<std::string> texts = world.gather(text, 0);
+  if (world.rank() != 0) return;
+  write_file_atomically(path, fmt::format("{{\"traceEvents\":[\n{}\n]}}\n", fmt::join(texts, ",\n")));
+}
+
+}  // namespace strata::train

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "strata/util/types.hpp"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace strata::train {
+
+/// What travels with the gradients of a step, summed over all ranks.
+struct StepTail {
+  float loss = 0, correct = 0, seeds = 0, stop = 0;
+  static constexpr Count kSize = 4;
+};
+
+/// A model's parameters and gradients as two flat f32 buffers on one device, so that one all-reduce and one
+/// optimizer step serve them all. The model's tensors become views of the buffers, in order of
+/// named_parameters().
+class FlatParameters {
+ public:
+  FlatParameters(torch::nn::Module& model, at::Device device);
+
+  const at::Tensor& values() const { return values_; }  ///< [count]
+  at::Tensor gradients() const;                         ///< [count], a view
+  at::Tensor tail() const;                              ///< [StepTail::kSize], a view behind the gradients
+  const at::Tensor& reduced() const { return gradients_and_tail_; }  ///< what the all-reduce sums
+
+ private:
+  Count count_ = 0;
+  at::Tensor values_, gradients_and_tail_;
+};
+
+}  // namespace strata::train

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+
+#include "strata/util/types.hpp"
+
+struct CUstream_st;
+
+namespace strata::train {
+
+/// A loss over a batch and its gradient; as loss.hpp defines them.
+struct LossTask {
+  Count rows = 0, classes = 0;
+  bool bce = false;
+  float smoothing = 0;
+  const float* weights = nullptr;  ///< [classes], or null: ones
+  const float* logits = nullptr;   ///< [rows, classes]
+  bool multi_label = false;
+  const std::int32_t* labels = nullptr;  ///< [rows, words of a label]
+  const float* total = nullptr;          ///< [1] what the gradient is divided by
+  float* gradient = nullptr;             ///< [rows, classes]
+  float* row_outcomes = nullptr;         ///< [rows, kOutcomes]
+  float* outcome = nullptr;              ///< [kOutcomes] loss, correct, seeds: sums in the order of the rows
+  static constexpr int kOutcomes = 3;
+};
+
+void loss_cuda(const LossTask& task, CUstream_st* stream);
+
+}  // namespace strata::train

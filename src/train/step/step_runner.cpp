@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/step_runner.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <chrono>
+#include <utility>
+
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/nvtx_range.hpp"
+#include "strata/cuda/stream.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+
+RecordedBatch RecordedBatch::of(const LoadedBatch& batch) {
+  return {.blocks = batch.sample.blocks,
+          .counts = batch.sample.device_counts,
+          .key = batch.sample.device_key,
+          .features = batch.features,
+          .labels = batch.labels,
+          .num_labels = batch.num_labels};
+}
+
+StepRunner::StepRunner(const Parts& parts)
+    : parts_(parts),
+      all_sms_(parts.device, kHighestPriority),
+      computed_(parts.device),
+      summed_(parts.device) {
+  local_loss_ = at::zeros({1}, parts.parameters->values().options());
+  update_seeds_ = at::zeros({}, parts.parameters->values().options());
+  for (Readback& readback : readbacks_) {
+    readback.tail = cuda::Array<float>(cuda::Memory::pinned, StepTail::kSize + 1, "a step's outcome");
+    readback.copied = cuda::Event(parts.device);
+  }
+  for (StreamClock& clock : sum_clocks_) clock = StreamClock(parts.device);
+}
+
+void StepRunner::forward_backward(const LoadedBatch& batch) {
+  const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
+  const at::Tensor labels =
+      wrap_words(batch.labels, batch.num_labels, parts_.loss->label_words(), parts_.device);
+  const at::Tensor logits = parts_.table != nullptr
+                                ? parts_.model->forward_table(*parts_.table, batch.sample, pass)
+                                : parts_.model->forward(wrap_rows(batch.features, batch.sample.num_inputs(),
+                                                                  parts_.feature_cols, parts_.device),
+                                                        batch.sample, pass);
+  // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
+  const Loss::Result loss = (*parts_.loss)(logits, labels, update_seeds_);
+  logits.backward(loss.gradient);
+  parts_.parameters->tail().narrow(0, 0, loss.outcome.size(0)).add_(loss.outcome);
+}
+
+void StepRunner::run_batch(const LoadedBatch& batch) {
+  constexpr int kWarmUp = 2;  // libraries choose their ways and allocate at first
+  if (!parts_.graphs || !batch.padded || num_unrecorded_ < kWarmUp) {
+    num_unrecorded_ += batch.padded;
+    if (batch.sample.num_seeds > 0) forward_backward(batch);
+    return;
+  }
+  replay(batch);
+}
+
+// A batch that outgrew its buffers has moved them, so that the buffer's recording reads memory that is gone.
+void StepRunner::replay(const LoadedBatch& batch) {
+  RecordedBatch& recorded = recorded_[static_cast<std::size_t>(batch.buffer)];
+  RecordedBatch now = RecordedBatch::of(batch);
+  if (!graphs_.recorded(batch.buffer) || recorded != now) {
+    graphs_.record(batch.buffer, [&] { forward_backward(batch); });
+    recorded = std::move(now);
+  }
+  graphs_.replay(batch.buffer);
+}
+
+void StepRunner::forget_graphs() {
+  graphs_.forget();
+  num_unrecorded_ = 0;
+}
+
+std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place& place, bool stop,
+                                           const cuda::Stream& stream) {
+  const cuda::NvtxRange range("train");
+  const at::Tensor& reduced = parts_.parameters->reduced();
+  if (place.first) {
+    reduced.zero_();
+    update_seeds_.fill_(static_cast<float>(place.num_seeds));
+  }
+  run_batch(batch);
+  if (!place.last) return std::nullopt;
+  local_loss_.copy_(parts_.parameters->tail().narrow(0, 0, 1));
+  if (stop) parts_.parameters->tail().select(0, 3).fill_(1.0f);
+  timed_sum(stream);
+  begin_readback(batch.step_in_epoch, stream);
+  parts_.optimizer->step(parts_.parameters->values(), parts_.parameters->gradients());
+  current_ ^= 1;
+  return take(readbacks_[current_]);
+}
+
+void StepRunner::timed_sum(const cuda::Stream& stream) {
+  const auto start = std::chrono::steady_clock::now();
+  sum_clocks_[current_].begin(stream);
+  sum_over_ranks(stream);
+  sum_clocks_[current_].end(stream);
+  if (parts_.device.is_cuda()) return;
+  sum_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double StepRunner::take_sum_seconds() {
+  double seconds = std::exchange(sum_seconds_, 0);
+  for (StreamClock& clock : sum_clocks_) seconds += clock.take_seconds();
+  return seconds;
+}
+
+// NCCL's kernels wait for blocks of their own, which few SMs might not hold at once.
+void StepRunner::sum_over_ranks(const cuda::Stream& stream) {
+  const auto sum_on = [&](const cuda::Stream& place) {
+    const at::Tensor& reduced = parts_.parameters->reduced();
+    parts_.reducer->sum(reduced.mutable_data_ptr<float>(), reduced.numel(), place);
+  };
+  if (stream.sms().is_all()) return sum_on(stream);
+  computed_.record(stream);
+  all_sms_.wait(computed_);
+  sum_on(all_sms_);
+  summed_.record(all_sms_);
+  stream.wait(summed_);
+}
+
+std::optional<StepOutcome> StepRunner::drain() {
+  current_ ^= 1;
+  return take(readbacks_[current_]);
+}
+
+void StepRunner::begin_readback(Count step_in_epoch, const cuda::Stream& stream) {
+  Readback& readback = readbacks_[current_];
+  const at::Tensor tail = parts_.parameters->tail();
+  cuda::copy_async(readback.tail.data(), tail.const_data_ptr<float>(), StepTail::kSize * sizeof(float),
+                   stream);
+  cuda::copy_async(readback.tail.data() + StepTail::kSize, local_loss_.const_data_ptr<float>(), sizeof(float),
+                   stream);
+  readback.copied.record(stream);
+  readback.step_in_epoch = step_in_epoch;
+  readback.outstanding = true;
+}
+
+std::optional<StepOutcome> StepRunner::take(Readback& readback) {
+  if (!readback.outstanding) return std::nullopt;
+  readback.copied.synchronize();
+  readback.outstanding = false;
+  return StepOutcome{.step_in_epoch = readback.step_in_epoch,
+                     .loss_sum = readback.tail[0],
+                     .correct = readback.tail[1],
+                     .seeds = readback.tail[2],
+                     .stop = readback.tail[3] > 0,
+                     .local_loss = readback.tail[StepTail::kSize]};
+}
+
+}  // namespace strata::train

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "loading/batch_loader.hpp"
+#include "loading/stream_clock.hpp"
+#include "step/flat_parameters.hpp"
+#include "step/loss.hpp"
+#include "step/optimizer.hpp"
+#include "step/step_graph.hpp"
+#include "strata/comm/reducer.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/nn/model.hpp"
+
+namespace strata::train {
+
+/// All addresses and sizes that a recorded step keeps of its batch.
+struct RecordedBatch {
+  std::vector<sampling::Block> blocks;
+  const Count* counts = nullptr;
+  const BatchKey* key = nullptr;
+  const float* features = nullptr;
+  const std::int32_t* labels = nullptr;
+  Count num_labels = 0;
+
+  static RecordedBatch of(const LoadedBatch& batch);
+  bool operator==(const RecordedBatch&) const = default;
+};
+
+/// What all ranks know about a finished step.
+struct StepOutcome {
+  Count step_in_epoch = 0;
+  double loss_sum = 0, correct = 0, seeds = 0;
+  bool stop = false;      ///< a rank was asked to stop
+  double local_loss = 0;  ///< this rank's part of loss_sum
+};
+
+/// Forward, backward, all-reduce and update of one batch. The host runs at most one step ahead of the GPU:
+/// the outcome of a step is read back while the next one runs.
+class StepRunner {
+ public:
+  struct Parts {
+    nn::BlockModel* model;
+    const Loss* loss;
+    FlatParameters* parameters;
+    Optimizer* optimizer;
+    comm::AllReducer* reducer;
+    Device device;
+    Count feature_cols;
+    const nn::RowTable* table =
+        nullptr;          ///< where the model reads input rows in place; null: they are gathered
+    bool graphs = false;  ///< replay what a padded batch does as a CUDA graph
+  };
+  explicit StepRunner(const Parts& parts);
+
+  /// The place of a batch among those that make one update.
+  struct Place {
+    bool first = true, last = true;
+    Count num_seeds = 0;  ///< of all ranks and batches of the update
+  };
+  /// Collective where the batch is the last of its update. `stop` asks all ranks to stop. Returns the outcome
+  /// of the update before, if there is one outstanding.
+  std::optional<StepOutcome> run(const LoadedBatch& batch, const Place& place, bool stop,
+                                 const cuda::Stream& stream);
+  /// Forgets what was recorded, for the loader's buffers or libtorch's stream move, and warms up anew.
+  void forget_graphs();
+  /// The outcome of the last step.
+  std::optional<StepOutcome> drain();
+  /// Seconds since the last call from the end of this rank's gradients to the end of their sum over all
+  /// ranks: waiting for its turn among launches, waiting for other ranks, and adding up. REQUIRES: drained.
+  double take_sum_seconds();
+
+ private:
+  void run_batch(const LoadedBatch& batch);
+  void replay(const LoadedBatch& batch);
+  void forward_backward(const LoadedBatch& batch);
+  struct Readback {
+    cuda::Array<float> tail;  ///< and this rank's own loss
+    cuda::Event copied;
+    Count step_in_epoch = 0;
+    bool outstanding = false;
+  };
+  void sum_over_ranks(const cuda::Stream& stream);
+  void timed_sum(const cuda::Stream& stream);
+  void begin_readback(Count step_in_epoch, const cuda::Stream& stream);
+  static std::optional<StepOutcome> take(Readback& readback);
+
+  Parts parts_;
+  cuda::Stream all_sms_;  // where training has some SMs alone
+  cuda::Event computed_, summed_;
+  std::array<Readback, 2> readbacks_;
+  std::array<StreamClock, 2> sum_clocks_;  ///< of a GPU, by the step's readback
+  double sum_seconds_ = 0;                 ///< of a CPU
+  at::Tensor local_loss_;                  ///< [1]
+  at::Tensor update_seeds_;                ///< [] of all ranks and batches of the update
+  StepGraphs graphs_{BatchLoader::kBuffers};
+  std::array<RecordedBatch, BatchLoader::kBuffers> recorded_;  ///< what graphs_ were recorded with
+  int num_unrecorded_ = 0;                                     ///< padded batches that ran call by call
+  std::size_t current_ = 0;
+};
+
+}  // namespace strata::train

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "step/step_runner.hpp"
+#include "strata/comm/communicator.hpp"
+#include "strata/cuda/stream.hpp"
+#include "tuning/sm_split.hpp"
+#include "tuning/stage_sms.hpp"
+#include "tuning/trial.hpp"
+
+namespace strata::train {
+
+/// Gives the stages of a run the SMs that --sm-split asks for. "auto" measures where a run is long enough:
+/// some of its first steps are cut into segments, each with another split. A split moves work, not sums, so
+/// these steps are as good as any others.
+class SmMeasurement {
+ public:
+  struct Parts {
+    std::string requested = "auto";  ///< --sm-split
+    Device device;
+    bool measures = false;  ///< whether "auto" is measured; the same on all ranks
+    BatchLoader* loader = nullptr;
+    StepRunner* steps = nullptr;
+    const comm::Communicator* world = nullptr;  ///< that no other thread uses during a run's steps
+  };
+  /// What a run still has to do.
+  struct Ahead {
+    Count first = 0, end = 0;  ///< steps of the epoch
+    Count all = 0;             ///< steps of the run
+  };
+
+  /// Throws InputError for a split that cannot be had here.
+  explicit SmMeasurement(const Parts& parts);
+
+  /// The steps from ahead.first to the result have one split.
+  Count begin_segment(const Ahead& ahead);
+  void end_step();     ///< has been enqueued, the one before it is done. Collective
+  void end_segment();  ///< all its batches are released. Collective
+
+  const cuda::Stream& stream() const { return sms_.stream(); }  ///< of training
+
+  /// What a person should know of the split, once when that is certain; else empty.
+  std::string take_news() { return std::exchange(news_, {}); }
+  /// Seconds a step.
+  struct Time {
+    cuda::SmShares shares;
+    double seconds = 0;
+  };
+  struct Result {
+    std::vector<Time> times;
+    cuda::SmShares choice;
+  };
+  /// Once, after the last measured segment.
+  std::optional<Result> take_result() { return std::exchange(result_, std::nullopt); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Split = std::pair<cuda::SmShares, cuda::SmSplit>;
+
+  enum class Phase : std::uint8_t { settling, measuring, settled };
+
+  void begin_measuring();
+  void make_splits();
+  void stay_off(const std::string& reason);
+  void move_to(const Split& split);
+  void conclude();
+
+  Parts parts_;
+  StageSms sms_;
+  Phase phase_ = Phase::settling;
+  std::vector<Split> splits_;  // off first
+  std::optional<Trial> trial_;
+  bool timed_ = false;  // this segment
+  Count steps_ = 0;     // of this segment
+  Count left_ = 0;      // steps of the run behind this segment
+  Clock::time_point last_;
+  std::string news_;
+  std::optional<Result> result_;
+};
+
+}  // namespace strata::train

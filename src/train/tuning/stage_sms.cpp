@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuning/stage_sms.hpp"
+
+#include <fmt/format.h>
+
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+
+StageSms::StageSms(Device device, BatchLoader& loader)
+    : device_(device), loader_(loader), whole_(current_stream(device)), stream_(current_stream(device)) {}
+
+StageSms::~StageSms() { use_stream(whole_); }
+
+void StageSms::move_to(const cuda::SmSplit& split) {
+  stream_.synchronize();
+  loader_.run_on(split.first);
+  stream_ = split.second.is_all() ? cuda::Stream::borrow(device_, whole_.get())
+                                  : cuda::Stream(device_, kHighestPriority, split.second);
+  use_stream(stream_);
+  return_torch_memory();  // what was freed on the stream before would serve it alone
+  split_ = split;
+}
+
+std::string StageSms::describe() const {
+  const int all = cuda::num_multiprocessors(device_.index);
+  const auto count = [&](const cuda::SmGroup& group) { return group.is_all() ? all : group.num_sms(); };
+  return fmt::format("loading on {} of {} SMs, training on {}", count(split_.first), all,
+                     count(split_.second));
+}
+
+}  // namespace strata::train

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "loading/batch_loader.hpp"
+#include "strata/cuda/stream.hpp"
+
+namespace strata::train {
+
+/// On which SMs of a GPU the stages run: at first all on all. Owns what libtorch uses as its stream
+/// meanwhile.
+class StageSms {
+ public:
+  StageSms(Device device, BatchLoader& loader);
+  ~StageSms();  ///< libtorch has its own stream again
+  StageSms(const StageSms&) = delete;
+  StageSms& operator=(const StageSms&) = delete;
+
+  /// Loading moves to the first group, training to the second. Waits for the GPU. REQUIRES: the loader has
+  /// given its last batch, and what libtorch recorded so far is forgotten.
+  void move_to(const cuda::SmSplit& split);
+  bool are(const cuda::SmSplit& split) const {
+    return split.first == split_.first && split.second == split_.second;
+  }
+
+  const cuda::Stream& stream() const { return stream_; }  ///< of training: libtorch's current one
+  /// "loading on 16 of 132 SMs, training on 116".
+  std::string describe() const;
+
+ private:
+  Device device_;
+  BatchLoader& loader_;
+  cuda::SmSplit split_;
+  cuda::Stream whole_;   // libtorch's, of all SMs
+  cuda::Stream stream_;  // the same, or one of ours
+};
+
+}  // namespace strata::train

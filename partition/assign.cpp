@@ -36,7 +36,7 @@ std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOp
   pool.parallel_for(graph.num_nodes, kGrain, [&](Count begin, Count end) {
     for (Count v = begin; v < end; ++v) {
       const auto id = static_cast<std::uint64_t>(v);
-      const std::uint64_t place = options.method == Method::random ? shuffled(id, size, key) : id;
+      const std::uint64_t place = options.method == PartitionMethod::random ? shuffled(id, size, key) : id;
       part_of[static_cast<std::size_t>(v)] =
           static_cast<std::int32_t>(place * static_cast<std::uint64_t>(options.num_parts) / size);
     }
@@ -82,15 +82,15 @@ std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptio
 
 }  // namespace
 
-std::string name_of(Method method) {
+std::string name_of(PartitionMethod method) {
   switch (method) {
-    case Method::metis:
+    case PartitionMethod::metis:
       return "metis";
-    case Method::random:
+    case PartitionMethod::random:
       return "random";
-    case Method::range:
+    case PartitionMethod::range:
       return "range";
-    case Method::file:
+    case PartitionMethod::file:
       return "file";
   }
   return "?";
@@ -128,12 +128,12 @@ std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vec
                                        const AssignOptions& options, ThreadPool& pool) {
   check(graph, options);
   switch (options.method) {
-    case Method::metis:
+    case PartitionMethod::metis:
       return metis_assign(graph, train, options, pool);
-    case Method::random:
-    case Method::range:
+    case PartitionMethod::random:
+    case PartitionMethod::range:
       return equal_pieces(graph, options, pool);
-    case Method::file:
+    case PartitionMethod::file:
       return from_file(graph, options);
   }
   throw Error("unknown method");

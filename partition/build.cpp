@@ -15,6 +15,7 @@
 #include "strata/util/format.hpp"
 #include "strata/util/hash.hpp"
 #include "strata/util/memory.hpp"
+#include "strata/util/progress.hpp"
 
 namespace strata::partition {
 namespace {
@@ -129,8 +130,8 @@ std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& str
     const std::vector<std::int32_t> of_node = weights_of(constraint, structure, splits.train);
     for (std::size_t v = 0; v < of_node.size(); ++v)
       weights[static_cast<std::size_t>(part_of[v])] += of_node[v];
-    records.push_back({name_of(constraint), asked && options.method == Method::metis, options.imbalance,
-                       std::move(weights)});
+    records.push_back({name_of(constraint), asked && options.method == PartitionMethod::metis,
+                       options.imbalance, std::move(weights)});
   }
   return records;
 }
@@ -180,16 +181,20 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   BuildReport report;
   PhaseClock clock;
   ThreadPool pool{options.num_threads};
+  announce(fmt::format("compacting {} edges", format_count(graph.structure.num_edges())));
   const CompactGraph structure = compact(std::move(graph.structure), pool);
   graph.structure = {};
   graph.structure.num_nodes = structure.num_nodes;
   check_disk(folder_of(options.output), graph, structure, options);
   report.phases.push_back(clock.end("compact"));
 
+  announce(fmt::format("assigning {} nodes to {} parts ({})", format_count(graph.num_nodes()),
+                       options.assign.num_parts, name_of(options.assign.method)));
   const std::vector<std::int32_t> part_of = assign_parts(structure, graph.splits.train, options.assign, pool);
   report.phases.push_back(clock.end("assign"));
   stop.check();
 
+  announce("relabeling nodes");
   const Relabeling relabeling =
       relabel(part_of, options.assign.num_parts, occurrences(structure, pool), pool);
   graph::PartitionRecord& record = report.record;
@@ -205,6 +210,7 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   warn_of_imbalance(record.constraints);
   report.phases.push_back(clock.end("relabel"));
 
+  announce(fmt::format("writing {} parts to {}", options.assign.num_parts, options.output.string()));
   StagingDirectory staging{options.output, options.force, stop};
   WrittenParts written = write_parts(staging.path(),
                                      {.structure = structure,

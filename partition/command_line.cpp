@@ -14,6 +14,7 @@
 #include "strata/partition/inspect.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/progress.hpp"
 #include "strata/util/utf8.hpp"
 
 namespace strata::partition {
@@ -141,11 +142,12 @@ void add_inspection(CLI::App& command, Arguments& args) {
 }
 
 void set_method(Arguments& args) {
-  const std::map<std::string, Method> methods{
-      {"metis", Method::metis}, {"random", Method::random}, {"range", Method::range}};
+  const std::map<std::string, PartitionMethod> methods{{"metis", PartitionMethod::metis},
+                                                       {"random", PartitionMethod::random},
+                                                       {"range", PartitionMethod::range}};
   AssignOptions& assign = args.build.assign;
   if (args.method.starts_with("file:") && args.method.size() > 5) {
-    assign.method = Method::file;
+    assign.method = PartitionMethod::file;
     assign.file = args.method.substr(5);
     return;
   }
@@ -176,7 +178,7 @@ void finish_build_options(Arguments& args, const CLI::App& command) {
   using Direction = graph::ReadOptions::Direction;
   set_method(args);
   set_balance(args);
-  if (args.build.assign.method != Method::metis &&
+  if (args.build.assign.method != PartitionMethod::metis &&
       (command.count("--balance") > 0 || command.count("--imbalance") > 0)) {
     throw InputError("--balance and --imbalance are for --method metis only",
                      "Leave them out, or use --method metis.");
@@ -201,6 +203,7 @@ int run_build(Arguments& args, const CLI::App& command) {
   const InterruptGuard guard{stop};
   PhaseClock clock;
   try {
+    announce("reading " + args.input);
     graph::Graph graph = graph::read_graph(args.input, args.read);
     const Phase reading = clock.end("read");
     BuildReport report = build(std::move(graph), args.build, stop);

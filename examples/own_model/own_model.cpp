@@ -42,7 +42,6 @@ class OwnModel final : public strata::nn::BlockModel {
   std::int64_t output_cols(int layer) const override {
     return layer + 1 == options_.num_layers ? options_.out_cols : options_.hidden;
   }
-  bool needs_input_transpose() const override { return false; }  // libtorch finds the gradient by itself
 
   at::Tensor forward_layer(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
     const auto index = static_cast<std::size_t>(layer);

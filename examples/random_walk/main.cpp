@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "random_walk.hpp"
+#include "strata/store/machine_graph.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"

@@ -22,12 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_of(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-template <typename T>
-T* room_for(cuda::Array<T>& array, Count size, cuda::Memory memory, const char* what, Device device) {
-  if (array.size() < size) array = cuda::Array<T>(memory, std::max(size, array.size() * 3 / 2), what, device);
-  return array.data();
-}
-
 /// The part of a fetch that is this machine's; a view.
 struct LocalRows {
   const NodeId* ids;
@@ -98,7 +92,7 @@ struct RowFetcher::State {
     if (!device.is_cuda()) return given;
     const auto copied = [&]<typename T>(const T* from, cuda::Array<T>& pinned) -> const T* {
       if (from == nullptr) return nullptr;
-      T* copy = room_for(pinned, given.count, cuda::Memory::pinned, "row ids", device);
+      T* copy = pinned.reserve(cuda::Memory::pinned, given.count, "row ids", device);
       cuda::copy_async(copy, from, static_cast<std::size_t>(given.count) * sizeof(T), stream);
       return copy;
     };
@@ -113,9 +107,8 @@ struct RowFetcher::State {
   /// Leaves the ids for this machine in local_ids, and where the others stand in `positions`.
   Requests split(const FetchedIds& wanted) {
     const auto count = static_cast<std::size_t>(wanted.count);
-    const SplitTarget target{
-        room_for(local_ids, wanted.count, cuda::Memory::pinned, "row ids", device),
-        room_for(positions, wanted.count, cuda::Memory::pinned, "row positions", device)};
+    const SplitTarget target{local_ids.reserve(cuda::Memory::pinned, wanted.count, "row ids", device),
+                             positions.reserve(cuda::Memory::pinned, wanted.count, "row positions", device)};
     if (wanted.sorted == nullptr) return split_requests({wanted.ids, count}, servers, target);
     const SortedIds sorted{{wanted.sorted, count}, wanted.sorted_positions};
     return split_requests({wanted.ids, count}, sorted, servers, target);
@@ -125,7 +118,7 @@ struct RowFetcher::State {
   const NodeId* ids_for_gather(const NodeId* host_ids, Count count, cuda::Array<NodeId>& on_device,
                                const cuda::Stream& stream) {
     if (!device.is_cuda()) return host_ids;
-    NodeId* copy = room_for(on_device, count, cuda::Memory::device, "row ids", device);
+    NodeId* copy = on_device.reserve(cuda::Memory::device, count, "row ids", device);
     cuda::copy_async(copy, host_ids, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
     return copy;
   }
@@ -147,13 +140,13 @@ struct RowFetcher::State {
     const NodeId* where = asked.data();
     if (device.is_cuda()) {
       asked_copied.synchronize();
-      NodeId* pinned = room_for(asked_ids, count, cuda::Memory::pinned, "row ids", device);
+      NodeId* pinned = asked_ids.reserve(cuda::Memory::pinned, count, "row ids", device);
       std::ranges::copy(asked, pinned);
       where = ids_for_gather(pinned, count, device_asked_ids, serving);
       asked_copied.record(serving);
     }
-    float* rows = room_for(device.is_cuda() ? device_served : served, count * cols(), cuda::memory_on(device),
-                           "rows for other machines", device);
+    float* rows = (device.is_cuda() ? device_served : served)
+                      .reserve(cuda::memory_on(device), count * cols(), "rows for other machines", device);
     if (count == 0) return rows;
     count_here(where, count, serving);
     gather_here(where, count, rows, serving);
@@ -164,7 +157,7 @@ struct RowFetcher::State {
     const float* rows = serve(asked);
     if (!device.is_cuda()) return rows;
     const Count count = std::ssize(asked);
-    float* here = room_for(served, count * cols(), cuda::Memory::pinned, "rows for other machines", device);
+    float* here = served.reserve(cuda::Memory::pinned, count * cols(), "rows for other machines", device);
     cuda::copy_async(here, rows, static_cast<std::size_t>(count * row_bytes()), serving);
     serving.synchronize();
     return here;
@@ -230,7 +223,7 @@ void RowFetcher::State::exchange_over_mpi(const comm::Communicator::Received<Nod
   const float* rows = serve_on_host(asked.values);
   const Count wanted = std::reduce(counts.begin(), counts.end());
   placed.synchronize();  // `arrived` may still be read by the round before
-  float* target = room_for(arrived, wanted * cols(), cuda::Memory::pinned, "rows of other machines", device);
+  float* target = arrived.reserve(cuda::Memory::pinned, wanted * cols(), "rows of other machines", device);
   exchange.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
 }
 
@@ -240,7 +233,7 @@ void RowFetcher::State::exchange_on_devices(const comm::Communicator::Received<N
   const float* rows = serve(asked.values);
   const Count wanted = std::reduce(counts.begin(), counts.end());
   float* target =
-      room_for(device_arrived, wanted * cols(), cuda::Memory::device, "rows of other machines", device);
+      device_arrived.reserve(cuda::Memory::device, wanted * cols(), "rows of other machines", device);
   serving.wait(placed);  // it may still be read by the round before
   exchange.on_devices->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts), serving);
   exchanged.record(serving);

@@ -80,7 +80,7 @@ struct Entry {
 template <typename Id>
 class Builder {
  public:
-  Builder(Count num_nodes, const EdgeList& list, const BuildOptions& options, ThreadPool& pool)
+  Builder(Count num_nodes, const EdgeList& list, const CscOptions& options, ThreadPool& pool)
       : list_(list),
         edges_{static_cast<const Id*>(list.sources), static_cast<const Id*>(list.destinations), list.stride},
         add_reverse_(options.add_reverse),
@@ -229,7 +229,7 @@ class Builder {
 
 }  // namespace
 
-BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const BuildOptions& options, ThreadPool& pool) {
+BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& options, ThreadPool& pool) {
   BuiltCsc built{.structure = edges.wide ? Builder<std::int64_t>(num_nodes, edges, options, pool).build()
                                          : Builder<std::int32_t>(num_nodes, edges, options, pool).build(),
                  .cleaning = {}};

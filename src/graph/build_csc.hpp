@@ -20,7 +20,7 @@ struct EdgeList {
   std::string origin;  ///< the file, for messages
 };
 
-struct BuildOptions {
+struct CscOptions {
   EdgePolicy duplicates = EdgePolicy::remove;
   EdgePolicy self_loops = EdgePolicy::keep;
   bool add_reverse = false;       ///< the list names each undirected edge once (twice is a duplicate)
@@ -48,7 +48,7 @@ struct BuiltCsc {
 /// and, per thread, 16 bytes per edge of one of about a thousand runs of nodes: a few percent, unless few
 /// nodes have most of the edges. Throws InputError: an id outside [0, num_nodes), with the edge's number;
 /// OutOfMemory before anything large is allocated.
-BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const BuildOptions& options, ThreadPool& pool);
+BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& options, ThreadPool& pool);
 
 /// Does every edge have its opposite? REQUIRES: lists ordered by source.
 bool is_symmetric(const CscGraph& graph, ThreadPool& pool);

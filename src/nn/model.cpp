@@ -31,7 +31,7 @@ void check_options(const ModelOptions& options) {
 
 [[noreturn]] void refuse_pieces(int layer) {
   throw Error(fmt::format("layer {} of this model reads no list of neighbors piece by piece", layer),
-              "Override add_piece() and finish_pieces() where takes_pieces() holds.");
+              "Override add_piece() and finish_pieces() where traits().takes_pieces holds.");
 }
 
 }  // namespace
@@ -41,14 +41,14 @@ at::Tensor BlockModel::project(int layer, const at::Tensor&) { refuse_projection
 at::Tensor BlockModel::combine(int layer, const at::Tensor&, const sampling::Block&) {
   refuse_projection(layer);
 }
-at::Tensor BlockModel::forward_table(const RowTable&, const sampling::MiniBatch&, const Pass&) {
-  throw Error("this model reads no table", "Override forward_table() where reads_table() holds.");
+at::Tensor BlockModel::forward_table(const InputTable&, const sampling::MiniBatch&, const Pass&) {
+  throw Error("this model reads no table", "Override forward_table() where traits().reads_table holds.");
 }
 at::Tensor BlockModel::forward_apart(int layer, const at::Tensor&, const at::Tensor&,
                                      const sampling::Block&) {
   throw Error(
       fmt::format("layer {} of this model wants the dst nodes' rows first among the src nodes'", layer),
-      "Override forward_apart() where takes_dst_apart() holds.");
+      "Override forward_apart() where traits().takes_dst_apart holds.");
 }
 
 at::Tensor BlockModel::add_piece(int layer, const at::Tensor&, const NeighborPiece&) { refuse_pieces(layer); }

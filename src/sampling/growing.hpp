@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
@@ -9,18 +10,18 @@
 
 namespace strata::sampling {
 
-/// Makes room for `size` elements in `array` on `device`; the first `keep` elements stay. Grows by a quarter
-/// at least, so that sizes that creep up seldom reallocate. Waits for `stream` if it must keep elements.
+/// Array::reserve, but the first `keep` elements stay. Waits for `stream` if it must keep any.
 template <typename T>
 void reserve(cuda::Array<T>& array, cuda::Memory memory, Count size, Count keep, const std::string& what,
              const cuda::Stream& stream) {
   if (size <= array.size()) return;
-  cuda::Array<T> grown(memory, std::max(size, array.size() + array.size() / 4), what, stream.device());
+  cuda::Array<T> old;
+  if (keep > 0) std::swap(old, array);
+  array.reserve(memory, std::max(size, old.size() + old.size() / 4), what, stream.device());
   if (keep > 0) {
-    cuda::copy_async(grown.data(), array.data(), static_cast<std::size_t>(keep) * sizeof(T), stream);
+    cuda::copy_async(array.data(), old.data(), static_cast<std::size_t>(keep) * sizeof(T), stream);
     stream.synchronize();
   }
-  array = std::move(grown);
 }
 
 }  // namespace strata::sampling

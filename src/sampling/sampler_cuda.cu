@@ -500,7 +500,7 @@ class CudaSampler final : public MiniBatchSampler {
   SamplerOptions options_;
   std::unique_ptr<DevicePickChooser<Id>> chooser_;
   DeviceCompactor<Id> compactor_;
-  DeviceExchange<Id> exchange_;
+  DeviceNeighborExchange<Id> exchange_;
   DeviceScan scan_;
   DeviceTranspose transpose_;
   cuda::Stream side_;  // what the next hop need not wait for

@@ -333,10 +333,10 @@ void Session::make_loader() {
             .order = row_exchange ? &launch_order_ : nullptr};
   sampling::SamplerOptions options = sampler_options();
   options.max_seeds = schedule->max_seeds();
-  options.in_degrees = model->needs_in_degrees();
+  options.in_degrees = model->traits().needs_in_degrees;
   options.transpose = true;
-  options.input_transpose = model->needs_input_transpose();
-  options.strided = model->takes_strided();
+  options.input_transpose = model->traits().needs_input_transpose;
+  options.strided = model->traits().takes_strided;
   options.compact_inputs = !table;
   options.sorted_inputs = distributed;  // the fetch of other machines' rows asks for them in this order
   options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
@@ -377,7 +377,7 @@ void Session::make_loader() {
 }
 
 void Session::find_table() {
-  if (!device.is_cuda() || topology.num_machines() > 1 || !model->reads_table()) return;
+  if (!device.is_cuda() || topology.num_machines() > 1 || !model->traits().reads_table) return;
   const tensor::ChunkTensor& features = graph.features();
   if (features.spec().dtype != DType::f32 ||
       graph.view().num_nodes > std::numeric_limits<std::int32_t>::max())
@@ -393,7 +393,7 @@ void Session::find_table() {
 
 sampling::PaddedShape Session::measure_padding() {
   sampling::PaddedShape shape = sampler_->bounds();
-  if (shape.entries.empty() || !model->tolerates_padding()) return {};
+  if (shape.entries.empty() || !model->traits().tolerates_padding) return {};
   // The same batches on every run with these options, so that shapes, and with them roundings, repeat.
   constexpr Count kBatches = 16;
   constexpr double kMargin = 1.04;
@@ -422,7 +422,7 @@ sampling::PaddedShape Session::measure_padding() {
   for (std::size_t hop = 0; hop < edges.size(); ++hop) {
     shape.nodes[hop + 1] = std::max(shape.nodes[hop], with_margin(nodes[hop + 1], bounds.nodes[hop + 1]));
     const Count fanout = config.fanouts[hop];
-    shape.entries[hop] = model->takes_strided() && bounds.entries[hop] == bounds.nodes[hop] * fanout
+    shape.entries[hop] = model->traits().takes_strided && bounds.entries[hop] == bounds.nodes[hop] * fanout
                              ? shape.nodes[hop] * fanout
                              : with_margin(edges[hop], bounds.entries[hop]);
   }
@@ -445,9 +445,9 @@ EvaluationContext Session::evaluation_context() {
 
 void Session::make_evaluators() {
   const bool by_weight = sampler_options().method == sampling::Method::weighted;
-  if (by_weight && config.eval_fanouts.empty() && !model->takes_edge_weights()) {
+  if (by_weight && config.eval_fanouts.empty() && !model->traits().takes_edge_weights) {
     throw InputError("exact evaluation cannot weigh neighbors, because this model's layers count all alike",
-                     "Override BlockModel::takes_edge_weights(), or give --eval-fanouts.");
+                     "Set ModelTraits::takes_edge_weights, or give --eval-fanouts.");
   }
   exact_evaluator = std::make_unique<LayerwiseEvaluator>(evaluation_context());
   if (!config.eval_fanouts.empty()) {

@@ -73,7 +73,7 @@ class Session {
   std::unique_ptr<SeedSchedule> schedule;
   std::unique_ptr<Trace> trace;  ///< null without --trace
   std::unique_ptr<BatchLoader> loader;
-  std::optional<nn::RowTable> table;  ///< input rows that the model reads in place
+  std::optional<nn::InputTable> table;  ///< input rows that the model reads in place
   bool graphs = false;                ///< steps of padded batches are replayed
   /// Of a rank's batches on average, where shapes were measured to be padded: nodes at each distance from the
   /// seeds that have edges, and those edges.

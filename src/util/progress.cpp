@@ -29,6 +29,10 @@ std::string format_rate(double rate) {
 
 bool output_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
+void announce(const std::string& phase) {
+  if (!output_is_terminal()) fmt::print(stderr, "{} ...\n", phase);
+}
+
 ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled)
     : title_(std::move(title)),
       unit_(std::move(unit)),

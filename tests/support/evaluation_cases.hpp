@@ -91,7 +91,12 @@ class Watched final : public nn::BlockModel {
   int num_layers() const override { return model_->num_layers(); }
   std::int64_t output_cols(int layer) const override { return model_->output_cols(layer); }
   std::int64_t mapped_cols(int layer) const override { return model_->mapped_cols(layer); }
-  bool needs_in_degrees() const override { return model_->needs_in_degrees(); }
+  nn::ModelTraits traits() const override {
+    const nn::ModelTraits all = model_->traits();
+    return {.needs_in_degrees = all.needs_in_degrees,
+            .takes_edge_weights = all.takes_edge_weights,
+            .takes_pieces = splits_};
+  }
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const nn::Pass& pass) override {
     return model_->forward_layer(layer, x, block, pass);
@@ -101,8 +106,6 @@ class Watched final : public nn::BlockModel {
   at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block) override {
     return model_->combine(layer, projected, block);
   }
-  bool takes_edge_weights() const override { return model_->takes_edge_weights(); }
-  bool takes_pieces() const override { return splits_; }
   at::Tensor add_piece(int layer, const at::Tensor& before, const nn::NeighborPiece& piece) override {
     ++pieces;
     most_rows = std::max(most_rows, piece.x.size(0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,7 +37,7 @@ class Buffer {
   Device device_;
 };
 
-/// A typed Buffer of a fixed size.
+/// A typed Buffer.
 ///
 ///     const cuda::Array<NodeId> seeds(cuda::memory_on(device), 1024, "seeds", device);
 template <typename T>
@@ -45,6 +46,17 @@ class Array {
   Array() = default;
   Array(Memory memory, Count size, const std::string& what, Device device = {})
       : buffer_(memory, static_cast<std::size_t>(size) * sizeof(T), what, device), size_(size) {}
+
+  /// Makes room for `size` elements, whose contents are undefined if there was too little. Grows by at least
+  /// a quarter, so that sizes that creep up seldom allocate; frees before it allocates. Returns data().
+  T* reserve(Memory memory, Count size, const std::string& what, Device device = {}) {
+    if (size > size_) {
+      const Count grown = std::max(size, size_ + size_ / 4);
+      *this = Array();
+      *this = Array(memory, grown, what, device);
+    }
+    return data();
+  }
 
   T* data() const { return static_cast<T*>(buffer_.data()); }
   Count size() const { return size_; }

@@ -21,7 +21,7 @@ struct Pass {
 };
 
 /// The rows of all nodes where they lie, on the blocks' device: row of global id g is row g - first_node.
-struct RowTable {
+struct InputTable {
   const float* rows = nullptr;  ///< [.., cols], `pitch` floats from one to the next
   std::int64_t cols = 0, pitch = 0;
   NodeId first_node = 0;
@@ -35,6 +35,33 @@ struct NeighborPiece {
   Count num_edges = 0;     ///< of the dst node's whole list
 };
 
+/// What a model can do beyond a forward pass, and what it needs for one. The defaults suit every model.
+struct ModelTraits {
+  /// Layers read Block::src_in_degrees.
+  bool needs_in_degrees = false;
+  /// The gradient of the input layer's parameters passes through its block's transpose, as it does where
+  /// every src node's row is mapped first.
+  bool needs_input_transpose = false;
+  /// A batch may be padded: it may have more nodes than were sampled, without edges, whose finite rows count
+  /// for nothing. Shapes are then the same for every batch, and a step is recorded as a CUDA graph. Not for
+  /// layers that take statistics over rows (batch norm), nor for layers that wait for the device.
+  bool tolerates_padding = false;
+  /// Blocks may have a stride (Block::stride).
+  bool takes_strided = false;
+  /// Layer 0 may read its rows from a table, by global ids (Block::global_indices), with forward_table().
+  bool reads_table = false;
+  /// A dst node's own row may come apart from the src nodes' rows, as in PyG's bipartite input, with
+  /// forward_apart(). Exact evaluation on the cpu then needs no copy of the neighbors' rows: a layer sums
+  /// them where they lie, in the table of all nodes.
+  bool takes_dst_apart = false;
+  /// Layers outside training read Block::edge_weights. Exact evaluation of a run that samples by weight needs
+  /// it.
+  bool takes_edge_weights = false;
+  /// A dst node's in-neighbors may come piece by piece, with add_piece() and finish_pieces(). Exact
+  /// evaluation then reads the rows of a hub's neighbors within a bounded buffer.
+  bool takes_pieces = false;
+};
+
 /// A model over Blocks: any torch::nn::Module that can be applied layer by layer. Layer 0 reads the input
 /// features.
 ///
@@ -44,10 +71,7 @@ class BlockModel : public torch::nn::Module {
  public:
   virtual int num_layers() const = 0;
   virtual std::int64_t output_cols(int layer) const = 0;
-  virtual bool needs_in_degrees() const { return false; }  ///< do layers read Block::src_in_degrees?
-  /// Does the gradient of the input layer's parameters pass through its block's transpose, as it does where
-  /// every src node's row is mapped first?
-  virtual bool needs_input_transpose() const { return false; }
+  virtual ModelTraits traits() const { return {}; }
   /// Columns of what a layer computes of every src node's row before it sums: 0 where it sums the rows
   /// themselves. Evaluation makes its chunks accordingly.
   virtual std::int64_t mapped_cols(int /*layer*/) const { return 0; }
@@ -58,17 +82,9 @@ class BlockModel : public torch::nn::Module {
   virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                    const Pass& pass) = 0;
 
-  /// May a batch be padded: have more nodes than were sampled, without edges, and finite rows that count for
-  /// nothing? Shapes are then the same for every batch, and a step is recorded as a CUDA graph. Not for
-  /// layers that take statistics over rows (batch norm), nor such as wait for the device.
-  virtual bool tolerates_padding() const { return false; }
-  /// May blocks have a stride (Block::stride)?
-  virtual bool takes_strided() const { return false; }
-  /// May layer 0 read its rows from a table, by global ids (Block::global_indices)? Then forward_table() is
-  /// there.
-  virtual bool reads_table() const { return false; }
-  /// forward() of a training pass whose input rows are read in place.
-  virtual at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch, const Pass& pass);
+  /// forward() of a training pass whose input rows are read in place. ModelTraits::reads_table.
+  virtual at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
+                                   const Pass& pass);
 
   /// A layer that is linear up to its sum over the neighbors may map each node's row first and sum the
   /// mapped rows after. Exact evaluation then keeps the mapped rows of all nodes where they are shorter than
@@ -83,28 +99,19 @@ class BlockModel : public torch::nn::Module {
   /// output_cols(layer)], with the activation that follows.
   virtual at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block);
 
-  /// May a dst node's own row come apart from the src nodes' rows, as in PyG's bipartite input? Exact
-  /// evaluation on the cpu then needs no copy of the neighbors' rows: a layer sums them where they lie, in
-  /// the table of all nodes. Optional.
-  virtual bool takes_dst_apart() const { return false; }
-  /// forward_layer without dropout: x_src [block.num_src, cols] are the rows that block.indices name, x_dst
-  /// [block.num_dst, cols] those of the dst nodes. Of the block, only counts, indptr (which may begin above
-  /// 0) and indices are there.
+  /// ModelTraits::takes_dst_apart: forward_layer without dropout. x_src [block.num_src, cols] are the rows
+  /// that block.indices name, x_dst [block.num_dst, cols] those of the dst nodes. Of the block, only counts,
+  /// indptr (which may begin above 0) and indices are there.
   virtual at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                                    const sampling::Block& block);
 
-  /// Do layers outside training read Block::edge_weights? Exact evaluation of a run that samples by weight
-  /// needs it. Optional.
-  virtual bool takes_edge_weights() const { return false; }
-
-  /// May a dst node's in-neighbors come piece by piece? Exact evaluation then reads the rows of a hub's
-  /// neighbors within a bounded buffer. Optional.
+  /// ModelTraits::takes_pieces: a dst node's in-neighbors piece by piece.
   ///
   ///     finish_pieces(l, add_piece(l, add_piece(l, {}, p), q), own) == forward_layer(l, x, block of p and q,
   ///     ..)
   ///
   /// up to rounding, or combine() of projected rows.
-  virtual bool takes_pieces() const { return false; }
+  ///
   /// What a layer knows of a dst node's in-neighbors after one more piece; `before` is undefined for the
   /// first.
   virtual at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece);

@@ -11,7 +11,7 @@
 
 namespace strata::partition {
 
-enum class Method {
+enum class PartitionMethod {
   metis,   ///< METIS k-way, few cut edges
   random,  ///< a keyed permutation cut into equal pieces
   range,   ///< runs of equal length of the original ids
@@ -23,14 +23,14 @@ enum class Constraint { nodes, edges, train };
 
 struct AssignOptions {
   int num_parts = 1;
-  Method method = Method::metis;
-  std::filesystem::path file{};                        ///< of Method::file
-  std::vector<Constraint> balance{Constraint::nodes};  ///< of Method::metis
+  PartitionMethod method = PartitionMethod::metis;
+  std::filesystem::path file{};                        ///< of PartitionMethod::file
+  std::vector<Constraint> balance{Constraint::nodes};  ///< of PartitionMethod::metis
   double imbalance = 0.03;  ///< each constraint: a part may be this much above the mean
   std::uint64_t seed = 0;
 };
 
-std::string name_of(Method method);
+std::string name_of(PartitionMethod method);
 std::string name_of(Constraint constraint);
 
 /// A node's weight under a constraint is weights[node].

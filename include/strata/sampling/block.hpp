@@ -30,7 +30,7 @@ struct Block {
   const EdgeId* edge_ids = nullptr;       ///< where `indices` has an edge, or null if not asked for
   /// How often each edge of a packed list counts, 1 on average over a dst node's; an edge of 0 is as none.
   /// Null: once each. Samplers leave it null, for they choose by weight; exact evaluation sets it, outside
-  /// training (nn::BlockModel::takes_edge_weights).
+  /// training (nn::ModelTraits::takes_edge_weights).
   const float* edge_weights = nullptr;
   int stride = 0;                        ///< entries a dst node; 0: packed lists
   const std::int32_t* counts = nullptr;  ///< [num_dst], with a stride only

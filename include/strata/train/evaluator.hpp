@@ -57,10 +57,10 @@ struct EvaluationContext {
 /// Exact: applies layer by layer to all nodes with all their neighbors, so that no node is computed twice;
 /// for scores alone to those nodes that the validation and test nodes depend on, where these are few.
 /// Memory is bounded: two layers' rows of such nodes of this machine, and one chunk of nodes whose edges are
-/// limited; a longer list is read in pieces, where the model can (BlockModel::takes_pieces). A layer that
+/// limited; a longer list is read in pieces, where the model can (ModelTraits::takes_pieces). A layer that
 /// can sum projected rows (BlockModel::project), which are shorter, has those kept
 /// instead of its input: usually the last, so that three layers need one table of hidden rows at a time.
-/// On the cpu of one machine, a layer that takes dst rows apart (BlockModel::takes_dst_apart) reads the graph
+/// On the cpu of one machine, a layer that takes dst rows apart (ModelTraits::takes_dst_apart) reads the graph
 /// and the rows where they lie.
 class LayerwiseEvaluator final : public Evaluator {
  public:

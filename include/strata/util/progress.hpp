@@ -8,6 +8,11 @@ namespace strata {
 
 bool output_is_terminal();  ///< is stderr a terminal?
 
+/// Says on stderr, in one line, that a phase of long work begins; nothing on a terminal, where bars say so.
+///
+///     reading ogb:arxiv ...
+void announce(const std::string& phase);
+
 /// A bar with rate and time left on a terminal, nothing elsewhere. `advance` is thread safe and cheap.
 ///
 ///     partition  [#########.............]  41 %  1.2 M nodes/s  0:03 left

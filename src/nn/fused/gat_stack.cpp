@@ -56,7 +56,7 @@ struct Tape {
 
 /// The input of a stack: no tensor, as its rows may be those of the whole graph.
 struct StackInput {
-  RowTable table;
+  InputTable table;
   sampling::MiniBatch batch;
   GatStackOptions options;
   Pass pass;
@@ -287,7 +287,7 @@ bool gat_stack_pays(const GatStackShape& shape) {
          (shape.num_layers == 1 || gat_takes(shape.hidden));
 }
 
-at::Tensor gat_stack(const RowTable& table, const std::vector<GatWeights>& layers,
+at::Tensor gat_stack(const InputTable& table, const std::vector<GatWeights>& layers,
                      const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass,
                      const at::Tensor& owner) {
   if (batch.blocks.front().global_indices && options.attention_dropout > 0)

@@ -38,7 +38,7 @@ bool gat_stack_pays(const GatStackShape& shape);
 /// global indices (and attention dropout is 0). The backward pass reads them again: `owner` is kept until
 /// then. Blocks may be padded and have a stride; all but the input layer's
 /// have a transpose.
-at::Tensor gat_stack(const RowTable& table, const std::vector<GatWeights>& layers,
+at::Tensor gat_stack(const InputTable& table, const std::vector<GatWeights>& layers,
                      const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass,
                      const at::Tensor& owner = {});
 

@@ -38,7 +38,7 @@ struct Tape {
 
 /// The input of a stack: no tensor, as its rows may be those of the whole graph.
 struct StackInput {
-  RowTable table;
+  InputTable table;
   sampling::MiniBatch batch;
   double dropout = 0;
   Pass pass;
@@ -50,7 +50,7 @@ at::Tensor empty_rows(Count rows, Count cols, at::ScalarType type, const Block& 
 }
 
 template <typename T>
-at::Tensor join_table(const RowTable& table, const Block& block) {
+at::Tensor join_table(const InputTable& table, const Block& block) {
   const at::Tensor joined = empty_rows(block.num_dst, 2 * table.cols, kTypeOf<T>, block);
   mean_concat<float, T>({.rows = block.num_dst,
                          .cols = table.cols,
@@ -216,7 +216,7 @@ struct SageStack : Function<SageStack> {
 
 }  // namespace
 
-at::Tensor sage_stack(const RowTable& table, const std::vector<SageWeights>& layers,
+at::Tensor sage_stack(const InputTable& table, const std::vector<SageWeights>& layers,
                       const sampling::MiniBatch& batch, const StackOptions& options, const Pass& pass) {
   variable_list parameters;
   for (const SageWeights& layer : layers) {

@@ -30,7 +30,7 @@ struct StackOptions {
 /// `table` holds the input rows: those of the batch's src nodes, or of all nodes where the input layer has
 /// global indices. Blocks may be padded and have a stride; all but the input layer's have a transpose.
 /// Returns f32 [seeds, classes].
-at::Tensor sage_stack(const RowTable& table, const std::vector<SageWeights>& layers,
+at::Tensor sage_stack(const InputTable& table, const std::vector<SageWeights>& layers,
                       const sampling::MiniBatch& batch, const StackOptions& options, const Pass& pass);
 
 }  // namespace strata::nn

@@ -170,15 +170,18 @@ class GatModel final : public StackedModel {
     register_layers({layers_.begin(), layers_.end()});
   }
 
-  /// Where training sums before it maps, the input layer needs no gradient of its rows.
-  bool needs_input_transpose() const override { return !trains_in_stack(); }
+  ModelTraits traits() const override {
+    ModelTraits traits = StackedModel::traits();
+    // Where training sums before it maps, the input layer needs no gradient of its rows.
+    const bool in_stack = trains_in_stack();
+    traits.needs_input_transpose = !in_stack;
+    traits.takes_strided = in_stack;
+    traits.reads_table = in_stack && options().input_dropout == 0.0 && options().attention_dropout == 0.0;
+    return traits;
+  }
 
 #if STRATA_WITH_CUDA
-  bool takes_strided() const override { return trains_in_stack(); }
-  bool reads_table() const override {
-    return trains_in_stack() && options().input_dropout == 0.0 && options().attention_dropout == 0.0;
-  }
-  at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch,
+  at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
                            const Pass& pass) override {
     return gat_stack(table, weights(), batch, stack_options(), pass);
   }

@@ -68,7 +68,11 @@ class GinModel final : public StackedModel {
     register_layers({layers_.begin(), layers_.end()});
   }
 
-  bool needs_in_degrees() const override { return true; }
+  ModelTraits traits() const override {
+    ModelTraits traits = StackedModel::traits();
+    traits.needs_in_degrees = true;
+    return traits;
+  }
 
   std::int64_t projected_cols(int layer) const override { return output_cols(layer); }
   at::Tensor project(int layer, const at::Tensor& x) override {

@@ -20,15 +20,15 @@ class StackedModel : public BlockModel {
   explicit StackedModel(const ModelOptions& options);
 
   int num_layers() const override { return options_.num_layers; }
-  bool tolerates_padding() const override { return true; }
+  ModelTraits traits() const override {
+    return {.tolerates_padding = true, .takes_edge_weights = true, .takes_pieces = true};
+  }
   std::int64_t output_cols(int layer) const override {
     return is_last(layer) ? options_.out_cols : options_.hidden;
   }
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const Pass& pass) final;
   at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block) final;
-  bool takes_edge_weights() const override { return true; }
-  bool takes_pieces() const override { return true; }
   /// Of layers that are a function of a sum over the in-neighbors: that sum so far, in f64.
   at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override;
   at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override;
@@ -48,7 +48,7 @@ class StackedModel : public BlockModel {
   virtual const at::Tensor& bias(int layer) const = 0;
   /// The input rows as a stack reads them: after dropout, one behind the other.
   at::Tensor stack_rows(const at::Tensor& x, const sampling::Block& block, const Pass& pass) const;
-  static RowTable table_of(const at::Tensor& rows) {
+  static InputTable table_of(const at::Tensor& rows) {
     return {.rows = rows.const_data_ptr<float>(), .cols = rows.size(1), .pitch = rows.size(1)};
   }
   /// Bias, activation and dropout, in place.

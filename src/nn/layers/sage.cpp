@@ -26,10 +26,16 @@ class SageModel final : public StackedModel {
     return x.mm(at::cat({at_layer(layer).neighbors->weight, at_layer(layer).root->weight}).t());
   }
 
+  ModelTraits traits() const override {
+    ModelTraits traits = StackedModel::traits();
+    traits.takes_strided = STRATA_WITH_CUDA;
+    traits.reads_table = STRATA_WITH_CUDA && options().input_dropout == 0.0;
+    traits.takes_dst_apart = true;
+    return traits;
+  }
+
 #if STRATA_WITH_CUDA
-  bool takes_strided() const override { return true; }
-  bool reads_table() const override { return options().input_dropout == 0.0; }
-  at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch,
+  at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
                            const Pass& pass) override {
     return sage_stack(table, weights(), batch, stack_options(), pass);
   }
@@ -40,7 +46,6 @@ class SageModel final : public StackedModel {
   }
 #endif
 
-  bool takes_dst_apart() const override { return true; }
   at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                            const sampling::Block& block) override {
     check_input(x_src, block);

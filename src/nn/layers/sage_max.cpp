@@ -78,7 +78,11 @@ class SageMaxModel final : public StackedModel {
     register_layers({layers_.begin(), layers_.end()});
   }
 
-  bool takes_dst_apart() const override { return true; }
+  ModelTraits traits() const override {
+    ModelTraits traits = StackedModel::traits();
+    traits.takes_dst_apart = true;
+    return traits;
+  }
   at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                            const Block& block) override {
     check_input(x_src, block);

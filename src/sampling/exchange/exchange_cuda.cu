@@ -45,7 +45,7 @@ void copy(T* to, const T* from, Count count, const cuda::Stream& stream) {
 }  // namespace
 
 template <typename Id>
-DeviceExchange<Id>::DeviceExchange(const ExchangeContext& context, const SamplerOptions& options,
+DeviceNeighborExchange<Id>::DeviceNeighborExchange(const ExchangeContext& context, const SamplerOptions& options,
                                    Device device)
     : exchange_(context, options),
       edge_ids_(options.edge_ids),
@@ -54,7 +54,7 @@ DeviceExchange<Id>::DeviceExchange(const ExchangeContext& context, const Sampler
       served_count_(kDevice, 1, "sampling for other machines", device) {}
 
 template <typename Id>
-void DeviceExchange<Id>::run(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
+void DeviceNeighborExchange<Id>::run(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
                              const cuda::Stream& stream) {
   const Count size = query.frontier.bound;
   reserve(frontier_, kPinned, size, 0, "sampling on other machines", stream);
@@ -68,7 +68,7 @@ void DeviceExchange<Id>::run(const DeviceQuery& query, DevicePickChooser<Id>& ch
 
 // Waits twice: for the counts, which size the buffers, and for the picks.
 template <typename Id>
-PickAnswers<Id> DeviceExchange<Id>::serve(std::span<const NodeId> nodes, const DeviceQuery& query,
+PickAnswers<Id> DeviceNeighborExchange<Id>::serve(std::span<const NodeId> nodes, const DeviceQuery& query,
                                           DevicePickChooser<Id>& chooser, const cuda::Stream& stream) {
   static constexpr const char* kWhat = "sampling for other machines";
   const auto size = static_cast<Count>(nodes.size());
@@ -117,7 +117,7 @@ PickAnswers<Id> DeviceExchange<Id>::serve(std::span<const NodeId> nodes, const D
 // The exchange keeps its answers until it is asked again, and the sampler waits for the stream before it
 // asks.
 template <typename Id>
-void DeviceExchange<Id>::upload(const PickAnswers<Id>& answers, const cuda::Stream& stream) {
+void DeviceNeighborExchange<Id>::upload(const PickAnswers<Id>& answers, const cuda::Stream& stream) {
   static constexpr const char* kWhat = "sampling on other machines";
   num_remote_ = static_cast<Count>(answers.counts.size());
   num_remote_edges_ = static_cast<Count>(answers.neighbors.size());
@@ -138,7 +138,7 @@ void DeviceExchange<Id>::upload(const PickAnswers<Id>& answers, const cuda::Stre
 }
 
 template <typename Id>
-void DeviceExchange<Id>::place_counts(Count* counts, const cuda::Stream& stream) {
+void DeviceNeighborExchange<Id>::place_counts(Count* counts, const cuda::Stream& stream) {
   const RemotePicks<Id> remote{remote_positions_.data(), remote_offsets_.data(), num_remote_, nullptr,
                                nullptr};
   scatter_counts<<<blocks_for(num_remote_), kThreads, 0, stream.get()>>>(remote, counts);
@@ -146,14 +146,14 @@ void DeviceExchange<Id>::place_counts(Count* counts, const cuda::Stream& stream)
 }
 
 template <typename Id>
-void DeviceExchange<Id>::place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) {
+void DeviceNeighborExchange<Id>::place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) {
   const RemotePicks<Id> remote{remote_positions_.data(), remote_offsets_.data(), num_remote_,
                                remote_neighbors_.data(), remote_edge_ids_.data()};
   scatter_picks<<<blocks_for(num_remote_edges_), kThreads, 0, stream.get()>>>(remote, num_remote_edges_, out);
   cuda::check_launch("scatter_picks");
 }
 
-template class DeviceExchange<std::int32_t>;
-template class DeviceExchange<std::int64_t>;
+template class DeviceNeighborExchange<std::int32_t>;
+template class DeviceNeighborExchange<std::int64_t>;
 
 }  // namespace strata::sampling

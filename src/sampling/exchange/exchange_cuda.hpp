@@ -14,9 +14,9 @@ namespace strata::sampling {
 /// A hop is run(), then place_counts() before the counts are scanned, and place_picks() after the own picks
 /// were chosen.
 template <typename Id>
-class DeviceExchange {
+class DeviceNeighborExchange {
  public:
-  DeviceExchange(const ExchangeContext& context, const SamplerOptions& options, Device device);
+  DeviceNeighborExchange(const ExchangeContext& context, const SamplerOptions& options, Device device);
 
   bool active() const { return exchange_.active(); }
   const ExchangeReport& report() const { return exchange_.report(); }

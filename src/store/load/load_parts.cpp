@@ -105,6 +105,8 @@ class Loading {
     budget_ = halo_budget(host_bytes);
     sizes.aliases = most_lists(sizes, budget_.list_bytes, machine_.size());
     state_.regions.emplace(GraphRegions::create(machine_, sizes));
+    if (show_progress && !output_is_terminal())
+      spdlog::info("loading the structure of the parts, {}", format_bytes(sizes.bytes()));
     progress_.emplace("load graph", loader_->share_bytes(options_), "B",
                       show_progress && output_is_terminal());
     machine_.together([&] {
@@ -144,7 +146,9 @@ class Loading {
 
   std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
 
-  void fill_features() {
+  void fill_features(bool show_progress) {
+    if (show_progress && !output_is_terminal())
+      spdlog::info("loading features, {} of them in host memory", format_bytes(host_feature_bytes()));
     state_.make_features(machine_, placement_, options_);
     const FeatureSource source = loader_->features();
     store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_, pool_});
@@ -275,7 +279,7 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
   world.together([&] {
     loading.plan(gpu_bytes, share.free);
     refuse_if_too_large({"its features", loading.host_feature_bytes()}, share, host, state->manifest);
-    loading.fill_features();
+    loading.fill_features(world.rank() == 0);
   });
   return MachineGraph(std::move(state));
 }

@@ -11,19 +11,6 @@
 #include "strata/cuda/stream.hpp"
 
 namespace strata::tensor {
-namespace {
-
-std::byte* room_for(cuda::Array<std::byte>& array, std::size_t bytes, const char* what, Device device) {
-  const auto size = static_cast<Count>(bytes);
-  if (array.size() < size) {
-    array = {};
-    array = cuda::Array<std::byte>(cuda::Memory::pinned, size + size / 4, what, device);
-  }
-  return array.data();
-}
-
-}  // namespace
-
 void CopiedGather::gather(const HostRows& host, const RowIds& ids, const RowsOut& out, bool checked,
                           const cuda::Stream& stream, ThreadPool& pool) {
   if (ids.size == 0 || host.spec->cols == 0) return;
@@ -33,7 +20,8 @@ void CopiedGather::gather(const HostRows& host, const RowIds& ids, const RowsOut
   const std::size_t id_bytes =
       static_cast<std::size_t>(ids.size) * (ids.wide ? sizeof(std::int64_t) : sizeof(std::int32_t));
   RowIds here = ids;
-  here.data = room_for(ids_, id_bytes, "ids of gathered rows", device_);
+  here.data =
+      ids_.reserve(cuda::Memory::pinned, static_cast<Count>(id_bytes), "ids of gathered rows", device_);
   Count count = ids.size;
   cuda::copy_async(ids_.data(), ids.data, id_bytes, stream);
   if (ids.count != nullptr) cuda::copy_async(&count, ids.count, sizeof(count), stream);
@@ -42,7 +30,8 @@ void CopiedGather::gather(const HostRows& host, const RowIds& ids, const RowsOut
   here.count = nullptr;
   const std::size_t width = static_cast<std::size_t>(host.spec->cols) * size_of(out.dtype),
                     height = static_cast<std::size_t>(here.size);
-  std::byte* rows = room_for(rows_, width * height, "gathered rows on the host", device_);
+  std::byte* rows = rows_.reserve(cuda::Memory::pinned, static_cast<Count>(width * height),
+                                  "gathered rows on the host", device_);
   gather_on_cpu(host, here, {.data = rows, .dtype = out.dtype}, checked, pool);
   const std::size_t pitch = out.pitch > 0 ? static_cast<std::size_t>(out.pitch) * size_of(out.dtype) : width;
   cuda::copy_rows_async({.to = {static_cast<std::byte*>(out.data), pitch},

@@ -55,7 +55,7 @@ void LayerRunner::release_buffers() {
 
 /// As many as the rank with the most, the rest empty, since every step is collective.
 std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCost& cost) const {
-  const bool splits_lists = cost.edge_bytes > 0 && pass.model->takes_pieces();
+  const bool splits_lists = cost.edge_bytes > 0 && pass.model->traits().takes_pieces;
   std::vector<NodeChunk> pieces =
       pass.nodes.cut(context_.machine->rank(), context_.machine->size(), cost,
                      {.nodes = kMaxChunkNodes, .bytes = chunk_bytes_, .splits_lists = splits_lists});
@@ -70,7 +70,7 @@ bool LayerRunner::in_place(const LayerPass& pass) const {
   const tensor::TensorSpec& spec = pass.table->spec();
   return !device_.is_cuda() && !distributed() && !context_.graph->host_view().indices.wide &&
          spec.dtype == DType::f32 && spec.scale == 1 && pass.table->host_data() != nullptr &&
-         pass.model->takes_dst_apart() && !reads_projected(*pass.model, pass.layer) &&
+         pass.model->traits().takes_dst_apart && !reads_projected(*pass.model, pass.layer) &&
          pass.table_nodes.set() == nullptr && pass.nodes.set() == nullptr;
 }
 
@@ -116,7 +116,7 @@ bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Co
   if (pass.table_nodes.set() != nullptr) lookup.emplace(*pass.table_nodes.set(), device_);
   ListPiece list_piece({.graph = &context_.graph->host_view(),
                         .device = device_,
-                        .in_degrees = pass.model->needs_in_degrees(),
+                        .in_degrees = pass.model->traits().needs_in_degrees,
                         .by_weight = pass.by_weight});
   std::vector<NodeId> seeds;
   for (const NodeChunk& chunk :

@@ -148,7 +148,7 @@ struct LayerwiseEvaluator::State {
     const int last = model.num_layers() - 1;
     const auto sampler = sampling::make_sampler(
         context.graph->view(),
-        {.fanouts = {-1}, .max_seeds = LayerRunner::kMaxChunkNodes, .in_degrees = model.needs_in_degrees()},
+        {.fanouts = {-1}, .max_seeds = LayerRunner::kMaxChunkNodes, .in_degrees = model.traits().needs_in_degrees},
         sampling_exchange(), 1, *context.pool);
 
     std::optional<tensor::ChunkTensor> table;

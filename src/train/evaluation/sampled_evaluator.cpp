@@ -75,7 +75,7 @@ class SampledEvaluator final : public Evaluator {
             .replace = context_.sampler.replace,
             .layer_dependent = context_.sampler.layer_dependent,
             .max_seeds = batch_size_,
-            .in_degrees = model.needs_in_degrees()};
+            .in_degrees = model.traits().needs_in_degrees};
   }
 
   /// Of all batches, so that no score depends on how nodes are divided among ranks and batches; of no step of

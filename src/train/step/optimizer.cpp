@@ -108,8 +108,8 @@ void Optimizer::step(const at::Tensor& values, const at::Tensor& gradients) {
   update_cpu(update);
 }
 
-std::vector<Optimizer::NamedTensor> Optimizer::state() const {
-  std::vector<NamedTensor> tensors{{"counters", state_->counters}};
+std::vector<Optimizer::StateTensor> Optimizer::state() const {
+  std::vector<StateTensor> tensors{{"counters", state_->counters}};
   if (state_->first.defined()) {
     tensors.push_back({"first_moment", state_->first});
     tensors.push_back({"second_moment", state_->second});

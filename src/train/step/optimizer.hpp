@@ -55,12 +55,12 @@ class Optimizer {
   /// One update with the gradient of the mean loss, in place; on libtorch's current stream.
   void step(const at::Tensor& values, const at::Tensor& gradients);
 
-  struct NamedTensor {
+  struct StateTensor {
     std::string name;
     at::Tensor tensor;
   };
   /// What a checkpoint must hold, by reference: a resume copies into it.
-  std::vector<NamedTensor> state() const;
+  std::vector<StateTensor> state() const;
 
   struct Counters {
     Count steps = 0;    ///< updates made

@@ -50,7 +50,7 @@ class StepRunner {
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
-    const nn::RowTable* table =
+    const nn::InputTable* table =
         nullptr;          ///< where the model reads input rows in place; null: they are gathered
     bool graphs = false;  ///< replay what a padded batch does as a CUDA graph
   };

@@ -173,7 +173,7 @@ class GatStackTest : public testing::TestWithParam<Case> {
     ModelOptions options = options_of(GetParam());
     options.bf16 = bf16;
     const auto model = model_on_gpu(options);
-    EXPECT_TRUE(model->takes_strided());
+    EXPECT_TRUE(model->traits().takes_strided);
     const at::Tensor rows = rows_.to(kGpu);
     poison_gpu();
     const at::Tensor logits = model->forward(rows, batch, kPass);
@@ -223,9 +223,9 @@ TEST_P(GatStackTest, ReadsRowsOfATableInPlace) {
   batch.blocks[0].src_nodes = gpu_ids.const_data_ptr<NodeId>();
   batch.blocks[0].transposed_indptr = nullptr;
   const auto model = model_on_gpu(options_of(GetParam()));
-  ASSERT_TRUE(model->reads_table());
+  ASSERT_TRUE(model->traits().reads_table);
   poison_gpu();
-  const RowTable rows{.rows = gpu_table.const_data_ptr<float>(),
+  const InputTable rows{.rows = gpu_table.const_data_ptr<float>(),
                       .cols = GetParam().in_cols,
                       .pitch = GetParam().in_cols + 4,
                       .first_node = kFirst};

@@ -52,9 +52,9 @@ class PaddedStep : public testing::TestWithParam<Case> {
   sampling::SamplerOptions sampler_options(const nn::BlockModel& model) const {
     return {.fanouts = {5, 4},
             .max_seeds = kSeeds,
-            .in_degrees = model.needs_in_degrees(),
+            .in_degrees = model.traits().needs_in_degrees,
             .transpose = true,
-            .input_transpose = model.needs_input_transpose()};
+            .input_transpose = model.traits().needs_input_transpose};
   }
 };
 
@@ -97,7 +97,7 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
   model->to(at::Device(at::kCUDA, 0));
   sampling::SamplerOptions sampling = sampler_options(*model);
   const auto cpu_sampler = sampling::make_sampler(on_cpu.view(), sampler_options(*reference), {}, 1, pool);
-  sampling.strided = model->takes_strided();
+  sampling.strided = model->traits().takes_strided;
   sampling.compact_inputs = !GetParam().table;
   const auto gpu_sampler =
       GetParam().on_cpu
@@ -137,7 +137,7 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
     zero_gradients(*model);
     const auto work = [&] {
       const nn::Pass pass{.key = {}, .training = true, .device_key = batch.device_key};
-      const nn::RowTable in_place{.rows = table.const_data_ptr<float>(), .cols = kCols, .pitch = kCols};
+      const nn::InputTable in_place{.rows = table.const_data_ptr<float>(), .cols = kCols, .pitch = kCols};
       logits = GetParam().table ? model->forward_table(in_place, batch, pass)
                                 : model->forward(gathered, batch, pass);
       (logits * real).square().sum().backward();

@@ -104,7 +104,7 @@ class Unprojected final : public nn::BlockModel {
   explicit Unprojected(std::shared_ptr<nn::BlockModel> model) : model_(std::move(model)) {}
   int num_layers() const override { return model_->num_layers(); }
   std::int64_t output_cols(int layer) const override { return model_->output_cols(layer); }
-  bool needs_in_degrees() const override { return model_->needs_in_degrees(); }
+  nn::ModelTraits traits() const override { return {.needs_in_degrees = model_->traits().needs_in_degrees}; }
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const nn::Pass& pass) override {
     return model_->forward_layer(layer, x, block, pass);

@@ -57,7 +57,7 @@ struct Expected {
 };
 
 /// Walks the listed edges one by one, as the contract says.
-Expected naive(Count num_nodes, const Pairs& pairs, const BuildOptions& options) {
+Expected naive(Count num_nodes, const Pairs& pairs, const CscOptions& options) {
   Expected expected;
   expected.lists.resize(static_cast<std::size_t>(num_nodes));
   std::set<std::pair<NodeId, NodeId>> met;
@@ -112,7 +112,7 @@ void expect_equal(const BuiltCsc& built, const Expected& expected) {
 using Policies = std::tuple<EdgePolicy, EdgePolicy, bool>;
 class BuildCsc : public testing::TestWithParam<Policies> {
  protected:
-  BuildOptions options() const {
+  CscOptions options() const {
     return {.duplicates = std::get<0>(GetParam()),
             .self_loops = std::get<1>(GetParam()),
             .add_reverse = std::get<2>(GetParam())};

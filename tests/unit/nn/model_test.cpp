@@ -53,9 +53,9 @@ TEST(Model, HasThePyGNamesAndShapes) {
   EXPECT_THAT(gin->named_parameters()["convs.0.eps"].sizes().vec(), ElementsAre(1));
   EXPECT_THAT(gin->named_parameters()["convs.1.nn.lins.0.weight"].sizes().vec(), ElementsAre(4, 20));
   EXPECT_THAT(gin->named_parameters()["convs.1.nn.lins.1.weight"].sizes().vec(), ElementsAre(4, 4));
-  EXPECT_TRUE(gat->needs_input_transpose());
-  EXPECT_TRUE(gcn->needs_in_degrees());
-  EXPECT_FALSE(sage->needs_in_degrees());
+  EXPECT_TRUE(gat->traits().needs_input_transpose);
+  EXPECT_TRUE(gcn->traits().needs_in_degrees);
+  EXPECT_FALSE(sage->traits().needs_in_degrees);
   EXPECT_EQ(sage->output_cols(0), 20);
   EXPECT_EQ(sage->output_cols(1), 4);
 }
@@ -104,7 +104,7 @@ TwoHops two_hops(Count seeds, Count frontier, Count inputs, bool with_input_tran
 
 TEST(Model, TrainingLowersTheLossAndRepeatsBitForBit) {
   for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
-    const TwoHops hops = two_hops(30, 80, 200, make_model(small(kind))->needs_input_transpose());
+    const TwoHops hops = two_hops(30, 80, 200, make_model(small(kind))->traits().needs_input_transpose);
     const at::Tensor x = random_rows(200, 12, 1), target = random_rows(30, 4, 2);
     const bool slow = std::string(kind) == "gat";  // a softmax over few neighbors moves little
     const std::uint32_t steps = slow ? 100 : 30;
@@ -185,7 +185,7 @@ TEST(Model, TakesDstRowsApart) {
   const c10::NoGradGuard no_grad;
   for (const char* name : {"sage", "sage max"}) {
     const auto model = make_model(small(name));
-    ASSERT_TRUE(model->takes_dst_apart());
+    ASSERT_TRUE(model->traits().takes_dst_apart);
     const OwnedBlock owned = random_block({.num_dst = 40, .num_src = 70, .seed = 4});
     const at::Tensor x = random_rows(70, 12, 1);
     const at::Tensor plain = model->forward_layer(0, x, owned.view(), {});

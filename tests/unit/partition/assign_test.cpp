@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MetisInput,
 TEST_F(Assign, MetisKeepsTheAskedBalanceAndCutsLessThanRandom) {
   const Case c = make_case({.num_nodes = 3000, .num_edges = 9000, .undirected = true}, pool_);
   const auto metis = assign(c, {.num_parts = 7});
-  const auto random = assign(c, {.num_parts = 7, .method = Method::random});
+  const auto random = assign(c, {.num_parts = 7, .method = PartitionMethod::random});
   const auto unit = weights_of(Constraint::nodes, c.graph, c.train);
   EXPECT_LE(balance(loads(metis, unit, 7)), 1.03 + 1e-9);
   EXPECT_LT(cut_of(c.graph, metis), cut_of(c.graph, random));
@@ -126,7 +126,7 @@ TEST_F(Assign, MetisKeepsEachOfSeveralConstraints) {
 
 TEST_F(Assign, RandomAndRangeGivePartsOfEqualSize) {
   const Case c = make_case({.num_nodes = 103}, pool_);
-  for (const Method method : {Method::random, Method::range}) {
+  for (const PartitionMethod method : {PartitionMethod::random, PartitionMethod::range}) {
     for (const int parts : {1, 2, 10, 103}) {
       const auto sizes =
           loads(assign(c, {.num_parts = parts, .method = method}), std::vector<std::int32_t>(103, 1), parts);
@@ -134,10 +134,10 @@ TEST_F(Assign, RandomAndRangeGivePartsOfEqualSize) {
                 1);
     }
   }
-  const auto range = assign(c, {.num_parts = 4, .method = Method::range});
+  const auto range = assign(c, {.num_parts = 4, .method = PartitionMethod::range});
   EXPECT_TRUE(std::is_sorted(range.begin(), range.end()));
-  EXPECT_NE(assign(c, {.num_parts = 4, .method = Method::random, .seed = 1}),
-            assign(c, {.num_parts = 4, .method = Method::random, .seed = 2}));
+  EXPECT_NE(assign(c, {.num_parts = 4, .method = PartitionMethod::random, .seed = 1}),
+            assign(c, {.num_parts = 4, .method = PartitionMethod::random, .seed = 2}));
 }
 
 TEST_F(Assign, OnePartAndOneNodeAPartWork) {
@@ -148,7 +148,7 @@ TEST_F(Assign, OnePartAndOneNodeAPartWork) {
 
 TEST_F(Assign, RefusesMorePartsThanNodes) {
   const Case c = make_case({.num_nodes = 12, .num_edges = 30}, pool_);
-  for (const Method method : {Method::metis, Method::random, Method::range, Method::file}) {
+  for (const PartitionMethod method : {PartitionMethod::metis, PartitionMethod::random, PartitionMethod::range, PartitionMethod::file}) {
     expect_error([&] { assign(c, {.num_parts = 13, .method = method}); },
                  {"13 parts", "12 nodes", "--parts"});
   }
@@ -159,7 +159,7 @@ TEST_F(Assign, ReadsFilesAsGpmetisWritesThem) {
   const test::TemporaryFolder folder;
   const auto from = [&](const std::string& text) {
     std::ofstream{folder / "parts"} << text;
-    return assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "parts"});
+    return assign(c, {.num_parts = 3, .method = PartitionMethod::file, .file = folder / "parts"});
   };
   const std::vector<std::int32_t> expected{0, 1, 2, 0, 1, 2, 0, 1, 2, 0};
   EXPECT_EQ(from("0\n1\n2\n0\n1\n2\n0\n1\n2\n0\n"), expected);
@@ -169,8 +169,8 @@ TEST_F(Assign, ReadsFilesAsGpmetisWritesThem) {
   expect_error([&] { from("0\n1 1\n"); }, {"line 2", "\"1 1\""});
   expect_error([&] { from("0\n\n"); }, {"line 2"});
   expect_error([&] { from("0\n1\n"); }, {"2 lines", "10 nodes"});
-  EXPECT_THROW(assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "none"}), InputError);
-  EXPECT_THROW(assign(c, {.num_parts = 3, .method = Method::file, .file = folder / "."}), InputError);
+  EXPECT_THROW(assign(c, {.num_parts = 3, .method = PartitionMethod::file, .file = folder / "none"}), InputError);
+  EXPECT_THROW(assign(c, {.num_parts = 3, .method = PartitionMethod::file, .file = folder / "."}), InputError);
 }
 
 TEST(MetisLimits, AreThoseOfItsOwnProducts) {

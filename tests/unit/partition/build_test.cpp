@@ -165,7 +165,7 @@ void expect_round_trip(const RandomGraphOptions& options, const AssignOptions& a
 
 TEST(Build, GivesBackTheGraphForEveryMethodAndNumberOfParts) {
   std::uint64_t seed = 0;
-  for (const Method method : {Method::metis, Method::random, Method::range}) {
+  for (const PartitionMethod method : {PartitionMethod::metis, PartitionMethod::random, PartitionMethod::range}) {
     for (const int parts : {1, 2, 5, 200}) {
       for (const bool undirected : {false, true}) {
         SCOPED_TRACE(name_of(method) + " " + std::to_string(parts) + " seed " + std::to_string(++seed));
@@ -265,7 +265,7 @@ TEST_F(BuildInFolder, KnowsAGraphAgainInOtherParts) {
   const AssignOptions three{.num_parts = 3};
   const std::string first = digest_of_parts(random(), three);
   EXPECT_EQ(digest_of_parts(random(), {.num_parts = 1}), first);
-  EXPECT_EQ(digest_of_parts(random(), {.num_parts = 5, .method = Method::random}), first);
+  EXPECT_EQ(digest_of_parts(random(), {.num_parts = 5, .method = PartitionMethod::random}), first);
 
   const auto changed = [&](auto change) {
     graph::Graph graph = random();
@@ -298,7 +298,7 @@ TEST_F(BuildInFolder, CountsCutHaloAndBalance) {
   graph.structure = {4, {0, 0, 2, 3, 5}, {0, 3, 1, 0, 2}, {}};  // 0->1, 3->1, 1->2, 0->3, 2->3
   graph.splits.train = {0, 1, 2};
   BuildOptions o = options();
-  o.assign = {.num_parts = 2, .method = Method::range};  // {0, 1} and {2, 3}
+  o.assign = {.num_parts = 2, .method = PartitionMethod::range};  // {0, 1} and {2, 3}
   const BuildReport report = build(std::move(graph), o, stop_);
   EXPECT_EQ(report.record.parts[0].cut_edges, 1);
   EXPECT_EQ(report.record.parts[0].halo_nodes, 1);

@@ -184,7 +184,7 @@ TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
   EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 1000 * kRow), kSizes.bytes());
 }
 
-TEST(placement::HostRate, OfALargeTableIsLimitedByTranslation) {
+TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
   const auto rate = [](const placement::MeasuredPaths& measured, std::int64_t row_bytes,
                        std::int64_t table_bytes) {
     return placement::host_rate_of_table(measured, row_bytes, table_bytes).bytes_per_second;
@@ -194,7 +194,7 @@ TEST(placement::HostRate, OfALargeTableIsLimitedByTranslation) {
   EXPECT_EQ(rate({{.host = 50e9}}, 4096, std::int64_t{1} << 31), 50e9);
 }
 
-TEST(placement::HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
+TEST(HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31;
   const placement::MeasuredPaths few{
       .rates = {.host = 50e9}, .host_threads = 20e9, .host_both = 48e9, .host_start = 1e-4};
@@ -206,7 +206,7 @@ TEST(placement::HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
   EXPECT_EQ(placement::host_rate_of_table(many, 512, kLarge).bytes_per_second, 55e9);
 }
 
-TEST(placement::HostRate, IsThatOfThePathAskedFor) {
+TEST(HostRate, IsThatOfThePathAskedFor) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31, kSmall = std::int64_t{1} << 30;
   const placement::MeasuredPaths measured{
       .rates = {.host = 50e9}, .host_threads = 40e9, .host_both = 45e9, .host_start = 1e-4};

@@ -39,8 +39,8 @@ struct Resources {
     std::int64_t most_bytes = 0;   ///< if all ranks of its machine do, and others take nothing
   };
   FreeMemory free_memory() const;
-  FreeMemory share_of(
-      const std::vector<HostLimits::FreeMemory>& limits) const;  ///< where these are what is free
+  /// Where these are what is free.
+  FreeMemory share_of(const std::vector<HostLimits::FreeMemory>& limits) const;
 
   /// Of a process that shares its host with no rank.
   static Resources of_process();

@@ -82,11 +82,12 @@ struct ReadOptions {
   enum class Direction {
     automatic,
     directed,
+    /// Automatic: as the dataset says.
     undirected
-  } direction = Direction::automatic;  ///< automatic: as the dataset says
-  bool normalize_features = false;     ///< scale each row to sum of absolute values 1 (rows of zeros stay)
-  bool allow_outside_paths = false;    ///< metadata.yaml may name files that lie outside its folder
-  int num_threads = 0;                 ///< 0: all cores of this process
+  } direction = Direction::automatic;
+  bool normalize_features = false;   ///< scale each row to sum of absolute values 1 (rows of zeros stay)
+  bool allow_outside_paths = false;  ///< metadata.yaml may name files that lie outside its folder
+  int num_threads = 0;               ///< 0: all cores of this process
 };
 
 /// Reads a dataset or makes a graph.

@@ -99,15 +99,15 @@ class PartReader {
   Count num_inner() const;
   Count num_edges() const;
 
-  void read_indptr(Count first, Count count, Count* out,
-                   RecentBlocks* recent = nullptr) const;  ///< of num_inner() + 1 entries
+  /// Of num_inner() + 1 entries.
+  void read_indptr(Count first, Count count, Count* out, RecentBlocks* recent = nullptr) const;
   void read_indices(Count first, Count count, NodeId* out, RecentBlocks* recent = nullptr) const;
   void read_edge_ids(Count first, Count count, EdgeId* out, RecentBlocks* recent = nullptr) const;
   void read_weights(Count first, Count count, float* out, RecentBlocks* recent = nullptr) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
   void read_labels(Count first, Count count, std::int32_t* out) const;  ///< of `count` nodes
-  void read_features(Count first_row, Count num_rows, void* out,
-                     RecentBlocks* recent = nullptr) const;  ///< rows in the manifest's dtype
+  /// Rows in the manifest's dtype.
+  void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent = nullptr) const;
   Count feature_block_rows() const;  ///< readings of whole blocks of rows are the cheapest
   enum class Split { train, valid, test };
   PartData::SplitRows read_split(Split split) const;

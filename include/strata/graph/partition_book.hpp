@@ -13,8 +13,8 @@ namespace strata::graph {
 class PartitionBook {
  public:
   PartitionBook() : offsets_{0} {}
-  explicit PartitionBook(
-      std::vector<NodeId> offsets);  ///< throws InputError unless it begins with 0 and never falls
+  /// Throws InputError unless it begins with 0 and never falls.
+  explicit PartitionBook(std::vector<NodeId> offsets);
 
   Count num_nodes() const { return offsets_.back(); }
   int num_parts() const { return static_cast<int>(offsets_.size()) - 1; }

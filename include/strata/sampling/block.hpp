@@ -45,8 +45,8 @@ struct Block {
 
   const NodeId* src_nodes = nullptr;         ///< [num_src] global ids
   const NodeId* src_original_ids = nullptr;  ///< [num_src]
-  const std::int32_t* src_in_degrees =
-      nullptr;  ///< [num_src] degrees in the whole graph, or null if not asked for
+  /// [num_src] degrees in the whole graph, or null if not asked for.
+  const std::int32_t* src_in_degrees = nullptr;
 
   /// Same sizes and same addresses: what was recorded with one block can be replayed for another only if they
   /// are equal. A sampler may move a buffer set's memory whenever a batch needs more of it.

@@ -54,8 +54,8 @@ struct SamplerOptions {
 /// Where requests for remote neighbors go: everything is on one machine if num_machines is 1, and then
 /// nothing is sent.
 struct ExchangeContext {
-  const comm::Communicator* communicator =
-      nullptr;  ///< of the stage's own, over all ranks; null on one machine
+  /// Of the stage's own, over all ranks; null on one machine.
+  const comm::Communicator* communicator = nullptr;
   const comm::Topology* topology = nullptr;
   std::span<const NodeId> machine_offsets;
   const store::HaloLists* halo = nullptr;  ///< answers for some nodes of other machines; null: none

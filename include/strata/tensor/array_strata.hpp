@@ -67,7 +67,7 @@ struct Stripes {
   }
 };
 
-/// Where the row `row` of the striped stratum lies: on which GPU, as which of the rows there.
+/// Where a row of the striped stratum lies: on which GPU, and which of that GPU's rows it is.
 struct StripeLocation {
   int gpu;
   Count row;
@@ -83,10 +83,7 @@ STRATA_HOST_DEVICE inline StripeLocation locate_stripe(Count row, const Stripes&
   return {static_cast<int>(block - round * gpus), Count{round} * stripes.rows + in_block};
 }
 
-/// Copies of some elements of an array in the memory of GPUs, as one GPU reads them. A view, passed to
-/// kernels by value.
-///
-/// The array itself has all elements, wherever it lies: who does not know of the copies reads the same.
+/// XX has all elements, wherever it lies: who does not know of the copies reads the same.
 struct ArrayStrata {
   int num_segments = 0;                     ///< 0: there are no copies
   SegmentLayout only{};                     ///< the segment, if there is one

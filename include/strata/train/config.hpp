@@ -26,14 +26,14 @@ struct TrainConfig {
   nn::Aggregate aggregate = nn::Aggregate::mean;  ///< of sage
   std::int64_t hidden = 256;
   std::int64_t heads = 4;  ///< of gat
-  std::vector<int> fanouts = {15, 10,
-                              5};  ///< from the seeds outwards; -1: all neighbors. As many layers as fanouts
+  /// From the seeds outwards; -1: all neighbors. As many layers as fanouts.
+  std::vector<int> fanouts = {15, 10, 5};
   sampling::Method sampler = sampling::Method::uniform;
   bool replace = false;          ///< uniform and weighted: with replacement
   bool labor_dependent = false;  ///< labor: layers share their random numbers
   using Compute = comm::TopologyOptions::Compute;
-  Compute sampler_device =
-      Compute::automatic;  ///< where a GPU's batches are sampled; automatic: the faster one
+  /// Where a GPU's batches are sampled; automatic: the faster one.
+  Compute sampler_device = Compute::automatic;
   double dropout = 0.5;
   double input_dropout = 0.0;
   double attention_dropout = 0.0;  ///< of gat

@@ -78,8 +78,8 @@ enum class ExitCode : int {
   failure = 1,        ///< an Error that is none of the below
   bad_input = 2,      ///< InputError, or options that do not parse
   out_of_memory = 3,  ///< OutOfMemory
-  stopped =
-      75,  ///< a signal stopped the run; a checkpoint was written (EX_TEMPFAIL: start again with --resume)
+  /// A signal stopped the run; a checkpoint was written (EX_TEMPFAIL: start again with --resume).
+  stopped = 75,
   stopped_unsaved = 76,  ///< a signal stopped the run and no checkpoint could be written
 };
 

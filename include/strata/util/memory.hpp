@@ -6,8 +6,8 @@ namespace strata {
 
 std::int64_t resident_bytes();       ///< of this process now
 std::int64_t peak_resident_bytes();  ///< of this process so far
-std::int64_t
-available_host_bytes();  ///< what new allocations may use: the least of MemAvailable and the cgroup's rest
+/// What new allocations may use: the least of MemAvailable and the cgroup's rest.
+std::int64_t available_host_bytes();
 
 /// Gives what malloc kept for later back to the operating system.
 void return_freed_memory();

@@ -29,7 +29,7 @@ struct RowExchangeContext {
   /// Brings rows from GPU to GPU; `communicator` then carries only ids. The bits are the same. Null: rows
   /// travel by MPI.
   comm::DeviceExchange* on_devices = nullptr;
-  /// of the launches of `on_devices`, where a fetch is the exchange of a step; null: any
+  /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;
 };
 
@@ -69,8 +69,9 @@ class RowFetcher {
   /// out[i] = row of global id ids[i] as f32; -1 gives zeros.
   ///
   /// out [count, cols] on the device. Collective over the exchange's communicator if there is one; a rank
-  /// without ids passes count = 0. Each distinct id of another machine is asked for once, in ascending order.
-  /// The rows are complete when the call returns on the cpu, and when `stream` reaches this point on a GPU.
+  /// without ids passes count = 0. Ids of other machines are asked for in ascending order; an id that is
+  /// given twice is asked for twice. The rows are complete when the call returns on the cpu, and when
+  /// `stream` reaches this point on a GPU.
   void fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream);
   RowExchangeReport report() const;
   /// Rows that were read from each stratum of this machine since the fetcher was made, including those for

@@ -13,7 +13,7 @@ namespace strata::graph {
 class PartitionBook {
  public:
   PartitionBook() : offsets_{0} {}
-  /// Throws InputError unless it begins with 0 and never falls.
+  /// Throws InputError unless `offsets` begins with 0 and never decreases.
   explicit PartitionBook(std::vector<NodeId> offsets);
 
   Count num_nodes() const { return offsets_.back(); }
@@ -28,9 +28,9 @@ class PartitionBook {
   std::vector<NodeId> offsets_;
 };
 
-/// First part of each of `num_machines` machines, and the end: contiguous runs whose sizes differ by one at
-/// most, the larger first. {0, 2, 3} for 3 parts on 2 machines. Throws InputError if there are more machines
-/// than parts.
+/// The first part of each of `num_machines` machines, and the end. Each machine gets a contiguous run; sizes
+/// differ by at most one, and the larger runs come first. {0, 2, 3} for 3 parts on 2 machines. Throws
+/// InputError if there are more machines than parts.
 std::vector<int> parts_of_machines(int num_parts, int num_machines);
 
 }  // namespace strata::graph

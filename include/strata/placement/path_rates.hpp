@@ -13,7 +13,7 @@ struct ScratchTables {
   int threads = 0;  ///< GatherSettings::threads
   std::int64_t gpu_bytes = std::int64_t{384}
                            << 20;  ///< on each GPU, well beyond its caches; less where memory is short
-  std::int64_t host_bytes = std::int64_t{64} << 20;  ///< XX
+  std::int64_t host_bytes = std::int64_t{64} << 20;  ///< of the machine
   /// On the machine, for CPU threads. Well beyond their caches; less if memory is short.
   std::int64_t threads_bytes = std::int64_t{5} << 28;
 };

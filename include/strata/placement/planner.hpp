@@ -44,12 +44,12 @@ struct PathRates {
 struct TensorDemand {
   std::string name;
   std::int64_t row_bytes = 0;
-  double rows_per_access = 1;                   ///< rows that are read together, on average
-  std::vector<HeatCurve> segments = {};         ///< one per hosted part
-  PathRates rates = {};                         ///< for rows of row_bytes; local and host are positive
-  bool whole = false;                           ///< the plan replicates either all rows or none
-  bool divisible = false;                       ///< a person may divide it even if it is whole
-  std::int64_t division_bytes = 0;              ///< extra bytes per GPU if only some rows lie there
+  double rows_per_access = 1;            ///< rows that are read together, on average
+  std::vector<HeatCurve> segments = {};  ///< one per hosted part
+  PathRates rates = {};                  ///< for rows of row_bytes; local and host are positive
+  bool whole = false;                    ///< the plan replicates either all rows or none
+  bool divisible = false;                ///< a person may divide it even if it is whole
+  std::int64_t division_bytes = 0;  ///< extra bytes per GPU, for each stratum there that has only some rows
   std::optional<tensor::Placement> fixed = {};  ///< chosen by a person; the planner keeps it
 
   Count rows() const;

@@ -15,7 +15,7 @@ namespace strata::store {
 
 /// The batches of a run, as far as the placement must know them.
 struct BatchShape {
-  Count seeds = 1024;                      ///< a rank
+  Count seeds = 1024;                      ///< per rank
   std::vector<int> fanouts = {15, 10, 5};  ///< from the seeds outwards; -1: all neighbors
 };
 

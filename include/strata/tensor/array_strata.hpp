@@ -83,7 +83,11 @@ STRATA_HOST_DEVICE inline StripeLocation locate_stripe(Count row, const Stripes&
   return {static_cast<int>(block - round * gpus), Count{round} * stripes.rows + in_block};
 }
 
-/// XX has all elements, wherever it lies: who does not know of the copies reads the same.
+/// Copies of some elements of an array in the memory of GPUs, as one GPU reads them. A view, passed to
+/// kernels by value.
+///
+/// The array itself is complete wherever it lies, so code that does not know of the copies reads the same
+/// values.
 struct ArrayStrata {
   int num_segments = 0;                     ///< 0: there are no copies
   SegmentLayout only{};                     ///< the segment, if there is one

@@ -25,7 +25,7 @@ struct RowIds {
 struct RowsOut {
   void* data = nullptr;  ///< on the device of the stream, aligned to its elements
   DType dtype = DType::f32;
-  Count pitch = 0;  ///< XX
+  Count pitch = 0;  ///< in elements; 0: the tensor's columns
 };
 
 /// Where scattered rows come from, in the tensor's type.

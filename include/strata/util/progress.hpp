@@ -6,9 +6,10 @@
 
 namespace strata {
 
-bool output_is_terminal();  ///< is stderr a terminal?
+bool output_is_terminal();  ///< whether stderr is a terminal
 
-/// A bar with rate and time left on a terminal, nothing elsewhere. `advance` is thread safe and cheap.
+/// Shows a bar with rate and time left on a terminal, and nothing elsewhere. `advance` is thread safe and
+/// cheap.
 ///
 ///     partition  [#########.............]  41 %  1.2 M nodes/s  0:03 left
 class ProgressBar {

@@ -16,64 +16,63 @@ namespace strata::nn {
 struct Pass {
   BatchKey key;           ///< keys dropout
   bool training = false;  ///< dropout on
-  /// On the blocks' device, instead of `key`: what is recorded in a CUDA graph then serves every batch.
+  /// Replaces `key`, on the blocks' device, so that a recorded CUDA graph serves every batch.
   const BatchKey* device_key = nullptr;
 };
 
-/// The rows of all nodes where they lie, on the blocks' device: row of global id g is row g - first_node.
+/// The input rows of all nodes in place, on the blocks' device: the row of global id g is row g - first_node.
 struct RowTable {
-  const float* rows = nullptr;  ///< [.., cols], `pitch` floats from one to the next
+  const float* rows = nullptr;  ///< [.., cols]; rows begin `pitch` floats apart
   std::int64_t cols = 0, pitch = 0;
   NodeId first_node = 0;
 };
 
 /// Some of the in-neighbors of one dst node, outside training.
 struct NeighborPiece {
-  at::Tensor x;  ///< [block.num_src, cols] rows of the src nodes, the first of which is the dst node
-  bool projected = false;  ///< x are rows that BlockModel::project() gave, instead of the layer's input
-  sampling::Block block;   ///< of one dst node; no edge that counts 0 times
-  Count num_edges = 0;     ///< of the dst node's whole list
+  at::Tensor x;            ///< [block.num_src, cols] rows of the src nodes; the first is the dst node
+  bool projected = false;  ///< x are rows from BlockModel::project(), not the layer's input
+  sampling::Block block;   ///< of one dst node, without edges of weight 0
+  Count num_edges = 0;     ///< in the dst node's whole list
 };
 
-/// A model over Blocks: any torch::nn::Module that can be applied layer by layer. Layer 0 reads the input
+/// A model over Blocks: a torch::nn::Module that can be applied layer by layer. Layer 0 reads the input
 /// features.
 ///
 /// A model has as many layers as the minibatch has blocks. Evaluation applies one layer to all nodes before
-/// the next, so a layer must depend on its block alone.
+/// the next, so a layer must depend only on its block.
 class BlockModel : public torch::nn::Module {
  public:
   virtual int num_layers() const = 0;
   virtual std::int64_t output_cols(int layer) const = 0;
-  virtual bool needs_in_degrees() const { return false; }  ///< do layers read Block::src_in_degrees?
-  /// Does the gradient of the input layer's parameters pass through its block's transpose, as it does where
-  /// every src node's row is mapped first?
+  virtual bool needs_in_degrees() const { return false; }  ///< whether layers read Block::src_in_degrees
+  /// Whether the gradient of the input layer's parameters needs its block's transpose, as it does if the
+  /// layer first maps the row of every src node.
   virtual bool needs_input_transpose() const { return false; }
-  /// Columns of what a layer computes of every src node's row before it sums: 0 where it sums the rows
-  /// themselves. Evaluation makes its chunks accordingly.
+  /// Columns to which a layer maps every src node's row before it sums; 0 if it sums the rows themselves.
+  /// Evaluation sizes its chunks accordingly.
   virtual std::int64_t mapped_cols(int /*layer*/) const { return 0; }
 
-  /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)].
-  /// Includes the activation and dropout that follow the layer. Differentiable; the gradient of x is computed
-  /// only if x requires it, and needs the block's transpose then.
+  /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)]. Includes the
+  /// activation and dropout that follow the layer. Differentiable; the gradient of x is computed only if x
+  /// requires it, and then needs the block's transpose.
   virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                    const Pass& pass) = 0;
 
-  /// May a batch be padded: have more nodes than were sampled, without edges, and finite rows that count for
-  /// nothing? Shapes are then the same for every batch, and a step is recorded as a CUDA graph. Not for
-  /// layers that take statistics over rows (batch norm), nor such as wait for the device.
+  /// Whether a batch may be padded with nodes that have no edges and whose finite rows count for nothing. All
+  /// batches then have the same shape, and a step is recorded as a CUDA graph. Impossible for layers that
+  /// compute statistics over rows (batch norm) or wait for the device.
   virtual bool tolerates_padding() const { return false; }
-  /// May blocks have a stride (Block::stride)?
+  /// Whether blocks may have a stride (Block::stride).
   virtual bool takes_strided() const { return false; }
-  /// May layer 0 read its rows from a table, by global ids (Block::global_indices)? Then forward_table() is
-  /// there.
+  /// Whether layer 0 can read its rows from a table, by global ids (Block::global_indices). If so,
+  /// forward_table() must be implemented.
   virtual bool reads_table() const { return false; }
-  /// forward() of a training pass whose input rows are read in place.
+  /// As forward(), for a training pass that reads its input rows in place.
   virtual at::Tensor forward_table(const RowTable& table, const sampling::MiniBatch& batch, const Pass& pass);
 
-  /// A layer that is linear up to its sum over the neighbors may map each node's row first and sum the
-  /// mapped rows after. Exact evaluation then keeps the mapped rows of all nodes where they are shorter than
-  /// the layer's input. Optional: 0 columns stand for a layer that cannot, whose project() and combine() are
-  /// never called.
+  /// A layer that is linear up to its sum over the neighbors can map each node's row first and then sum the
+  /// mapped rows. Exact evaluation keeps the mapped rows of all nodes if they are shorter than the layer's
+  /// input. Optional: 0 columns mean that the layer cannot; project() and combine() are then never called.
   ///
   ///     combine(l, project(l, x), block) == forward_layer(l, x, block, {.training = false})   up to rounding
   virtual std::int64_t projected_cols(int layer) const;
@@ -83,30 +82,30 @@ class BlockModel : public torch::nn::Module {
   /// output_cols(layer)], with the activation that follows.
   virtual at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block);
 
-  /// May a dst node's own row come apart from the src nodes' rows, as in PyG's bipartite input? Exact
-  /// evaluation on the cpu then needs no copy of the neighbors' rows: a layer sums them where they lie, in
-  /// the table of all nodes. Optional.
+  /// Whether the dst nodes' own rows may be given separately from the src nodes' rows, as in PyG's bipartite
+  /// input. Exact evaluation on the cpu then needs no copy of the neighbors' rows, because a layer sums them
+  /// in place, in the table of all nodes. Optional.
   virtual bool takes_dst_apart() const { return false; }
-  /// forward_layer without dropout: x_src [block.num_src, cols] are the rows that block.indices name, x_dst
-  /// [block.num_dst, cols] those of the dst nodes. Of the block, only counts, indptr (which may begin above
-  /// 0) and indices are there.
+  /// forward_layer() without dropout. x_src [block.num_src, cols] are the rows that block.indices name, x_dst
+  /// [block.num_dst, cols] those of the dst nodes. The block has only its counts, indptr (which may begin
+  /// above 0) and indices.
   virtual at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                                    const sampling::Block& block);
 
-  /// Do layers outside training read Block::edge_weights? Exact evaluation of a run that samples by weight
-  /// needs it. Optional.
+  /// Whether layers read Block::edge_weights outside training. Exact evaluation of a run that samples by
+  /// weight needs it. Optional.
   virtual bool takes_edge_weights() const { return false; }
 
-  /// May a dst node's in-neighbors come piece by piece? Exact evaluation then reads the rows of a hub's
-  /// neighbors within a bounded buffer. Optional.
+  /// Whether a dst node's in-neighbors may come piece by piece. Exact evaluation then reads the rows of a
+  /// hub's neighbors through a bounded buffer. Optional.
   ///
   ///     finish_pieces(l, add_piece(l, add_piece(l, {}, p), q), own) == forward_layer(l, x, block of p and q,
   ///     ..)
   ///
   /// up to rounding, or combine() of projected rows.
   virtual bool takes_pieces() const { return false; }
-  /// What a layer knows of a dst node's in-neighbors after one more piece; `before` is undefined for the
-  /// first.
+  /// The state of a layer for one dst node after one more piece of its in-neighbors; `before` is undefined
+  /// for the first piece.
   virtual at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece);
   /// The dst node's output [1, output_cols(layer)], with the activation that follows. `own` is a piece
   /// without edges; `state` is undefined if there was no piece.
@@ -121,17 +120,17 @@ struct ModelOptions {
   Aggregate aggregate = Aggregate::mean;  ///< of sage
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
-  std::int64_t heads = 4;          ///< of gat: side by side in hidden layers, averaged in the last
+  std::int64_t heads = 4;          ///< of gat: concatenated in hidden layers, averaged in the last
   double attention_dropout = 0.0;  ///< of gat's attention weights
   double dropout = 0.5;            ///< after each hidden layer's activation
   double input_dropout = 0.0;      ///< of the input features
-  /// Training passes keep activations and compute matrix products in bf16; weights, their gradients, sums
-  /// over neighbors and logits stay f32, as does all of evaluation.
+  /// Training passes keep activations and compute matrix products in bf16. Weights, their gradients, sums
+  /// over neighbors, logits and all of evaluation stay f32.
   bool bf16 = false;
-  std::uint64_t seed = 0;  ///< of the initial weights: the same on every rank and device
+  std::uint64_t seed = 0;  ///< of the initial weights, which are the same on every rank and device
 };
 
-/// Throws InputError for options that no model can have.
+/// Makes one of Strata's own models. Throws InputError for options that no model can have.
 std::shared_ptr<BlockModel> make_model(const ModelOptions& options);
 
 }  // namespace strata::nn

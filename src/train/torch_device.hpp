@@ -29,7 +29,7 @@ cuda::Stream current_stream(Device device);
 at::Tensor wrap_rows(const float* data, Count rows, Count cols, Device device);
 at::Tensor wrap_words(const std::int32_t* data, Count rows, Count cols, Device device);  ///< i32
 
-std::int64_t peak_torch_device_bytes(
-    Device device);  ///< libtorch's share of the GPU at its peak; 0 on the cpu
+/// Libtorch's share of the GPU at its peak; 0 on the cpu.
+std::int64_t peak_torch_device_bytes(Device device);
 
 }  // namespace strata::train

@@ -7,7 +7,7 @@
 
 namespace strata::cli {
 
-/// The outcome of reading a command line: a configuration, or text to print and a code to exit with (--help,
+/// What a command line asks for: a run with this configuration, or, without one, a text to print (--help,
 /// --version).
 struct ParsedOptions {
   std::optional<train::TrainConfig> config;
@@ -15,7 +15,8 @@ struct ParsedOptions {
 };
 
 /// Reads the options of strata-train, and a TOML file given with --config (same names; the command line
-/// wins). Throws InputError for what is unknown ("did you mean --fanouts?"), malformed or contradictory.
+/// wins). Throws InputError for options that are unknown ("did you mean --fanouts?"), malformed or
+/// contradictory.
 ParsedOptions parse_train_options(int argc, const char* const* argv);
 
 }  // namespace strata::cli

@@ -13,16 +13,17 @@
 
 namespace strata::comm {
 
-/// An MPI communicator of one stage or purpose; an owner. Only one thread may use it at a time; different
-/// communicators may be used by different threads at once (MPI_THREAD_MULTIPLE).
+/// An MPI communicator for one stage or purpose; an owner. Only one thread at a time may use it, but
+/// different threads may use different communicators at once (MPI_THREAD_MULTIPLE).
 ///
-/// Counts are 64-bit: what exceeds an MPI int is sent in pieces. Every call throws CommError with MPI's text,
-/// the rank and host. All calls but rank(), size() are collective over the communicator.
+/// Counts are 64-bit: more than an MPI int can count is sent in pieces. Every call throws CommError with
+/// MPI's text, the rank and the host. All calls except rank() and size() are collective over the
+/// communicator.
 class Communicator {
  public:
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  ~Communicator();  ///< frees nothing collectively; call close() for that
+  ~Communicator();  ///< does not free the communicator, because that is collective: call close()
 
   int rank() const;
   int size() const;
@@ -33,30 +34,32 @@ class Communicator {
 
   void barrier() const;
 
-  /// Runs `work` on every rank and throws on all of them if one threw: its own exception where it threw;
-  /// elsewhere, as an echo, that of the lowest rank that failed: OutOfMemory and InputError keep their type,
-  /// others are a CommError; the message begins with that rank and its host. `work` must not be collective,
-  /// or must fail on all ranks alike.
+  /// Runs `work` on every rank. If it throws on one rank, all ranks throw. A rank that failed itself rethrows
+  /// its own exception. The others throw an echo of the lowest rank that failed: OutOfMemory and InputError
+  /// keep their type, other errors become a CommError, and the message begins with that rank and its host.
+  /// `work` must not be collective, or must fail on all ranks alike.
   void together(const std::function<void()>& work) const;
   void broadcast(void* data, Count bytes, int root) const;
-  void broadcast(std::string& text, int root) const;  ///< of any length; `text` is the root's then
+  void broadcast(std::string& text, int root) const;  ///< of any length; all ranks get the root's text
   std::vector<std::string> all_gather(const std::string& blob) const;  ///< small blobs, in order of rank
-  std::vector<std::string> gather(const std::string& blob, int root) const;  ///< empty elsewhere than on root
+  /// In order of rank; empty except on `root`
+  std::vector<std::string> gather(const std::string& blob, int root) const;
 
-  enum class Op { sum, min, max, bit_or };  ///< bit_or: of integers
+  enum class Op { sum, min, max, bit_or };  ///< bit_or: only of integers
   void all_reduce(std::span<float> values, Op op = Op::sum) const;
   void all_reduce(std::span<double> values, Op op = Op::sum) const;
   void all_reduce(std::span<std::int64_t> values, Op op = Op::sum) const;
 
-  /// Sends send[r] bytes at send_data + (sum of the former) to rank r; receives recv[r] bytes likewise.
-  /// Memory is bounded: nothing is staged. Pairs with nothing to say exchange no message.
+  /// Sends send_bytes[r] bytes to every rank r and receives recv_bytes[r] bytes from it. Both buffers are in
+  /// order of rank without gaps. Nothing is staged, so memory is bounded. A pair of ranks without bytes
+  /// exchanges no message.
   void all_to_all(const void* send_data, std::span<const Count> send_bytes, void* recv_data,
                   std::span<const Count> recv_bytes) const;
-  /// What every rank will send me, given what I send.
+  /// Tells every rank r that this rank sends it send[r]; returns what each rank will send to this one.
   std::vector<Count> exchange_counts(std::span<const Count> send) const;
 
-  /// Typed form: parcels[r] goes to rank r; returns what came, concatenated in order of rank, with its
-  /// counts.
+  /// Typed form: counts[r] of the values, in order of rank, go to rank r. Returns the received values in
+  /// order of rank, and how many came from each rank.
   template <typename T>
   struct Received {
     std::vector<T> values;
@@ -77,14 +80,14 @@ class Communicator {
 
  private:
   friend class World;
-  friend struct Internals;  // the sources of this module reach MPI's handle through it
+  friend struct Internals;  // gives the sources of this module MPI's handle
   struct State;
   explicit Communicator(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
-/// Initialises MPI with MPI_THREAD_MULTIPLE and finalises it; exactly one in a program, made in main before
-/// any thread.
+/// Initialises MPI with MPI_THREAD_MULTIPLE and finalises it. A program has exactly one, made in main before
+/// any thread starts.
 class World {
  public:
   World(int* argc, char*** argv);

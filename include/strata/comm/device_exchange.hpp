@@ -12,15 +12,16 @@ namespace strata::comm {
 class DeviceExchange {
  public:
   virtual ~DeviceExchange() = default;
-  /// Sends send_bytes[r] bytes to every rank r and receives recv_bytes[r] from it; both buffers, on this
-  /// rank's GPU, are in order of rank without gaps. Pairs of ranks without bytes make no message. Collective;
-  /// asynchronous on `stream`. Launches must be in the same order on all ranks, see LaunchOrder.
+  /// Sends send_bytes[r] bytes to every rank r and receives recv_bytes[r] bytes from it. Both buffers lie on
+  /// this rank's GPU, in order of rank without gaps. A pair of ranks without bytes exchanges no message.
+  /// Collective; asynchronous on `stream`. Launches must be in the same order on all ranks; see LaunchOrder.
   virtual void all_to_all(const void* send, std::span<const Count> send_bytes, void* recv,
                           std::span<const Count> recv_bytes, const cuda::Stream& stream) = 0;
   virtual void close() = 0;  ///< collective
 };
 
-/// Can the GPUs of this run exchange over NCCL: does every rank have one of its own, and are there several?
+/// Whether the GPUs of this run can exchange over NCCL: there are several ranks, and each has a GPU of its
+/// own.
 bool can_exchange_on_devices(const Topology& topology, Device device);
 
 /// REQUIRES: can_exchange_on_devices(). Collective over `world`.

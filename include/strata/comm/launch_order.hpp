@@ -10,30 +10,31 @@
 
 namespace strata::comm {
 
-/// Gives the NCCL launches of a training run the same order on all ranks, on the host and on the GPU: else
-/// two kernels of two communicators could each wait on one GPU for what the other holds up on another.
+/// Gives the NCCL launches of a training run the same order on all ranks, both on the host and on the GPU.
+/// Without it, the kernels of two communicators could deadlock: each waits on one GPU for a kernel that the
+/// other one holds up on another GPU.
 ///
-/// Step s of n has an exchange E(s), made by one thread, and at its end the place of a reduction R(s), made
-/// by another. Exchanges run `lookahead` steps ahead of reductions, and no further:
+/// Step s of n has an exchange E(s), which one thread makes, and ends with a reduction R(s), which another
+/// thread may make. Exchanges run `lookahead` steps ahead of reductions, and no further:
 ///
 ///     lookahead 1, n = 4     E0 E1 R0 E2 R1 E3 R2 R3
 ///
-/// So whoever is early waits. Kernels follow each other in this order too. Thread safe.
+/// A thread that comes early waits. Kernels on the GPU follow each other in this order, too. Thread safe.
 class LaunchOrder {
  public:
   explicit LaunchOrder(Device device) : last_(device) {}
 
-  /// A run of `steps` steps begins; the same on all ranks. No thread may be in a launch.
+  /// Begins a run of `steps` steps; the arguments are the same on all ranks. No thread may be in a launch.
   void begin(Count steps, Count lookahead);
-  /// All that E(s) launches lies between these two calls. begin_ blocks until it is its turn.
+  /// All launches of E(s) are made between these two calls. begin_exchange() blocks until it is its turn.
   void begin_exchange(const cuda::Stream& stream);
   void end_exchange(const cuda::Stream& stream);
-  /// R(s) is launched between these two; a step may have none.
+  /// R(s) is launched between these two calls; a step may have none.
   void begin_reduction(const cuda::Stream& stream);
   void end_reduction(const cuda::Stream& stream);
-  void end_step();  ///< step s has made its reduction, if any
-  /// No reductions will follow: exchanges wait for nothing any more. Also where a thread failed, so that the
-  /// other ends.
+  void end_step();  ///< ends step s after its reduction, if it has one
+  /// Says that no reductions will follow, so that exchanges wait no more. A thread that fails calls it, too,
+  /// so that the other one can end.
   void open();
 
  private:
@@ -49,7 +50,7 @@ class LaunchOrder {
   cuda::Event last_;
 };
 
-/// `reducer`, its launches in the order's places for reductions. `order` must outlive it.
+/// Wraps `reducer` so that its launches take the places of reductions in `order`, which must outlive it.
 std::unique_ptr<AllReducer> in_order(std::unique_ptr<AllReducer> reducer, LaunchOrder& order);
 
 }  // namespace strata::comm

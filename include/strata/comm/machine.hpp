@@ -11,7 +11,8 @@
 namespace strata::comm {
 
 struct TopologyOptions {
-  int ranks_per_machine = 0;  ///< 0: one machine a host; N: virtual machines of N consecutive ranks of a host
+  /// 0: one machine per host; N: virtual machines of N consecutive ranks of a host.
+  int ranks_per_machine = 0;
   enum class Compute { automatic, cpu, cuda } compute = Compute::automatic;
 };
 
@@ -22,31 +23,30 @@ struct Topology {
     int machine = 0;       ///< machines are numbered by their lowest world rank
     int local_rank = 0;    ///< within the machine
     int host_rank = 0;     ///< within the host
-    Device device;         ///< what it computes on, numbered as its own process sees it
+    Device device;         ///< what the rank computes on, numbered as its own process sees it
     std::string gpu_uuid;  ///< empty for the cpu
   };
   std::vector<Rank> ranks;                 ///< by world rank
   std::vector<std::vector<int>> machines;  ///< world ranks of each machine, by local rank
   bool virtual_machines = false;
-  bool gpu_per_rank = false;  ///< every rank has a GPU that no other rank has: NCCL can be used
+  bool gpu_per_rank = false;  ///< every rank has a GPU that no other rank has, so NCCL can be used
 
   int num_machines() const { return static_cast<int>(machines.size()); }
-  int ranks_on_host(int world_rank) const;  ///< free memory and cores are divided by this
+  int ranks_on_host(int world_rank) const;  ///< number of ranks on the same host
 
-  /// The rank of `machine` that serves requests of world rank `asker`: rail-aligned, local rank l asks l mod
-  /// R.
+  /// The world rank of `machine` that serves requests of world rank `asker`. Rail-aligned: local rank l asks
+  /// local rank l mod R of the R ranks.
   int rail(int asker, int machine) const {
     const auto& peers = machines[static_cast<std::size_t>(machine)];
     return peers[static_cast<std::size_t>(ranks[static_cast<std::size_t>(asker)].local_rank) % peers.size()];
   }
 };
 
-/// Finds hosts, machines and devices. Collective. Throws InputError on all ranks: a GPU asked for where there
-/// is none, ranks of a host not divisible by ranks_per_machine.
+/// Finds hosts, machines and devices. Collective over `world`. Throws InputError on all ranks if a GPU is
+/// asked for where there is none, or if the ranks of a host are not divisible by ranks_per_machine.
 Topology discover(const Communicator& world, const TopologyOptions& options);
 
-/// The ranks that share memory with this one; what the store needs of communication. An owner of its
-/// communicator.
+/// The ranks that share memory with this one, with a communicator of their own. An owner of the communicator.
 class Machine {
  public:
   Machine(const Communicator& world, const Topology& topology);  ///< collective over world
@@ -59,7 +59,7 @@ class Machine {
   void barrier() const { communicator_.barrier(); }
   void close() { communicator_.close(); }  ///< collective over the machine
 
-  /// Communicator::together of its ranks.
+  /// Communicator::together over the ranks of the machine.
   template <typename Work>
   void together(Work&& work) const {
     communicator_.together(std::forward<Work>(work));

@@ -7,11 +7,11 @@
 
 namespace strata::comm {
 
-/// World ranks that compute on GPUs, or on the cpu. A run may have both, and what then leads to a collective
-/// must follow from this, not from the device of a rank.
+/// World ranks that compute on this kind of device. A run may have ranks on GPUs and on the cpu; a decision
+/// that leads to a collective must depend on these lists, not on the device of one rank.
 std::vector<int> ranks_on(const Topology& topology, Device::Kind kind);
 
-/// For people: "rank 3 (host a)", "ranks 0, 1 (host a), 5 (host b)".
+/// Text for people: "rank 3 (host a)", "ranks 0, 1 (host a), 5 (host b)".
 std::string names_of_ranks(const std::vector<int>& ranks, const std::vector<std::string>& host_of_rank);
 std::string names_of_ranks(const std::vector<int>& ranks, const Topology& topology);
 

@@ -7,8 +7,8 @@
 
 namespace strata::comm {
 
-/// Sums a flat buffer over all ranks, in place. NCCL where every rank has a GPU of its own; MPI through
-/// pinned memory elsewhere. The order of the sum is fixed for a given number of ranks.
+/// Sums a flat buffer over all ranks, in place: with NCCL if every rank has a GPU of its own, else with MPI
+/// through pinned memory. The order of the sum is fixed for a given number of ranks.
 class AllReducer {
  public:
   virtual ~AllReducer() = default;
@@ -19,7 +19,7 @@ class AllReducer {
   virtual void close() = 0;              ///< collective
 };
 
-/// Collective. `world` is duplicated.
+/// Collective over `world`, which is duplicated.
 std::unique_ptr<AllReducer> make_all_reducer(const Communicator& world, const Topology& topology,
                                              Device device);
 

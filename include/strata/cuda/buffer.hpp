@@ -12,12 +12,12 @@ namespace strata::cuda {
 
 enum class Memory : std::uint8_t {
   host,    ///< ordinary, 64-byte aligned
-  pinned,  ///< host memory the GPU reads and copies asynchronously; ordinary where there is no CUDA
-  device,  ///< of the current device
+  pinned,  ///< host memory that the GPU reads and copies asynchronously; ordinary memory without CUDA
+  device,  ///< of the GPU that the buffer is made for
 };
 
-/// Bytes of one kind of memory. An owner; contents are undefined. Throws OutOfMemory naming `what`, wanted
-/// and free bytes.
+/// Bytes of one kind of memory; their contents are undefined at first. An owner. Throws OutOfMemory naming
+/// `what`, the bytes wanted and the bytes free.
 class Buffer {
  public:
   Buffer() = default;

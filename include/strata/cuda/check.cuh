@@ -7,7 +7,7 @@
 
 #include "strata/util/error.hpp"
 
-/// For .cu files alone: checks of CUDA calls and launches.
+/// Checks of CUDA calls and launches; only for .cu files.
 namespace strata::cuda {
 
 [[noreturn]] inline void fail(cudaError_t code, const char* call, std::source_location where) {

@@ -6,9 +6,9 @@
 
 namespace strata::cuda {
 
-/// Asynchronous copy in any direction between host, registered, pinned and device memory; an ordinary memcpy
-/// for the cpu's stream. Cut where registered blocks end, which CUDA refuses to cross: every copy between a
-/// GPU and host memory goes through this function or the next.
+/// Copies asynchronously in any direction between host, registered, pinned and device memory; on the cpu's
+/// stream it is an ordinary memcpy. CUDA refuses copies across the end of a registered block, so they are cut
+/// there: every copy between a GPU and host memory must go through this function or copy_rows_async().
 void copy_async(void* to, const void* from, std::size_t bytes, const Stream& stream);
 
 /// Rows that begin `pitch` bytes apart. A view.

@@ -9,16 +9,16 @@ struct CUgraphExec_st;
 
 namespace strata::cuda {
 
-/// What a function enqueued on a stream, to be replayed by one call; an owner.
+/// The work that a function enqueued on a stream; one call replays it. An owner.
 ///
 ///     cuda::Graph step = cuda::Graph::record(stream, [&] { forward(stream); backward(stream); });
 ///     for (...) step.launch(stream);
 class Graph {
  public:
   Graph() = default;
-  /// Records what `enqueue` does with `stream`, and with streams that wait for it and that it waits for
-  /// again; nothing of it runs yet. `enqueue` must neither synchronise nor allocate. Other threads are not
-  /// affected.
+  /// Records what `enqueue` does with `stream`, and with other streams that wait for `stream` and that
+  /// `stream` waits for afterwards. Nothing runs yet. `enqueue` must neither synchronise nor allocate. Other
+  /// threads are not affected.
   static Graph record(const Stream& stream, const std::function<void()>& enqueue);
   Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Graph& operator=(Graph&& other) noexcept;

@@ -5,8 +5,8 @@
 namespace strata::cuda {
 
 /// Registers host memory with CUDA so that kernels read it in place; an owner of the registration, not of the
-/// memory. Works in blocks of at most 64 GiB, which end where addresses are multiples of it. Does nothing
-/// without a GPU. Throws CudaError with the remedy (memlock limit).
+/// memory. Memory is registered in blocks of at most 64 GiB, which end at multiples of 64 GiB. Does nothing
+/// without a GPU. Throws CudaError with the remedy (the memlock limit).
 class Registration {
  public:
   Registration() = default;

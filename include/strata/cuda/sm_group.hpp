@@ -10,8 +10,9 @@ namespace backend {
 class GreenContext;
 }
 
-/// Some of a GPU's multiprocessors (SMs), or all of them: kernels of a stream that was made there run on no
-/// others, nor do those of a graph that was recorded there, wherever it is launched. A shared owner.
+/// Some of a GPU's multiprocessors (SMs), or all of them. Kernels of a stream that was made for a group run
+/// only on its SMs. So do kernels of a graph that was recorded with such a stream, wherever it is launched. A
+/// shared owner.
 class SmGroup {
  public:
   SmGroup() = default;  ///< all
@@ -37,11 +38,11 @@ struct SmSplit {
   SmGroup first, second;
 };
 
-/// Takes the first share from one end of the SMs, the second from the other, so that they overlap where their
-/// sum exceeds 100 alone. SMs come in units (of 8 on Hopper), of which each gets at least one; what makes no
-/// unit belongs to the second. 100 percent are all SMs.
+/// Takes the first share from one end of the SMs and the second from the other end, so that they overlap only
+/// if their sum exceeds 100. SMs come in units (of 8 on Hopper). Each share gets at least one unit; SMs that
+/// do not fill a unit belong to the second share. 100 percent are all SMs.
 ///
-/// Throws CudaError with the reason where the driver, MPS or the GPU does not allow it, or the GPU has less
+/// Throws CudaError with the reason if the driver, MPS or the GPU does not allow it, or if the GPU has fewer
 /// than two units.
 SmSplit split_sms(Device device, const SmShares& shares);
 

@@ -5,17 +5,17 @@
 #include "strata/cuda/sm_group.hpp"
 #include "strata/util/types.hpp"
 
-struct CUstream_st;  // what cudaStream_t and cudaEvent_t point to; headers stay free of the CUDA toolkit
+struct CUstream_st;  // what cudaStream_t and cudaEvent_t point to, so that headers need no CUDA toolkit
 struct CUevent_st;
 
 namespace strata::cuda {
 
 class Event;
 
-/// A non-blocking stream, an owner. The default-constructed one belongs to the cpu: all its calls return at
-/// once, so that code needs no second path for hand-over.
+/// A non-blocking stream, an owner. A default-constructed stream belongs to the cpu: all its calls return at
+/// once, so that code needs no second path to hand work over.
 ///
-///     cuda::Event gathered(device);          // work of `train` begins after what `gather` has so far
+///     cuda::Event gathered(device);          // `train` waits for the work that `gather` has so far
 ///     gathered.record(gather);
 ///     train.wait(gathered);
 class Stream {
@@ -29,12 +29,13 @@ class Stream {
   static Stream borrow(Device device, CUstream_st* handle);
 
   Device device() const { return device_; }
-  const SmGroup& sms() const { return sms_; }  ///< all where it is borrowed
+  const SmGroup& sms() const { return sms_; }  ///< all SMs if the stream is borrowed
   CUstream_st* get() const { return handle_; }
-  /// Moves to the SMs of `stream`: later work waits for earlier. REQUIRES: nothing records it. Returns
-  /// whether it was elsewhere; graphs that were recorded with it still run there.
+  /// Moves this stream to the SMs of `stream`; later work waits for earlier work. Returns whether it was on
+  /// other SMs; graphs that were recorded with it still run there. REQUIRES: the stream is not being
+  /// recorded.
   bool follow(const Stream& stream);
-  void synchronize() const;             ///< throws CudaError, also for errors of earlier asynchronous work
+  void synchronize() const;             ///< throws CudaError, also for earlier asynchronous work
   void wait(const Event& event) const;  ///< later work of this stream waits for the event
 
  private:
@@ -55,7 +56,7 @@ class Event {
   ~Event();
   void record(const Stream& stream);
   void synchronize() const;
-  float elapsed_ms(const Event& earlier) const;  ///< both made with timing and completed
+  float elapsed_ms(const Event& earlier) const;  ///< REQUIRES: both were made with timing and are complete
   CUevent_st* get() const { return handle_; }
 
  private:

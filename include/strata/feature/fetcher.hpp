@@ -14,29 +14,32 @@
 
 namespace strata::feature {
 
-/// Where remote rows come from; all null on one machine.
+/// Where rows of other machines come from; all null on one machine.
 struct RowExchangeContext {
   const comm::Communicator* communicator = nullptr;  ///< of the stage's own, over all ranks
   const comm::Topology* topology = nullptr;
   std::span<const NodeId> machine_offsets;  ///< [machines + 1]
   int machine = 0;                          ///< this rank's
-  /// Of rows that a rank asks for at once; the rest follows in further rounds. The same on all ranks.
+  /// Most bytes of rows that a rank asks for at once; the rest follows in further rounds. The same on all
+  /// ranks.
   Count round_bytes = Count{64} << 20;
-  /// Nodes of other machines whose rows this one keeps: kept s is the table's row s behind those of the
-  /// machine's own nodes. Null: none.
+  /// Nodes of other machines whose rows this machine keeps. The row of position s is the table's row s after
+  /// those of the machine's own nodes. Null: none.
   const store::NodeIndex* halo = nullptr;
-  /// Brings rows from GPU to GPU instead of over `communicator`, which then carries ids alone; the same bits.
-  /// Null: MPI.
+  /// Brings rows from GPU to GPU; `communicator` then carries only ids. The bits are the same. Null: rows
+  /// travel by MPI.
   comm::DeviceExchange* on_devices = nullptr;
-  comm::LaunchOrder* order = nullptr;  ///< of its launches: a fetch is the exchange of a step; null: any
+  /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
+  comm::LaunchOrder* order = nullptr;
 };
 
 /// The ids of one fetch, on the fetcher's device; -1 is none.
 struct FetchedIds {
   const NodeId* ids = nullptr;
   Count count = 0;
-  /// Where none is -1, the same ids in ascending order and their positions in `ids`, as a sampler gives them
-  /// (MiniBatch::sorted_inputs): spares the host a look at each. Null: not known.
+  /// The same ids in ascending order and their positions in `ids`, as a sampler gives them
+  /// (MiniBatch::sorted_inputs). The host then need not look at each id. Only for ids without -1. Null: not
+  /// known.
   const NodeId* sorted = nullptr;
   const std::int32_t* sorted_positions = nullptr;
 };
@@ -48,12 +51,13 @@ struct RowExchangeReport {
   Count cached_rows = 0;  ///< of these, read from the halo cache
   Count bytes_sent = 0, bytes_received = 0;
   double seconds = 0;  ///< that messages took, including what other ranks let this one wait
-  /// Of these, after the rows of this machine were gathered; all where MPI brings rows to a GPU.
+  /// Those of these seconds that passed after the rows of this machine were gathered; all of them if MPI
+  /// brings rows to a GPU.
   double waited_seconds = 0;
 };
 
-/// Reads rows of a tensor that is distributed over machines: row of global id g is row g - machine_offsets[m]
-/// of the ChunkTensor of the machine m that owns g.
+/// Reads rows of a tensor that is distributed over machines. The row of global id g is row g -
+/// machine_offsets[m] of the ChunkTensor of the machine m that owns g.
 class RowFetcher {
  public:
   /// `device` is where ids and results lie. References must outlive the fetcher.
@@ -64,14 +68,14 @@ class RowFetcher {
 
   /// out[i] = row of global id ids[i] as f32; -1 gives zeros.
   ///
-  /// out [count, cols] on the device. Collective over the exchange's communicator if there is
-  /// one (a rank without ids passes count = 0). What is not on this machine is asked for once, as often as it
-  /// is given, in ascending order of the ids. Complete when the call returns on the cpu, when `stream`
-  /// reaches this point on a GPU.
+  /// out [count, cols] on the device. Collective over the exchange's communicator if there is one; a rank
+  /// without ids passes count = 0. Ids of other machines are asked for in ascending order; an id that is
+  /// given twice is asked for twice. The rows are complete when the call returns on the cpu, and when
+  /// `stream` reaches this point on a GPU.
   void fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream);
   RowExchangeReport report() const;
-  /// Rows that were read from each stratum of this machine since the fetcher was made, those for other
-  /// machines included. Waits for nothing: call it when the streams of all fetches have reached their ends.
+  /// Rows that were read from each stratum of this machine since the fetcher was made, including those for
+  /// other machines. Waits for nothing: call it when the streams of all fetches have reached their ends.
   std::array<Count, tensor::kNumStrata> rows_by_stratum() const;
 
  private:

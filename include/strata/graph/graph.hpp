@@ -10,10 +10,11 @@
 
 namespace strata::graph {
 
-/// What a weighted sampler can use: not negative, not infinite, not NaN. An edge of weight 0 is never chosen.
+/// Whether a weighted sampler can use this value: not negative, not infinite, not NaN. It never chooses an
+/// edge of weight 0.
 inline bool is_edge_weight(float value) { return value >= 0 && value <= std::numeric_limits<float>::max(); }
 
-/// In-neighbours of every node: `indices[indptr[v]..indptr[v+1])`. Host memory; an owner.
+/// In-neighbors of every node: `indices[indptr[v]..indptr[v+1])`. Host memory; an owner.
 ///
 /// Lists are ordered by (neighbor's original id, edge id). `edge_ids[e]` is the edge's position in the
 /// input; both directions of an undirected edge share it.
@@ -24,7 +25,7 @@ struct CscGraph {
   std::vector<Count> indptr;        ///< [num_nodes + 1]
   std::vector<NodeId> indices;      ///< [num_edges]
   std::vector<EdgeId> edge_ids;     ///< [num_edges], or empty: entry e of `indices` is edge e
-  std::vector<float> weights = {};  ///< [num_edges], each is_edge_weight(); or empty: the graph has none
+  std::vector<float> weights = {};  ///< [num_edges], each is_edge_weight(); empty: no weights
 
   Count num_edges() const { return static_cast<Count>(indices.size()); }
 };
@@ -45,12 +46,13 @@ struct Splits {
   std::vector<NodeId> train, valid, test;
 };
 
-/// What cleaning the input changed; part of the partitioner's report. All but `reverse_added` count edges as
-/// listed, so that num_edges == edges_read - self_loops_removed - duplicates_removed + reverse_added.
+/// What cleaning changed in the input; part of the partitioner's report. All counts except `reverse_added`
+/// are of edges as listed, so that num_edges == edges_read - self_loops_removed - duplicates_removed +
+/// reverse_added.
 struct CleaningReport {
   Count edges_read = 0;  ///< as listed in the input
-  Count self_loops = 0;  ///< met
-  Count duplicates = 0;  ///< met: same (source, destination) again
+  Count self_loops = 0;  ///< found
+  Count duplicates = 0;  ///< found: the same (source, destination) again
   Count self_loops_removed = 0;
   Count duplicates_removed = 0;
   Count reverse_added = 0;  ///< directions added because the input is undirected
@@ -74,7 +76,7 @@ struct Graph {
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };
 
-enum class EdgePolicy { keep, remove };  ///< for duplicates and self-loops
+enum class EdgePolicy { keep, remove };  ///< what to do with duplicates and self-loops
 
 struct ReadOptions {
   EdgePolicy duplicates = EdgePolicy::remove;
@@ -82,37 +84,40 @@ struct ReadOptions {
   enum class Direction {
     automatic,
     directed,
+    /// `automatic`: as the dataset says.
     undirected
-  } direction = Direction::automatic;  ///< automatic: as the dataset says
-  bool normalize_features = false;     ///< scale each row to sum of absolute values 1 (rows of zeros stay)
-  bool allow_outside_paths = false;    ///< metadata.yaml may name files that lie outside its folder
-  int num_threads = 0;                 ///< 0: all cores of this process
+  } direction = Direction::automatic;
+  /// Scale each row so that its absolute values sum to 1 (rows of zeros stay).
+  bool normalize_features = false;
+  bool allow_outside_paths = false;  ///< whether metadata.yaml may name files outside its folder
+  int num_threads = 0;               ///< 0: all cores of this process
 };
 
 /// Reads a dataset or makes a graph.
 ///
 /// "ogb:DIR[,split=NAME][,weight=COLUMN]": an OGB folder with raw/*.csv.gz (or *.csv), or raw/data.npz and
 /// raw/node-label.npz, and split/NAME/{train,valid,test}.csv.gz. Automatic direction: ogbn_arxiv,
-/// ogbn_papers100M and ogbl_citation2 are directed; all others are undirected, be an edge listed once or both
-/// ways, with a warning where the name is not known. COLUMN of raw/edge-feat.csv.gz, or of edge_feat in
-/// data.npz, gives edge weights; it counts from 0.
+/// ogbn_papers100M and ogbl_citation2 are directed. All others are undirected, whether an edge is listed once
+/// or in both directions; a name that is not known gives a warning. COLUMN, counted from 0, is the column of
+/// raw/edge-feat.csv.gz, or of edge_feat in data.npz, that holds edge weights.
 ///
-/// "graphbolt:DIR[,task=NAME]": an OnDiskDataset, metadata.yaml with npy arrays (edges may be csv). Automatic
-/// direction: as listed; `undirected` is set where every edge has its opposite. A feature of edges that is
-/// called `weight` gives edge weights, in the order of the edges. Paths in metadata.yaml that are absolute or
-/// have ".." are refused unless `allow_outside_paths`; symbolic links inside the folder are followed.
+/// "graphbolt:DIR[,task=NAME]": an OnDiskDataset, which is metadata.yaml with npy arrays (edges may be csv).
+/// Automatic direction: as listed; `undirected` is set if every edge has its opposite. An edge feature called
+/// `weight` gives edge weights, in the order of the edges. Paths in metadata.yaml that are absolute or
+/// contain ".." are refused unless `allow_outside_paths` is set; symbolic links inside the folder are
+/// followed.
 ///
 /// "synthetic:KEY=VALUE,...": kind=sbm (default), rmat, lognormal or grid, or a preset: products, papers100M.
 /// The same for every number of threads.
 ///
-/// Labels are one class a node, or a matrix of 0 and 1, a column a class (nan or -1 in a whole row: no
-/// label), which makes the graph multi_label.
+/// Labels are one class per node, or a matrix of 0 and 1 with one column per class, which makes the graph
+/// multi_label. A row that is all nan or all -1 has no label.
 ///
-/// f32 and f16 features of npy files are mapped, not copied. Throws InputError that names the file, the field
-/// or line and the remedy: unknown scheme or key, files without a byte (an array of shape (0,) and gzip of no
-/// text are sets without nodes), ids out of range, NaN features, labels out of range, splits that overlap,
-/// edge weights that are negative or not finite, names that are not UTF-8. Throws OutOfMemory before work
-/// begins where that can be told.
+/// f32 and f16 features of npy files are mapped, not copied. Throws InputError with the file, the field or
+/// line, and the remedy: unknown scheme or key, empty files (an array of shape (0,) and gzip of no text are
+/// sets without nodes), ids out of range, NaN features, labels out of range, splits that overlap, edge
+/// weights that are negative or not finite, names that are not UTF-8. Throws OutOfMemory, before work begins
+/// if it can tell by then.
 Graph read_graph(const std::string& spec, const ReadOptions& options = {});
 
 }  // namespace strata::graph

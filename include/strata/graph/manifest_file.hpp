@@ -16,13 +16,13 @@ struct DatasetRecord {
   std::string dtype;  ///< "i64", "i32", "f32", "f16", "bf16"
   std::vector<Count> shape;
   std::uint64_t hash = 0;  ///< XXH3 of its bytes
-  Count offset = 0;        ///< of its bytes in the file
-  Count block_rows = 0;    ///< of the blocks whose hashes kChecksums has; 0: it has none
+  Count offset = 0;        ///< position of its bytes in the file
+  Count block_rows = 0;    ///< rows of each block that kChecksums has a hash of; 0: none
 
   bool operator==(const DatasetRecord&) const = default;
 };
 
-/// The dataset of a part that has the XXH3 of each block of the others.
+/// The dataset of a part file that holds the XXH3 of each block of the other datasets.
 inline constexpr const char* kChecksums = "/checksums/xxh3";
 
 /// A part file as the manifest records it.
@@ -36,19 +36,19 @@ struct PartRecord {
   Count cut_edges = 0;   ///< edges whose source another part owns
   std::vector<DatasetRecord> datasets;
 
-  /// Does it say enough to check a piece of the file on its own? Files of older builds have no block hashes.
+  /// Whether a piece of the file can be checked on its own. Files of older builds have no block hashes.
   bool has_block_hashes() const { return !datasets.empty() && datasets.back().name == kChecksums; }
   bool operator==(const PartRecord&) const = default;
 };
 
-/// What a constraint's weights sum to, by part.
+/// A constraint of the partitioning, and the sum of its weights in each part.
 struct ConstraintRecord {
   std::string name;       ///< "nodes", "edges", "train"
-  bool balanced = false;  ///< was it asked to be?
-  double imbalance = 0;   ///< asked: 0.03 allows a part 3 % above the mean
+  bool balanced = false;  ///< whether balance was asked for
+  double imbalance = 0;   ///< as asked for: 0.03 allows a part to be 3 % above the mean
   std::vector<Count> weights;
 
-  /// Largest part divided by the mean; 1 where all are empty.
+  /// The largest part divided by the mean; 1 if all are empty.
   double balance() const;
   bool operator==(const ConstraintRecord&) const = default;
 };
@@ -65,8 +65,8 @@ struct BuildRecord {
 /// All that manifest.json holds.
 struct PartitionRecord {
   Manifest manifest;
-  /// The same for every partition of one graph: a hash of edges, weights, features as stored, labels and
-  /// splits by original id. Empty in manifests that are older than it.
+  /// A hash of edges, weights, features as stored, labels and splits, by original id: the same for every
+  /// partition of one graph. Empty in manifests that were written before it existed.
   std::string graph_digest = {};
   std::vector<PartRecord> parts;
   std::vector<ConstraintRecord> constraints;
@@ -76,28 +76,28 @@ struct PartitionRecord {
 /// File name of the manifest inside a partition directory.
 inline constexpr const char* kManifestFile = "manifest.json";
 
-/// What `strata-partition build` calls folders beside "out" until they are "out": ".out.partial-XXXXXX". On
-/// file systems that cannot exchange two folders, the parts that --force replaces are called
-/// ".out.partial-XXXXXX-old" for the moment between two renames.
+/// `strata-partition build` writes to a folder beside "out" and renames it when it is complete; until then it
+/// is called ".out.partial-XXXXXX". On file systems that cannot exchange two folders, the parts that --force
+/// replaces are called ".out.partial-XXXXXX-old" between two renames.
 inline constexpr const char* kStagingInfix = ".partial-";
 inline constexpr const char* kSetAsideSuffix = "-old";
 
-/// The parts that a build set aside and could not replace, because it was killed just then; empty: none.
+/// The folder of parts that a build set aside and then could not replace because it was killed; empty: none.
 std::filesystem::path find_set_aside(const std::filesystem::path& directory);
 
 /// The text of manifest.json: canonical JSON, whose last field is the XXH3 of all the others.
 std::string format_manifest(const PartitionRecord& record);
 
-/// Reverses format_manifest. `source` names the file in errors. Throws InputError: not JSON, foreign, newer
-/// version, a missing or unfit field, a checksum that does not fit.
+/// Reverses format_manifest. `source` names the file in errors. Throws InputError if the text is not JSON,
+/// not a manifest of Strata or of a newer version, if a field is missing or invalid, or if the checksum is
+/// wrong.
 PartitionRecord parse_manifest(const std::string& text, const std::filesystem::path& source);
 
-/// Reads DIR/manifest.json alone; the parts need not be there. Throws InputError.
+/// Reads only DIR/manifest.json; the parts need not be there. Throws InputError.
 PartitionRecord read_partition_record(const std::filesystem::path& directory);
 
-/// What tells the graph of a partition directory from others, in whatever parts it is: its graph_digest, or
-/// "build ID" of parts that are older than that; of a planted graph, a hash of what was asked for. Throws
-/// InputError.
+/// Identifies the graph of a partition directory, however it was partitioned: its graph_digest; "build ID"
+/// for parts from before there was one; for a planted graph, a hash of its specification. Throws InputError.
 std::string read_graph_digest(const std::filesystem::path& directory);
 
 }  // namespace strata::graph

@@ -18,7 +18,7 @@ namespace strata::graph {
 /// kind and item_bytes are NumPy's: {'f', 4} is float32, {'i', 8} int64, {'u', 1} uint8, {'b', 1} bool.
 /// Little endian.
 struct NpyArray {
-  std::string origin;  ///< "data/edges.npy" or "data.npz:edge_index", for messages
+  std::string origin;  ///< used in messages: "data/edges.npy" or "data.npz:edge_index"
   char kind = 'f';
   int item_bytes = 4;
   std::vector<Count> shape;
@@ -34,24 +34,27 @@ struct NpyArray {
   std::string shape_text() const;  ///< "(2, 100)"
 };
 
-/// Maps a .npy file (versions 1 to 3). Throws InputError: missing, empty, not npy, longer or shorter than its
-/// shape says, big endian, or Python objects.
+/// Maps a .npy file (versions 1 to 3). Throws InputError if the file is missing, empty, not npy, longer or
+/// shorter than its shape says, big endian, or holds Python objects.
 NpyArray read_npy(const std::filesystem::path& path);
 
-/// The arrays of a .npz by name: stored members are read in place, deflated ones are inflated. The checksum
-/// of either is verified.
+/// The arrays of a .npz file by name. Stored members are read in place, deflated ones are inflated; the
+/// checksums of both are verified.
 ///
-/// Members are opened when asked for, so that large arrays nobody wants cost nothing. ZIP64 is understood.
+/// Members are opened when asked for, so that large arrays that nobody wants cost nothing. ZIP64 is
+/// understood.
 class NpzFile {
  public:
-  /// Throws InputError: missing, not a zip archive, truncated, a directory that contradicts itself.
+  /// Throws InputError if the file is missing, not a zip archive or truncated, or if its directory
+  /// contradicts itself.
   explicit NpzFile(const std::filesystem::path& path);
 
   bool contains(const std::string& name) const { return members_.contains(name); }
   std::vector<std::string> names() const;
 
-  /// Checksums are computed by the threads of `pool`; without one, by the calling thread. Throws InputError:
-  /// no such member, a wrong checksum, a size that its bytes cannot have, or as read_npy; OutOfMemory.
+  /// The threads of `pool` compute checksums; without a pool the calling thread does. Throws InputError if
+  /// there is no such member, its checksum is wrong or its size is impossible, and as read_npy() does;
+  /// OutOfMemory.
   NpyArray array(const std::string& name, ThreadPool* pool = nullptr) const;
 
  private:
@@ -69,9 +72,9 @@ class NpzFile {
   std::map<std::string, Member> members_;
 };
 
-/// What a .npy file holds before the elements of a C-order array: a multiple of 64 bytes.
+/// The bytes of a .npy file before the elements of a C-order array; their number is a multiple of 64.
 ///
-/// `shape` has one or two extents. Throws InputError: dtype is bf16, which NumPy cannot name.
+/// `shape` has one or two extents. Throws InputError for bf16, which NumPy cannot name.
 std::string npy_header(DType dtype, const std::vector<Count>& shape);
 
 /// Writes a C-order array so that `path` holds its old or its new contents, never half of them.

@@ -28,23 +28,23 @@ struct Manifest {
   bool has_labels = false;
   bool multi_label = false;
   Count num_train = 0, num_valid = 0, num_test = 0;
-  /// By part, what its bytes must be; null where no manifest.json says so (generated parts).
+  /// By part, what its bytes must be; null if there is no manifest.json (generated parts).
   std::shared_ptr<const std::vector<PartRecord>> part_records = {};
 
-  /// Can all that is read of the parts be checked against hashes of blocks? Older builds have none.
+  /// Whether all that is read of the parts can be checked against hashes of blocks. Older builds have none.
   bool has_block_hashes() const;
   /// i32 words of a node's label: 1, or those of a set of classes (label_sets.hpp).
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };
 
-/// Reads and checks DIR/manifest.json and the presence of its parts. Throws InputError: not a partition
-/// directory, foreign, newer version, missing part; each with the remedy.
+/// Reads and checks DIR/manifest.json and the presence of its parts. Throws InputError with the remedy if it
+/// is no partition directory, not one of Strata, or of a newer version, or if a part is missing.
 Manifest read_manifest(const std::filesystem::path& directory);
 
 std::filesystem::path part_path(const std::filesystem::path& directory, int part);
 
-/// One part as it lies in memory while being written. Rows are local ids (hottest first), ids in `indices`
-/// are global.
+/// One part as it lies in memory while it is being written. Rows are local ids (hottest first); ids in
+/// `indices` are global.
 struct PartData {
   int part = 0;
   std::vector<Count> indptr;         ///< [inner + 1]
@@ -59,15 +59,15 @@ struct PartData {
   } train, valid, test;
 };
 
-/// Is all that is read of a part file checked against the hashes that its build left?
+/// Whether all that is read of a part file is checked against the hashes that its build left.
 enum class Verify { on, off };
 
-/// Rows of a block of all datasets with short rows, and the most of any: readings that begin at a multiple of
-/// it read and check each block once.
+/// The most rows of a block in any dataset, and those of all datasets with short rows. Readings that begin at
+/// multiples of it read and check each block once.
 inline constexpr Count kMostBlockRows = 8192;
 
-/// The last block of each dataset that was read in part: with it, many small readings in ascending order read
-/// and check a block once. Of use only where blocks are checked. For one thread at a time.
+/// Remembers the last block of each dataset that was read in part, so that many small readings in ascending
+/// order read and check each block once. Useful only if blocks are checked. For one thread at a time.
 class RecentBlocks {
   friend class CheckedFile;
   struct Block {
@@ -78,14 +78,14 @@ class RecentBlocks {
   std::vector<Block> by_field_;
 };
 
-/// One open part file. An owner of its descriptor; HDF5 is asked only at open(), and one thread at a time,
-/// where the datasets lie. The `read_*` calls may come from several threads at once.
+/// One open part file. An owner of its descriptor. HDF5 is used only by open(), by one thread at a time, to
+/// find where the datasets lie. The `read_*` calls may come from several threads at once.
 ///
 /// The `read_*` calls copy a range straight into the caller's memory and convert nothing.
 /// They throw IoError or InputError naming the file and dataset.
 ///
-/// Verify::on reads whole blocks, of at most 64 KiB or a row, and throws InputError before a byte is used
-/// that is not the one that was written; bytes outside the datasets are checked by open(). Parts whose
+/// With Verify::on whole blocks are read (at most 64 KiB, or one row), and InputError is thrown before a byte
+/// is used that differs from what was written; open() checks the bytes outside the datasets. Parts whose
 /// manifest has no block hashes are read unchecked.
 class PartReader {
  public:
@@ -99,16 +99,16 @@ class PartReader {
   Count num_inner() const;
   Count num_edges() const;
 
-  void read_indptr(Count first, Count count, Count* out,
-                   RecentBlocks* recent = nullptr) const;  ///< of num_inner() + 1 entries
+  /// Reads some of the num_inner() + 1 entries.
+  void read_indptr(Count first, Count count, Count* out, RecentBlocks* recent = nullptr) const;
   void read_indices(Count first, Count count, NodeId* out, RecentBlocks* recent = nullptr) const;
   void read_edge_ids(Count first, Count count, EdgeId* out, RecentBlocks* recent = nullptr) const;
   void read_weights(Count first, Count count, float* out, RecentBlocks* recent = nullptr) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
   void read_labels(Count first, Count count, std::int32_t* out) const;  ///< of `count` nodes
-  void read_features(Count first_row, Count num_rows, void* out,
-                     RecentBlocks* recent = nullptr) const;  ///< rows in the manifest's dtype
-  Count feature_block_rows() const;  ///< readings of whole blocks of rows are the cheapest
+  /// Reads rows in the manifest's dtype.
+  void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent = nullptr) const;
+  Count feature_block_rows() const;  ///< rows per block; readings of whole blocks are the cheapest
   enum class Split { train, valid, test };
   PartData::SplitRows read_split(Split split) const;
   Count split_size(Split split) const;

@@ -17,14 +17,14 @@ struct PartShape {
   Count num_train = 0, num_valid = 0, num_test = 0;  ///< split members among its inner nodes
 };
 
-/// One part file being written; keeps no file open between calls.
+/// One part file that is being written. It keeps no file open between calls.
 ///
-/// HDF5 lays the file out once; its room on disk is then reserved, so that a full disk shows at once, and the
-/// data go to their places with plain writes. The `write_*` calls may therefore come from several threads,
-/// for disjoint ranges in any order. All throw IoError naming the file.
+/// HDF5 lays the file out once. Its room on disk is then reserved, so that a full disk shows at once, and
+/// plain writes put the data into their places. Several threads may therefore call `write_*` at once, for
+/// disjoint ranges in any order. All calls throw IoError naming the file.
 class PartWriter {
  public:
-  /// Creates part_path(directory, shape.part). `manifest` must be complete but for what finish() reports.
+  /// Creates part_path(directory, shape.part). `manifest` must be complete, except for what finish() reports.
   static PartWriter create(const std::filesystem::path& directory, const Manifest& manifest,
                            const PartShape& shape);
   PartWriter(PartWriter&&) noexcept;
@@ -37,15 +37,15 @@ class PartWriter {
   void write_weights(Count first, std::span<const float> values) const;
   void write_original_ids(Count first, std::span<const NodeId> values) const;
   void write_labels(Count first, std::span<const std::int32_t> values) const;
-  void write_features(Count first_row,
-                      std::span<const std::byte> rows) const;  ///< whole rows of the manifest's dtype
+  /// Whole rows of the manifest's dtype.
+  void write_features(Count first_row, std::span<const std::byte> rows) const;
   void write_split(PartReader::Split split, const PartData::SplitRows& rows) const;
 
   /// Starts writing the file's pages to disk without waiting for it.
   void start_flush() const;
 
-  /// Waits until the file is on disk and hashes it. `halo_nodes` and `cut_edges` of the result are left to
-  /// the caller.
+  /// Waits until the file is on disk and hashes it. The caller sets `halo_nodes` and `cut_edges` of the
+  /// result.
   ///
   /// Throws Error if not every element of every dataset was written.
   PartRecord finish() const;

@@ -13,8 +13,8 @@ namespace strata::graph {
 class PartitionBook {
  public:
   PartitionBook() : offsets_{0} {}
-  explicit PartitionBook(
-      std::vector<NodeId> offsets);  ///< throws InputError unless it begins with 0 and never falls
+  /// Throws InputError unless `offsets` begins with 0 and never decreases.
+  explicit PartitionBook(std::vector<NodeId> offsets);
 
   Count num_nodes() const { return offsets_.back(); }
   int num_parts() const { return static_cast<int>(offsets_.size()) - 1; }
@@ -28,9 +28,9 @@ class PartitionBook {
   std::vector<NodeId> offsets_;
 };
 
-/// First part of each of `num_machines` machines, and the end: contiguous runs whose sizes differ by one at
-/// most, the larger first. {0, 2, 3} for 3 parts on 2 machines. Throws InputError if there are more machines
-/// than parts.
+/// The first part of each of `num_machines` machines, and the end. Each machine gets a contiguous run; sizes
+/// differ by at most one, and the larger runs come first. {0, 2, 3} for 3 parts on 2 machines. Throws
+/// InputError if there are more machines than parts.
 std::vector<int> parts_of_machines(int num_parts, int num_machines);
 
 }  // namespace strata::graph

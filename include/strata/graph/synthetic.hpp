@@ -9,7 +9,7 @@
 
 namespace strata::graph {
 
-/// What "synthetic:KEY=VALUE,..." asks for; parse_synthetic has the keys.
+/// What "synthetic:KEY=VALUE,..." asks for; parse_synthetic() lists the keys.
 struct SyntheticSpec {
   enum class Kind { sbm, rmat, lognormal, grid };
   enum class Weights { none, uniform, lognormal };
@@ -21,9 +21,9 @@ struct SyntheticSpec {
   Weights weights = Weights::none;  ///< of edges
   Count train = 0, valid = 0, test = 0;
   std::uint64_t seed = 0;
-  double noise = 1;        ///< of features, as a share of half the distance between two class means
+  double noise = 1;        ///< of features, in units of half the distance between two class means
   double homophily = 0.8;  ///< sbm: share of edges within a class
-  double sigma = 1.2;      ///< lognormal: of the logarithm of the degrees
+  double sigma = 1.2;      ///< lognormal: standard deviation of the logarithm of the degrees
   double a = 0.57, b = 0.19, c = 0.19;  ///< rmat: shares of three quadrants
   Count width = 0;                      ///< grid: nodes in a row
 };
@@ -46,18 +46,17 @@ struct SyntheticSpec {
 ///     width               grid                           [about the square root of nodes]
 ///
 /// A first entry without "=" names a preset: `products` or `papers100M` (lognormal graphs of the shape of
-/// those sets). Where `nodes` is given, edges and splits keep their proportion to it. Throws InputError:
-/// unknown key, kind or preset (with the closest known one), or a value out of range.
+/// those datasets). If `nodes` is given, the preset's edges and splits are scaled with it. Throws InputError
+/// for an unknown key, kind or preset (with the closest known one), and for a value out of range.
 SyntheticSpec parse_synthetic(std::string_view text);
 
-std::string synthetic_name(const SyntheticSpec& spec);  ///< of the graph: "synthetic-sbm"
+std::string synthetic_name(const SyntheticSpec& spec);  ///< name of the graph: "synthetic-sbm"
 
-/// What read_graph_digest() is of a partition: the same for the same graph, in whatever words it was asked
-/// for.
+/// Counterpart of read_graph_digest(): the same for the same graph, in whatever words it was asked for.
 std::string digest_of(const SyntheticSpec& spec);
 
 /// A whole graph, the same for every number of threads. Throws OutOfMemory before work begins if this host
-/// has no room for it, InputError for a direction that the kind cannot have.
+/// has no room for the graph, and InputError for a direction that the kind cannot have.
 Graph generate(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool);
 
 }  // namespace strata::graph

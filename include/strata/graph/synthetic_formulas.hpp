@@ -8,11 +8,11 @@
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
-/// The elements of synthetic graphs, each from its index alone: the same bits on CPU and GPU. Where a product
-/// enters a sum, ieee::product() keeps compilers from fusing the two.
+/// The elements of synthetic graphs. Each is computed only from its index, with the same bits on CPU and GPU.
+/// If a product enters a sum, ieee::product() keeps compilers from fusing the two.
 namespace strata::graph {
 
-/// What a random word of the generators is for; different purposes share no bits.
+/// What a random word of the generators is used for. Different purposes share no bits.
 enum class Purpose : std::uint64_t { degree = 1, edge, member, label, feature, class_mean, split, weight };
 
 /// Random words keyed by (seed, purpose, index): the stream of SplitMix64, read at any place.
@@ -29,14 +29,14 @@ class KeyedWords {
   std::uint64_t base_;
 };
 
-/// The sum of four 16-bit uniforms less its mean: nearly normal with variance 65536^2 / 3.
+/// The sum of four 16-bit uniforms minus its mean: nearly normal, with variance 65536^2 / 3.
 STRATA_HOST_DEVICE inline std::int32_t sum_of_uniforms(std::uint64_t word) {
   return static_cast<std::int32_t>((word & 0xffff) + ((word >> 16) & 0xffff) + ((word >> 32) & 0xffff) +
                                    (word >> 48)) -
          131070;
 }
 
-/// Nearly normal with mean 0 and variance 1. Exact integer arithmetic but for one product.
+/// Nearly normal with mean 0 and variance 1. Exact integer arithmetic, except for one product.
 STRATA_HOST_DEVICE inline float near_normal(std::uint64_t word) {
   constexpr float kScale = 1.7320508f / 65536.0f;
   return ieee::product(static_cast<float>(sum_of_uniforms(word)), kScale);
@@ -48,7 +48,7 @@ STRATA_HOST_DEVICE inline float centered_uniform(std::uint64_t word) {
   return ieee::product(static_cast<float>(word >> 40) - 8388607.5f, kScale);
 }
 
-/// Features of a node: where `class_means` are given, the mean of its class, blurred; else random numbers. A
+/// The features of a node: the blurred mean of its class if `class_means` are given, else random numbers. A
 /// view.
 struct FeatureFormula {
   KeyedWords words;
@@ -63,8 +63,8 @@ struct FeatureFormula {
   }
 };
 
-/// The weight of an edge from the ids at its ends: both directions weigh the same, and so do parallel edges.
-/// For host code. Integer arithmetic and exact conversions, so that all hosts agree.
+/// The weight of an edge, from the ids of its two nodes: both directions weigh the same, and so do parallel
+/// edges. For host code. It uses integer arithmetic and exact conversions, so that all hosts agree.
 struct WeightFormula {
   KeyedWords words;
   bool skewed = false;
@@ -76,8 +76,8 @@ struct WeightFormula {
     return skewed ? near_lognormal(word) : static_cast<float>((word >> 40) + 1) * 0x1.0p-24f;
   }
 
-  /// 2^k (1 + f) for k + f nearly normal with mean 0, which 23 bits of fraction hold exactly: the logarithm
-  /// has a standard deviation of about 1, and no weight lies outside [1/32, 32].
+  /// 2^k (1 + f), where k + f is nearly normal with mean 0 and 23 bits hold f exactly. The logarithm has a
+  /// standard deviation of about 1, and every weight lies in [1/32, 32].
   static float near_lognormal(std::uint64_t word) {
     constexpr std::int32_t kOne = 127 << 23, kScale = 320;  // ln 2 * 320 * 65536 / sqrt(3) / 2^23 = 1.0005
     return std::bit_cast<float>(kOne + kScale * sum_of_uniforms(word));
@@ -86,24 +86,24 @@ struct WeightFormula {
 
 /// The list of in-neighbors of one node of kind=lognormal.
 ///
-/// Entry j of d takes u from [j/d, (j+1)/d) and asks for the neighbor floor(u^2 n), so a list comes sorted
-/// and the neighbors of all lists together are skewed as if each u were drawn from [0, 1). Where two entries
-/// meet, which the lowest ids invite, the later moves up: neighbor(j) = max(neighbor(j - 1) + 1,
-/// requested(j)), but n - 1 at most. As neighbor(j) - j never falls before it is cut off, that is the prefix
-/// maximum of requested(j) - j:
+/// Entry j of d draws u from [j/d, (j+1)/d) and requests the neighbor floor(u^2 n). So the list is sorted,
+/// and the neighbors of all lists together are as skewed as if each u were drawn from [0, 1). If two entries
+/// request the same neighbor, as is likely among the lowest ids, the later one moves up: neighbor(j) =
+/// max(neighbor(j - 1) + 1, requested(j)), at most n - 1. Before this limit cuts it off, neighbor(j) - j
+/// never decreases, so it is the prefix maximum of requested(j) - j:
 ///
 ///     neighbor(j) = min(j + max over i <= j of (requested(i) - i), n - 1)
 struct SkewedList {
   KeyedWords words;
   NodeId num_nodes;
-  Count first;   ///< number of entry 0 among the entries of all lists
+  Count first;   ///< index of entry 0 among the entries of all lists
   double width;  ///< 1 / d
 
   STRATA_HOST_DEVICE SkewedList(const KeyedWords& words_, NodeId num_nodes_, Count first_, Count size)
       : words(words_), num_nodes(num_nodes_), first(first_), width(1 / static_cast<double>(size)) {}
 
   STRATA_HOST_DEVICE NodeId requested(Count entry) const {
-    // unit() is a whole number times 2^-53: fused or not, the sum is the same.
+    // unit() is a whole number times 2^-53, so the sum is the same whether or not it is fused.
     const double u =
         (static_cast<double>(entry) + words.unit(static_cast<std::uint64_t>(first + entry))) * width;
     return static_cast<NodeId>(u * u * static_cast<double>(num_nodes));

@@ -16,7 +16,7 @@ namespace strata::nn {
 struct Pass {
   BatchKey key;           ///< keys dropout
   bool training = false;  ///< dropout on
-  /// On the blocks' device, instead of `key`: what is recorded in a CUDA graph then serves every batch.
+  /// Replaces `key`, on the blocks' device, so that a recorded CUDA graph serves every batch.
   const BatchKey* device_key = nullptr;
 };
 
@@ -29,10 +29,10 @@ struct InputTable {
 
 /// Some of the in-neighbors of one dst node, outside training.
 struct NeighborPiece {
-  at::Tensor x;  ///< [block.num_src, cols] rows of the src nodes, the first of which is the dst node
-  bool projected = false;  ///< x are rows that BlockModel::project() gave, instead of the layer's input
-  sampling::Block block;   ///< of one dst node; no edge that counts 0 times
-  Count num_edges = 0;     ///< of the dst node's whole list
+  at::Tensor x;            ///< [block.num_src, cols] rows of the src nodes; the first is the dst node
+  bool projected = false;  ///< x are rows from BlockModel::project(), not the layer's input
+  sampling::Block block;   ///< of one dst node, without edges of weight 0
+  Count num_edges = 0;     ///< in the dst node's whole list
 };
 
 /// What a model can do beyond a forward pass, and what it needs for one. The defaults suit every model.
@@ -66,7 +66,7 @@ struct ModelTraits {
 /// features.
 ///
 /// A model has as many layers as the minibatch has blocks. Evaluation applies one layer to all nodes before
-/// the next, so a layer must depend on its block alone.
+/// the next, so a layer must depend only on its block.
 class BlockModel : public torch::nn::Module {
  public:
   virtual int num_layers() const = 0;
@@ -76,9 +76,9 @@ class BlockModel : public torch::nn::Module {
   /// themselves. Evaluation makes its chunks accordingly.
   virtual std::int64_t mapped_cols(int /*layer*/) const { return 0; }
 
-  /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)].
-  /// Includes the activation and dropout that follow the layer. Differentiable; the gradient of x is computed
-  /// only if x requires it, and needs the block's transpose then.
+  /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)]. Includes the
+  /// activation and dropout that follow the layer. Differentiable; the gradient of x is computed only if x
+  /// requires it, and then needs the block's transpose.
   virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                    const Pass& pass) = 0;
 
@@ -86,10 +86,9 @@ class BlockModel : public torch::nn::Module {
   virtual at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
                                    const Pass& pass);
 
-  /// A layer that is linear up to its sum over the neighbors may map each node's row first and sum the
-  /// mapped rows after. Exact evaluation then keeps the mapped rows of all nodes where they are shorter than
-  /// the layer's input. Optional: 0 columns stand for a layer that cannot, whose project() and combine() are
-  /// never called.
+  /// A layer that is linear up to its sum over the neighbors can map each node's row first and then sum the
+  /// mapped rows. Exact evaluation keeps the mapped rows of all nodes if they are shorter than the layer's
+  /// input. Optional: 0 columns mean that the layer cannot; project() and combine() are then never called.
   ///
   ///     combine(l, project(l, x), block) == forward_layer(l, x, block, {.training = false})   up to rounding
   virtual std::int64_t projected_cols(int layer) const;
@@ -128,17 +127,17 @@ struct ModelOptions {
   Aggregate aggregate = Aggregate::mean;  ///< of sage
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
-  std::int64_t heads = 4;          ///< of gat: side by side in hidden layers, averaged in the last
+  std::int64_t heads = 4;          ///< of gat: concatenated in hidden layers, averaged in the last
   double attention_dropout = 0.0;  ///< of gat's attention weights
   double dropout = 0.5;            ///< after each hidden layer's activation
   double input_dropout = 0.0;      ///< of the input features
-  /// Training passes keep activations and compute matrix products in bf16; weights, their gradients, sums
-  /// over neighbors and logits stay f32, as does all of evaluation.
+  /// Training passes keep activations and compute matrix products in bf16. Weights, their gradients, sums
+  /// over neighbors, logits and all of evaluation stay f32.
   bool bf16 = false;
-  std::uint64_t seed = 0;  ///< of the initial weights: the same on every rank and device
+  std::uint64_t seed = 0;  ///< of the initial weights, which are the same on every rank and device
 };
 
-/// Throws InputError for options that no model can have.
+/// Makes one of Strata's own models. Throws InputError for options that no model can have.
 std::shared_ptr<BlockModel> make_model(const ModelOptions& options);
 
 }  // namespace strata::nn

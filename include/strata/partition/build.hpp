@@ -18,23 +18,24 @@ struct BuildOptions {
   AssignOptions assign{};
   DType feature_dtype = DType::f32;  ///< f32, f16 or bf16
   bool force = false;                ///< replace an existing partition directory
-  Count max_classes = 100'000;  ///< more are refused: one wrong label would make a model of that many outputs
-  int num_threads = 0;          ///< 0: all cores of this process
-  std::string input{};          ///< as the user named it; for the record
+  /// More are refused, because one wrong label would make a model with that many outputs.
+  Count max_classes = 100'000;
+  int num_threads = 0;  ///< 0: all cores of this process
+  std::string input{};  ///< as the user named it; for the manifest
 };
 
-/// What one phase of a build took.
+/// The cost of one phase of a build.
 struct Phase {
   std::string name;
   double seconds = 0;
   double cpu_seconds = 0;       ///< of all threads
-  std::int64_t peak_bytes = 0;  ///< most resident memory of the process until its end
+  std::int64_t peak_bytes = 0;  ///< peak resident memory of the process until the phase ended
 };
 
-/// Measures phases that follow each other.
+/// Measures consecutive phases.
 class PhaseClock {
  public:
-  /// The phase since the clock was made or last asked.
+  /// Ends the phase that began when the clock was made or end() was last called.
   Phase end(std::string name);
 
  private:
@@ -47,15 +48,15 @@ struct BuildReport {
   std::vector<Phase> phases;
 };
 
-/// Refuses what can be refused before anything is read: an output that exists, a parent that cannot be
-/// written. Throws InputError.
+/// Throws InputError for what can be refused before anything is read: an output that exists, a parent folder
+/// that cannot be written.
 void check_output(const BuildOptions& options);
 
-/// Partitions `graph` and publishes options.output atomically: it holds a whole partition, or what it held
-/// before.
+/// Partitions `graph` and publishes options.output atomically: the folder holds a whole partition, or what it
+/// held before.
 ///
-/// Consumes the graph piece by piece. Throws InputError, IoError, OutOfMemory, Stopped; none leaves anything
-/// behind.
+/// Consumes the graph piece by piece. Throws InputError, IoError, OutOfMemory or Stopped, and leaves nothing
+/// behind then.
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop);
 
 }  // namespace strata::partition

@@ -9,7 +9,7 @@
 
 namespace strata::partition {
 
-/// Ids in 32 bits where all of them fit, in 64 elsewhere. An owner.
+/// Ids with 32 bits if all of them fit, else with 64. An owner.
 class IdArray {
  public:
   IdArray() = default;
@@ -29,12 +29,12 @@ class IdArray {
   std::variant<std::vector<std::int32_t>, std::vector<std::int64_t>> ids_;
 };
 
-/// A CscGraph in half the memory, checked. Ids are original ids.
+/// A checked CscGraph in half the memory. Ids are original ids.
 struct CompactGraph {
   Count num_nodes = 0;
   std::vector<Count> indptr;        ///< [num_nodes + 1]
   IdArray indices;                  ///< [num_edges], each list ascending
-  IdArray edge_ids;                 ///< [num_edges], or empty: edge e has id e
+  IdArray edge_ids;                 ///< [num_edges], or empty: entry e of `indices` is edge e
   std::vector<float> weights = {};  ///< [num_edges], or empty: none
 
   Count num_edges() const { return indptr.back(); }
@@ -43,15 +43,15 @@ struct CompactGraph {
   }
 };
 
-/// Consumes `graph`, freeing its arrays as they are converted. Throws InputError: lengths that do not fit,
-/// ids out of range, lists that are not ascending, weights that are negative or not finite.
+/// Consumes `graph`, freeing its arrays as they are converted. Throws InputError for lengths that do not
+/// match, ids out of range, lists that are not ascending, and weights that are negative or not finite.
 CompactGraph compact(graph::CscGraph graph, ThreadPool& pool);
 
-/// Times that each node occurs in `indices`: its heat.
+/// How often each node occurs in `indices`: its heat.
 std::vector<Count> occurrences(const CompactGraph& graph, ThreadPool& pool);
 
-/// Is u among the in-neighbors of v as often as v among those of u, for all pairs? (Told from two sums of
-/// hashes.)
+/// Whether, for all pairs, u is among the in-neighbors of v as often as v among those of u. Compares two sums
+/// of hashes.
 bool is_symmetric(const CompactGraph& graph, ThreadPool& pool);
 
 }  // namespace strata::partition

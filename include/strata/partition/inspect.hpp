@@ -8,7 +8,7 @@
 
 namespace strata::partition {
 
-/// What `strata-partition info` tells, summed over the parts.
+/// What `strata-partition info` shows, summed over the parts.
 struct Summary {
   Count halo_nodes = 0;
   Count cut_edges = 0;     ///< stored edges whose ends lie in different parts
@@ -27,10 +27,10 @@ struct Problem {
   std::string message;
 };
 
-/// Compares every byte below `directory` with the manifest and checks every invariant of partition/FORMAT.md.
-/// Finds all problems; empty: none. Invariants are checked once all bytes are as written. Parts are read in
-/// pieces, whatever their size. Throws InputError only where there is no directory, OutOfMemory where there
-/// is no room for 25 bytes per node and a little per thread.
+/// Compares every byte below `directory` with the manifest, then checks every invariant of
+/// partition/FORMAT.md. Returns all problems; invariants are checked only if all bytes are as written. Parts
+/// are read in pieces, whatever their size. Throws InputError only if there is no directory, and OutOfMemory
+/// if there is no room for 25 bytes per node and a little per thread.
 std::vector<Problem> verify(const std::filesystem::path& directory, int num_threads);
 
 std::string verify_text(const std::filesystem::path& directory, const std::vector<Problem>& problems);

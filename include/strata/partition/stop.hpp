@@ -6,20 +6,20 @@
 
 namespace strata::partition {
 
-/// A build was asked to end; what it wrote so far is removed.
+/// Thrown when a build was asked to end; what it wrote so far is removed.
 class Stopped : public Error {
   using Error::Error;
 };
 
-/// Carries the request to end a build from a signal's thread to the build.
+/// Carries the request to end a build from the thread that takes signals to the build.
 class StopFlag {
  public:
   void request() noexcept { requested_ = true; }
-  /// Throws Stopped if it was requested.
+  /// Throws Stopped if a stop was requested.
   void check() const {
     if (requested_) throw Stopped("stopped by a signal; nothing was written");
   }
-  /// Is there anything on disk that a stopped build must remove first?
+  /// Whether there is anything on disk that a stopped build must remove first.
   bool cleanup_needed() const noexcept { return cleanup_needed_; }
   void set_cleanup_needed(bool needed) noexcept { cleanup_needed_ = needed; }
 

@@ -15,10 +15,10 @@ struct PlacementRequest {
     automatic,  ///< the planner chooses
     host,       ///< nothing on the GPUs
     replicate,  ///< everything on every GPU
-    stripe,     ///< all features over the GPUs; the planner chooses for the rest
-    shares,     ///< `shares` says for some tensors; the planner chooses for the rest
+    stripe,     ///< all features over the GPUs; the planner chooses for the other tensors
+    shares,     ///< `shares` decides for some tensors, the planner for the rest
   };
-  /// Of the rows of each segment.
+  /// How the rows of each segment of a tensor are divided.
   struct Shares {
     std::string tensor;
     double replicated = 0, striped = 0, host = 0;  ///< percent; they add up to 100
@@ -32,13 +32,13 @@ struct PlacementRequest {
 
 /// Reads "auto", "host", "replicate", "stripe", or NAME=R%/S%/H%[,NAME=...] with R percent of the rows
 /// replicated, S striped and H on the host; the percent signs may be left out. Names are features, indptr,
-/// indices (with the weights and ids of edges), original-ids and in-degrees; the last two are not divided.
+/// indices (with the weights and ids of edges), original-ids and in-degrees; the last two cannot be divided.
 /// Throws InputError with what is wrong and an example.
 PlacementRequest parse_placement(std::string_view text);
 
-/// Sets `fixed` of the demands that the request decides. Names in the request that no demand has are passed
-/// over: not every run has all tensors. Throws InputError where it would divide a tensor that stays whole,
-/// and where it wants rows on GPUs that are not there.
+/// Sets `fixed` of the demands that the request decides. Names that no demand has are ignored, because not
+/// every run has all tensors. Throws InputError if the request divides a tensor that stays whole, or wants
+/// rows on GPUs that are not there.
 void fix_placements(const PlacementRequest& request, const PlanLimits& limits,
                     std::span<TensorDemand> demands);
 

@@ -10,46 +10,46 @@
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/types.hpp"
 
-/// Which rows of a machine's tensors lie in which stratum, so that a batch takes the least time. Pure
+/// Decides which rows of a machine's tensors lie in which stratum, so that a batch takes the least time. Pure
 /// functions.
 namespace strata::placement {
 
-/// How often a batch reads the rows of one segment, cumulated in the order of the rows: right for every
-/// prefix, whether the order is by heat or not.
+/// How often a batch reads the first rows of one segment, for every prefix of its rows. The curve is right
+/// whether or not the rows are ordered by heat.
 struct HeatCurve {
   struct Point {
     Count rows = 0;       ///< the first `rows` rows ...
     double accesses = 0;  ///< ... are read so often in a batch
   };
-  std::vector<Point>
-      points;  ///< rows and accesses ascend; the last point covers the segment; none: an empty one
+  /// Rows and accesses ascend, and the last point covers the segment. No points: an empty segment.
+  std::vector<Point> points;
 
   static HeatCurve flat(Count rows, double accesses) { return {{{rows, accesses}}}; }
 
   Count rows() const { return points.empty() ? 0 : points.back().rows; }
   double accesses() const { return points.empty() ? 0 : points.back().accesses; }
-  /// Of the first `count` rows; linear between points.
+  /// Accesses to the first `count` rows; linear between points.
   double accesses_below(Count count) const;
 };
 
-/// Useful bytes a second that one GPU reads while all of them read, for rows of one length.
+/// Useful bytes per second that one GPU reads while all of them read, for rows of one length.
 struct PathRates {
   double local = 0;       ///< from its own memory
-  double peer = 0;        ///< from other GPUs; 0: they cannot be reached, nothing is striped
+  double peer = 0;        ///< from other GPUs; 0: they cannot be reached, and nothing is striped
   double host = 0;        ///< from host memory
   double host_start = 0;  ///< seconds before the first row arrives from there
 };
 
-/// What a batch of one GPU reads of a tensor.
+/// What a batch on one GPU reads of a tensor.
 struct TensorDemand {
   std::string name;
   std::int64_t row_bytes = 0;
-  double rows_per_access = 1;                   ///< that are read together, on average
-  std::vector<HeatCurve> segments = {};         ///< of each hosted part
-  PathRates rates = {};                         ///< for rows of row_bytes; local and host are positive
-  bool whole = false;                           ///< the plan replicates all rows, or leaves all on the host
-  bool divisible = false;                       ///< a person may divide it even if it is whole
-  std::int64_t division_bytes = 0;              ///< of a GPU, to find some rows there (replicated, striped)
+  double rows_per_access = 1;            ///< rows that are read together, on average
+  std::vector<HeatCurve> segments = {};  ///< one per hosted part
+  PathRates rates = {};                  ///< for rows of row_bytes; local and host are positive
+  bool whole = false;                    ///< the plan replicates either all rows or none
+  bool divisible = false;                ///< a person may divide it even if it is whole
+  std::int64_t division_bytes = 0;  ///< extra bytes per GPU, for each stratum there that has only some rows
   std::optional<tensor::Placement> fixed = {};  ///< chosen by a person; the planner keeps it
 
   Count rows() const;
@@ -60,11 +60,12 @@ struct TensorDemand {
 };
 
 struct PlanLimits {
-  std::int64_t gpu_bytes = 0;  ///< a GPU, for all tensors together
-  /// For the host rows of tensors that can be divided; a plan keeps to it where it can, at the cost of time.
+  std::int64_t gpu_bytes = 0;  ///< per GPU, for all tensors together
+  /// For the host rows of tensors that can be divided. A plan keeps to this limit if it can, at the cost of
+  /// time.
   std::int64_t host_bytes = std::numeric_limits<std::int64_t>::max();
   int num_gpus = 0;        ///< of the machine; 0: all rows lie on the host
-  Count stripe_rows = 64;  ///< rows of a stripe block
+  Count stripe_rows = 64;  ///< rows per stripe block
 };
 
 /// The rows of a tensor in one stratum, and what is expected of them.
@@ -72,8 +73,8 @@ struct StratumEstimate {
   tensor::Stratum stratum = tensor::Stratum::host;
   Count rows = 0;
   double share = 0;             ///< of the accesses to the tensor
-  double bytes_per_second = 0;  ///< useful bytes, were the stratum read alone; 0 if no rate is known
-  double seconds = 0;           ///< of a batch, were the stratum read alone
+  double bytes_per_second = 0;  ///< useful bytes, if only this stratum were read; 0 if no rate is known
+  double seconds = 0;           ///< per batch, if only this stratum were read
 };
 
 struct TensorPlan {
@@ -83,12 +84,12 @@ struct TensorPlan {
   std::vector<StratumEstimate> strata;  ///< those with rows, in the order of the rows
 };
 
-/// Seconds of a batch by path. One kernel reads all strata, so the paths work at once and the slowest
-/// decides.
+/// Seconds that a batch takes on each path. One kernel reads all strata, so the paths work at the same time
+/// and the slowest decides.
 ///
 /// Every row passes through the GPU's own memory: it is read there, or served from there to a peer while a
-/// peer serves this one, or written there by the gather. So `local` is the same for all placements, and to
-/// leave rows on the host never pays where they fit on the GPUs.
+/// peer serves this GPU, or written there by the gather. So `local` is the same for all placements, and rows
+/// that fit on the GPUs are never faster on the host.
 struct PathSeconds {
   double local = 0;
   double peer = 0;  ///< (G - 1) / G of the reads of striped rows, on G GPUs
@@ -99,22 +100,22 @@ struct PathSeconds {
 
 struct MachinePlan {
   std::vector<TensorPlan> tensors;  ///< in the order of the demands
-  std::int64_t gpu_bytes = 0;       ///< used of each GPU
+  std::int64_t gpu_bytes = 0;       ///< used on each GPU
   PathSeconds seconds;
 };
 
 /// Chooses how many rows of each segment are replicated, striped and left on the host.
 ///
-/// Buckets of rows of all tensors and segments are ranked by the time that a byte of them saves the host
-/// path, so all segments of a tensor share one threshold of heat. The hottest are replicated, the next
-/// striped, the tail stays on the host; how much of the budget is replicated is searched for, with every
-/// choice of the tensors that stay whole. Among equal times the plan with less traffic off the GPU wins, so
-/// what fits is replicated.
+/// Buckets of rows of all tensors and segments are ranked by the time that each of their bytes saves on the
+/// host path, so all segments of a tensor share one threshold of heat. The hottest buckets are replicated,
+/// the next ones striped, and the tail stays on the host. A search finds how much of the budget to replicate,
+/// for every choice of the tensors that stay whole. Among plans of equal time the one with less traffic off
+/// the GPU wins, so what fits is replicated.
 ///
 /// Throws InputError if the fixed placements exceed the budget.
 MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits);
 
-/// The estimates for given placements, one a demand. Bytes of stripes are those of the fullest GPU.
+/// The estimates for given placements, one per demand. Bytes of stripes are those on the fullest GPU.
 MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<tensor::Placement> placements,
                      const PlanLimits& limits);
 

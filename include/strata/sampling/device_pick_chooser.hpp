@@ -10,7 +10,7 @@
 
 namespace strata::sampling {
 
-/// Nodes in device memory, whose number the host need not know. They may repeat, as in PickQuery.
+/// Nodes in device memory; the host need not know how many. A node may occur several times, as in PickQuery.
 struct DeviceFrontier {
   const NodeId* nodes = nullptr;
   const Count* count = nullptr;  ///< on the device
@@ -20,57 +20,58 @@ struct DeviceFrontier {
 struct DeviceQuery {
   DeviceFrontier frontier;
   int fanout = 0;
-  const BatchKey* key = nullptr;  ///< on the device: a recorded graph serves all batches
+  const BatchKey* key = nullptr;  ///< on the device, so that one recorded graph serves all batches
   std::uint32_t hop = 0;
 };
 
-/// Where a node's in-neighbors lie and the key of its choice (set only where there is something to choose).
+/// Where a node's in-neighbors lie, and the key of its random choice (set only if there is a choice to make).
 struct DeviceRange {
   Count begin = 0, degree = 0;
   std::uint64_t key = 0;
 };
 
-/// Room for chosen picks, packed (`offsets`) or a fanout a node (`counts`).
+/// Room for the picks: packed (`offsets`), or `fanout` entries per node (`counts`).
 template <typename Id>
 struct DevicePickOutput {
   Id* neighbors = nullptr;
-  EdgeId* edge_ids = nullptr;  ///< null: not asked for
+  EdgeId* edge_ids = nullptr;  ///< null: not wanted
   Count edge_bound = 0;        ///< at least the number of picks
 
-  const Count* offsets = nullptr;  ///< [bound + 1]: the picks of node i begin at offsets[i]
+  /// [bound + 1]: the picks of node i begin at offsets[i]; null: use `counts`
+  const Count* offsets = nullptr;
 
-  /// Where offsets is null: [bound] picks of node i, which begin at i * fanout; what lies behind them in its
-  /// room is left alone. 0 for i from the number of nodes on.
+  /// Used if `offsets` is null: [bound] numbers of picks. The picks of node i begin at i * fanout, and the
+  /// rest of its room is left as it is. Entries from the number of nodes on are set to 0.
   std::int32_t* counts = nullptr;
-  Count* num_edges = nullptr;    ///< what the picks add up to is added to it
+  Count* num_edges = nullptr;    ///< the number of all picks is added to it
   std::uint32_t* met = nullptr;  ///< bit v is set where v was chosen; null: not wanted
 };
 
-/// Which neighbors a node gets, on a device: asynchronous on `stream`, allocates and synchronises nothing
-/// once it has met its largest query, and reads what is of the batch from device memory. Calls are recorded
-/// into CUDA graphs, so what the host computes must follow from the query's bounds alone.
+/// Decides on a GPU which neighbors a node gets. Calls are asynchronous on `stream`; they neither allocate
+/// nor synchronise once the largest query was seen. They are recorded into CUDA graphs: everything that
+/// differs between batches is read from device memory, and the host computes only with the query's bounds.
 ///
-/// A choice may depend on the key, the hop and on original ids, never on who asks or when. Nodes of other
-/// machines (GraphView::owns) get no picks here. `Id` is the type of global ids in blocks' neighbors.
+/// A choice may depend on the key, the hop and original ids, never on who asks or when. Nodes of other
+/// machines (GraphView::owns) get no picks here. `Id` is the type of the global ids that are written as
+/// neighbors.
 template <typename Id>
 class DevicePickChooser {
  public:
   virtual ~DevicePickChooser() = default;
   /// Whether choose() can fill fixed-stride lists, without measure().
   virtual bool fills_strided(int fanout) const = 0;
-  /// Whether a node never has more picks than the fanout. If not, a batch may have more than the sampler has
-  /// room for: choose() then leaves out what lies beyond edge_bound.
+  /// Whether a node never gets more picks than the fanout. If it may, a batch can have more picks than the
+  /// sampler has room for, and choose() leaves out those beyond edge_bound.
   virtual bool bounded_by_fanout() const { return true; }
-  /// counts[i] = picks of node i, 0 for i from the number of nodes to the bound (inclusive). plan [bound].
+  /// counts [bound + 1] = the number of picks of each node, and 0 from the number of nodes on. plan [bound].
   virtual void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
                        const cuda::Stream& stream) = 0;
-  /// `plan` as measure() left it; null with fixed-stride lists.
+  /// Writes the picks. `plan` is as measure() left it; null with fixed-stride lists.
   virtual void choose(const DeviceQuery& query, const DeviceRange* plan, const DevicePickOutput<Id>& out,
                       const cuda::Stream& stream) = 0;
 };
 
-/// Makes a user's chooser for a view, for ids of 32 bits or, where the graph has more nodes than these can
-/// tell apart, of 64.
+/// Makes a user's chooser for a view: `narrow` for ids of 32 bits, `wide` for graphs whose ids need 64.
 struct DeviceChooserMaker {
   std::function<std::unique_ptr<DevicePickChooser<std::int32_t>>(const store::GraphView&)> narrow;
   std::function<std::unique_ptr<DevicePickChooser<std::int64_t>>(const store::GraphView&)> wide;

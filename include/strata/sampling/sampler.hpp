@@ -19,31 +19,33 @@ namespace strata::sampling {
 
 /// How a node's neighbors are chosen. With a fanout of -1, every method takes all of them.
 enum class Method {
-  uniform,   ///< `fanout` of them, each as likely; without replacement all where there are no more
-  weighted,  ///< in proportion to GraphView::weights; an edge of weight 0 is never chosen
-  labor,     ///< LABOR-0: `fanout` on average, the same ones for nodes that share neighbors; see LaborRule
+  uniform,   ///< `fanout` of them, all equally likely; without replacement all of them if there are no more
+  weighted,  ///< with probabilities in proportion to GraphView::weights; an edge of weight 0 is never chosen
+  labor,     ///< LABOR-0: `fanout` on average; nodes that share neighbors choose the same ones; see LaborRule
 };
 
 struct SamplerOptions {
   std::vector<int> fanouts;  ///< from the seeds outwards; -1: all neighbors; 0 allowed
   Method method = Method::uniform;
-  bool replace = false;          ///< uniform and weighted: a neighbor may be chosen several times
-  bool layer_dependent = false;  ///< labor: hops share their random numbers, so that fewer nodes are met
-  std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own, instead of a method, on the cpu
-  DeviceChooserMaker device_chooser = {};              ///< and on a GPU
-  Count max_seeds = 0;                                 ///< no call gets more; buffers are sized from it
+  bool replace = false;  ///< uniform and weighted: a neighbor may be chosen several times
+  /// Labor: hops share their random numbers, so that there are fewer distinct nodes.
+  bool layer_dependent = false;
+  std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own on the cpu, instead of `method`
+  DeviceChooserMaker device_chooser = {};              ///< the same on a GPU
+  Count max_seeds = 0;                                 ///< most seeds of any call; buffers are sized for it
   bool edge_ids = false;
   bool in_degrees = false;
-  bool transpose = false;        ///< of every block but the input layer's (whose input needs no gradient)
-  bool input_transpose = false;  ///< of the input layer's, too
-  /// Edges in fixed-stride lists, a fanout a dst node, where the sampler has them so (GPUs without an
-  /// exchange, fanouts up to 32): spares a scan a hop. Else, and by default, packed lists.
+  bool transpose = false;        ///< of every block except the input layer's, whose input needs no gradient
+  bool input_transpose = false;  ///< of the input layer's block, too
+  /// Lists of fixed stride, with `fanout` entries per dst node, if the sampler can make them (on GPUs without
+  /// an exchange, for fanouts up to 32): this saves one scan per hop. Else the lists are packed.
   bool strided = false;
-  /// Off: the last hop's neighbors are left as global ids, and are neither made distinct nor numbered: for a
-  /// first layer that reads rows where they lie. Without an exchange, and with ids of 32 bits, only.
+  /// False: the last hop's neighbors stay global ids, and are neither made distinct nor numbered, for a first
+  /// layer that reads rows where they lie. Only without an exchange and with ids of 32 bits.
   bool compact_inputs = true;
-  bool sorted_inputs = false;      ///< the input nodes in ascending order, too; with compacted ones only
-  bool input_original_ids = true;  ///< off: src_original_ids of nodes that only the last hop met are not set
+  bool sorted_inputs = false;  ///< also give the input nodes in ascending order; needs compact_inputs
+  /// False: src_original_ids of nodes that only the last hop found are not set.
+  bool input_original_ids = true;
 
   /// The number of blocks with a transpose, counted from the seeds.
   std::size_t num_transposes() const {
@@ -51,55 +53,55 @@ struct SamplerOptions {
   }
 };
 
-/// Where requests for remote neighbors go: everything is on one machine if num_machines is 1, and then
-/// nothing is sent.
+/// Where requests for neighbors of remote nodes go. Nothing is sent if there is only one machine.
 struct ExchangeContext {
-  const comm::Communicator* communicator =
-      nullptr;  ///< of the stage's own, over all ranks; null on one machine
+  /// Only of this stage, over all ranks; null on one machine.
+  const comm::Communicator* communicator = nullptr;
   const comm::Topology* topology = nullptr;
   std::span<const NodeId> machine_offsets;
-  const store::HaloLists* halo = nullptr;  ///< answers for some nodes of other machines; null: none
-  ThreadPool* pool = nullptr;              ///< chooses for them; needed with `halo`
+  const store::HaloLists* halo = nullptr;  ///< lists of some nodes of other machines; null: none
+  ThreadPool* pool = nullptr;              ///< chooses from these lists; needed with `halo`
 };
 
-/// What an exchange did, since it was made.
+/// What an exchange did since it was made.
 struct ExchangeReport {
-  std::vector<Count> frontier_nodes, remote_nodes;  ///< by hop; remote: of other machines
-  std::vector<Count> cached_nodes;                  ///< by hop: remote ones that the halo cache answered
-  std::vector<Count> hop_bytes;                     ///< by hop, sent
+  std::vector<Count> frontier_nodes, remote_nodes;  ///< by hop; remote nodes belong to other machines
+  std::vector<Count> cached_nodes;                  ///< by hop: remote nodes that the halo cache answered for
+  std::vector<Count> hop_bytes;                     ///< bytes sent, by hop
   Count bytes_sent = 0, bytes_received = 0;
-  double seconds = 0;         ///< that messages took, including what other ranks let this one wait
-  double waited_seconds = 0;  ///< of these, that the sampler waited for; the rest passed while it sampled
+  double seconds = 0;         ///< that messages took, including waits for other ranks
+  double waited_seconds = 0;  ///< those that the sampler waited for; the others passed while it sampled
 
   explicit ExchangeReport(std::size_t num_hops = 0)
       : frontier_nodes(num_hops), remote_nodes(num_hops), cached_nodes(num_hops), hop_bytes(num_hops) {}
 };
 
-/// Uniform neighbor sampling without replacement, keyed by (batch, hop, original id): the set of sampled
-/// (layer, dst, edge id) is the same for every number of ranks, machines and parts, on CPU and GPU.
+/// Samples minibatches of blocks. Random choices are keyed by (batch, hop, original id), so the set of
+/// sampled (layer, dst, edge id) is the same for every number of ranks, machines and parts, on CPU and GPU.
 ///
-/// A node of degree d > fanout gets the positions of Subset(d, fanout, node_key(key, sample, hop, id)), pick
-/// by pick (beyond what Subset admits: the first of the keyed permutation Shuffle); a node of smaller degree
-/// has all its neighbors in order. Hop h samples for ALL nodes found so far, the seeds included.
+/// Uniform sampling without replacement gives a node of degree d > fanout the positions of Subset(d, fanout,
+/// node_key(key, sample, hop, id)), pick by pick; beyond what Subset admits, the first positions of the keyed
+/// permutation Shuffle. A node of smaller degree gets all its neighbors in order. Hop h samples for ALL nodes
+/// found so far, including the seeds.
 class MiniBatchSampler {
  public:
   virtual ~MiniBatchSampler() = default;
 
-  /// Begins to sample the blocks of `seeds` (global ids, owned by any machine; in host memory, or on the
-  /// sampler's GPU) into `buffer`, one of the sampler's buffer sets (0 <= buffer < num_buffers), whose
-  /// earlier result is lost.
+  /// Begins to sample the blocks of `seeds` into `buffer`, one of the sampler's buffer sets (0 <= buffer <
+  /// num_buffers), whose earlier result is lost. Seeds are global ids that any machine may own, in host
+  /// memory or on the sampler's GPU.
   ///
-  /// Collective over the exchange's communicator if there is one: every rank calls it equally often, with no
-  /// seeds if it has none. On the cpu all is done when the call returns, on a GPU when `stream` reaches this
-  /// point; without an exchange and with fanouts that are bounded, the host waits for nothing and a buffer
-  /// set's batches are replays of one CUDA graph. Seeds in host memory may be reused at once. Every enqueue()
-  /// of a buffer is followed by its finish().
+  /// Collective over the exchange's communicator if there is one: every rank calls it equally often, without
+  /// seeds if it has none. All is done when the call returns on the cpu, and when `stream` reaches this point
+  /// on a GPU. Without an exchange and with bounded fanouts the host waits for nothing, and the batches of a
+  /// buffer set are replays of one CUDA graph. Seeds in host memory may be reused at once. Every enqueue() of
+  /// a buffer must be followed by its finish().
   virtual void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int buffer,
                        const cuda::Stream& stream) = 0;
-  /// The result of that buffer set's enqueue(). Waits until its sizes are known on the host.
+  /// The result of this buffer set's enqueue(). Waits until its sizes are known on the host.
   ///
-  /// Seeds are distinct, for a block has one row a node: a batch with a node twice, or with an id of no node,
-  /// throws InputError here or from enqueue().
+  /// Seeds must be distinct, because a block has one row per node. If a node occurs twice, or an id belongs
+  /// to no node, InputError is thrown here or by enqueue().
   virtual MiniBatch finish(int buffer) = 0;
 
   MiniBatch sample(std::span<const NodeId> seeds, const BatchKey& key, int buffer,
@@ -109,16 +111,16 @@ class MiniBatchSampler {
   }
   virtual ExchangeReport report() const = 0;
 
-  /// The most that a batch can need where that is known beforehand; else no hops.
+  /// The most that a batch can need, if that is known beforehand; else a shape without hops.
   virtual PaddedShape bounds() const { return {}; }
-  /// From the next batch on a batch may be given the shape by pad(), as far as bounds() go: src_nodes beyond
-  /// the sampled ones are -1, with original id and degree 0. Between batches only; samplers with bounds()
-  /// only.
+  /// From the next batch on, pad() may give batches this shape, which must lie within bounds(): src_nodes
+  /// after the sampled ones are then -1, with original id 0 and degree 0. Call it only between batches, and
+  /// only for samplers with bounds().
   virtual void pad_nodes(const PaddedShape& /*shape*/) {}
 };
 
-/// The sampler for view.device. `view` and `pool` must outlive it. Throws InputError for fanouts below -1 or
-/// none.
+/// Makes the sampler for view.device. `view` and `pool` must outlive it. Throws InputError if there are no
+/// fanouts or one is below -1.
 std::unique_ptr<MiniBatchSampler> make_sampler(const store::GraphView& view, const SamplerOptions& options,
                                                const ExchangeContext& exchange, int num_buffers,
                                                ThreadPool& pool);
@@ -129,9 +131,9 @@ struct UploadTarget {
   ThreadPool* pool = nullptr;
 };
 
-/// Samples a view in host memory on the CPU for a GPU: the same blocks as a sampler on the device, in packed
-/// lists. enqueue() samples, with seeds in host memory, and begins the copies; finish() waits for nothing.
-/// Throws as make_sampler.
+/// Makes a sampler that runs on the CPU for a GPU: it reads a view in host memory and copies the same blocks
+/// as a sampler on the GPU would make, in packed lists. enqueue() takes seeds in host memory, samples, and
+/// begins the copies; finish() waits for nothing. Throws as make_sampler() does.
 std::unique_ptr<MiniBatchSampler> make_uploading_sampler(const store::GraphView& view,
                                                          const SamplerOptions& options,
                                                          const ExchangeContext& exchange, int num_buffers,

@@ -10,28 +10,30 @@
 /// Copies of chosen neighbor lists in the memory of GPUs, for host and device code.
 namespace strata::store {
 
-/// Which lists have a copy, and at which positions, as one GPU sees them. A view, passed to kernels by value.
+/// Which neighbor lists have a copy on GPUs, and at which positions one GPU reads them. A view, passed to
+/// kernels by value.
 ///
-/// Copies lie packed behind each other in the order of their nodes, first those that every GPU has, then the
-/// striped ones. Their positions follow those of the arrays, so that one position finds an edge in `indices`,
-/// `edge_ids` and `weights` alike. With nodes 1 and 3 on every GPU and node 0 striped, of 14 edges:
+/// The copies are packed in the order of their nodes: first those that every GPU has, then the striped ones.
+/// Their positions continue those of the arrays, so that one position finds an edge in `indices`, `edge_ids`
+/// and `weights` alike. A graph of 14 edges, with the lists of nodes 1 and 3 on every GPU and that of node 0
+/// striped:
 ///
 ///     node               0       1       2       3
 ///     lies at           0-2     3-7     8-9    10-13
 ///     is read at       23-25   14-18    8-9    19-22     first_replicated = 14, first_striped = 23
 struct AdjacencyCacheView {
-  /// Of kGroupNodes neighboring nodes, from the lowest bit on: does the list of each have a copy? Above: the
-  /// entries of copies before theirs.
+  /// One word per kGroupNodes consecutive nodes. Its lowest kGroupNodes bits say which of their lists have a
+  /// copy; the bits above count the entries of all copies before theirs.
   using Group = std::uint64_t;
   static constexpr int kGroupNodes = 16;
   static constexpr Count num_groups(Count num_nodes) { return (num_nodes + kGroupNodes - 1) / kGroupNodes; }
 
-  const Group* replicated = nullptr;  ///< [num_groups], as `striped`; null: none
+  const Group* replicated = nullptr;  ///< [num_groups], as is `striped`; null: none
   const Group* striped = nullptr;
   Count first_replicated = 0, first_striped = 0;
 };
 
-/// Place of the lowest bit of a word that has one.
+/// Index of the lowest set bit. REQUIRES: word != 0.
 STRATA_HOST_DEVICE inline int lowest_bit(unsigned word) {
 #ifdef __CUDA_ARCH__
   return __ffs(static_cast<int>(word)) - 1;
@@ -40,8 +42,8 @@ STRATA_HOST_DEVICE inline int lowest_bit(unsigned word) {
 #endif
 }
 
-/// Position of the copy of a node's list among those of `groups`, which begin at `first`; -1: it has none.
-/// Entries before it in its group are counted from the borders of runs of copied lists.
+/// Position of the copy of a node's list, or -1 if it has none. The copies that `groups` describe begin at
+/// `first`. The entries before it in its group are counted from the borders of runs of copied lists.
 #ifdef __CUDACC__
 #pragma nv_exec_check_disable
 #endif
@@ -63,7 +65,7 @@ STRATA_HOST_DEVICE Count position_of_copy(const AdjacencyCacheView::Group* group
   return position;
 }
 
-/// Where the list of a node is read that lies at `begin` = indptr[node].
+/// The position from which a node's list is read: that of its copy, or `begin` = indptr[node] if it has none.
 #ifdef __CUDACC__
 #pragma nv_exec_check_disable
 #endif
@@ -80,7 +82,8 @@ STRATA_HOST_DEVICE Count position_of_list(const AdjacencyCacheView& copies, cons
 
 /// Copies of the entries of one array, as one GPU reads them. A view, passed to kernels by value.
 struct CachedEntries {
-  Count first = std::numeric_limits<Count>::max();  ///< position; there are no copies before
+  /// position of the first copy; the maximum: there are no copies
+  Count first = std::numeric_limits<Count>::max();
   Count num_replicated = 0;
   const void* replicated = nullptr;  ///< on this GPU
   std::array<const void*, tensor::kMaxStripeGpus> stripe_data{};
@@ -89,7 +92,7 @@ struct CachedEntries {
   bool any() const { return first < std::numeric_limits<Count>::max(); }
 };
 
-/// Where to read what a position has in `array`: there, or in a copy.
+/// Address of the entry at a position: in `array`, or in a copy.
 template <typename T>
 STRATA_HOST_DEVICE const T* entry(const T* array, const CachedEntries& copies, Count position) {
   const Count copy = position - copies.first;

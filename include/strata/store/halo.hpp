@@ -6,14 +6,14 @@
 
 #include "strata/util/types.hpp"
 
-/// What a machine keeps of nodes that other machines own, so that it need not ask for it.
+/// What a machine keeps of nodes that other machines own, so that it need not ask for them.
 namespace strata::store {
 
-/// Finds nodes among some of them. An owner of some 16 bytes a node.
+/// A set of nodes, each of which has a position. An owner of about 16 bytes per node.
 class NodeIndex {
  public:
   NodeIndex() = default;
-  /// nodes[i] has position i; they are distinct, in any order, below num_nodes.
+  /// nodes[i] gets position i. The nodes are distinct, below num_nodes, and in any order.
   NodeIndex(std::span<const NodeId> nodes, NodeId num_nodes);
 
   Count size() const { return static_cast<Count>(nodes_.size()); }
@@ -28,7 +28,7 @@ class NodeIndex {
   }
 
  private:
-  int shift_ = 0;                     // of an id to its bucket; there are about as many buckets as nodes
+  int shift_ = 0;                     // from an id to its bucket; there are about as many buckets as nodes
   std::vector<std::uint32_t> first_;  // of each bucket, and the end
   std::vector<NodeId> nodes_;         // by bucket
   std::vector<std::int32_t> positions_;

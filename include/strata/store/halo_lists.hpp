@@ -5,8 +5,8 @@
 
 namespace strata::store {
 
-/// Neighbor lists of some nodes of other machines, in host memory: `view` has the list of position s as that
-/// of node view.first_node + s. A view, but for the index.
+/// Neighbor lists of some nodes of other machines, in host memory. `index` gives a node's position s; its
+/// list is the one that `view` has for node view.first_node + s. A view, except for the index.
 struct HaloLists {
   NodeIndex index;
   GraphView view;

@@ -13,9 +13,9 @@
 
 namespace strata::store {
 
-/// The batches of a run, for the placement.
+/// The batches of a run, as far as the placement must know them.
 struct BatchShape {
-  Count seeds = 1024;                      ///< a rank
+  Count seeds = 1024;                      ///< per rank
   std::vector<int> fanouts = {15, 10, 5};  ///< from the seeds outwards; -1: all neighbors
 };
 
@@ -37,40 +37,40 @@ struct Presampling {
   };
   using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
 
-  /// Calls `record` for each batch. The ranks of a machine call it at once, each for batches of its own; it
-  /// must not communicate. Empty: rows are as hot as their nodes occur often in `indices`.
+  /// Calls `record` for each batch. The ranks of a machine call it at the same time, each for batches of its
+  /// own; it must not communicate. Empty: the heat of a row is how often its node occurs in `indices`.
   std::function<void(const Source&, const Record& record)> run = {};
-  bool always = false;  ///< also where every GPU holds the whole graph, and nothing hangs on it
+  bool always = false;  ///< presample even if every GPU holds the whole graph, where nothing depends on it
 };
 
-/// Is the structure of the whole graph kept on every machine, so that machines exchange features alone?
+/// Whether every machine keeps the structure of the whole graph, so that machines exchange only features.
 enum class Replication : std::uint8_t {
-  automatic,  ///< where it leaves a fifth of every machine's free memory
+  automatic,  ///< if it leaves a fifth of every machine's free memory
   on,
   off,
 };
 
-/// How much of a GPU the store may take and what it shall load.
+/// How much of a GPU the store may take, and what it loads.
 struct LoadOptions {
   bool edge_ids = false;
   bool edge_weights = false;  ///< InputError if the graph has none
   bool in_degrees = false;
-  std::int64_t gpu_budget_bytes = 0;  ///< a GPU, for structure and features together; ignored on the cpu
-  /// Of the budget, what each input row of a batch takes; how many there will be is estimated from the
-  /// structure.
+  std::int64_t gpu_budget_bytes = 0;  ///< per GPU, for structure and features together; ignored on the cpu
+  /// Bytes of the budget to leave free for each input row of a batch. The number of input rows is estimated
+  /// from the structure.
   std::int64_t bytes_per_input_row = 0;
-  bool row_normalize = false;  ///< scale feature rows to sum of absolute values 1 while loading
+  bool row_normalize = false;  ///< while loading, scale each feature row so that its absolute values sum to 1
   placement::PlacementRequest placement = {};
   BatchShape batch = {};
   tensor::HostPath host_path = tensor::HostPath::automatic;  ///< how GPUs read feature rows in host memory
-  int host_threads = 0;                                      ///< for it; GatherSettings::threads
+  int host_threads = 0;                                      ///< for `host_path`; see GatherSettings::threads
   Presampling presampling = {};
-  bool verify_parts = true;  ///< refuse part files in which something changed since they were built
+  bool verify_parts = true;  ///< refuse part files that changed since they were built
   Replication replication = Replication::off;
-  /// Of host memory a machine, for what is kept of other machines' nodes, the hottest first: a quarter for
-  /// neighbor lists (where the structure is not replicated), the rest for feature rows.
+  /// Host memory per machine for what it keeps of other machines' nodes, the hottest first: a quarter of it
+  /// for neighbor lists (unless the structure is replicated), the rest for feature rows.
   std::int64_t halo_bytes = 0;
-  static constexpr std::int64_t kAutomatic = -1;  ///< `halo_bytes`: a tenth of what is free
+  static constexpr std::int64_t kAutomatic = -1;  ///< as `halo_bytes`: a tenth of what is free
 };
 
 }  // namespace strata::store

@@ -20,27 +20,28 @@
 
 namespace strata::store {
 
-/// The parts that this machine hosts, in memory once a machine. An owner.
+/// The parts that this machine hosts, once in its memory. An owner.
 class MachineGraph {
  public:
-  /// Reads the machine's run of parts (parts_of_machines) straight into place, all ranks in parallel, with a
-  /// progress bar on the first rank of `world`. Refuses what does not fit in memory before it allocates.
+  /// Reads the machine's run of parts (parts_of_machines) straight into place. All ranks read in parallel,
+  /// and the first rank of `world` shows a progress bar. Parts that do not fit into memory are refused before
+  /// anything is allocated.
   ///
-  /// Collective over `world`. What one machine finds, damage or too little memory, is thrown on all ranks.
+  /// Collective over `world`. If one machine finds damage or has too little memory, all ranks throw.
   static MachineGraph load(const std::filesystem::path& directory, const comm::Communicator& world,
                            const comm::Topology& topology, const comm::Machine& machine,
                            const LoadOptions& options);
-  /// The same from a graph in memory, as one part in its own order of ids. One machine only; rank 0 of the
-  /// machine gives the graph, the others pass null. Collective. The graph is consumed piece by piece: no
-  /// second full copy is made.
+  /// The same from a graph in memory, as one part in its own order of ids. For one machine only, and
+  /// collective over it: rank 0 gives the graph, the other ranks pass null. The graph is consumed piece by
+  /// piece, so that there is never a second full copy.
   static MachineGraph from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
                                  const LoadOptions& options);
-  /// The same from a synthetic graph, bit for bit graph::generate's, in its own order of ids. Where every
-  /// rank of the machine has a GPU, the GPUs make neighbor lists (of kind=lognormal) and features straight
-  /// into place; else the first rank generates and from_graph() takes over. One machine only; collective over
-  /// it. Logs the time it took.
+  /// The same from a synthetic graph, in its own order of ids; it equals that of graph::generate bit for bit.
+  /// If every rank of the machine has a GPU, the GPUs make neighbor lists (of kind=lognormal) and features
+  /// straight into place. Else the first rank generates the graph, and from_graph() takes over. For one
+  /// machine only, and collective over it. Logs the time it took.
   ///
-  /// `pool` holds this rank's cores; what the first rank does alone runs on as many threads as `read` says.
+  /// `pool` has this rank's cores; what only the first rank does runs on as many threads as `read` says.
   /// Throws on all ranks alike: OutOfMemory before anything large is allocated, InputError as
   /// graph::generate.
   static MachineGraph generate(const graph::SyntheticSpec& spec, const graph::ReadOptions& read,
@@ -56,18 +57,20 @@ class MachineGraph {
 
   const GraphView& host_view() const;   ///< of this machine's nodes, in host memory
   const GraphView& host_lists() const;  ///< as view(), in host memory
-  /// What a sampler reads, for this rank's compute device: host_view() on the cpu; where the structure is
-  /// replicated, the lists of all nodes.
+  /// What a sampler on this rank's compute device reads; host_view() on the cpu. It has the lists of all
+  /// nodes if the structure is replicated.
   const GraphView& view() const;
   bool is_replicated() const;           ///< on all machines alike
   const HaloLists* halo_lists() const;  ///< null: none
-  /// Row = global id - first_node; the rows of halo_rows() follow. feature_cols as the manifest says.
+  /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's
+  /// feature_cols.
   const tensor::ChunkTensor& features() const;
-  const NodeIndex* halo_rows() const;  ///< other machines' nodes whose rows are here, by position; null: none
+  /// other machines' nodes whose rows are here, with their positions; null: none
+  const NodeIndex* halo_rows() const;
   /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.
   std::span<const std::int32_t> labels() const;
   bool has_label(Count row) const;  ///< REQUIRES: a graph with labels
-  /// ALL training nodes of the graph (global ids), in the order of their original ids.
+  /// Global ids of ALL training nodes of the graph, in the order of their original ids.
   std::span<const NodeId> train_nodes() const;
   std::span<const NodeId> valid_nodes() const;  ///< of this machine, ascending
   std::span<const NodeId> test_nodes() const;
@@ -76,15 +79,15 @@ class MachineGraph {
   struct PlanRow {
     std::string tensor, stratum;  ///< replicated, striped, host
     Count rows;
-    std::int64_t bytes;  ///< of replicated rows: on each GPU; of the others: on the machine
+    std::int64_t bytes;  ///< on each GPU for replicated rows, on the whole machine for others
     struct Expected {
       double share;             ///< of the accesses to the tensor
-      double bytes_per_second;  ///< useful bytes that one GPU reads, were the stratum read alone
+      double bytes_per_second;  ///< useful bytes that one GPU would read if it read only this stratum
     };
-    std::optional<Expected> expected;  ///< on machines with GPUs, of the tensors that the plan is about
+    std::optional<Expected> expected;  ///< set on machines with GPUs, for the tensors that the plan is about
   };
   const std::vector<PlanRow>& plan() const;
-  Count presampled_batches() const;  ///< that the plan was made from; 0: from the structure alone
+  Count presampled_batches() const;  ///< the plan was made from so many; 0: only from the structure
 
   void close(const comm::Machine& machine);  ///< collective
 

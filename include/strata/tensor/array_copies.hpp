@@ -15,16 +15,16 @@ class GpuStrata;
 /// array itself lies in host memory. An owner.
 class ArrayCopies {
  public:
-  /// Allocates them; the contents are undefined. Where stripes cannot be, for lack of peer access, their
-  /// elements have no copy and the log says so. `array`: of one column. Collective over a machine whose ranks
-  /// all have a GPU; throws on all of them alike.
+  /// Allocates the copies; their contents are undefined. `array` has one column. Without peer access there
+  /// are no stripes: their elements then have no copy, and the log says so. Collective over a machine whose
+  /// ranks all have a GPU; throws on all of them alike.
   ArrayCopies(const comm::Machine& machine, const TensorSpec& array, Placement placement);
   ArrayCopies(ArrayCopies&&) noexcept;
   ArrayCopies& operator=(ArrayCopies&&) noexcept;
   ~ArrayCopies();
 
-  /// Copies the elements that have a copy from `elements`, which has all of the array, in host memory that
-  /// all ranks see. Collective over the machine.
+  /// Fills the copies from `elements`: the whole array, in host memory that all ranks see. Collective over
+  /// the machine.
   void fill(const comm::Machine& machine, const void* elements);
 
   ArrayStrata strata() const { return strata_; }

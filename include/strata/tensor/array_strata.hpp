@@ -67,7 +67,7 @@ struct Stripes {
   }
 };
 
-/// Where the row `row` of the striped stratum lies: on which GPU, as which of the rows there.
+/// Where a row of the striped stratum lies: on which GPU, and which of that GPU's rows it is.
 struct StripeLocation {
   int gpu;
   Count row;
@@ -86,7 +86,8 @@ STRATA_HOST_DEVICE inline StripeLocation locate_stripe(Count row, const Stripes&
 /// Copies of some elements of an array in the memory of GPUs, as one GPU reads them. A view, passed to
 /// kernels by value.
 ///
-/// The array itself has all elements, wherever it lies: who does not know of the copies reads the same.
+/// The array itself is complete wherever it lies, so code that does not know of the copies reads the same
+/// values.
 struct ArrayStrata {
   int num_segments = 0;                     ///< 0: there are no copies
   SegmentLayout only{};                     ///< the segment, if there is one

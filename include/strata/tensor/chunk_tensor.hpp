@@ -17,15 +17,16 @@
 namespace strata::tensor {
 
 struct TensorSpec {
-  std::string name;  ///< for messages: "features"
+  std::string name;  ///< used in messages: "features"
   Count rows = 0;
   Count cols = 1;
   DType dtype = DType::f32;
-  float scale = 1;  ///< the value of an i8 element is element * scale, wherever it becomes a float
-  bool scatters =
-      false;  ///< rows will be scattered to: replicated rows are then opened to all ranks of the machine
-  bool padded =
-      false;  ///< rows begin at multiples of 128 bytes: more memory, fewer lines to cross PCIe and NVLink
+  float scale = 1;  ///< an i8 element becomes the float element * scale
+  /// Whether rows will be scattered to. Replicated rows are then opened to all ranks of the machine.
+  bool scatters = false;
+  /// Whether rows begin at multiples of 128 bytes. They take more memory, but fewer lines cross PCIe and
+  /// NVLink.
+  bool padded = false;
 
   std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
   std::size_t row_pitch() const {  ///< bytes from one row to the next
@@ -45,13 +46,13 @@ struct Segment {
 
 struct Placement {
   std::vector<Segment> segments;  ///< their rows add up to the tensor's
-  Count stripe_rows = 64;         ///< rows of a stripe block
-  bool idle_gpus = false;         ///< stripes go to the GPUs that no rank of the host drives, too
+  Count stripe_rows = 64;         ///< rows per stripe block
+  bool idle_gpus = false;         ///< whether GPUs that no rank of the host drives get stripes, too
 
   static Placement on_host(Count rows) { return {.segments = {{.host = rows}}}; }
   static Placement replicated(Count rows) { return {.segments = {{.replicated = rows}}}; }
   static Placement striped(Count rows) { return {.segments = {{.striped = rows}}}; }
-  /// One block of rows a GPU, in order, and the rest on the host: no row moves from its place.
+  /// One block of rows per GPU, in order, and the rest on the host. No row changes its place in the order.
   static Placement contiguous(Count rows, Count rows_per_gpu, int num_gpus) {
     const Count striped = std::min(rows, rows_per_gpu * num_gpus);
     return {.segments = {{.striped = striped, .host = rows - striped}},
@@ -73,24 +74,27 @@ struct StratumView {
 
 /// How host rows reach a GPU.
 enum class HostPath : std::uint8_t {
-  automatic,  ///< both where more than 1 GiB lies on the host and the rank has 4 cores; else zero copy
+  automatic,  ///< `both` if more than 1 GiB lies on the host and the rank has 4 cores; else zero copy
   zero_copy,  ///< kernels read them over PCIe, limited by address translation for short rows of large tables
   threads,    ///< CPU threads gather them into a pinned ring that a kernel drains
   both,       ///< the threads take a measured share, the kernels the rest
-  /// CPU threads gather all rows into one buffer, then one copy brings them to the GPU, as libraries do that
-  /// keep features in host memory alone. For comparison: gathers wait for the host, and all rows must lie
-  /// there.
+  /// CPU threads gather all rows into one buffer, and one copy then brings them to the GPU. This is what
+  /// libraries do that keep features only in host memory; it is here for comparison. Gathers wait for the
+  /// host, and all rows must lie there.
   copy,
 };
 
-/// What the gathers of a tensor may use; the defaults are measured where the value is 0 or automatic.
+/// What the gathers of a tensor may use. A value of 0 or `automatic` is replaced by a measured one.
 struct GatherSettings {
   HostPath host_path = HostPath::automatic;
-  int threads = 0;  ///< CPU threads of this rank for `threads` and `both`; 0: three quarters of its share of
-                    ///< the cores, for the others have the stages to drive
-  double threads_share = 0;   ///< of the host rows, for `both`; 0: measured at the first gather
-  int multiprocessors = 0;    ///< of the GPU at most; 0: what is best for the tensor's strata
-  bool aligned_reads = true;  ///< long rows that lie off this GPU are read in pieces aligned to 128 bytes
+  /// CPU threads of this rank for `threads` and `both`. 0: three quarters of the rank's share of the cores,
+  /// because the stages need the others.
+  int threads = 0;
+  /// share of the host rows that `both` gives to the threads; 0: measured at the first gather
+  double threads_share = 0;
+  /// most SMs of the GPU that a gather uses; 0: what is best for the tensor's strata
+  int multiprocessors = 0;
+  bool aligned_reads = true;  ///< read long rows that lie off this GPU in pieces aligned to 128 bytes
 };
 
 /// A tensor whose rows lie in the memory of a whole machine. An owner of its strata.
@@ -102,17 +106,18 @@ struct GatherSettings {
 ///     lies on  both GPUs | gpu0  gpu1  gpu0  gpu1 |  host
 ///
 /// and every rank of the machine reads each of them in place: from its own HBM, over NVLink, or over PCIe. On
-/// a machine without GPUs, or without peer access, rows of a missing stratum go to the host stratum and the
-/// log says so.
+/// a machine without GPUs, or without peer access, the rows of a stratum that cannot exist go to the host
+/// stratum, and the log says so.
 class ChunkTensor {
  public:
-  /// Allocates the strata and shares them; contents are undefined. Collective over the machine.
-  /// Throws on every rank if one rank fails: OutOfMemory names the tensor, the bytes wanted and free and what
-  /// to lower.
+  /// Allocates the strata and shares them among the ranks of the machine; the contents are undefined.
+  /// Collective over the machine. Throws on every rank if one rank fails: OutOfMemory names the tensor, the
+  /// bytes wanted and free, and what to lower.
   static ChunkTensor create(const comm::Machine& machine, const TensorSpec& spec, const Placement& placement);
-  /// Reads rows that the caller has: [spec.rows, spec.cols] row-major in host memory, registered in place for
-  /// `device` where that is a GPU, and kept alive as long as the tensor lives. This rank's alone; not
-  /// collective. Throws CudaError with the remedy where registration fails.
+  /// A tensor over rows that the caller has: [spec.rows, spec.cols], row-major, in host memory. They are
+  /// registered in place if `device` is a GPU, and `keep_alive` is held as long as the tensor lives. The
+  /// tensor belongs to this rank only; not collective. Throws CudaError with the remedy if registration
+  /// fails.
   static ChunkTensor wrap(Device device, const TensorSpec& spec, void* rows,
                           std::shared_ptr<const void> keep_alive);
   ChunkTensor(ChunkTensor&&) noexcept;
@@ -121,18 +126,19 @@ class ChunkTensor {
 
   const TensorSpec& spec() const;
   const Placement& placement() const;  ///< as realised
-  /// Of this rank's own memory: its replicated rows, its share of the stripes, the machine's host rows. Valid
-  /// until close(). Rows within a view are in the order of the stratum.
+  /// The memory that this rank has at hand: its replicated rows, its share of the stripes, and the machine's
+  /// host rows. Valid until close(). Rows within a view are in the order of the stratum.
   std::vector<StratumView> views() const;
 
-  /// Takes effect at the next gather. Not thread safe. Throws InputError for a value out of range, and for
-  /// HostPath::copy unless all rows lie on the host.
+  /// The settings take effect at the next gather. Not thread safe. Throws InputError for a value out of
+  /// range, and for HostPath::copy unless all rows lie on the host.
   void configure(const GatherSettings& settings);
   const GatherSettings& settings() const;  ///< as chosen
 
-  /// Writes rows [first, first + count) from `rows`, in host memory or this rank's GPU, to wherever they lie;
-  /// replicated rows on this rank's GPU only, so every rank writes those. Blocks. Different rows may be
-  /// written by different threads and ranks at once. Readers on other ranks see them after fence().
+  /// Writes rows [first, first + count) to wherever they lie, from `rows` in host memory or on this rank's
+  /// GPU. Replicated rows are written to this rank's GPU only, so every rank must write those. Blocks.
+  /// Different threads and ranks may write different rows at once. Readers on other ranks see them after
+  /// fence().
   void write_rows(Count first, Count count, const void* rows);
   /// Reads rows [first, first + count) into host memory. Blocks. Thread safe.
   void read_rows(Count first, Count count, void* rows) const;
@@ -140,45 +146,46 @@ class ChunkTensor {
   /// fence.
   void fill(const comm::Machine& machine, double value, ThreadPool& pool);
 
-  /// out[i] = row(ids[i]), converted to out.dtype; zeros for -1. A 1-D tensor is one of one column.
+  /// out[i] = row(ids[i]), converted to out.dtype; zeros for -1. A 1-D tensor has one column.
   ///
-  /// On a GPU: asynchronous on `stream`; allocates and synchronises nothing but at a first gather along a
-  /// HostPath with threads; HostPath::copy waits, and runs on `pool`. On the cpu (stream of the cpu): blocks,
+  /// On a GPU: asynchronous on `stream`. Only the first gather along a HostPath with threads allocates and
+  /// synchronises; HostPath::copy waits, and runs on `pool`. On the cpu (a stream of the cpu): blocks, and
   /// runs on `pool`. Thread safe on different streams. Throws Error for a type that can_gather() refuses.
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream, ThreadPool& pool) const;
   void gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const {
     gather(ids, RowsOut{.data = out}, stream, pool);
   }
 
-  /// Adds to counts[s] how many of the ids name a row of stratum s, for all of Stratum.
+  /// Adds to counts[s], for every Stratum s, how many of the ids name a row of that stratum.
   ///
   /// counts  [kNumStrata]  on the device of the stream
   /// Asynchronous on a GPU. Thread safe.
   void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
 
-  /// row(ids[i]) = in[i]; ids must differ. Asynchronous on a GPU's stream, blocks on the cpu. All readers of
-  /// the machine see the rows after fence(). Throws Error for a tensor of replicated rows made without
-  /// `scatters`.
+  /// row(ids[i]) = in[i]; the ids must be distinct. Asynchronous on a GPU's stream; blocks on the cpu. All
+  /// readers of the machine see the rows after fence(). Throws Error for a tensor with replicated rows that
+  /// was created without `scatters`.
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool);
 
   /// Makes what the ranks wrote and scattered (on `stream`) visible to all of them, CPU and GPU. Collective
   /// over the machine; waits for `stream`.
   void fence(const comm::Machine& machine, const cuda::Stream& stream) const;
 
-  /// Turns the check of ids on or off; it costs a comparison a row. Then verify() waits for `stream` and
-  /// throws Error naming the first id out of range that a gather or scatter met since the last call. On the
-  /// cpu the operation itself throws.
+  /// Turns the check of ids on or off; it costs one comparison per row. While it is on, verify() waits for
+  /// `stream` and throws Error naming the first id out of range that a gather or scatter met since the last
+  /// call. On the cpu the operation itself throws.
   void check_ids(bool on);
   void verify(const cuda::Stream& stream) const;
 
-  /// Pointer to host row 0 when ALL rows lie in the host stratum, one after the other; null otherwise.
+  /// Pointer to row 0 if ALL rows lie in the host stratum, one after the other; else null.
   std::byte* host_data() const;
 
-  /// Lets fill(dense rows) write rows from `first` on of a tensor with host_data(), as many as `staging` has
-  /// bytes for; see HostRegion::fill. Thread safe for rows that do not overlap.
+  /// Calls `fill` with memory for dense rows, into which it writes the rows from `first` on: as many as fit
+  /// into `staging`. Only for a tensor with host_data(); see HostRegion::fill. Thread safe for rows that do
+  /// not overlap.
   void fill_host_rows(Count first, std::span<std::byte> staging, const std::function<void(std::byte*)>& fill);
 
-  void close(const comm::Machine& machine);  ///< frees the strata. Collective over the machine
+  void close(const comm::Machine& machine);  ///< frees the strata; collective over the machine
 
  private:
   struct State;

@@ -2,23 +2,23 @@
 #pragma once
 #include "strata/util/types.hpp"
 
-/// What the operations of a ChunkTensor read and write; views, all of them.
+/// What the operations of a ChunkTensor read and write. All of these types are views.
 namespace strata::tensor {
 
-/// Ids of rows, on the device of the stream that the operation gets.
+/// Ids of rows, on the device of the operation's stream.
 ///
-/// The id `first + r` names row r; -1 names no row: a gather writes zeros for it, a scatter skips it. So does
-/// an id out of range, which ChunkTensor::check_ids() turns into an error.
+/// The id `first + r` names row r. -1 names no row: a gather writes zeros for it, and a scatter skips it. An
+/// id out of range is treated like -1, unless ChunkTensor::check_ids() makes it an error.
 struct RowIds {
   const void* data = nullptr;  ///< [size] i64, or i32 where `wide` is false
-  Count size = 0;              ///< at most so many ids
+  Count size = 0;              ///< upper bound of the number of ids
   NodeId first = 0;            ///< lets global ids address a machine's rows
   bool wide = true;
-  /// Ascending, or a few ascending runs one after the other: saves the host stratum a sort; never changes the
-  /// result.
+  /// Whether the ids ascend, or are a few ascending runs one after the other. This spares the host stratum a
+  /// sort and never changes the result.
   bool sorted = false;
-  const Count* count =
-      nullptr;  ///< on the device too: how many of the ids count; null: all. Rows beyond stay untouched
+  /// How many of the ids count, on the device, too; null: all. The output rows beyond them stay untouched.
+  const Count* count = nullptr;
 };
 
 /// Where gathered rows go: row i begins at element i * pitch.

@@ -4,7 +4,7 @@
 
 #include "strata/util/enum_names.hpp"
 
-/// What a training run can be asked to choose, by the names that users know.
+/// The choices of a training run, by the names that users know.
 namespace strata::train {
 
 enum class OptimizerKind : std::uint8_t {
@@ -20,7 +20,7 @@ enum class LossKind : std::uint8_t {
 enum class Metric : std::uint8_t { accuracy, macro_f1, roc_auc };  ///< see Scores
 enum class OnNan : std::uint8_t {
   stop,
-  skip,  ///< leave that update out
+  skip,  ///< skip that update
 };
 enum class Precision : std::uint8_t {
   f32,
@@ -28,13 +28,13 @@ enum class Precision : std::uint8_t {
   bf16,  ///< activations and matrix products; see nn::ModelOptions
 };
 enum class CudaGraphs : std::uint8_t {
-  automatic,  ///< where they are possible
-  on,         ///< or the run is refused
+  automatic,  ///< if they are possible
+  on,         ///< required: else the run is refused
   off,
 };
 enum class RowExchange : std::uint8_t {
-  automatic,  ///< nccl where it is possible
-  nccl,       ///< or the run is refused
+  automatic,  ///< nccl if it is possible
+  nccl,       ///< required: else the run is refused
   mpi,
 };
 

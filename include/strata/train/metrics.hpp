@@ -15,17 +15,21 @@ namespace strata::train {
 /// Scores of one split over all ranks.
 struct Scores {
   Count nodes = 0;
-  double loss = 0;      ///< mean cross entropy; of several labels a node, binary ones of all classes
-  double accuracy = 0;  ///< share of the nodes; of several labels a node, of the pairs of a node and a class
-  double macro_f1 = 0;  ///< mean over the classes that occur as a label or as a prediction, as scikit-learn
-  /// Of class 1, two classes only; of several labels a node, the mean over the classes that some nodes have
-  /// and some have not, where it was asked for. NaN elsewhere.
+  /// Mean cross entropy; with several labels per node, the mean of the binary ones of all classes.
+  double loss = 0;
+  /// Share of correct nodes; with several labels per node, of correct pairs of a node and a class.
+  double accuracy = 0;
+  /// Mean over the classes that occur as a label or as a prediction, as in scikit-learn.
+  double macro_f1 = 0;
+  /// With two classes, that of class 1. With several labels per node, the mean over the classes that some
+  /// nodes have and others do not, if it was asked for. Else NaN.
   double roc_auc = 0;
 
   double of(Metric metric) const;
 
-  /// Whether the model with these validation scores replaces the one with `best`: its metric is higher, where
-  /// NaN loses to every number and beats nothing. Without validation nodes the latest model is the best.
+  /// Whether the model with these validation scores replaces the one with `best`, because its metric is
+  /// higher. NaN loses to every number and beats nothing. Without validation nodes the latest model is the
+  /// best.
   bool beats(const Scores& best, Metric metric) const;
 };
 
@@ -33,30 +37,32 @@ struct Scores {
 struct ScoreOptions {
   Count num_classes = 0;
   bool multi_label = false;
-  /// Of several labels a node: keep every score of every class, 4 bytes each, for Scores::roc_auc. Of two
-  /// classes, one score a node is always kept.
+  /// With several labels per node: whether to keep every score of every class, 4 bytes each, for
+  /// Scores::roc_auc. With two classes, one score per node is always kept.
   bool roc_auc = true;
 };
 
-/// What adds up the scores of all ranks.
+/// What ScoreBoard::finish() needs to add up the scores of all ranks.
 struct ScoreWork {
   const comm::Communicator* communicator = nullptr;
   ThreadPool* pool = nullptr;
   std::function<void()> alive = [] {};  ///< called after every piece of work, for watchdogs
 };
 
-/// Collects predictions of one split on this rank; `finish` adds up all ranks.
+/// Collects the predictions of one split on this rank; finish() adds up those of all ranks.
 class ScoreBoard {
  public:
   explicit ScoreBoard(const ScoreOptions& options);
   ~ScoreBoard();
-  /// logits [num_classes] of a node whose label is `label` >= 0.
+  /// Adds the logits [num_classes] of a node with this label. REQUIRES: label >= 0.
   void add(std::span<const float> logits, std::int32_t label);
-  /// The same of a node with a set of classes (label_sets.hpp): predicted are those of a logit above 0.
+  /// The same for a node with a set of classes (label_sets.hpp). The predicted classes are those whose logit
+  /// is above 0.
   void add_set(std::span<const float> logits, const std::int32_t* words);
-  /// Whichever it is; nothing for a node without label.
+  /// Calls add() or add_set(), whichever the graph needs, and nothing for a node without label.
   void add_label(std::span<const float> logits, const std::int32_t* words);
-  /// The scores over all ranks. Call it once: it takes the predictions. Collective; the same on all ranks.
+  /// The scores over all ranks. Call it only once, because it consumes the predictions. Collective; the
+  /// result is the same on all ranks.
   Scores finish(const ScoreWork& work);
 
  private:
@@ -67,7 +73,7 @@ class ScoreBoard {
   Count nodes_ = 0, correct_ = 0;
   double loss_ = 0;
   std::vector<Count> true_positives_, predicted_, labelled_;
-  std::unique_ptr<Curves> curves_;  ///< of class 1 of two; of several labels a node, by class
+  std::unique_ptr<Curves> curves_;  ///< of class 1 if there are two; by class with several labels per node
 };
 
 }  // namespace strata::train

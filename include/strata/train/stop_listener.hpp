@@ -9,10 +9,10 @@ namespace strata::train {
 
 /// Turns SIGINT, SIGTERM and SIGUSR1 into a flag that the training loop reads.
 ///
-/// Make it first thing in main, before any other thread: it blocks the signals for this thread and all that
-/// it starts, and waits for them in a thread of its own. A signal that came while its process began is kept
-/// by the system and taken then. A request never ends the process by itself: it is obeyed after the step or
-/// the write at hand, however long that takes.
+/// Make it first in main, before any other thread: it blocks the signals for this thread and all threads that
+/// it starts, and waits for them in a thread of its own. If a signal arrives while the process starts, the
+/// system keeps it until then. A request never ends the process by itself: the run obeys it after the current
+/// step or write, however long that takes.
 class StopListener {
  public:
   StopListener();
@@ -21,10 +21,10 @@ class StopListener {
   StopListener& operator=(const StopListener&) = delete;
 
   bool requested() const noexcept { return signal_ != 0; }
-  int signal() const noexcept { return signal_; }  ///< the first that came; 0: none
+  int signal() const noexcept { return signal_; }  ///< the first that arrived; 0: none
 
-  /// Calls `act` with the signal, at once if one has come: in the listening thread, until loaded(). For a
-  /// program that has nothing to save while it loads, and so ends itself there.
+  /// Until loaded(), the listening thread calls `act` with each signal, at once if one has arrived already.
+  /// For a program that has nothing to save while it loads, and therefore ends itself in `act`.
   void until_loaded(std::function<void(int signal)> act);
   /// From now on a request is only a flag.
   void loaded();
@@ -35,7 +35,8 @@ class StopListener {
 
   std::atomic<int> signal_{0};
   std::atomic<bool> ending_{false};
-  std::mutex mutex_;  // of act_, and held while it runs: a request acts or is seen by the loop, never neither
+  // protects act_ and is held while it runs, so that either act_ or the loop gets a request
+  std::mutex mutex_;
   std::function<void(int)> act_;
   std::thread thread_;
 };

@@ -6,8 +6,8 @@
 
 namespace strata::train {
 
-/// The signals that ask a run to stop. Needs nothing but libc: who starts the training program holds them
-/// until a StopListener takes them.
+/// The signals that ask a run to stop. Needs only libc, because the starter of the training program blocks
+/// these signals until a StopListener takes them.
 inline sigset_t stop_signals() {
   sigset_t set;
   sigemptyset(&set);

@@ -15,30 +15,29 @@ namespace strata::train {
 using ModelFactory = std::function<std::shared_ptr<nn::BlockModel>(const nn::ModelOptions&)>;
 
 struct TrainResult {
-  bool stopped = false;  ///< by a signal, with a checkpoint; else the run is complete
+  bool stopped = false;  ///< a signal stopped the run, and it wrote a checkpoint; false: the run is complete
   int best_epoch = 0;    ///< by validation
   Scores valid, test;    ///< of the best model
   int epochs_done = 0;
-  double seeds_per_second = 0;  ///< of all ranks over the whole training time, waits included
+  double seeds_per_second = 0;  ///< of all ranks, over the whole training time including waits
 };
 
-/// The whole run: load, train, evaluate, checkpoint, report. Collective over `world`; the same result on
-/// every rank.
+/// Makes the whole run: loads, trains, evaluates, writes checkpoints and reports. Collective over `world`;
+/// the result is the same on every rank.
 ///
-/// Files in config.output: model.safetensors (the best by validation), checkpoint.safetensors and the one
-/// before it, metrics.jsonl, train.log; strata.lock keeps other runs out meanwhile. Throws what the libraries
-/// throw; then the caller must end all ranks (World::abort), for the others may be waiting. Calls
-/// stop.loaded() before the first step; a stop request is agreed on by all ranks in the next step, and a
-/// checkpoint is written.
+/// It writes into config.output: model.safetensors (the best by validation), checkpoint.safetensors and the
+/// one before it, metrics.jsonl and train.log. Meanwhile strata.lock keeps other runs out. It throws what the
+/// libraries throw; the caller must then end all ranks (World::abort), because others may be waiting. It
+/// calls stop.loaded() before the first step. After a stop request all ranks agree to stop in the next step,
+/// and a checkpoint is written.
 ///
-/// The config is validated first (InputError), on all ranks together; ranks with different options are
-/// refused.
+/// The config is validated first, on all ranks together; InputError also if ranks have different options.
 ///
-/// `make_model` makes the model of config.model, or one of the caller's own, which config.own_model names.
-/// Such is any torch::nn::Module that derives from nn::BlockModel: every rank must make it with the same
-/// weights (by options.seed), with f32 parameters. Its buffers may differ between ranks while they train;
-/// before each evaluation and checkpoint, floating-point ones become the mean over the ranks and others the
-/// first rank's.
+/// `make_model` makes the model that config.model names, or a model of the caller's own, which
+/// config.own_model names. The latter derives from nn::BlockModel and has f32 parameters; every rank must
+/// make it with the same weights (by options.seed). Its buffers may differ between ranks during training.
+/// Before each evaluation and checkpoint, floating-point buffers become the mean over the ranks, and others
+/// become those of the first rank.
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model = nn::make_model);
 

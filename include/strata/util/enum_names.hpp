@@ -14,9 +14,9 @@ struct EnumName {
   std::string_view name;
 };
 
-/// The names of an enumeration's values as a user writes and reads them: the one table for command lines,
-/// files, help, errors and records. Empty for enumerations that no user chooses from. Specialise it in
-/// namespace strata:
+/// The names of an enumeration's values as users write and read them: one table for command lines, files,
+/// help, errors and records. Empty for enumerations that no user chooses from. Specialise it in namespace
+/// strata:
 ///
 ///     template <>
 ///     inline constexpr auto enum_names<Color> =
@@ -27,7 +27,7 @@ inline constexpr std::array<EnumName<Enum>, 0> enum_names{};
 template <typename Enum>
 concept NamedEnum = std::is_enum_v<Enum> &&(enum_names<Enum>.size() > 0);
 
-/// Empty for what is none of the enumeration's values.
+/// Empty for a value that has no name.
 template <NamedEnum Enum>
 constexpr std::string_view enum_name(Enum value) {
   for (const auto& entry : enum_names<Enum>)
@@ -45,12 +45,12 @@ std::vector<std::string> enum_choices() {
 /// "f32, tf32 or bf16".
 std::string list_choices(const std::vector<std::string>& names);
 
-/// Throws InputError for a name that is none of `choices`, with the nearest one. `option` says what was being
-/// chosen: "--precision".
+/// Throws InputError for a name that is none of `choices`; the message has the nearest one. `option` says
+/// what was being chosen: "--precision".
 [[noreturn]] void refuse_choice(std::string_view option, std::string_view name,
                                 const std::vector<std::string>& choices);
 
-/// The value of this name; else refuse_choice().
+/// The value with this name; calls refuse_choice() if there is none.
 template <NamedEnum Enum>
 Enum enum_value(std::string_view name, std::string_view option) {
   for (const auto& entry : enum_names<Enum>)

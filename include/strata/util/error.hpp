@@ -6,11 +6,11 @@
 
 namespace strata {
 
-/// What every Strata library throws. The parts are kept apart; only a program's `main` formats them (see
+/// What every Strata library throws. It keeps its parts separate; only a program's `main` formats them (see
 /// format_error).
 ///
-/// `message` says what failed, with its numbers; `remedy` says what to do about it (empty: nothing to
-/// suggest).
+/// `message` says what failed, with its numbers; `remedy` says what to do about it (empty: there is nothing
+/// to suggest).
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, std::string remedy = {},
@@ -20,7 +20,7 @@ class Error : public std::runtime_error {
   const std::string& remedy() const noexcept { return remedy_; }
   const std::source_location& where() const noexcept { return where_; }
 
-  /// Another rank tells of the same failure; who prints errors lets that rank speak first.
+  /// Whether another rank reports the same failure. Programs that print errors let that rank speak first.
   bool is_echo() const noexcept { return is_echo_; }
   void mark_as_echo() noexcept { is_echo_ = true; }
 
@@ -30,9 +30,10 @@ class Error : public std::runtime_error {
   bool is_echo_ = false;
 };
 
-// The kinds below spell out their constructors: nvcc 13 fails on inherited ones that take the caller's place.
+// The kinds below spell out their constructors, because nvcc 13 fails on inherited ones with a defaulted
+// std::source_location.
 
-/// Input that a person gave is not usable: an option, a file, its contents. Refused before work begins.
+/// Input that a person gave is not usable: an option, a file, its contents. It is refused before work begins.
 class InputError : public Error {
  public:
   explicit InputError(const std::string& message, std::string remedy = {},
@@ -48,7 +49,8 @@ class IoError : public Error {
       : Error(message, std::move(remedy), where) {}
 };
 
-/// Host or device memory does not suffice; the message names what for, the bytes wanted and the bytes free.
+/// Host or device memory does not suffice. The message names its purpose, the bytes wanted and the bytes
+/// free.
 class OutOfMemory : public Error {
  public:
   explicit OutOfMemory(const std::string& message, std::string remedy = {},
@@ -75,18 +77,18 @@ class CommError : public Error {
 /// Exit codes of all programs.
 enum class ExitCode : int {
   ok = 0,
-  failure = 1,        ///< an Error that is none of the below
+  failure = 1,        ///< any other Error
   bad_input = 2,      ///< InputError, or options that do not parse
   out_of_memory = 3,  ///< OutOfMemory
-  stopped =
-      75,  ///< a signal stopped the run; a checkpoint was written (EX_TEMPFAIL: start again with --resume)
-  stopped_unsaved = 76,  ///< a signal stopped the run and no checkpoint could be written
+  /// A signal stopped the run; a checkpoint was written (EX_TEMPFAIL: start again with --resume).
+  stopped = 75,
+  stopped_unsaved = 76,  ///< a signal stopped the run, and no checkpoint could be written
 };
 
-/// The exit code that stands for this exception.
+/// The exit code for this exception.
 ExitCode exit_code(const std::exception& error) noexcept;
 
-/// "strata-train: <message>\n  <remedy>" with the place in the source last. `program` may carry the rank and
+/// "strata-train: <message>\n  <remedy>" with the source location last. `program` may contain the rank and
 /// host.
 std::string format_error(const std::string& program, const std::exception& error);
 

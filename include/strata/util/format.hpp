@@ -12,12 +12,12 @@ std::string format_count(std::int64_t count);     ///< 1234567 -> "1,234,567"
 std::string format_seconds(double seconds);       ///< 0.0123 -> "12.3 ms", 75 -> "1:15"
 std::int64_t parse_bytes(std::string_view text);  ///< "1.5GiB", "800M", "4096"; throws InputError
 
-/// The candidate closest to `word` by edit distance, or an empty string if none is near: "did you mean
-/// --fanouts?".
+/// The candidate closest to `word` by edit distance, for "did you mean --fanouts?"; an empty string if none
+/// is near.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// Columns aligned for a person: the first to the left, the others to the right. Rows have the header's
-/// length.
+/// A text table with aligned columns: the first to the left, the others to the right. Rows are as long as the
+/// header.
 ///
 ///     Table table({"part", "nodes"});  table.row({"0", "1,354"});  fmt::print("{}", table.str());
 class Table {

@@ -8,7 +8,7 @@
 #include <bit>
 #endif
 
-/// Single IEEE operations, rounded to nearest whatever is done with their results: the same bits on CPU and
+/// Single IEEE operations, rounded to nearest whatever happens to their results: the same bits on CPU and
 /// GPU. Host code is compiled without contraction; device code names the rounding.
 namespace strata::ieee {
 

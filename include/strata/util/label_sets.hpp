@@ -6,10 +6,10 @@
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
-/// Labels of several classes a node: bit c of a node's words says whether it has class c, bit `classes` that
-/// nobody knows its classes; all other bits are 0.
+/// Labels of several classes per node. Bit c of a node's words says whether it has class c; bit number
+/// `classes` says that its classes are not known; all other bits are 0.
 ///
-///     40 classes take 2 words; a node of the classes 0 and 33 has {1, 2}, one without label {0, 256}
+///     40 classes take 2 words; a node of classes 0 and 33 has {1, 2}, a node without label {0, 256}
 namespace strata {
 
 constexpr Count label_set_words(Count classes) { return (classes + 1 + 31) / 32; }
@@ -32,7 +32,7 @@ inline std::vector<std::int32_t> unlabelled_set(Count classes) {
   return words;
 }
 
-/// Are only bits set that mean something, and none beside that of a missing label?
+/// Whether only bits with a meaning are set, and no class if the label is missing.
 inline bool is_label_set(const std::int32_t* words, Count classes) {
   const Count num_words = label_set_words(classes);
   bool any = false;

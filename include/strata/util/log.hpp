@@ -11,7 +11,7 @@ namespace strata {
 /// Sends the log to stderr, each line with time, level and `name` ("rank 3"). Call once, early in main.
 void init_log(const std::string& name, LogLevel level);
 
-/// Adds a file that gets every line as well (appended to). Throws IoError.
+/// Also appends every line to this file. Throws IoError.
 void add_log_file(const std::string& path);
 
 }  // namespace strata

@@ -6,14 +6,15 @@
 
 namespace strata {
 
-bool output_is_terminal();  ///< is stderr a terminal?
+bool output_is_terminal();  ///< whether stderr is a terminal
 
 /// Says on stderr, in one line, that a phase of long work begins; nothing on a terminal, where bars say so.
 ///
 ///     reading ogb:arxiv ...
 void announce(const std::string& phase);
 
-/// A bar with rate and time left on a terminal, nothing elsewhere. `advance` is thread safe and cheap.
+/// Shows a bar with rate and time left on a terminal, and nothing elsewhere. `advance` is thread safe and
+/// cheap.
 ///
 ///     partition  [#########.............]  41 %  1.2 M nodes/s  0:03 left
 class ProgressBar {

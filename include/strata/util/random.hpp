@@ -8,11 +8,11 @@
 #define STRATA_HOST_DEVICE
 #endif
 
-/// Keyed randomness: a choice depends on what it is for, never on who makes it or when. The same bits on CPU
-/// and GPU.
+/// Keyed randomness: a choice depends on what it is for, never on who makes it or when. CPU and GPU compute
+/// the same bits.
 namespace strata {
 
-/// What a random choice of one training step is keyed by, besides the node.
+/// The part of a key that all random choices of one training step share.
 struct BatchKey {
   std::uint64_t seed = 0;  ///< of the run
   std::uint32_t epoch = 0;
@@ -89,8 +89,8 @@ STRATA_HOST_DEVICE inline double unit_double(std::uint64_t bits) {
 }
 
 /// The first positions of a keyed permutation of at most 16 elements, dealt one after another: a Fisher-Yates
-/// shuffle of a deck of 4-bit cards in one word. On so few bits a Feistel network is far from uniform (pairs
-/// of 5: 37 % off).
+/// shuffle of a deck of 4-bit cards in one word. A Feistel network on so few bits is far from uniform (37 %
+/// off for pairs of 5).
 struct Deck {
   static constexpr std::uint64_t kMaxSize = 16;
   std::uint64_t size;
@@ -111,13 +111,13 @@ struct Deck {
   }
 };
 
-/// A keyed permutation of [0, size): a Deck where it is small; else a balanced-as-possible Feistel network on
-/// the bits of size - 1, walked along its cycle until it lands inside (Black and Rogaway, "Ciphers with
-/// arbitrary finite domains", 2002).
+/// A keyed permutation of [0, size): a Deck if it is small, else a Feistel network, as balanced as possible,
+/// on the bits of size - 1. The network is walked along its cycle until it lands inside the range (Black and
+/// Rogaway, "Ciphers with arbitrary finite domains", 2002).
 ///
-/// Holds what all positions share, so that a node's picks pay for it once. Every position is computed alone,
-/// in on average below two walks of sixteen half-rounds: eight leave pairs of 17 to 24 elements 5 to 9 % off.
-/// REQUIRES: size < 2^40.
+/// It holds what all positions share, so that a node's picks compute it once. Every position is computed on
+/// its own, with on average fewer than two walks of sixteen half-rounds; eight half-rounds would leave pairs
+/// of 17 to 24 elements 5 to 9 % off. REQUIRES: size < 2^40.
 struct Shuffle {
   static constexpr std::uint32_t kRounds = 16;
   std::uint64_t size;
@@ -137,8 +137,7 @@ struct Shuffle {
     return {.size = size, .k0 = k0, .k1 = k1};
   }  ///< REQUIRES: is_small()
 
-  /// One walk of the network. Word is 32 bits wide where size <= 2^32 allows it, so that compilers can use
-  /// vectors.
+  /// One walk of the network. Word has 32 bits if size <= 2^32 allows it, so that compilers can use vectors.
   template <typename Word>
   STRATA_HOST_DEVICE Word walk(Word x) const {
     std::uint32_t high = static_cast<std::uint32_t>(x >> low_bits),
@@ -166,7 +165,7 @@ struct Shuffle {
   }
 
  private:
-  STRATA_HOST_DEVICE static int bit_width(std::uint64_t value) {  // of a value that is not 0
+  STRATA_HOST_DEVICE static int bit_width(std::uint64_t value) {  // REQUIRES: value != 0
 #if defined(__CUDA_ARCH__)
     return 64 - __clzll(static_cast<long long>(value));
 #else
@@ -175,11 +174,11 @@ struct Shuffle {
   }
 };
 
-/// `count` distinct positions of [0, size), every subset of them equally likely: Floyd's algorithm (Bentley
+/// `count` distinct positions of [0, size), where every subset is equally likely: Floyd's algorithm (Bentley
 /// and Floyd, "A sample of brilliance", CACM 1987).
 ///
-/// Pick j draws t from [0, first + j] and takes it, unless an earlier pick took t: then it takes first + j.
-/// REQUIRES: 0 < count < size, admits(size, count).
+/// Pick j draws t from [0, first + j]. It takes t, or first + j if an earlier pick took t. REQUIRES: 0 <
+/// count < size and admits(size, count).
 ///
 ///     size 5, count 3: first = 2; draws 1 of [0, 2], 1 of [0, 3], 3 of [0, 4]  ->  positions 1, 3, 4
 struct Subset {
@@ -203,7 +202,7 @@ struct Subset {
 
   /// Whether all draws of `count` picks are short.
   STRATA_HOST_DEVICE bool is_short(std::uint32_t count) const { return first + (count - 1) < kShort; }
-  /// 32 bits decide: no position is likelier than another by more than 2^-16.
+  /// A draw from 32 bits: no position is likelier than another by more than 2^-16.
   STRATA_HOST_DEVICE std::uint32_t short_draw(std::uint32_t j) const {
     const auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
     const std::uint64_t bits = mix32(k0 ^ mix32(k1 + j * 0x9E3779B9u));

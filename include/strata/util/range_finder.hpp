@@ -6,7 +6,8 @@
 
 namespace strata {
 
-/// The consecutive range that a value lies in; remembers the last one, for values that come in sorted runs.
+/// Finds which of some consecutive ranges a value lies in. It remembers the last one, for values in sorted
+/// runs.
 ///
 ///     offsets {0, 4, 4, 9}: 3 lies in range 0, 4 in range 2
 class RangeFinder {

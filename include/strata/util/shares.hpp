@@ -9,8 +9,8 @@ struct Range {
   constexpr Count end() const { return first + count; }
 };
 
-/// The share of `whole` that falls to `rank` of `size` ranks: contiguous, ascending in rank, sizes that
-/// differ by one at most.
+/// The share of `whole` that falls to `rank` of `size` ranks: shares are contiguous, ascend in rank, and
+/// differ in size by at most one.
 ///
 ///     share_of({10, 5}, 0..1, 2)  gives  {10, 2} and {12, 3}
 inline Range share_of(Range whole, int rank, int size) {

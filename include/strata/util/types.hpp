@@ -54,10 +54,9 @@ struct Device {
   std::string str() const { return is_cuda() ? "cuda:" + std::to_string(index) : "cpu"; }
 };
 
-/// A read-only array of ids that are stored as i32 where all of them fit, as i64 elsewhere. A view; never
-/// frees.
+/// A read-only array of ids, stored as i32 if all of them fit, else as i64. A view; it never frees.
 ///
-/// Kernels and loops visit it once, outside:  `ids.visit([&](const auto* typed) { ... })`.
+/// Kernels and loops visit it once, outside the loop:  `ids.visit([&](const auto* typed) { ... })`.
 struct IdSpan {
   const void* data = nullptr;
   Count size = 0;

@@ -7,15 +7,15 @@
 
 namespace strata {
 
-/// Offset of the first byte that belongs to no character of UTF-8 (RFC 3629: no overlong forms, no
-/// surrogates); none where all of `text` is UTF-8.
+/// Offset of the first byte that belongs to no UTF-8 character (RFC 3629: no overlong forms, no surrogates);
+/// none if all of `text` is UTF-8.
 std::optional<std::size_t> first_invalid_utf8(std::string_view text);
 
-/// Throws InputError naming `origin`, the byte and its offset if `text` is not UTF-8. Names in JSON records
-/// must be.
+/// Throws InputError naming `origin`, the byte and its offset if `text` is not UTF-8, as names in JSON
+/// records must be.
 void require_utf8(std::string_view text, const std::string& origin);
 
-/// What can be shown in a message: bytes that are not UTF-8 and control characters become "\xff".
+/// `text` as a message can show it: control characters and bytes that are not UTF-8 are written like "\xff".
 std::string printable(std::string_view text);
 
 /// `text` without the byte order mark that some editors put at the start of UTF-8 files.

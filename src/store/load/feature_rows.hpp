@@ -13,11 +13,11 @@ namespace strata::store {
 
 /// Where the feature rows of a machine come from.
 struct FeatureSource {
-  std::function<void(Count first, Count count, std::byte* out)>
-      read;  ///< rows of the machine, in the tensor's type; several threads may call it at once
+  /// Rows of the machine, in the tensor's type; several threads may call it at once.
+  std::function<void(Count first, Count count, std::byte* out)> read;
   std::function<std::string(Count row)> describe;  ///< for messages: "parts/part-0.h5, row 7"
-  std::function<Count(Count row)> block_start =
-      {};                           ///< the row at which a reading of `row` best begins; empty: any
+  /// The row at which a reading of `row` best begins; empty: any.
+  std::function<Count(Count row)> block_start = {};
   bool on_first_rank_only = false;  ///< the other ranks of the machine cannot read
 };
 

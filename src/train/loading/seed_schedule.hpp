@@ -19,8 +19,8 @@ namespace strata::train {
 class SeedSchedule {
  public:
   struct Options {
-    std::span<const NodeId>
-        train_nodes;  ///< all of the graph, global ids by original id; must outlive the schedule
+    /// All of the graph, global ids by original id; must outlive the schedule.
+    std::span<const NodeId> train_nodes;
     std::span<const NodeId> machine_offsets;
     int machine = 0, local_rank = 0, machine_ranks = 1;
     Count global_batch = 0;

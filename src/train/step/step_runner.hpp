@@ -50,8 +50,8 @@ class StepRunner {
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
-    const nn::InputTable* table =
-        nullptr;          ///< where the model reads input rows in place; null: they are gathered
+    /// Where the model reads input rows in place; null: they are gathered.
+    const nn::InputTable* table = nullptr;
     bool graphs = false;  ///< replay what a padded batch does as a CUDA graph
   };
   explicit StepRunner(const Parts& parts);

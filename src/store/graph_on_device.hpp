@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "graph_placement.hpp"
+#include "placement/graph_placement.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/store/graph_view.hpp"
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "graph_tensor.hpp"
+
 namespace strata::store {
 
 std::int64_t RegionSizes::bytes() const {
@@ -17,7 +19,8 @@ std::int64_t RegionSizes::bytes() const {
 }
 
 GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes) {
-  return create(machine, sizes, HostArray<Count>::create(machine, sizes.num_lists() + 1, "indptr"));
+  return create(machine, sizes,
+                HostArray<Count>::create(machine, sizes.num_lists() + 1, name_of(GraphTensor::indptr)));
 }
 
 GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes,
@@ -26,14 +29,16 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSize
   return {
       .sizes = sizes,
       .indptr = std::move(indptr),
-      .indices = HostIds::create(machine, sizes.local_edges, sizes.wide_nodes(), "indices"),
-      .edge_ids = HostArray<EdgeId>::create(machine, if_asked(sizes.edge_ids, sizes.local_edges), "edge ids"),
-      .weights =
-          HostArray<float>::create(machine, if_asked(sizes.weights, sizes.local_edges), "edge weights"),
-      .original_ids =
-          HostIds::create(machine, sizes.num_nodes + sizes.aliases, sizes.wide_nodes(), "original ids"),
-      .in_degrees =
-          HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes), "in-degrees"),
+      .indices =
+          HostIds::create(machine, sizes.local_edges, sizes.wide_nodes(), name_of(GraphTensor::indices)),
+      .edge_ids = HostArray<EdgeId>::create(machine, if_asked(sizes.edge_ids, sizes.local_edges),
+                                            name_of(GraphTensor::edge_ids)),
+      .weights = HostArray<float>::create(machine, if_asked(sizes.weights, sizes.local_edges),
+                                          name_of(GraphTensor::weights)),
+      .original_ids = HostIds::create(machine, sizes.num_nodes + sizes.aliases, sizes.wide_nodes(),
+                                      name_of(GraphTensor::original_ids)),
+      .in_degrees = HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes),
+                                                    name_of(GraphTensor::in_degrees)),
       .labels = HostArray<std::int32_t>::create(machine, sizes.num_local * sizes.label_words, "labels"),
       .train = HostArray<NodeId>::create(machine, sizes.num_train, "training nodes"),
       .valid = HostArray<NodeId>::create(machine, sizes.local_valid, "validation nodes"),

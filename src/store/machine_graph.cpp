@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph_tensor.hpp"
 #include "machine_graph_state.hpp"
+#include "placement/plan_rows.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
@@ -118,7 +120,7 @@ void GraphState::make_features(const comm::Machine& machine, const GraphPlacemen
   Count rows = 0;
   for (const tensor::Segment& segment : placement.features.segments) rows += segment.rows();
   features.emplace(tensor::ChunkTensor::create(machine,
-                                               {.name = "features",
+                                               {.name = name_of(GraphTensor::features),
                                                 .rows = rows,
                                                 .cols = manifest.feature_cols,
                                                 .dtype = manifest.feature_dtype,

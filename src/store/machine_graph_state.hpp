@@ -5,8 +5,8 @@
 
 #include "cache/halo_regions.hpp"
 #include "graph_on_device.hpp"
-#include "graph_placement.hpp"
 #include "graph_regions.hpp"
+#include "placement/graph_placement.hpp"
 #include "strata/store/machine_graph.hpp"
 
 namespace strata::store {

@@ -9,6 +9,7 @@
 
 #include "generate/generate_cuda.hpp"
 #include "generate/generate_kernels.hpp"
+#include "graph_tensor.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
@@ -160,7 +161,7 @@ std::optional<HostArray<Count>> cleaned_offsets(const GenerateTask& task, ListMa
   task.machine.communicator().all_reduce(std::span(&dropped, 1));
   if (dropped == 0) return {};
   const Count nodes = task.spec.nodes;
-  auto offsets = HostArray<Count>::create(task.machine, nodes + 1, "indptr");
+  auto offsets = HostArray<Count>::create(task.machine, nodes + 1, name_of(GraphTensor::indptr));
   task.machine.together([&] { lists.count_kept(offsets.data()); });
   graph::offsets_of_counts(node_share(task.machine, nodes), offsets.data(), task.pool);
   task.machine.barrier();
@@ -237,7 +238,7 @@ bool agree_on_symmetry(const GenerateTask& task, const GraphView& graph) {
 void generate_lognormal(const GenerateTask& task, GraphState& state) {
   const comm::Machine& machine = task.machine;
   const Count nodes = task.spec.nodes;
-  auto offsets = HostArray<Count>::create(machine, nodes + 1, "indptr");
+  auto offsets = HostArray<Count>::create(machine, nodes + 1, name_of(GraphTensor::indptr));
   graph::lognormal_indptr(task.spec, node_share(machine, nodes), offsets.data(), task.pool);
   machine.barrier();
   std::optional<ListMaker> lists;

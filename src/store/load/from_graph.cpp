@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "load/feature_rows.hpp"
+#include "placement/plan_placement.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/tensor/gpu_map.hpp"
 #include "strata/util/error.hpp"

@@ -7,6 +7,7 @@
 #include "cache/halo_regions.hpp"
 #include "load/part_loader.hpp"
 #include "machine_graph_state.hpp"
+#include "placement/plan_placement.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/tensor/gpu_map.hpp"
 #include "strata/util/error.hpp"

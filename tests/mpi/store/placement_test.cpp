@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "graph_placement.hpp"
 #include "heat.hpp"
+#include "placement/graph_demands.hpp"
 #include "strata/placement/path_rates.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
@@ -197,9 +197,9 @@ TEST(Plan, IsTheSameOnAllRanks) {
     }
     const BatchAccesses accesses =
         expect_accesses(heat_of(run.machine, structure, 20000), {.seeds = 30, .fanouts = {10, -1}});
-    const placement::MachinePlan plan =
-        placement::plan_tensors(graph_demands(sizes, features, accesses, measured),
-                                {.gpu_bytes = 100000, .num_gpus = 3, .stripe_rows = 4});
+    const placement::MachinePlan plan = placement::plan_tensors(
+        graph_demands({.sizes = sizes, .features = features, .accesses = accesses, .rates = measured}),
+        {.gpu_bytes = 100000, .num_gpus = 3, .stripe_rows = 4});
     EXPECT_GT(plan.tensors.back().placement.segments[0].striped, 0);
     for (const std::string& other : run.machine.communicator().all_gather(text_of(plan))) {
       EXPECT_EQ(other, text_of(plan));

@@ -1,33 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph_placement.hpp"
+#include "placement/graph_demands.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "strata/placement/path_rates.hpp"
+#include "unit/store/placement/small_graph.hpp"
 
 namespace strata::store {
 namespace {
 
-const RegionSizes kSizes{
-    .num_nodes = 1000, .first_node = 0, .num_local = 400, .local_edges = 5000, .in_degrees = true};
-const FeatureShape kFeatures{.cols = 10, .dtype = DType::f32, .part_rows = {300, 0, 100}};
-const std::vector<MeasuredRates> kMeasured = {{4, {{.local = 400, .peer = 40, .host = 4}}},
-                                              {8, {{.local = 800, .peer = 80, .host = 8}}},
-                                              {40, {{.local = 2000, .peer = 400, .host = 40}}}};
-constexpr std::int64_t kLookups = 401 * 8 + 1000 * 4 + 1000 * 4;
-constexpr std::int64_t kIndices = 5000 * 4;
-constexpr std::int64_t kRow = 40;
-
-const BatchAccesses kAccesses{
-    .features = {placement::HeatCurve::flat(300, 300), {}, placement::HeatCurve::flat(100, 100)},
-    .lists = 300,
-    .neighbors = 900,
-    .nodes = 900};
+using namespace small_graph;
 
 std::vector<placement::TensorDemand> demands(const RegionSizes& sizes = kSizes) {
-  return graph_demands(sizes, kFeatures, kAccesses, kMeasured);
+  return graph_demands({.sizes = sizes, .features = kFeatures, .accesses = kAccesses, .rates = kMeasured});
 }
 
 const placement::TensorDemand& named(const std::vector<placement::TensorDemand>& all,
@@ -87,9 +73,33 @@ TEST(GraphDemands, ReadAListOnTheHostInTheTimeOfARow) {
 
 const std::vector<ListPart> kParts = {{300, 4000}, {0, 0}, {100, 1000}};
 
+std::vector<placement::TensorDemand> demands_of_parts(const BatchAccesses& accesses = kAccesses) {
+  return graph_demands({.sizes = kSizes,
+                        .features = kFeatures,
+                        .accesses = accesses,
+                        .rates = kMeasured,
+                        .list_parts = kParts});
+}
+
+TEST(ListParts, HaveTheEntriesOfTheirLists) {
+  const std::vector<Count> indptr = {7, 9, 9, 12, 20}, nodes = {3, 0, 1};
+  const std::vector<ListPart> parts = list_parts_of(indptr.data(), nodes);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].nodes, 3);
+  EXPECT_EQ(parts[0].entries, 5);
+  EXPECT_EQ(parts[1].entries, 0);
+  EXPECT_EQ(parts[2].entries, 8);
+}
+
+TEST(RowLengths, AreThoseOfTheDemandsEachOnce) {
+  EXPECT_EQ(row_lengths(kSizes, kFeatures), (std::vector<std::int64_t>{4, 8, 40}));
+  RegionSizes sizes = kSizes;
+  sizes.weights = sizes.edge_ids = true;
+  EXPECT_EQ(row_lengths(sizes, {}), (std::vector<std::int64_t>{4, 8, 16}));
+}
+
 TEST(GraphDemands, AreDividedByParts) {
-  const auto all =
-      graph_demands(kSizes, kFeatures, kAccesses, kMeasured, tensor::HostPath::automatic, kParts);
+  const auto all = demands_of_parts();
   const placement::TensorDemand &indptr = named(all, "indptr"), &indices = named(all, "indices");
   ASSERT_EQ(indptr.segments.size(), 3u);
   EXPECT_EQ(indptr.segments[0].rows(), 300);
@@ -109,7 +119,7 @@ TEST(GraphDemands, AreDividedByParts) {
 TEST(GraphDemands, LeaveColdListsOnTheHost) {
   BatchAccesses accesses = kAccesses;
   accesses.list_visits = {{{{1000, 266}, {4000, 270}}}, {}, {{{100, 26}, {1000, 30}}}};
-  auto all = graph_demands(kSizes, kFeatures, accesses, kMeasured, tensor::HostPath::automatic, kParts);
+  auto all = demands_of_parts(accesses);
   const std::int64_t directory = named(all, "indices").division_bytes;
   EXPECT_EQ(directory, 400 / 16 * 8);
   EXPECT_FALSE(named(all, "indices").whole);
@@ -127,10 +137,7 @@ TEST(GraphDemands, LeaveColdListsOnTheHost) {
 }
 
 TEST(GraphDemands, LeaveListsWholeWhereTheirHeatIsNotKnown) {
-  EXPECT_TRUE(
-      named(graph_demands(kSizes, kFeatures, kAccesses, kMeasured, tensor::HostPath::automatic, kParts),
-            "indices")
-          .whole);
+  EXPECT_TRUE(named(demands_of_parts(), "indices").whole);
 }
 
 TEST(GraphDemands, PlaceLookupsBeforeFeatures) {
@@ -152,77 +159,25 @@ TEST(AllFit, WhereAGpuHasRoomForEveryTensor) {
   EXPECT_FALSE(all_fit(demands(), {.gpu_bytes = all - 1, .num_gpus = 4}));
 }
 
-TEST(BestLayout, IsTheFastestButPadsOnlyWhereItGains) {
-  EXPECT_TRUE(placement::layout_matters(400));
-  EXPECT_FALSE(placement::layout_matters(512));
-  EXPECT_FALSE(placement::layout_matters(100));
-  const auto best = [](const placement::LayoutRates& rates) { return placement::best_layout(rates); };
-  EXPECT_TRUE(best({.as_they_lie = 30, .aligned = 40, .padded = 43}).aligned_reads);
-  EXPECT_FALSE(best({.as_they_lie = 30, .aligned = 40, .padded = 43}).padded);
-  EXPECT_TRUE(best({.as_they_lie = 30, .aligned = 40, .padded = 45}).padded);
-  EXPECT_FALSE(best({.as_they_lie = 41, .aligned = 40, .padded = 10}).aligned_reads);
-}
-
 TEST(GraphDemands, ReadStructureByZeroCopyHoweverFeaturesAreRead) {
   std::vector<MeasuredRates> measured = kMeasured;
   for (MeasuredRates& rates : measured) rates.paths.host_threads = 10 * rates.paths.rates.host;
-  const auto all = graph_demands(kSizes, kFeatures, kAccesses, measured, tensor::HostPath::threads);
+  const auto all = graph_demands({.sizes = kSizes,
+                                  .features = kFeatures,
+                                  .accesses = kAccesses,
+                                  .rates = measured,
+                                  .host_path = tensor::HostPath::threads});
   EXPECT_EQ(named(all, "features").rates.host, 400);
   EXPECT_EQ(named(all, "indptr").rates.host, 8);
 }
 
 TEST(GraphDemands, TakeRoomForPaddedRows) {
-  FeatureShape padded = kFeatures;
-  padded.padded = true;
+  const FeatureShape padded = kFeatures.with_padding();
   EXPECT_EQ(padded.row_pitch(), 128);
-  EXPECT_EQ(named(graph_demands(kSizes, padded, kAccesses, kMeasured), "features").row_bytes, 128);
-}
-
-TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
-  EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 0), kSizes.bytes() + 400 * kRow);
-  EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 100 * kRow), kSizes.bytes() + 300 * kRow);
-  EXPECT_EQ(least_host_bytes(kSizes, kFeatures, 1000 * kRow), kSizes.bytes());
-}
-
-TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
-  const auto rate = [](const placement::MeasuredPaths& measured, std::int64_t row_bytes,
-                       std::int64_t table_bytes) {
-    return placement::host_rate_of_table(measured, row_bytes, table_bytes).bytes_per_second;
-  };
-  EXPECT_EQ(rate({{.host = 50e9}}, 512, std::int64_t{1} << 30), 50e9);
-  EXPECT_EQ(rate({{.host = 50e9}}, 512, std::int64_t{1} << 31), 30e6 * 512);
-  EXPECT_EQ(rate({{.host = 50e9}}, 4096, std::int64_t{1} << 31), 50e9);
-}
-
-TEST(HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
-  constexpr std::int64_t kLarge = std::int64_t{1} << 31;
-  const placement::MeasuredPaths few{
-      .rates = {.host = 50e9}, .host_threads = 20e9, .host_both = 48e9, .host_start = 1e-4};
-  EXPECT_DOUBLE_EQ(placement::host_rate_of_table(few, 512, kLarge).bytes_per_second, 20e9 + 30e6 * 512);
-  EXPECT_EQ(placement::host_rate_of_table(few, 512, kLarge).start_seconds, 1e-4);
-  EXPECT_EQ(placement::host_rate_of_table(few, 2048, kLarge).bytes_per_second, 48e9);
-  const placement::MeasuredPaths many{
-      .rates = {.host = 50e9}, .host_threads = 55e9, .host_both = 48e9, .host_start = 1e-4};
-  EXPECT_EQ(placement::host_rate_of_table(many, 512, kLarge).bytes_per_second, 55e9);
-}
-
-TEST(HostRate, IsThatOfThePathAskedFor) {
-  constexpr std::int64_t kLarge = std::int64_t{1} << 31, kSmall = std::int64_t{1} << 30;
-  const placement::MeasuredPaths measured{
-      .rates = {.host = 50e9}, .host_threads = 40e9, .host_both = 45e9, .host_start = 1e-4};
-  EXPECT_EQ(
-      placement::host_rate_of_table(measured, 512, kLarge, tensor::HostPath::zero_copy).bytes_per_second,
-      30e6 * 512);
-  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kLarge, tensor::HostPath::zero_copy).start_seconds,
-            0);
-  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kLarge, tensor::HostPath::threads).bytes_per_second,
-            40e9);
-  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kSmall, tensor::HostPath::threads).start_seconds,
-            1e-4);
-  EXPECT_EQ(placement::host_rate_of_table(measured, 512, kSmall).bytes_per_second, 50e9);
-  EXPECT_EQ(placement::host_rate_of_table({{.host = 50e9}}, 512, kLarge, tensor::HostPath::threads)
-                .bytes_per_second,
-            30e6 * 512);
+  const auto all =
+      graph_demands({.sizes = kSizes, .features = padded, .accesses = kAccesses, .rates = kMeasured});
+  EXPECT_EQ(named(all, "features").row_bytes, 128);
+  EXPECT_EQ(named(all, "features").rates.peer, 400);  // that of the bytes which are read
 }
 
 TEST(RegionSizes, CountWideIdsAsEightBytes) {

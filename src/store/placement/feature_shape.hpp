@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::store {
+
+/// The feature rows of a machine, for planning.
+struct FeatureShape {
+  Count cols = 0;
+  DType dtype = DType::f32;
+  std::vector<Count> part_rows;  ///< of each hosted part, hottest row first; then of the halo, if any
+  std::vector<std::uint32_t> halo_occurrences = {};  ///< of its rows, in this machine's lists; empty: no halo
+
+  bool padded = false;  ///< rows begin at multiples of 128 bytes
+
+  Count rows() const { return std::accumulate(part_rows.begin(), part_rows.end(), Count{0}); }
+  std::int64_t row_bytes() const { return cols * static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t row_pitch() const {
+    return static_cast<std::int64_t>(
+        tensor::TensorSpec{.name = {}, .cols = cols, .dtype = dtype, .padded = padded}.row_pitch());
+  }
+  FeatureShape with_padding() const {
+    FeatureShape shape = *this;
+    shape.padded = true;
+    return shape;
+  }
+};
+
+}  // namespace strata::store

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the tensors of a graph are called in plans, options and messages.
+/// Names of a graph's tensors in plans, options and messages.
 namespace strata::store {
 
 inline constexpr const char* kIndptr = "indptr";

@@ -9,9 +9,9 @@
 
 struct CUgraphExec_st;
 
-/// What the owners of this module need of CUDA: backend_cuda.cpp gives it, backend_none.cpp stands in where
-/// nvcc was absent. All but device_count throw CudaError; `free_*`, `destroy_*` and `unregister` ignore
-/// errors, as destructors must.
+/// What the owners of this module need of CUDA. backend_cuda.cpp implements it; backend_none.cpp replaces it
+/// in builds without nvcc. All functions except device_count() throw CudaError; `free_*`, `destroy_*` and
+/// `unregister_host` ignore errors, because destructors call them.
 namespace strata::cuda::backend {
 
 int device_count();
@@ -34,9 +34,9 @@ void synchronize(CUevent_st* event);
 float elapsed_ms(CUevent_st* earlier, CUevent_st* later);
 
 void begin_recording(CUstream_st* stream);
-/// What was recorded, ready to launch.
+/// Ends the recording and returns it, ready to launch.
 CUgraphExec_st* end_recording(CUstream_st* stream);
-/// After an error while recording; ignores errors.
+/// Ends a recording after an error in it; ignores errors.
 void discard_recording(CUstream_st* stream);
 void launch(CUgraphExec_st* graph, CUstream_st* stream);
 void destroy_graph(CUgraphExec_st* graph);

@@ -6,12 +6,12 @@
 
 namespace strata::cuda {
 
-/// Host memory is registered in blocks that end where addresses are multiples of this, and CUDA refuses a
-/// copy that crosses from one into the next. Because the ends follow from an address, every copy can be cut
-/// there without knowing what was registered.
+/// Host memory is registered in blocks that end at multiples of this address, and CUDA refuses a copy that
+/// crosses from one block into the next. Because an address is enough to find the end of its block, every
+/// copy can be cut there without knowing what was registered.
 ///
 /// 64 GiB; STRATA_REGISTRATION_BLOCK=SIZE in the environment makes it smaller, so that tests cross ends.
-/// Throws InputError if that is no multiple of a page.
+/// Throws InputError if SIZE is no multiple of a page.
 std::size_t registration_block();
 
 /// The bytes from `address` to the end of its block.
@@ -25,8 +25,8 @@ inline bool crosses_end(const void* address, std::size_t bytes, std::size_t bloc
   return bytes > bytes_to_end(address, block);
 }
 
-/// Calls use(offset, size) for the pieces of [0, bytes) in ascending order; none of them crosses the end of a
-/// block at either address.
+/// Calls use(offset, size) for pieces of [0, bytes), in ascending order. No piece crosses the end of a block
+/// at either address.
 ///
 ///     to 60, from 100, 20 bytes, blocks of 64:   use(0, 4) use(4, 16)
 template <typename Use>

@@ -8,10 +8,10 @@
 
 namespace strata::feature {
 
-/// Rows that came from other machines and where they belong.
+/// Rows that arrived from other machines, and the output rows where they belong.
 struct ArrivedRows {
   const float* rows = nullptr;              ///< [count, cols], readable by the stream's device (pinned)
-  const std::int32_t* positions = nullptr;  ///< [count], likewise
+  const std::int32_t* positions = nullptr;  ///< [count], readable by the stream's device, too
   Count count = 0, cols = 0;
 };
 

@@ -9,22 +9,22 @@
 
 namespace strata::feature {
 
-/// Which rank serves this one's requests for the nodes of each machine.
+/// Which rank of each machine serves this rank's requests for the machine's nodes.
 struct Servers {
   std::span<const NodeId> machine_offsets;  ///< [machines + 1]
   int machine = 0;                          ///< this rank's own
   std::vector<int> rank_of_machine;         ///< world rank, rail-aligned
   int num_ranks = 0;                        ///< of the world
-  const store::NodeIndex* halo = nullptr;   ///< of other machines' nodes that this one has rows of
+  const store::NodeIndex* halo = nullptr;   ///< other machines' nodes whose rows this machine keeps
 
   static Servers of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank);
 };
 
-/// The ids of one fetch, split: what this machine has, and what to ask of which rank.
+/// The ids of one fetch, split into those that this machine has and those to ask of each rank.
 ///
 /// Machines {0..9}, {10..19}; ids {12, 3, -1, 15} on machine 0 give local_ids {-1, 3, -1, -1}, and for the
-/// rank that serves machine 1 remote_ids {12, 15} with positions {0, 3}. If 15 has kept 2 of the halo, its
-/// local id is 10 + 2, for the halo's rows follow those of the machine.
+/// rank that serves machine 1 remote_ids {12, 15} with positions {0, 3}. If the halo keeps node 15 at
+/// position 2, its local id is 10 + 2, because the halo's rows follow those of the machine.
 struct Requests {
   std::vector<NodeId> remote_ids;    ///< in order of the serving rank, then ascending
   std::vector<Count> first_of_rank;  ///< [num_ranks + 1] into remote_ids
@@ -33,8 +33,8 @@ struct Requests {
     const auto r = static_cast<std::size_t>(rank);
     return first_of_rank[r + 1] - first_of_rank[r];
   }
-  Count cached = 0;       ///< ids of other machines that are local all the same
-  Count largest() const;  ///< count of the rank that is asked most
+  Count cached = 0;       ///< ids of other machines that the halo keeps here
+  Count largest() const;  ///< count of the rank that is asked for most
 };
 
 struct SplitTarget {
@@ -45,13 +45,13 @@ struct SplitTarget {
 /// Throws Error for an id that is neither -1 nor a node of the graph, and for 2^31 ids or more.
 Requests split_requests(std::span<const NodeId> ids, const Servers& servers, const SplitTarget& target);
 
-/// Ids in ascending order, none of them -1, and where each stands in the order that they were given in.
+/// Ids in ascending order, none of them -1, and the position of each among the ids as they were given.
 struct SortedIds {
   std::span<const NodeId> ids;
   const std::int32_t* positions = nullptr;
 };
 
-/// The same for ids whose order is known: looks only at those of other machines, one after the other.
+/// The same for ids whose order is known: it looks only at those of other machines, one after the other.
 Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const Servers& servers,
                         const SplitTarget& target);
 

@@ -8,13 +8,14 @@
 
 namespace strata::store {
 
-/// Copies of structure on the GPUs, and the view that this rank's kernels get: each array on its GPU, or
-/// zero-copy in host memory, with copies of some elements. An owner; on the cpu it holds nothing and the view
-/// is the host's.
+/// Copies of the structure on the GPUs, and the view that this rank's kernels get. Each array lies on this
+/// rank's GPU, or in host memory that the GPU reads, with copies of some elements on GPUs. An owner; on the
+/// cpu it holds nothing, and the view is the host's.
 class GraphOnDevice {
  public:
   GraphOnDevice();
-  /// Sets the placement to what was realised. Collective over the machine; throws on all ranks alike.
+  /// Makes the copies, and sets `placement` to what was realised. Collective over the machine; throws on all
+  /// ranks alike.
   GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement);
   GraphOnDevice(GraphOnDevice&&) noexcept;
   GraphOnDevice& operator=(GraphOnDevice&&) noexcept;

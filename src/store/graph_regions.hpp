@@ -23,7 +23,7 @@ class HostArray {
   Count size() const { return size_; }
   std::span<T> span() const { return {data(), static_cast<std::size_t>(size_)}; }
 
-  /// Lets fill(T*) write the staging.size() elements from `first` on; see HostRegion::fill.
+  /// Calls fill(T*), which writes the staging.size() elements from `first` on; see HostRegion::fill.
   template <typename Fill>
   void fill(Count first, std::span<T> staging, Fill&& fill) const {
     region_.fill(static_cast<std::size_t>(first) * sizeof(T), std::as_writable_bytes(staging),
@@ -36,7 +36,7 @@ class HostArray {
   Count size_;
 };
 
-/// Ids as i32 or i64 (IdSpan's two forms) in shared host memory.
+/// Ids as i32 or i64, the two forms of IdSpan, in shared host memory. An owner of this rank's mapping.
 class HostIds {
  public:
   static HostIds create(const comm::Machine& machine, Count size, bool wide, const std::string& name) {
@@ -47,7 +47,8 @@ class HostIds {
   const IdSpan& view() const { return view_; }
   std::size_t bytes() const { return region_.bytes(); }
 
-  /// Lets fill(pointer to i32 or i64) write the staging.size() ids from `first` on; see HostRegion::fill.
+  /// Calls fill(pointer to i32 or i64), which writes the staging.size() ids from `first` on; see
+  /// HostRegion::fill.
   template <typename Fill>
   void fill(Count first, std::span<std::int64_t> staging, Fill&& fill) const {
     const auto with = [&]<typename Id>(Id*) {
@@ -73,7 +74,7 @@ class HostIds {
   IdSpan view_;
 };
 
-/// Sizes of all that a machine keeps in host memory besides features.
+/// Sizes of all that a machine keeps in host memory, except features.
 struct RegionSizes {
   Count num_nodes = 0;
   NodeId first_node = 0;
@@ -81,8 +82,8 @@ struct RegionSizes {
   Count num_train = 0, local_valid = 0, local_test = 0;
   bool edge_ids = false, weights = false, in_degrees = false;
   Count label_words = 0;    ///< i32 words of a node's label; 0: there are no labels
-  bool replicated = false;  ///< the lists of all nodes are here; `local_edges` are the graph's
-  Count aliases = 0;        ///< of original ids beyond those of the graph's nodes, for lists of the halo
+  bool replicated = false;  ///< the lists of all nodes are here, and `local_edges` is the number of all edges
+  Count aliases = 0;        ///< additional original ids, one per list of the halo
 
   NodeId first_list() const { return replicated ? 0 : first_node; }
   Count num_lists() const { return replicated ? num_nodes : num_local; }
@@ -103,7 +104,7 @@ struct GraphRegions {
   HostArray<NodeId> train, valid, test;
 
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes);  ///< collective
-  /// The same around an indptr that is there already: who counts edges has one before the sizes are known.
+  /// The same with an existing indptr, for callers that count edges before they know the sizes.
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes, HostArray<Count> indptr);
   GraphView view() const;        ///< of the machine's own nodes
   GraphView lists_view() const;  ///< of all nodes whose lists are here

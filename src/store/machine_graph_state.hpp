@@ -11,7 +11,7 @@
 
 namespace strata::store {
 
-/// What a MachineGraph owns, for the sources that fill it.
+/// What a MachineGraph owns, as seen by the sources that fill it.
 struct GraphState {
   graph::Manifest manifest;
   std::vector<NodeId> machine_offsets;
@@ -20,15 +20,15 @@ struct GraphState {
   GraphOnDevice on_device;
   GraphView host_view, host_lists;
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
-  NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this one's
+  NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this machine's
   std::vector<MachineGraph::PlanRow> plan;
   Count presampled_batches = 0;
 
-  /// Makes the table of feature rows, empty. Collective over the machine.
+  /// Makes the table of feature rows without filling it. Collective over the machine.
   void make_features(const comm::Machine& machine, const GraphPlacement& placement,
                      const LoadOptions& options);
-  /// Copies structure to the GPUs and sets views and plan, once regions and features are filled; the
-  /// placement becomes what was realised. Collective over the machine.
+  /// Copies the structure to the GPUs and sets views and plan. Call it when regions and features are filled.
+  /// `placement` becomes what was realised. Collective over the machine.
   void place(const comm::Machine& machine, GraphPlacement& placement);
 };
 

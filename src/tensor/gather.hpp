@@ -11,9 +11,10 @@
 
 namespace strata::tensor {
 
-constexpr int kInlineSegments = 16;  ///< segments that travel with a launch; more are read from device memory
+/// Segments that are passed with a launch; more are read from device memory.
+constexpr int kInlineSegments = 16;
 
-/// The first id out of range that a checked operation met; in device memory.
+/// The first id out of range that a checked operation found; in device memory.
 struct BadId {
   std::int32_t locked = 0;
   std::int32_t found = 0;
@@ -41,10 +42,10 @@ struct RowList {
   const void* ids = nullptr;
   bool wide = true;
   NodeId first = 0;
-  Count bound = 0;                           ///< entries at most
+  Count bound = 0;                           ///< upper bound of the number of entries
   const Count* begin = nullptr;              ///< on the device; null: 0
   const Count* end = nullptr;                ///< on the device; null: bound
-  const std::uint32_t* positions = nullptr;  ///< output row of an entry; null: the entry's own number
+  const std::uint32_t* positions = nullptr;  ///< output row of each entry; null: the entry's own index
 
   static RowList of(const RowIds& ids) {
     return {.ids = ids.data, .wide = ids.wide, .first = ids.first, .bound = ids.size, .end = ids.count};
@@ -56,19 +57,20 @@ struct RowFormat {
   DType stored = DType::f32, out = DType::f32;
   Count cols = 0;
   Count out_pitch = 0;  ///< in elements
-  float scale = 1;      ///< of i8 that become floats
+  float scale = 1;      ///< of i8 elements that become floats
 };
 
 /// How a kernel may use the GPU.
 struct LaunchShape {
-  int multiprocessors = 0;  ///< at most the threads of so many; 0: no limit
-  Count start = 0;  ///< the walk begins at this share of 2^20 of the list, so that GPUs read different peers
+  int multiprocessors = 0;  ///< use at most the threads of so many; 0: no limit
+  /// The walk over the list begins at start / 2^20 of it, so that GPUs read from different peers.
+  Count start = 0;
   bool aligned = false;  ///< reads of long rows begin at multiples of 128 bytes
   bool local = false;    ///< all rows are replicated
 };
 
-/// out[position] = row for each entry of the list. Host rows are left out if table.host is null. Asynchronous
-/// on `stream`.
+/// Sets out[position] = row for each entry of the list. Host rows are skipped if table.host is null.
+/// Asynchronous on `stream`.
 void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
                    const LaunchShape& shape, const cuda::Stream& stream);
 
@@ -77,8 +79,8 @@ void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& 
 void count_strata_on_gpu(const RowTable& table, const RowList& list, Count* counts,
                          const cuda::Stream& stream);
 
-/// Writes rows to wherever they lie; a replicated row to `replicas` [count] in turn. Asynchronous on
-/// `stream`.
+/// The replicated rows on each GPU. scatter_on_gpu() writes rows to wherever they lie, a replicated row to
+/// each of the replicas in turn. Asynchronous on `stream`.
 struct Replicas {
   std::array<std::byte*, kMaxStripeGpus> data{};
   int count = 0;
@@ -86,7 +88,7 @@ struct Replicas {
 void scatter_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, const void* in,
                     const Replicas& replicas, const LaunchShape& shape, const cuda::Stream& stream);
 
-/// Rows one after the other in host memory.
+/// Consecutive rows in host memory.
 struct HostRows {
   const TensorSpec* spec = nullptr;
   std::byte* data = nullptr;
@@ -95,7 +97,7 @@ struct HostRows {
 /// ChunkTensor::gather and scatter on the cpu. Throw Error for an id out of range if `checked`.
 void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, bool checked,
                    ThreadPool& pool);
-/// How many of the ids name a row.
+/// The number of ids that name a row.
 Count count_on_cpu(const RowIds& ids, Count rows);
 void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,
                     ThreadPool& pool);

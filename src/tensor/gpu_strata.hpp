@@ -16,16 +16,15 @@
 
 namespace strata::tensor {
 
-/// The replicated and the striped rows of a tensor, and what this rank's GPU needs to read all strata. An
-/// owner.
+/// The replicated and striped rows of a tensor, and what this rank's GPU needs to read all strata. An owner.
 class GpuStrata {
  public:
-  /// `resources`: what CPU threads that gather may take.
+  /// `resources` limits the CPU threads that gather.
   GpuStrata(Device device, const TensorSpec& spec, const comm::Resources& resources);
 
-  /// Allocates the replicated rows on this rank's GPU, and the striped ones on the GPUs of all ranks. What
-  /// needs peer access that is not there is left out: missing() says which. Collective over a machine whose
-  /// ranks all have a GPU; throws on all of them alike.
+  /// Allocates the replicated rows on this rank's GPU, and the striped ones on the GPUs of all ranks. Strata
+  /// that need peer access are left out if there is none; missing() says which. Collective over a machine
+  /// whose ranks all have a GPU; throws on all of them alike.
   void allocate(const comm::Machine& machine, const Placement& placement);
   struct Missing {
     bool replicas = false, stripes = false;
@@ -33,19 +32,19 @@ class GpuStrata {
   };
   const Missing& missing() const { return missing_; }
 
-  /// Takes the final layout and the registered host rows; needed once, before anything is written or read.
+  /// Takes the final layout and the registered host rows. Call it once, before anything is written or read.
   void adopt(const Layout& layout, std::byte* host_rows);
 
-  /// Copies between a run of rows and memory of the host or of this GPU; finish_copies() waits for all copies
+  /// Copy between a run of rows and memory of the host or of this GPU. finish_copies() waits for all copies
   /// of this rank.
   void write(const Layout::Run& run, const std::byte* rows);
   void read(const Layout::Run& run, std::byte* rows) const;
   void finish_copies() const { copier_.synchronize(); }
 
-  /// Resolves what is automatic, and starts the threads of the host stratum if it has a use for them.
+  /// Replaces automatic settings by values, and starts the threads of the host stratum if it needs them.
   void configure(GatherSettings& settings);
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream) const;
-  /// HostPath::copy. REQUIRES: `host` are all rows.
+  /// The gather of HostPath::copy. REQUIRES: `host` has all rows.
   void gather_by_copy(const HostRows& host, const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
                       ThreadPool& pool) const {
     copied_->gather(host, ids, out, table_.bad != nullptr, stream, pool);
@@ -53,8 +52,8 @@ class GpuStrata {
   void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
   void check_ids(bool on) { table_.bad = on ? bad_.data() : nullptr; }
-  /// The first id out of range that work met up to this point of the stream since the last call; found is 0
-  /// if none. Waits for the stream.
+  /// The first id out of range since the last call, up to this point of the stream; `found` is 0 if there is
+  /// none. Waits for the stream.
   BadId take_bad_id(const cuda::Stream& stream) const;
   std::vector<StratumView> views() const;
   ArrayStrata array_strata() const;          ///< without segments, for a tensor of one column
@@ -87,18 +86,18 @@ class GpuStrata {
   int multiprocessors_;
   RowTable table_;
   Layout layout_;
-  int mine_ = 0;  // this GPU among those of the machine
+  int mine_ = 0;  // index of this GPU among those of the machine
   std::unique_ptr<PeerMemory> stripes_, replicas_;
   Missing missing_;
   cuda::Buffer replicated_;
-  cuda::Buffer segments_;  // where there are more than travel with a launch
+  cuda::Buffer segments_;  // used if there are more than are passed with a launch
   cuda::Array<BadId> bad_;
   cuda::Stream copier_;
-  std::unique_ptr<ThreadedGather> threaded_;  // null: zero copy, or
-  std::unique_ptr<CopiedGather> copied_;      // with HostPath::copy
+  std::unique_ptr<ThreadedGather> threaded_;  // null if no CPU threads gather
+  std::unique_ptr<CopiedGather> copied_;      // only with HostPath::copy
 };
 
-/// Gives the rows that lack peer access to the host stratum of the placement, and says so.
+/// Moves the rows of strata that lack peer access to the host stratum of the placement, and logs it.
 void move_missing_to_host(const comm::Machine& machine, const TensorSpec& spec,
                           const GpuStrata::Missing& missing, Placement& placement);
 

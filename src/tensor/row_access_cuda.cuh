@@ -2,7 +2,7 @@
 #pragma once
 #include "gather.hpp"
 
-/// What the kernels of this module share: entries of a list, addresses of rows. For .cu files alone.
+/// What the kernels of this module share: entries of a list and addresses of rows. Only for .cu files.
 namespace strata::tensor {
 
 constexpr int kThreads = 256;
@@ -54,12 +54,12 @@ __device__ inline std::byte* address_of(const RowTable& table, Count row) {
   return stripe_address(table, at.row);
 }
 
-/// Whether `row` is one. Ids less `first` are negative for -1, since `first` is not negative.
+/// Whether the tensor has this row. For the id -1 `row` is negative, because `first` is not negative.
 __device__ inline bool is_row(const RowTable& table, Count row) {
   return static_cast<std::uint64_t>(row) < static_cast<std::uint64_t>(table.rows);
 }
 
-/// Keeps the bad id of the lowest position. Rare, so a lock will do.
+/// Keeps the bad id of the lowest position. Bad ids are rare, so a lock is fast enough.
 __device__ inline void note_if_bad(const RowTable& table, const RowList& list, Count entry) {
   const NodeId id = id_of(list, entry);
   if (id == -1 || is_row(table, id - list.first)) return;

@@ -7,8 +7,8 @@
 
 #include "strata/util/types.hpp"
 
-/// What a kernel loads and stores at once: words of bytes as they are, or packs of elements that change their
-/// type. For .cu files alone.
+/// What a kernel loads and stores at once: words of bytes as they are, or packs of elements whose type
+/// changes. Only for .cu files.
 namespace strata::tensor {
 
 template <int kBytes>

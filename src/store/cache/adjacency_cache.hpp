@@ -13,11 +13,12 @@
 
 namespace strata::store {
 
-/// The lists of a machine in host memory that all its ranks see, registered with their GPUs.
+/// The neighbor lists of a machine, in host memory that all its ranks see and that is registered with their
+/// GPUs.
 struct HostLists {
   const Count* indptr = nullptr;
-  const Count* indptr_for_gpu = nullptr;  ///< the same, where the GPU reads it faster
-  struct Array {                          ///< of their entries
+  const Count* indptr_for_gpu = nullptr;  ///< the same, at an address where the GPU reads it faster
+  struct Array {                          ///< one array of the lists' entries
     std::string name;
     const void* data = nullptr;
     DType dtype = DType::i64;
@@ -25,11 +26,11 @@ struct HostLists {
   std::vector<Array> arrays;
 };
 
-/// Copies of the lists of a placement in the memory of the GPUs, the same lists of every array. An owner.
+/// Copies of chosen neighbor lists in the memory of the GPUs: the same lists of every array. An owner.
 class AdjacencyCache {
  public:
-  /// Chooses the lists, allocates their copies and fills them. Where stripes cannot be, for lack of peer
-  /// access, their lists have no copy and the log says so. Collective over a machine whose ranks all have a
+  /// Chooses the lists, allocates their copies and fills them. Without peer access there are no stripes:
+  /// their lists then have no copy, and the log says so. Collective over a machine whose ranks all have a
   /// GPU; throws on all of them alike.
   AdjacencyCache(const comm::Machine& machine, const HostLists& lists, const ListRanking& ranking,
                  const tensor::Placement& wanted);

@@ -8,18 +8,18 @@
 
 namespace strata::store {
 
-/// Which lists have copies on GPUs, in the form in which AdjacencyCacheView finds them. A value.
+/// Which lists have copies on GPUs, in the form that AdjacencyCacheView reads. A value.
 struct AdjacencyDirectory {
   using Groups = std::vector<AdjacencyCacheView::Group>;
-  Groups replicated, striped;   ///< empty: no list, or all of them are striped
-  tensor::Placement placement;  ///< of the entries, by part: what the copied lists have
+  Groups replicated, striped;   ///< empty if no list is in this stratum, or if all lists are striped
+  tensor::Placement placement;  ///< entries of the copied lists, by part
   tensor::Segment totals;       ///< over the parts
 
   bool stripes_all() const { return totals.striped > 0 && totals.striped == totals.rows(); }
 };
 
-/// Of each part the lists that come first in the ranking have copies: as many as fit in the rows that
-/// `wanted` replicates, then in those that it stripes. All ranks come to the same.
+/// Chooses from each part the lists that come first in the ranking: as many as fit into the rows that
+/// `wanted` replicates, then as many as fit into those that it stripes. The result is the same on all ranks.
 AdjacencyDirectory choose_lists(const ListRanking& ranking, const Count* indptr,
                                 const tensor::Placement& wanted, ThreadPool& pool);
 

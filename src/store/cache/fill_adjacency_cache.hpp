@@ -6,17 +6,17 @@
 
 namespace strata::store {
 
-/// An array of which lists are copied.
+/// An array whose lists are copied.
 struct ListSource {
   AdjacencyCacheView copies;
   CachedEntries entries;  ///< written to
   const Count* indptr = nullptr;
-  const void* data = nullptr;  ///< as `indptr`, in memory that the device reads
+  const void* data = nullptr;  ///< like `indptr` in memory that the device reads
   bool wide = false;           ///< entries have 8 bytes, else 4
 };
 
-/// Fills the copies of this GPU of the lists of nodes `replicated`, and the stripes of those of `striped`.
-/// Asynchronous on `stream`.
+/// Copies to this GPU the replicated lists of the nodes `replicated`, and to the stripes the striped lists of
+/// the nodes `striped`. Asynchronous on `stream`.
 void fill_adjacency_cache(const ListSource& source, const Range& replicated, const Range& striped,
                           const cuda::Stream& stream);
 

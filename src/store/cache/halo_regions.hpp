@@ -15,7 +15,7 @@ struct HaloRegions {
   HostIds indices;
   HostArray<EdgeId> edge_ids;  ///< size 0 if not asked for
   HostArray<float> weights;    ///< likewise
-  HaloLists lists;             ///< views of the others, and of GraphRegions::original_ids
+  HaloLists lists;             ///< views of the arrays above, and of GraphRegions::original_ids
 };
 
 /// What a machine may keep of other machines' nodes.
@@ -23,7 +23,7 @@ struct HaloBudget {
   std::int64_t list_bytes = 0, row_bytes = 0;  ///< for neighbor lists, for feature rows; 0: none
 };
 
-/// Most lists that a budget can hold: each takes an entry of indptr, an original id and its place in the
+/// The most lists that a budget can hold: each takes an entry of indptr, an original id and an entry of the
 /// index.
 Count most_lists(const RegionSizes& sizes, std::int64_t list_bytes, int num_ranks);
 
@@ -31,7 +31,7 @@ Count most_lists(const RegionSizes& sizes, std::int64_t list_bytes, int num_rank
 struct HaloNodes {
   std::vector<NodeId> lists;   ///< ascending
   std::vector<Count> degrees;  ///< of `lists`
-  std::vector<NodeId> rows;    ///< the hottest first, in steps of a factor of two; ascending within
+  std::vector<NodeId> rows;    ///< the hottest first, by powers of two of heat; ascending within a power
   std::vector<std::uint32_t> row_occurrences;  ///< of `rows`
 };
 
@@ -42,14 +42,17 @@ struct HaloTask {
   ThreadPool& pool;
   HaloBudget budget;
   std::int64_t feature_row_bytes = 0;
-  Count max_entries = 200'000'000;  ///< of `indices` that are looked at; of longer ones evenly spread pieces
+  /// Most entries of `indices` to look at; of more, only evenly spread pieces.
+  Count max_entries = 200'000'000;
 };
 
-/// Chooses them. Nodes that occur equally often and do not all fit are taken in ascending order, by rank's
-/// share of them. The same on all ranks. Collective over the machine; throws on all of its ranks alike.
+/// Chooses the nodes. Among nodes that occur equally often and do not all fit, each rank's share is taken in
+/// ascending order. The result is the same on all ranks. Collective over the machine; throws on all of its
+/// ranks alike.
 HaloNodes choose_halo(const HaloTask& task);
 
-/// Reads the lists of `nodes`. REQUIRES: regions have an alias for each. Collective likewise.
+/// Reads the lists of `nodes`. Collective over the machine; throws on all of its ranks alike. REQUIRES:
+/// regions have an alias for each node.
 HaloRegions read_halo(const HaloTask& task, const HaloNodes& nodes);
 
 }  // namespace strata::store

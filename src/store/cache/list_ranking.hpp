@@ -14,26 +14,26 @@
 
 namespace strata::store {
 
-/// The neighbor lists of some parts by the visits of a batch that a byte of them would serve, were it copied
-/// to GPUs. A list that is read from host memory costs the translation of an address, be it short or long, so
-/// short lists of hot nodes come first. A value.
+/// Ranks the neighbor lists of some parts by how many visits of a batch each of their bytes would serve if it
+/// was copied to GPUs. A list in host memory costs one translation of an address, whether it is short or
+/// long, so short lists of hot nodes come first. A value.
 ///
-/// The order is that of levels, 16 an octave of visits an entry; within a level that of the nodes.
+/// Lists are ordered by level, with 16 levels per octave of visits per entry; within a level by node.
 class ListRanking {
  public:
   static constexpr int kLevels = 1 << 12;
 
   ListRanking() = default;
-  /// `visits` to a list of each bucket of BucketMap(part_nodes); empty: they are not known, and taken to fall
-  /// with the square root of a node's place in its part. Every rank looks at a share of the lists. Collective
-  /// over the machine; the same on all ranks.
+  /// `visits` to a list of each bucket of BucketMap(part_nodes). Empty: they are not known, and assumed to
+  /// fall with the square root of a node's position in its part. Every rank looks at a share of the lists.
+  /// Collective over the machine; the result is the same on all ranks.
   ///
   /// indptr  [sum of part_nodes + 1] host
   ListRanking(const comm::Machine& machine, const Count* indptr, std::vector<Count> part_nodes,
               std::span<const double> visits);
 
-  /// By part, entries in the order of the ranking, scaled so that a batch visits `visits` lists. Empty: the
-  /// visits are not known.
+  /// Heat of the entries in the order of the ranking, by part, scaled so that a batch visits `visits` lists.
+  /// Empty if visits are not known.
   std::vector<placement::HeatCurve> curves(double visits) const;
 
   /// The lists that come first in the ranking of a part.
@@ -42,7 +42,7 @@ class ListRanking {
     Count end = 0;        ///< ... those of the nodes of the part before
     Count entries = 0;    ///< in all
   };
-  /// As many lists as have no more than `entries`: up to the first that has no room.
+  /// The first lists that together have at most `entries` entries, up to the first that has no room.
   Cut cut(const Count* indptr, std::size_t part, Count entries, ThreadPool& pool) const;
 
   std::span<const Count> part_nodes() const { return part_nodes_; }
@@ -68,7 +68,7 @@ class ListRanking {
   static int level_of(float key) {
     return static_cast<int>(std::bit_cast<std::uint32_t>(key) >> kDroppedBits);
   }
-  static double key_of(int level) {  // in the middle; the lowest has the lists without visits
+  static double key_of(int level) {  // the middle of the level; the lowest level has the lists without visits
     if (level == 0) return 0;
     const auto bits = static_cast<std::uint32_t>(level) << kDroppedBits;
     return std::bit_cast<float>(bits | 1u << (kDroppedBits - 1));
@@ -77,7 +77,7 @@ class ListRanking {
   std::vector<Count> part_nodes_;
   bool known_ = false;
   BucketMap map_{std::span<const Count>{}};
-  std::vector<double> visits_;  // to a list, by bucket
+  std::vector<double> visits_;  // visits to one list, by bucket
   std::vector<Count> entries_;  // by part and level
 };
 

@@ -18,7 +18,7 @@ struct GenerateTask {
 /// MachineGraph::generate on a machine whose ranks all have a GPU. Collective over it.
 void generate_on_gpus(const GenerateTask& task, GraphState& state);
 
-/// The graph of kind=lognormal but for its features: completes state.manifest, which lacks the number of
+/// Makes a graph of kind=lognormal without its features. Completes state.manifest, which lacks the number of
 /// edges and whether the graph is undirected, and makes the regions. Collective over the machine.
 void generate_lognormal(const GenerateTask& task, GraphState& state);
 

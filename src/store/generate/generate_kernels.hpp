@@ -6,21 +6,22 @@
 #include "strata/graph/synthetic_formulas.hpp"
 #include "strata/util/types.hpp"
 
-/// Kernels that make synthetic graphs, and their launchers. All asynchronous on `stream`, whose device is
-/// current.
+/// Launchers of the kernels that make synthetic graphs. All are asynchronous on `stream`, whose device must
+/// be current.
 namespace strata::store {
 
 /// Consecutive lists of kind=lognormal.
 struct ListTask {
   graph::KeyedWords words;
   NodeId num_nodes = 0;
-  NodeId first_node = 0;  ///< whose list is the first
+  NodeId first_node = 0;  ///< the node of the first list
   Count num_lists = 0;
   const Count* offsets = nullptr;  ///< [num_lists + 1] device: entries of each list, numbered over all lists
   bool drop_self_loops = false, drop_duplicates = false;
 };
 
-/// Adds the number of entries that would be dropped to *dropped; kept[i] = entries of list i that stay.
+/// Adds the number of entries to drop to *dropped, and sets kept[i] to the number of entries of list i that
+/// stay.
 ///
 /// dropped  device    kept  [num_lists] device, or null
 void count_entries(const ListTask& task, Count* dropped, Count* kept, const cuda::Stream& stream);
@@ -38,8 +39,8 @@ struct FeatureTask {
   graph::FeatureFormula formula;         ///< with class means on the device
   NodeId first_node = 0;                 ///< of row 0
   Count rows = 0;                        ///< rows * cols below 2^32
-  const std::int32_t* labels = nullptr;  ///< [rows] device; not read where features are random
-  DType made_as = DType::f32;            ///< what the formula's values are rounded to
+  const std::int32_t* labels = nullptr;  ///< [rows] device; not read if features are random
+  DType made_as = DType::f32;            ///< type to which the formula's values are rounded
   bool normalize = false;                ///< ReadOptions::normalize_features; the result is f32
   bool row_normalize = false;            ///< LoadOptions::row_normalize
   double* row_sums = nullptr;            ///< [2, rows] device, scratch for both

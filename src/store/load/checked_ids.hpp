@@ -9,8 +9,9 @@
 
 namespace strata::store {
 
-/// Copies ids as `To` (i32 or i64); gives the position of the first that is not in [0, end), or ids.size() if
-/// all are. REQUIRES: end fits in To. Vectorised for i32: it takes as long as memory does.
+/// Copies ids as `To` (i32 or i64). Returns the position of the first id that is not in [0, end), or
+/// ids.size() if there is none. REQUIRES: end fits in To. Vectorised for i32, where the bandwidth of memory
+/// is the limit.
 template <typename To>
 Count copy_checked(std::span<const NodeId> ids, NodeId end, To* out) {
   std::uint64_t all_bits = 0;
@@ -21,7 +22,7 @@ Count copy_checked(std::span<const NodeId> ids, NodeId end, To* out) {
     outside |= static_cast<std::uint32_t>(id >= static_cast<To>(end));
     out[i] = id;
   }
-  // Negative ids and those that To cuts off show in the bits that no id has.
+  // Negative ids and ids that To cuts off have bits that no valid id has.
   const bool fits = all_bits <= static_cast<std::uint64_t>(std::numeric_limits<To>::max());
   if (fits && outside == 0) return std::ssize(ids);
   return std::ranges::find_if(ids, [end](NodeId id) { return id < 0 || id >= end; }) - ids.begin();

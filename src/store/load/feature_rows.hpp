@@ -13,10 +13,10 @@ namespace strata::store {
 
 /// Where the feature rows of a machine come from.
 struct FeatureSource {
-  /// Rows of the machine, in the tensor's type; several threads may call it at once.
+  /// Reads rows of the machine, in the tensor's type. Several threads may call it at once.
   std::function<void(Count first, Count count, std::byte* out)> read;
-  std::function<std::string(Count row)> describe;  ///< for messages: "parts/part-0.h5, row 7"
-  /// The row at which a reading of `row` best begins; empty: any.
+  std::function<std::string(Count row)> describe;  ///< used in messages: "parts/part-0.h5, row 7"
+  /// The row from which it is best to read if `row` is wanted; empty: any row.
   std::function<Count(Count row)> block_start = {};
   bool on_first_rank_only = false;  ///< the other ranks of the machine cannot read
 };
@@ -25,16 +25,17 @@ struct FeatureFill {
   const FeatureSource& source;
   bool row_normalize = false;
   ProgressBar& progress;  ///< advanced by the bytes that this rank has read
-  ThreadPool& pool;       ///< reads and checks the share of this rank
+  ThreadPool& pool;       ///< reads and checks this rank's share
 };
 
-/// Fills `tensor`: every rank reads a share of the rows with its pool; where rows lie on GPUs, through a
-/// shared pinned staging buffer, for replicated rows must reach every GPU. Refuses values that are not finite
-/// with an InputError naming source and column. Collective over the machine; throws on all its ranks alike.
+/// Fills `tensor`: every rank reads a share of the rows with its pool. If rows lie on GPUs, they go through a
+/// shared pinned staging buffer, because replicated rows must reach every GPU. Throws InputError naming
+/// source and column for values that are not finite. Collective over the machine; throws on all its ranks
+/// alike.
 void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill);
 
-/// Throws InputError for a value that is not finite; then scales each row to a sum of absolute values of 1 if
-/// asked to (rows of zeros stay). `describe(i)` names row i of the block.
+/// Rows in memory. check_rows() throws InputError for a value that is not finite; `describe(i)` names row i
+/// of the block. normalize_rows() scales each row so that its absolute values sum to 1 (rows of zeros stay).
 struct RowBlock {
   std::byte* data = nullptr;
   Count rows = 0, cols = 0;

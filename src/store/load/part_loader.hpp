@@ -16,11 +16,11 @@
 namespace strata::store {
 
 /// Reads a rank's share of a machine's parts into the machine's regions, with all threads of a pool. No
-/// member communicates: the caller puts Machine::together around them, which is also the barrier after which
-/// other ranks' shares can be read.
+/// member communicates: the caller wraps calls in Machine::together, which is also the barrier after which
+/// the shares of other ranks can be read.
 ///
-/// A rank's share of an array is one run of it, whatever parts it crosses: the same whose pages
-/// HostRegion::create took for this rank, so that reading into it meets no page fault.
+/// A rank's share of an array is one run of it, whatever parts it crosses. HostRegion::create populated the
+/// pages of the same run for this rank, so reading into it causes no page faults.
 class PartLoader {
  public:
   /// Where the parts are and which of them the machine of this rank hosts: [parts.first, parts.end()).
@@ -28,7 +28,7 @@ class PartLoader {
     const std::filesystem::path& directory;
     const graph::Manifest& manifest;
     Range parts;
-    bool all_lists = false;  ///< neighbor lists of all parts, not of the hosted ones alone
+    bool all_lists = false;  ///< read the neighbor lists of all parts, not only of the hosted ones
     graph::Verify verify = graph::Verify::on;
   };
   struct Rank {
@@ -39,16 +39,16 @@ class PartLoader {
 
   NodeId first_node() const { return first_node_; }
   Count num_local() const { return num_local_; }
-  Count local_edges() const { return edge_offsets_.back(); }   ///< of all lists that are read
+  Count local_edges() const { return edge_offsets_.back(); }   ///< in all lists that are read
   std::int64_t share_bytes(const LoadOptions& options) const;  ///< for a progress bar
 
   void read_structure(const GraphRegions& regions, ProgressBar& progress);
   FeatureSource features() const;
 
-  /// From now on, features() has the rows of these nodes of other machines behind those of this one.
+  /// From now on features() has the rows of these nodes of other machines after those of this machine.
   void add_feature_rows(std::vector<NodeId> nodes);
-  /// Calls visit(first node, their indptr within their part: one entry more than nodes) for chunks of a range
-  /// of nodes of any machine, from all threads.
+  /// Calls visit(first node, indptr) from all threads, for chunks of a range of nodes of any machine. The
+  /// indptr of a chunk counts within its part and has one entry more than the chunk has nodes.
   void visit_indptr(Range nodes, const std::function<void(NodeId, std::span<const Count>)>& visit);
   /// Where edges go; null: not wanted.
   struct Lists {
@@ -59,10 +59,11 @@ class PartLoader {
   /// Reads the list of nodes[i] to offsets[i] of `out`, with all threads.
   void read_lists(std::span<const NodeId> nodes, const Count* offsets, const Lists& out);
 
-  /// Sizes of the hosted parts' splits: {valid, test} of the first hosted part, of the second, ... Parts that
-  /// other ranks of the machine read have zeros; sums over the ranks are complete.
+  /// Reads the sizes of the splits: {valid, test} of each hosted part in turn. Parts that other ranks of the
+  /// machine read have zeros, so that sums over the ranks are complete.
   std::vector<std::int64_t> read_split_sizes();
-  /// Places what read_split_sizes() read, given the sums; and a share of all parts' training nodes.
+  /// Writes the splits that read_split_sizes() read, given the sums of its results, and this rank's share of
+  /// the training nodes of all parts.
   void write_splits(const GraphRegions& regions, std::span<const std::int64_t> sizes) const;
 
  private:
@@ -103,7 +104,7 @@ class PartLoader {
 
   std::filesystem::path directory_;
   const graph::Manifest& manifest_;
-  Range parts_, lists_;  // hosted; those whose lists are read
+  Range parts_, lists_;  // hosted parts; parts whose lists are read
   graph::Verify verify_;
   Rank rank_;
   ThreadPool& pool_;
@@ -112,8 +113,8 @@ class PartLoader {
   Range list_nodes_;                                      // of lists_
   std::vector<NodeId> added_rows_;                        // of other machines
   std::vector<Hosted> hosted_;                            // of lists_
-  std::vector<std::optional<graph::PartReader>> others_;  // by part; those that this rank's shares reach
-  std::vector<Count> edge_offsets_;                       // of lists_ within the machine, and the end
+  std::vector<std::optional<graph::PartReader>> others_;  // by part; only those that this rank's shares reach
+  std::vector<Count> edge_offsets_;                       // of each of lists_ within the machine, and the end
 };
 
 }  // namespace strata::store

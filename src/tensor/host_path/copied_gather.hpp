@@ -9,21 +9,22 @@
 
 namespace strata::tensor {
 
-/// HostPath::copy: CPU threads gather rows into a pinned buffer, then one copy brings them to the GPU. An
-/// owner of the buffer.
+/// Implements HostPath::copy: CPU threads gather rows into a pinned buffer, and one copy brings them to the
+/// GPU. An owner of the buffer.
 class CopiedGather {
  public:
   explicit CopiedGather(Device device) : device_(device), copied_(device) {}
 
-  /// As ChunkTensor::gather on the cpu, but ids and output lie on the GPU of `stream`. Waits for the ids, and
-  /// gathers before it returns; the copy is asynchronous. Thread safe; gathers run one after the other.
+  /// Like ChunkTensor::gather on the cpu, but ids and output lie on the GPU of `stream`. Waits for the ids,
+  /// and gathers before it returns; only the copy is asynchronous. Thread safe; gathers run one after the
+  /// other.
   void gather(const HostRows& host, const RowIds& ids, const RowsOut& out, bool checked,
               const cuda::Stream& stream, ThreadPool& pool);
 
  private:
   Device device_;
   std::mutex mutex_;
-  cuda::Event copied_;  // the copy of the gather before has read rows_
+  cuda::Event copied_;  // the previous gather's copy has read rows_
   cuda::Array<std::byte> ids_, rows_;
 };
 

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <cuda/atomic>
 
-/// Flags in pinned memory that kernels and CPU threads raise for each other. For .cu files alone.
+/// Flags in pinned memory with which kernels and CPU threads signal each other. Only for .cu files.
 namespace strata::tensor {
 
 using SystemFlag = ::cuda::atomic_ref<std::uint64_t, ::cuda::thread_scope_system>;
 
-/// What the calling thread wrote, or saw written behind a barrier, is visible to those that see the flag.
+/// Raises a flag. Threads that see it also see what the calling thread wrote, or saw after a barrier.
 __device__ inline void raise_flag(std::uint64_t* flag, std::uint64_t value) {
   SystemFlag(*flag).store(value, ::cuda::std::memory_order_release);
 }

@@ -8,11 +8,11 @@
 
 namespace strata::tensor {
 
-/// What GPU and CPU threads share of one job of the host stratum. A view, into pinned memory.
+/// What the GPU and the CPU threads share about one job of the host stratum. A view of pinned memory.
 ///
-/// The threads' rows are cut into chunks; a chunk c goes through three hands, each of which raises a flag
-/// when it is done with it. A flag holds the ticket of the job that raised it last, so flags are never
-/// cleared.
+/// The threads' rows are cut into chunks. Each chunk c passes through three stages, and each stage raises a
+/// flag when it is done with the chunk. A flag holds the ticket of the last job that raised it, so flags are
+/// never cleared.
 ///
 ///     GPU      writes the row numbers to numbers[c * chunk_rows ...]       exported[c] = ticket
 ///     threads  gather these rows into slot c % num_slots of the ring       filled[c] = ticket
@@ -37,8 +37,8 @@ struct HostJob {
   }
 };
 
-/// What the GPU rings the doorbell with: how many rows the threads get, and of which job. One word, so that a
-/// later job that rings over a job without rows for the threads cannot be misread.
+/// The value that the GPU writes to the doorbell: how many rows the threads get, and of which job. It is one
+/// word, so that it cannot be misread if a later job overwrites that of a job without rows for the threads.
 struct DoorbellWord {
   static constexpr int kRowBits = 40;
   static constexpr std::uint64_t kTicketMask = (std::uint64_t{1} << (64 - kRowBits)) - 1;
@@ -48,8 +48,8 @@ struct DoorbellWord {
   STRATA_HOST_DEVICE static DoorbellWord of(std::uint64_t ticket, Count rows) {
     return {ticket << kRowBits | static_cast<std::uint64_t>(rows)};
   }
-  /// The rows of job `ticket`: 0 too if a later job rang since, which it could only do because there were
-  /// none; -1 if the job has not rung yet.
+  /// The rows of job `ticket`, or -1 if the job has not rung yet. It is 0 if a later job has rung since,
+  /// because that is possible only if this job had no rows.
   STRATA_HOST_DEVICE Count rows_of(std::uint64_t ticket) const {
     const std::uint64_t ahead = ((word >> kRowBits) - ticket) & kTicketMask;
     if (ahead == 0) return static_cast<Count>(word & ((std::uint64_t{1} << kRowBits) - 1));

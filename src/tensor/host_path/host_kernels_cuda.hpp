@@ -5,15 +5,15 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 
-/// What the GPU does in a job of the host stratum beside gather_on_gpu.
+/// What the GPU does in a job of the host stratum, besides gather_on_gpu().
 namespace strata::tensor {
 
-/// How a job's entries are divided: the kernel gets [begin, middle), the threads [middle, end). So of sorted
-/// rows, the hottest first, the kernel gets those that lie densely. On the device.
+/// How a job's entries are divided, in device memory: the kernel gets [begin, middle), the threads [middle,
+/// end). If rows are sorted, the hottest first, the kernel so gets those that lie densely.
 struct Split {
   Count begin, middle, end;
   Count kernel_rows;              ///< middle - begin
-  unsigned long long next_chunk;  ///< of the threads' rows, to be drained
+  unsigned long long next_chunk;  ///< next chunk of the threads' rows to drain
 };
 
 struct SplitRule {
@@ -27,8 +27,8 @@ struct SplitRule {
 };
 
 /// Divides the entries of a list whose ends may be on the device. Rings the doorbell of `job` if it has one,
-/// and writes the result to `record` too, in pinned memory, if not null. Asynchronous on `stream`, as all
-/// below.
+/// and also writes the result to `record` in pinned memory if that is not null. This and all functions below
+/// are asynchronous on `stream`.
 void split_list(const RowList& list, const SplitRule& rule, const HostJob& job, Split* split, Split* record,
                 const cuda::Stream& stream);
 
@@ -36,8 +36,8 @@ void split_list(const RowList& list, const SplitRule& rule, const HostJob& job, 
 void export_numbers(const RowTable& table, const RowList& list, const HostJob& job, const Split* split,
                     const cuda::Stream& stream);
 
-/// Writes the rows that the threads gather to the output. Its blocks wait for the threads: launch it when
-/// nothing that the threads wait for is left to be launched. `out_pitch` of the format is not 0.
+/// Writes the rows that the threads gather to the output. Its blocks wait for the threads, so launch it after
+/// everything that the threads wait for. REQUIRES: format.out_pitch is not 0.
 void drain_ring(const HostJob& job, const RowList& list, const RowFormat& format, void* out, Split* split,
                 const cuda::Stream& stream);
 
@@ -48,8 +48,8 @@ class RowSorter {
   RowSorter(Device device, const RowTable& table);
   bool has_room(Count bound) const;
   void reserve(Count bound);  ///< allocates; no sort may be in flight
-  /// The kernel's entries as a list of row numbers with positions, valid until the next sort. `bound`:
-  /// entries at most. Bad ids are noted in table.bad.
+  /// The kernel's entries, at most `bound`, as a list of row numbers with positions; valid until the next
+  /// sort. Ids out of range are noted in table.bad.
   RowList sort(const RowTable& table, const RowList& list, const Split* split, Count bound,
                const cuda::Stream& stream);
 
@@ -67,7 +67,8 @@ class RowSorter {
   cuda::Array<std::uint32_t> positions_[2];
 };
 
-/// Whether row numbers of the table take 64 bits: in 32, -1 must stay free in signed and unsigned reading.
+/// Whether row numbers of the table take 64 bits. In 32 bits, -1 must be no row number, read as signed or
+/// unsigned.
 inline bool has_wide_numbers(const RowTable& table) { return table.rows > Count{0x7FFFFFFF}; }
 
 }  // namespace strata::tensor

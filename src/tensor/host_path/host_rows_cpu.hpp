@@ -6,7 +6,7 @@
 
 namespace strata::tensor {
 
-/// Stands for "no row" among row numbers: zeros are written for it. Sorts last.
+/// Stands for "no row" among row numbers; zeros are written for it. It sorts last.
 template <typename Number>
 constexpr Number kNoRow = static_cast<Number>(-1);
 
@@ -19,14 +19,14 @@ struct RowSource {
 
 /// How gathered rows are stored.
 enum class RowStores : std::uint8_t {
-  streaming,  ///< past the caches, where size and alignment allow: what is gathered is read next by a device
-  cached,     ///< for a device that reads from the caches faster
+  streaming,  ///< past the caches if size and alignment allow it, because a device reads the rows next
+  cached,     ///< into the caches, for a device that reads faster from them
 };
 
 /// Copies the rows `numbers` to `out`, one after the other: [numbers.size() * row_bytes], of any alignment.
 ///
-/// Rows ahead are prefetched. All stores are visible to other threads and devices that see a later release of
-/// the calling thread. Thread safe.
+/// Later rows are prefetched. All stores are visible to threads and devices that see a later release by the
+/// calling thread. Thread safe.
 void copy_rows(const RowSource& source, std::span<const std::uint32_t> numbers, std::byte* out,
                RowStores stores);
 void copy_rows(const RowSource& source, std::span<const std::uint64_t> numbers, std::byte* out,

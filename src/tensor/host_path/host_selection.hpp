@@ -8,8 +8,8 @@ namespace strata::tensor {
 
 /// Finds the entries of a list whose rows lie in the host stratum. An owner of its scratch memory.
 ///
-/// Rows 0 and 1 replicated, 2 and 3 on the host: ids {3, 0, -1, 2} give rows {1, 0} of the host stratum for
-/// positions {0, 3}.
+/// If rows 0 and 1 are replicated and rows 2 and 3 lie on the host, ids {3, 0, -1, 2} give rows {1, 0} of the
+/// host stratum for positions {0, 3}.
 class HostSelection {
  public:
   explicit HostSelection(Device device)

@@ -7,14 +7,14 @@
 
 namespace strata::tensor {
 
-/// Finds the share of a job's rows that CPU threads take beside a kernel, from how long both took in a few
-/// jobs. A value; knows no clock and no GPU.
+/// Finds the share of a job's rows that CPU threads should take beside a kernel, from the times of both in a
+/// few jobs. A value; it knows no clock and no GPU.
 ///
-/// First the share moves to where both would end together, judged by the rates of the job before: threads
-/// that took 0.5 of 1,000 rows in 5 ms beside a kernel that took the rest in 10 ms get 2/3. The paths share a
-/// link, so that point need not be the best: more and fewer rows for the threads, threads alone and the
-/// kernel alone are tried too, in several rounds, for single jobs are noisy. Then the share stays whose job
-/// of middle speed was the fastest: one that was held up, or had luck, decides nothing.
+/// First the share moves to where both would end together at the rates of the previous job: if threads took
+/// 0.5 of 1,000 rows in 5 ms beside a kernel that took the rest in 10 ms, they get 2/3. The paths share a
+/// link, so this need not be the best share. More and fewer rows for the threads, only threads and only the
+/// kernel are therefore tried, too, in several rounds because single jobs are noisy. Then the share with the
+/// best median stays, so that a single slow or fast job decides nothing.
 class ShareTuner {
  public:
   struct Side {
@@ -23,15 +23,15 @@ class ShareTuner {
     double rate() const { return rows > 0 && seconds > 0 ? static_cast<double>(rows) / seconds : 0; }
   };
   struct Trial {
-    double share = 0;  ///< that the job ran with
+    double share = 0;  ///< the share of the job
     Side threads, kernel;
-    double rate() const;  ///< rows a second of the whole job
+    double rate() const;  ///< rows per second of the whole job
   };
 
   double share() const { return share_; }  ///< for the next job
   bool settled() const;
   void add(const Trial& trial);                ///< a finished job; ignored when settled
-  const Trial& best() const { return best_; }  ///< the sum of its jobs; empty until settled
+  const Trial& best() const { return best_; }  ///< sum of the jobs with the best share; empty until settled
 
  private:
   /// A share and its jobs.

@@ -8,10 +8,10 @@
 
 namespace strata::tensor {
 
-/// Gathers rows of any strata, those of the host by HostGather. An owner.
+/// Gathers rows of all strata, and host rows by HostGather. An owner.
 class ThreadedGather {
  public:
-  /// `table` is that of the tensor, with `host_rows` rows in the host stratum.
+  /// `table` is the tensor's; it has `host_rows` rows in the host stratum.
   ThreadedGather(Device device, const RowTable& table, Count host_rows, const HostGather::Options& options);
 
   struct Job {
@@ -33,7 +33,7 @@ class ThreadedGather {
   HostGather host_;
   std::mutex mutex_;
   HostSelection selection_;
-  cuda::Stream side_;  // rows on GPUs, beside those of the host
+  cuda::Stream side_;  // for rows on GPUs, at the same time as host rows
   cuda::Event forked_, joined_, done_;
 };
 

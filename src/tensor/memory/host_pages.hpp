@@ -10,16 +10,15 @@ struct Bytes {
   std::size_t size;
 };
 
-/// Takes all pages of a mapping from the system now, by that many threads, so that each is zeroed once, on
-/// the NUMA node of one of them, and that memory which is full is an error here and not a SIGBUS, or the end
-/// of the process, at the first touch. 0, or why not (an errno). Kernels before 5.14 take pages at the first
-/// touch.
+/// Populates all pages of a mapping now, with `num_threads` threads. So each page is zeroed once, on the NUMA
+/// node of one of the threads, and full memory is an error here, not a SIGBUS or the end of the process at
+/// the first touch. Returns 0 or an errno. Kernels before 5.14 still populate pages at the first touch.
 int populate(const Bytes& bytes, int num_threads);
 
-/// Kernels without MADV_POPULATE_WRITE cannot tell that a shared mapping has no room.
+/// Whether the kernel has MADV_POPULATE_WRITE. Without it, nothing tells that a shared mapping has no room.
 bool can_populate(const Bytes& page);
 
-/// populate(), for memory of this process only. Throws OutOfMemory.
+/// The same for memory of only this process. Throws OutOfMemory.
 void take_private_pages(const Bytes& bytes, int num_threads, const std::string& name);
 
 [[noreturn]] void host_memory_full(std::size_t bytes, const std::string& name, const std::string& reason);

@@ -11,14 +11,14 @@
 
 namespace strata::tensor {
 
-/// The same number of bytes on every GPU of a map, which each rank reads and writes: its own directly, the
-/// others through CUDA IPC. An owner; the destructor leaves this rank's exports to the end of the process,
-/// for others may still read them.
+/// The same number of bytes on every GPU of a map. Each rank reads and writes all of them: its own directly,
+/// the others through CUDA IPC. An owner; the destructor keeps this rank's exports until the process ends,
+/// because other ranks may still read them.
 class PeerMemory {
  public:
-  /// Null on every rank where one of them cannot reach a GPU of the others, or if STRATA_PEER_ACCESS=off is
-  /// in the environment of one; `reason` says why then. Throws OutOfMemory on all ranks if one GPU is too
-  /// small. Collective over the machine.
+  /// `memory` is null on every rank if one rank cannot reach a GPU of another, or has STRATA_PEER_ACCESS=off
+  /// in its environment; `reason` then says why. create() throws OutOfMemory on all ranks if one GPU is too
+  /// small, and is collective over the machine.
   struct Result {
     std::unique_ptr<PeerMemory> memory;
     std::string reason;
@@ -29,21 +29,21 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  /// By GPU; device addresses of this process.
+  /// Device addresses in this process, by GPU.
   const std::vector<std::byte*>& pointers() const { return pointers_; }
   void close(const comm::Machine& machine);  ///< collective; waits for this device's work
 
  private:
-  /// Memory of this rank's on one GPU, and what other processes open it with.
+  /// This rank's memory on one GPU, which other processes open.
   struct Export {
-    int gpu;  ///< in the map
+    int gpu;  ///< index in the map
     Device device;
     std::byte* data;
   };
 
   explicit PeerMemory(Device device) : device_(device) {}
   void export_own(const GpuMap& gpus, int rank, std::size_t bytes, const std::string& name);
-  std::string handles() const;  ///< of the exports, one after the other
+  std::string handles() const;  ///< IPC handles of the exports, one after the other
   void import_all(const GpuMap& gpus, int rank, const std::vector<std::string>& handles);
   std::byte* own(int gpu) const;
   void close_imports() noexcept;

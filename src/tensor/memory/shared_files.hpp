@@ -29,16 +29,17 @@ class FileDescriptor {
 /// An empty file in memory that all ranks of a machine have open, for mappings that they share.
 struct SharedFile {
   FileDescriptor file;
-  bool in_folder = false;  ///< of kSharedFolder, whose size limits it
+  bool in_folder = false;  ///< the file lies in kSharedFolder, whose size limits it
 };
 
-/// Opens it. It has no name and no limit but the host's memory; other ranks open it through the first one's
-/// process, and however the ranks end, the system takes it back.
+/// Opens such a file. It has no name, and only the host's memory limits it. The other ranks open it through
+/// the first rank's process, and the system frees it however the ranks end.
 ///
-/// Where a rank cannot see the first one's process (another container or PID namespace, where its path may
-/// lead to another file; a hardened kernel), or with STRATA_SHARED_MEMORY=named in the environment, it is a
-/// file of kSharedFolder that has a name until all have opened it, and no byte before. A rank that is killed
-/// just then leaves an empty file behind, which the next named file removes.
+/// A file in kSharedFolder is used instead with STRATA_SHARED_MEMORY=named in the environment, or if a rank
+/// cannot see the first rank's process: in another container or PID namespace, where its path may lead to
+/// another file, or with a hardened kernel. This file has a name only until all ranks have opened it, and is
+/// empty until then. A rank that is killed in this moment leaves an empty file behind, which the next named
+/// file removes.
 ///
 /// Collective; throws IoError on all ranks alike.
 SharedFile open_shared_file(const comm::Machine& machine);

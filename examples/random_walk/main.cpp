@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include "random_walk.hpp"
-#include "strata/store/machine_graph.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
+#include "strata/store/machine_graph.hpp"
 #include "strata/util/error.hpp"
 
 namespace {

@@ -74,7 +74,7 @@ class Session {
   std::unique_ptr<Trace> trace;  ///< null without --trace
   std::unique_ptr<BatchLoader> loader;
   std::optional<nn::InputTable> table;  ///< input rows that the model reads in place
-  bool graphs = false;                ///< steps of padded batches are replayed
+  bool graphs = false;                  ///< steps of padded batches are replayed
   /// Of a rank's batches on average, where shapes were measured to be padded: nodes at each distance from the
   /// seeds that have edges, and those edges.
   std::vector<double> batch_nodes, batch_edges;

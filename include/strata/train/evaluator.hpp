@@ -62,9 +62,9 @@ struct EvaluationContext {
 ///
 /// Memory is bounded by the rows of two layers, of this machine's nodes, and by one chunk of nodes with a
 /// limited number of edges. A longer list is read in pieces if the model allows it
-/// (ModelTraits::takes_pieces). If a layer can sum projected rows (BlockModel::project) and these are shorter,
-/// they are kept instead of its input. This is usually the last layer, so that three layers need one table of
-/// hidden rows at a time. On the cpu of a single machine, a layer that takes dst rows apart
+/// (ModelTraits::takes_pieces). If a layer can sum projected rows (BlockModel::project) and these are
+/// shorter, they are kept instead of its input. This is usually the last layer, so that three layers need one
+/// table of hidden rows at a time. On the cpu of a single machine, a layer that takes dst rows apart
 /// (ModelTraits::takes_dst_apart) reads the graph and the rows in place.
 class LayerwiseEvaluator final : public Evaluator {
  public:

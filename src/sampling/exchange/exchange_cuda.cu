@@ -45,8 +45,8 @@ void copy(T* to, const T* from, Count count, const cuda::Stream& stream) {
 }  // namespace
 
 template <typename Id>
-DeviceNeighborExchange<Id>::DeviceNeighborExchange(const ExchangeContext& context, const SamplerOptions& options,
-                                   Device device)
+DeviceNeighborExchange<Id>::DeviceNeighborExchange(const ExchangeContext& context,
+                                                   const SamplerOptions& options, Device device)
     : exchange_(context, options),
       edge_ids_(options.edge_ids),
       key_(kPinned, 1, "sampling on other machines", device),
@@ -55,7 +55,7 @@ DeviceNeighborExchange<Id>::DeviceNeighborExchange(const ExchangeContext& contex
 
 template <typename Id>
 void DeviceNeighborExchange<Id>::run(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
-                             const cuda::Stream& stream) {
+                                     const cuda::Stream& stream) {
   const Count size = query.frontier.bound;
   reserve(frontier_, kPinned, size, 0, "sampling on other machines", stream);
   copy(frontier_.data(), query.frontier.nodes, size, stream);
@@ -69,7 +69,8 @@ void DeviceNeighborExchange<Id>::run(const DeviceQuery& query, DevicePickChooser
 // Waits twice: for the counts, which size the buffers, and for the picks.
 template <typename Id>
 PickAnswers<Id> DeviceNeighborExchange<Id>::serve(std::span<const NodeId> nodes, const DeviceQuery& query,
-                                          DevicePickChooser<Id>& chooser, const cuda::Stream& stream) {
+                                                  DevicePickChooser<Id>& chooser,
+                                                  const cuda::Stream& stream) {
   static constexpr const char* kWhat = "sampling for other machines";
   const auto size = static_cast<Count>(nodes.size());
   if (size == 0) return {};

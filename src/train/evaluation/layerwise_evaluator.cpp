@@ -146,10 +146,11 @@ struct LayerwiseEvaluator::State {
     const at::NoGradGuard no_grad;
     model.eval();
     const int last = model.num_layers() - 1;
-    const auto sampler = sampling::make_sampler(
-        context.graph->view(),
-        {.fanouts = {-1}, .max_seeds = LayerRunner::kMaxChunkNodes, .in_degrees = model.traits().needs_in_degrees},
-        sampling_exchange(), 1, *context.pool);
+    const auto sampler = sampling::make_sampler(context.graph->view(),
+                                                {.fanouts = {-1},
+                                                 .max_seeds = LayerRunner::kMaxChunkNodes,
+                                                 .in_degrees = model.traits().needs_in_degrees},
+                                                sampling_exchange(), 1, *context.pool);
 
     std::optional<tensor::ChunkTensor> table;
     const bool everywhere = predictions != nullptr;

@@ -226,9 +226,9 @@ TEST_P(GatStackTest, ReadsRowsOfATableInPlace) {
   ASSERT_TRUE(model->traits().reads_table);
   poison_gpu();
   const InputTable rows{.rows = gpu_table.const_data_ptr<float>(),
-                      .cols = GetParam().in_cols,
-                      .pitch = GetParam().in_cols + 4,
-                      .first_node = kFirst};
+                        .cols = GetParam().in_cols,
+                        .pitch = GetParam().in_cols + 4,
+                        .first_node = kFirst};
   expect_equal(outcome_of(*model, model->forward_table(rows, batch, kPass)), on_gpu(moved.batch()));
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/communicator.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <thread>
 
 #include "collectives/pieces.hpp"
-#include "strata/comm/communicator.hpp"
 #include "strata/util/error.hpp"
 #include "support/mpi_world.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/machine.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -10,7 +12,6 @@
 #include <set>
 #include <sstream>
 
-#include "strata/comm/machine.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"

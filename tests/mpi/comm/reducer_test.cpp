@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/reducer.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
 #include "collectives/reducer_mpi.hpp"
-#include "strata/comm/reducer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/mpi_world.hpp"
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "topology/topology.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "strata/comm/ranks.hpp"
 #include "strata/util/error.hpp"
-#include "topology/topology.hpp"
 
 namespace strata::comm {
 namespace {

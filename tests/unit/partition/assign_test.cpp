@@ -148,7 +148,8 @@ TEST_F(Assign, OnePartAndOneNodeAPartWork) {
 
 TEST_F(Assign, RefusesMorePartsThanNodes) {
   const Case c = make_case({.num_nodes = 12, .num_edges = 30}, pool_);
-  for (const PartitionMethod method : {PartitionMethod::metis, PartitionMethod::random, PartitionMethod::range, PartitionMethod::file}) {
+  for (const PartitionMethod method :
+       {PartitionMethod::metis, PartitionMethod::random, PartitionMethod::range, PartitionMethod::file}) {
     expect_error([&] { assign(c, {.num_parts = 13, .method = method}); },
                  {"13 parts", "12 nodes", "--parts"});
   }
@@ -169,8 +170,10 @@ TEST_F(Assign, ReadsFilesAsGpmetisWritesThem) {
   expect_error([&] { from("0\n1 1\n"); }, {"line 2", "\"1 1\""});
   expect_error([&] { from("0\n\n"); }, {"line 2"});
   expect_error([&] { from("0\n1\n"); }, {"2 lines", "10 nodes"});
-  EXPECT_THROW(assign(c, {.num_parts = 3, .method = PartitionMethod::file, .file = folder / "none"}), InputError);
-  EXPECT_THROW(assign(c, {.num_parts = 3, .method = PartitionMethod::file, .file = folder / "."}), InputError);
+  EXPECT_THROW(assign(c, {.num_parts = 3, .method = PartitionMethod::file, .file = folder / "none"}),
+               InputError);
+  EXPECT_THROW(assign(c, {.num_parts = 3, .method = PartitionMethod::file, .file = folder / "."}),
+               InputError);
 }
 
 TEST(MetisLimits, AreThoseOfItsOwnProducts) {

@@ -8,9 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "gather.hpp"
+#include "host_backend.hpp"
 #include "strata/comm/resources.hpp"
-#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/registration.hpp"
 #include "strata/cuda/stream.hpp"
@@ -20,9 +19,7 @@
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/shares.hpp"
-#if STRATA_WITH_CUDA
-#include "gpu_strata.hpp"
-#endif
+#include "tensor_backend.hpp"
 
 namespace strata::tensor {
 namespace {
@@ -83,40 +80,19 @@ struct ChunkTensor::State {
   cuda::Registration registration;         // likewise; ends before the memory
   std::byte* host = nullptr;
   GatherSettings settings;
-  bool checked = false;
-#if STRATA_WITH_CUDA
-  std::unique_ptr<GpuStrata> gpu;  // null if this rank computes on the cpu
-#endif
+  std::unique_ptr<TensorBackend> backend;  // ends before the memory that it reads
 
   bool on_host() const { return layout.host_rows() == spec.rows; }
-  HostRows host_rows() const { return {.spec = &spec, .data = host}; }
+
+  void adopt_layout() {
+    backend->adopt(layout, host);
+    backend->configure(settings);
+  }
 
   void check_range(Count first, Count count) const {
     if (first >= 0 && count >= 0 && first + count <= spec.rows) return;
     throw Error(fmt::format("rows {} to {} are not in \"{}\" of {} rows", first, first + count, spec.name,
                             spec.rows));
-  }
-
-  /// Calls copy(address in host memory, dense row, bytes) for host rows.
-  template <typename CopyBytes>
-  void for_host_run(const Layout::Run& run, std::byte* rows, CopyBytes&& copy) const {
-    const std::size_t bytes = spec.row_bytes(), pitch = spec.row_pitch();
-    std::byte* target = host + static_cast<std::size_t>(run.location.row) * pitch;
-    if (pitch == bytes) return copy(target, rows, static_cast<std::size_t>(run.count) * bytes);
-    for (Count r = 0; r < run.count; ++r)
-      copy(target + static_cast<std::size_t>(r) * pitch, rows + static_cast<std::size_t>(r) * bytes, bytes);
-  }
-
-  void need_this_device(const cuda::Stream& stream) const {
-#if STRATA_WITH_CUDA
-    if (gpu && stream.device() == device) return;
-#endif
-    throw Error(fmt::format("\"{}\" cannot be used by {}: this rank loaded it for {}", spec.name,
-                            stream.device().str(), device.str()));
-  }
-  void need_host_rows() const {
-    if (!on_host())
-      throw Error(fmt::format("\"{}\" has rows in GPU memory, which the cpu cannot reach", spec.name));
   }
 };
 
@@ -133,16 +109,9 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
   auto state = std::make_unique<State>();
   state->spec = spec;
   state->device = machine.device();
-#if STRATA_WITH_CUDA
-  machine.together([&] {
-    if (machine.device().is_cuda())
-      state->gpu = std::make_unique<GpuStrata>(machine.device(), spec, comm::resources_of(machine));
-  });
-  if (wants_gpu(realised)) {
-    state->gpu->allocate(machine, realised);
-    move_missing_to_host(machine, spec, state->gpu->missing(), realised);
-  }
-#endif
+  machine.together(
+      [&] { state->backend = make_backend(machine.device(), spec, comm::resources_of(machine)); });
+  if (wants_gpu(realised)) state->backend->allocate(machine, realised);
   if (!wants_gpu(realised)) move_all_to_host(realised, spec.rows);
   state->layout = Layout(realised);
   state->placement = std::move(realised);
@@ -150,13 +119,7 @@ ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& 
   state->region.emplace(
       HostRegion::create(machine, host_bytes, fmt::format("the host rows of \"{}\"", spec.name)));
   state->host = state->region->data();
-#if STRATA_WITH_CUDA
-  machine.together([&] {
-    if (!state->gpu) return;
-    state->gpu->adopt(state->layout, state->host);
-    state->gpu->configure(state->settings);
-  });
-#endif
+  machine.together([&] { state->adopt_layout(); });
   return ChunkTensor(std::move(state));
 }
 
@@ -170,15 +133,12 @@ ChunkTensor ChunkTensor::wrap(Device device, const TensorSpec& spec, void* rows,
   state->device = device;
   state->keep_alive = std::move(keep_alive);
   state->host = static_cast<std::byte*>(rows);
-#if STRATA_WITH_CUDA
-  if (device.is_cuda()) {
-    const cuda::DeviceGuard guard(device);
+  const cuda::DeviceGuard guard(device);
+  if (device.is_cuda())
     state->registration = cuda::Registration(rows, static_cast<std::size_t>(spec.rows) * spec.row_pitch());
-    state->gpu = std::make_unique<GpuStrata>(device, spec, comm::Resources::of_process());
-    state->gpu->adopt(state->layout, state->host);
-    state->gpu->configure(state->settings);
-  }
-#endif
+  state->backend =
+      make_backend(device, spec, device.is_cuda() ? comm::Resources::of_process() : comm::Resources{});
+  state->adopt_layout();
   return ChunkTensor(std::move(state));
 }
 
@@ -204,64 +164,20 @@ void ChunkTensor::configure(const GatherSettings& settings) {
                      "Leave all rows on the host (--placement features=0/0/100), or gather in another way.");
   }
   state_->settings = settings;
-#if STRATA_WITH_CUDA
-  if (state_->gpu) state_->gpu->configure(state_->settings);
-#endif
+  state_->backend->configure(state_->settings);
 }
 
-std::vector<StratumView> ChunkTensor::views() const {
-  std::vector<StratumView> views;
-#if STRATA_WITH_CUDA
-  if (state_->gpu) views = state_->gpu->views();
-#endif
-  if (state_->layout.host_rows() > 0)
-    views.push_back(
-        {Stratum::host, Device(), state_->host, state_->layout.host_rows(), state_->spec.row_pitch()});
-  return views;
-}
+std::vector<StratumView> ChunkTensor::views() const { return state_->backend->views(); }
 
 void ChunkTensor::write_rows(Count first, Count count, const void* rows) {
   state_->check_range(first, count);
-  if (state_->spec.row_bytes() == 0) return;
-#if STRATA_WITH_CUDA
-  const bool from_gpu = state_->gpu && cuda::is_device_memory(rows);
-#else
-  constexpr bool from_gpu = false;
-#endif
-  // Only read from, whatever its type says.
-  auto* source = static_cast<std::byte*>(const_cast<void*>(rows));
-  state_->layout.for_each_run(first, count, [&](const Layout::Run& run) {
-    std::byte* from = source + static_cast<std::size_t>(run.first - first) * state_->spec.row_bytes();
-    if (run.location.stratum == Stratum::host && !from_gpu) {
-      return state_->for_host_run(
-          run, from, [](void* to, const void* row, std::size_t bytes) { std::memcpy(to, row, bytes); });
-    }
-#if STRATA_WITH_CUDA
-    state_->gpu->write(run, from);
-#endif
-  });
-#if STRATA_WITH_CUDA
-  if (state_->gpu) state_->gpu->finish_copies();
-#endif
+  if (state_->spec.row_bytes() > 0)
+    state_->backend->write_rows(first, count, static_cast<const std::byte*>(rows));
 }
 
 void ChunkTensor::read_rows(Count first, Count count, void* rows) const {
   state_->check_range(first, count);
-  if (state_->spec.row_bytes() == 0) return;
-  state_->layout.for_each_run(first, count, [&](const Layout::Run& run) {
-    std::byte* to = static_cast<std::byte*>(rows) +
-                    static_cast<std::size_t>(run.first - first) * state_->spec.row_bytes();
-    if (run.location.stratum == Stratum::host) {
-      return state_->for_host_run(
-          run, to, [](const void* from, void* row, std::size_t bytes) { std::memcpy(row, from, bytes); });
-    }
-#if STRATA_WITH_CUDA
-    state_->gpu->read(run, to);
-#endif
-  });
-#if STRATA_WITH_CUDA
-  if (state_->gpu) state_->gpu->finish_copies();
-#endif
+  if (state_->spec.row_bytes() > 0) state_->backend->read_rows(first, count, static_cast<std::byte*>(rows));
 }
 
 void ChunkTensor::fill(const comm::Machine& machine, double value, ThreadPool& pool) {
@@ -291,45 +207,15 @@ void ChunkTensor::gather(const RowIds& ids, const RowsOut& out, const cuda::Stre
     throw Error(fmt::format("rows of \"{}\" are {} and cannot be gathered as {}", state_->spec.name,
                             name_of(state_->spec.dtype), name_of(out.dtype)));
   }
-  if (stream.device().is_cuda()) {
-    state_->need_this_device(stream);
-#if STRATA_WITH_CUDA
-    if (state_->settings.host_path == HostPath::copy)
-      return state_->gpu->gather_by_copy(state_->host_rows(), ids, out, stream, pool);
-    state_->gpu->gather(ids, out, stream);
-#endif
-    return;
-  }
-  state_->need_host_rows();
-  gather_on_cpu(state_->host_rows(), ids, out, state_->checked, pool);
+  state_->backend->gather(ids, out, stream, pool);
 }
 
 void ChunkTensor::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {
-  if (stream.device().is_cuda()) {
-    state_->need_this_device(stream);
-#if STRATA_WITH_CUDA
-    state_->gpu->count_strata(ids, counts, stream);
-#endif
-    return;
-  }
-  state_->need_host_rows();
-  counts[static_cast<int>(Stratum::host)] += count_on_cpu(ids, state_->spec.rows);
+  state_->backend->count_strata(ids, counts, stream);
 }
 
 void ChunkTensor::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) {
-  if (stream.device().is_cuda()) {
-    state_->need_this_device(stream);
-    if (state_->layout.replicated_rows() > 0 && !state_->spec.scatters) {
-      throw Error(fmt::format("\"{}\" has replicated rows, but was not made for scatters", state_->spec.name),
-                  "Set TensorSpec::scatters.");
-    }
-#if STRATA_WITH_CUDA
-    state_->gpu->scatter(ids, in, stream);
-#endif
-    return;
-  }
-  state_->need_host_rows();
-  scatter_on_cpu(state_->host_rows(), ids, in, state_->checked, pool);
+  state_->backend->scatter(ids, in, stream, pool);
 }
 
 void ChunkTensor::fence(const comm::Machine& machine, const cuda::Stream& stream) const {
@@ -337,22 +223,9 @@ void ChunkTensor::fence(const comm::Machine& machine, const cuda::Stream& stream
   machine.barrier();
 }
 
-void ChunkTensor::check_ids(bool on) {
-  state_->checked = on;
-#if STRATA_WITH_CUDA
-  if (state_->gpu) state_->gpu->check_ids(on);
-#endif
-}
+void ChunkTensor::check_ids(bool on) { state_->backend->check_ids(on); }
 
-void ChunkTensor::verify([[maybe_unused]] const cuda::Stream& stream) const {
-#if STRATA_WITH_CUDA
-  if (!state_->gpu) return;
-  const BadId bad = state_->gpu->take_bad_id(stream);
-  if (bad.found == 0) return;
-  throw Error(fmt::format("id {} at position {} is not a row of \"{}\" of {} rows", bad.id, bad.position,
-                          state_->spec.name, state_->spec.rows));
-#endif
-}
+void ChunkTensor::verify(const cuda::Stream& stream) const { state_->backend->verify(stream); }
 
 std::byte* ChunkTensor::host_data() const {
   return state_->on_host() && state_->spec.row_pitch() == state_->spec.row_bytes() ? state_->host : nullptr;
@@ -368,10 +241,9 @@ void ChunkTensor::fill_host_rows(Count first, std::span<std::byte> staging,
 }
 
 void ChunkTensor::close(const comm::Machine& machine) {
-#if STRATA_WITH_CUDA
-  if (state_->gpu) state_->gpu->close(machine);
-  state_->gpu.reset();
-#endif
+  state_->backend->close(machine);
+  state_->backend = std::make_unique<HostBackend>(state_->device, state_->spec);
+  state_->backend->adopt(state_->layout, nullptr);
   machine.barrier();
   state_->region.reset();
   state_->registration = cuda::Registration();

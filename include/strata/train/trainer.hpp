@@ -7,20 +7,12 @@
 #include "strata/comm/communicator.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/evaluator.hpp"
+#include "strata/train/result.hpp"
 #include "strata/train/stop_listener.hpp"
 
 namespace strata::train {
 
 using ModelFactory = std::function<std::shared_ptr<nn::BlockModel>(const nn::ModelOptions&)>;
-
-struct TrainResult {
-  bool stopped = false;  ///< by a signal, with a checkpoint; else the run is complete
-  int best_epoch = 0;    ///< by validation
-  Scores valid, test;    ///< of the best model
-  int epochs_done = 0;
-  double seeds_per_second = 0;  ///< of all ranks over the whole training time, waits included
-};
 
 /// The whole run: load, train, evaluate, checkpoint, report. Collective over `world`; the same result on
 /// every rank.

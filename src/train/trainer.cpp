@@ -16,9 +16,11 @@
 #include "checkpoint/output_lock.hpp"
 #include "checkpoint/same_config.hpp"
 #include "evaluation/prediction_file.hpp"
+#include "load_graph.hpp"
 #include "memory_error.hpp"
 #include "report/metrics_log.hpp"
 #include "report/report.hpp"
+#include "run_context.hpp"
 #include "session.hpp"
 #include "step/not_finite.hpp"
 #include "step/step_runner.hpp"
@@ -57,40 +59,41 @@ class Run {
       : config_(config),
         stop_(stop),
         files_(files),
-        session_(config, world, stop, make_model),
+        context_(config, world, stop),
+        session_(context_, make_model),
         signature_(with_graph(resume_signature(config, world.size()), session_.graph.manifest(),
-                              session_.graph_digest())),
-        steps_({.model = session_.model.get(),
-                .loss = session_.loss.get(),
-                .parameters = session_.parameters.get(),
-                .optimizer = session_.optimizer.get(),
+                              graph_digest(config))),
+        steps_({.model = session_.learner.model.get(),
+                .loss = &session_.learner.loss,
+                .parameters = &session_.learner.parameters,
+                .optimizer = session_.learner.optimizer.get(),
                 .reducer = session_.reducer.get(),
-                .device = session_.device,
+                .device = context_.device,
                 .feature_cols = session_.graph.manifest().feature_cols,
                 .table = session_.table ? &*session_.table : nullptr,
                 .graphs = session_.graphs}),
-        loader_threads_({.pools = {&session_.sample_pool, &session_.gather_pool},
-                         .cores = session_.cores,
+        loader_threads_({.pools = {&context_.sample_pool, &context_.gather_pool},
+                         .cores = context_.cores,
                          .threads = config.loader_threads,
-                         .overlap = measures_loader_threads(config, session_.topology),
+                         .overlap = measures_loader_threads(config, context_.topology),
                          .communicator = &world.communicator(),
-                         .tells = session_.first_rank()}),
+                         .tells = context_.first_rank()}),
         sms_({.requested = config.sm_split,
-              .device = session_.device,
-              .measures = measures_sm_splits(config, session_.topology),
-              .loader = session_.loader.get(),
+              .device = context_.device,
+              .measures = measures_sm_splits(config, context_.topology),
+              .pipeline = &session_.pipeline,
               .steps = &steps_,
               .world = &world.communicator()}),
         checkpoints_(config.output) {
     if (config.resume) resume();
     if (!config.predictions.empty()) reserve_predictions();
-    if (session_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
-    metrics_.write(run_record(session_));
+    if (context_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
+    metrics_.write(run_record(session_.facts()));
   }
 
   TrainResult execute() {
-    if (session_.first_rank()) {
-      std::fputs(banner(session_).c_str(), stdout);
+    if (context_.first_rank()) {
+      std::fputs(banner(session_.facts()).c_str(), stdout);
       std::fflush(stdout);
       const std::string unlabelled = describe(session_.unlabelled, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
@@ -115,8 +118,8 @@ class Run {
     return std::filesystem::path(config_.output) / name;
   }
   CheckpointParts checkpoint_parts() {
-    return {session_.parameters.get(), session_.optimizer.get(), &progress_, signature_,
-            session_.model.get()};
+    return {&session_.learner.parameters, session_.learner.optimizer.get(), &progress_, signature_,
+            session_.learner.model.get()};
   }
 
   bool out_of_patience() const {
@@ -136,23 +139,23 @@ class Run {
   }
 
   void resume() {
-    checkpoints_.load(checkpoint_parts(), session_.world.communicator());
-    if (session_.first_rank()) forget_records_after(progress_, path("metrics.jsonl").string());
-    session_.keep_evaluation(progress_.evaluation_kind);
+    checkpoints_.load(checkpoint_parts(), context_.communicator());
+    if (context_.first_rank()) forget_records_after(progress_, path("metrics.jsonl").string());
+    session_.evaluators.keep(progress_.evaluation_kind);
     // Stopped within the epoch that is the last by now: there are weights, but no scores.
     if (finished() && progress_.best_epoch == 0) progress_.evaluation_due = true;
   }
 
   /// Before anything is computed: it would be lost with what has no room in the end.
   void reserve_predictions() {
-    session_.alive("making room for predictions");
-    if (!session_.exact_evaluator->fits(*session_.model, LayerwiseEvaluator::Nodes::all)) {
+    context_.alive("making room for predictions");
+    if (!session_.evaluators.exact().fits(*session_.learner.model, LayerwiseEvaluator::Nodes::all)) {
       throw OutOfMemory("--predictions: the hidden rows of all nodes do not fit in memory",
                         "Use more machines or a smaller --hidden, or leave --predictions out.");
     }
     const graph::Manifest& manifest = session_.graph.manifest();
-    files_.predictions = std::make_unique<PredictionFile>(
-        config_.predictions, manifest.book.num_nodes(), manifest.num_classes, session_.world.communicator());
+    files_.predictions = std::make_unique<PredictionFile>(config_.predictions, manifest.book.num_nodes(),
+                                                          manifest.num_classes, context_.communicator());
   }
 
   /// Scores an epoch whose weights the checkpoint has already, so that nothing is lost if this fails.
@@ -170,15 +173,15 @@ class Run {
     const auto start = Clock::now();
     const Count first_step = progress_.step_in_epoch;
     const double seeds_before = progress_.seeds;
-    const Count skipped_before = session_.optimizer->counters().skipped;
-    session_.loader->take_times();
+    const Count skipped_before = session_.learner.optimizer->counters().skipped;
+    session_.pipeline.take_times();
     steps_.take_sum_seconds();
-    session_.take_gathered_bytes();
+    session_.pipeline.take_gathered_bytes();
     loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
-                    session_.schedule->num_seeds(), "seeds", session_.first_rank() && output_is_terminal());
+                    session_.pipeline.num_seeds(), "seeds", context_.first_rank() && output_is_terminal());
     bool stopping = false;
-    while (!stopping && progress_.step_in_epoch < session_.schedule->steps_per_epoch())
+    while (!stopping && progress_.step_in_epoch < session_.pipeline.steps_per_epoch())
       stopping = train_segment(bar);
     loader_threads_.end_epoch();
     if (stopping) return false;
@@ -186,42 +189,43 @@ class Run {
     EpochReport report{.epoch = static_cast<int>(progress_.epoch) + 1,
                        .steps = progress_.step_in_epoch - first_step,
                        .seeds = static_cast<Count>(progress_.seeds - seeds_before),
-                       .skipped_updates = session_.optimizer->counters().skipped - skipped_before,
-                       .unpadded_batches = session_.loader->take_unpadded(),
+                       .skipped_updates = session_.learner.optimizer->counters().skipped - skipped_before,
+                       .unpadded_batches = session_.pipeline.take_unpadded(),
                        .loss = progress_.loss_sum / progress_.seeds,
                        .train_accuracy = progress_.correct / progress_.seeds,
                        .seconds = seconds_since(start),
-                       .stages = session_.loader->take_times(),
+                       .stages = session_.pipeline.take_times(),
                        .sum_seconds = steps_.take_sum_seconds(),
-                       .gathered_bytes = session_.take_gathered_bytes()};
-    if (session_.device.is_cuda()) report.stages.wait = std::max(0.0, report.seconds - report.stages.train);
+                       .gathered_bytes = session_.pipeline.take_gathered_bytes(),
+                       .peak_host_bytes = peak_resident_bytes()};
+    if (context_.device.is_cuda()) report.stages.wait = std::max(0.0, report.seconds - report.stages.train);
     train_seconds_ += report.seconds;
     trained_seeds_ += report.seeds;
     metrics_.write(epoch_record(report));
-    if (session_.first_rank()) spdlog::info("{}", epoch_line(report, config_.epochs));
+    if (context_.first_rank()) spdlog::info("{}", epoch_line(report, config_.epochs));
     return true;
   }
 
   /// Steps up to the next that shall run on other SMs, or to the end of the epoch; true if the ranks agreed
   /// to stop.
   bool train_segment(ProgressBar& bar) {
-    const Count steps = session_.schedule->steps_per_epoch();
+    const Count steps = session_.pipeline.steps_per_epoch();
     const auto epochs = static_cast<Count>(config_.epochs) - progress_.epoch;
     const Count end = sms_.begin_segment(
         {.first = progress_.step_in_epoch, .end = steps, .all = epochs * steps - progress_.step_in_epoch});
     log_sms();
-    session_.loader->begin({.epoch = progress_.epoch, .first = progress_.step_in_epoch, .end = end});
+    session_.pipeline.begin({.epoch = progress_.epoch, .first = progress_.step_in_epoch, .end = end});
     bool stopping = false;
     while (!stopping) {
-      const LoadedBatch* batch = session_.loader->next(sms_.stream());
+      const LoadedBatch* batch = session_.pipeline.next(sms_.stream());
       if (batch == nullptr) break;
-      session_.alive("training");
+      context_.alive("training");
       const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
       const auto outcome =
           steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
       ++progress_.step_in_epoch;
       bar.advance(batch->num_global_seeds);
-      session_.loader->release(*batch, sms_.stream());
+      session_.pipeline.release(*batch, sms_.stream());
       if (outcome) stopping = note(*outcome);
       loader_threads_.end_step();
       sms_.end_step();
@@ -234,18 +238,18 @@ class Run {
 
   void log_sms() {
     const std::string news = sms_.take_news();
-    if (!news.empty() && session_.first_rank()) spdlog::info("{}", news);
+    if (!news.empty() && context_.first_rank()) spdlog::info("{}", news);
     if (const auto result = sms_.take_result()) metrics_.write(sm_split_record(*result));
   }
 
   /// The batches of an update are neighbors in the epoch.
   StepRunner::Place place_of(Count step) const {
-    const Count steps = session_.schedule->steps_per_epoch(),
+    const Count steps = session_.pipeline.steps_per_epoch(),
                 first = step / config_.accumulate * config_.accumulate;
     const Count last = std::min(first + config_.accumulate, steps) - 1;
     return {.first = step == first,
             .last = step == last,
-            .num_seeds = session_.schedule->num_global_seeds(first, last + 1)};
+            .num_seeds = session_.pipeline.num_global_seeds(first, last + 1)};
   }
 
   /// Ends the run, or leaves the update out. Every rank knows that the sum of the losses is not finite.
@@ -257,16 +261,16 @@ class Run {
     const store::GraphView& view = session_.graph.host_view();
     const Count first = outcome.step_in_epoch / config_.accumulate * config_.accumulate;
     for (Count step = first; found.mine && step <= outcome.step_in_epoch; ++step) {
-      for (const NodeId seed : session_.schedule->step(progress_.epoch, step).seeds)
+      for (const NodeId seed : session_.pipeline.seeds_of(progress_.epoch, step))
         found.seeds.push_back(view.original_ids[seed]);
     }
-    const std::string what = describe(found, session_.world.communicator());
+    const std::string what = describe(found, context_.communicator());
     if (config_.on_nan == OnNan::stop) {
       throw Error(what,
                   "Lower --lr, clip the gradient (--clip-grad 1), look at the features of these seeds' "
                   "neighborhoods, or leave such updates out (--on-nan skip).");
     }
-    if (session_.first_rank()) spdlog::warn("{}; its update is left out", what);
+    if (context_.first_rank()) spdlog::warn("{}; its update is left out", what);
   }
 
   /// Takes a step's outcome into account; true if it says that a rank was asked to stop.
@@ -283,9 +287,9 @@ class Run {
       const int epoch = static_cast<int>(progress_.epoch) + 1;
       const double loss = outcome.loss_sum / outcome.seeds, accuracy = outcome.correct / outcome.seeds;
       metrics_.write(step_record(epoch, step, loss, accuracy));
-      if (session_.first_rank()) {
+      if (context_.first_rank()) {
         spdlog::info("epoch {} step {}/{}  loss {:.4f}  train accuracy {:.4f}", epoch, step,
-                     session_.schedule->steps_per_epoch(), loss, accuracy);
+                     session_.pipeline.steps_per_epoch(), loss, accuracy);
       }
     }
     return outcome.stop;
@@ -293,18 +297,18 @@ class Run {
 
   /// False if the ranks agreed to stop: there are no scores.
   bool evaluate() {
-    session_.alive("evaluating");
+    context_.alive("evaluating");
     const TraceSpan span(session_.trace.get(), Trace::Lane::evaluate);
     make_room();
-    Evaluator& evaluator = session_.evaluator();
-    progress_.evaluation_kind = session_.evaluation_kind();
+    Evaluator& evaluator = session_.evaluators.chosen();
+    progress_.evaluation_kind = session_.evaluators.kind();
     agree_on_weights();
-    const Evaluation evaluation = evaluator.evaluate(*session_.model);
-    session_.alive("training");
+    const Evaluation evaluation = evaluator.evaluate(*session_.learner.model);
+    context_.alive("training");
     if (evaluation.stopped) return false;
     const int epoch = static_cast<int>(progress_.epoch);
     metrics_.write(evaluation_record(epoch, evaluation));
-    if (session_.first_rank()) spdlog::info("{}", evaluation_line(evaluation, config_.metric));
+    if (context_.first_rank()) spdlog::info("{}", evaluation_line(evaluation, config_.metric));
     if (progress_.best_epoch > 0 && !evaluation.valid.beats(progress_.best_valid, config_.metric)) {
       ++progress_.evaluations_without_gain;
       return true;
@@ -313,63 +317,63 @@ class Run {
     progress_.best_epoch = epoch;
     progress_.best_valid = evaluation.valid;
     progress_.best_test = evaluation.test;
-    progress_.best_parameters = session_.parameters->values().detach().clone();
-    progress_.best_buffers = copies_of(buffers_of(*session_.model));
+    progress_.best_parameters = session_.learner.parameters.values().detach().clone();
+    progress_.best_buffers = copies_of(buffers_of(*session_.learner.model));
     write_model();
     return true;
   }
 
   /// For evaluation, of what training makes anew.
   void make_room() {
-    session_.loader->release_buffers();
+    session_.pipeline.release_buffers();
     if (!session_.table) steps_.forget_graphs();
     return_freed_memory();
   }
 
   void write_model() {
-    if (!session_.first_rank()) return;
+    if (!context_.first_rank()) return;
     files_.lock->require();
-    nn::TensorFile file{.tensors = nn::weights_of(*session_.model), .metadata = {}};
+    nn::TensorFile file{.tensors = nn::weights_of(*session_.learner.model), .metadata = {}};
     file.metadata = {{"format", "pt"},
                      {"model", model_name(config_)},
                      {"aggregate", std::string(enum_name(config_.aggregate))},
                      {"heads", std::to_string(config_.heads)},
                      {"epoch", std::to_string(progress_.best_epoch)}};
-    session_.watchdog.take_time("writing the model");
+    context_.watchdog.take_time("writing the model");
     nn::write_tensors(path("model.safetensors"), file);
-    session_.alive("after the model");
+    context_.alive("after the model");
   }
 
   /// Buffers become the same on all ranks; parameters must be. Once for all that reads the weights between
   /// two epochs.
   void agree_on_weights() {
     if (std::exchange(weights_agreed_, true)) return;
-    agree_on_buffers(*session_.model, session_.world.communicator());
-    require_equal_weights(*session_.model, session_.world.communicator());
+    agree_on_buffers(*session_.learner.model, context_.communicator());
+    require_equal_weights(*session_.learner.model, context_.communicator());
   }
 
   void write_checkpoint() {
     // A slow disk is no hang: not of the first rank, and not of those that wait for it.
-    session_.watchdog.take_time("writing a checkpoint");
+    context_.watchdog.take_time("writing a checkpoint");
     agree_on_weights();
-    if (session_.first_rank()) {
+    if (context_.first_rank()) {
       files_.lock->require();
       checkpoints_.save(checkpoint_parts());
     }
-    session_.alive("after a checkpoint");
+    context_.alive("after a checkpoint");
   }
 
   /// Of the best epoch's model. False if the ranks agreed to stop: there is no file, but a checkpoint.
   bool predict() {
-    session_.alive("predicting");
+    context_.alive("predicting");
     make_room();
-    const at::Tensor parameters = session_.parameters->values();
-    const std::vector<nn::NamedTensor> buffers = buffers_of(*session_.model);
+    const at::Tensor parameters = session_.learner.parameters.values();
+    const std::vector<nn::NamedTensor> buffers = buffers_of(*session_.learner.model);
     const at::Tensor latest = parameters.detach().clone();
     const std::vector<nn::NamedTensor> latest_buffers = copies_of(buffers);
     parameters.copy_(progress_.best_parameters);
     copy_values(buffers, progress_.best_buffers);
-    if (!session_.exact_evaluator->predict(*session_.model, *files_.predictions).stopped) {
+    if (!session_.evaluators.exact().predict(*session_.learner.model, *files_.predictions).stopped) {
       files_.predictions->close();
       return true;
     }
@@ -387,24 +391,29 @@ class Run {
         .test = progress_.best_test,
         .epochs_done = static_cast<int>(progress_.epoch),
         .seeds_per_second = train_seconds_ > 0 ? static_cast<double>(trained_seeds_) / train_seconds_ : 0};
-    if (!stopped && session_.topology.num_machines() > 1) log_exchange();
-    metrics_.write(final_record(result, session_));
-    if (session_.first_rank() && !stopped) std::fputs(final_table(result, session_).c_str(), stdout);
+    if (!stopped && context_.topology.num_machines() > 1) log_exchange();
+    const FinalReport report{.result = result,
+                             .peak_host_bytes = peak_resident_bytes(),
+                             .peak_device_bytes = peak_torch_device_bytes(context_.device)};
+    metrics_.write(final_record(report));
+    if (context_.first_rank() && !stopped) std::fputs(final_table(report).c_str(), stdout);
     std::fflush(stdout);
     if (!stopped && files_.predictions) result.stopped = !predict();
     session_.close();
+    context_.close();
     return result;
   }
 
   void log_exchange() {
     const ExchangeTotals totals = session_.exchange_totals();
     metrics_.write(exchange_record(totals));
-    if (session_.first_rank()) std::fputs(exchange_table(totals).c_str(), stdout);
+    if (context_.first_rank()) std::fputs(exchange_table(totals).c_str(), stdout);
   }
 
   const TrainConfig& config_;
   StopListener& stop_;
   OwnedFiles& files_;
+  RunContext context_;
   Session session_;
   std::string signature_;
   StepRunner steps_;

@@ -7,23 +7,15 @@
 #include "strata/comm/communicator.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/evaluator.hpp"
+#include "strata/train/result.hpp"
 #include "strata/train/stop_listener.hpp"
 
 namespace strata::train {
 
 using ModelFactory = std::function<std::shared_ptr<nn::BlockModel>(const nn::ModelOptions&)>;
 
-struct TrainResult {
-  bool stopped = false;  ///< a signal stopped the run, and it wrote a checkpoint; false: the run is complete
-  int best_epoch = 0;    ///< by validation
-  Scores valid, test;    ///< of the best model
-  int epochs_done = 0;
-  double seeds_per_second = 0;  ///< of all ranks, over the whole training time including waits
-};
-
-/// Makes the whole run: loads, trains, evaluates, writes checkpoints and reports. Collective over `world`;
-/// the result is the same on every rank.
+/// The whole run: load, train, evaluate, checkpoint, report. Collective over `world`; the same result on
+/// every rank.
 ///
 /// It writes into config.output: model.safetensors (the best by validation), checkpoint.safetensors and the
 /// one before it, metrics.jsonl and train.log. Meanwhile strata.lock keeps other runs out. It throws what the

@@ -108,10 +108,13 @@ struct BatchLoader::State {
 
   bool pads() const { return !options.padding.entries.empty(); }
 
+  bool has_labels() const { return !options.no_label.empty(); }
+
   void look_up_labels(std::span<const NodeId> seeds, RingBuffer& buffer) const {
     buffer.gathered.ended().synchronize();  // the labels of the buffer's last batch have been copied
     LoadedBatch& batch = buffer.batch;
     batch.num_labels = batch.sample.blocks.back().num_dst;
+    if (!has_labels()) return;
     const Count words = std::ssize(options.no_label);
     const Count room = std::max(options.schedule->max_seeds(), batch.num_labels) * words;
     reserve(buffer.host_labels, room, cuda::Memory::pinned, "labels of a batch", options.device);
@@ -130,14 +133,14 @@ struct BatchLoader::State {
     RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
     LoadedBatch& batch = buffer.batch;
     const TraceSpan span(options.trace, Trace::Lane::gather, batch.key.step);
-    const cuda::Memory memory = cuda::memory_on(options.device);
     gather_stream.wait(buffer.sampled.ended());
     gather_stream.wait(buffer.trained.ended());
     buffer.gathered.begin(gather_stream);
     if (options.gather) {
       const Count rows = batch.sample.num_inputs();
       cuda::Array<float>& features = pads() && !batch.padded ? buffer.unpadded_features : buffer.features;
-      reserve(features, rows * options.feature_cols, memory, "gathered features", options.device);
+      reserve(features, rows * options.feature_cols, cuda::memory_on(options.device), "gathered features",
+              options.device);
       options.fetcher->fetch({.ids = batch.sample.input_nodes(),
                               .count = batch.num_inputs,
                               .sorted = batch.sample.sorted_inputs,
@@ -151,16 +154,22 @@ struct BatchLoader::State {
       batch.features = features.data();
     }
 
+    if (has_labels()) bring_labels(buffer);
+    buffer.gathered.end(gather_stream);
+  }
+
+  void bring_labels(RingBuffer& buffer) const {
+    LoadedBatch& batch = buffer.batch;
     batch.labels = buffer.host_labels.data();
     if (options.device.is_cuda()) {
-      reserve(buffer.device_labels, buffer.host_labels.size(), memory, "labels of a batch", options.device);
+      reserve(buffer.device_labels, buffer.host_labels.size(), cuda::memory_on(options.device),
+              "labels of a batch", options.device);
       cuda::copy_async(
           buffer.device_labels.data(), buffer.host_labels.data(),
           static_cast<std::size_t>(batch.num_labels) * options.no_label.size() * sizeof(std::int32_t),
           gather_stream);
       batch.labels = buffer.device_labels.data();
     }
-    buffer.gathered.end(gather_stream);
   }
 
   /// Runs `work` on every buffer that comes from `in` and passes it on to `out`, until `in` closes.
@@ -224,7 +233,7 @@ void BatchLoader::run_on(const cuda::SmGroup& sms) {
   state_->run_on(sms);
 }
 
-void BatchLoader::begin(const Steps& steps) {
+void BatchLoader::begin(const Pipeline::Steps& steps) {
   state_->end_stages();
   state_->epoch = steps.epoch;
   state_->next_step = steps.first;
@@ -241,6 +250,7 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
     const Stopwatch watch(s.wait_seconds);
     if (s.options.overlap) {
       const TraceSpan span(s.options.trace, Trace::Lane::wait);
+      if (!s.stages) return nullptr;
       const auto received = s.stages->gathered.receive();
       if (!received) return nullptr;
       index = *received;
@@ -259,7 +269,12 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
 void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) {
   state_->ring[static_cast<std::size_t>(batch.buffer)].trained.end(stream);
   if (state_->options.order != nullptr) state_->options.order->end_step();
-  if (state_->options.overlap) state_->stages->free.send(batch.buffer);
+  if (state_->stages) state_->stages->free.send(batch.buffer);
+}
+
+void BatchLoader::end() {
+  state_->end_stages();
+  state_->end_step = state_->next_step;
 }
 
 void BatchLoader::release_buffers() {

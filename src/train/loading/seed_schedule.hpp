@@ -29,7 +29,11 @@ class SeedSchedule {
   explicit SeedSchedule(const Options& options);
 
   Count num_seeds() const { return static_cast<Count>(options_.train_nodes.size()); }
-  Count steps_per_epoch() const { return (num_seeds() + options_.global_batch - 1) / options_.global_batch; }
+  Count steps_per_epoch() const { return num_steps(num_seeds(), options_.global_batch); }
+  /// Of an epoch of so many seeds.
+  static Count num_steps(Count num_seeds, Count global_batch) {
+    return (num_seeds + global_batch - 1) / global_batch;
+  }
   /// Of all ranks in steps [first, last) of an epoch.
   Count num_global_seeds(Count first, Count last) const {
     return std::min(last * options_.global_batch, num_seeds()) - first * options_.global_batch;

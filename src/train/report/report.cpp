@@ -2,14 +2,13 @@
 #include "report/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "torch_device.hpp"
 #include "tuning/device_mix.hpp"
 
 namespace strata::train {
@@ -27,19 +26,15 @@ json scores_json(const Scores& s) {
           {"roc_auc", number(s.roc_auc)}};
 }
 
-std::string join(const std::vector<int>& values) {
-  std::string text;
-  for (const int value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
-  return text;
-}
-
 std::string ranks_table(const comm::Topology& topology) {
   Table table({"machine", "host", "ranks", "devices"});
   for (std::size_t m = 0; m < topology.machines.size(); ++m) {
     std::string devices;
     for (const int r : topology.machines[m]) {
       const std::string device = topology.ranks[static_cast<std::size_t>(r)].device.str();
-      if (devices.find(device) == std::string::npos) devices += (devices.empty() ? "" : " ") + device;
+      if (devices.find(device) != std::string::npos) continue;
+      if (!devices.empty()) devices += ' ';
+      devices += device;
     }
     const int first = topology.machines[m].front();
     table.row({std::to_string(m), topology.ranks[static_cast<std::size_t>(first)].host,
@@ -48,15 +43,16 @@ std::string ranks_table(const comm::Topology& topology) {
   return table.str();
 }
 
+std::size_t num_ranks(const RunFacts& facts) { return facts.topology.ranks.size(); }
+
 /// Empty on one machine.
-std::string row_exchange_name(const Session& s) {
-  if (s.topology.num_machines() == 1) return "";
-  return std::string(enum_name(s.row_exchange ? RowExchange::nccl : RowExchange::mpi));
+std::string row_exchange_name(const RunFacts& facts) {
+  return facts.row_exchange ? std::string(enum_name(*facts.row_exchange)) : std::string();
 }
 
-std::string plan_table(const store::MachineGraph& graph) {
+std::string plan_table(const std::vector<store::MachineGraph::PlanRow>& plan) {
   Table table({"tensor (machine 0)", "stratum", "rows", "size", "accesses", "GB/s"});
-  for (const auto& row : graph.plan()) {
+  for (const auto& row : plan) {
     const auto& expected = row.expected;
     table.row({row.tensor, row.stratum, format_count(row.rows), format_bytes(row.bytes),
                expected ? fmt::format("{:.1f} %", 100 * expected->share) : "-",
@@ -67,8 +63,8 @@ std::string plan_table(const store::MachineGraph& graph) {
 
 }  // namespace
 
-std::string banner(const Session& s) {
-  const auto& manifest = s.graph.manifest();
+std::string banner(const RunFacts& facts) {
+  const auto& manifest = facts.manifest;
   std::string text = fmt::format(
       "graph {}: {} nodes, {} edges, {} features ({}), {} classes; {} / {} / {} training, validation, test "
       "nodes\n",
@@ -77,49 +73,52 @@ std::string banner(const Session& s) {
       format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
   text += fmt::format(
       "model {}: fanouts {}, hidden {}, {} parameters; {} lr {}, {} seeds a step, {} steps an epoch\n",
-      model_name(s.config), join(s.config.fanouts), s.config.hidden,
-      format_count(s.parameters->values().numel()), enum_name(s.config.optimizer), s.config.learning_rate,
-      format_count(s.global_batch), format_count(s.schedule->steps_per_epoch()));
-  text += fmt::format(
-      "{} ranks on {} {}machines, {} cores a rank, gradients over {}{}\n", s.world.size(),
-      s.topology.num_machines(), s.topology.virtual_machines ? "virtual " : "", s.cores, s.reducer->name(),
-      s.topology.num_machines() > 1 ? fmt::format(", feature rows over {}", row_exchange_name(s)) : "");
-  text += ranks_table(s.topology) + plan_table(s.graph);
-  if (s.graph.presampled_batches() > 0)
-    text +=
-        fmt::format("planned from the accesses of {} batches\n", format_count(s.graph.presampled_batches()));
+      model_name(facts.config), fmt::join(facts.config.fanouts, ","), facts.config.hidden,
+      format_count(facts.num_parameters), enum_name(facts.config.optimizer), facts.config.learning_rate,
+      format_count(facts.global_batch), format_count(facts.steps_per_epoch));
+  text += fmt::format("{} ranks on {} {}machines, {} cores a rank, gradients over {}{}\n", num_ranks(facts),
+                      facts.topology.num_machines(), facts.topology.virtual_machines ? "virtual " : "",
+                      facts.cores, facts.reducer,
+                      facts.topology.num_machines() > 1
+                          ? fmt::format(", feature rows over {}", row_exchange_name(facts))
+                          : "");
+  text += ranks_table(facts.topology) + plan_table(facts.plan);
+  if (facts.presampled_batches > 0)
+    text += fmt::format("planned from the accesses of {} batches\n", format_count(facts.presampled_batches));
   return text;
 }
 
-json run_record(const Session& s) {
-  const auto& manifest = s.graph.manifest();
+json run_record(const RunFacts& facts) {
+  const auto& manifest = facts.manifest;
   return {{"type", "run"},
           {"version", 1},
-          {"graph", s.config.graph},
+          {"graph", facts.config.graph},
           {"nodes", manifest.book.num_nodes()},
           {"edges", manifest.num_edges},
           {"parts", manifest.book.num_parts()},
-          {"model", model_name(s.config)},
-          {"fanouts", s.config.fanouts},
-          {"sampler", enum_name(s.config.sampler)},
-          {"replace", s.config.replace},
-          {"labor_dependent", s.config.labor_dependent},
-          {"hidden", s.config.hidden},
-          {"global_batch_size", s.global_batch},
-          {"steps_per_epoch", s.schedule->steps_per_epoch()},
+          {"model", model_name(facts.config)},
+          {"fanouts", facts.config.fanouts},
+          {"sampler", enum_name(facts.config.sampler)},
+          {"replace", facts.config.replace},
+          {"labor_dependent", facts.config.labor_dependent},
+          {"hidden", facts.config.hidden},
+          {"global_batch_size", facts.global_batch},
+          {"steps_per_epoch", facts.steps_per_epoch},
           {"feature_cols", manifest.feature_cols},
           {"classes", manifest.num_classes},
           {"unlabelled",
-           {{"train", s.unlabelled.train}, {"valid", s.unlabelled.valid}, {"test", s.unlabelled.test}}},
-          {"batch_nodes", s.batch_nodes},
-          {"batch_edges", s.batch_edges},
-          {"seed", s.config.seed},
-          {"ranks", s.world.size()},
-          {"machines", s.topology.num_machines()},
-          {"device", device_name(s.topology)},
-          {"sm_split", s.config.sm_split},
-          {"reducer", s.reducer->name()},
-          {"row_exchange", row_exchange_name(s)}};
+           {{"train", facts.unlabelled.train},
+            {"valid", facts.unlabelled.valid},
+            {"test", facts.unlabelled.test}}},
+          {"batch_nodes", facts.batch_sizes.nodes},
+          {"batch_edges", facts.batch_sizes.edges},
+          {"seed", facts.config.seed},
+          {"ranks", num_ranks(facts)},
+          {"machines", facts.topology.num_machines()},
+          {"device", device_name(facts.topology)},
+          {"sm_split", facts.config.sm_split},
+          {"reducer", facts.reducer},
+          {"row_exchange", row_exchange_name(facts)}};
 }
 
 json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy) {
@@ -151,10 +150,10 @@ json epoch_record(const EpochReport& e) {
            {{"replicated", e.gathered_bytes[0]},
             {"striped", e.gathered_bytes[1]},
             {"host", e.gathered_bytes[2]}}},
-          {"peak_host_bytes", peak_resident_bytes()}};
+          {"peak_host_bytes", e.peak_host_bytes}};
 }
 
-json sm_split_record(const SmMeasurement::Result& result) {
+json sm_split_record(const SmSplitResult& result) {
   json times = json::array();
   for (const auto& time : result.times)
     times.push_back({{"split", name_of(time.shares)}, {"step_seconds", time.seconds}});
@@ -184,7 +183,8 @@ json exchange_record(const ExchangeTotals& t) {
   return {{"type", "exchange"}, {"neighbors", std::move(neighbors)}, {"features", std::move(features)}};
 }
 
-json final_record(const TrainResult& r, const Session& s) {
+json final_record(const FinalReport& report) {
+  const TrainResult& r = report.result;
   return {{"type", "final"},
           {"stopped", r.stopped},
           {"epochs", r.epochs_done},
@@ -192,8 +192,8 @@ json final_record(const TrainResult& r, const Session& s) {
           {"valid", scores_json(r.valid)},
           {"test", scores_json(r.test)},
           {"seeds_per_second", r.seeds_per_second},
-          {"peak_host_bytes", peak_resident_bytes()},
-          {"peak_device_bytes", peak_torch_device_bytes(s.device)}};
+          {"peak_host_bytes", report.peak_host_bytes},
+          {"peak_device_bytes", report.peak_device_bytes}};
 }
 
 namespace {
@@ -251,9 +251,10 @@ std::string exchange_table(const ExchangeTotals& t) {
                                    hidden(t.neighbors), hidden(t.features));
 }
 
-std::string final_table(const TrainResult& r, const Session& s) {
+std::string final_table(const FinalReport& report) {
+  const TrainResult& r = report.result;
   Table table(
-      {"best epoch " + std::to_string(r.best_epoch), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
+      {fmt::format("best epoch {}", r.best_epoch), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
   const auto row = [&](const std::string& name, const Scores& scores) {
     table.row({name, fmt::format("{:.4f}", scores.accuracy), fmt::format("{:.4f}", scores.macro_f1),
                std::isnan(scores.roc_auc) ? "-" : fmt::format("{:.4f}", scores.roc_auc),
@@ -264,7 +265,7 @@ std::string final_table(const TrainResult& r, const Session& s) {
   return table.str() +
          fmt::format("{} seeds/s, peak host memory {} on this rank, peak of libtorch on the GPU {}\n",
                      format_count(static_cast<Count>(r.seeds_per_second)),
-                     format_bytes(peak_resident_bytes()), format_bytes(peak_torch_device_bytes(s.device)));
+                     format_bytes(report.peak_host_bytes), format_bytes(report.peak_device_bytes));
 }
 
 }  // namespace strata::train

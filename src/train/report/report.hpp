@@ -4,14 +4,42 @@
 #include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "session.hpp"
-#include "strata/train/trainer.hpp"
-#include "tuning/sm_measurement.hpp"
+#include "report/exchange_totals.hpp"
+#include "step/unlabelled.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/graph/part_file.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/train/config.hpp"
+#include "strata/train/evaluator.hpp"
+#include "strata/train/pipeline.hpp"
+#include "strata/train/result.hpp"
+#include "tuning/sm_split.hpp"
 
-/// What a run tells a person and writes into metrics.jsonl.
+/// What a run tells a person and writes into metrics.jsonl: texts and records of values. Nothing here asks
+/// another rank or the system.
 namespace strata::train {
+
+/// What a run is.
+struct RunFacts {
+  TrainConfig config;
+  comm::Topology topology;
+  graph::Manifest manifest;  ///< of the graph
+  std::vector<store::MachineGraph::PlanRow> plan;
+  Count presampled_batches = 0;  ///< that the plan was made from
+  Unlabelled unlabelled;
+  Count num_parameters = 0;
+  Count global_batch = 0;  ///< seeds per step, over all ranks
+  Count steps_per_epoch = 0;
+  BatchSizes batch_sizes;
+  int cores = 0;                            ///< per rank
+  std::string reducer;                      ///< what sums gradients
+  std::optional<RowExchange> row_exchange;  ///< none on one machine
+};
 
 /// One finished epoch, or its part since a resume.
 struct EpochReport {
@@ -22,28 +50,36 @@ struct EpochReport {
   double loss = 0, train_accuracy = 0;
   double seconds = 0;      ///< wall time, waits included
   LoaderTimes stages;      ///< `wait`: what the training stage waited for batches
-  double sum_seconds = 0;  ///< see StepRunner::take_sum_seconds
+  double sum_seconds = 0;  ///< from the end of this rank's gradients to the end of their sum over all ranks
   std::array<std::int64_t, tensor::kNumStrata> gathered_bytes{};  ///< of this rank, from each stratum
+  std::int64_t peak_host_bytes = 0;                               ///< of this process so far
 
   double seeds_per_second() const { return seconds > 0 ? static_cast<double>(seeds) / seconds : 0; }
   double train_seconds() const { return seconds - stages.wait; }
   double compute_seconds() const { return std::max(0.0, train_seconds() - sum_seconds); }
 };
 
-/// Machines, ranks, devices, graph, memory plan, job. Collective; text on the first rank alone.
-std::string banner(const Session& session);
+/// A finished or stopped run, with the memory that this process took at most.
+struct FinalReport {
+  TrainResult result;
+  std::int64_t peak_host_bytes = 0;
+  std::int64_t peak_device_bytes = 0;  ///< libtorch's share of the GPU; 0 on the cpu
+};
 
-nlohmann::json run_record(const Session& session);
+/// Graph, model, ranks, devices and memory plan.
+std::string banner(const RunFacts& facts);
+
+nlohmann::json run_record(const RunFacts& facts);
 nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);
 nlohmann::json epoch_record(const EpochReport& epoch);
-nlohmann::json sm_split_record(const SmMeasurement::Result& result);
+nlohmann::json sm_split_record(const SmSplitResult& result);
 nlohmann::json evaluation_record(int epoch, const Evaluation& evaluation);
 nlohmann::json exchange_record(const ExchangeTotals& totals);
-nlohmann::json final_record(const TrainResult& result, const Session& session);
+nlohmann::json final_record(const FinalReport& report);
 
 std::string epoch_line(const EpochReport& epoch, int epochs);
 std::string evaluation_line(const Evaluation& evaluation, Metric metric);
 std::string exchange_table(const ExchangeTotals& totals);
-std::string final_table(const TrainResult& result, const Session& session);
+std::string final_table(const FinalReport& report);
 
 }  // namespace strata::train

@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "loading/batch_loader.hpp"
 #include "loading/stream_clock.hpp"
 #include "step/flat_parameters.hpp"
 #include "step/loss.hpp"
@@ -14,6 +13,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/nn/model.hpp"
+#include "strata/train/pipeline.hpp"
 
 namespace strata::train {
 
@@ -65,7 +65,7 @@ class StepRunner {
   /// of the update before, if there is one outstanding.
   std::optional<StepOutcome> run(const LoadedBatch& batch, const Place& place, bool stop,
                                  const cuda::Stream& stream);
-  /// Forgets what was recorded, for the loader's buffers or libtorch's stream move, and warms up anew.
+  /// Forgets what was recorded, for the pipeline's buffers or libtorch's stream move, and warms up anew.
   void forget_graphs();
   /// The outcome of the last step.
   std::optional<StepOutcome> drain();
@@ -96,9 +96,9 @@ class StepRunner {
   double sum_seconds_ = 0;                 ///< of a CPU
   at::Tensor local_loss_;                  ///< [1]
   at::Tensor update_seeds_;                ///< [] of all ranks and batches of the update
-  StepGraphs graphs_{BatchLoader::kBuffers};
-  std::array<RecordedBatch, BatchLoader::kBuffers> recorded_;  ///< what graphs_ were recorded with
-  int num_unrecorded_ = 0;                                     ///< padded batches that ran call by call
+  StepGraphs graphs_{Pipeline::kBuffers};
+  std::array<RecordedBatch, Pipeline::kBuffers> recorded_;  ///< what graphs_ were recorded with
+  int num_unrecorded_ = 0;                                  ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };
 

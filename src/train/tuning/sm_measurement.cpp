@@ -27,7 +27,7 @@ double seconds_between(std::chrono::steady_clock::time_point begin,
 }
 
 /// "a step takes 0.750 ms with off, 0.771 ms with 10,90".
-std::string text_of(const std::vector<SmMeasurement::Time>& times) {
+std::string text_of(const std::vector<SmSplitResult::Time>& times) {
   constexpr double kMilli = 1e3;
   std::string text;
   for (const auto& time : times)
@@ -38,7 +38,7 @@ std::string text_of(const std::vector<SmMeasurement::Time>& times) {
 
 }  // namespace
 
-SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.device, *parts.loader) {
+SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.device, *parts.pipeline) {
   const SmSplitRequest request = parse_sm_split(parts.requested);
   if (request.kind != Kind::automatic || !parts.measures) phase_ = Phase::settled;
   if (request.kind != Kind::given) return;

@@ -24,7 +24,7 @@ class SmMeasurement {
     std::string requested = "auto";  ///< --sm-split
     Device device;
     bool measures = false;  ///< whether "auto" is measured; the same on all ranks
-    BatchLoader* loader = nullptr;
+    Pipeline* pipeline = nullptr;
     StepRunner* steps = nullptr;
     const comm::Communicator* world = nullptr;  ///< that no other thread uses during a run's steps
   };
@@ -46,17 +46,8 @@ class SmMeasurement {
 
   /// What a person should know of the split, once when that is certain; else empty.
   std::string take_news() { return std::exchange(news_, {}); }
-  /// Seconds a step.
-  struct Time {
-    cuda::SmShares shares;
-    double seconds = 0;
-  };
-  struct Result {
-    std::vector<Time> times;
-    cuda::SmShares choice;
-  };
   /// Once, after the last measured segment.
-  std::optional<Result> take_result() { return std::exchange(result_, std::nullopt); }
+  std::optional<SmSplitResult> take_result() { return std::exchange(result_, std::nullopt); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -80,7 +71,7 @@ class SmMeasurement {
   Count left_ = 0;      // steps of the run behind this segment
   Clock::time_point last_;
   std::string news_;
-  std::optional<Result> result_;
+  std::optional<SmSplitResult> result_;
 };
 
 }  // namespace strata::train

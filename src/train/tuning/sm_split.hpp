@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "strata/cuda/sm_group.hpp"
 
@@ -21,5 +22,15 @@ constexpr cuda::SmShares kNoSmSplit{};  ///< both have all
 
 /// "10,90", or "off".
 std::string name_of(const cuda::SmShares& shares);
+
+/// What was measured of some splits, and the one that stays.
+struct SmSplitResult {
+  struct Time {
+    cuda::SmShares shares;
+    double seconds = 0;  ///< of a step
+  };
+  std::vector<Time> times;
+  cuda::SmShares choice;
+};
 
 }  // namespace strata::train

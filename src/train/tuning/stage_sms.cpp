@@ -9,14 +9,14 @@
 
 namespace strata::train {
 
-StageSms::StageSms(Device device, BatchLoader& loader)
-    : device_(device), loader_(loader), whole_(current_stream(device)), stream_(current_stream(device)) {}
+StageSms::StageSms(Device device, Pipeline& pipeline)
+    : device_(device), pipeline_(pipeline), whole_(current_stream(device)), stream_(current_stream(device)) {}
 
 StageSms::~StageSms() { use_stream(whole_); }
 
 void StageSms::move_to(const cuda::SmSplit& split) {
   stream_.synchronize();
-  loader_.run_on(split.first);
+  pipeline_.run_on(split.first);
   stream_ = split.second.is_all() ? cuda::Stream::borrow(device_, whole_.get())
                                   : cuda::Stream(device_, kHighestPriority, split.second);
   use_stream(stream_);

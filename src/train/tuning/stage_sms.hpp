@@ -2,8 +2,8 @@
 #pragma once
 #include <string>
 
-#include "loading/batch_loader.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/train/pipeline.hpp"
 
 namespace strata::train {
 
@@ -11,12 +11,12 @@ namespace strata::train {
 /// meanwhile.
 class StageSms {
  public:
-  StageSms(Device device, BatchLoader& loader);
+  StageSms(Device device, Pipeline& pipeline);
   ~StageSms();  ///< libtorch has its own stream again
   StageSms(const StageSms&) = delete;
   StageSms& operator=(const StageSms&) = delete;
 
-  /// Loading moves to the first group, training to the second. Waits for the GPU. REQUIRES: the loader has
+  /// Loading moves to the first group, training to the second. Waits for the GPU. REQUIRES: the pipeline has
   /// given its last batch, and what libtorch recorded so far is forgotten.
   void move_to(const cuda::SmSplit& split);
   bool are(const cuda::SmSplit& split) const {
@@ -29,7 +29,7 @@ class StageSms {
 
  private:
   Device device_;
-  BatchLoader& loader_;
+  Pipeline& pipeline_;
   cuda::SmSplit split_;
   cuda::Stream whole_;   // libtorch's, of all SMs
   cuda::Stream stream_;  // the same, or one of ours

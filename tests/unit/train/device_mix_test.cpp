@@ -17,7 +17,7 @@ comm::Topology topology_of(const std::string& ranks) {
   comm::Topology topology;
   for (const char rank : ranks) {
     comm::Topology::Rank& added = topology.ranks.emplace_back();
-    added.host = "a";
+    added.host = 'a';  // GCC 12 warns of the assignment of a literal (its bug 105329)
     if (rank == 'g') added.device = {.kind = Device::Kind::cuda, .index = 0};
   }
   return topology;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "strata/comm/launch_order.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/cuda/sm_group.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/feature/fetcher.hpp"
+#include "strata/sampling/block.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/train/choices.hpp"
+#include "strata/util/random.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::train {
+
+class Trace;
+
+/// A batch ready to train on: a view of one of the pipeline's buffers. Everything lies on the device of the
+/// pipeline's machine.
+struct LoadedBatch {
+  int buffer = 0;  ///< which one, in [0, Pipeline::kBuffers)
+  BatchKey key;
+  Count step_in_epoch = 0;
+  Count num_global_seeds = 0;  ///< of all ranks in this step
+  sampling::MiniBatch sample;
+  /// Of the padded shape: everything lies where it lay in the last padded batch of this buffer, and has the
+  /// same size. Else of its own sizes.
+  bool padded = false;
+  Count num_inputs = 0;             ///< input rows that are not padding
+  const float* features = nullptr;  ///< [sample.num_inputs(), feature_cols]; null: rows are read in place
+  /// [num_labels, label_words] as the graph has them; of seeds beyond sample.num_seeds the missing label.
+  /// Null without labels.
+  const std::int32_t* labels = nullptr;
+  Count num_labels = 0;  ///< seeds of the last block, padded ones included
+};
+
+/// Seconds that each stage worked; on a GPU, that its stream took.
+struct LoaderTimes {
+  double sample = 0, gather = 0;
+  double train = 0;  ///< from next() to release(); on a GPU only
+  double wait = 0;   ///< that the caller of next() waited
+};
+
+/// What a pipeline works with. A view: all of it outlives the pipeline.
+struct PipelineParts {
+  const comm::Communicator* world = nullptr;  ///< is duplicated, once for each stage
+  const comm::Topology* topology = nullptr;
+  const comm::Machine* machine = nullptr;
+  const store::MachineGraph* graph = nullptr;
+  ThreadPool* sample_pool = nullptr;  ///< of the sampling stage
+  ThreadPool* gather_pool = nullptr;  ///< of the gathering stage; another one, if the stages overlap
+};
+
+/// What a pipeline makes. The same on all ranks, except `trace`.
+struct PipelineOptions {
+  /// How neighbors are chosen, and what blocks contain. The pipeline sets max_seeds and sorted_inputs.
+  sampling::SamplerOptions sampler;
+  /// What samples for a GPU; automatic: what is measured to be faster where all neighbor lists lie in host
+  /// memory, else the GPU.
+  comm::TopologyOptions::Compute sampler_device = comm::TopologyOptions::Compute::automatic;
+  Count global_batch = 0;  ///< seeds per step, over all ranks
+  std::uint64_t seed = 0;  ///< keys the order of the seeds and the choice of neighbors
+  bool overlap = true;     ///< stages of different steps work at the same time; off gives the same batches
+  bool gather = true;      ///< off: the reader of the batches reads the rows in place
+  /// Batches get one shape, which is measured, where the sampler knows how large they can become: on a GPU of
+  /// a run on one machine, with fanouts other than -1.
+  bool pad = false;
+  RowExchange row_exchange = RowExchange::automatic;  ///< how rows come from other machines
+  /// The words of a label that is missing, as many as the graph's label_words(); empty: batches have no
+  /// labels.
+  std::vector<std::int32_t> missing_label = {};
+  Trace* trace = nullptr;  ///< what the stages do is added to it; null: nothing
+};
+
+/// Average size of a batch on this rank. Empty if batches are not padded.
+struct BatchSizes {
+  std::vector<double> nodes;  ///< with sampled edges, by hop, seeds first
+  std::vector<double> edges;  ///< of these nodes
+};
+
+/// Turns the training nodes of a graph into batches: samples batch t + 2 and gathers batch t + 1 while the
+/// caller uses batch t. An owner of its threads, buffers and communicators; it knows no model and no loss.
+///
+///     Pipeline pipeline(parts, {.sampler = {.fanouts = {15, 10, 5}}, .global_batch = 4096});
+///     for (std::uint32_t epoch = 0; epoch < 10; ++epoch) {
+///       pipeline.begin({.epoch = epoch, .first = 0, .end = pipeline.steps_per_epoch()});
+///       while (const LoadedBatch* batch = pipeline.next(stream)) {
+///         ...                                // enqueued on `stream`
+///         pipeline.release(*batch, stream);
+///       }
+///     }
+///     pipeline.close();
+///
+/// The training nodes, in an order that is keyed by seed and epoch, are cut into steps of `global_batch`
+/// seeds. With 10 nodes and 4 seeds per step an epoch has 3 steps, the last of 2 seeds. A seed goes to the
+/// machine that owns it and is dealt to one of its ranks, so a rank's share of a step can be empty: the rank
+/// gets a batch without seeds. Ranks, machines and parts decide who gets a seed and change no batch as a
+/// whole.
+///
+/// One thread calls a pipeline. All ranks begin the same steps and take the same number of batches of them:
+/// on several machines the stages ask each other for neighbors and rows. A batch is released before the next
+/// one is asked for.
+class Pipeline {
+ public:
+  static constexpr int kBuffers = 3;
+
+  /// Collective over `world`; the first rank logs what samples. Throws InputError for a device that cannot
+  /// sample, or a row exchange that cannot be had, on all ranks alike.
+  Pipeline(const PipelineParts& parts, const PipelineOptions& options);
+  ~Pipeline();  ///< ends the stages; if they wait for another rank, the caller must have ended the run
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  Count num_seeds() const;  ///< per epoch, over all ranks
+  Count steps_per_epoch() const;
+  /// Of all ranks in steps [first, last) of an epoch.
+  Count num_global_seeds(Count first, Count last) const;
+  /// This rank's seeds of a step, as global ids.
+  std::vector<NodeId> seeds_of(std::uint32_t epoch, Count step_in_epoch) const;
+
+  struct Steps {
+    std::uint32_t epoch = 0;
+    Count first = 0, end = 0;
+  };
+  /// Begins to load these steps of an epoch, and ends the ones before.
+  void begin(const Steps& steps);
+  /// The next batch; its memory is valid until release(). Null after the last. `stream` waits for the data;
+  /// the host waits until the batch's sizes are known. Rethrows what a stage threw.
+  const LoadedBatch* next(const cuda::Stream& stream);
+  /// The caller is done with the batch once `stream` reaches this point.
+  void release(const LoadedBatch& batch, const cuda::Stream& stream);
+  /// Ends the stages, before the last step of begin() if need be: at the same batch on all ranks. next() then
+  /// gives none.
+  void end();
+
+  /// After the last batch: both stages move to these SMs of the GPU.
+  void run_on(const cuda::SmGroup& sms);
+  /// Ends the stages and frees the gathered features; the next steps allocate them anew. All batches are
+  /// released.
+  void release_buffers();
+
+  bool pads() const;  ///< whether this rank's batches have a padded shape
+  const BatchSizes& batch_sizes() const;
+  /// How feature rows come from other machines, mpi or nccl; mpi on one machine, where none do.
+  RowExchange row_exchange() const;
+  /// Null where the pipeline launches nothing with NCCL. Otherwise the caller's own launches with NCCL
+  /// between next() and release() take their places in it (comm::in_order).
+  comm::LaunchOrder* launch_order();
+
+  /// Since the last call. Between steps of begin(), when `stream` has reached the last release().
+  LoaderTimes take_times();
+  /// Batches since the last call that did not fit the padded shape.
+  Count take_unpadded();
+  /// Of feature rows, read from each stratum of this machine since the last call. As take_times().
+  std::array<std::int64_t, tensor::kNumStrata> take_gathered_bytes();
+
+  /// What this rank exchanged with other machines since the pipeline was made. As take_times().
+  sampling::ExchangeReport neighbor_exchange() const;
+  feature::RowExchangeReport row_exchange_report() const;
+
+  void close();  ///< ends the stages and frees everything; nothing may be called after it. Collective
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace strata::train

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluation/evaluators.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
+
+namespace strata::train {
+
+Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, const nn::BlockModel& model)
+    : context_(context), graph_(graph), model_(model) {
+  const TrainConfig& config = context.config;
+  const bool by_weight = config.sampler == sampling::Method::weighted;
+  if (by_weight && config.eval_fanouts.empty() && !model.traits().takes_edge_weights) {
+    throw InputError("exact evaluation cannot weigh neighbors, because this model's layers count all alike",
+                     "Set ModelTraits::takes_edge_weights, or give --eval-fanouts.");
+  }
+  exact_ = std::make_unique<LayerwiseEvaluator>(evaluation_context());
+  if (!config.eval_fanouts.empty()) make_sampled(config.eval_fanouts);
+}
+
+EvaluationContext Evaluators::evaluation_context() {
+  return {.world = &context_.communicator(),
+          .topology = &context_.topology,
+          .machine = &context_.machine,
+          .graph = &graph_,
+          .pool = &context_.sample_pool,
+          .seed = context_.config.seed,
+          .sampler = context_.neighbor_choice(),
+          .roc_auc = context_.config.metric == Metric::roc_auc,
+          .alive = [this] { context_.alive("evaluating"); },
+          .stop_requested = [this] { return context_.stop.requested(); }};
+}
+
+void Evaluators::make_sampled(const std::vector<int>& fanouts) {
+  sampled_ = make_sampled_evaluator(evaluation_context(), fanouts, context_.config.batch_size);
+}
+
+Evaluator& Evaluators::chosen() {
+  if (kind_ == EvaluationKind::undecided) decide();
+  if (sampled_) return *sampled_;
+  return *exact_;
+}
+
+void Evaluators::decide() {
+  const bool fits = !sampled_ && exact_->fits(model_);
+  kind_ = fits ? EvaluationKind::exact : EvaluationKind::sampled;
+  if (sampled_ || fits) return;
+  make_sampled(context_.config.fanouts);
+  if (!context_.first_rank()) return;
+  spdlog::warn(
+      "the hidden rows of the nodes that the scores need do not fit in memory: evaluation samples {} "
+      "neighbors a hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make it "
+      "exact.",
+      fmt::join(context_.config.fanouts, ","));
+}
+
+void Evaluators::keep(EvaluationKind kind) {
+  if (kind == EvaluationKind::exact && !exact_->fits(model_)) {
+    throw OutOfMemory(
+        "the scores of this run so far are exact, but the hidden rows of the nodes that they need "
+        "do not fit in memory here",
+        "Resume with more machines or memory, or start anew without --resume.");
+  }
+  if (kind == EvaluationKind::sampled && !sampled_) make_sampled(context_.config.fanouts);
+  kind_ = kind;
+}
+
+void Evaluators::close() {
+  if (sampled_) sampled_->close();
+  exact_->close();
+}
+
+}  // namespace strata::train

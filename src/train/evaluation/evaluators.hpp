@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "checkpoint/progress_state.hpp"
+#include "run_context.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/train/evaluator.hpp"
+
+namespace strata::train {
+
+/// What scores a run: exact evaluation, or sampled evaluation where it was asked for or memory does not
+/// suffice. Decided once, because the best epoch must not depend on what was free when. An owner; its
+/// references outlive it.
+class Evaluators {
+ public:
+  /// Collective. Throws InputError for a model that cannot be scored as the run samples.
+  Evaluators(RunContext& context, const store::MachineGraph& graph, const nn::BlockModel& model);
+  Evaluators(const Evaluators&) = delete;
+  Evaluators& operator=(const Evaluators&) = delete;
+  void close();  ///< collective
+
+  Evaluator& chosen();  ///< decides at the first call. Collective
+  /// What chosen() is, once it was called.
+  EvaluationKind kind() const { return kind_; }
+  /// Makes it that of the run that is resumed. Collective; throws OutOfMemory on all ranks where that one was
+  /// exact and has no room here.
+  void keep(EvaluationKind kind);
+  LayerwiseEvaluator& exact() { return *exact_; }
+
+ private:
+  EvaluationContext evaluation_context();
+  void decide();
+  void make_sampled(const std::vector<int>& fanouts);
+
+  RunContext& context_;
+  const store::MachineGraph& graph_;
+  const nn::BlockModel& model_;
+  std::unique_ptr<LayerwiseEvaluator> exact_;
+  std::unique_ptr<Evaluator> sampled_;  // null where evaluation is exact
+  EvaluationKind kind_ = EvaluationKind::undecided;
+};
+
+}  // namespace strata::train

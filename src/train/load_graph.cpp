@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <string_view>
+
+#include "gpu_budget.hpp"
+#include "loading/presampler.hpp"
+#include "strata/graph/manifest_file.hpp"
+#include "strata/graph/synthetic.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+constexpr std::string_view kSynthetic = "synthetic:";
+
+bool is_synthetic(const std::string& graph) { return graph.starts_with(kSynthetic); }
+
+/// REQUIRES: is_synthetic().
+graph::SyntheticSpec synthetic_of(const std::string& graph) {
+  return graph::parse_synthetic(std::string_view(graph).substr(kSynthetic.size()));
+}
+
+/// Refuses before anything large is read.
+void check_trainable(const TrainConfig& config, Count feature_cols, Count num_classes, Count num_train,
+                     bool multi_label = false) {
+  const std::string& graph = config.graph;
+  if (feature_cols == 0) {
+    throw InputError(fmt::format("{}: the graph has no node features", graph),
+                     "Build it from an input with features.");
+  }
+  if (num_classes < (multi_label ? 1 : 2)) {
+    throw InputError(fmt::format("{}: the graph has no labels", graph),
+                     "Build it from an input with node labels.");
+  }
+  if (multi_label && config.loss != LossKind::bce) {
+    throw InputError(fmt::format("--loss {} needs one class a node, but nodes of {} may have several",
+                                 enum_name(config.loss), graph),
+                     "Use --loss bce.");
+  }
+  if (config.metric == Metric::roc_auc && num_classes != 2 && !multi_label) {
+    throw InputError(fmt::format("--metric roc_auc needs two classes; {} has {}", graph, num_classes),
+                     "Use --metric accuracy or macro_f1.");
+  }
+  if (num_train == 0) {
+    throw InputError(fmt::format("{}: the graph has no training nodes", graph),
+                     "Build it from an input with a training split.");
+  }
+}
+
+/// The model is made when the graph is there; one of a user may need anything.
+bool may_need_in_degrees(const TrainConfig& config) {
+  return !config.own_model.empty() ||
+         (config.model != nn::ModelKind::sage && config.model != nn::ModelKind::gat);
+}
+
+store::Presampling presampling_of(RunContext& context) {
+  const TrainConfig& config = context.config;
+  if (!context.device.is_cuda() || config.presample == 0) return {};
+  // A few batches tell the heat of all but single rows. A papers100M-shaped graph has two seconds in all.
+  constexpr Count kEnough = 64;
+  constexpr std::chrono::seconds kTimeLimit{1};
+  const bool automatic = config.presample == TrainConfig::kAutomatic;
+  store::Presampling presampling =
+      make_presampling({.machine = &context.machine,
+                        .pool = &context.sample_pool,
+                        .sampler = context.neighbor_choice(),
+                        .global_batch = context.global_batch,
+                        .seed = config.seed,
+                        .max_batches = automatic ? kEnough : config.presample,
+                        .time_limit = automatic ? kTimeLimit : std::chrono::seconds::max()});
+  presampling.always = !automatic;
+  return presampling;
+}
+
+store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feature_cols) {
+  const TrainConfig& config = context.config;
+  const GpuBudget budget = gpu_budget(context, num_nodes, feature_cols);
+  return {.edge_weights = config.sampler == sampling::Method::weighted,
+          .in_degrees = may_need_in_degrees(config),
+          .gpu_budget_bytes = budget.graph_bytes,
+          .bytes_per_input_row = budget.bytes_per_input_row,
+          .row_normalize = config.normalize_features,
+          .placement = placement::parse_placement(config.placement),
+          .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
+          .host_path = config.host_gather,
+          .host_threads = config.host_threads,
+          .presampling = presampling_of(context),
+          .verify_parts = config.verify_parts,
+          .replication = config.replicate_graph,
+          .halo_bytes = config.halo_cache_bytes};
+}
+
+store::MachineGraph generate(RunContext& context) {
+  const std::string& graph = context.config.graph;
+  if (context.topology.num_machines() > 1) {
+    throw InputError(
+        fmt::format("{} is generated on one machine, but this run has {}", graph,
+                    context.topology.num_machines()),
+        "Write it once with strata-partition build --input synthetic:... and give the directory, or take "
+        "planted:..., of which every machine generates its parts.");
+  }
+  const graph::SyntheticSpec spec = synthetic_of(graph);
+  check_trainable(context.config, spec.features, spec.classes, spec.train);
+  return store::MachineGraph::generate(spec, {}, context.machine,
+                                       load_options(context, spec.nodes, spec.features), context.sample_pool);
+}
+
+}  // namespace
+
+store::MachineGraph load_graph(RunContext& context) {
+  // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
+  context.watchdog.take_time("loading the graph");
+  const TrainConfig& config = context.config;
+  if (is_synthetic(config.graph)) return generate(context);
+  const graph::Manifest manifest = graph::read_manifest(config.graph);
+  check_trainable(config, manifest.feature_cols, manifest.num_classes, manifest.num_train,
+                  manifest.multi_label);
+  return store::MachineGraph::load(config.graph, context.communicator(), context.topology, context.machine,
+                                   load_options(context, manifest.book.num_nodes(), manifest.feature_cols));
+}
+
+std::string graph_digest(const TrainConfig& config) {
+  if (!is_synthetic(config.graph)) return graph::read_graph_digest(config.graph);
+  return graph::digest_of(synthetic_of(config.graph));
+}
+
+}  // namespace strata::train

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "run_context.hpp"
+#include "strata/store/machine_graph.hpp"
+
+namespace strata::train {
+
+/// Loads or generates the graph of config.graph and places it for the run's batches. Refuses one that cannot
+/// be trained on before anything large is read. Collective; throws as store::MachineGraph, and InputError.
+store::MachineGraph load_graph(RunContext& context);
+
+/// What tells the graph from others; see graph::read_graph_digest().
+std::string graph_digest(const TrainConfig& config);
+
+}  // namespace strata::train

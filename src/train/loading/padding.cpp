@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/padding.hpp"
+
+#include <algorithm>
+
+namespace strata::train {
+namespace {
+
+constexpr Count kBatches = 16;
+
+/// The largest of the measured batches: nodes after each hop, and edges of each hop.
+struct Largest {
+  std::vector<Count> nodes, edges;
+};
+
+Largest measure(const PaddingOptions& options, std::size_t hops, const cuda::Stream& stream,
+                BatchSizes& sizes) {
+  Largest largest{.nodes = std::vector<Count>(hops + 1), .edges = std::vector<Count>(hops)};
+  sizes = {.nodes = std::vector<double>(hops), .edges = std::vector<double>(hops)};
+  for (Count i = 0; i < kBatches; ++i) {
+    const Count step = i * options.schedule->steps_per_epoch() / kBatches;
+    const BatchKey key{.seed = options.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)};
+    const sampling::MiniBatch batch =
+        options.sampler->sample(options.schedule->step(0, step).seeds, key, 0, stream);
+    for (std::size_t hop = 0; hop < hops; ++hop) {
+      const sampling::Block& block = batch.blocks[hops - 1 - hop];
+      largest.nodes[hop + 1] = std::max(largest.nodes[hop + 1], block.num_src);
+      largest.edges[hop] = std::max(largest.edges[hop], block.num_edges);
+      sizes.nodes[hop] += static_cast<double>(block.num_dst) / kBatches;
+      sizes.edges[hop] += static_cast<double>(block.num_edges) / kBatches;
+    }
+  }
+  return largest;
+}
+
+Count with_margin(Count seen, Count bound) {
+  constexpr double kMargin = 1.04;
+  constexpr Count kMultiple = 128;
+  const auto wanted = static_cast<Count>(static_cast<double>(seen) * kMargin) + kMultiple;
+  return std::min(bound, wanted / kMultiple * kMultiple);
+}
+
+}  // namespace
+
+Padding measure_padding(const PaddingOptions& options, const cuda::Stream& stream) {
+  const sampling::PaddedShape bounds = options.sampler->bounds();
+  if (bounds.entries.empty()) return {};
+  Padding padding{.shape = bounds, .sizes = {}};
+  const Largest largest = measure(options, bounds.entries.size(), stream, padding.sizes);
+  sampling::PaddedShape& shape = padding.shape;
+  for (std::size_t hop = 0; hop < bounds.entries.size(); ++hop) {
+    shape.nodes[hop + 1] =
+        std::max(shape.nodes[hop], with_margin(largest.nodes[hop + 1], bounds.nodes[hop + 1]));
+    const Count fanout = options.fanouts[hop];
+    shape.entries[hop] = options.strided && bounds.entries[hop] == bounds.nodes[hop] * fanout
+                             ? shape.nodes[hop] * fanout
+                             : with_margin(largest.edges[hop], bounds.entries[hop]);
+  }
+  options.sampler->pad_nodes(shape);
+  stream.synchronize();
+  return padding;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "loading/seed_schedule.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/train/pipeline.hpp"
+
+namespace strata::train {
+
+/// The shape that batches are padded to, and what it was measured from.
+struct Padding {
+  sampling::PaddedShape shape;  ///< no hops: batches are not padded
+  BatchSizes sizes;             ///< of the measured batches
+};
+
+struct PaddingOptions {
+  sampling::MiniBatchSampler* sampler = nullptr;  ///< is told the shape
+  const SeedSchedule* schedule = nullptr;
+  std::vector<int> fanouts;
+  bool strided = false;  ///< as SamplerOptions::strided
+  std::uint64_t seed = 0;
+};
+
+/// Samples some batches of the first epoch and adds a margin to the largest. They are the same batches
+/// whenever these options are, so that shapes, and with them roundings, repeat. Without hops if the sampler
+/// does not know how large a batch can become. Waits for `stream`.
+Padding measure_padding(const PaddingOptions& options, const cuda::Stream& stream);
+
+}  // namespace strata::train

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/train/pipeline.hpp"
+
+#include "loading/batch_loader.hpp"
+#include "loading/padding.hpp"
+#include "loading/sampler_choice.hpp"
+#include "loading/seed_schedule.hpp"
+#include "strata/comm/device_exchange.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& options) {
+  return SeedSchedule({.train_nodes = parts.graph->train_nodes(),
+                       .machine_offsets = parts.graph->machine_offsets(),
+                       .machine = parts.machine->index(),
+                       .local_rank = parts.machine->rank(),
+                       .machine_ranks = parts.machine->size(),
+                       .global_batch = options.global_batch,
+                       .seed = options.seed});
+}
+
+/// Null where feature rows go over MPI, or nowhere. Collective.
+std::unique_ptr<comm::DeviceExchange> make_row_exchange(const PipelineParts& parts, RowExchange requested) {
+  const bool possible = parts.topology->num_machines() > 1 &&
+                        comm::can_exchange_on_devices(*parts.topology, parts.machine->device());
+  if (requested == RowExchange::nccl && !possible) {
+    throw InputError("--row-exchange nccl is not possible here",
+                     "It needs several machines, and a GPU for every rank alone; --row-exchange auto goes on "
+                     "without.");
+  }
+  if (!possible || requested == RowExchange::mpi) return nullptr;
+  return comm::make_device_exchange(*parts.world, parts.machine->device());
+}
+
+}  // namespace
+
+struct Pipeline::State {
+  PipelineParts parts;
+  Device device;
+  SeedSchedule schedule;
+  comm::Communicator sample_communicator, gather_communicator;
+  comm::LaunchOrder order;  // of the row exchange, and of what the caller launches
+  std::unique_ptr<comm::DeviceExchange> device_exchange;
+  std::unique_ptr<sampling::MiniBatchSampler> sampler;
+  std::unique_ptr<feature::RowFetcher> fetcher;
+  Padding padding;
+  std::unique_ptr<BatchLoader> loader;
+  std::array<Count, tensor::kNumStrata> told_rows{};  // of the fetcher
+
+  State(const PipelineParts& p, const PipelineOptions& options)
+      : parts(p),
+        device(p.machine->device()),
+        schedule(schedule_of(p, options)),
+        sample_communicator(p.world->duplicate()),
+        gather_communicator(p.world->duplicate()),
+        order(device),
+        device_exchange(make_row_exchange(p, options.row_exchange)),
+        sampler(make_sampler(options)),
+        fetcher(std::make_unique<feature::RowFetcher>(p.graph->features(), device, row_context(),
+                                                      *p.gather_pool)),
+        padding(options.pad ? measure(options) : Padding{}),
+        loader(make_loader(options)) {}
+
+  bool is_distributed() const { return parts.topology->num_machines() > 1; }
+  comm::LaunchOrder* launch_order() { return device_exchange ? &order : nullptr; }
+
+  std::unique_ptr<sampling::MiniBatchSampler> make_sampler(const PipelineOptions& options) {
+    sampling::ExchangeContext exchange;
+    if (is_distributed() && !parts.graph->is_replicated()) {
+      exchange = {.communicator = &sample_communicator,
+                  .topology = parts.topology,
+                  .machine_offsets = parts.graph->machine_offsets(),
+                  .halo = parts.graph->halo_lists(),
+                  .pool = parts.sample_pool};
+    }
+    sampling::SamplerOptions sampler_options = options.sampler;
+    sampler_options.max_seeds = schedule.max_seeds();
+    // The fetch of other machines' rows asks for them in this order.
+    sampler_options.sorted_inputs = is_distributed();
+    return make_training_sampler({.graph = parts.graph,
+                                  .options = sampler_options,
+                                  .exchange = exchange,
+                                  .num_buffers = kBuffers,
+                                  .pool = parts.sample_pool,
+                                  .device = device,
+                                  .requested = options.sampler_device,
+                                  .schedule = &schedule,
+                                  .seed = options.seed,
+                                  .log = parts.world->rank() == 0});
+  }
+
+  feature::RowExchangeContext row_context() {
+    if (!is_distributed()) return {};
+    return {.communicator = &gather_communicator,
+            .topology = parts.topology,
+            .machine_offsets = parts.graph->machine_offsets(),
+            .machine = parts.machine->index(),
+            .halo = parts.graph->halo_rows(),
+            .on_devices = device_exchange.get(),
+            .order = launch_order()};
+  }
+
+  Padding measure(const PipelineOptions& options) const {
+    return measure_padding({.sampler = sampler.get(),
+                            .schedule = &schedule,
+                            .fanouts = options.sampler.fanouts,
+                            .strided = options.sampler.strided,
+                            .seed = options.seed},
+                           cuda::Stream(device));
+  }
+
+  std::unique_ptr<BatchLoader> make_loader(const PipelineOptions& options) {
+    return std::make_unique<BatchLoader>(
+        BatchLoader::Options{.device = device,
+                             .schedule = &schedule,
+                             .sampler = sampler.get(),
+                             .fetcher = fetcher.get(),
+                             .labels = parts.graph->labels(),
+                             .no_label = options.missing_label,
+                             .first_node = parts.graph->host_view().first_node,
+                             .feature_cols = parts.graph->manifest().feature_cols,
+                             .seed = options.seed,
+                             .overlap = options.overlap,
+                             .trace = options.trace,
+                             .order = launch_order(),
+                             .gather = options.gather,
+                             .padding = padding.shape});
+  }
+};
+
+Pipeline::Pipeline(const PipelineParts& parts, const PipelineOptions& options)
+    : state_(std::make_unique<State>(parts, options)) {}
+Pipeline::~Pipeline() = default;
+
+Count Pipeline::num_seeds() const { return state_->schedule.num_seeds(); }
+Count Pipeline::steps_per_epoch() const { return state_->schedule.steps_per_epoch(); }
+Count Pipeline::num_global_seeds(Count first, Count last) const {
+  return state_->schedule.num_global_seeds(first, last);
+}
+std::vector<NodeId> Pipeline::seeds_of(std::uint32_t epoch, Count step_in_epoch) const {
+  return state_->schedule.step(epoch, step_in_epoch).seeds;
+}
+
+void Pipeline::begin(const Steps& steps) { state_->loader->begin(steps); }
+const LoadedBatch* Pipeline::next(const cuda::Stream& stream) { return state_->loader->next(stream); }
+void Pipeline::release(const LoadedBatch& batch, const cuda::Stream& stream) {
+  state_->loader->release(batch, stream);
+}
+void Pipeline::end() { state_->loader->end(); }
+void Pipeline::run_on(const cuda::SmGroup& sms) { state_->loader->run_on(sms); }
+void Pipeline::release_buffers() { state_->loader->release_buffers(); }
+
+bool Pipeline::pads() const { return !state_->padding.shape.entries.empty(); }
+const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
+RowExchange Pipeline::row_exchange() const {
+  return state_->device_exchange ? RowExchange::nccl : RowExchange::mpi;
+}
+comm::LaunchOrder* Pipeline::launch_order() { return state_->launch_order(); }
+
+LoaderTimes Pipeline::take_times() { return state_->loader->take_times(); }
+Count Pipeline::take_unpadded() { return state_->loader->take_unpadded(); }
+
+std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {
+  const auto rows = state_->fetcher->rows_by_stratum();
+  std::array<std::int64_t, tensor::kNumStrata> bytes;
+  const auto row_bytes = static_cast<std::int64_t>(state_->parts.graph->features().spec().row_bytes());
+  for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - state_->told_rows[s]) * row_bytes;
+  state_->told_rows = rows;
+  return bytes;
+}
+
+sampling::ExchangeReport Pipeline::neighbor_exchange() const { return state_->sampler->report(); }
+feature::RowExchangeReport Pipeline::row_exchange_report() const { return state_->fetcher->report(); }
+
+void Pipeline::close() {
+  State& s = *state_;
+  s.loader.reset();
+  s.fetcher.reset();
+  s.sampler.reset();
+  if (s.device_exchange) s.device_exchange->close();
+  s.gather_communicator.close();
+  s.sample_communicator.close();
+}
+
+}  // namespace strata::train

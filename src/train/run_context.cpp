@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_context.hpp"
+
+#include <chrono>
+
+#include "strata/comm/resources.hpp"
+#include "strata/util/log.hpp"
+#include "tuning/device_mix.hpp"
+
+namespace strata::train {
+namespace {
+
+/// Before anything is loaded.
+comm::Topology find_topology(const TrainConfig& config, const comm::World& world) {
+  comm::Topology topology = comm::discover(world.communicator(), config.topology);
+  check_device_options(config, topology);
+  if (is_mixed(topology) && world.rank() == 0) spdlog::warn("{}", mix_warning(topology));
+  return topology;
+}
+
+comm::Watchdog::Options watchdog_options(const TrainConfig& config, const StopListener& stop) {
+  comm::Watchdog::Options options;
+  options.patience = std::chrono::seconds(config.watchdog_seconds);
+  options.stop_requested = [&stop] { return stop.requested(); };
+  return options;
+}
+
+}  // namespace
+
+RunContext::RunContext(const TrainConfig& c, const comm::World& w, StopListener& stop_listener)
+    : config(c),
+      world(w),
+      stop(stop_listener),
+      topology(find_topology(c, w)),
+      machine(w.communicator(), topology),
+      device(machine.device()),
+      watchdog(w, watchdog_options(c, stop_listener)),
+      cores(comm::resources_of(machine).cores),
+      sample_pool(cores),
+      gather_pool(cores),
+      global_batch(c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * w.size()) {}
+
+void RunContext::close() {
+  machine.close();
+  watchdog.close();
+}
+
+Count RunContext::seeds_per_rank() const {
+  return config.global_batch_size > 0 ? config.global_batch_size / world.size() + 1 : config.batch_size;
+}
+
+sampling::SamplerOptions RunContext::neighbor_choice() const {
+  return {.fanouts = config.fanouts,
+          .method = config.sampler,
+          .replace = config.replace,
+          .layer_dependent = config.labor_dependent};
+}
+
+}  // namespace strata::train

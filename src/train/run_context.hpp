@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "strata/comm/machine.hpp"
+#include "strata/comm/watchdog.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/train/config.hpp"
+#include "strata/train/stop_listener.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::train {
+
+/// Where a run is and what was asked of it: what all of its ranks agree on before anything is loaded, and
+/// what this rank may use. An owner; the config, the world and the listener outlive it.
+struct RunContext {
+  /// Collective. Throws InputError, on all ranks alike, for devices that contradict the options.
+  RunContext(const TrainConfig& config, const comm::World& world, StopListener& stop);
+  RunContext(const RunContext&) = delete;
+  RunContext& operator=(const RunContext&) = delete;
+  void close();  ///< collective
+
+  bool first_rank() const { return world.rank() == 0; }
+  void alive(const char* what) { watchdog.alive(what); }  ///< tells the watchdog that something moved
+  const comm::Communicator& communicator() const { return world.communicator(); }  ///< of all ranks
+  Count seeds_per_rank() const;                                                    ///< of a step
+  sampling::SamplerOptions neighbor_choice() const;  ///< how neighbors are chosen; nothing else is set
+
+  const TrainConfig& config;
+  const comm::World& world;
+  StopListener& stop;
+  comm::Topology topology;
+  comm::Machine machine;
+  Device device;
+  comm::Watchdog watchdog;
+  int cores;  ///< for this rank
+  ThreadPool sample_pool, gather_pool;
+  Count global_batch;  ///< seeds of a step over all ranks
+};
+
+}  // namespace strata::train

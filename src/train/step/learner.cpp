@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/learner.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "loading/seed_schedule.hpp"
+#include "strata/util/error.hpp"
+#include "torch_device.hpp"
+#include "tuning/device_mix.hpp"
+
+namespace strata::train {
+namespace {
+
+void set_up_torch(const RunContext& context) {
+  at::set_num_threads(context.cores);
+  at::globalContext().setAllowTF32CuBLAS(context.config.precision == Precision::tf32);
+  at::globalContext().setAllowBF16ReductionCuBLAS(false);
+  use_own_stream(context.device);
+}
+
+void require_f32(const torch::nn::Module& model) {
+  for (const auto& item : model.named_parameters()) {
+    if (item.value().scalar_type() != at::kFloat)
+      throw Error(fmt::format("the parameter \"{}\" is {}, not f32", item.key(),
+                              c10::toString(item.value().scalar_type())),
+                  "Make the model's parameters f32.");
+  }
+}
+
+std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const graph::Manifest& manifest,
+                                           const ModelFactory& make) {
+  set_up_torch(context);
+  const TrainConfig& config = context.config;
+  const nn::ModelOptions options{.kind = config.model,
+                                 .aggregate = config.aggregate,
+                                 .in_cols = manifest.feature_cols,
+                                 .hidden = config.hidden,
+                                 .out_cols = manifest.num_classes,
+                                 .num_layers = config.num_layers(),
+                                 .heads = config.heads,
+                                 .attention_dropout = config.attention_dropout,
+                                 .dropout = config.dropout,
+                                 .input_dropout = config.input_dropout,
+                                 .bf16 = config.precision == Precision::bf16,
+                                 .seed = config.seed};
+  std::shared_ptr<nn::BlockModel> model = make(options);
+  require_f32(*model);
+  model->to(torch_device(context.device));
+  return model;
+}
+
+/// Training nodes of each class. Collective.
+std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::Machine& machine,
+                                 const comm::Communicator& communicator) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(graph.manifest().num_classes));
+  const store::GraphView& view = graph.host_view();
+  for (const NodeId v : machine.rank() == 0 ? graph.train_nodes() : std::span<const NodeId>()) {
+    if (!view.owns(v)) continue;
+    if (!graph.has_label(v - view.first_node)) continue;
+    const std::int32_t* label =
+        graph.labels().data() + (v - view.first_node) * graph.manifest().label_words();
+    if (!graph.manifest().multi_label) {
+      ++counts[static_cast<std::size_t>(*label)];
+      continue;
+    }
+    for (std::size_t c = 0; c < counts.size(); ++c) counts[c] += has_class(label, static_cast<Count>(c));
+  }
+  communicator.all_reduce(std::span(counts));
+  return counts;
+}
+
+Loss make_loss(const RunContext& context, const store::MachineGraph& graph) {
+  const TrainConfig& config = context.config;
+  LossOptions options{.kind = config.loss,
+                      .label_smoothing = config.label_smoothing,
+                      .class_weights = {},
+                      .multi_label = graph.manifest().multi_label};
+  if (config.class_weights == kBalanced)
+    options.class_weights = balanced_weights(count_classes(graph, context.machine, context.communicator()));
+  else if (!config.class_weights.empty())
+    options.class_weights = parse_class_weights(config.class_weights);
+  return {options, graph.manifest().num_classes, torch_device(context.device)};
+}
+
+std::unique_ptr<Optimizer> make_optimizer_of(const RunContext& context, Count num_train_nodes,
+                                             const FlatParameters& parameters) {
+  const TrainConfig& config = context.config;
+  const Count steps = SeedSchedule::num_steps(num_train_nodes, context.global_batch);
+  const Count updates_per_epoch = (steps + config.accumulate - 1) / config.accumulate;
+  const OptimizerOptions options{.kind = config.optimizer,
+                                 .learning_rate = config.learning_rate,
+                                 .weight_decay = config.weight_decay,
+                                 .schedule = {.kind = config.lr_schedule,
+                                              .warmup_steps = config.warmup_steps,
+                                              .total_steps = updates_per_epoch * config.epochs,
+                                              .step_size = config.lr_step_size,
+                                              .gamma = config.lr_gamma},
+                                 .clip_norm = config.clip_grad,
+                                 .skip_not_finite = config.on_nan == OnNan::skip,
+                                 .on_host = is_mixed(context.topology)};
+  return make_optimizer(options, parameters.values(), parameters.tail().narrow(0, 0, 1));
+}
+
+}  // namespace
+
+Learner::Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make)
+    : model(make_model(context, graph.manifest(), make)),
+      parameters(*model, torch_device(context.device)),
+      loss(make_loss(context, graph)),
+      optimizer(make_optimizer_of(context, std::ssize(graph.train_nodes()), parameters)) {}
+
+std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
+                                           const RunContext& context) {
+  if (!context.device.is_cuda() || context.topology.num_machines() > 1 || !model.traits().reads_table)
+    return std::nullopt;
+  const tensor::ChunkTensor& features = graph.features();
+  if (features.spec().dtype != DType::f32 ||
+      graph.view().num_nodes > std::numeric_limits<std::int32_t>::max())
+    return std::nullopt;
+  std::optional<nn::InputTable> table;
+  for (const tensor::StratumView& view : features.views()) {
+    if (view.stratum != tensor::Stratum::replicated || view.rows != features.spec().rows) continue;
+    table = {.rows = reinterpret_cast<const float*>(view.data),
+             .cols = features.spec().cols,
+             .pitch = static_cast<std::int64_t>(view.row_pitch / sizeof(float)),
+             .first_node = graph.view().first_node};
+  }
+  return table;
+}
+
+sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunContext& context,
+                                       const std::optional<nn::InputTable>& table) {
+  const TrainConfig& config = context.config;
+  sampling::SamplerOptions options = context.neighbor_choice();
+  options.in_degrees = model.traits().needs_in_degrees;
+  options.transpose = true;
+  options.input_transpose = model.traits().needs_input_transpose;
+  options.strided = model.traits().takes_strided;
+  options.compact_inputs = !table;
+  options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
+  return options;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "run_context.hpp"
+#include "step/flat_parameters.hpp"
+#include "step/loss.hpp"
+#include "step/optimizer.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/sampling/sampler.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/train/trainer.hpp"
+
+namespace strata::train {
+
+/// What a run trains, and with what: the model, its parameters, the loss and the optimizer. An owner.
+struct Learner {
+  /// Sets libtorch up for this thread, too: its cores, its precision, and a stream of its own. Collective.
+  Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make_model);
+  Learner(const Learner&) = delete;
+  Learner& operator=(const Learner&) = delete;
+
+  std::shared_ptr<nn::BlockModel> model;
+  FlatParameters parameters;
+  Loss loss;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+/// The input rows, where a model reads them in place: on a GPU that holds all of them as f32, of a run on one
+/// machine.
+std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
+                                           const RunContext& context);
+
+/// What the model's layers need of blocks in training, added to how neighbors are chosen. `table`: it reads
+/// input rows in place.
+sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunContext& context,
+                                       const std::optional<nn::InputTable>& table);
+
+}  // namespace strata::train

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/train/pipeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "strata/util/error.hpp"
+#include "support/expect_error.hpp"
+#include "support/random_dataset.hpp"
+#include "support/run_setup.hpp"
+
+namespace strata::train {
+namespace {
+
+using test::RunSetup;
+
+/// What a batch says, copied from the pipeline's buffers.
+struct SeenBatch {
+  Count step = 0, num_global_seeds = 0;
+  std::vector<NodeId> seeds, inputs, input_original_ids;
+  std::vector<float> features;
+  std::vector<std::int32_t> labels;
+  bool operator==(const SeenBatch&) const = default;
+};
+
+/// A graph in as many parts as ranks, on machines of so many ranks (0: one machine).
+class PipelineTest : public testing::TestWithParam<int> {
+ protected:
+  static constexpr Count kGlobalBatch = 60, kCols = 7;
+
+  void SetUp() override {
+    directory_ = test::common_folder("pipeline");
+    const comm::Communicator& world = test::world().communicator();
+    dataset_ = test::random_dataset(
+        {.num_nodes = 900, .num_edges = 4000, .feature_cols = kCols, .with_labels = true, .seed = 4});
+    if (world.rank() == 0) parts_.emplace(*dataset_, world.size(), directory_, 5);
+    world.barrier();
+    run_.emplace(GetParam());
+    graph_.emplace(store::MachineGraph::load(directory_, world, run_->topology, run_->machine, {}));
+    world.barrier();
+  }
+  void TearDown() override { graph_->close(run_->machine); }
+
+  PipelineParts parts() {
+    return {.world = &test::world().communicator(),
+            .topology = &run_->topology,
+            .machine = &run_->machine,
+            .graph = &*graph_,
+            .sample_pool = &sample_pool_,
+            .gather_pool = &gather_pool_};
+  }
+  static PipelineOptions options() {
+    return {.sampler = {.fanouts = {4, 3}}, .global_batch = kGlobalBatch, .seed = 9, .missing_label = {-1}};
+  }
+
+  static SeenBatch copy_of(const LoadedBatch& batch) {
+    const sampling::Block& last = batch.sample.blocks.back();
+    const sampling::Block& first = batch.sample.blocks.front();
+    SeenBatch seen;
+    seen.step = batch.step_in_epoch;
+    seen.num_global_seeds = batch.num_global_seeds;
+    seen.seeds.assign(last.src_nodes, last.src_nodes + last.num_dst);
+    seen.inputs.assign(first.src_nodes, first.src_nodes + first.num_src);
+    seen.input_original_ids.assign(first.src_original_ids, first.src_original_ids + first.num_src);
+    if (batch.features != nullptr)
+      seen.features.assign(batch.features, batch.features + first.num_src * kCols);
+    if (batch.labels != nullptr) seen.labels.assign(batch.labels, batch.labels + batch.num_labels);
+    return seen;
+  }
+  static std::vector<SeenBatch> load(Pipeline& pipeline, const Pipeline::Steps& steps) {
+    std::vector<SeenBatch> batches;
+    pipeline.begin(steps);
+    while (const LoadedBatch* batch = pipeline.next({})) {
+      batches.push_back(copy_of(*batch));
+      pipeline.release(*batch, {});
+    }
+    return batches;
+  }
+  static Count sum_over_ranks(Count value) {
+    test::world().communicator().all_reduce(std::span(&value, 1));
+    return value;
+  }
+
+  std::filesystem::path directory_;
+  std::unique_ptr<graph::Graph> dataset_;
+  std::optional<test::PartitionedDataset> parts_;
+  std::optional<RunSetup> run_;
+  std::optional<store::MachineGraph> graph_;
+  ThreadPool sample_pool_{2}, gather_pool_{2};
+};
+
+TEST_P(PipelineTest, GivesEverySeedToOneRank) {
+  Pipeline pipeline(parts(), options());
+  ASSERT_GT(pipeline.steps_per_epoch(), 2);
+  const auto batches = load(pipeline, {.epoch = 1, .first = 0, .end = pipeline.steps_per_epoch()});
+  ASSERT_EQ(std::ssize(batches), pipeline.steps_per_epoch());
+  Count all = 0;
+  for (Count step = 0; step < pipeline.steps_per_epoch(); ++step) {
+    const SeenBatch& batch = batches[static_cast<std::size_t>(step)];
+    EXPECT_EQ(batch.step, step);
+    EXPECT_EQ(batch.seeds, pipeline.seeds_of(1, step)) << "step " << step;
+    EXPECT_EQ(sum_over_ranks(std::ssize(batch.seeds)), batch.num_global_seeds) << "step " << step;
+    EXPECT_EQ(batch.num_global_seeds, pipeline.num_global_seeds(step, step + 1)) << "step " << step;
+    all += batch.num_global_seeds;
+  }
+  EXPECT_EQ(all, pipeline.num_seeds());
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, BringsRowsAndLabels) {
+  const std::vector<float> rows = test::features_as_floats(*dataset_);
+  Pipeline pipeline(parts(), options());
+  for (const SeenBatch& batch : load(pipeline, {.epoch = 0, .first = 0, .end = 3})) {
+    std::vector<float> expected;
+    for (const NodeId id : batch.input_original_ids)
+      expected.insert(expected.end(), rows.begin() + id * kCols, rows.begin() + (id + 1) * kCols);
+    EXPECT_EQ(batch.features, expected) << "step " << batch.step;
+    std::vector<std::int32_t> labels;
+    for (std::size_t i = 0; i < batch.seeds.size(); ++i)
+      labels.push_back(dataset_->labels[static_cast<std::size_t>(batch.input_original_ids[i])]);
+    EXPECT_EQ(batch.labels, labels) << "step " << batch.step;
+  }
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, LeavesOutWhatIsNotAskedFor) {
+  PipelineOptions nothing = options();
+  nothing.gather = false;
+  nothing.missing_label = {};
+  Pipeline pipeline(parts(), nothing);
+  for (const SeenBatch& batch : load(pipeline, {.epoch = 0, .first = 0, .end = 2})) {
+    EXPECT_TRUE(batch.features.empty());
+    EXPECT_TRUE(batch.labels.empty());
+    EXPECT_FALSE(batch.inputs.empty() && !batch.seeds.empty());
+  }
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, GivesTheSameBatchesWithoutOverlap) {
+  PipelineOptions in_turn = options();
+  in_turn.overlap = false;
+  Pipeline pipeline(parts(), options()), slow(parts(), in_turn);
+  const Pipeline::Steps steps{.epoch = 2, .first = 1, .end = pipeline.steps_per_epoch()};
+  EXPECT_EQ(load(pipeline, steps), load(slow, steps));
+  slow.close();
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, EndsWhereItsCallerStopsAndBeginsAnew) {
+  for (const bool overlap : {true, false}) {
+    PipelineOptions chosen = options();
+    chosen.overlap = overlap;
+    Pipeline pipeline(parts(), chosen);
+    const Pipeline::Steps steps{.epoch = 0, .first = 0, .end = pipeline.steps_per_epoch()};
+    EXPECT_EQ(pipeline.next({}), nullptr) << "before begin()";
+    pipeline.begin(steps);
+    const LoadedBatch* batch = pipeline.next({});
+    ASSERT_NE(batch, nullptr);
+    pipeline.end();
+    pipeline.release(*batch, {});
+    EXPECT_EQ(pipeline.next({}), nullptr) << "after end()";
+    EXPECT_EQ(std::ssize(load(pipeline, steps)), pipeline.steps_per_epoch());
+    pipeline.release_buffers();
+    EXPECT_EQ(std::ssize(load(pipeline, {.epoch = 0, .first = 0, .end = 2})), 2);
+    pipeline.close();
+  }
+}
+
+TEST_P(PipelineTest, CountsTheBytesOfTheRowsThatItReads) {
+  Pipeline pipeline(parts(), options());
+  Count rows = 0;
+  for (const SeenBatch& batch : load(pipeline, {.epoch = 0, .first = 0, .end = 3}))
+    rows += std::ssize(batch.inputs);
+  const auto bytes = pipeline.take_gathered_bytes();
+  const auto row_bytes = static_cast<Count>(graph_->features().spec().row_bytes());
+  EXPECT_GT(bytes[0] + bytes[1] + bytes[2], 0);
+  if (run_->topology.num_machines() == 1) {
+    EXPECT_EQ(bytes[0] + bytes[1] + bytes[2], rows * row_bytes);
+  }
+  EXPECT_EQ(pipeline.take_gathered_bytes(), (std::array<std::int64_t, tensor::kNumStrata>{}));
+  EXPECT_EQ(pipeline.row_exchange(), RowExchange::mpi);
+  EXPECT_FALSE(pipeline.pads());
+  EXPECT_EQ(pipeline.launch_order(), nullptr);
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, RefusesWhatCpusCannotDo) {
+  PipelineOptions on_gpu = options();
+  on_gpu.sampler_device = comm::TopologyOptions::Compute::cuda;
+  test::expect_error<InputError>([&] { Pipeline(parts(), on_gpu); }, {"--sampler-device cuda"});
+  PipelineOptions nccl = options();
+  nccl.row_exchange = RowExchange::nccl;
+  test::expect_error<InputError>([&] { Pipeline(parts(), nccl); }, {"--row-exchange nccl"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, PipelineTest, testing::Values(0, 1));
+
+}  // namespace
+}  // namespace strata::train

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace strata::train {
+namespace {
+
+using nlohmann::json;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+comm::Topology::Rank rank_on(const std::string& host, int machine, Device device) {
+  return {
+      .host = host, .machine = machine, .local_rank = 0, .host_rank = 0, .device = device, .gpu_uuid = {}};
+}
+
+/// Two ranks on one machine, each with a GPU.
+RunFacts two_gpus() {
+  RunFacts facts;
+  facts.config.graph = "parts/products";
+  facts.config.fanouts = {15, 10, 5};
+  facts.config.seed = 7;
+  facts.topology.ranks = {rank_on("alpha", 0, {Device::Kind::cuda, 0}),
+                          rank_on("alpha", 0, {Device::Kind::cuda, 1})};
+  facts.topology.machines = {{0, 1}};
+  facts.manifest.name = "products";
+  facts.manifest.book = graph::PartitionBook({0, 1000, 2500});
+  facts.manifest.num_edges = 64000;
+  facts.manifest.feature_cols = 100;
+  facts.manifest.num_classes = 47;
+  facts.manifest.num_train = 1200;
+  facts.manifest.num_valid = 300;
+  facts.manifest.num_test = 40;
+  facts.plan = {{.tensor = "features",
+                 .stratum = "replicated",
+                 .rows = 2000,
+                 .bytes = 800000,
+                 .expected = {{.share = 0.9, .bytes_per_second = 1.5e12}}},
+                {.tensor = "labels", .stratum = "host", .rows = 2500, .bytes = 10000, .expected = {}}};
+  facts.unlabelled = {.train = 1, .valid = 2, .test = 3};
+  facts.num_parameters = 206895;
+  facts.global_batch = 2048;
+  facts.steps_per_epoch = 97;
+  facts.batch_sizes = {.nodes = {1024, 9000.5}, .edges = {15000, 80000}};
+  facts.cores = 8;
+  facts.reducer = "nccl";
+  return facts;
+}
+
+/// One rank on each of two machines, without GPUs.
+RunFacts two_machines() {
+  RunFacts facts = two_gpus();
+  facts.topology.ranks = {rank_on("alpha", 0, {}), rank_on("beta", 1, {})};
+  facts.topology.machines = {{0}, {1}};
+  facts.reducer = "mpi";
+  facts.row_exchange = RowExchange::mpi;
+  facts.batch_sizes = {};
+  return facts;
+}
+
+EpochReport epoch_report() {
+  return {.epoch = 2,
+          .steps = 97,
+          .seeds = 196000,
+          .skipped_updates = 1,
+          .unpadded_batches = 3,
+          .loss = 0.51234,
+          .train_accuracy = 0.875,
+          .seconds = 4,
+          .stages = {.sample = 1.5, .gather = 0.25, .train = 0, .wait = 0.5},
+          .sum_seconds = 1,
+          .gathered_bytes = {8'000'000'000, 0, 4'000'000'000},
+          .peak_host_bytes = 123456};
+}
+
+Scores scores(double accuracy) {
+  return {.nodes = 300, .loss = 0.5, .accuracy = accuracy, .macro_f1 = 0.25, .roc_auc = kNan};
+}
+
+ExchangeTotals exchange_totals() {
+  return {.hops = {{.frontier = 1000, .remote = 250, .cached = 50, .bytes = 2048}},
+          .rows = 5000,
+          .remote_rows = 1000,
+          .cached_rows = 400,
+          .row_bytes = 1 << 20,
+          .neighbors = {.all = 2, .waited = 0.5},
+          .features = {.all = 3, .waited = 3}};
+}
+
+TEST(Banner, TellsGraphModelRanksAndPlan) {
+  const std::string text = banner(two_gpus());
+  EXPECT_THAT(text, StartsWith("graph products: 2,500 nodes, 64,000 edges, 100 features (f32), 47 classes; "
+                               "1,200 / 300 / 40 training, validation, test nodes\n"
+                               "model sage: fanouts 15,10,5, hidden 256, 206,895 parameters; adam lr 0.003, "
+                               "2,048 seeds a step, 97 steps an epoch\n"
+                               "2 ranks on 1 machines, 8 cores a rank, gradients over nccl\n"));
+  EXPECT_THAT(text, HasSubstr("cuda:0 cuda:1"));
+  EXPECT_THAT(text, HasSubstr("90.0 %"));
+  EXPECT_THAT(text, HasSubstr("1500.0"));
+  EXPECT_THAT(text, Not(HasSubstr("planned from")));
+}
+
+TEST(Banner, TellsWhatThePlanWasMadeFrom) {
+  RunFacts facts = two_gpus();
+  facts.presampled_batches = 64;
+  EXPECT_THAT(banner(facts), EndsWith("planned from the accesses of 64 batches\n"));
+}
+
+TEST(Banner, TellsHowMachinesExchangeRows) {
+  RunFacts facts = two_machines();
+  EXPECT_THAT(banner(facts), HasSubstr("2 ranks on 2 machines, 8 cores a rank, gradients over mpi, feature "
+                                       "rows over mpi\n"));
+  facts.topology.virtual_machines = true;
+  facts.row_exchange = RowExchange::nccl;
+  EXPECT_THAT(banner(facts), HasSubstr("2 ranks on 2 virtual machines"));
+  EXPECT_THAT(banner(facts), HasSubstr("feature rows over nccl"));
+}
+
+TEST(Banner, NamesTheModelOfAUser) {
+  RunFacts facts = two_gpus();
+  facts.config.own_model = "transformer";
+  EXPECT_THAT(banner(facts), HasSubstr("model transformer: "));
+}
+
+TEST(RunRecord, HasWhatMakesTheRun) {
+  EXPECT_EQ(run_record(two_gpus()), json::parse(R"({
+    "type": "run", "version": 1, "graph": "parts/products", "nodes": 2500, "edges": 64000, "parts": 2,
+    "model": "sage", "fanouts": [15, 10, 5], "sampler": "uniform", "replace": false,
+    "labor_dependent": false, "hidden": 256, "global_batch_size": 2048, "steps_per_epoch": 97,
+    "feature_cols": 100, "classes": 47, "unlabelled": {"train": 1, "valid": 2, "test": 3},
+    "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "seed": 7, "ranks": 2,
+    "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": ""})"));
+}
+
+TEST(RunRecord, HasNoSizesOfBatchesThatAreNotPadded) {
+  const json record = run_record(two_machines());
+  EXPECT_EQ(record.at("batch_nodes"), json::array());
+  EXPECT_EQ(record.at("batch_edges"), json::array());
+  EXPECT_EQ(record.at("device"), "cpu");
+  EXPECT_EQ(record.at("machines"), 2);
+  EXPECT_EQ(record.at("row_exchange"), "mpi");
+}
+
+TEST(StepRecord, HasNullForALossThatIsNotFinite) {
+  EXPECT_EQ(step_record(1, 20, 0.5, 0.75), json::parse(R"({
+    "type": "step", "epoch": 1, "step": 20, "loss": 0.5, "train_accuracy": 0.75})"));
+  EXPECT_EQ(step_record(1, 20, kNan, 0).at("loss"), nullptr);
+  EXPECT_EQ(step_record(1, 20, std::numeric_limits<double>::infinity(), 0).at("loss"), nullptr);
+}
+
+TEST(EpochRecord, DividesTheTimeOfAnEpoch) {
+  EXPECT_EQ(epoch_record(epoch_report()), json::parse(R"({
+    "type": "epoch", "epoch": 2, "steps": 97, "seeds": 196000, "skipped_updates": 1, "unpadded_batches": 3,
+    "loss": 0.51234, "train_accuracy": 0.875, "seconds": 4.0, "seeds_per_second": 49000.0,
+    "sample_seconds": 1.5, "gather_seconds": 0.25, "wait_seconds": 0.5, "train_seconds": 3.5,
+    "compute_seconds": 2.5, "sum_seconds": 1.0, "peak_host_bytes": 123456,
+    "gathered_bytes": {"replicated": 8000000000, "striped": 0, "host": 4000000000}})"));
+}
+
+TEST(EpochRecord, HasNoNegativeTimes) {
+  EpochReport report = epoch_report();
+  report.sum_seconds = 5;
+  EXPECT_EQ(epoch_record(report).at("compute_seconds"), 0.0);
+  report.seconds = 0;
+  EXPECT_EQ(epoch_record(report).at("seeds_per_second"), 0.0);
+}
+
+TEST(EpochLine, TellsTimesAndRows) {
+  EXPECT_EQ(epoch_line(epoch_report(), 10),
+            "epoch 2/10  loss 0.5123  train accuracy 0.8750  4.0 s (49,000 seeds/s; sample 1.5 s, gather "
+            "250.0 ms; compute 2.5 s, wait for batches 500.0 ms, sum over ranks 1.0 s; rows: 7.5 GiB "
+            "replicated, 3.7 GiB host, 3.0 GB/s)");
+}
+
+TEST(EpochLine, LeavesOutRowsThatWereNotGathered) {
+  EpochReport report = epoch_report();
+  report.gathered_bytes = {};
+  EXPECT_THAT(epoch_line(report, 10), EndsWith("sum over ranks 1.0 s)"));
+}
+
+TEST(SmSplitRecord, HasEveryMeasuredSplit) {
+  const SmSplitResult result{
+      .times = {{.shares = kNoSmSplit, .seconds = 0.25}, {.shares = {10, 90}, .seconds = 0.5}},
+      .choice = kNoSmSplit};
+  EXPECT_EQ(sm_split_record(result), json::parse(R"({
+    "type": "sm_split", "choice": "off",
+    "measured": [{"split": "off", "step_seconds": 0.25}, {"split": "10,90", "step_seconds": 0.5}]})"));
+}
+
+TEST(EvaluationRecord, HasNullForScoresThatThereAreNot) {
+  const Evaluation evaluation{.valid = scores(0.75), .test = scores(0.5), .seconds = 2, .stopped = false};
+  EXPECT_EQ(evaluation_record(3, evaluation), json::parse(R"({
+    "type": "evaluation", "epoch": 3, "seconds": 2.0,
+    "valid": {"nodes": 300, "loss": 0.5, "accuracy": 0.75, "macro_f1": 0.25, "roc_auc": null},
+    "test": {"nodes": 300, "loss": 0.5, "accuracy": 0.5, "macro_f1": 0.25, "roc_auc": null}})"));
+}
+
+TEST(EvaluationLine, TellsTheMetricOfTheRun) {
+  const Evaluation evaluation{.valid = scores(0.75), .test = scores(0.5), .seconds = 2, .stopped = false};
+  EXPECT_EQ(evaluation_line(evaluation, Metric::accuracy),
+            "  accuracy: validation 0.7500, test 0.5000 (2.0 s)");
+  EXPECT_EQ(evaluation_line(evaluation, Metric::macro_f1),
+            "  macro_f1: validation 0.2500, test 0.2500 (2.0 s)");
+}
+
+TEST(ExchangeRecord, HasHopsAndRows) {
+  EXPECT_EQ(exchange_record(exchange_totals()), json::parse(R"({
+    "type": "exchange",
+    "neighbors": {"seconds": 2.0, "waited_seconds": 0.5,
+                  "hops": [{"nodes": 1000, "remote": 250, "cached": 50, "bytes": 2048}]},
+    "features": {"seconds": 3.0, "waited_seconds": 3.0, "rows": 5000, "remote": 1000, "cached": 400,
+                 "bytes": 1048576}})"));
+}
+
+TEST(ExchangeTable, TellsSharesAndWhatIsHidden) {
+  const std::string text = exchange_table(exchange_totals());
+  for (const char* cell : {"neighbors, hop 1", "25.0 %", "20.0 %", "2.0 KiB", "feature rows", "40.0 %"})
+    EXPECT_THAT(text, HasSubstr(cell));
+  EXPECT_THAT(text, EndsWith("exchange of a rank within its stage: neighbors 2.0 s, 1.5 s of it hidden; "
+                             "feature rows 3.0 s, 0 us of it hidden\n"));
+}
+
+TEST(ExchangeTable, HasADashForAShareOfNothing) {
+  ExchangeTotals totals = exchange_totals();
+  totals.hops.clear();
+  totals.rows = totals.remote_rows = totals.cached_rows = 0;
+  EXPECT_THAT(exchange_table(totals), Not(HasSubstr("%")));
+}
+
+FinalReport final_report() {
+  return {.result = {.stopped = false,
+                     .best_epoch = 4,
+                     .valid = scores(0.75),
+                     .test = scores(0.5),
+                     .epochs_done = 5,
+                     .seeds_per_second = 49000},
+          .peak_host_bytes = 3 << 20,
+          .peak_device_bytes = 5 << 20};
+}
+
+TEST(FinalRecord, HasTheScoresOfTheBestEpoch) {
+  EXPECT_EQ(final_record(final_report()), json::parse(R"({
+    "type": "final", "stopped": false, "epochs": 5, "best_epoch": 4, "seeds_per_second": 49000.0,
+    "peak_host_bytes": 3145728, "peak_device_bytes": 5242880,
+    "valid": {"nodes": 300, "loss": 0.5, "accuracy": 0.75, "macro_f1": 0.25, "roc_auc": null},
+    "test": {"nodes": 300, "loss": 0.5, "accuracy": 0.5, "macro_f1": 0.25, "roc_auc": null}})"));
+}
+
+TEST(FinalTable, TellsScoresSpeedAndMemory) {
+  FinalReport report = final_report();
+  EXPECT_THAT(final_table(report), StartsWith("best epoch 4"));
+  EXPECT_THAT(final_table(report), EndsWith("49,000 seeds/s, peak host memory 3.0 MiB on this rank, peak of "
+                                            "libtorch on the GPU 5.0 MiB\n"));
+  EXPECT_THAT(final_table(report), Not(HasSubstr("nan")));
+  report.result.valid.roc_auc = 0.875;
+  EXPECT_THAT(final_table(report), HasSubstr("0.8750"));
+}
+
+}  // namespace
+}  // namespace strata::train

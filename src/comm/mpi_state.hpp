@@ -12,7 +12,7 @@
 
 namespace strata::comm {
 
-/// What a Machine keeps with its communicator.
+/// What a Machine stores with its communicator.
 struct MachineResources {
   Resources own;         ///< of this rank
   bool on_gpus = false;  ///< all ranks of the machine compute on GPUs
@@ -24,10 +24,10 @@ struct MpiState {
   bool owned = true;  ///< false for MPI_COMM_WORLD, which is never freed
   int rank = 0;
   int size = 1;
-  int world_rank = 0;  ///< what messages to a person name
+  int world_rank = 0;  ///< the rank that messages name
   std::string host;
   Count piece_bytes = kPieceBytes;
-  std::shared_ptr<const MachineResources> resources = {};  ///< of a Machine's communicator
+  std::shared_ptr<const MachineResources> resources = {};  ///< set in a Machine's communicator
 
   std::string who() const;  ///< "rank 3, host gpu-07"
 };
@@ -39,10 +39,9 @@ struct Internals {
   /// Throws CommError if the communicator was closed or moved from.
   static const MpiState& of(const Communicator& communicator);
   static MpiState& state(Communicator& communicator) { return *communicator.state_; }
-  /// Takes `handle` over: errors return, rank and size are looked up. World rank, host and piece size come
-  /// from `parent`.
+  /// Takes over `handle`, and makes its errors return. World rank, host and piece size come from `parent`.
   static Communicator adopt(MPI_Comm handle, const MpiState& parent);
-  /// The ranks that share memory with this one, in order of rank. Collective.
+  /// A communicator of the ranks that share memory with this one, in order of rank. Collective.
   static Communicator split_shared(const Communicator& communicator);
 };
 

@@ -8,7 +8,7 @@
 
 namespace strata::graph {
 
-/// Edges as the input lists them: number i goes from sources[i * stride] to destinations[i * stride]. A view.
+/// Edges as the input lists them: edge i goes from sources[i * stride] to destinations[i * stride]. A view.
 ///
 /// A stride of 2 reads pairs, as CSV files and arrays of shape (E, 2) have them.
 struct EdgeList {
@@ -17,14 +17,14 @@ struct EdgeList {
   Count count = 0;
   Count stride = 1;
   bool wide = true;    ///< ids are i64; false: i32
-  std::string origin;  ///< the file, for messages
+  std::string origin;  ///< the file, used in messages
 };
 
 struct BuildOptions {
   EdgePolicy duplicates = EdgePolicy::remove;
   EdgePolicy self_loops = EdgePolicy::keep;
   bool add_reverse = false;       ///< the list names each undirected edge once (twice is a duplicate)
-  std::int64_t memory_bytes = 0;  ///< most that building may take, the result included; 0: what is free
+  std::int64_t memory_bytes = 0;  ///< most that building may take, including the result; 0: what is free
 };
 
 /// The lists of in-neighbors, and what cleaning changed.
@@ -33,24 +33,24 @@ struct BuildOptions {
 ///
 ///     structure.num_edges() == edges_read - self_loops_removed - duplicates_removed + reverse_added
 ///
-/// With `add_reverse`, 0-1 listed again as 1-0 is a duplicate, and a self-loop is its own reverse: it enters
-/// once. `self_loops` and `duplicates` count what was met, whatever the policies: a self-loop listed twice is
-/// two self-loops and one duplicate.
+/// With `add_reverse`, an edge 0-1 that is listed again as 1-0 is a duplicate. A self-loop is its own reverse
+/// and is added once. `self_loops` and `duplicates` count what the list has, whatever the policies: a
+/// self-loop that is listed twice counts as two self-loops and one duplicate.
 struct BuiltCsc {
   CscGraph structure;
   CleaningReport cleaning;
 };
 
-/// Sorts an edge list into lists of in-neighbors, each ordered by (source, edge id). Of duplicates the first
-/// listed stays.
+/// Sorts an edge list into lists of in-neighbors, each ordered by (source, edge id). The first of several
+/// duplicates stays.
 ///
-/// The result is the same for every thread count. Beside the result it takes 4 bytes per edge for a while
-/// and, per thread, 16 bytes per edge of one of about a thousand runs of nodes: a few percent, unless few
-/// nodes have most of the edges. Throws InputError: an id outside [0, num_nodes), with the edge's number;
-/// OutOfMemory before anything large is allocated.
+/// The result is the same for every number of threads. Besides the result it temporarily takes 4 bytes per
+/// edge. Each thread also takes 16 bytes per edge of one of about a thousand runs of nodes: a few percent of
+/// the edges, unless few nodes have most of them. Throws InputError for an id outside [0, num_nodes), with
+/// the edge's number; OutOfMemory before anything large is allocated.
 BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const BuildOptions& options, ThreadPool& pool);
 
-/// Does every edge have its opposite? REQUIRES: lists ordered by source.
+/// Whether every edge has its opposite. REQUIRES: lists ordered by source.
 bool is_symmetric(const CscGraph& graph, ThreadPool& pool);
 
 }  // namespace strata::graph

@@ -13,11 +13,11 @@ struct CleanPolicies {
 /// What the lists held before they were cleaned, entry by entry.
 struct ListCounts {
   Count entries = 0, self_loops = 0;
-  Count duplicates = 0;       ///< same (source, destination) again
-  Count duplicate_loops = 0;  ///< those of them that are self-loops
+  Count duplicates = 0;       ///< the same (source, destination) again
+  Count duplicate_loops = 0;  ///< duplicates that are self-loops
 };
 
-/// Applies the policies to lists ordered by (source, edge id). Edge ids may be empty, and stay so.
+/// Applies the policies to lists ordered by (source, edge id). Empty edge ids stay empty.
 ListCounts clean_lists(CscGraph& graph, const CleanPolicies& policies, ThreadPool& pool);
 
 /// The report for a directed graph that lists each entry once.

@@ -9,8 +9,9 @@
 
 namespace strata::sampling {
 
-/// Makes room for `size` elements in `array` on `device`; the first `keep` elements stay. Grows by a quarter
-/// at least, so that sizes that creep up seldom reallocate. Waits for `stream` if it must keep elements.
+/// Makes room for `size` elements in `array`, on the stream's device; the first `keep` elements stay. Grows
+/// by at least a quarter, so that slowly growing sizes seldom reallocate. Waits for `stream` if it must keep
+/// elements.
 template <typename T>
 void reserve(cuda::Array<T>& array, cuda::Memory memory, Count size, Count keep, const std::string& what,
              const cuda::Stream& stream) {

@@ -19,10 +19,10 @@ inline constexpr unsigned kAllLanes = ~0u;
 __device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
 __device__ inline unsigned lanes_below() { return (1u << lane_index()) - 1u; }
 
-/// Blocks for a loop over at most `bound` items; every kernel loops with the grid's stride, so fewer blocks
-/// are right too.
+/// Number of blocks for a loop over at most `bound` items. Every kernel loops with the grid's stride, so
+/// fewer blocks are correct, too.
 inline unsigned blocks_for(Count bound) {
-  constexpr Count kMaxBlocks = 132 * 16;  // two waves of eight resident blocks on the largest GPUs of today
+  constexpr Count kMaxBlocks = 132 * 16;  // two waves of eight resident blocks per SM on an H200
   return static_cast<unsigned>(std::clamp<Count>((bound + kThreads - 1) / kThreads, 1, kMaxBlocks));
 }
 
@@ -39,10 +39,10 @@ __device__ Index item_stride() {
 __device__ inline void mark(std::uint32_t* words, NodeId node) {
   std::uint32_t* word = words + node / 32;
   const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % 32u);
-  if ((__ldcg(word) & bit) == 0) atomicOr(word, bit);  // most were met before
+  if ((__ldcg(word) & bit) == 0) atomicOr(word, bit);  // most nodes were marked before
 }
 
-/// The list that entry `e` lies in: the last i with offsets[i] <= e. REQUIRES: offsets[0] <= e <
+/// The list that contains entry `e`: the last i with offsets[i] <= e. REQUIRES: offsets[0] <= e <
 /// offsets[count].
 __device__ inline Count list_of(const Count* offsets, Count count, Count e) {
   Count low = 0, high = count;  // offsets[low] <= e < offsets[high]
@@ -56,11 +56,11 @@ __device__ inline Count list_of(const Count* offsets, Count count, Count e) {
   return low;
 }
 
-/// Turns counts into offsets, in place; keeps its temporary memory.
+/// Turns counts into offsets, in place. An owner of its scratch memory.
 class DeviceScan {
  public:
   explicit DeviceScan(Device device) : device_(device) {}
-  /// values[i] = sum of values[0 .. i) for i < size.
+  /// Sets values[i] to the sum of values[0 .. i) for i < size.
   void exclusive(Count* values, Count size, const cuda::Stream& stream);
 
  private:

@@ -31,7 +31,7 @@ struct MiniBatchBuffers {
   std::vector<HopBuffers> hops;  // from the seeds outwards
 };
 
-/// The blocks that the buffers hold, without transposes; the input layer (the last hop) first.
+/// The blocks in the buffers, without transposes; the input layer (the last hop) comes first.
 MiniBatch blocks_of(const MiniBatchBuffers& buffers, const SamplerOptions& options, Device device,
                     Count num_seeds);
 
@@ -40,10 +40,10 @@ inline bool has_narrow_ids(const store::GraphView& view) {
   return view.num_nodes <= std::numeric_limits<std::int32_t>::max();
 }
 
-/// Throws InputError where the options leave input nodes as global ids and that cannot be.
+/// Throws InputError if the options leave input nodes as global ids and that is impossible.
 void check_whole_inputs(const SamplerOptions& options, const store::GraphView& view, bool exchanges);
 
-/// Throws InputError: the node is no node of the graph or, if it is, was among the seeds before.
+/// Throws InputError that says whether the node is not in the graph or occurs twice among the seeds.
 [[noreturn]] void refuse_seed(NodeId node, Count num_nodes);
 
 /// Throws Error if a minibatch has more distinct nodes than local ids can tell apart.

@@ -2,10 +2,10 @@
 #pragma once
 #include "launch_cuda.cuh"
 
-/// What fills the arrays that a minibatch has of its nodes.
+/// Kernels that fill a minibatch's arrays of node attributes.
 namespace strata::sampling {
 
-/// What is told of nodes, by global id and by local id.
+/// Attributes of nodes: `all_*` by global id, the others by local id.
 template <typename Original>
 struct NodeAttributes {
   const Original* all_original_ids;
@@ -14,7 +14,7 @@ struct NodeAttributes {
   std::int32_t* in_degrees;  // likewise
 };
 
-/// Of the nodes from *first (null: from 0) to *last.
+/// Writes the attributes of nodes *first (null: 0) to *last.
 template <typename Original>
 __global__ void describe_nodes(const NodeId* nodes, const Count* first, const Count* last,
                                NodeAttributes<Original> out) {
@@ -25,7 +25,7 @@ __global__ void describe_nodes(const NodeId* nodes, const Count* first, const Co
   }
 }
 
-/// The arrays of nodes; null: not asked for.
+/// The arrays of a minibatch's nodes; null: not asked for.
 struct PaddedNodes {
   NodeId* nodes;
   NodeId* original_ids;

@@ -10,8 +10,8 @@ namespace strata::sampling {
 /// Throws InputError for options that are not valid for the view.
 void check_sampler(const SamplerOptions& options, const store::GraphView& view, int num_buffers);
 
-/// The sampler for graphs in host memory. Results are in host memory, too, of the kind that is given. See
-/// make_sampler; options are valid.
+/// The sampler for graphs in host memory. Its results lie in host memory of the kind `memory`. See
+/// make_sampler(). REQUIRES: valid options.
 std::unique_ptr<MiniBatchSampler> make_cpu_sampler(const store::GraphView& view,
                                                    const SamplerOptions& options,
                                                    const ExchangeContext& exchange, int num_buffers,

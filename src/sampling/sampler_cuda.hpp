@@ -6,7 +6,8 @@
 
 namespace strata::sampling {
 
-/// The sampler for graphs that a GPU reads and results in its memory. See make_sampler; options are valid.
+/// The sampler for graphs that a GPU reads. Its results lie in the GPU's memory. See make_sampler().
+/// REQUIRES: valid options.
 std::unique_ptr<MiniBatchSampler> make_cuda_sampler(const store::GraphView& view,
                                                     const SamplerOptions& options,
                                                     const ExchangeContext& exchange, int num_buffers);

@@ -7,8 +7,8 @@
 
 namespace strata {
 
-/// The number that follows `name` in a file of lines "name number", or "name: number kB"; none where the file
-/// or such a line is missing.
+/// The number after `name` in a file of lines "name number" or "name: number kB"; none if the file or such a
+/// line is missing.
 std::optional<std::int64_t> field_in_file(const std::filesystem::path& path, std::string_view name);
 
 }  // namespace strata

@@ -9,9 +9,9 @@
 
 namespace strata::comm {
 
-/// A non-blocking NCCL communicator over the ranks of a Communicator, an owner. Its calls start work and are
-/// then asked until it is under way, so that a rank that fails meanwhile is an error here and not a call that
-/// never returns.
+/// A non-blocking NCCL communicator over the ranks of a Communicator. An owner. Its calls start work and are
+/// polled until the work is under way, so that a failing rank causes an error here, not a call that never
+/// returns.
 class NcclCommunicator {
  public:
   /// REQUIRES: every rank of `world` has a GPU of its own. Collective.
@@ -26,7 +26,7 @@ class NcclCommunicator {
   /// failed.
   void finish(ncclResult_t code, const char* call,
               std::source_location where = std::source_location::current()) const;
-  /// Ends all work of the communicator in order. Collective.
+  /// Finishes all work and frees the communicator. Collective.
   void close();
 
  private:

@@ -8,8 +8,9 @@ namespace strata::comm {
 /// The most bytes of one MPI call: below what an MPI int can count.
 inline constexpr Count kPieceBytes = Count{1} << 30;
 
-/// Tests make pieces small, so that a few bytes are sent in many. Communicators made of this one inherit it.
-/// REQUIRES: the same on all ranks; a positive multiple of 8, at most kPieceBytes.
+/// Lets tests make pieces small, so that even a few bytes are sent in many pieces. Communicators made from
+/// this one inherit the size. REQUIRES: `bytes` is the same on all ranks, a positive multiple of 8, and at
+/// most kPieceBytes.
 void set_piece_bytes(Communicator& communicator, Count bytes);
 
 }  // namespace strata::comm

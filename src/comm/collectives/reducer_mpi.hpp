@@ -8,9 +8,8 @@
 
 namespace strata::comm {
 
-/// Sums over MPI: every rank sums a slice of the buffer, always in order of rank, and gives the sums to all.
-/// So each rank sends and receives about twice the buffer, and the bits depend neither on the rank nor on the
-/// run.
+/// Sums over MPI: every rank sums a slice of the buffer, always in order of rank, and sends the sums to all.
+/// So each rank sends and receives about twice the buffer, and all ranks and runs get the same bits.
 class MpiReducer final : public AllReducer {
  public:
   /// Works on `chunk` values at a time, which bounds the staging memory.
@@ -29,8 +28,8 @@ class MpiReducer final : public AllReducer {
   Communicator communicator_;
   Device device_;
   Count chunk_;
-  cuda::Array<float> staging_;   // pinned: where the sum of a device buffer is made
-  std::vector<float> incoming_;  // own slice of every other rank
+  cuda::Array<float> staging_;   // pinned; a device buffer is summed here
+  std::vector<float> incoming_;  // this rank's slice, from every other rank
 };
 
 }  // namespace strata::comm

@@ -6,7 +6,7 @@
 
 namespace strata::comm {
 
-/// In CUDA builds alone. REQUIRES: every rank of `world` has a GPU of its own. Collective.
+/// Only in CUDA builds. Collective over `world`. REQUIRES: every rank of `world` has a GPU of its own.
 std::unique_ptr<AllReducer> make_nccl_reducer(const Communicator& world, Device device);
 
 }  // namespace strata::comm

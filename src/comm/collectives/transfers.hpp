@@ -8,11 +8,11 @@
 
 namespace strata::comm {
 
-/// Sends and receives of any size between pairs of ranks, all in flight at once. What has no bytes makes no
-/// message.
+/// Sends and receives of any size between pairs of ranks, all in flight at once. A transfer of 0 bytes makes
+/// no message.
 ///
-/// The memory must stay until `wait` has returned. Pieces of one pair arrive in the order in which both sides
-/// named them.
+/// The memory must stay valid until wait() has returned. Pieces between two ranks arrive in the order of the
+/// calls, which must be the same on both sides.
 class Transfers {
  public:
   explicit Transfers(const MpiState& state) : state_(state) {}
@@ -21,7 +21,8 @@ class Transfers {
 
   void send(const void* data, Count bytes, int peer);
   void receive(void* data, Count bytes, int peer);
-  /// Returns when all are done. Throws CommError where one failed or brought fewer bytes than expected.
+  /// Returns when all transfers are done. Throws CommError if one failed or brought fewer bytes than
+  /// expected.
   void wait();
 
  private:

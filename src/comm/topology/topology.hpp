@@ -7,16 +7,16 @@
 
 namespace strata::comm {
 
-/// What one rank knows of its own place.
+/// What one rank knows about its own place.
 struct RankFacts {
-  std::string host;     ///< its name, for people
-  int host_leader = 0;  ///< lowest world rank that shares memory with it: names the host for the program
+  std::string host;               ///< its name, for people
+  int host_leader = 0;            ///< lowest world rank that shares memory with it; identifies the host
   std::vector<std::string> gpus;  ///< uuids of the GPUs that its process sees, by CUDA ordinal
-  TopologyOptions options;        ///< as it was started
+  TopologyOptions options;        ///< that the rank was started with
 };
 
-/// The topology that follows from what all ranks (by world rank) know. Needs no communication: the same facts
-/// give the same topology or the same InputError on every rank.
+/// The topology that follows from the facts of all ranks, by world rank. Does not communicate: the same facts
+/// give the same topology, or the same InputError, on every rank.
 Topology arrange(const std::vector<RankFacts>& facts);
 
 std::string serialize(const RankFacts& facts);

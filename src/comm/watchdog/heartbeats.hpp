@@ -8,11 +8,11 @@
 
 namespace strata::comm {
 
-/// What a rank tells of itself each period.
+/// What a rank says about itself in each period.
 struct Heartbeat {
   std::int64_t idle_ticks = 0;  ///< periods since it last made progress
-  std::int32_t leaving = 0;     ///< 1: this one is its last, and that is in order
-  std::int32_t busy = 0;        ///< 1: what it does may take any time
+  std::int32_t leaving = 0;     ///< 1: this is its last heartbeat, because it leaves as planned
+  std::int32_t busy = 0;        ///< 1: its current work may take any time
   char what[56] = {};           ///< what it did last, cut to fit
 };
 
@@ -21,7 +21,7 @@ Heartbeat make_heartbeat(std::int64_t idle_ticks, const char* what, bool busy);
 /// A rank that this one listens to: all others for rank 0, rank 0 for the others.
 struct Peer {
   int rank = 0;
-  std::int64_t silent_ticks = 0;  ///< own periods since it was last heard
+  std::int64_t silent_ticks = 0;  ///< own periods since the last heartbeat from it
   bool left = false;
   Heartbeat last = make_heartbeat(0, "start", true);
 };
@@ -32,19 +32,19 @@ struct Progress {
   std::string what;
 };
 
-/// Heartbeats between rank 0 and every other rank. Never waits for anybody but in close(). For one thread at
-/// a time.
+/// Heartbeats between rank 0 and every other rank. Only close() waits for other ranks. For one thread at a
+/// time.
 class Heartbeats {
  public:
   explicit Heartbeats(Communicator communicator);
 
-  /// Sends `own` to all peers and takes in what they sent since the last tick.
+  /// Sends `own` to all peers and receives what they sent since the last tick.
   void tick(const Heartbeat& own);
   const std::vector<Peer>& peers() const { return peers_; }
-  /// Ranks without progress for `patience_ticks` or more, the longest first. On rank 0.
+  /// Ranks without progress for at least `patience_ticks`, the longest first. Call it on rank 0.
   std::vector<Progress> stuck(const Heartbeat& own, std::int64_t patience_ticks) const;
   bool any_busy(const Heartbeat& own) const;
-  /// Tells the peers that this rank leaves, and takes in everything until they have said so too. Collective.
+  /// Tells the peers that this rank leaves, and receives heartbeats until they have said so, too. Collective.
   void close();
 
  private:

@@ -5,7 +5,8 @@
 
 namespace strata::graph {
 
-/// Structure, `undirected`, labels and cleaning of a synthetic graph; the same for every thread count.
+/// Each sets the structure, `undirected`, labels and cleaning of `graph`; the same for every number of
+/// threads.
 void generate_sbm(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool, Graph& graph);
 void generate_rmat(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool, Graph& graph);
 void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool,

@@ -10,42 +10,43 @@
 
 namespace strata::graph {
 
-/// Hashes all bytes of a part file that lie outside its datasets, as HDF5's own structure does.
+/// The bytes of a part file that lie outside its datasets, such as HDF5's own structure.
 class OutsideBytes {
  public:
-  /// Only names, shapes, types and offsets of the extents count.
+  /// Uses only names, shapes, types and offsets of the extents.
   explicit OutsideBytes(const std::vector<Extent>& extents);
   struct Gap {
     Count begin, end;
   };
-  std::vector<Gap> gaps(Count begin, Count end) const;  ///< the outside of a piece of the file
+  std::vector<Gap> gaps(Count begin, Count end) const;  ///< what lies outside, in a piece of the file
 
  private:
-  std::vector<Gap> datasets_;  // by place
+  std::vector<Gap> datasets_;  // in order of their offsets
 };
 
-/// Extents as the manifest lists them, without the help of the file.
+/// The extents as the manifest lists them; the file is not read.
 std::vector<Extent> recorded_extents(const PartRecord& record);
 
-/// Throws InputError unless the bytes outside the datasets are those that were written: HDF5 may then trust
-/// what it finds.
+/// Throws InputError unless the bytes outside the datasets are those that were written, so that HDF5 can
+/// trust them.
 void check_outside(const PositionedFile& file, const PartRecord& record);
 
 /// Throws InputError unless the datasets lie where the manifest says.
 void check_places(const PositionedFile& file, const PartLayout& layout, const PartRecord& record);
 
-/// Reads datasets of a part file by whole blocks, and gives no byte of a block whose hash is not the one that
-/// was written. Thread safe.
+/// Reads datasets of a part file by whole blocks, and returns no byte of a block whose hash differs from the
+/// one that was written. Thread safe.
 class CheckedFile {
  public:
-  /// Keeps both; reads the hashes when they are first needed. REQUIRES: check_places().
+  /// Keeps references to `file` and `layout`; reads the hashes when they are first needed. REQUIRES:
+  /// check_places().
   CheckedFile(const PositionedFile& file, const PartLayout& layout, std::uint64_t checksums_hash);
 
-  /// `bytes` of a field from byte `first` on. REQUIRES: they lie within it.
+  /// Reads `bytes` bytes of a field from byte `first` on. REQUIRES: they lie within the field.
   void read(Field field, Count first, Count bytes, void* out, RecentBlocks* recent) const;
 
  private:
-  /// Bytes [first, end) of a dataset, some whole blocks.
+  /// Bytes [first, end) of a dataset; they are whole blocks.
   struct Run {
     Field field;
     Count first, end;
@@ -61,7 +62,7 @@ class CheckedFile {
   mutable std::vector<std::uint64_t> hashes_;
 };
 
-/// The error of a dataset, or of what surrounds them, that is not what was written.
+/// Throws the InputError for a dataset, or bytes around datasets, that differ from what was written.
 [[noreturn]] void refuse_changed(const std::filesystem::path& file, const std::string& what);
 
 }  // namespace strata::graph

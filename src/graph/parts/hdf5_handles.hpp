@@ -8,7 +8,7 @@
 
 namespace strata::graph::h5 {
 
-/// Held around every use of HDF5: the library is not thread safe.
+/// The lock to hold around every use of HDF5, because the library is not thread safe.
 std::unique_lock<std::mutex> lock_library();
 
 /// An owner of an HDF5 id; closes it with the call that its kind needs.
@@ -30,7 +30,7 @@ class Handle {
   hid_t id() const noexcept { return id_; }
   explicit operator bool() const noexcept { return id_ >= 0; }
 
-  /// Closes now; a failure (the last flush to disk) is told.
+  /// Closes now, and returns false if that failed, as the last flush to disk can.
   bool close() noexcept { return id_ < 0 || closer_(std::exchange(id_, H5I_INVALID_HID)) >= 0; }
 
  private:
@@ -42,7 +42,7 @@ class Handle {
 /// names one.
 std::string last_error();
 
-/// HDF5's type for a name of strata::DType ("i64", "f16", "bf16" as u16). An owner.
+/// HDF5's type for the name of a strata::DType ("i64", "f16"); bf16 is stored as u16. An owner.
 Handle make_type(const std::string& dtype);
 
 }  // namespace strata::graph::h5

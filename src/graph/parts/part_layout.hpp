@@ -12,7 +12,7 @@ namespace strata::graph {
 inline constexpr const char* kPartFormat = "strata-part";
 inline constexpr const char* kManifestFormat = "strata-partition";
 
-/// The datasets of a part; `count` is the end of the list.
+/// The datasets of a part; `count` is their number.
 enum class Field {
   indptr,
   indices,
@@ -31,12 +31,12 @@ enum class Field {
   count
 };
 
-/// A dataset of a part and where its bytes lie in the file. absent(): the part has none of it.
+/// A dataset of a part, and where its bytes lie in the file. absent() says that the part does not have it.
 struct Extent {
   std::string name, dtype;
   std::vector<Count> shape;
   Count offset = 0;
-  Count block_rows = 0;  ///< of the pieces that have a hash each; 0: it has none
+  Count block_rows = 0;  ///< rows of each block that has a hash; 0: there are no hashes
 
   bool absent() const { return shape.empty(); }
   Count elements() const;
@@ -48,7 +48,7 @@ struct Extent {
   Count blocks() const { return block_rows == 0 ? 0 : (rows() + block_rows - 1) / block_rows; }
 };
 
-/// Elements of a row: of the second dimension, 1 without one, 0 of an absent dataset.
+/// Elements per row: the second dimension, 1 if there is none, 0 for an absent dataset.
 Count row_elements(const Extent& extent);
 
 /// Extents of all fields, without offsets.
@@ -56,7 +56,7 @@ struct PartLayout {
   std::vector<Extent> extents;  ///< by Field
   PartLayout(const Manifest& manifest, const PartShape& shape);
 
-  /// Of all datasets before `field`: where its blocks begin in the checksums.
+  /// Blocks of all datasets before `field`, which is where its blocks begin in the checksums.
   Count blocks_before(Field field) const;
   Extent& operator[](Field f) { return extents[static_cast<std::size_t>(f)]; }
   const Extent& operator[](Field f) const { return extents[static_cast<std::size_t>(f)]; }
@@ -71,8 +71,8 @@ SplitFields fields_of(PartReader::Split split);
 Count inner_nodes(const Manifest& manifest, int part);
 
 /// Opens a part file, checks its attributes and the type, layout and shape of its datasets against the
-/// manifest, and gives their places; checksums are absent from files of older builds. Throws InputError
-/// naming file and dataset.
+/// manifest, and returns their places. Files of older builds have no checksums. Throws InputError naming file
+/// and dataset.
 PartLayout open_layout(const std::filesystem::path& path, const Manifest& manifest, int part);
 
 /// Creates the file with all datasets, empty, and fills in the offsets. Throws IoError.

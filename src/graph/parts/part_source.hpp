@@ -6,7 +6,7 @@
 
 namespace strata::graph {
 
-/// Where a PartReader has a part from: a file, or a formula. Ranges are checked by the source.
+/// Where a PartReader gets a part from: a file, or a formula. The source checks ranges.
 class PartSource {
  public:
   virtual ~PartSource() = default;

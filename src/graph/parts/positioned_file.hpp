@@ -6,7 +6,7 @@
 
 namespace strata::graph {
 
-/// A file descriptor that reads and writes at given places; an owner. Calls are thread safe. Throws IoError
+/// A file descriptor that reads and writes at given offsets. An owner. Calls are thread safe. Throws IoError
 /// naming the file.
 class PositionedFile {
  public:
@@ -18,8 +18,9 @@ class PositionedFile {
 
   void read(void* out, Count bytes, Count offset) const;
   void write(const void* data, Count bytes, Count offset) const;
-  void reserve(Count bytes) const;  ///< room on disk for the first `bytes`; a full disk is told here
-  void start_flush() const;         ///< begins to write back, does not wait
+  /// Reserves room on disk for the first `bytes`; throws if the disk is full.
+  void reserve(Count bytes) const;
+  void start_flush() const;  ///< begins to write back, without waiting
   Count size() const;
   const std::filesystem::path& path() const { return path_; }
 

@@ -10,21 +10,22 @@
 
 namespace strata::graph {
 
-/// What readers make of arrays, whatever file they come from. All throw InputError naming the array's origin.
+/// Conversions of arrays to parts of a graph, for all kinds of files. All throw InputError naming the array's
+/// origin.
 
-/// Row-major memory for features that nothing has written yet, aligned to 64 bytes. Throws OutOfMemory.
+/// Row-major, uninitialised memory for features, aligned to 64 bytes. Throws OutOfMemory.
 struct FeatureMemory {
   FeatureTable table;
   std::byte* bytes = nullptr;  ///< what table.data points to
 };
 FeatureMemory allocate_features(Count rows, Count cols, DType dtype);
 
-/// Features of an array of shape (rows, cols) or (rows,). f32 and f16 in C order are referred to in place;
-/// every other type becomes f32. NaN and infinite values are refused.
+/// Features of an array of shape (rows, cols) or (rows,). f32 and f16 in C order are used in place; every
+/// other type becomes f32. NaN and infinite values are refused.
 FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool);
 FeatureTable features_of(CsvTable<float> table, const std::string& origin, ThreadPool& pool);
 
-/// Each row scaled to a sum of absolute values of 1, as f32; rows of zeros stay.
+/// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay.
 FeatureTable normalized(const FeatureTable& features, ThreadPool& pool);
 
 /// Integer ids of a one-dimensional array, or of a column (N, 1).
@@ -33,32 +34,33 @@ std::vector<NodeId> ids_of(const NpyArray& array);
 /// Labels of some nodes.
 struct NodeLabels {
   Count rows = 0;
-  Count set_of = 0;                  ///< classes, of which a node may have several; 0: one class a node
+  Count set_of = 0;                  ///< number of classes if a node may have several; 0: one class per node
   std::vector<std::int32_t> values;  ///< [rows], or [rows, label_set_words(set_of)]
 
   Count words() const { return set_of == 0 ? 1 : label_set_words(set_of); }
 };
 
-/// Class labels of a one-dimensional array or a column; NaN and -1 stand for a missing label and give -1. Or
-/// sets of classes of a matrix of 0 and 1, a column a class; a row of NaN or -1 is without label.
+/// Class labels from a one-dimensional array or a column; NaN and -1 mean a missing label and become -1. Or
+/// sets of classes from a matrix of 0 and 1 with one column per class; a row of NaN or -1 has no label.
 NodeLabels labels_of(const NpyArray& array);
 NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin);
 
-/// Weights of edges, in the order of the edges: a one-dimensional array, or column `column` of a matrix.
-/// Throws InputError: no such column, a weight that is_edge_weight() refuses.
+/// Weights of edges, in the order of the edges, from a one-dimensional array or column `column` of a matrix.
+/// Throws InputError if there is no such column or is_edge_weight() refuses a weight.
 std::vector<float> edge_weights_of(const NpyArray& array);
 std::vector<float> edge_weights_of(const NpyArray& array, Count column);
 std::vector<float> edge_weights_of(const CsvTable<float>& table, Count column, const std::string& origin);
 
-/// Gives every entry of the lists the weight of its edge. REQUIRES: a weight of each edge that was read.
+/// Gives every entry of the lists the weight of its edge. REQUIRES: `of_edges` has a weight of each edge that
+/// was read.
 void give_weights(CscGraph& graph, const std::vector<float>& of_edges);
 
-/// Edges of an integer array of shape (2, E) or (E, 2), read in place where the type allows. (2, 2) is two
-/// rows.
+/// Edges of an integer array of shape (2, E) or (E, 2), read in place if the type allows it. An array of
+/// shape (2, 2) is read as (2, E).
 struct EdgeArray {
   EdgeList list;
-  NpyArray source;                 ///< keeps `list` valid, unless
-  std::vector<std::int64_t> wide;  ///< its type had to be widened
+  NpyArray source;                 ///< keeps `list` valid
+  std::vector<std::int64_t> wide;  ///< keeps `list` valid instead if the type had to be widened
 };
 EdgeArray edges_of(const NpyArray& array);
 EdgeList edges_of(const CsvTable<NodeId>& table, const std::string& origin);

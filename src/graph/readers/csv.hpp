@@ -19,16 +19,16 @@ struct CsvTable {
 
 struct CsvExpectation {
   std::optional<Count> rows, cols;
-  std::string rows_from;  ///< where the number of rows is stated, for messages
+  std::string rows_from;  ///< where the number of rows is stated; used in messages
 };
 
-/// Reads "PATH" or gzip-compressed "PATH". Fields of an integer table must be integers; those of a
-/// floating-point table may be `nan`, and are where a field is empty.
+/// Reads a CSV file, which may be compressed by gzip. Fields of an integer table must be integers. Fields of
+/// a floating-point table may be `nan`; empty ones are read as `nan`.
 ///
-/// A byte order mark is skipped, and with a warning a first line whose every field is a name. Inflates in one
-/// thread, parses in all. Throws InputError with file and line: missing, without a byte (gzip of no text is a
-/// table without rows), ragged, not a number, not UTF-8, damaged gzip, or not as expected; OutOfMemory. T is
-/// NodeId, float or double.
+/// A byte order mark is skipped. A first line whose fields are all names is skipped with a warning. One
+/// thread inflates, all threads parse. Throws InputError with file and line: missing, empty (gzip of no text
+/// is a table without rows), ragged, not a number, not UTF-8, damaged gzip, or not as expected; OutOfMemory.
+/// T is NodeId, float or double.
 template <typename T>
 CsvTable<T> read_csv(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool);
 

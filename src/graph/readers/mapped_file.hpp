@@ -5,7 +5,7 @@
 
 namespace strata::graph {
 
-/// A whole file mapped read-only. An owner; a file of no bytes maps to nothing.
+/// A whole file, mapped read-only. An owner. An empty file has null data.
 class MappedFile {
  public:
   /// Throws InputError if there is no such file, IoError if it cannot be opened or mapped.

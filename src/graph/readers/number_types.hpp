@@ -10,7 +10,7 @@
 
 namespace strata::graph {
 
-/// The bits of an IEEE half, so that 16-bit floats and 16-bit integers stay apart.
+/// The bits of an IEEE half: a type that differs from 16-bit integers.
 struct Half {
   std::uint16_t bits;
 };

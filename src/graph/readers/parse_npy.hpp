@@ -8,8 +8,8 @@
 
 namespace strata::graph {
 
-/// Interprets the bytes of one .npy file; the array points into them, or into a copy if they are not aligned
-/// for its type.
+/// Parses the bytes of one .npy file. The array points into them, or into a copy if they are not aligned for
+/// its type.
 NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
                    std::shared_ptr<const void> keep_alive);
 

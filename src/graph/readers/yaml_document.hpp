@@ -9,33 +9,33 @@
 
 namespace strata::graph {
 
-/// What a mapping may hold. An unknown name is refused where it is close to a `used` one that is missing,
-/// which was probably meant; any other is warned of.
+/// The names that a mapping may hold. An unknown name is refused if it is close to a missing `used` one,
+/// which was probably meant; other unknown names cause a warning.
 struct KnownFields {
-  std::string owner;  ///< "a task", for messages
+  std::string owner;  ///< used in messages: "a task"
   std::vector<std::string> used;
-  std::vector<std::string> unused = {};  ///< legal, but read by nobody here
+  std::vector<std::string> unused = {};  ///< legal names that Strata does not read
 };
 
-/// A YAML file whose fields are asked for by name. Every refusal is an InputError that names the file and the
-/// line.
+/// A YAML file whose fields are read by name. All errors are InputErrors with the file and the line.
 ///
-/// Nodes are kept in optionals with emplace: assigning to a YAML::Node would change the document.
+/// Keep nodes in optionals and set them with emplace(), because assigning to a YAML::Node would change the
+/// document.
 class YamlDocument {
  public:
-  /// Throws InputError: missing, not UTF-8, not YAML, not a mapping.
+  /// Throws InputError if the file is missing, not UTF-8, not YAML or not a mapping.
   explicit YamlDocument(std::filesystem::path path);
 
   const YAML::Node& root() const { return root_; }
   const std::filesystem::path& path() const { return path_; }
   [[noreturn]] void refuse(const YAML::Node& at, const std::string& what, const std::string& remedy) const;
 
-  /// Refuses what is not a mapping, a name that stands in it twice, and misspelt names.
+  /// Refuses anything but a mapping, names that occur twice, and misspelt names.
   void check_fields(const YAML::Node& mapping, const KnownFields& known) const;
 
-  // All take mappings.
+  // All functions below take mappings.
   YAML::Node require(const YAML::Node& mapping, const std::string& field) const;
-  /// A list, empty where there is no such field.
+  /// The entries of a list; none if there is no such field.
   std::vector<YAML::Node> list(const YAML::Node& mapping, const std::string& field) const;
   /// The only entry of a list.
   YAML::Node require_only(const YAML::Node& mapping, const std::string& field) const;

@@ -9,11 +9,11 @@
 #include <bit>
 #endif
 
-/// The arithmetic of random choices, the same bits on CPU and GPU: integers, and single IEEE operations that
-/// no compiler fuses (host code is compiled without contraction; device code names the rounding).
+/// The arithmetic of random choices, with the same bits on CPU and GPU: integers, and single IEEE operations
+/// that no compiler fuses (host code is compiled without contraction; device code names the rounding).
 namespace strata::sampling {
 
-/// Random word number `index` of what has the key `key`: the stream of SplitMix64, read at any place.
+/// Random word number `index` for this key: SplitMix64, which can be read at any index.
 STRATA_HOST_DEVICE inline std::uint64_t keyed_word(std::uint64_t key, std::uint64_t index) {
   return mix64(key + index * 0x9E3779B97F4A7C15ull);
 }
@@ -44,7 +44,7 @@ STRATA_HOST_DEVICE inline Parts parts_of(float positive) {
           exponent + static_cast<std::int32_t>(bits >> 23)};
 }
 
-/// 2 artanh(s) for |s| <= 0.172: off by 2e-9 of it at most before rounding.
+/// 2 artanh(s) for |s| <= 0.172. The relative error before rounding is at most 2e-9.
 STRATA_HOST_DEVICE inline float twice_artanh(float s) {
   const float z = ieee::product(s, s);
   float series = 1.0f / 9;
@@ -56,9 +56,10 @@ STRATA_HOST_DEVICE inline float twice_artanh(float s) {
 }
 
 /// An exponential variate of mean 1: -ln(1 - v) for v = word / 2^64, above 0. Small values have all bits of a
-/// float, so that the first of very many differ.
+/// float, so that even the smallest of very many variates differ.
 ///
-/// With y = 1 - v = 2^e m, m in [1 / sqrt 2, sqrt 2), and s = (1 - m) / (1 + m) it is -e ln 2 + 2 artanh(s).
+/// With y = 1 - v = 2^e m, m in [1 / sqrt 2, sqrt 2), and s = (1 - m) / (1 + m), the variate is -e ln 2 + 2
+/// artanh(s).
 STRATA_HOST_DEVICE inline float exponential_variate(std::uint64_t word) {
   constexpr std::uint64_t kLinear = 0x4AFB0CCC06219B7Cull;  // v < 1 - 1 / sqrt 2: e is 0
   if (word < kLinear) {
@@ -72,10 +73,10 @@ STRATA_HOST_DEVICE inline float exponential_variate(std::uint64_t word) {
   return ieee::sum(ieee::product(-static_cast<float>(e), 0.693147181f), twice_artanh(s));
 }
 
-/// When an edge of positive weight arrives in the race for a node's picks: exponential_variate / weight, as
-/// an integer that orders like it for every positive float, with the edge's position as the last word.
-/// The k first to arrive are a weighted sample without replacement (Efraimidis and Spirakis, "Weighted random
-/// sampling with a reservoir", 2006: their keys u^(1 / w), with the logarithm taken).
+/// When an edge of positive weight arrives in the race for a node's picks: exponential_variate / weight. The
+/// upper word is an integer with the same order for all positive floats, the lower word is the edge's
+/// position. The first k arrivals are a weighted sample without replacement (Efraimidis and Spirakis,
+/// "Weighted random sampling with a reservoir", 2006; the logarithm of their keys u^(1 / w)).
 STRATA_HOST_DEVICE inline std::uint64_t arrival(std::uint64_t word, float weight, std::uint32_t position) {
   constexpr std::int32_t kBias = 192;  // variates have exponents from -64 to 5, weights from -149 to 127
   const Parts e = parts_of(exponential_variate(word)), w = parts_of(weight);
@@ -83,19 +84,19 @@ STRATA_HOST_DEVICE inline std::uint64_t arrival(std::uint64_t word, float weight
   const std::uint32_t order = ratio + (static_cast<std::uint32_t>(e.exponent - w.exponent + kBias) << 23);
   return (static_cast<std::uint64_t>(order) << 32) | position;
 }
-/// The quotient that an arrival stands for. For host code.
+/// The quotient of an arrival. For host code.
 inline double quotient_of(std::uint64_t arrival) {
   constexpr std::uint64_t kBias = 1023 - 127 - 192;  // from the exponents of arrival() to those of doubles
   const std::uint64_t order = arrival >> 32;
   return __builtin_bit_cast(double, ((order >> 23) + kBias) << 52 | (order & 0x007FFFFFu) << 29);
 }
 
-/// Later than every arrival: an edge of weight 0.
+/// Stands for an edge of weight 0: later than every arrival.
 inline constexpr std::uint64_t kNeverArrives = ~std::uint64_t{0};
 
-/// Turns the weights of a list into whole numbers, whose sums do not depend on an order: floor(weight *
-/// 2^shift), the largest shift with which no sum of `degree` of them reaches 2^63. What falls to 0 weighs
-/// less than 2^-30 of the largest. REQUIRES: largest > 0, degree < 2^32.
+/// Turns the weights of a list into whole numbers, whose sums do not depend on the order: floor(weight *
+/// 2^shift), with the largest shift for which no sum of `degree` weights reaches 2^63. Weights that become 0
+/// are less than 2^-30 of the largest. REQUIRES: largest > 0, degree < 2^32.
 struct WholeWeights {
   std::int32_t shift;
 
@@ -122,8 +123,8 @@ struct WholeWeights {
 };
 
 /// LABOR-0 with uniform weights (Balin and Catalyurek, "Layer-neighbor sampling", NeurIPS 2023): a node of
-/// degree d takes in-neighbor t where r_t <= fanout / d, with one r_t for all nodes of a hop. So nodes that
-/// share neighbors choose the same ones, and a node gets `fanout` of them on average.
+/// degree d takes in-neighbor t if r_t <= fanout / d, with one r_t for all nodes of a hop. So nodes that
+/// share neighbors choose the same ones, and a node gets `fanout` neighbors on average.
 struct LaborRule {
   std::uint64_t key;
 
@@ -136,7 +137,7 @@ struct LaborRule {
     return keyed_word(key, static_cast<std::uint64_t>(source));
   }
 
-  /// A neighbor is taken if its r_t lies below. REQUIRES: fanout < degree < 2^32.
+  /// A neighbor is taken if its r_t is below this limit. REQUIRES: fanout < degree < 2^32.
   STRATA_HOST_DEVICE static std::uint64_t limit(std::uint32_t fanout, std::uint32_t degree) {
     const std::uint64_t high = (static_cast<std::uint64_t>(fanout) << 32) / degree,
                         rest = (static_cast<std::uint64_t>(fanout) << 32) % degree;

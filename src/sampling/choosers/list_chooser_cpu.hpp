@@ -6,10 +6,10 @@
 
 namespace strata::sampling {
 
-/// A PickChooser for rules that look at a node's whole list, or at none of it, and say which places of it are
-/// taken: measure() asks the rule, choose() copies. A fanout of -1 takes all.
+/// A PickChooser for rules that look at all of a node's list, or at nothing of it, and return the positions
+/// to take. measure() calls the rule, choose() copies the picks. A fanout of -1 takes all.
 ///
-/// A Rule is made for a piece of a query by `Rule(view, query, settings)`, so it may hold scratch memory, and
+/// `Rule(view, query, settings)` makes a rule for a piece of a query, so a rule may hold scratch memory. It
 /// has
 ///
 ///     void fetch(const NeighborRange&)                                    what take() will read first
@@ -66,14 +66,14 @@ class ListChooser final : public PickChooser<Id> {
   }
 
  private:
-  static constexpr Count kNodesPerPiece = 512;  // a piece may meet many long lists
+  static constexpr Count kNodesPerPiece = 512;  // a piece may have many long lists
   static constexpr Count kNodesAhead = 16, kListsAhead = 4;
 
   struct Piece {
     Count begin, end;
   };
 
-  /// Calls copy(pick, edge) for the picks of the piece's nodes. A remote node's picks belong to others.
+  /// Calls copy(pick, edge) for the picks of the piece's nodes, except those of remote nodes.
   template <typename Copy>
   static void visit_picks(const Piece& piece, const PickQuery& query, const PickPlan& plan,
                           const Count* offsets, Copy&& copy) {
@@ -105,15 +105,15 @@ class ListChooser final : public PickChooser<Id> {
   ThreadPool& pool_;
 };
 
-/// Settings of rules that have none.
+/// For rules without settings.
 struct NoSettings {};
 
-/// The key of a node's choices.
+/// The key of a node's random choices.
 inline std::uint64_t choice_key(const PickQuery& query, const NeighborRange& range) {
   return node_key(query.key, RandomUse::sample, query.hop, range.original_id);
 }
 
-/// Asks for the first lines of a list; hardware follows it from there.
+/// Prefetches the first cache lines of a list; the hardware prefetches the others.
 template <typename T>
 void fetch_list(const T* list, const NeighborRange& range) {
   constexpr Count kLine = 64 / sizeof(T), kMost = 4 * kLine;

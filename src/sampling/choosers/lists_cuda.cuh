@@ -8,12 +8,12 @@
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 
-/// What choosers share that look at whole neighbor lists: a warp a list, a block a long one.
+/// What choosers share that read whole neighbor lists: one warp per list, one block per long list.
 namespace strata::sampling {
 
-inline constexpr int kMostStride = 64;  // beyond, few nodes fill their room
+inline constexpr int kMostStride = 64;  // with longer strides few nodes fill their room
 
-/// An array of a GraphView as kernels read it where it has no copies.
+/// An array of a GraphView without copies, as kernels read it.
 template <typename T>
 struct WholeArray {
   const T* data = nullptr;
@@ -29,8 +29,8 @@ struct WholeArray {
   }
 };
 
-/// Likewise where some elements have copies in the memory of GPUs. Large, as are DividedEntries: of a
-/// kernel's parameter, a __grid_constant__, references are passed on.
+/// The same with copies of some elements in the memory of GPUs. It is as large as DividedEntries, so kernels
+/// take it as a __grid_constant__ parameter and pass on references.
 template <typename T>
 struct DividedArray {
   const T* data = nullptr;
@@ -40,7 +40,7 @@ struct DividedArray {
   __device__ T operator[](Count i) const { return __ldg(tensor::element(data, copies, i)); }
 };
 
-/// An array of the lists' entries where some lists have copies there.
+/// An array of the lists' entries, with copies of some lists in the memory of GPUs.
 template <typename T>
 struct DividedEntries {
   const T* data = nullptr;
@@ -52,7 +52,8 @@ struct DividedEntries {
   struct Rest {
     const DividedEntries* array;
     Count begin;
-    // A call: races look at every element of a list from many places, and would each have a copy of it.
+    // Not inlined, because races read list elements from many places of the code, and each would get a copy
+    // of this.
     __noinline__ __device__ T operator[](Count i) const { return (*array)[begin + i]; }
   };
   __device__ Rest from(Count begin) const { return {this, begin}; }
@@ -63,7 +64,8 @@ using DeviceArray = std::conditional_t<kDivided, DividedArray<T>, WholeArray<T>>
 template <typename T, bool kDivided>
 using DeviceEntries = std::conditional_t<kDivided, DividedEntries<T>, WholeArray<T>>;
 
-/// An IdSpan: a branch that all lanes take alike, instead of a kernel for every width.
+/// An IdSpan as kernels read it. All lanes take the same branch on the width, which saves one kernel per
+/// width.
 template <bool kDivided>
 struct DeviceIds {
   DeviceEntries<std::byte, kDivided> array;  // of either width
@@ -82,7 +84,7 @@ struct DeviceIds {
   __device__ NodeId operator[](Count i) const { return wide ? at<std::int64_t>(i) : at<std::int32_t>(i); }
 };
 
-/// Which lists have copies elsewhere.
+/// Finds the copies of lists; without copies it returns the lists themselves.
 template <bool kDivided>
 struct DeviceListCopies {
   explicit DeviceListCopies(const store::AdjacencyCacheView&) {}
@@ -96,15 +98,15 @@ struct DeviceListCopies<true> {
   store::AdjacencyCacheView copies;
 
   explicit DeviceListCopies(const store::AdjacencyCacheView& copies_) : copies(copies_) {}
-  /// Of a node's list, which begins at `begin`.
+  /// The position from which to read a node's list, which begins at `begin`.
   template <typename Indptr>
   __device__ Count position(const Indptr& indptr, Count node, Count begin) const {
     return position_of_list(copies, indptr, node, begin);
   }
 };
 
-/// A GraphView as kernels read it. Divided lists are a kernel's of their own, so that those that lie whole in
-/// one place cost nothing more: not even a byte of parameters.
+/// A GraphView as kernels read it. Lists with copies have kernels of their own, so that graphs without copies
+/// pay nothing for them, not even a byte of parameters.
 template <bool kDivided>
 struct DeviceLists : DeviceListCopies<kDivided> {
   static constexpr bool divided = kDivided;
@@ -125,7 +127,7 @@ struct DeviceLists : DeviceListCopies<kDivided> {
         original_ids(view.original_ids),
         weights(view.weights, view.copies.weights) {}
 
-  /// Without a key. Empty for another machine's node.
+  /// The range of a node's list, without a key; empty for a node of another machine.
   __device__ DeviceRange range(NodeId node) const {
     const Count local = node - first_node;
     if (local < 0 || local >= num_local) return {};
@@ -161,7 +163,7 @@ struct PickWriter {
   __device__ Count first_pick(Count i) const { return strided() ? i * fanout : out.offsets[i]; }
 
   __device__ void put(Count pick, Count edge) const {
-    if (pick >= out.edge_bound) return;  // of methods whose picks no fanout bounds
+    if (pick >= out.edge_bound) return;  // possible for methods that the fanout does not bound
     const NodeId neighbor = lists.indices[edge];
     out.neighbors[pick] = static_cast<Id>(neighbor);
     if (out.edge_ids != nullptr) out.edge_ids[pick] = lists.edge_ids[edge];
@@ -169,8 +171,8 @@ struct PickWriter {
   }
 };
 
-/// Nodes of a query whose lists are too long for a warp, found by one kernel and served by the next, a block
-/// each. Their order changes from run to run; nothing depends on it.
+/// Nodes of a query whose lists are too long for one warp. One kernel finds them, and the next one serves
+/// them with one block per node. Their order changes from run to run; nothing depends on it.
 struct DeviceHubs {
   std::int32_t* nodes = nullptr;  ///< places in the frontier
   std::int32_t* count = nullptr;
@@ -183,7 +185,7 @@ class HubList {
  public:
   explicit HubList(Device device) : count_(cuda::Memory::device, 1, "long lists of a hop", device) {}
 
-  /// Empties the list and makes room for the nodes of a query.
+  /// Clears the list and makes room for the nodes of a query.
   DeviceHubs start(Count bound, const cuda::Stream& stream) {
     reserve(nodes_, cuda::Memory::device, bound, 0, "long lists of a hop", stream);
     cuda::fill_async(count_.data(), 0, sizeof(std::int32_t), stream);
@@ -195,14 +197,14 @@ class HubList {
   cuda::Array<std::int32_t> nodes_, count_;
 };
 
-/// Nodes of a query whose lists are too long for a block: many blocks take a segment each. Where there is no
-/// room for another (nodes that repeat), a node is a hub.
+/// Nodes of a query whose lists are too long for one block, so that many blocks take one segment each. If
+/// there is no room for another one, because nodes repeat, the node becomes a hub.
 struct DeviceGiants {
   static constexpr Count kMostInBlock = Count{1} << 16, kSegment = Count{1} << 14;
 
   std::int32_t* nodes = nullptr;     ///< places in the frontier
-  std::int32_t* segments = nullptr;  ///< number of each one's first segment
-  std::int32_t* counts = nullptr;    ///< of giants, of segments
+  std::int32_t* segments = nullptr;  ///< index of each node's first segment
+  std::int32_t* counts = nullptr;    ///< [2] numbers of giants and of segments
   std::int32_t room = 0;             ///< for segments
 
   __device__ static std::int32_t segments_of(Count degree) {
@@ -223,10 +225,10 @@ struct DeviceGiants {
 /// Memory of DeviceGiants; an owner.
 class GiantList {
  public:
-  /// Room for every giant of the view once. Waits for the device.
+  /// Has room for every giant of the view once. Waits for the device.
   explicit GiantList(const store::GraphView& view);
 
-  /// Most segments of a query.
+  /// The most segments that a query can have.
   Count num_segments() const { return nodes_.size(); }
   bool any() const { return num_segments() > 0; }
 
@@ -245,19 +247,19 @@ class GiantList {
 
 /// A piece of a giant's list.
 struct GiantSegment {
-  std::int32_t number;        ///< over all giants
-  std::int32_t first_number;  ///< of the giant's segments
+  std::int32_t number;        ///< index among the segments of all giants
+  std::int32_t first_number;  ///< index of the giant's first segment
   Count first, end;           ///< positions
 };
 
-/// Calls body(i, segment) for all segments, by whole blocks; `degree_of(i)` tells how long the list is.
+/// Whole blocks call body(i, segment) for all segments; `degree_of(i)` is the length of the list of node i.
 template <typename DegreeOf, typename Body>
 __device__ void for_each_segment(const DeviceGiants& giants, DegreeOf&& degree_of, Body&& body) {
   const auto num_blocks = static_cast<std::int32_t>(gridDim.x);
   for (std::int32_t g = 0; g < giants.counts[0]; ++g) {
     const Count i = giants.nodes[g], degree = degree_of(i);
     const std::int32_t first = giants.segments[g];
-    // Each giant begins at another block.
+    // Each giant begins at a different block.
     for (std::int32_t s = (static_cast<std::int32_t>(blockIdx.x) + g * 29) % num_blocks;
          s < DeviceGiants::segments_of(degree); s += num_blocks) {
       const Count begin = s * DeviceGiants::kSegment;
@@ -266,7 +268,7 @@ __device__ void for_each_segment(const DeviceGiants& giants, DegreeOf&& degree_o
   }
 }
 
-/// Calls body(i, number of its first segment) for the giants, by whole blocks.
+/// Whole blocks call body(i, index of its first segment) for all giants.
 template <typename Body>
 __device__ void for_each_giant(const DeviceGiants& giants, Body&& body) {
   for (auto g = static_cast<std::int32_t>(blockIdx.x); g < giants.counts[0];
@@ -274,7 +276,7 @@ __device__ void for_each_giant(const DeviceGiants& giants, Body&& body) {
     body(Count{giants.nodes[g]}, giants.segments[g]);
 }
 
-/// Calls body(i) for the nodes of a frontier, by whole warps.
+/// Whole warps call body(i) for all nodes of a frontier.
 template <typename Body>
 __device__ void for_each_node(Count num_nodes, Body&& body) {
   const Count num_warps = static_cast<Count>(gridDim.x) * kWarpsPerBlock;
@@ -283,7 +285,7 @@ __device__ void for_each_node(Count num_nodes, Body&& body) {
     body(i);
 }
 
-/// Calls body(i) for the hubs, by whole blocks.
+/// Whole blocks call body(i) for all hubs.
 template <typename Body>
 __device__ void for_each_hub(const DeviceHubs& hubs, Body&& body) {
   const std::int32_t num_hubs = *hubs.count;
@@ -292,13 +294,14 @@ __device__ void for_each_hub(const DeviceHubs& hubs, Body&& body) {
     body(Count{hubs.nodes[h]});
 }
 
-/// counts[i] = 0 for i from the number of nodes to the bound (exclusive or inclusive), which no warp visits.
+/// Sets counts[num_nodes .. end) to 0, because no warp visits them.
 template <typename Number>
 __device__ void clear_rest(Number* counts, Count num_nodes, Count end) {
   for (Count i = num_nodes + first_item<Count>(); i < end; i += item_stride<Count>()) counts[i] = 0;
 }
 
-/// *total += what the threads of a block add up to; null: nothing. Called by all threads, once a kernel.
+/// Adds the sum of `own` over the threads of a block to *total; does nothing if `total` is null. All threads
+/// call it, once per kernel.
 __device__ inline void add_to_total(Count* total, std::uint32_t own) {
   if (total == nullptr) return;
   __shared__ unsigned long long sum;
@@ -310,7 +313,7 @@ __device__ inline void add_to_total(Count* total, std::uint32_t own) {
   if (threadIdx.x == 0 && sum > 0) atomicAdd(reinterpret_cast<unsigned long long*>(total), sum);
 }
 
-/// Blocks for a warp a node, or for hubs.
+/// Number of blocks for one warp per node.
 inline unsigned blocks_for_warps(Count bound) { return blocks_for(std::min(bound, Count{1} << 40) * kWarp); }
 inline constexpr unsigned kHubBlocks = 132 * 8;
 
@@ -319,8 +322,8 @@ struct Stretch {
   Count first, end;
 };
 
-/// Puts the places of a stretch that `takes(position)` names into picks from first_pick on, in the order of
-/// the list; by a block.
+/// A whole block writes the positions of a stretch for which `takes(position)` holds to the picks from
+/// first_pick on, in the order of the list.
 template <typename Writer, typename Takes>
 __device__ void put_by_block(const Writer& writer, const DeviceRange& range, const Stretch& stretch,
                              Count first_pick, Takes&& takes) {
@@ -328,7 +331,7 @@ __device__ void put_by_block(const Writer& writer, const DeviceRange& range, con
   constexpr Count kTile = Count{kThreads} * kRounds;
   __shared__ std::uint32_t warp_counts[kWarpsPerBlock];
   const unsigned warp = threadIdx.x / kWarp;
-  std::uint32_t before = 0;  // taken by earlier tiles
+  std::uint32_t before = 0;  // picks of earlier tiles
   for (Count tile = stretch.first; tile < stretch.end; tile += kTile) {
     const Count begin = tile + warp * (kWarp * kRounds) + lane_index();
     unsigned taken[kRounds];

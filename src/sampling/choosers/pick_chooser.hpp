@@ -11,49 +11,50 @@
 
 namespace strata::sampling {
 
-/// Where a node's in-neighbors lie, and the id that keys its choice (set only where there is something to
-/// choose).
+/// Where a node's in-neighbors lie, and the id that keys its random choice (set only if there is a choice to
+/// make).
 struct NeighborRange {
   Count begin = 0, degree = 0;
   NodeId original_id = 0;
 };
 
-/// What measure() learns of a query's nodes and choose() uses; scratch memory that is used again at the next
-/// hop.
+/// What measure() finds about a query's nodes and choose() uses. The memory is reused at the next hop.
 struct PickPlan {
   std::vector<NeighborRange> ranges;
-  /// Of choosers that have chosen when they know how many: places in the nodes' lists, by piece of nodes.
+  /// Positions in the nodes' lists, by piece of nodes; for choosers that must choose to know the number of
+  /// picks.
   std::vector<std::vector<std::uint32_t>> positions;
-  ChosenNeighbors chosen;  ///< by a user's chooser
+  ChosenNeighbors chosen;  ///< for a user's chooser
 };
 
-/// Room for chosen picks: the picks of node i are [offsets[i], offsets[i + 1]).
+/// Room for the picks: those of node i are [offsets[i], offsets[i + 1]).
 template <typename Id>
 struct PickOutput {
   const Count* offsets = nullptr;
   Id* neighbors = nullptr;     ///< global ids
-  EdgeId* edge_ids = nullptr;  ///< null: not asked for
+  EdgeId* edge_ids = nullptr;  ///< null: not wanted
 };
 
-/// Which neighbors a node gets: what distinguishes one sampler from another. In host memory.
+/// Decides which neighbors a node gets, which is all that distinguishes one sampler from another. In host
+/// memory.
 ///
 /// A choice may depend on the query's key and hop and on original ids, never on who asks or when: see
-/// "Partition invariance". `Id` is the type of global ids on the device and on the wire.
+/// docs/architecture.md#what-always-holds. `Id` is the type of global ids on devices and in messages.
 template <typename Id>
 class PickChooser {
  public:
   virtual ~PickChooser() = default;
-  /// counts[i] = picks of node i. Fills `plan` for choose().
+  /// Sets counts[i] to the number of picks of node i, and fills `plan` for choose().
   virtual void measure(const PickQuery& query, PickPlan& plan, Count* counts) = 0;
   virtual void choose(const PickQuery& query, const PickPlan& plan, const PickOutput<Id>& out) = 0;
 };
 
-/// The chooser that the options name; they are valid for the view.
+/// Makes the chooser that the options name. REQUIRES: the options are valid for the view.
 template <typename Id>
 std::unique_ptr<PickChooser<Id>> make_pick_chooser(const store::GraphView& view,
                                                    const SamplerOptions& options, ThreadPool& pool);
 
-/// Uniform without replacement; all neighbors, in order, of a node that has no more than `fanout`.
+/// Uniform without replacement. A node with at most `fanout` neighbors gets all of them, in order.
 template <typename Id>
 std::unique_ptr<PickChooser<Id>> make_uniform_chooser(const store::GraphView& view, ThreadPool& pool);
 
@@ -75,7 +76,7 @@ template <typename Id>
 std::unique_ptr<PickChooser<Id>> make_labor_chooser(const store::GraphView& view, bool layer_dependent,
                                                     ThreadPool& pool);
 
-/// What the user's chooser says, checked. It must outlive the result.
+/// Calls the user's chooser and checks its picks. `chooser` must outlive the result.
 template <typename Id>
 std::unique_ptr<PickChooser<Id>> make_user_chooser(const store::GraphView& view, NeighborChooser& chooser,
                                                    bool edge_ids);

@@ -7,12 +7,12 @@
 
 namespace strata::sampling {
 
-/// The chooser that the options name; they are valid for the view.
+/// Makes the chooser that the options name. REQUIRES: the options are valid for the view.
 template <typename Id>
 std::unique_ptr<DevicePickChooser<Id>> make_device_chooser(const store::GraphView& view,
                                                            const SamplerOptions& options);
 
-/// See make_uniform_chooser and those that follow it.
+/// The counterparts of make_uniform_chooser() and the functions after it.
 template <typename Id>
 std::unique_ptr<DevicePickChooser<Id>> make_uniform_device_chooser(const store::GraphView& view);
 template <typename Id>

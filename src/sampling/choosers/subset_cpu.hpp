@@ -6,8 +6,8 @@
 
 namespace strata::sampling {
 
-/// positions[j] = what pick j of the subset takes, for j < count. The same as pick by pick, in vectors where
-/// the CPU has them.
+/// Sets positions[j] to the position that pick j of the subset takes, for j < count. The result is the same
+/// as pick by pick; vector instructions are used if the CPU has them.
 void choose_subset(const Subset& subset, int count, std::uint32_t* positions);
 
 }  // namespace strata::sampling

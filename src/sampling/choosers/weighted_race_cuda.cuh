@@ -3,10 +3,10 @@
 #include "choosers/choice_rules.hpp"
 #include "choosers/lists_cuda.cuh"
 
-/// Weighted sampling without replacement as a race (see arrival()): who is the last to get a pick?
+/// Weighted sampling without replacement as a race (see arrival()): finds the last arrival that gets a pick.
 namespace strata::sampling {
 
-/// A list whose edges race for picks.
+/// A neighbor list whose edges race for picks.
 template <typename Weights>
 struct Race {
   Weights weights;  // of the list
@@ -86,8 +86,8 @@ struct WarpRace {
   }
 
  private:
-  /// Halves (low, high] until just `fanout` arrive by its middle. REQUIRES: fewer than `fanout` up to low,
-  /// more up to high.
+  /// Bisects (low, high] until exactly `fanout` edges arrive up to its middle. REQUIRES: fewer than `fanout`
+  /// arrive up to low, and more up to high.
   __device__ std::uint64_t last_of(std::uint32_t fanout, std::uint32_t low, std::uint32_t high) const {
     std::uint32_t up_to_low = 0;
     while (high - low > 1) {
@@ -104,7 +104,7 @@ struct WarpRace {
     return last_of_equals(high, fanout - up_to_low);
   }
 
-  /// Of equal arrivals those of lower positions come first.
+  /// Among equal arrivals those with lower positions come first.
   __device__ std::uint64_t last_of_equals(std::uint32_t equal, std::uint32_t wanted) const {
     std::uint64_t last = 0;
     for (int r = 0; r < kRounds; ++r) {
@@ -122,11 +122,11 @@ struct WarpRace {
   }
 };
 
-/// Finds the finish of a long list by a radix select over its arrivals: 12 bits of them are counted, those
-/// that share the bits of the wanted one go on, until few are left. Two passes over the list, for the first
-/// bits leave about an eighth of `fanout` edges.
+/// Finds the finish of a long list by a radix select over its arrivals. Each pass counts 12 bits and keeps
+/// the arrivals that share the bits of the wanted one, until few are left. Two passes over the list are
+/// usual, because the first bits leave about an eighth of `fanout` edges.
 ///
-/// `Source` has the arrivals: size() of them at most, and operator()(index), kNeverArrives for none.
+/// `Source` has at most size() arrivals; operator()(index) returns one, or kNeverArrives.
 struct BlockRaceMemory {
   std::uint32_t histogram[1 << 12];
   std::uint64_t candidates[1 << 10];
@@ -156,7 +156,7 @@ class BlockRace {
   static constexpr int kBits = 12;
   static constexpr std::uint32_t kBins = 1u << kBits, kMostCandidates = 1u << 10;
 
-  /// Calls body(arrival) for the edges that share the bits from `shift` on with the prefix.
+  /// Calls body(arrival) for the edges whose bits from `shift` on equal the prefix.
   template <typename Body>
   __device__ void for_each(std::uint64_t prefix, int shift, Body&& body) const {
     for (std::uint32_t index = threadIdx.x; index < source_.size(); index += kThreads) {
@@ -165,7 +165,7 @@ class BlockRace {
     }
   }
 
-  /// Counts the edges below the prefix by their next bits; returns how many there are.
+  /// Counts the edges with this prefix by their next bits, and returns how many there are.
   __device__ std::uint32_t count(std::uint64_t prefix, int shift) {
     for (std::uint32_t bin = threadIdx.x; bin < kBins; bin += kThreads) memory_.histogram[bin] = 0;
     __syncthreads();
@@ -182,7 +182,7 @@ class BlockRace {
     return sum;
   }
 
-  /// Sets the bin of the wanted arrival, which is the `wanted`-th of those counted.
+  /// Finds the bin of the wanted arrival, which is the `wanted`-th of those counted.
   __device__ void find_bin(std::uint32_t wanted) {
     constexpr std::uint32_t kBinsPerThread = kBins / kThreads;
     __syncthreads();
@@ -208,7 +208,7 @@ class BlockRace {
     __syncthreads();
   }
 
-  /// The `wanted`-th of the few edges below the prefix.
+  /// The `wanted`-th of the few edges with this prefix.
   __device__ std::uint64_t last_of(std::uint64_t prefix, int shift, std::uint32_t wanted) {
     if (threadIdx.x == 0) memory_.num_candidates = 0;
     __syncthreads();

@@ -9,28 +9,29 @@
 
 namespace strata::sampling {
 
-/// Finds the distinct nodes among neighbors and numbers them; in host memory.
+/// Finds the distinct nodes among neighbors and numbers them, in host memory.
 ///
-/// One bit a node of the graph says that it was met, another that it has a local id; what is met and has none
-/// is new, and walking the bits yields it in ascending order. Local ids stand in an array over all nodes that
-/// is never cleared. Blocks of 4096 nodes are walked and cleared only where a bit was set.
+/// One bit per node of the graph says that it was met, another that it has a local id. A node that was met
+/// and has no local id is new; walking the bits yields new nodes in ascending order. An array over all nodes
+/// holds their local ids; it is never cleared. Blocks of 4096 nodes are walked and cleared only if one of
+/// their bits was set.
 template <typename Id>
 class Compactor {
  public:
   Compactor(Count num_nodes, ThreadPool& pool);
 
-  /// Forgets everything; seed i gets the local id i. Throws InputError for one that is no node or repeats.
+  /// Forgets everything; seed i gets the local id i. Throws InputError for a seed that is no node or repeats.
   void start(std::span<const NodeId> seeds);
 
-  /// Appends the nodes of `neighbors` that have no local id yet to nodes[num_known...], ascending, and
-  /// numbers them likewise. Returns how many nodes have a local id now. REQUIRES: room for min(num_nodes,
-  /// num_known + num_edges) nodes.
+  /// Appends the nodes of `neighbors` that have no local id yet to nodes[num_known..], in ascending order,
+  /// and numbers them in this order. Returns how many nodes have a local id now. REQUIRES: room for
+  /// min(num_nodes, num_known + num_edges) nodes.
   Count extend(const Id* neighbors, Count num_edges, NodeId* nodes, Count num_known);
 
-  /// All nodes that have a local id, ascending, and their local ids. REQUIRES: room for them.
+  /// Writes all nodes that have a local id, in ascending order, and their local ids. REQUIRES: room for them.
   void sort(NodeId* nodes, std::int32_t* local_ids);
 
-  /// local_ids[e] = local id of neighbors[e]; may be the same memory.
+  /// Sets local_ids[e] to the local id of neighbors[e]. Both may be the same memory.
   void relabel(const Id* neighbors, Count num_edges, std::int32_t* local_ids) const;
 
  private:

@@ -9,14 +9,14 @@
 
 namespace strata::sampling {
 
-/// Neighbors in device memory, of which the host need not know how many there are: packed, or with a stride.
+/// Neighbors in device memory, packed or with a stride. The host need not know their number.
 template <typename Id>
 struct DeviceEdges {
   Id* neighbors = nullptr;
-  Count bound = 0;                       ///< at least the number of entries
-  const Count* count = nullptr;          ///< on the device: entries if packed, lists with a stride
-  int stride = 0;                        ///< entries a list; 0: packed
-  const std::int32_t* counts = nullptr;  ///< of each list, how many entries are used
+  Count bound = 0;               ///< at least the number of entries
+  const Count* count = nullptr;  ///< on the device: number of entries if packed, of lists with a stride
+  int stride = 0;                ///< entries per list; 0: packed
+  const std::int32_t* counts = nullptr;  ///< entries that each list uses
 };
 
 /// Distinct nodes on the device.
@@ -25,13 +25,13 @@ struct SeedList {
   Count size = 0;
 };
 
-/// What is found out about the seeds; zero before that.
+/// The result of checking the seeds; zero before that.
 struct SeedCheck {
-  Count bad = 0;     ///< 1 + the place of one that is no node or repeats another
-  Count blocks = 0;  ///< that have checked theirs
+  Count bad = 0;     ///< 1 + the index of a seed that is no node or repeats another; 0: none
+  Count blocks = 0;  ///< blocks that have checked their seeds
 };
 
-/// 32 nodes of which some got local ids at a hop: consecutive ones, from `first` on.
+/// 32 consecutive nodes. Those with a set bit got consecutive local ids at a hop, from `first` on.
 struct WordRank {
   std::uint32_t bits = 0;
   std::int32_t first = 0;
@@ -43,13 +43,13 @@ struct NodeBits {
   std::uint32_t* known;
 };
 
-/// Compactor on a device; see there. All calls are asynchronous on `stream`, synchronise nothing and read
-/// their sizes from device memory.
+/// Compactor on a GPU. All calls are asynchronous on `stream`, synchronise nothing and read their sizes from
+/// device memory.
 ///
-/// One bit a node tells who was met at a hop, another who has a local id. In large graphs, a warp a tile of
-/// chunks of 1024 nodes counts what is new, another pass adds up what the tiles before have and emits the
-/// ids; chunks without a new node are passed over. In small ones, one pass does both, in a chained scan with
-/// decoupled look-back (Merrill and Garland, 2016).
+/// One bit per node says that it was met at a hop, another that it has a local id. In large graphs one warp
+/// per tile (some chunks of 1024 nodes) counts the new nodes; a second pass adds up the counts of earlier
+/// tiles and writes the ids, and skips chunks without new nodes. In small graphs one pass does both, in a
+/// chained scan with decoupled look-back (Merrill and Garland, 2016).
 template <typename Id>
 class DeviceCompactor {
  public:
@@ -60,8 +60,8 @@ class DeviceCompactor {
   };
   DeviceCompactor(const Size& size, Device device);
 
-  /// Forgets everything; the seeds, a list on the device, become the first of `nodes` and *num_nodes their
-  /// number, or 0 if one of them is bad: no node, or a repeated one that extend() would have to number.
+  /// Forgets everything. The seeds, a list on the device, become the first of `nodes`. *num_nodes becomes
+  /// their number, or 0 if one of them is bad: no node, or a repeated one that extend() would have to number.
   struct Start {
     const SeedList* seeds = nullptr;
     Count bound = 0;  ///< at least their number
@@ -71,22 +71,23 @@ class DeviceCompactor {
     bool extensible = false;  ///< extend() may follow
   };
   void start(const Start& start, const cuda::Stream& stream);
-  /// Where a chooser marks what it chooses, for the next extend().
+  /// Where a chooser marks the nodes that it chooses, for the next extend().
   std::uint32_t* met() const { return bits_.data(); }
-  /// Marks what a chooser left unmarked.
+  /// Marks the neighbors of a chooser that did not mark them.
   void mark_all(const DeviceEdges<Id>& edges, const cuda::Stream& stream);
-  /// Appends the nodes that were met since, ascending, to nodes[*num_known...]; *num_nodes = how many have a
-  /// local id then. Hops' numbers are below num_hops, each comes once after start().
+  /// Appends the nodes that were met since the last call, in ascending order, to nodes[*num_known..], and
+  /// sets *num_nodes to how many nodes then have a local id. Each hop number below num_hops may be used once
+  /// after start().
   struct Extension {
     int number = 0;
     NodeId* nodes = nullptr;
     const Count* num_known = nullptr;  ///< null: none
-    Count* num_nodes = nullptr;        ///< null: not asked for
-    bool last = false;                 ///< neither another nor sort() follows before start()
+    Count* num_nodes = nullptr;        ///< null: not wanted
+    bool last = false;                 ///< neither extend() nor sort() follows before the next start()
   };
   void extend(const Extension& hop, const cuda::Stream& stream);
-  /// All nodes that have a local id, ascending, and their local ids; forgets who has one. May run beside
-  /// relabel().
+  /// Writes all nodes that have a local id, in ascending order, and their local ids; then forgets them. May
+  /// run at the same time as relabel().
   struct Sorting {
     const NodeId* nodes = nullptr;  ///< in order of their local ids
     const Count* num_nodes = nullptr;
@@ -95,8 +96,8 @@ class DeviceCompactor {
     std::int32_t* local_ids = nullptr;
   };
   void sort(const Sorting& sorting, const cuda::Stream& stream);
-  /// local_ids[e] = local id of edges.neighbors[e], which were met up to `hop`; may be the same memory. May
-  /// run beside later calls of extend().
+  /// Sets local_ids[e] to the local id of edges.neighbors[e], which were met up to `hop`. Both may be the
+  /// same memory. May run at the same time as later calls of extend().
   void relabel(int hop, const DeviceEdges<Id>& edges, std::int32_t* local_ids,
                const cuda::Stream& stream) const;
 
@@ -105,15 +106,15 @@ class DeviceCompactor {
   void number(const NodeBits& bits, const Extension& pass, const cuda::Stream& stream);
 
   Count num_nodes_;
-  int num_hops_, num_passes_;  // a pass over the bits a hop, another to sort
+  int num_hops_, num_passes_;  // one pass over the bits per hop, and one to sort
   bool in_chain_;
   Count num_tiles_, chunks_per_tile_, num_words_, num_state_words_;
-  bool met_is_clear_ = false;            // an extension clears what it read
-  cuda::Array<std::uint32_t> bits_;      // [2, num_words], then the states of the tiles' chain at every pass
+  bool met_is_clear_ = false;            // extend() clears the bits that it read
+  cuda::Array<std::uint32_t> bits_;      // [2, num_words], then the states of the chained scan of every pass
   cuda::Array<std::uint8_t> any_new_;    // [num_passes, chunks]
   cuda::Array<std::int32_t> tile_sums_;  // [num_tiles]
   cuda::Array<WordRank> ranks_;          // [num_passes, num_words]
-  cuda::Array<std::int32_t> seed_ids_;   // [num_nodes], only those of seeds are set
+  cuda::Array<std::int32_t> seed_ids_;   // [num_nodes]; only those of seeds are set
 };
 
 }  // namespace strata::sampling

@@ -5,8 +5,8 @@
 
 namespace strata::sampling {
 
-/// values[i] = sum of values[0 .. i) for i <= count; returns values[count], the sum of all. REQUIRES: room
-/// for count + 1.
+/// Sets values[i] to the sum of values[0 .. i) for i <= count, and returns values[count], the sum of all.
+/// REQUIRES: room for count + 1 values.
 Count exclusive_scan(Count* values, Count count, ThreadPool& pool);
 
 }  // namespace strata::sampling

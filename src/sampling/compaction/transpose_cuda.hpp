@@ -7,25 +7,25 @@
 
 namespace strata::sampling {
 
-/// A block on the device whose sizes the host knows as bounds.
+/// A block on the device. The host knows only bounds of its sizes.
 struct DeviceBlock {
   const Count* num_dst = nullptr;    ///< on the device
   const Count* num_edges = nullptr;  ///< on the device
   Count src_bound = 0, entry_bound = 0;
-  const Count* indptr = nullptr;  ///< or null, with a stride
+  const Count* indptr = nullptr;  ///< null with a stride
   const std::int32_t* indices = nullptr;
   int stride = 0;                        ///< with a stride
   const std::int32_t* counts = nullptr;  ///< with a stride
 };
 
-/// transpose() of blocks on a device: a stable sort of the edges by src local id, without atomics. Keeps its
+/// Transposes blocks on a GPU by a stable sort of the edges by src local id, without atomics. An owner of its
 /// scratch memory.
 class DeviceTranspose {
  public:
   explicit DeviceTranspose(Device device) : device_(device) {}
   /// Makes room for blocks of so many entries.
   void reserve_edges(Count num_entries, const cuda::Stream& stream);
-  /// Asynchronous on `stream`; allocates nothing where there is room. Src nodes up to the bound get a list.
+  /// Asynchronous on `stream`; allocates nothing if there is room. Src nodes up to the bound get a list.
   void run(const DeviceBlock& block, const TransposeOutput& out, const cuda::Stream& stream);
 
  private:

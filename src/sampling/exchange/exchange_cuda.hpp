@@ -8,11 +8,11 @@
 
 namespace strata::sampling {
 
-/// NeighborExchange for frontiers and picks in device memory; what travels is staged in host memory, and the
+/// NeighborExchange for frontiers and picks in device memory. Messages are staged in host memory, and the
 /// host waits for the stream at every step.
 ///
-/// A hop is run(), then place_counts() before the counts are scanned, and place_picks() after the own picks
-/// were chosen.
+/// In each hop, call run(), then place_counts() before the counts are scanned, and place_picks() after the
+/// picks of local nodes were chosen.
 template <typename Id>
 class DeviceExchange {
  public:
@@ -21,13 +21,13 @@ class DeviceExchange {
   bool active() const { return exchange_.active(); }
   const ExchangeReport& report() const { return exchange_.report(); }
 
-  /// Asks other machines for the picks of the query's remote nodes, and answers what they ask. Collective.
+  /// Asks other machines for the picks of the query's remote nodes, and answers their requests. Collective.
   /// REQUIRES: the query's count equals its bound.
   void run(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
 
-  /// counts[i] = picks of node i, for the remote nodes.
+  /// Sets counts[i] to the number of picks of node i, for the remote nodes.
   void place_counts(Count* counts, const cuda::Stream& stream);
-  /// Writes the remote nodes' picks to where out.offsets want them.
+  /// Writes the remote nodes' picks to the places that out.offsets give.
   void place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream);
 
  private:
@@ -39,7 +39,7 @@ class DeviceExchange {
   bool edge_ids_;
 
   cuda::Array<BatchKey> key_;        // pinned
-  cuda::Array<NodeId> frontier_;     // pinned; what others ask is staged in incoming_
+  cuda::Array<NodeId> frontier_;     // pinned; requests of others are staged in incoming_
   cuda::Array<NodeId> incoming_;     // pinned
   cuda::Array<Count> host_offsets_;  // pinned
   cuda::Array<std::int32_t> host_counts_;
@@ -47,7 +47,7 @@ class DeviceExchange {
   cuda::Array<EdgeId> host_edge_ids_;  // pinned
 
   DeviceScan scan_;
-  cuda::Array<NodeId> served_nodes_;  // the rest: device
+  cuda::Array<NodeId> served_nodes_;  // this and all below: device memory
   cuda::Array<Count> served_count_, served_offsets_;
   cuda::Array<DeviceRange> served_plan_;
   cuda::Array<Id> served_neighbors_;

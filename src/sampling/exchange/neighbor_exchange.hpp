@@ -11,20 +11,21 @@
 
 namespace strata::sampling {
 
-/// Picks for a list of nodes, packed in its order; in host memory. A view.
+/// Picks for a list of nodes, packed in the order of the list, in host memory. A view.
 template <typename Id>
 struct PickAnswers {
   std::span<const std::int32_t> counts;  ///< picks of each node
   std::span<const Id> neighbors;         ///< [sum of counts]
-  std::span<const EdgeId> edge_ids;      ///< likewise, or empty if not asked for
+  std::span<const EdgeId> edge_ids;      ///< [sum of counts], or empty if not asked for
 };
 
-/// Asks the owners of remote nodes for their picks, each node once a hop, and passes on what others ask of
-/// this rank. Nodes whose lists the machine keeps (ExchangeContext::halo) are answered here instead.
+/// Asks the owners of remote nodes for their picks, once per node and hop, and passes the requests of others
+/// to this rank. For nodes whose lists the machine keeps (ExchangeContext::halo) it chooses picks itself
+/// instead.
 ///
-/// Rail-aligned: nodes of machine m are asked of world rank topology.rail(me, m). A hop is ask() and
-/// answer(), or their four parts, in order; all are collective over all ranks, whether they have a frontier
-/// or not. What travels does so on a thread of its own, from a start to its finish, while the caller samples.
+/// Rail-aligned: world rank topology.rail(me, m) is asked for nodes of machine m. A hop is ask() and
+/// answer(), or their four parts in order. All are collective over all ranks, whether or not they have a
+/// frontier. A thread of its own transfers messages between a start and its finish, while the caller samples.
 /// With one machine nothing is sent.
 template <typename Id>
 class NeighborExchange {
@@ -36,10 +37,10 @@ class NeighborExchange {
   /// Begins to send the remote nodes of the query to their owners. The query's nodes stay in place until
   /// finish_ask().
   void start_ask(const PickQuery& query);
-  /// What is asked of this rank, grouped by rank.
+  /// The nodes that others ask this rank for, grouped by rank.
   std::span<const NodeId> finish_ask();
-  /// Exchanges how many picks there are, and begins to send the picks of the nodes that finish_ask()
-  /// returned, which stay in place until finish_answer(). Returns the counts of this rank's remote nodes.
+  /// Exchanges the numbers of picks, and begins to send the picks of the nodes that finish_ask() returned;
+  /// `picks` must stay valid until finish_answer(). Returns the counts of this rank's remote nodes.
   std::span<const std::int32_t> start_answer(const PickAnswers<Id>& picks);
   /// The picks of this rank's remote nodes; valid until the next hop.
   PickAnswers<Id> finish_answer();
@@ -72,12 +73,12 @@ class NeighborExchange {
   ExchangeContext context_;
   bool active_ = false, edge_ids_ = false;
   int machine_ = 0;
-  std::vector<int> rank_of_machine_;  // whom this rank asks
+  std::vector<int> rank_of_machine_;  // the rank that this rank asks, by machine
   std::size_t hop_ = 0;
 
   std::vector<std::int32_t> rank_of_node_;
   std::vector<Count> asked_counts_, incoming_counts_;  // nodes, by world rank
-  std::vector<Count> remote_positions_;                // those asked for, then those kept here
+  std::vector<Count> remote_positions_;                // first those asked for, then those kept here
   std::vector<Id> asked_, incoming_;
   std::vector<NodeId> incoming_nodes_;
 

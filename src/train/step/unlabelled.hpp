@@ -7,7 +7,7 @@
 
 namespace strata::train {
 
-/// Nodes of the splits that have no label, over all machines: training and scores leave them out.
+/// Numbers of nodes of each split that have no label, over all machines. Training and scores leave them out.
 struct Unlabelled {
   Count train = 0, valid = 0, test = 0;
 };
@@ -16,7 +16,7 @@ struct Unlabelled {
 Unlabelled count_unlabelled(const store::MachineGraph& graph, const comm::Machine& machine,
                             const comm::Communicator& communicator);
 
-/// What to tell of them; empty where every node of the splits has a label.
+/// A text about them; empty if every node of the splits has a label.
 std::string describe(const Unlabelled& unlabelled, const graph::Manifest& manifest);
 
 }  // namespace strata::train

@@ -7,17 +7,17 @@
 
 namespace strata::train {
 
-/// On which SMs of a GPU the stages run: at first all on all. Owns what libtorch uses as its stream
-/// meanwhile.
+/// Decides on which SMs of a GPU the stages run; at first all stages have all SMs. An owner of the stream
+/// that libtorch uses meanwhile.
 class StageSms {
  public:
   StageSms(Device device, BatchLoader& loader);
-  ~StageSms();  ///< libtorch has its own stream again
+  ~StageSms();  ///< gives libtorch its own stream back
   StageSms(const StageSms&) = delete;
   StageSms& operator=(const StageSms&) = delete;
 
-  /// Loading moves to the first group, training to the second. Waits for the GPU. REQUIRES: the loader has
-  /// given its last batch, and what libtorch recorded so far is forgotten.
+  /// Moves loading to the first group and training to the second. Waits for the GPU. REQUIRES: the loader has
+  /// returned its last batch, and all recordings of libtorch are forgotten.
   void move_to(const cuda::SmSplit& split);
   bool are(const cuda::SmSplit& split) const {
     return split.first == split_.first && split.second == split_.second;
@@ -31,7 +31,7 @@ class StageSms {
   Device device_;
   BatchLoader& loader_;
   cuda::SmSplit split_;
-  cuda::Stream whole_;   // libtorch's, of all SMs
+  cuda::Stream whole_;   // libtorch's own, on all SMs
   cuda::Stream stream_;  // the same, or one of ours
 };
 

@@ -16,7 +16,7 @@ namespace {
 constexpr Count kNodeGrain = Count{1} << 12;
 constexpr int kIdxBits = 8 * sizeof(idx_t);
 
-/// Lists of neighbours: `ids[begin[v] .. begin[v + 1])`, ascending. A view.
+/// Lists of neighbors: `ids[begin[v] .. begin[v + 1])`, ascending. A view.
 template <typename Id>
 struct Lists {
   const Count* begin;
@@ -32,7 +32,7 @@ void check_lists(Count num_nodes, const Count* begin) {
   check_metis_limits(size, kIdxBits);
 }
 
-/// Calls visit(u) for every distinct neighbour u != v in the union of two ascending lists.
+/// Calls visit(u) for every distinct neighbor u != v in the union of two ascending lists.
 template <typename Id, typename Visit>
 void merge_lists(Count v, const Lists<Id>& in, const Lists<Id>& out, Visit visit) {
   const Id *a = in.ids + in.begin[v], *a_end = in.ids + in.begin[v + 1];
@@ -90,7 +90,7 @@ MetisGraph borrowed(Count num_nodes, const Lists<Id>& in) {
   return result;
 }
 
-/// The lists of out-neighbours; ascending because the nodes are walked in order.
+/// The lists of out-neighbors; ascending because the nodes are walked in order.
 template <typename Id>
 struct Transposed {
   std::vector<Count> begin;
@@ -125,7 +125,7 @@ MetisGraph make(const CompactGraph& graph, const Id* indices, ThreadPool& pool) 
 }  // namespace
 
 // Where METIS's own integers grow beyond what it is given; the other products of it (constraints by nodes,
-// entries and nodes together in the pool of neighbours) are smaller than these.
+// entries and nodes together in the pool of neighbors) are smaller than these.
 void check_metis_limits(const MetisSize& size, int idx_bits) {
   if (idx_bits >= 64) return;
   const Count most = (Count{1} << (idx_bits - 1)) - 1;

@@ -8,7 +8,7 @@
 
 namespace strata::partition {
 
-/// What METIS reads: every pair of neighbours once in each direction, without self-loops or repetitions.
+/// What METIS reads: every pair of neighbors once in each direction, without self-loops or repetitions.
 ///
 /// Borrows the graph's own indices where they are that already; keep the graph alive.
 struct MetisGraph {
@@ -25,7 +25,7 @@ MetisGraph make_metis_graph(const CompactGraph& graph, ThreadPool& pool);
 /// What METIS is given; what is not known yet is 0.
 struct MetisSize {
   Count nodes = 0;
-  Count entries = 0;         ///< of adjncy: each pair of neighbours twice
+  Count entries = 0;         ///< of adjncy: each pair of neighbors twice
   Count most_neighbors = 0;  ///< of a node
   Count weight = 0;          ///< of all nodes together, under one constraint
   double imbalance = 0;      ///< a part may be this much above the mean

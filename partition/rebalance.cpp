@@ -60,7 +60,7 @@ class Rebalancer {
     return true;
   }
 
-  /// Calls visit(part, links) for the parts of the node's in-neighbours.
+  /// Calls visit(part, links) for the parts of the node's in-neighbors.
   template <typename Visit>
   void visit_links(Count node, Visit visit) {
     std::vector<std::int32_t> touched;

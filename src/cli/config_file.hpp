@@ -9,24 +9,25 @@
 
 namespace strata::cli {
 
-/// What a configuration file says.
+/// The contents of a configuration file.
 struct ConfigFile {
-  train::TrainConfig config;                    ///< defaults where the file says nothing; not validated
-  std::map<std::string, std::string> given_at;  ///< of each option in the file: "hidden" -> "run.toml:3:1"
+  train::TrainConfig config;  ///< has defaults for options that are not in the file; not validated
+  /// Place of each option in the file: "hidden" -> "run.toml:3:1"
+  std::map<std::string, std::string> given_at;
 };
 
-/// Reads a TOML document: the options of strata-train without their dashes, each alone or in the table of its
-/// group.
+/// Reads a TOML document: the options of strata-train without their dashes, at the top or in the table of
+/// their group.
 ///
 ///     epochs = 20
 ///     [model]
 ///     fanouts = [15, 10, 5]
 ///
-/// Throws InputError, with `name`, line and column, for what is not TOML and for keys that are unknown (with
-/// the nearest name), given twice or in another group's table, and for values of another type or range.
+/// Throws InputError, with `name`, line and column, if the text is not TOML, a key is unknown (with the
+/// nearest name), given twice or in the table of another group, or a value has a wrong type or range.
 ConfigFile parse_config_file(std::string_view text, const std::string& name);
 
-/// The same of a file's contents. Throws InputError for what is no file that can be read.
+/// The same for a file. Throws InputError if it cannot be read.
 ConfigFile read_config_file(const std::filesystem::path& path);
 
 }  // namespace strata::cli

@@ -9,27 +9,28 @@
 
 namespace strata::cli {
 
-/// One option of a program: all that its command line, its configuration file and --help know of it.
+/// One option of a program: all that the command line, configuration files and --help know about it.
 struct Option {
   std::string name;     ///< "batch-size": --batch-size, or a key of a file
-  std::string heading;  ///< of --help
-  std::string table;    ///< of a file: "training"
+  std::string heading;  ///< group of the option in --help
+  std::string table;    ///< table of the option in a file: "training"
   std::string help;
   std::string hint;           ///< what a value looks like
-  std::string default_value;  ///< as --help shows it; empty: nothing to show
+  std::string default_value;  ///< as --help shows it; empty: not shown
   bool takes_value = true;
-  /// Set the bound variable; see value_types.hpp.
+  /// These set the bound variable; see value_types.hpp.
   std::function<void(std::string_view what, std::string_view text)> read_text;
   std::function<void(std::string_view what, const FileValue& value)> read_file;
 };
 
-/// The options of a program, bound to the variables that they set. These must outlive the table.
+/// The options of a program, bound to the variables that they set. The variables must outlive the table.
 class OptionTable {
  public:
-  /// Those that are added next stand under this heading, and in a file below [table] or in no table.
+  /// Options that are added from now on belong to this heading in --help and, in a file, below [table] or in
+  /// no table.
   void group(std::string heading, std::string table);
 
-  /// As the type of the variable asks for.
+  /// Adds an option; the type of the variable decides how values are read.
   void add(std::string name, std::string& variable, std::string help) {
     add_as<Text>(std::move(name), variable, std::move(help));
   }
@@ -71,7 +72,7 @@ class OptionTable {
   }
 
   const std::vector<Option>& options() const { return options_; }
-  const Option* find(std::string_view name) const;  ///< null: there is none
+  const Option* find(std::string_view name) const;  ///< null if there is none
   std::vector<std::string> names() const;
   std::vector<std::string> tables() const;  ///< each once
 

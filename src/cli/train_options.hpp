@@ -8,18 +8,18 @@
 
 namespace strata::cli {
 
-/// What the options of strata-train set.
+/// The variables that the options of strata-train set.
 struct TrainSettings {
   train::TrainConfig config;
-  bool tf32 = false;  ///< another way to ask for a precision
+  bool tf32 = false;  ///< --tf32, another way to ask for a precision
 };
 
-/// Bound to `settings`.
+/// The options of strata-train, bound to `settings`.
 OptionTable train_options(TrainSettings& settings);
 
-/// Makes --tf32 a precision, after the options of one source (command line or file) were read. `is_given`
-/// tells which of them the source has; `dashes` is how it writes them: "--" or "". Throws InputError for a
-/// contradiction.
+/// Translates --tf32 to a precision after the options of one source (command line or file) were read.
+/// `is_given` says which options the source has; `dashes` is what it writes before them: "--" or "". Throws
+/// InputError for a contradiction.
 void settle_tf32(TrainSettings& settings, const std::function<bool(std::string_view name)>& is_given,
                  std::string_view dashes);
 

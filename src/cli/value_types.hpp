@@ -15,11 +15,11 @@
 #include "strata/util/error.hpp"
 #include "strata/util/types.hpp"
 
-/// What the values of options look like, on a command line and in a configuration file.
+/// The types of option values on a command line and in a configuration file.
 ///
-/// A type has a Value, the word for --help (`hint`), the text of a default (`shown`), and reads a value from
-/// a text or from what a file holds. Both throw InputError, which begins with `what`, the option as the user
-/// wrote it: "--hidden" or "hidden".
+/// A type has a Value, the word for --help (`hint`) and the text of a default (`shown`). It reads a value
+/// from a text or from a file's value. Both throw InputError whose message begins with `what`, the option as
+/// the user wrote it: "--hidden" or "hidden".
 namespace strata::cli {
 
 /// A value as a configuration file types it.
@@ -38,11 +38,12 @@ struct FileValue {
 
 [[noreturn]] void refuse_type(std::string_view what, const FileValue& value, std::string_view wanted);
 
-/// Digits without a leading zero, with a minus or not; between `least` and `most`.
+/// Reads digits without a leading zero, perhaps after a minus; the number must lie between `least` and
+/// `most`.
 std::int64_t read_integer(std::string_view what, std::string_view text, std::int64_t least,
                           std::int64_t most);
 std::uint64_t read_unsigned(std::string_view what, std::string_view text);
-/// A finite decimal number, with an exponent or not.
+/// Reads a finite decimal number, with or without an exponent.
 double read_real(std::string_view what, std::string_view text);
 std::int64_t check_range(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most);
 

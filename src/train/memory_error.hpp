@@ -3,7 +3,7 @@
 
 namespace strata::train {
 
-/// Rethrows the exception that is being handled; where libtorch or the system refused memory, as an
+/// Rethrows the exception that is being handled. If libtorch or the system refused memory, it becomes an
 /// OutOfMemory that says what to lower.
 [[noreturn]] void rethrow_explained();
 

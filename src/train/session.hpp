@@ -32,7 +32,7 @@ struct Session {
   store::MachineGraph graph;
   Learner learner;
   std::optional<nn::InputTable> table;  ///< input rows that the model reads in place
-  std::unique_ptr<Trace> trace;       ///< null without --trace
+  std::unique_ptr<Trace> trace;         ///< null without --trace
   Pipeline pipeline;
   bool graphs;  ///< steps of padded batches are replayed
   Evaluators evaluators;

@@ -7,15 +7,15 @@
 
 namespace strata::train {
 
-/// Ends a loop that all ranks make equally many turns of, at the same turn on each, once any of them was
-/// asked to stop.
+/// Ends a loop on all ranks in the same iteration after any of them was asked to stop. All ranks must make
+/// equally many iterations.
 class StopPoll {
  public:
   StopPoll(const comm::Communicator& communicator, std::function<bool()> requested)
       : communicator_(&communicator), requested_(std::move(requested)) {}
 
-  /// Before a turn: true if no more are made, on all ranks alike. Collective every few turns, so that ranks
-  /// seldom wait for each other.
+  /// Call it before each iteration. Returns true, on all ranks alike, if the loop must end. Collective in
+  /// every fourth call, so that ranks seldom wait for each other.
   bool agreed() {
     constexpr int kTurns = 4;
     if (!stopped_ && turn_++ % kTurns == 0) {

@@ -5,21 +5,22 @@
 #include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 
-/// Between Strata's devices and streams and libtorch's.
+/// Conversions between devices and streams of Strata and libtorch.
 namespace strata::train {
 
 at::Device torch_device(Device device);
 
-constexpr int kHighestPriority = -64;  ///< of a stream, as use_own_stream's has; clamped to what the GPU has
+/// Of the stream of use_own_stream(); CUDA clamps it to the GPU's range.
+constexpr int kHighestPriority = -64;
 
-/// Makes a stream of its own libtorch's current one for this thread, so that nothing runs on the legacy
-/// default stream. Nothing on the cpu.
+/// Makes a new stream libtorch's current one for this thread, so that nothing runs on the legacy default
+/// stream. Does nothing on the cpu.
 void use_own_stream(Device device);
 
-/// Makes `stream`, which must live on, libtorch's current one for this thread. Nothing on the cpu.
+/// Makes `stream` libtorch's current one for this thread; it must outlive this use. Does nothing on the cpu.
 void use_stream(const cuda::Stream& stream);
 
-/// Gives the GPU back what libtorch keeps for reuse. REQUIRES: nothing that libtorch did is under way.
+/// Returns to the GPU the memory that libtorch keeps for reuse. REQUIRES: no work of libtorch is under way.
 void return_torch_memory();
 
 /// libtorch's current stream of this thread; a view.
@@ -29,7 +30,7 @@ cuda::Stream current_stream(Device device);
 at::Tensor wrap_rows(const float* data, Count rows, Count cols, Device device);
 at::Tensor wrap_words(const std::int32_t* data, Count rows, Count cols, Device device);  ///< i32
 
-/// Libtorch's share of the GPU at its peak; 0 on the cpu.
+/// The most bytes of the GPU that libtorch has held; 0 on the cpu.
 std::int64_t peak_torch_device_bytes(Device device);
 
 }  // namespace strata::train

@@ -5,21 +5,21 @@
 #include "fused/sage_kernels.hpp"
 #include "kernels/kernels.hpp"
 
-/// What a training pass of a GAT layer does on a GPU besides its matrix products, where it sums before it
-/// maps: a head's sum of p(u, v) (W rows[u]) is W times the sum of p(u, v) rows[u], and its scores are
-/// products of rows with queries W^T a. `attention.hpp` says what p is. Of the many src nodes, nothing is
-/// written; no map of them is computed. Results are sums in a fixed order.
+/// What a training pass of a GAT layer does on a GPU besides its matrix products, if it sums before it maps.
+/// A head's sum of p(u, v) (W rows[u]) is W times the sum of p(u, v) rows[u], and its scores are products of
+/// rows with queries W^T a; `attention.hpp` defines p. So the rows of the many src nodes are neither mapped
+/// nor written. Results are sums in a fixed order.
 namespace strata::nn {
 
-/// Columns behind the heads' sums, 1 0 0 ...: the gradient of the bias falls out of that of the weights, and
-/// rows stay aligned to 16 bytes.
+/// Columns 1 0 0 .. after the heads' sums: with them the gradient of the weights contains that of the bias,
+/// and rows stay aligned to 16 bytes.
 template <typename T>
 constexpr std::int64_t kGatTail = 16 / sizeof(T);
 
 /// What forward and backward read. In is float or Bf16.
 ///
-/// The edges of a dst node have places: of node v, (begin of its list) + v is itself, and what follows are
-/// its in-neighbors.
+/// The edges of dst nodes are numbered by places. Place (begin of the list of v) + v is node v itself; its
+/// in-neighbors follow.
 template <typename In>
 struct GatInput {
   Count num_dst = 0, heads = 1, cols = 0;
@@ -28,7 +28,7 @@ struct GatInput {
   NodeId first_row = 0;
   EdgeLists edges;
   const NodeId* own_ids = nullptr;  ///< [num_dst] indices of the own rows, -1: zeros; null: 0, 1, ...
-  const float* queries = nullptr;   ///< [2, heads, cols] of src, then of dst
+  const float* queries = nullptr;   ///< [2, heads, cols], first of src, then of dst nodes
   DropoutRule dropout;              ///< of p; ids are those of the src nodes
 };
 
@@ -36,12 +36,13 @@ struct GatInput {
 template <typename In, typename Out>
 struct GatForward {
   GatInput<In> over;
-  float* raw_scores = nullptr;  ///< [places, heads]; -inf for an edge that does not count
+  float* raw_scores = nullptr;  ///< [places, heads]; -inf for edges that do not count
   float* log_sums = nullptr;    ///< [num_dst, heads]
   Out* out = nullptr;           ///< [num_dst, heads * cols + kGatTail<Out>]
 };
 
-/// The gradients of queries and rows from that of the sums. T is the type of all but the first layer's input.
+/// Computes the gradients of queries and rows from that of the sums. T is the type of the inputs of all
+/// layers except the first.
 template <typename In, typename T>
 struct GatBackward {
   GatInput<In> over;
@@ -50,10 +51,10 @@ struct GatBackward {
   const T* out = nullptr;         ///< as forward wrote it
   const T* grad_out = nullptr;    ///< [num_dst, heads * cols]
   Count num_pieces = 0;           ///< gat_pieces(num_dst, cols)
-  float* grad_queries = nullptr;  ///< [num_pieces, 2, heads, cols] that add up to the gradient
+  float* grad_queries = nullptr;  ///< [num_pieces, 2, heads, cols]; their sum is the gradient
 
-  // The gradient of the layer below before its ReLU and dropout. Null: none is wanted, of the first layer.
-  T* grad_in = nullptr;                      ///< [num_src, cols]: rows with one contribution are written
+  // The gradient of the layer below, before its ReLU and dropout. Null in the first layer, which needs none.
+  T* grad_in = nullptr;                      ///< [num_src, cols]: only rows with one contribution are written
   T* edge_grads = nullptr;                   ///< [places, cols]: the contributions to all other rows
   const Count* transposed_indptr = nullptr;  ///< [num_src + 1]
   float scale = 1;                           ///< of the layer below's dropout
@@ -83,12 +84,12 @@ struct GatParameters {
 /// Gradients of a layer's parameters from those of its queries and of its matrix product.
 struct GatParameterGrads {
   GatParameters of;
-  bool heads_averaged = false;  ///< does the layer's output have head_cols columns, the mean of the heads?
+  bool heads_averaged = false;  ///< the output is the mean of the heads, with head_cols columns
   Count num_pieces = 0;
   const float* grad_queries = nullptr;  ///< [num_pieces, 2, heads, cols]
   float* scratch = nullptr;             ///< [2, heads, cols]
-  /// grad^T out, [output columns, heads * cols + tail]: where the heads lie side by side, of a row of head h
-  /// only head h's columns count.
+  /// grad^T out, [output columns, heads * cols + tail]. If the heads are concatenated, only the columns of
+  /// head h count in a row of head h.
   const float* product = nullptr;
   Count product_pitch = 0;
   float* weight = nullptr;
@@ -108,7 +109,7 @@ template <typename T>
 void gat_input_grad(const GatInputGrad<T>& task, CUstream_st* stream);
 void gat_parameter_grads(const GatParameterGrads& task, CUstream_st* stream);
 
-/// Can the kernels read rows of so many columns?
+/// Whether the kernels can read rows of so many columns.
 constexpr bool gat_takes(Count cols) { return cols % 4 == 0 ? cols <= 512 : cols <= 128; }
 
 }  // namespace strata::nn

@@ -6,13 +6,13 @@
 #include "kernels/warp_columns.cuh"
 #include "strata/util/error.hpp"
 
-/// What the forward and the backward kernels of GAT share: a warp takes the edges of a dst node in chunks of
-/// kRows rows, and kHeads heads at once.
+/// What the forward and backward kernels of GAT share: a warp processes the edges of a dst node in chunks of
+/// kRows rows, for kHeads heads at once.
 namespace strata::nn {
 
 constexpr int log2_of(int value) { return value == 1 ? 0 : 1 + log2_of(value / 2); }
 
-/// kRows * kHeads scores of a chunk, one a lane (or equal ones in several neighboring lanes).
+/// The kRows * kHeads scores of a chunk, one per lane (or equal ones in several neighboring lanes).
 template <int kRows, int kHeads>
 struct ScoreLanes {
   static constexpr int kValues = kRows * kHeads;
@@ -25,7 +25,7 @@ struct ScoreLanes {
   __device__ static float get(float value, int row, int head) {
     return __shfl_sync(~0u, value, (row * kHeads + head) << kShift);
   }
-  /// Sums values[row * kHeads + head] over all lanes; a lane gets that of its row and head.
+  /// Sums values[row * kHeads + head] over all lanes; each lane gets the sum of its row and head.
   __device__ static float sum_over_lanes(float (&values)[kValues]) {
     halve<kValues, 16>(values);
 #pragma unroll
@@ -47,7 +47,8 @@ struct ScoreLanes {
   }
 
  private:
-  /// Of kCount values, a lane keeps the half that its bit `kDistance` names and gives the other away.
+  /// Each lane keeps the half of its kCount values that its bit `kDistance` selects, and gives the other half
+  /// away.
   template <int kCount, int kDistance>
   __device__ static void halve(float (&values)[kValues]) {
     if constexpr (kCount > 1) {
@@ -63,7 +64,7 @@ struct ScoreLanes {
   }
 };
 
-/// One value a head.
+/// One value per head.
 template <int kHeads>
 using HeadLanes = ScoreLanes<1, kHeads>;
 
@@ -76,7 +77,7 @@ struct EdgeRange {
         size(edges.indptr == nullptr ? edges.counts[v] : edges.indptr[v + 1] - begin) {}
 };
 
-/// A dst node's list, itself first.
+/// A dst node and its in-neighbors; the node itself comes first.
 struct GatList {
   Count v, own;  // own: index of its row, -1: none
   EdgeRange neighbors;
@@ -91,7 +92,7 @@ struct GatList {
   }
 };
 
-/// What a lane has of a row: kVectors packs of Width columns.
+/// A lane's part of a row: kVectors packs of Width columns.
 template <int Width, int kVectors>
 using GatColumns = Columns<Width * kVectors, Width>;
 
@@ -99,7 +100,7 @@ using GatColumns = Columns<Width * kVectors, Width>;
 template <int Width, int kVectors, int kRows>
 struct GatChunk {
   GatColumns<Width, kVectors> rows[kRows];
-  Count index;  ///< of this lane's row: lanes below `num` have one
+  Count index;  ///< of this lane's row; lanes from `num` on have none
   int num;
 
   template <typename In>
@@ -118,7 +119,7 @@ struct GatChunk {
   }
 };
 
-/// keep(u, v) times the scale, of the lane's row and head.
+/// keep(u, v) times the scale, for the lane's row and head.
 template <typename In>
 __device__ inline float gat_kept(const GatInput<In>& over, const Philox4& key, Count u, Count head,
                                  float scale) {
@@ -126,12 +127,12 @@ __device__ inline float gat_kept(const GatInput<In>& over, const Philox4& key, C
   return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
 }
 
-/// Rows of a chunk: 32 columns of f32 a lane in all.
+/// Rows per chunk: together 32 columns of f32 per lane.
 template <int Width, int kVectors>
 constexpr int kChunkRows = Width* kVectors >= 16 ? 2 : (Width* kVectors >= 8 ? 4 : 8);
 
-/// Calls launch.template operator()<Width, kVectors, kHeads>() for rows of `cols` columns, of which `packed`
-/// may be loaded four at once. Throws Error for rows that no shape takes.
+/// Calls launch.template operator()<Width, kVectors, kHeads>() for rows of `cols` columns; if `packed`, four
+/// columns can be loaded at once. Throws Error for rows that no shape fits.
 template <typename Launch>
 void with_gat_shape(bool packed, Count cols, Count heads, const Launch& launch) {
   const bool alone = heads == 1;

@@ -12,13 +12,13 @@ namespace strata::nn {
 struct GatWeights {
   at::Tensor attention_src, attention_dst;  ///< [1, heads, head_cols]
   at::Tensor weight;                        ///< [heads * head_cols, in]
-  at::Tensor bias;                          ///< [heads * head_cols], of the last layer [head_cols]
+  at::Tensor bias;                          ///< [heads * head_cols]; in the last layer [head_cols]
 };
 
 struct GatStackOptions {
   std::int64_t heads = 1;
   double dropout = 0, attention_dropout = 0;
-  bool bf16 = false;  ///< sums, activations and their gradients, and matrix products
+  bool bf16 = false;  ///< use bf16 for sums, activations and their gradients, and matrix products
 };
 
 struct GatStackShape {
@@ -26,13 +26,13 @@ struct GatStackShape {
   int num_layers = 1;
 };
 
-/// Is gat_stack() possible, and less work than mapping the rows of all src nodes before they are summed?
+/// Whether gat_stack() is possible, and less work than mapping the rows of all src nodes before summing them.
 bool gat_stack_pays(const GatStackShape& shape);
 
-/// All layers of a GAT model in one node of the autograd graph, on a GPU. A layer is one sum over the edges a
-/// head, with scores and softmax found on the way, a matrix product a head of the dst nodes alone, and one
-/// pass for bias, ReLU and dropout. The heads lie side by side, in the last layer they are averaged. The
-/// input's rows need no gradient.
+/// All layers of a GAT model in one node of the autograd graph, on a GPU. A layer has one sum over the edges
+/// per head, which also computes scores and softmax; one matrix product per head, only for the dst nodes; and
+/// one pass for bias, ReLU and dropout. The heads are concatenated, and averaged in the last layer. The input
+/// rows need no gradient.
 ///
 /// `table` holds the input rows: those of the batch's src nodes, or of all nodes where the input layer has
 /// global indices (and attention dropout is 0). The backward pass reads them again: `owner` is kept until

@@ -8,8 +8,8 @@
 
 struct CUstream_st;
 
-/// What a SAGE layer with mean aggregation does on a GPU besides its matrix products. Results are functions
-/// of their row alone, summed in the order of the edges. Elements are float or Bf16; sums are f32.
+/// What a SAGE layer with mean aggregation does on a GPU besides its matrix products. Each row of a result
+/// depends only on its own edges, summed in their order. Elements are float or Bf16; sums are f32.
 namespace strata::nn {
 
 /// In-edges of dst nodes, as a Block has them: packed (indptr), or counts[i] entries from i * stride on.
@@ -20,13 +20,13 @@ struct EdgeLists {
   const std::int32_t* indices = nullptr;
 };
 
-/// Rows that ReLU and dropout are applied to where they are read: what a hidden layer computed.
+/// Says whether rows are a hidden layer's output, to which ReLU and dropout are applied when they are read.
 struct HiddenRows {
   bool relu = false;
   DropoutRule dropout;
 };
 
-/// out[v] = [ mean of the in-neighbors' rows | own row ]: what one product with [W_l | W_r] maps.
+/// out[v] = [ mean of the in-neighbors' rows | own row ]: the input of a single product with [W_l | W_r].
 template <typename In, typename Out>
 struct MeanConcatOf {
   Count rows = 0, cols = 0;
@@ -44,7 +44,7 @@ struct MeanConcatOf {
 ///     out[u] = sum over the out-edges (u, v) of grad[v, :cols] / |in-edges of v|
 ///              + grad[u, cols:2 cols] if u is a dst node,
 ///
-/// times the scale of dropout where ReLU and dropout let `product` pass, else 0.
+/// times the scale of dropout if ReLU and dropout let `product` pass, else 0.
 template <typename T>
 struct GatedMeanGradOf {
   static constexpr Count kRowsOfPiece = 64;
@@ -52,9 +52,9 @@ struct GatedMeanGradOf {
   Count rows = 0, cols = 0, num_dst = 0;
   const Count* transposed_indptr = nullptr;
   const std::int32_t* transposed_indices = nullptr;
-  EdgeLists edges;             ///< of which only the lengths are read
+  EdgeLists edges;             ///< only the lengths of the lists are read
   const T* grad = nullptr;     ///< [num_dst, 2 * cols]
-  const T* product = nullptr;  ///< [rows, cols], bias included
+  const T* product = nullptr;  ///< [rows, cols], including the bias
   HiddenRows hidden = {};
   T* out = nullptr;             ///< [rows, cols]
   float* piece_sums = nullptr;  ///< [num_pieces(), cols] sums of `out` over kRowsOfPiece rows each
@@ -62,7 +62,7 @@ struct GatedMeanGradOf {
   Count num_pieces() const { return (rows + kRowsOfPiece - 1) / kRowsOfPiece; }
 };
 
-/// The gradients of a layer's parameters, where they add up.
+/// The gradients of a layer's parameters, and where they are added.
 struct ParameterGrads {
   Count out_cols = 0, in_cols = 0;
   const float* joined = nullptr;  ///< [out_cols, 2 * in_cols]: of [W_l | W_r]
@@ -72,7 +72,7 @@ struct ParameterGrads {
   float* bias = nullptr;                        ///< [out_cols], added to
 };
 
-/// The weights of a layer side by side: [W_l | W_r].
+/// The weights of a layer, concatenated: [W_l | W_r].
 template <typename T>
 struct JoinedWeightsOf {
   Count out_cols = 0, in_cols = 0;
@@ -80,7 +80,7 @@ struct JoinedWeightsOf {
   T* joined = nullptr;                                ///< [out_cols, 2 * in_cols]
 };
 
-/// What one launch takes.
+/// Most layers of one launch.
 inline constexpr int kMaxSageLayers = 8;
 template <typename Layer>
 struct SageLayers {

@@ -16,19 +16,20 @@ struct SageWeights {
 
 struct StackOptions {
   double dropout = 0;  ///< after each hidden layer
-  bool bf16 = false;   ///< joined rows, products and their gradients; sums and parameters stay f32
+  /// Use bf16 for joined rows, products and their gradients; sums and parameters stay f32.
+  bool bf16 = false;
 };
 
-/// All layers of a SAGE model with mean aggregation in one node of the autograd graph, on a GPU: a layer is
-/// one sum over the edges and one matrix product that maps mean and own row at once. ReLU and dropout are
-/// applied where the next layer reads, their gradient is part of the sum over the transpose. The input's rows
-/// need no gradient.
+/// All layers of a SAGE model with mean aggregation in one node of the autograd graph, on a GPU. A layer is
+/// one sum over the edges and one matrix product that maps mean and own row together. ReLU and dropout are
+/// applied when the next layer reads, and their gradient is part of the sum over the transpose. The input
+/// rows need no gradient.
 ///
-/// The backward pass adds the parameters' gradients to their .grad itself, in one pass over all of them; only
-/// where there is none they are returned to the engine.
+/// The backward pass itself adds the parameters' gradients to their .grad, in one pass over all of them. A
+/// parameter without .grad gets its gradient from the autograd engine.
 ///
-/// `table` holds the input rows: those of the batch's src nodes, or of all nodes where the input layer has
-/// global indices. Blocks may be padded and have a stride; all but the input layer's have a transpose.
+/// `table` holds the input rows: those of the batch's src nodes, or those of all nodes if the input layer has
+/// global indices. Blocks may be padded and have a stride; all except the input layer's have a transpose.
 /// Returns f32 [seeds, classes].
 at::Tensor sage_stack(const InputTable& table, const std::vector<SageWeights>& layers,
                       const sampling::MiniBatch& batch, const StackOptions& options, const Pass& pass);

@@ -5,14 +5,14 @@
 #include "fused/sage_kernels.hpp"
 #include "layers/op_support.hpp"
 
-/// What the models that train in one node of the autograd graph share.
+/// What models share that train in one node of the autograd graph.
 namespace strata::nn {
 
 inline EdgeLists lists_of(const sampling::Block& block) {
   return {.indptr = block.indptr, .counts = block.counts, .stride = block.stride, .indices = block.indices};
 }
 
-/// a b in f32; a and b are f32 or bf16.
+/// The matrix product a b in f32; a and b are f32 or bf16.
 inline at::Tensor product_f32(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == at::kFloat ? a.mm(b) : at::mm(a, b, at::kFloat);
 }

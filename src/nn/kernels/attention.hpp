@@ -6,27 +6,27 @@
 #include "kernels/kernels.hpp"
 
 /// Attention over the in-neighbors of a node and the node itself, over raw pointers (Velickovic et al.,
-/// "Graph attention networks", ICLR 2018). As `kernels.hpp`: all on one device, no allocation, the same bits
-/// for any number of threads.
+/// "Graph attention networks", ICLR 2018). As in `kernels.hpp`, all memory lies on one device, nothing is
+/// allocated, and any number of threads gives the same bits.
 ///
-///     s(u, v)  = leaky_relu(src_scores[u] + dst_scores[v])                  of one head
+///     s(u, v)  = leaky_relu(src_scores[u] + dst_scores[v])                  for one head
 ///     p(u, v)  = n(u, v) exp(s(u, v)) / sum of n(w, v) exp(s(w, v)) over w in {in-neighbors of v} and v
 ///     out[v]   = sum of keep(u, v) p(u, v) rows[u]
 ///
-/// n is how often the edge counts, 1 but for forward passes with `edge_weights`; 1 for the node itself.
-/// An edge from a node to itself is left out, for the node is there anyway, once. keep is 1, or with dropout
-/// 0 or its scale.
+/// n is how much the edge counts: 1, unless a forward pass has `edge_weights`; always 1 for the node itself.
+/// Edges from a node to itself are left out, because the node is included once anyway. keep is 1, or with
+/// dropout either 0 or its scale.
 namespace strata::nn {
 
 constexpr float kLeakySlope = 0.2f;
 
-/// What forward and backward share. Rows hold the heads side by side: [heads, head_cols].
+/// What forward and backward share. A row has the heads one after the other: [heads, head_cols].
 struct Attention {
   Count num_dst = 0, num_src = 0;
   Count heads = 1, head_cols = 0;
   const Count* indptr = nullptr;              ///< [num_dst + 1]
   const std::int32_t* indices = nullptr;      ///< src nodes; the first num_dst of them are the dst nodes
-  const float* edge_weights = nullptr;        ///< by place in `indices`; null: ones. Forward only
+  const float* edge_weights = nullptr;        ///< parallel to `indices`; null: ones. Forward only
   const Count* out_indptr = nullptr;          ///< [num_src + 1] of the transpose; backward only
   const std::int32_t* out_indices = nullptr;  ///< dst nodes
   const float* rows = nullptr;                ///< [num_src, heads * head_cols]
@@ -43,7 +43,7 @@ struct Attention {
 STRATA_HOST_DEVICE inline float leaky_relu(float x) { return x > 0.0f ? x : kLeakySlope * x; }
 STRATA_HOST_DEVICE inline float leaky_slope(float x) { return x > 0.0f ? 1.0f : kLeakySlope; }
 
-/// Does dropout keep the edge (u, v) of a head? `dst` are the keyed words of v (RandomUse::attention).
+/// Whether dropout keeps the edge (u, v) of a head. `dst` are the keyed words of v (RandomUse::attention).
 STRATA_HOST_DEVICE inline bool keeps_edge(const DropoutRule& rule, const Philox4& dst, NodeId u,
                                           std::uint32_t head) {
   const auto id = static_cast<std::uint64_t>(rule.ids[u]);
@@ -69,20 +69,20 @@ struct HeadDots {
 
 struct AttentionForward {
   Attention over;
-  float* log_sums = nullptr;  ///< [num_dst, heads] log of the softmax's denominator: kept for the gradient
+  float* log_sums = nullptr;  ///< [num_dst, heads] log of the softmax's denominator, kept for the gradient
   float* out = nullptr;       ///< [num_dst, heads * head_cols]
 };
 
 struct AttentionBackward {
   Attention over;
   const float* log_sums = nullptr;
-  const float* src_weights = nullptr;  ///< [heads, head_cols] that src_scores are the HeadDots of
+  const float* src_weights = nullptr;  ///< [heads, head_cols]; src_scores are HeadDots with them
   const float* dst_weights = nullptr;
   const float* grad_out = nullptr;   ///< [num_dst, heads * head_cols]
   float* means = nullptr;            ///< [num_dst, heads] scratch: sum of p times its gradient
   float* grad_dst_scores = nullptr;  ///< [num_dst, heads]
   float* grad_src_scores = nullptr;  ///< [num_src, heads]
-  float* grad_rows = nullptr;        ///< [num_src, heads * head_cols], what flows through the scores included
+  float* grad_rows = nullptr;  ///< [num_src, heads * head_cols], including the gradient through the scores
 };
 
 class AttentionKernels {

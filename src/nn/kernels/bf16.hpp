@@ -7,8 +7,8 @@
 
 namespace strata::nn {
 
-/// The upper half of an f32; at::BFloat16 in memory. A type of its own, so that loops over it vectorize and
-/// the same code runs on GPUs.
+/// The upper half of an f32, with the memory layout of at::BFloat16. It is a type of its own, so that loops
+/// over it vectorize and the same code runs on GPUs.
 struct Bf16 {
   std::uint16_t bits = 0;
 };
@@ -21,7 +21,7 @@ STRATA_HOST_DEVICE inline float to_f32(Bf16 value) {
   return result;
 }
 
-/// Rounds to the nearest, ties to even; a NaN stays one.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 template <typename T>
 STRATA_HOST_DEVICE inline T from_f32(float value);
 template <>

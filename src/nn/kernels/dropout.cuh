@@ -4,8 +4,8 @@
 
 namespace strata::nn {
 
-/// Whether dropout keeps column `column` of the eight that share words. Without an index into registers, so
-/// that a column may be known only when the kernel runs.
+/// Whether dropout keeps column `column` of the eight that share words. It does not index registers, so
+/// `column` need not be a constant.
 __device__ inline bool keeps(const Philox4& words, int column, std::uint32_t threshold) {
   std::uint32_t word = words.word[0];
 #pragma unroll

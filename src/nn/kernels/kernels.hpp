@@ -9,17 +9,18 @@
 
 struct CUstream_st;
 
-/// The arithmetic of the layers over raw pointers, all on one device: no tensor above, no allocation below.
+/// The arithmetic of the layers over raw pointers, all on one device. It knows no tensors and allocates
+/// nothing.
 ///
-/// Every result is a function of its row alone, summed in the order of the edges: it depends neither on the
-/// number of threads nor on the shape of a launch.
+/// Each row of a result depends only on its own edges, summed in their order, and neither on the number of
+/// threads nor on the shape of a launch.
 namespace strata::nn {
 
 /// out[r] = row_scale[r] * sum over e of row r of edge_scale[e] * col_scale[i] * in[i]  +  self_scale[r] *
 /// self[r],  with i = indices[e].
 ///
 /// A null scale stands for ones. Mean aggregation is row_scale = 1 / count; its gradient is the same sum over
-/// the transpose with col_scale = 1 / count and the gradient of the dst rows as `self`.
+/// the transpose, with col_scale = 1 / count and the gradient of the dst rows as `self`.
 ///
 /// In and Out are float or Bf16; sums are f32.
 template <typename In, typename Out>
@@ -28,38 +29,38 @@ struct SparseSumOf {
   const Count* indptr = nullptr;  ///< [rows + 1]
   const std::int32_t* indices = nullptr;
   const In* in = nullptr;             ///< [.., cols]
-  const float* edge_scale = nullptr;  ///< by place in `indices`
+  const float* edge_scale = nullptr;  ///< parallel to `indices`
   const float* row_scale = nullptr;   ///< [rows]
   const float* col_scale = nullptr;   ///< [rows of in]
   const In* self = nullptr;           ///< [num_self, cols], or null
   const float* self_scale = nullptr;  ///< [num_self]
-  Count num_self = 0;                 ///< rows from here on have no self part
+  Count num_self = 0;                 ///< rows from this one on have no self part
   Out* out = nullptr;                 ///< [rows, cols]
 };
 using SparseSum = SparseSumOf<float, float>;
 using SparseSumToBf16 = SparseSumOf<float, Bf16>;
 using SparseSumBf16 = SparseSumOf<Bf16, Bf16>;
 
-/// The normalisation of a block, one number a node.
+/// The normalisation of a block, with one number per node.
 struct Scales {
   Count num_dst = 0, num_src = 0;
   const Count* indptr = nullptr;             ///< [num_dst + 1]
-  const std::int32_t* in_degrees = nullptr;  ///< [num_src] in the whole graph; null for the mean
+  const std::int32_t* in_degrees = nullptr;  ///< [num_src] in the whole graph; null for mean_scales()
 };
 
 /// Which elements dropout keeps. Element (row, c) is dropped if its 16 keyed bits are below `threshold`.
 struct DropoutRule {
   BatchKey key;
-  std::uint32_t hop = 0;                 ///< of the rows' nodes, counted from the seeds
+  std::uint32_t hop = 0;                 ///< hop of the rows' nodes, counted from the seeds
   std::uint32_t threshold = 0;           ///< probability * 2^16; 0: keep all
   const NodeId* ids = nullptr;           ///< [rows] original ids; null if the threshold is 0
-  const BatchKey* device_key = nullptr;  ///< where kernels find the key, instead of `key`
+  const BatchKey* device_key = nullptr;  ///< key in device memory; replaces `key` if not null
 
   STRATA_HOST_DEVICE Philox4 words(RandomUse use, Count row) const {
     return keyed_words(device_key == nullptr ? key : *device_key, use, hop, ids[row]);
   }
   STRATA_HOST_DEVICE bool active() const { return threshold != 0; }
-  /// What kept elements are multiplied by, so that the expectation stays: exact for the rounded probability.
+  /// Factor of kept elements, which keeps the expectation. It is exact for the rounded probability.
   float scale() const { return 65536.0f / static_cast<float>(65536u - threshold); }
 };
 
@@ -84,7 +85,7 @@ struct ActivationOf {
 using Activation = ActivationOf<float>;
 using ActivationBf16 = ActivationOf<Bf16>;
 
-/// grad_in = grad_out * scale where output > 0, else 0: the sign of an output tells whether ReLU and dropout
+/// grad_in = grad_out * scale where output > 0, else 0: the sign of an output says whether ReLU and dropout
 /// let it pass.
 template <typename T>
 struct ActivationGradOf {
@@ -105,14 +106,14 @@ struct Dropout {
   float* out = nullptr;
 };
 
-/// What a device can do. `stream` is ignored by the CPU.
+/// The operations on one kind of device. The CPU ignores `stream`.
 class Kernels {
  public:
   virtual ~Kernels() = default;
   virtual void sparse_sum(const SparseSum& sum, CUstream_st* stream) const = 0;
   virtual void sparse_sum(const SparseSumToBf16& sum, CUstream_st* stream) const = 0;
   virtual void sparse_sum(const SparseSumBf16& sum, CUstream_st* stream) const = 0;
-  /// inverse[v] = 1 / (sampled in-neighbors of v), 0 where there are none.
+  /// inverse[v] = 1 / (sampled in-neighbors of v), 0 if there are none.
   virtual void mean_scales(const Scales& block, float* inverse, CUstream_st* stream) const = 0;
   /// d(v) = in-degree + 1, k = sampled in-neighbors:  col[u] = 1/sqrt d(u),  row[v] = in-degree/k/sqrt d(v),
   /// self[v] = 1/d(v).

@@ -6,10 +6,10 @@
 
 #include "strata/util/types.hpp"
 
-/// Rows read by groups of threads, each of which takes some consecutive columns at once.
+/// Rows that groups of threads read; each thread takes some consecutive columns at once.
 namespace strata::nn {
 
-/// What a load of so many bytes brings.
+/// The type of a load of so many bytes.
 template <std::size_t Bytes>
 struct RawOf;
 template <>
@@ -35,7 +35,7 @@ struct alignas(sizeof(T) * Width) Pack {
   T value[Width];
 
   __device__ static Pack load(const T* address) { return *reinterpret_cast<const Pack*>(address); }
-  /// Of memory that the kernel does not write.
+  /// Loads from memory that the kernel does not write.
   __device__ static Pack load_constant(const T* address) {
     const auto raw = __ldg(reinterpret_cast<const typename RawOf<sizeof(T) * Width>::Type*>(address));
     Pack pack;
@@ -67,7 +67,7 @@ __device__ inline void add_scaled(Floats<Width>& to, const Floats<Width>& from, 
   for (int i = 0; i < Width; ++i) to.value[i] += scale * from.value[i];
 }
 
-/// The sum over a group of Lanes neighboring threads, the same bits in each.
+/// The sum over a group of Lanes neighboring threads, with the same bits in each.
 template <int Lanes>
 __device__ inline float sum_of_group(float value) {
   const unsigned group = (threadIdx.x & 31u) & ~(static_cast<unsigned>(Lanes) - 1u);
@@ -77,7 +77,8 @@ __device__ inline float sum_of_group(float value) {
   return value;
 }
 
-/// May a load take `width` columns: does it divide the row's length, and are all tables aligned to it?
+/// Whether a load may take `width` columns: it must divide the row's length, and all tables must be aligned
+/// to it.
 template <typename... Elements>
 bool pack_fits(int width, Count cols, const Elements*... tables) {
   return cols % width == 0 && (... && (reinterpret_cast<std::uintptr_t>(tables) %
@@ -93,8 +94,8 @@ int pack_width(Count cols, const Elements*... tables) {
   return 1;
 }
 
-/// Calls launch.template operator()<Width, Lanes>() with the fewest lanes of 4, 8, 16 and 32 that take `cols`
-/// columns at once, else 32.
+/// Calls launch.template operator()<Width, Lanes>() with the smallest number of lanes out of 4, 8, 16 and 32
+/// that takes `cols` columns at once, else 32.
 template <int Width, typename Launch>
 void with_lanes(Count cols, const Launch& launch) {
   const Count wanted = (cols + Width - 1) / Width;

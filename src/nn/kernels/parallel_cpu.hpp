@@ -7,14 +7,14 @@
 
 #include "kernels/simd.hpp"
 
-/// Rows of a kernel divided among libtorch's threads.
+/// Divides the rows of a kernel among libtorch's threads.
 namespace strata::nn {
 
-constexpr Count kPiecesPerThread =
-    8;  // other stages share the cores, so pieces are handed out as threads come
+// Other stages share the cores, so threads take pieces as they become free.
+constexpr Count kPiecesPerThread = 8;
 constexpr Count kSerialElements = 1 << 14;
 
-/// body(piece) for all pieces, handed to libtorch's threads one by one.
+/// Calls body(piece) for all pieces; libtorch's threads take them one by one.
 template <typename Body>
 void for_pieces(Count pieces, const Body& body) {
   std::atomic<Count> next{0};
@@ -24,7 +24,7 @@ void for_pieces(Count pieces, const Body& body) {
   });
 }
 
-/// body(begin, end) over pieces of [0, rows) of equal size, vectorized.
+/// Calls body(begin, end) for pieces of [0, rows) of equal size, vectorized.
 template <typename Body>
 void for_rows(Count rows, Count cols, const Body& body) {
   if (rows * cols <= kSerialElements) return run_vectorized(body, 0, rows);
@@ -32,7 +32,7 @@ void for_rows(Count rows, Count cols, const Body& body) {
   for_pieces(pieces, [&](Count p) { run_vectorized(body, rows * p / pieces, rows * (p + 1) / pieces); });
 }
 
-/// The same with pieces of equal work where rows differ in their number of edges.
+/// The same with pieces of equal work, for rows that differ in their number of edges.
 template <typename Body>
 void for_edges(const Count* indptr, Count rows, Count cols, const Body& body) {
   const auto work = [&](Count row) { return indptr[row] - indptr[0] + row; };

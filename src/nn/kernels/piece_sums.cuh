@@ -4,15 +4,15 @@
 
 namespace strata::nn {
 
-/// Sums over pieces of rows, of each column: what is left to add up of a sum over all rows.
+/// Sums of each column over pieces of rows, which remain to be added up to a sum over all rows.
 struct Pieces {
   const float* sums;  // [num, cols]
   Count num, cols;
 };
 
-/// The sum of a column over all pieces, in the same order every time. A block takes kColumns columns, a group
-/// of threads every kGroups-th piece, kInFlight at once; the first group has the sums. Called by whole
-/// blocks, once a kernel.
+/// The sum of a column over all pieces, always in the same order. A block takes kColumns columns; each of its
+/// kGroups groups of threads takes every kGroups-th piece, and the first group gets the sums. Whole blocks
+/// call it, once per kernel.
 template <int kBlockThreads, int kColumns, int kInFlight>
 __device__ inline float sum_of_pieces(const Pieces& pieces, Count column) {
   constexpr int kGroups = kBlockThreads / kColumns;

@@ -2,9 +2,10 @@
 #pragma once
 #include "strata/util/types.hpp"
 
-/// Loops compiled for several instruction sets, the best one chosen at run time: programs stay portable.
+/// Compiles loops for several instruction sets and chooses the best one at run time, so that programs stay
+/// portable.
 ///
-/// Without contraction and with one column a lane, all of them give the same bits.
+/// Without contraction and with one column per lane, all instruction sets give the same bits.
 namespace strata::nn {
 
 #if defined(__x86_64__)
@@ -31,7 +32,7 @@ __attribute__((target("avx2"), flatten, noinline)) void run_avx2(const Body& bod
   body(begin, end);
 }
 
-/// body(begin, end), whose whole call tree must be inline.
+/// Calls body(begin, end), whose whole call tree must be inline.
 template <typename Body>
 void run_vectorized(const Body& body, Count begin, Count end) {
   switch (best_instruction_set()) {

@@ -6,7 +6,7 @@
 #include "kernels/lanes.cuh"
 #include "strata/util/types.hpp"
 
-/// Rows read by whole warps.
+/// Rows that whole warps read.
 namespace strata::nn {
 
 constexpr int kWarp = 32;
@@ -19,9 +19,9 @@ __device__ inline Count first_warp() {
 }
 __device__ inline Count num_warps() { return static_cast<Count>(gridDim.x) * (blockDim.x / kWarp); }
 
-/// The N columns of a row that a lane of a warp takes, as f32: packs of kPack neighboring ones, the lanes'
-/// next to each other. In memory they are float or Bf16, and kPack divides a row's number of columns. A warp
-/// takes kSpan columns at once, from column `base` on.
+/// The N columns of a row that one lane of a warp takes, as f32: packs of kPack neighboring columns, with the
+/// packs of neighboring lanes next to each other. In memory columns are float or Bf16, and kPack divides the
+/// number of columns of a row. A warp takes kSpan columns at once, from column `base` on.
 ///
 ///     N = 4, kPack = 2: lane 0 has columns {0, 1, 64, 65}, lane 1 {2, 3, 66, 67}, ...
 template <int N, int kPack>
@@ -47,7 +47,7 @@ struct Columns {
   __device__ static Columns load(const T* row, Count base, Count cols) {
     return load_by<T>(base, cols, [&](Count at) { return Pack<T, kWidth<T>>::load(row + at); });
   }
-  /// Of memory that the kernel does not write.
+  /// Loads from memory that the kernel does not write.
   template <typename T>
   __device__ static Columns load_constant(const T* row, Count base, Count cols) {
     if constexpr (kPack == 1) return load(row, base, cols);
@@ -76,7 +76,8 @@ struct Columns {
 #pragma unroll
     for (int i = 0; i < N; ++i) value[i] *= scale;
   }
-  /// What a layer's ReLU and dropout let pass, which its output tells: times `scale` where that is above 0.
+  /// Multiplies by `scale` the values that a layer's ReLU and dropout let pass, which are those with an
+  /// output above 0, and sets the others to 0.
   __device__ void gate(const Columns& output, float scale) {
 #pragma unroll
     for (int i = 0; i < N; ++i) value[i] = output.value[i] > 0.0f ? value[i] * scale : 0.0f;
@@ -91,7 +92,7 @@ struct Columns {
 
  private:
   template <typename T>
-  static constexpr int kWidth = std::min<int>(kPack, 16 / sizeof(T));  // of a load or store
+  static constexpr int kWidth = std::min<int>(kPack, 16 / sizeof(T));  // elements per load or store
 
   template <typename T, typename LoadPack>
   __device__ static Columns load_by(Count base, Count cols, const LoadPack& load_pack) {
@@ -110,7 +111,7 @@ struct Columns {
   }
 };
 
-/// The blocks that give each row a warp, up to a bound.
+/// Number of blocks that give each row one warp, at most `most`.
 inline unsigned blocks_for_rows(Count rows, int threads, Count most) {
   return static_cast<unsigned>(std::clamp<Count>((rows * kWarp + threads - 1) / threads, 1, most));
 }

@@ -6,14 +6,14 @@
 
 namespace strata::nn {
 
-/// Which parameter of a model an initial value belongs to.
+/// The parameter of a model that initial values are for.
 struct ParameterKey {
   std::uint64_t seed = 0;
   int layer = 0;
-  int index = 0;  ///< of the parameter within its layer
+  int index = 0;  ///< index of the parameter within its layer
 };
 
-/// Uniform in [-bound, bound), f32 on the CPU: element i depends on the key and i alone, so every rank and
+/// Uniform in [-bound, bound), f32 on the CPU: element i depends only on the key and i, so every rank and
 /// device starts with the same bits.
 at::Tensor keyed_uniform(at::IntArrayRef sizes, double bound, const ParameterKey& key);
 

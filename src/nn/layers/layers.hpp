@@ -8,7 +8,7 @@
 /// What the models share: their shape, and parameters under PyG's names.
 namespace strata::nn {
 
-/// `weight` and, unless left undefined, `bias`.
+/// Has `weight` and, unless it is undefined, `bias`.
 struct Linear : torch::nn::Module {
   Linear(at::Tensor initial_weight, at::Tensor initial_bias);
   at::Tensor weight, bias;
@@ -34,43 +34,43 @@ class StackedModel : public BlockModel {
   at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override;
 
  protected:
-  /// What add_piece() adds up: the sum over the piece, [1, cols].
+  /// The sum over a piece, [1, cols], which add_piece() adds up.
   virtual at::Tensor sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const;
-  /// The output of a dst node with one in-neighbor, whose row `stand_in` stands for all of them.
+  /// The output of a dst node with one in-neighbor, whose row `stand_in` replaces all of them.
   at::Tensor output_from(int layer, const at::Tensor& stand_in, const NeighborPiece& own);
   /// The output of a dst node without in-neighbors.
   at::Tensor output_alone(int layer, const NeighborPiece& own);
   /// The layer without its bias.
   virtual at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block,
                               const Pass& pass) = 0;
-  /// The same of rows that project() gave, outside training.
+  /// The same for rows that project() returned, outside training.
   virtual at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block);
   virtual const at::Tensor& bias(int layer) const = 0;
-  /// The input rows as a stack reads them: after dropout, one behind the other.
+  /// The input rows as a fused stack reads them: after dropout, contiguous.
   at::Tensor stack_rows(const at::Tensor& x, const sampling::Block& block, const Pass& pass) const;
   static InputTable table_of(const at::Tensor& rows) {
     return {.rows = rows.const_data_ptr<float>(), .cols = rows.size(1), .pitch = rows.size(1)};
   }
-  /// Bias, activation and dropout, in place.
+  /// Applies bias, activation and dropout, in place.
   at::Tensor finish(int layer, const at::Tensor& z, const sampling::Block& block, const Pass& pass) const;
 
   std::int64_t input_cols(int layer) const { return layer == 0 ? options_.in_cols : options_.hidden; }
   bool is_last(int layer) const { return layer + 1 == options_.num_layers; }
   int hop_of_dst(int layer) const { return options_.num_layers - 1 - layer; }  ///< counted from the seeds
   const ModelOptions& options() const { return options_; }
-  /// Of activations and matrix products.
+  /// The type of activations and matrix products.
   at::ScalarType type_of(const Pass& pass) const {
     return options_.bf16 && pass.training ? at::kBFloat16 : at::kFloat;
   }
-  /// Registers the modules of the layers as convs.0, convs.1, ...
+  /// Registers the modules of the layers as convs.0, convs.1 and so on....
   void register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers);
 
  private:
   ModelOptions options_;
 };
 
-/// Is it less work to map all src rows first and sum the shorter results? Only where the gradient, if any,
-/// can pass back.
+/// Whether it is less work to map all src rows first and sum the shorter results. False if a gradient is
+/// needed and cannot pass back.
 bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x,
                 const sampling::Block& block);
 

@@ -20,7 +20,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-/// A plain value on its way from a forward pass to its backward pass.
+/// A plain value that a forward pass hands to its backward pass.
 template <typename Value>
 struct Carried : torch::CustomClassHolder {
   explicit Carried(Value carried) : value(std::move(carried)) {}

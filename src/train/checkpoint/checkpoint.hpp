@@ -11,27 +11,27 @@
 
 namespace strata::train {
 
-/// What a checkpoint is made of; references for the length of a call.
+/// The parts of a checkpoint. References that must be valid during a call.
 struct CheckpointParts {
   const FlatParameters* parameters;
   Optimizer* optimizer;
   ProgressState* progress;
   std::string signature;           ///< with_graph()
-  const torch::nn::Module* model;  ///< whose buffers are kept, too
+  const torch::nn::Module* model;  ///< its buffers are saved, too
 };
 
-/// A resume_signature() and what tells a graph from others, whatever its partition; `digest` is its
+/// A resume_signature() with what identifies the graph, however it is partitioned. `digest` is its
 /// graph::read_graph_digest().
 std::string with_graph(const std::string& signature, const graph::Manifest& manifest,
                        const std::string& digest);
 
-/// The contents of a safetensors file. Every random choice is keyed by (seed, epoch, step), so the random
-/// state is the epoch and step themselves. The state is the same on all ranks, whose number it does not
-/// depend on.
+/// The contents of a checkpoint as a safetensors file. Every random choice is keyed by (seed, epoch, step),
+/// so epoch and step are the whole random state. The state is the same on all ranks and does not depend on
+/// their number.
 std::string format_checkpoint(const CheckpointParts& parts);
 
 /// Fills the parts from a file's contents; `path` names it in errors. Throws InputError naming the file and
-/// the option that differs if the run does not fit.
+/// the option that differs if the checkpoint is of another run.
 void restore_checkpoint(std::string_view contents, const std::filesystem::path& path,
                         const CheckpointParts& parts);
 

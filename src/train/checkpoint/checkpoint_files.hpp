@@ -11,19 +11,19 @@ namespace strata::train {
 /// The checkpoints of an output folder: the newest, and the one before it in case the newest is damaged.
 class CheckpointFiles {
  public:
-  /// Looks at nothing yet.
+  /// Does not look at the folder yet.
   explicit CheckpointFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// Writes the newest; what was the newest becomes the previous one when the new file was read back from the
-  /// disk. A damaged file never becomes the previous one, nor does one that this run neither wrote nor
-  /// resumed from. One rank calls it. Throws IoError.
+  /// Writes the newest checkpoint. The old newest one becomes the previous one after the new file was read
+  /// back from the disk, unless it is damaged, or this run neither wrote it nor resumed from it. One rank
+  /// calls it. Throws IoError.
   void save(const CheckpointParts& parts);
 
   struct Found {
     std::filesystem::path path;
     std::string contents;
   };
-  /// The newest file whose hashes fit; warns if that is the previous one. One rank calls it. Throws
+  /// The newest file whose hashes are right; warns if that is the previous one. One rank calls it. Throws
   /// InputError if there is none.
   Found find() const;
 
@@ -35,7 +35,7 @@ class CheckpointFiles {
   std::filesystem::path previous() const { return folder_ / "checkpoint.previous.safetensors"; }
 
  private:
-  /// What lies there as the newest.
+  /// What the newest file in the folder is.
   enum class Newest { of_another_run, ours, damaged };
 
   std::filesystem::path folder_;

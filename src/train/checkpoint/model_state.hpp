@@ -14,14 +14,14 @@ namespace strata::train {
 /// reference.
 std::vector<nn::NamedTensor> buffers_of(const torch::nn::Module& model);
 
-/// Copies that later training leaves alone.
+/// Copies that later training does not change.
 std::vector<nn::NamedTensor> copies_of(const std::vector<nn::NamedTensor>& tensors);
 
 /// Copies the values of `from` into tensors of the same names and shapes.
 void copy_values(const std::vector<nn::NamedTensor>& to, const std::vector<nn::NamedTensor>& from);
 
-/// Gives every rank the same buffers: the mean over the ranks of floating-point ones, the first rank's of all
-/// others. Collective.
+/// Gives every rank the same buffers: floating-point ones become the mean over the ranks, all others those of
+/// the first rank. Collective.
 void agree_on_buffers(const torch::nn::Module& model, const comm::Communicator& communicator);
 
 /// Throws Error on every rank, naming the ranks and the first tensor whose bits differ from the first rank's.

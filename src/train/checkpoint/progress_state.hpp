@@ -12,7 +12,8 @@
 
 namespace strata::train {
 
-/// How the scores of a run are computed: all of them in one way, that the best epoch be the best.
+/// How the scores of a run are computed. All of them are computed in the same way, so that epochs can be
+/// compared.
 enum class EvaluationKind { undecided, exact, sampled };
 
 }  // namespace strata::train
@@ -29,12 +30,12 @@ inline constexpr auto enum_names<train::EvaluationKind> =
 
 namespace strata::train {
 
-/// How far a run has come; all of it goes into a checkpoint, and none of it depends on the number of ranks.
+/// How far a run has come. A checkpoint holds all of it, and none of it depends on the number of ranks.
 struct ProgressState {
-  std::uint32_t epoch = 0;                      ///< the one to continue, from 0
-  Count step_in_epoch = 0;                      ///< steps of it already made
+  std::uint32_t epoch = 0;                      ///< epoch to continue, counted from 0
+  Count step_in_epoch = 0;                      ///< steps that it has already made
   double loss_sum = 0, correct = 0, seeds = 0;  ///< of those steps
-  bool evaluation_due = false;                  ///< of the epoch before `epoch`: it must be scored first
+  bool evaluation_due = false;                  ///< the epoch before `epoch` must be scored first
   EvaluationKind evaluation_kind = EvaluationKind::undecided;
   int best_epoch = 0;  ///< 1-based; 0: no evaluation yet
   Scores best_valid, best_test;

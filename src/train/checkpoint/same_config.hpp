@@ -5,9 +5,10 @@
 
 namespace strata::train {
 
-/// Ranks with different options would enter different collectives and wait for each other for ever. Throws
-/// InputError on all ranks, naming the options that differ, where a rank was given others than rank 0. What
-/// may differ: the names of files, and how much memory and how many threads serve a rank's GPU. Collective.
+/// Checks that all ranks have the same options; otherwise they would enter different collectives and wait for
+/// each other forever. Throws InputError on all ranks, with the options that differ, if those of a rank
+/// differ from those of rank 0. Names of files may differ, and how much memory and how many threads serve a
+/// rank's GPU. Collective.
 void require_same_config(const TrainConfig& config, const comm::Communicator& communicator);
 
 }  // namespace strata::train

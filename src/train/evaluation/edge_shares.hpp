@@ -8,22 +8,22 @@
 
 namespace strata::train {
 
-/// How often exact evaluation counts the edges of a graph that training samples by weight: in proportion to
-/// their weights, and once on average over a node's list, as a draw of the sampler takes them.
+/// How much exact evaluation counts the edges of a graph that training samples by weight: in proportion to
+/// their weights, and 1 on average over a node's list, as in a draw of the sampler.
 ///
 ///     weights {3, 1, 0, 4} of a node's edges:   shares {1.5, 0.5, 0, 2}
 ///
-/// A list whose weights are all 0 counts for nothing. A view of the graph's structure in host memory.
+/// A list whose weights are all 0 does not count. A view of the graph's structure in host memory.
 class EdgeShares {
  public:
   explicit EdgeShares(const store::GraphView& graph) : graph_(&graph) {}
 
-  /// What the weights of a node's list are multiplied by. For nodes of this machine.
+  /// The factor by which the weights of a node's list are multiplied. For nodes of this machine.
   double factor(NodeId node) const;
   float of(Count entry, double factor) const {
     return static_cast<float>(static_cast<double>(graph_->weights[entry]) * factor);
   }
-  /// Those of the nodes' lists, one list after the other.
+  /// Writes the shares of the nodes' lists, one list after the other.
   void list(std::span<const NodeId> nodes, std::vector<float>& shares, ThreadPool& pool) const;
 
  private:

@@ -18,8 +18,8 @@
 
 namespace strata::train {
 
-/// Does the layer read rows that were projected when they were computed? It does unless they are longer: a
-/// node's row is then projected once, not with every chunk that needs it.
+/// Whether the layer reads rows that were projected when they were computed, which it does unless projected
+/// rows are longer. A node's row is then projected once, not with every chunk that needs it.
 bool reads_projected(const nn::BlockModel& model, int layer);
 
 /// One layer of exact evaluation.
@@ -27,10 +27,10 @@ struct LayerPass {
   nn::BlockModel* model = nullptr;
   int layer = 0;
   const tensor::ChunkTensor* table = nullptr;
-  LayerNodes table_nodes;                         ///< whose rows the table holds
-  LayerNodes nodes;                               ///< that the layer is applied to
+  LayerNodes table_nodes;                         ///< nodes whose rows the table holds
+  LayerNodes nodes;                               ///< nodes that the layer is applied to
   sampling::MiniBatchSampler* sampler = nullptr;  ///< of all neighbors
-  bool by_weight = false;                         ///< edges count by EdgeShares
+  bool by_weight = false;                         ///< edges count by their EdgeShares
 };
 
 /// Applies a layer to this rank's share of its machine's nodes, chunk by chunk. An owner of the buffers.
@@ -41,11 +41,11 @@ class LayerRunner {
   /// Both must outlive it.
   LayerRunner(const EvaluationContext& context, const comm::Communicator& communicator);
 
-  /// A chunk's nodes with what is kept of their outputs: of a hidden layer the rows that the next one reads,
-  /// where they were computed; of the last layer the logits, in host memory. A node whose list came in pieces
-  /// is given once.
+  /// Takes a chunk's nodes and what is kept of their outputs: of a hidden layer, the rows that the next layer
+  /// reads, on the device that computed them; of the last layer, the logits in host memory. It gets a node
+  /// whose list came in pieces once.
   using Consume = std::function<void(const NodeChunk&, const float* rows)>;
-  /// Collective over all ranks; false, on all of them alike, if the poll ended it.
+  /// Collective over all ranks. Returns false on all of them if the poll ended it.
   bool apply(const LayerPass& pass, StopPoll& poll, const Consume& consume);
 
   void release_buffers();
@@ -71,8 +71,8 @@ class LayerRunner {
   cuda::Array<float> input_;
   cuda::Array<float> host_output_;
   Staged<float> shares_;  // of a chunk's edges
-  at::Tensor hub_;        // what was read of the list that comes in pieces
-  at::Tensor kept_;       // what kept_rows() points into
+  at::Tensor hub_;        // state of the list that comes in pieces
+  at::Tensor kept_;       // kept_rows() points into it
 };
 
 }  // namespace strata::train

@@ -8,8 +8,8 @@
 
 namespace strata::train {
 
-/// A piece of one node's neighbor list as a block on a device: the node itself is the dst node and the first
-/// src node, its neighbors follow, one for each edge. An owner of the block's arrays.
+/// A piece of one node's neighbor list as a block on a device. The node itself is the dst node and the first
+/// src node; its neighbors follow, one per edge. An owner of the block's arrays.
 ///
 ///     entries 3 to 5 of node 7's list {.., 9, 7, 4, ..}:   src_nodes {7, 9, 7, 4}   indices {1, 0, 3}
 class ListPiece {
@@ -18,7 +18,7 @@ class ListPiece {
     const store::GraphView* graph = nullptr;  ///< in host memory, with the node's list
     Device device;
     bool in_degrees = false;
-    bool by_weight = false;  ///< edges count by EdgeShares; those of weight 0 are left out
+    bool by_weight = false;  ///< edges count by their EdgeShares; those of weight 0 are left out
   };
   explicit ListPiece(const Options& options) : options_(options), shares_(*options.graph) {}
 
@@ -26,7 +26,8 @@ class ListPiece {
     sampling::Block piece;
     sampling::Block own;  ///< the node without edges
   };
-  /// Entries [begin, end) of the list. The blocks are valid from this point of `stream` until the next call.
+  /// Makes the blocks of entries [begin, end) of the list. They are valid from this point of `stream` until
+  /// the next call.
   Blocks read(NodeId node, Count begin, Count end, const cuda::Stream& stream);
 
  private:
@@ -34,7 +35,7 @@ class ListPiece {
 
   Options options_;
   EdgeShares shares_;
-  NodeId node_ = -1;  // that the factor is of
+  NodeId node_ = -1;  // node that `factor_` belongs to
   double factor_ = 1;
   Staged<Count> indptr_;
   Staged<std::int32_t> indices_, in_degrees_;

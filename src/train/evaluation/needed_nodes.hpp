@@ -9,16 +9,17 @@
 
 namespace strata::train {
 
-/// Whose output of each layer exact evaluation computes. A null set stands for all nodes.
+/// By layer, the nodes whose output exact evaluation computes. A null set stands for all nodes.
 using NeededNodes = std::vector<std::unique_ptr<const NodeSet>>;
 
-/// The nodes to score need the last layer's output; a layer's output needs that of the layer before of its
-/// nodes and of their in-neighbors. From the layer on where more than `most` of all nodes are needed it is
-/// all of them, for gathering some costs more than computing the rest.
+/// The nodes to score need the last layer's output. A layer's output for some nodes needs the output of the
+/// layer before for these nodes and their in-neighbors. If a layer needs more than the share `most` of all
+/// nodes, it and the layers before it are computed for all nodes, because gathering some rows costs more than
+/// computing the rest.
 ///
-/// Of a path 0 <- 1 <- 2 <- 3 of in-neighbors and scores of node 0 alone, three layers need {0, 1, 2}, {0,
-/// 1} and {0}. Collective; the same on every rank. `scored` calls its argument for nodes of this machine, by
-/// global id, on any of its ranks. `pieces` are equal parts that the ranks of a machine take of its nodes.
+/// If only node 0 is scored on a path 0 <- 1 <- 2 <- 3 of in-neighbors, three layers need {0, 1, 2}, {0, 1}
+/// and {0}. find_needed_nodes() is collective; the result is the same on every rank. `for_scored` calls its
+/// argument for nodes of this machine to score, by global id; the ranks of a machine may divide them.
 struct NeededNodesRequest {
   const comm::Communicator* communicator = nullptr;
   const store::GraphView* graph = nullptr;  ///< in host memory

@@ -8,24 +8,24 @@
 
 namespace strata::train {
 
-/// Consecutive ones of the nodes that a layer is applied to, with their whole lists of in-neighbors; or one
-/// node with a piece of its list.
+/// A run of the nodes that a layer is applied to, with their whole lists of in-neighbors; or one node with a
+/// piece of its list.
 struct NodeChunk {
   NodeId first = 0;     ///< global id
-  Count first_row = 0;  ///< of the machine's table of the layer's output
+  Count first_row = 0;  ///< in the machine's table of the layer's output
   Count count = 0;
 
   struct Piece {
     Count begin = 0, end = 0;  ///< entries of the list
-    Count whole = 0;           ///< entries that the list has
+    Count whole = 0;           ///< entries of the whole list
     bool is_first() const { return begin == 0; }
     bool is_last() const { return end == whole; }
   };
-  std::optional<Piece> piece = {};  ///< of whole lists: none. The pieces of a list follow each other
+  std::optional<Piece> piece = {};  ///< none: whole lists. The pieces of a list follow each other
 };
 
-/// What a chunk of nodes with all their in-neighbors takes while a layer is applied to it, at most: no two
-/// of its edges share a neighbor then.
+/// The most memory that a chunk of nodes with all their in-neighbors takes while a layer is applied to it,
+/// which is if no two edges share a neighbor.
 struct ChunkCost {
   Count node_bytes = 0, edge_bytes = 0;
 
@@ -34,12 +34,12 @@ struct ChunkCost {
 
 struct ChunkLimits {
   Count nodes = 0, bytes = 0;
-  bool splits_lists = false;  ///< a node that is too large for the bytes comes in pieces
+  bool splits_lists = false;  ///< a node that is too large for `bytes` comes in pieces
 
-  static constexpr Count kLeastPiece = 16;  ///< entries, whatever the bytes
+  static constexpr Count kLeastPiece = 16;  ///< entries, whatever `bytes` says
 };
 
-/// The nodes of a machine that a layer is applied to: all of its nodes, or the members of a set. A view.
+/// The nodes of a machine that a layer is applied to: all of them, or the members of a set. A view.
 class LayerNodes {
  public:
   /// `set` is null for all nodes; offsets are those of the machines' nodes, [machines + 1].
@@ -47,10 +47,11 @@ class LayerNodes {
       : graph_(&graph), set_(set), machine_offsets_(machine_offsets) {}
 
   const NodeSet* set() const { return set_; }
-  Count rows() const;                           ///< of this machine's table of the layer's output
-  std::vector<NodeId> machine_offsets() const;  ///< by rows of the tables of all machines
+  Count rows() const;                           ///< in this machine's table of the layer's output
+  std::vector<NodeId> machine_offsets() const;  ///< in rows of all machines' tables
   /// Part `part` of `parts` of the machine's nodes, cut into consecutive chunks within the limits, as few as
-  /// possible; a node that is too large alone is a chunk of its own, or several with pieces of its list.
+  /// possible; a node that exceeds the limits is a chunk of its own, or several chunks with pieces of its
+  /// list.
   std::vector<NodeChunk> cut(int part, int parts, const ChunkCost& cost, const ChunkLimits& limits) const;
   void list(const NodeChunk& chunk, std::vector<NodeId>& global_ids) const;
 

@@ -16,13 +16,13 @@ struct CUstream_st;
 
 namespace strata::train {
 
-/// 64 nodes: which of them are members, and how many members come before them.
+/// 64 nodes: a bit for each member among them, and the number of members before them.
 struct alignas(16) RankedWord {
   std::uint64_t bits = 0;
   Count before = 0;
 
   static constexpr int kNodes = 64;
-  /// REQUIRES: the node's word.
+  /// REQUIRES: this is the node's word.
   STRATA_HOST_DEVICE Count rank(NodeId node) const {
     const std::uint64_t below =
         bits & ((std::uint64_t{1} << (static_cast<std::uint64_t>(node) % kNodes)) - 1);
@@ -34,11 +34,11 @@ struct alignas(16) RankedWord {
   }
 };
 
-/// Some of the nodes 0 .. num_nodes - 1. The members' ranks, 0 for the lowest, are ids of their own:
+/// A set of nodes out of 0 .. num_nodes - 1. A member's rank is the number of members below it:
 ///
 ///     {2, 5, 6}:  rank(5) = 1, rank(7) = 3, node_of(2) = 6
 ///
-/// Two bits a node.
+/// Takes two bits per node.
 class NodeSet {
  public:
   explicit NodeSet(Count num_nodes);
@@ -74,8 +74,8 @@ class NodeSet {
   Count size_ = 0;
 };
 
-/// Turns ids of members into their ranks where the ids lie. A view of the set on the cpu, with a copy of it
-/// on a GPU.
+/// Turns ids of members into their ranks, on the device of the ids. A view of the set on the cpu; an owner of
+/// a copy of it on a GPU.
 class RankLookup {
  public:
   RankLookup(const NodeSet& set, Device device);

@@ -7,20 +7,21 @@
 
 namespace strata::train {
 
-/// A NumPy array [rows, cols] f32 that all ranks fill together, each its own rows; an owner of the open file.
+/// A NumPy file of an array [rows, cols] f32 that all ranks fill together, each with its own rows. An owner
+/// of the open file.
 ///
-/// It is made under a temporary name and renamed by close(), so that a complete file or none has the final
-/// name. Its room on the disk is reserved when it is made, where the file system can do that.
+/// It is made under a temporary name and renamed by close(), so that only a complete file gets the final
+/// name. Its room on the disk is reserved at the start if the file system can do that.
 class PredictionFile {
  public:
   /// Collective. Throws IoError on all ranks if the disk has no room, the file cannot be made, or a rank does
   /// not see the file that the first rank made.
   PredictionFile(const std::string& path, Count rows, Count cols, const comm::Communicator& communicator);
-  ~PredictionFile();  ///< what was not closed is removed
+  ~PredictionFile();  ///< removes the file unless it was closed
   PredictionFile(const PredictionFile&) = delete;
   PredictionFile& operator=(const PredictionFile&) = delete;
 
-  void write_row(Count row, const float* values);  ///< buffered where rows follow each other
+  void write_row(Count row, const float* values);  ///< consecutive rows are buffered
   void close();                                    ///< collective; throws IoError on all ranks
 
  private:

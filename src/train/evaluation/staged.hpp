@@ -10,7 +10,7 @@
 
 namespace strata::train {
 
-/// Values that the host fills in and a device reads: in place on the cpu, as a copy on a GPU. An owner.
+/// Values that the host writes and a device reads: in place on the cpu, as a copy on a GPU. An owner.
 template <typename T>
 class Staged {
  public:

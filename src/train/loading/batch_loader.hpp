@@ -17,8 +17,8 @@ namespace strata::train {
 /// The first two stages of training: samples batch t + 2 and gathers batch t + 1 while the caller trains
 /// batch t.
 ///
-/// Each stage has its own thread, stream and communicator; buffers are handed over by events. With `overlap`
-/// off both run inside next(), with the same results. An exception of a stage is rethrown by next().
+/// Each stage has its own thread, stream and communicator; buffers are handed over by events. Without
+/// `overlap` both run inside next(), with the same results. next() rethrows an exception of a stage.
 class BatchLoader {
  public:
   struct Options {
@@ -32,26 +32,27 @@ class BatchLoader {
     Count feature_cols = 0;
     std::uint64_t seed = 0;
     bool overlap = true;
-    Trace* trace = nullptr;              ///< what the stages do is added to it
+    Trace* trace = nullptr;              ///< records what the stages do
     comm::LaunchOrder* order = nullptr;  ///< of the fetcher's launches; null: none
-    bool gather = true;                  ///< off: the model reads the rows in place
-    sampling::PaddedShape padding = {};  ///< of batches that fit; no hops: none is padded
+    bool gather = true;                  ///< false: the model reads the rows in place
+    /// Shape of batches that fit into it; without hops: no batch is padded.
+    sampling::PaddedShape padding = {};
   };
   static constexpr int kBuffers = Pipeline::kBuffers;
 
   explicit BatchLoader(const Options& options);
-  ~BatchLoader();  ///< ends the stages; if they wait for another rank, the caller must have ended the run
+  ~BatchLoader();  ///< ends the stages; if they wait for another rank, the run must have ended
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// After the last batch: both stages move to these SMs of the GPU.
+  /// Moves both stages to these SMs of the GPU. Call it only after the last batch.
   void run_on(const cuda::SmGroup& sms);
 
   /// Begins to load these steps of an epoch. Every rank must begin the same.
   void begin(const Pipeline::Steps& steps);
   /// The next batch; its memory is valid until release(). Null after the last. `stream` waits for the data.
   const LoadedBatch* next(const cuda::Stream& stream);
-  /// The caller is done with the batch once `stream` reaches this point.
+  /// Says that the caller is done with the batch when `stream` reaches this point.
   void release(const LoadedBatch& batch, const cuda::Stream& stream);
 
   /// Ends the stages; next() gives no batch until begin().
@@ -59,7 +60,7 @@ class BatchLoader {
   /// Frees the gathered features between epochs; the next epoch allocates them anew.
   void release_buffers();
 
-  /// Between epochs, when `stream` has reached the last release().
+  /// Call it between epochs, when `stream` has reached the last release().
   LoaderTimes take_times();
   Count take_unpadded();  ///< batches since the last call that did not fit the padded shape
 

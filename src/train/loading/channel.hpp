@@ -8,8 +8,8 @@
 
 namespace strata::train {
 
-/// A queue between two stages. Closing it ends the receiver; closing it with an exception rethrows that
-/// there.
+/// A queue between two stages. Closing it ends the receiver; if it is closed with an exception, the receiver
+/// rethrows that.
 template <typename T>
 class Channel {
  public:
@@ -19,8 +19,8 @@ class Channel {
     changed_.notify_one();
   }
 
-  /// The next value; none once the channel is closed and empty. Rethrows what the channel was closed with at
-  /// once.
+  /// Waits for the next value; none if the channel is closed and empty. If the channel was closed with an
+  /// exception, rethrows it at once.
   std::optional<T> receive() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return closed_ || !values_.empty(); });

@@ -9,7 +9,7 @@
 
 namespace strata::train {
 
-/// What samples for training: the GPU, or the CPU for it.
+/// What is needed to choose the sampler of a training run: the GPU, or the CPU for it.
 struct SamplerChoice {
   using Compute = comm::TopologyOptions::Compute;
   const store::MachineGraph* graph = nullptr;
@@ -17,15 +17,16 @@ struct SamplerChoice {
   sampling::ExchangeContext exchange;
   int num_buffers = 1;
   ThreadPool* pool = nullptr;
-  Device device;                           ///< that trains
+  Device device;                           ///< device that trains
   Compute requested = Compute::automatic;  ///< see TrainConfig::sampler_device
-  const SeedSchedule* schedule;            ///< of batches to measure with
+  const SeedSchedule* schedule;            ///< gives the batches to measure with
   std::uint64_t seed = 0;
-  bool log = false;  ///< this rank says what was chosen and why
+  bool log = false;  ///< this rank logs what was chosen and why
 };
 
-/// The CPU samples for a GPU where that was asked for, or where all neighbor lists lie in host memory and it
-/// is measured to be faster, in some batches each. Throws InputError for a requested that cannot be met.
+/// Makes the sampler. The CPU samples for a GPU if that was requested, or if all neighbor lists lie in host
+/// memory and it is faster, which some batches on each measure. Throws InputError if `requested` is
+/// impossible.
 std::unique_ptr<sampling::MiniBatchSampler> make_training_sampler(const SamplerChoice& choice);
 
 }  // namespace strata::train

@@ -10,16 +10,16 @@
 
 namespace strata::train {
 
-/// Which seeds a rank trains on in a step. Depends on the machines alone for WHO trains a seed, never for
-/// WHICH seeds a step has.
+/// Which seeds a rank trains on in a step. The machines decide only WHO trains a seed, never WHICH seeds a
+/// step has.
 ///
-/// The training nodes in the order of their original ids are permuted by a bijection keyed by (seed, epoch).
-/// Step s of an epoch is the slice [s * global_batch, (s + 1) * global_batch). A seed goes to the machine
-/// that owns it, and a machine's seeds of the step are split evenly among its ranks.
+/// A bijection keyed by (seed, epoch) permutes the training nodes, which are in the order of their original
+/// ids. Step s of an epoch is the slice [s * global_batch, (s + 1) * global_batch). A seed goes to the
+/// machine that owns it, and a machine's seeds of the step are split evenly among its ranks.
 class SeedSchedule {
  public:
   struct Options {
-    /// All of the graph, global ids by original id; must outlive the schedule.
+    /// Global ids of all training nodes of the graph, ordered by original id; must outlive the schedule.
     std::span<const NodeId> train_nodes;
     std::span<const NodeId> machine_offsets;
     int machine = 0, local_rank = 0, machine_ranks = 1;
@@ -38,7 +38,7 @@ class SeedSchedule {
   Count num_global_seeds(Count first, Count last) const {
     return std::min(last * options_.global_batch, num_seeds()) - first * options_.global_batch;
   }
-  Count max_seeds() const;  ///< of one rank and step, the worst case
+  Count max_seeds() const;  ///< most seeds that one rank can get in a step
 
   struct Step {
     std::vector<NodeId> seeds;  ///< of this rank
@@ -48,7 +48,7 @@ class SeedSchedule {
 
  private:
   Options options_;
-  bool owns_all_ = false;  // this machine, all training nodes
+  bool owns_all_ = false;  // this machine owns all training nodes
 };
 
 }  // namespace strata::train

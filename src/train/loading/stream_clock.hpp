@@ -6,8 +6,8 @@
 
 namespace strata::train {
 
-/// Seconds that a stream takes for what is enqueued between begin() and end(), batch after batch, times in
-/// which it waits for other streams included. Does nothing on the CPU.
+/// Measures the seconds that a stream takes for the work between begin() and end(), batch after batch,
+/// including times in which it waits for other streams. Does nothing on the CPU.
 class StreamClock {
  public:
   StreamClock() = default;
@@ -21,7 +21,7 @@ class StreamClock {
     end_.record(stream);
     running_ = used_;
   }
-  /// Seconds of the batches that have ended since the last call. REQUIRES: the last one has.
+  /// Seconds of the batches that ended since the last call. REQUIRES: end() was called for the last batch.
   double take_seconds() {
     take();
     return std::exchange(seconds_, 0);

@@ -10,14 +10,14 @@ class Module;
 
 namespace strata::train {
 
-/// What travels with the gradients of a step, summed over all ranks.
+/// The values that follow the gradients in the sum of a step over all ranks.
 struct StepTail {
   float loss = 0, correct = 0, seeds = 0, stop = 0;
   static constexpr Count kSize = 4;
 };
 
-/// A model's parameters and gradients as two flat f32 buffers on one device, so that one all-reduce and one
-/// optimizer step serve them all. The model's tensors become views of the buffers, in order of
+/// A model's parameters and gradients as two flat f32 buffers on one device, so that a single all-reduce and
+/// a single optimizer step suffice. The model's tensors become views of the buffers, in the order of
 /// named_parameters().
 class FlatParameters {
  public:
@@ -25,7 +25,7 @@ class FlatParameters {
 
   const at::Tensor& values() const { return values_; }  ///< [count]
   at::Tensor gradients() const;                         ///< [count], a view
-  at::Tensor tail() const;                              ///< [StepTail::kSize], a view behind the gradients
+  at::Tensor tail() const;                              ///< [StepTail::kSize], a view after the gradients
   const at::Tensor& reduced() const { return gradients_and_tail_; }  ///< what the all-reduce sums
 
  private:

@@ -114,7 +114,7 @@ Learner::Learner(const RunContext& context, const store::MachineGraph& graph, co
       optimizer(make_optimizer_of(context, std::ssize(graph.train_nodes()), parameters)) {}
 
 std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
-                                           const RunContext& context) {
+                                             const RunContext& context) {
   if (!context.device.is_cuda() || context.topology.num_machines() > 1 || !model.traits().reads_table)
     return std::nullopt;
   const tensor::ChunkTensor& features = graph.features();

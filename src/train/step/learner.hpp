@@ -30,7 +30,7 @@ struct Learner {
 /// The input rows, where a model reads them in place: on a GPU that holds all of them as f32, of a run on one
 /// machine.
 std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
-                                           const RunContext& context);
+                                             const RunContext& context);
 
 /// What the model's layers need of blocks in training, added to how neighbors are chosen. `table`: it reads
 /// input rows in place.

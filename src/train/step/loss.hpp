@@ -14,34 +14,36 @@ namespace strata::train {
 struct LossOptions {
   LossKind kind = LossKind::cross_entropy;
   double label_smoothing = 0;  ///< in [0, 1): the share of a target that is spread over all classes
-  std::vector<double> class_weights = {};  ///< one a class; empty: all 1
+  std::vector<double> class_weights = {};  ///< one per class; empty: all 1
   bool multi_label = false;                ///< labels are sets of classes (label_sets.hpp); bce only
 };
 
 /// What a step minimises: the sum of the seeds' losses, divided by the number of seeds of all ranks.
 ///
-/// Cross entropy with a weight w and smoothing s of label y over C classes, as torch.nn.CrossEntropyLoss:
+/// Cross entropy for label y with class weights w and smoothing s over C classes, as in
+/// torch.nn.CrossEntropyLoss:
 ///
 ///     (1 - s) w[y] (-log p[y])  +  s / C  sum over c of w[c] (-log p[c])
 ///
-/// bce is the mean over the classes of the binary cross entropies, weighted w[c], with the target 1 - s/2 for
-/// y (of several labels, for each) and s/2 for the others. Everything stays on the device: no value is read
-/// by the host.
+/// bce is the mean over the classes of the binary cross entropies, weighted by w[c]. The target is 1 - s/2
+/// for y (with several labels, for each of them) and s/2 for the other classes. Everything stays on the
+/// device: the host reads no value.
 class Loss {
  public:
-  /// Throws InputError for cross entropy of several labels, a smoothing outside [0, 1), and
-  /// weights that are not finite, are negative, or are not one a class.
+  /// Throws InputError for cross entropy with several labels per node, a smoothing outside [0, 1), and
+  /// weights that are negative, not finite or not one per class.
   Loss(const LossOptions& options, Count num_classes, at::Device device);
 
   struct Result {
-    at::Tensor gradient;  ///< [seeds, classes] f32: of sum / total with respect to the logits
-    /// [3] f32: the sum; seeds whose largest logit is their label's (of several labels: the sum over the
-    /// seeds of the share of classes whose logit has the right sign); seeds with a label.
+    at::Tensor gradient;  ///< [seeds, classes] f32: gradient of sum / total with respect to the logits
+    /// [3] f32: the sum; the number of seeds whose largest logit is that of their label (with several labels
+    /// per node, the sum over the seeds of the share of classes whose logit has the right sign); the number
+    /// of seeds with a label.
     at::Tensor outcome;
   };
-  /// logits [seeds, classes] f32; labels [seeds, label_words()] i32, of one class negative: no label, counts
-  /// for nothing; total [] f32 on the device: seeds of all ranks. On a GPU two kernels on libtorch's current
-  /// stream.
+  /// logits [seeds, classes] f32. labels [seeds, label_words()] i32; with one class per node, a negative
+  /// label means that the seed has none and does not count. total [] f32 on the device: the seeds of all
+  /// ranks. On a GPU it launches two kernels on libtorch's current stream.
   Result operator()(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& total) const;
   Count label_words() const { return options_.multi_label ? label_set_words(classes_.size(0)) : 1; }
 
@@ -51,15 +53,14 @@ class Loss {
   at::Tensor classes_;  ///< [classes] i64: 0, 1, ...
 };
 
-/// What asks for balanced_weights in place of numbers.
+/// The text that asks for balanced_weights() instead of numbers.
 inline constexpr const char* kBalanced = "balanced";
 
-/// The text of --class-weights: numbers with commas. Throws InputError.
+/// Parses the numbers of --class-weights, separated by commas. Throws InputError.
 std::vector<double> parse_class_weights(const std::string& text);
 
-/// Weights that give every class the same part in the loss of nodes with these labels, and the mean node a
-/// weight of 1: nodes / (classes * nodes of the class), as scikit-learn's "balanced". 0 for a class without
-/// nodes.
+/// Weights with which every class has the same share of the loss and the mean node has weight 1: nodes /
+/// (classes * nodes of the class), as scikit-learn's "balanced". 0 for a class without nodes.
 std::vector<double> balanced_weights(const std::vector<Count>& nodes_of_class);
 
 }  // namespace strata::train

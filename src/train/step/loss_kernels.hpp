@@ -8,7 +8,7 @@ struct CUstream_st;
 
 namespace strata::train {
 
-/// A loss over a batch and its gradient; as loss.hpp defines them.
+/// The loss of a batch and its gradient, as loss.hpp defines them.
 struct LossTask {
   Count rows = 0, classes = 0;
   bool bce = false;
@@ -17,7 +17,7 @@ struct LossTask {
   const float* logits = nullptr;   ///< [rows, classes]
   bool multi_label = false;
   const std::int32_t* labels = nullptr;  ///< [rows, words of a label]
-  const float* total = nullptr;          ///< [1] what the gradient is divided by
+  const float* total = nullptr;          ///< [1] divisor of the gradient
   float* gradient = nullptr;             ///< [rows, classes]
   float* row_outcomes = nullptr;         ///< [rows, kOutcomes]
   float* outcome = nullptr;              ///< [kOutcomes] loss, correct, seeds: sums in the order of the rows

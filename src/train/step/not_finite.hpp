@@ -8,15 +8,15 @@
 
 namespace strata::train {
 
-/// A step whose loss came out as NaN or infinity, as one rank knows it.
+/// A step whose loss was NaN or infinite, as one rank knows it.
 struct NotFinite {
   int epoch = 0;              ///< 1-based
   Count step = 0;             ///< 1-based, in the epoch
-  bool mine = false;          ///< was this rank's own part of the loss not finite?
-  std::vector<NodeId> seeds;  ///< this rank's, original ids
+  bool mine = false;          ///< whether this rank's own part of the loss was not finite
+  std::vector<NodeId> seeds;  ///< original ids of this rank's seeds
 };
 
-/// Says on every rank which step it was, which ranks had such a loss, and their seeds. Collective.
+/// The same text on every rank: which step it was, which ranks had such a loss, and their seeds. Collective.
 std::string describe(const NotFinite& found, const comm::Communicator& communicator);
 
 }  // namespace strata::train

@@ -11,11 +11,11 @@
 
 namespace strata::train {
 
-/// How the learning rate changes from update to update.
+/// How the learning rate changes between updates.
 ///
-/// It grows linearly over the first `warmup_steps` updates, from rate / warmup_steps to rate. From there on,
-/// with t updates since: constant; cosine: rate (1 + cos(pi t / (total_steps - warmup_steps))) / 2, so 0 at
-/// the end; step: rate gamma^(t / step_size), rounded down.
+/// It grows linearly over the first `warmup_steps` updates, from rate / warmup_steps to rate. After that,
+/// with t updates since, it is `rate` for constant; rate (1 + cos(pi t / (total_steps - warmup_steps))) / 2
+/// for cosine, so 0 at the end; and rate gamma^floor(t / step_size) for step.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::constant;
   Count warmup_steps = 0;
@@ -30,29 +30,29 @@ struct OptimizerOptions {
   double weight_decay = 0;
   ScheduleOptions schedule = {};
   double clip_norm = 0;          ///< the gradient is scaled down to this Euclidean norm; 0: never
-  bool skip_not_finite = false;  ///< leave out an update whose gradient or guard holds NaN or infinity
-  /// Compute updates on the host wherever the values lie, so that ranks with and without a GPU, which round
-  /// differently, keep the same values bit for bit.
+  bool skip_not_finite = false;  ///< skip an update whose gradient or guard has NaN or infinity
+  /// Compute updates on the host, wherever the values lie. GPUs and CPUs round differently; with this option
+  /// ranks with and without a GPU keep the same values bit for bit.
   bool on_host = false;
 };
 
-/// An optimizer over one flat parameter tensor in one pass; every element is updated alone, so it equals the
-/// same optimizer over many tensors.
+/// An optimizer that updates one flat parameter tensor in one pass. Every element is updated independently,
+/// so the result equals that of the same optimizer over many tensors.
 ///
-/// Adam and AdamW have betas 0.9, 0.999 and epsilon 1e-8, as torch.optim; clipping is that of
-/// torch.nn.utils.clip_grad_norm_. All that changes between updates lies on the device, so that a captured
-/// update replays; no value is read by the host, unless that is where updates are computed. The same bits on
-/// any number of threads.
+/// Adam and AdamW have betas 0.9, 0.999 and epsilon 1e-8, as in torch.optim; clipping is that of
+/// torch.nn.utils.clip_grad_norm_. Everything that changes between updates lies on the device, so that a
+/// recorded update can be replayed. The host reads no value, unless it computes the updates. The bits are the
+/// same for any number of threads.
 class Optimizer {
  public:
-  /// `values` gives size and device of the state, unless that is kept on the host. `guard` [1] f32 on that
-  /// device, if defined, is read at every update: see skip_not_finite.
+  /// `values` gives the size of the state, and its device unless updates are on the host. `guard` [1] f32 on
+  /// that device, if defined, is read at every update; see skip_not_finite.
   Optimizer(const OptimizerOptions& options, const at::Tensor& values, at::Tensor guard = {});
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update with the gradient of the mean loss, in place; on libtorch's current stream.
+  /// Makes one update in place, with the gradient of the mean loss, on libtorch's current stream.
   void step(const at::Tensor& values, const at::Tensor& gradients);
 
   struct StateTensor {
@@ -64,7 +64,7 @@ class Optimizer {
 
   struct Counters {
     Count steps = 0;    ///< updates made
-    Count skipped = 0;  ///< updates left out
+    Count skipped = 0;  ///< updates skipped
   };
   Counters counters() const;  ///< waits for the device
 

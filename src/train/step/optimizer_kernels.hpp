@@ -30,12 +30,12 @@ struct LearningRate {
   }
 };
 
-/// On the device; part of a checkpoint.
+/// Counters on the device; part of a checkpoint.
 struct UpdateCounters {
   std::int64_t steps = 0, skipped = 0;
 };
 
-/// What all elements of an update share; computed on the device from the counters.
+/// The values that all elements of an update share; computed on the device from the counters.
 struct UpdateScalars {
   float gradient_scale = 1;  ///< of clipping
   float rate = 0;            ///< of the gradient, or of Adam's first moment, bias-corrected
@@ -44,7 +44,8 @@ struct UpdateScalars {
   std::int32_t skip = 0;
 };
 
-constexpr int kNormPieces = 256;  ///< of the norm: a fixed number, for the same bits on any number of threads
+/// Pieces of the norm's sum. Their number is fixed, so that any number of threads gives the same bits.
+constexpr int kNormPieces = 256;
 
 struct Update {
   static constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
@@ -65,7 +66,7 @@ struct Update {
   STRATA_HOST_DEVICE bool needs_norm() const { return clip_norm > 0 || skip_not_finite; }
   STRATA_HOST_DEVICE Count piece_begin(int piece) const { return count * piece / kNormPieces; }
 
-  /// Once an update. `square` is the sum of the norm's pieces, if it is needed.
+  /// Called once per update. `square` is the sum of the norm's pieces if the norm is needed.
   STRATA_HOST_DEVICE void begin(double square) const {
     UpdateScalars s;
     const bool finite = std::isfinite(square) && (guard == nullptr || std::isfinite(*guard));

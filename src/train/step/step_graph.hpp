@@ -5,9 +5,9 @@
 
 namespace strata::train {
 
-/// What libtorch did on its current stream of a GPU, to be replayed; an owner of several such recordings, of
-/// which one runs at a time: memory that recorded work took from libtorch's allocator stays theirs and is
-/// shared by all.
+/// Recordings of what libtorch did on its current stream of a GPU, to be replayed. An owner of several
+/// recordings. Only one may run at a time, because they share the memory that recorded work took from
+/// libtorch's allocator, which they keep.
 class StepGraphs {
  public:
   explicit StepGraphs(int count);
@@ -16,12 +16,12 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
 
   bool recorded(int index) const;
-  /// `work` runs on the host alone; it must neither synchronise nor read what is on the device. Other threads
-  /// may use the GPU meanwhile.
+  /// Runs `work` on the host and records what it enqueues, which does not run yet. `work` must neither
+  /// synchronise nor read from the device. Other threads may use the GPU meanwhile.
   void record(int index, const std::function<void()>& work);
-  /// On libtorch's current stream. REQUIRES: recorded(index).
+  /// Launches the recording on libtorch's current stream. REQUIRES: recorded(index).
   void replay(int index);
-  void forget();  ///< all recordings and their memory
+  void forget();  ///< frees all recordings and their memory
 
  private:
   struct State;

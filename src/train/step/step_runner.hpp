@@ -17,7 +17,7 @@
 
 namespace strata::train {
 
-/// All addresses and sizes that a recorded step keeps of its batch.
+/// All addresses and sizes of a batch that a recorded step depends on.
 struct RecordedBatch {
   std::vector<sampling::Block> blocks;
   const Count* counts = nullptr;
@@ -30,7 +30,7 @@ struct RecordedBatch {
   bool operator==(const RecordedBatch&) const = default;
 };
 
-/// What all ranks know about a finished step.
+/// What all ranks know about a finished step, except for local_loss.
 struct StepOutcome {
   Count step_in_epoch = 0;
   double loss_sum = 0, correct = 0, seeds = 0;
@@ -38,8 +38,8 @@ struct StepOutcome {
   double local_loss = 0;  ///< this rank's part of loss_sum
 };
 
-/// Forward, backward, all-reduce and update of one batch. The host runs at most one step ahead of the GPU:
-/// the outcome of a step is read back while the next one runs.
+/// Runs forward, backward, all-reduce and update of one batch. The host runs at most one step ahead of the
+/// GPU: the outcome of a step is read back while the next one runs.
 class StepRunner {
  public:
   struct Parts {
@@ -56,21 +56,22 @@ class StepRunner {
   };
   explicit StepRunner(const Parts& parts);
 
-  /// The place of a batch among those that make one update.
+  /// The place of a batch among the batches of one update.
   struct Place {
     bool first = true, last = true;
     Count num_seeds = 0;  ///< of all ranks and batches of the update
   };
-  /// Collective where the batch is the last of its update. `stop` asks all ranks to stop. Returns the outcome
-  /// of the update before, if there is one outstanding.
+  /// Collective if the batch is the last of its update. `stop` asks all ranks to stop. Returns the outcome of
+  /// the previous update if it is outstanding.
   std::optional<StepOutcome> run(const LoadedBatch& batch, const Place& place, bool stop,
                                  const cuda::Stream& stream);
   /// Forgets what was recorded, for the pipeline's buffers or libtorch's stream move, and warms up anew.
   void forget_graphs();
-  /// The outcome of the last step.
+  /// Waits for the outcome of the last step.
   std::optional<StepOutcome> drain();
-  /// Seconds since the last call from the end of this rank's gradients to the end of their sum over all
-  /// ranks: waiting for its turn among launches, waiting for other ranks, and adding up. REQUIRES: drained.
+  /// Seconds, since the last call, between the end of this rank's gradients and the end of their sum over all
+  /// ranks. They include waiting for the turn to launch, waiting for other ranks, and summing. REQUIRES:
+  /// drain() was called.
   double take_sum_seconds();
 
  private:
@@ -89,11 +90,11 @@ class StepRunner {
   static std::optional<StepOutcome> take(Readback& readback);
 
   Parts parts_;
-  cuda::Stream all_sms_;  // where training has some SMs alone
+  cuda::Stream all_sms_;  // used if training has only some of the SMs
   cuda::Event computed_, summed_;
   std::array<Readback, 2> readbacks_;
-  std::array<StreamClock, 2> sum_clocks_;  ///< of a GPU, by the step's readback
-  double sum_seconds_ = 0;                 ///< of a CPU
+  std::array<StreamClock, 2> sum_clocks_;  ///< on a GPU, by the step's readback
+  double sum_seconds_ = 0;                 ///< on a CPU
   at::Tensor local_loss_;                  ///< [1]
   at::Tensor update_seeds_;                ///< [] of all ranks and batches of the update
   StepGraphs graphs_{Pipeline::kBuffers};

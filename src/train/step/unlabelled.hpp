@@ -9,7 +9,7 @@
 
 namespace strata::train {
 
-/// Nodes of the splits that have no label, over all machines: training and scores leave them out.
+/// Numbers of nodes of each split that have no label, over all machines. Training and scores leave them out.
 struct Unlabelled {
   Count train = 0, valid = 0, test = 0;
 };

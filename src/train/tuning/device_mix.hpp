@@ -5,9 +5,9 @@
 #include "strata/comm/machine.hpp"
 #include "strata/train/config.hpp"
 
-/// Runs in which some ranks compute on GPUs and others on the cpu: the same batches and the same sums, so the
-/// same losses, at the pace of the cpu. What ranks decide together follows from the topology there, never
-/// from a rank's own device.
+/// Mixed runs, in which some ranks compute on GPUs and others on the cpu. They have the same batches, sums
+/// and losses, at the speed of the cpu. What ranks decide together must follow from the topology, never from
+/// a rank's own device.
 namespace strata::train {
 
 bool is_mixed(const comm::Topology& topology);
@@ -15,16 +15,15 @@ bool is_mixed(const comm::Topology& topology);
 /// "cuda", "cpu" or "mixed".
 std::string device_name(const comm::Topology& topology);
 
-/// Measuring ends in a sum over all ranks, so all of them must do it or none. Threads of the loader are
-/// measured where a rank trains on the cpu, by ranks on GPUs, too; splits of the SMs where all ranks have
-/// some.
+/// Measuring ends in a sum over all ranks, so either all of them measure or none. All ranks measure loader
+/// threads if one rank trains on the cpu, and splits of the SMs if every rank has a GPU.
 bool measures_loader_threads(const TrainConfig& config, const comm::Topology& topology);
 bool measures_sm_splits(const TrainConfig& config, const comm::Topology& topology);
 
 /// Throws InputError, on all ranks alike, for options of a mixed run that only a GPU can follow.
 void check_device_options(const TrainConfig& config, const comm::Topology& topology);
 
-/// What to tell the user of a mixed run; empty for others.
+/// A warning for the user of a mixed run; empty for other runs.
 std::string mix_warning(const comm::Topology& topology);
 
 }  // namespace strata::train

@@ -15,8 +15,8 @@
 
 namespace strata::train {
 
-/// Gives the stages of a run the SMs that --sm-split asks for. "auto" measures where a run is long enough:
-/// some of its first steps are cut into segments, each with another split. A split moves work, not sums, so
+/// Gives the stages of a run the SMs that --sm-split asks for. "auto" measures if a run is long enough: some
+/// of its first steps are cut into segments with different splits. A split does not change any result, so
 /// these steps are as good as any others.
 class SmMeasurement {
  public:
@@ -26,25 +26,25 @@ class SmMeasurement {
     bool measures = false;  ///< whether "auto" is measured; the same on all ranks
     Pipeline* pipeline = nullptr;
     StepRunner* steps = nullptr;
-    const comm::Communicator* world = nullptr;  ///< that no other thread uses during a run's steps
+    const comm::Communicator* world = nullptr;  ///< no other thread may use it during a run's steps
   };
-  /// What a run still has to do.
+  /// The steps that a run still has to make.
   struct Ahead {
     Count first = 0, end = 0;  ///< steps of the epoch
     Count all = 0;             ///< steps of the run
   };
 
-  /// Throws InputError for a split that cannot be had here.
+  /// Throws InputError for a split that is impossible here.
   explicit SmMeasurement(const Parts& parts);
 
-  /// The steps from ahead.first to the result have one split.
+  /// Begins a segment and returns its end: the steps from ahead.first to the result have the same split.
   Count begin_segment(const Ahead& ahead);
-  void end_step();     ///< has been enqueued, the one before it is done. Collective
-  void end_segment();  ///< all its batches are released. Collective
+  void end_step();     ///< call it when a step is enqueued and the one before it is done; collective
+  void end_segment();  ///< call it when all batches of the segment are released; collective
 
   const cuda::Stream& stream() const { return sms_.stream(); }  ///< of training
 
-  /// What a person should know of the split, once when that is certain; else empty.
+  /// What a person should know about the split: a text once, when it is certain; else empty.
   std::string take_news() { return std::exchange(news_, {}); }
   /// Once, after the last measured segment.
   std::optional<SmSplitResult> take_result() { return std::exchange(result_, std::nullopt); }
@@ -68,7 +68,7 @@ class SmMeasurement {
   std::optional<Trial> trial_;
   bool timed_ = false;  // this segment
   Count steps_ = 0;     // of this segment
-  Count left_ = 0;      // steps of the run behind this segment
+  Count left_ = 0;      // steps of the run after this segment
   Clock::time_point last_;
   std::string news_;
   std::optional<SmSplitResult> result_;

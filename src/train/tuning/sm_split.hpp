@@ -12,13 +12,13 @@ namespace strata::train {
 struct SmSplitRequest {
   enum class Kind : std::uint8_t { automatic, off, given };
   Kind kind = Kind::automatic;
-  cuda::SmShares shares = {};  ///< given: of loading, and of training
+  cuda::SmShares shares = {};  ///< given: first loading, then training
 };
 
 /// "auto", "off", or "LOAD,TRAIN" in percent. Throws InputError.
 SmSplitRequest parse_sm_split(const std::string& text);
 
-constexpr cuda::SmShares kNoSmSplit{};  ///< both have all
+constexpr cuda::SmShares kNoSmSplit{};  ///< both have all SMs
 
 /// "10,90", or "off".
 std::string name_of(const cuda::SmShares& shares);

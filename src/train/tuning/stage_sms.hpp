@@ -7,8 +7,8 @@
 
 namespace strata::train {
 
-/// On which SMs of a GPU the stages run: at first all on all. Owns what libtorch uses as its stream
-/// meanwhile.
+/// Decides on which SMs of a GPU the stages run; at first all stages have all SMs. An owner of the stream
+/// that libtorch uses meanwhile.
 class StageSms {
  public:
   StageSms(Device device, Pipeline& pipeline);
@@ -31,7 +31,7 @@ class StageSms {
   Device device_;
   Pipeline& pipeline_;
   cuda::SmSplit split_;
-  cuda::Stream whole_;   // libtorch's, of all SMs
+  cuda::Stream whole_;   // libtorch's own, on all SMs
   cuda::Stream stream_;  // the same, or one of ours
 };
 

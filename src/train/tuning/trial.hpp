@@ -7,11 +7,11 @@
 
 namespace strata::train {
 
-/// Finds the fastest of some settings of a pipeline while it works, from the times of its steps.
+/// Finds the fastest of some settings of a pipeline while it runs, from the times of its steps.
 ///
-/// Each setting is tried for a window of steps, one setting after the other, for some rounds; the first steps
-/// of a window, in which the setting before still shows, do not count. Setting 0 stays unless another is
-/// faster by `margin`.
+/// Each setting is tried for a window of steps, one setting after the other, for some rounds. The first steps
+/// of a window do not count, because the previous setting still affects them. Setting 0 stays unless another
+/// one is faster by `margin`.
 ///
 /// Medians of {10.0, 9.9, 8.0} ms with a margin of 0.02 choose setting 2; {10.0, 9.9, 9.9} choose 0.
 class Trial {
@@ -24,17 +24,18 @@ class Trial {
     /// Makes the medians the same on all ranks; called once, by add(). Empty: one rank.
     std::function<void(std::vector<double>&)> agree = {};
   };
-  /// For Options::agree: of each setting, the slowest rank's. Collective when called.
+  /// For Options::agree: takes the median of the slowest rank for each setting. The returned function is
+  /// collective.
   static std::function<void(std::vector<double>&)> slowest_of(const comm::Communicator& ranks);
 
-  /// Decided at once where there is one setting.
+  /// With one setting, the trial is decided at once.
   explicit Trial(Options options);
 
   int setting() const { return setting_; }  ///< of the next step
   bool decided() const { return decided_; }
-  /// A step took so many seconds. All ranks call it for the same steps. REQUIRES: not decided.
+  /// Adds the time of a step. All ranks call it for the same steps. REQUIRES: not decided.
   void add(double seconds);
-  /// The next step does not follow the last: its window begins anew.
+  /// Says that the next step does not directly follow the last one, so that the window begins anew.
   void interrupt() { in_window_ = 0; }
   const std::vector<double>& medians() const { return medians_; }  ///< seconds, once decided
 

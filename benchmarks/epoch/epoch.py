@@ -159,7 +159,7 @@ def main():
     arguments, options = parser.parse_known_args()
     arguments.options = [option for option in options if option != '--']
     fanouts = next((value for name, value in zip(arguments.options, arguments.options[1:]) if name == '--fanouts'), '15,10,5')
-    # The run must end with an evaluation; one neighbour a hop keeps it short.
+    # The run must end with an evaluation; one neighbor a hop keeps it short.
     arguments.cheap_evaluation = ','.join('1' for _ in fanouts.split(','))
     results = sweep_splits(arguments) if arguments.sm_split_sweep else measure_job(arguments)
     if arguments.json:

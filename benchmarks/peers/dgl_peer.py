@@ -17,7 +17,7 @@ def imports():
 def run(job, graph):
     dgl, SAGEConv = imports()
     on_gpu = job.device.type == 'cuda'
-    # DGL's "csc" is ours: in-neighbours by node.
+    # DGL's "csc" is ours: in-neighbors by node.
     structure = dgl.graph(('csc', (torch.from_numpy(graph.indptr), torch.from_numpy(graph.indices), torch.empty(0, dtype=torch.int64))))
     features, labels = torch.from_numpy(graph.features), torch.from_numpy(graph.labels).to(job.device)
     if on_gpu:

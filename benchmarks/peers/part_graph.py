@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass
 class PartGraph:
-    indptr: np.ndarray     # [nodes + 1] i64, of in-neighbours
+    indptr: np.ndarray     # [nodes + 1] i64, of in-neighbors
     indices: np.ndarray    # [edges] i64
     features: np.ndarray   # [nodes, cols] f32
     labels: np.ndarray     # [nodes] i64

@@ -39,7 +39,7 @@ class Cluster(e2e.Case):
             self.assertGreater(sent, told, f'{name}: more was counted than was sent')
             epoch = e2e.metrics(output, 'epoch')[0]
             print(f"{name}: epoch {epoch['seconds']:.2f} s, training waited {epoch['wait_seconds']:.2f} s; {told / 1e6:.0f} MB told, "
-                  f"{sent / 1e6:.0f} MB sent by the hosts; neighbours {json.dumps(neighbors)}; features {json.dumps(features)}")
+                  f"{sent / 1e6:.0f} MB sent by the hosts; neighbors {json.dumps(neighbors)}; features {json.dumps(features)}")
             # How much is hidden is for benchmarks/exchange to say: at this rate of the wire the rows alone take longer than computing.
             waited = neighbors['waited_seconds'] + features['waited_seconds']
             self.assertLess(epoch['wait_seconds'], waited, f'{name}: training waits for all of the exchange')

@@ -44,9 +44,9 @@ class SamplerDevice(e2e.Case):
 
     def test_auto(self):
         _, log = self.losses()
-        self.assertIn('the GPU samples: neighbour lists lie in GPU memory', log)
+        self.assertIn('the GPU samples: neighbor lists lie in GPU memory', log)
         _, log = self.losses('--placement', 'indices=0/0/100')
-        self.assertIn('all neighbour lists lie in host memory', log)
+        self.assertIn('all neighbor lists lie in host memory', log)
 
 
 if __name__ == '__main__':

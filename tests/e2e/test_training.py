@@ -27,7 +27,7 @@ class Accumulation(e2e.Case):
 
 
 class NotFinite(e2e.Case):
-    """The features of one training node are so large that sums overflow; without neighbours, only its own loss suffers."""
+    """The features of one training node are so large that sums overflow; without neighbors, only its own loss suffers."""
     JOB = ['--fanouts', '0,0', '--hidden', '512', '--batch-size', '6', '--epochs', '2', '--eval-every', '0', '--checkpoint-every', '0',
            '--verify-parts', 'off']   # the part is changed behind its build's back
 

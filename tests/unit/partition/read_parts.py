@@ -40,5 +40,5 @@ half_lists, half = read(sys.argv[1])
 brain_lists, brain = read(sys.argv[2])
 assert half.dtype == np.float16 and brain.dtype == np.float32
 assert half_lists == brain_lists
-assert all(neighbours == sorted(neighbours) for neighbours in half_lists.values())
+assert all(neighbors == sorted(neighbors) for neighbors in half_lists.values())
 assert np.allclose(half.astype(np.float32), brain, rtol=0.01, atol=0.01)

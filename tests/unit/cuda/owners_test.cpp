@@ -53,8 +53,10 @@ TEST_P(Owners, BuffersOfEveryKindHoldWhatIsCopiedThere) {
     const Array<int> array(memory, kSize, "values", device());
     EXPECT_EQ(array.size(), kSize);
     EXPECT_EQ(is_device_memory(array.data()), device().is_cuda() && memory == Memory::device);
-    fill_async(array.data(), 0xFB, values.size() * sizeof(int), stream);
-    EXPECT_EQ(read(array.data(), stream), std::vector<int>(values.size(), static_cast<int>(0xFBFBFBFB)));
+    if (memory == memory_on(device())) {
+      fill_async(array.data(), 0xFB, values.size() * sizeof(int), stream);
+      EXPECT_EQ(read(array.data(), stream), std::vector<int>(values.size(), static_cast<int>(0xFBFBFBFB)));
+    }
     copy_async(array.data(), values.data(), values.size() * sizeof(int), stream);
     EXPECT_EQ(read(array.data(), stream), values);
   }
@@ -73,7 +75,9 @@ TEST_P(Owners, BuffersMove) {
 
 TEST_P(Owners, ArraysGrowByAtLeastAQuarter) {
   Array<int> array;
-  EXPECT_EQ(array.reserve(memory_on(device()), 100, "values", device()), array.data());
+  const int* const first = array.reserve(memory_on(device()), 100, "values", device());
+  EXPECT_NE(first, nullptr);
+  EXPECT_EQ(first, array.data());
   EXPECT_EQ(array.size(), 100);
   const int* const before = array.data();
   EXPECT_EQ(array.reserve(memory_on(device()), 99, "values", device()), before);
@@ -91,7 +95,7 @@ TEST_P(Owners, TooLargeBuffersAreRefusedByName) {
     FAIL() << "there is no such memory";
   } catch (const OutOfMemory& error) {
     EXPECT_THAT(error.what(), HasSubstr("a table"));
-    EXPECT_THAT(error.what(), HasSubstr("wanted 4.0 PiB"));
+    EXPECT_THAT(error.what(), HasSubstr("wanted 4096.0 TiB"));
   }
   const Array<int> array(memory_on(device()), kSize, "values", device());  // the failure left nothing behind
   EXPECT_NE(array.data(), nullptr);

@@ -223,8 +223,8 @@ class UniformDeviceChooser final : public DevicePickChooser<Id> {
   }
 
   const store::GraphView& view_;
-  // Lists off this GPU are read in the order of the nodes, a few a warp at a time: what is on its way then
-  // lies in few pages, whose translations are limited (see DESIGN).
+  // Lists off this GPU are read in the order of the nodes, a few per warp at a time. The reads in flight then
+  // lie in few pages, because the GPU translates only a limited number of pages per second.
   bool near_;
 };
 

@@ -165,7 +165,7 @@ void PeerMemory::free_exports() noexcept {
       const cuda::DeviceGuard guard(e.device);
       cudaFree(e.data);
     }
-  } catch (const std::exception&) {  // likewise
+  } catch (const std::exception&) {  // the device is lost, and its memory with it
   }
   exports_.clear();
 }

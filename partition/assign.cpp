@@ -44,7 +44,7 @@ std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOp
   return part_of;
 }
 
-/// One part id a line; a line break at the end is optional.
+/// One part id per line; a line break at the end is optional.
 std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptions& options) {
   if (!std::filesystem::is_regular_file(options.file)) {
     throw InputError(fmt::format("--method file:{}: no such file", options.file.string()),

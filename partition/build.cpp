@@ -82,7 +82,8 @@ void check_graph(const graph::Graph& graph) {
   }
 }
 
-/// A label that is an id, a time or damaged makes a class of every number below it.
+/// Refuses too many classes: a label that is an id, a time or damaged would make a class of every number
+/// below it.
 void check_classes(const graph::Graph& graph, Count most) {
   if (graph.labels.empty() || graph.num_classes <= most) return;
   const std::string remedy =
@@ -146,7 +147,7 @@ void warn_of_imbalance(const std::vector<graph::ConstraintRecord>& constraints) 
   }
 }
 
-/// Room for the data itself, told before METIS takes its time.
+/// Checks that the disk has room for the data, before METIS takes its time.
 void check_disk(const std::filesystem::path& directory, const graph::Graph& graph,
                 const CompactGraph& structure, const BuildOptions& options) {
   const Count row_bytes =

@@ -7,7 +7,7 @@
 
 namespace strata::partition {
 
-/// What a person wants to know after a build: what was cleaned, what was cut, how long each phase took.
+/// The text that a person sees after a build: what was cleaned, what was cut, and how long each phase took.
 std::string report_text(const BuildReport& report, const std::filesystem::path& output);
 
 }  // namespace strata::partition

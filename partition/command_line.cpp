@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kProgram = "strata-partition";
 
-/// Options as they stand on the command line.
+/// Options as given on the command line.
 struct Arguments {
   std::string input, method = "metis", features = "f32", log_level = "info", direction = "auto";
   std::string duplicates = "remove", self_loops = "keep";
@@ -173,7 +173,7 @@ void set_balance(Arguments& args) {
   }
 }
 
-/// What the parser took as text becomes typed; contradictions are refused.
+/// Converts options that the parser read as text to their types, and refuses contradictions.
 void finish_build_options(Arguments& args, const CLI::App& command) {
   using Direction = graph::ReadOptions::Direction;
   set_method(args);
@@ -228,7 +228,7 @@ int run_verify(const Arguments& args) {
   return static_cast<int>(problems.empty() ? ExitCode::ok : ExitCode::failure);
 }
 
-/// The options, or the subcommands, that could have been meant.
+/// The options or subcommands that the user may have meant.
 std::vector<std::string> known_words(const CLI::App& app) {
   std::vector<std::string> known{"build", "info", "verify", "--help", "--version"};
   for (const CLI::App* command : app.get_subcommands()) {
@@ -238,7 +238,7 @@ std::vector<std::string> known_words(const CLI::App& app) {
   return known;
 }
 
-/// Unknown words are told before what is missing, for they are often the same mistake.
+/// Reports unknown words before missing ones, because they are often the same mistake.
 [[noreturn]] void refuse_command_line(const CLI::ParseError& error, const CLI::App& app) {
   const auto used = app.get_subcommands();
   const std::string help =

@@ -6,7 +6,7 @@
 namespace strata::partition {
 namespace {
 
-/// Ends the process the way its parent expects of a signal.
+/// Ends the process as its parent expects after a signal.
 void die_of(int signal) {
   ::signal(signal, SIG_DFL);
   sigset_t one;

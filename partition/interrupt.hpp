@@ -9,11 +9,11 @@
 
 namespace strata::partition {
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP end a build cleanly. Make it before any other thread.
+/// During its lifetime SIGINT, SIGTERM and SIGHUP end a build cleanly. Make it before any other thread.
 ///
-/// A thread waits for the signals. Where nothing is on disk yet (METIS cannot be interrupted), the process
-/// dies of the signal at once; else the build is asked to stop and remove what it wrote, and further signals
-/// are ignored.
+/// A thread waits for the signals. If nothing is on disk yet, the signal ends the process at once, because
+/// METIS cannot be interrupted. Else the build is asked to stop and to remove what it wrote, and further
+/// signals are ignored.
 class InterruptGuard {
  public:
   explicit InterruptGuard(StopFlag& stop);
@@ -21,7 +21,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// The signal that came, or 0.
+  /// The signal that arrived, or 0.
   int signal() const noexcept { return signal_; }
 
  private:

@@ -22,7 +22,7 @@ Count total(const std::vector<std::int32_t>& weights) {
   return std::accumulate(weights.begin(), weights.end(), Count{0});
 }
 
-/// Constraints with weight in them: METIS divides by the sum.
+/// The constraints with a positive sum of weights, because METIS divides by the sum.
 Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& train,
                        const AssignOptions& options) {
   Weights weights;
@@ -40,7 +40,8 @@ Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& tra
   return weights;
 }
 
-/// METIS's order: all weights of a node side by side. Empty where every node weighs one: METIS's own default.
+/// The weights in METIS's order: all weights of a node next to each other. Empty if every node weighs one,
+/// which is METIS's default.
 std::vector<idx_t> interleave(const Weights& weights, Count num_nodes) {
   const bool unit =
       weights.empty() || (weights.size() == 1 && std::all_of(weights[0].begin(), weights[0].end(),
@@ -79,7 +80,7 @@ std::vector<std::int32_t> partition_kway(const CompactGraph& graph, const Weight
   idx_t num_nodes = static_cast<idx_t>(graph.num_nodes), num_parts = options.num_parts, cut = 0;
   idx_t num_constraints = static_cast<idx_t>(std::max<std::size_t>(weights.size(), 1));
   std::vector<idx_t> part_of(static_cast<std::size_t>(graph.num_nodes));
-  // METIS takes non-const pointers and changes nothing behind them while the numbering starts at 0.
+  // METIS takes non-const pointers, but changes nothing if the numbering starts at 0.
   check_status(
       METIS_PartGraphKway(&num_nodes, &num_constraints, metis.xadj.data(), const_cast<idx_t*>(metis.adjncy),
                           vertex_weights.empty() ? nullptr : vertex_weights.data(), nullptr, nullptr,
@@ -88,7 +89,7 @@ std::vector<std::int32_t> partition_kway(const CompactGraph& graph, const Weight
   return {part_of.begin(), part_of.end()};
 }
 
-/// Most that a part may weigh: the asked share, but never below what whole nodes allow.
+/// The most that a part may weigh: the requested share, but never less than whole nodes allow.
 std::vector<Count> limits_of(const Weights& weights, const AssignOptions& options) {
   std::vector<Count> limits;
   for (const auto& w : weights) {

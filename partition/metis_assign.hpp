@@ -6,8 +6,8 @@
 
 namespace strata::partition {
 
-/// METIS k-way with gpmetis's defaults; several constraints are brought within the asked imbalance by
-/// rebalance() where METIS exceeds it.
+/// METIS k-way with gpmetis's defaults; if METIS exceeds the requested imbalance of a constraint, rebalance()
+/// reduces it.
 std::vector<std::int32_t> metis_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
                                        const AssignOptions& options, ThreadPool& pool);
 

@@ -66,7 +66,7 @@ MetisGraph merged(Count num_nodes, const Lists<Id>& in, const Lists<Id>& out, Th
   return result;
 }
 
-/// Does no list repeat an id or hold its own node?
+/// Whether no list repeats an id or contains its own node.
 template <typename Id>
 bool is_simple(Count num_nodes, const Lists<Id>& in, ThreadPool& pool) {
   std::atomic<bool> simple{true};
@@ -124,8 +124,8 @@ MetisGraph make(const CompactGraph& graph, const Id* indices, ThreadPool& pool) 
 
 }  // namespace
 
-// Where METIS's own integers grow beyond what it is given; the other products of it (constraints by nodes,
-// entries and nodes together in the pool of neighbors) are smaller than these.
+// Throws InputError where METIS computes integers larger than those it is given. Its other products
+// (constraints by nodes, entries and nodes together in the pool of neighbors) are smaller than these.
 void check_metis_limits(const MetisSize& size, int idx_bits) {
   if (idx_bits >= 64) return;
   const Count most = (Count{1} << (idx_bits - 1)) - 1;

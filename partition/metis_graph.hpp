@@ -10,7 +10,7 @@ namespace strata::partition {
 
 /// What METIS reads: every pair of neighbors once in each direction, without self-loops or repetitions.
 ///
-/// Borrows the graph's own indices where they are that already; keep the graph alive.
+/// Borrows the graph's own indices if they already have this form; the graph must then stay alive.
 struct MetisGraph {
   std::vector<idx_t> xadj;       ///< [num_nodes + 1]
   std::vector<idx_t> adjacency;  ///< empty if borrowed
@@ -22,10 +22,10 @@ struct MetisGraph {
 /// Throws InputError, before anything is allocated, if nodes or entries could exceed METIS's integers.
 MetisGraph make_metis_graph(const CompactGraph& graph, ThreadPool& pool);
 
-/// What METIS is given; what is not known yet is 0.
+/// The sizes of METIS's input; 0 if not known yet.
 struct MetisSize {
   Count nodes = 0;
-  Count entries = 0;         ///< of adjncy: each pair of neighbors twice
+  Count entries = 0;         ///< of adjncy, which has each pair of neighbors twice
   Count most_neighbors = 0;  ///< of a node
   Count weight = 0;          ///< of all nodes together, under one constraint
   double imbalance = 0;      ///< a part may be this much above the mean

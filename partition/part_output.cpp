@@ -180,7 +180,7 @@ class PartsOutput {
     }
   }
 
-  /// A sum, so that the rows may come in any order.
+  /// A sum of hashes, so that rows may come in any order.
   static std::uint64_t sum_of_hashes(const std::vector<std::byte>& rows, const NodeId* originals,
                                      Count count) {
     const std::size_t row_bytes = count > 0 ? rows.size() / at(count) : 0;

@@ -11,7 +11,7 @@
 
 namespace strata::partition {
 
-/// All that goes into part files; a view of what the build holds.
+/// Everything that is written to part files. A view of the build's data.
 struct PartSource {
   const CompactGraph& structure;
   const graph::FeatureTable& features;
@@ -22,14 +22,14 @@ struct PartSource {
 };
 
 struct WrittenParts {
-  std::vector<graph::PartRecord> records;  ///< halo nodes and cut edges included
-  std::uint64_t feature_digest = 0;        ///< of all rows as stored, whichever part they are in; 0: none
+  std::vector<graph::PartRecord> records;  ///< including halo nodes and cut edges
+  std::uint64_t feature_digest = 0;  ///< of all rows as stored, independent of the parts; 0: no features
 };
 
 /// Writes all part files into `directory`.
 ///
-/// Rows are assembled by the pool's threads in pieces; no part is ever whole in memory. Throws IoError,
-/// InputError (a feature that is not finite, or not once converted), Stopped.
+/// The pool's threads assemble rows in pieces, so no part is ever in memory as a whole. Throws IoError,
+/// Stopped, and InputError for a feature that is not finite before or after conversion.
 WrittenParts write_parts(const std::filesystem::path& directory, const PartSource& source, ThreadPool& pool,
                          const StopFlag& stop);
 

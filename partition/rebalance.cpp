@@ -87,8 +87,8 @@ class Rebalancer {
     return best;
   }
 
-  /// Moves nodes out of `part` until constraint c fits or none can go; cheapest first by the links at the
-  /// start.
+  /// Moves nodes out of `part` until constraint c fits or no node can move. The cheapest nodes, by their
+  /// links at the start, go first.
   Count relieve(int part, std::size_t c) {
     std::vector<Move> candidates;
     for (Count v = 0; v < graph_.num_nodes; ++v) {

@@ -6,7 +6,8 @@
 
 namespace strata::partition {
 
-/// New, global ids: part k owns [offsets[k], offsets[k+1]), hottest node first, ties by original id.
+/// The new, global ids: part k owns [offsets[k], offsets[k+1]), with its hottest node first and ties by
+/// original id.
 struct Relabeling {
   std::vector<NodeId> offsets;       ///< [parts + 1]
   std::vector<NodeId> original_ids;  ///< by global id

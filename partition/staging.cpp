@@ -35,11 +35,11 @@ fs::path make_temporary(const fs::path& output) {
                                  std::strerror(errno)),
                      "Choose an --output whose folder exists and can be written.");
   }
-  chmod(name.c_str(), 0755);  // mkdtemp allows the owner alone
+  chmod(name.c_str(), 0755);  // mkdtemp gives access only to the owner
   return name;
 }
 
-/// A killed build cannot clean up after itself; tell rather than delete what another host may still write.
+/// Warns of what killed builds left. It is not deleted, because another host may still write it.
 void warn_of_leftovers(const fs::path& output) {
   const std::string prefix = "." + output.filename().string() + graph::kStagingInfix;
   std::error_code code;
@@ -62,7 +62,7 @@ int rename_error(const fs::path& from, const fs::path& to) {
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
-/// What a build that was killed between two renames set aside gets its name back.
+/// If a build was killed between two renames, the folder that it set aside gets its name back.
 void recover_set_aside(const fs::path& output) {
   std::error_code code;
   if (fs::exists(fs::symlink_status(output, code))) return;
@@ -127,7 +127,8 @@ StagingDirectory::StagingDirectory(fs::path output, bool force, StopFlag& stop)
 StagingDirectory::~StagingDirectory() {
   std::error_code code;
   if (!path_.empty()) {
-    fs::remove(path_ / graph::kManifestFile, code);  // first: half of it shall not pass for parts set aside
+    // first, so that a partly deleted folder is not taken for parts that were set aside
+    fs::remove(path_ / graph::kManifestFile, code);
     fs::remove_all(path_, code);
   }
   stop_.set_cleanup_needed(false);
@@ -147,8 +148,9 @@ void StagingDirectory::publish() {
   sync_to_disk(folder_of(output_));
 }
 
-/// On file systems that cannot exchange two folders (NFS, Lustre), the old one steps aside first. Whoever is
-/// killed before the new one has its name leaves the old one under a name that the next start knows.
+/// On file systems that cannot exchange two folders (NFS, Lustre), the old folder is set aside first. If the
+/// build is killed before the new folder has its name, the next start finds the old one by its temporary
+/// name.
 void StagingDirectory::replace_in_two_steps() {
   const fs::path aside = path_.string() + graph::kSetAsideSuffix;
   if (const int error = rename_error(output_, aside); error != 0) fail(output_, aside, error);

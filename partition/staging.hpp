@@ -18,8 +18,8 @@ class StagingDirectory {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Makes the contents the output; what was there before is removed after. All files must be on disk
-  /// already.
+  /// Makes the contents the output, and then removes what was there before. All files must already be on
+  /// disk.
   void publish();
 
  private:
@@ -30,9 +30,9 @@ class StagingDirectory {
   StopFlag& stop_;
 };
 
-/// Throws InputError where `output` cannot become a partition directory: it exists and `force` is not given,
-/// or holds files that are none of a partition; its parent does not exist. Gives parts their name back that a
-/// build set aside when it was killed.
+/// Throws InputError if `output` cannot become a partition directory: it exists and `force` is false, it
+/// holds files that do not belong to a partition, or its parent does not exist. If a killed build had set
+/// parts aside, they first get their name back.
 void refuse_output(const std::filesystem::path& output, bool force);
 
 }  // namespace strata::partition

@@ -33,7 +33,7 @@ std::vector<Problem> find_extra_files(const fs::path& directory, const graph::Pa
   return problems;
 }
 
-/// Differences between what a part is and what the manifest says.
+/// The differences between a part and its record in the manifest.
 std::vector<Problem> compare(const graph::PartRecord& found, const graph::PartRecord& stored) {
   std::vector<Problem> problems;
   for (const graph::DatasetRecord& dataset : stored.datasets) {

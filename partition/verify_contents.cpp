@@ -22,17 +22,17 @@ std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
 constexpr Count kRows = graph::kMostBlockRows;  // read at once
 constexpr Count kEdges = Count{1} << 16;        // read at once
-constexpr Count kPieceBytes = Count{1} << 20;   // of labels or features read at once
-constexpr Count kThreadBytes = Count{4} << 20;  // of all such pieces
+constexpr Count kPieceBytes = Count{1} << 20;   // of labels or features per read
+constexpr Count kThreadBytes = Count{4} << 20;  // of all such pieces of a thread
 constexpr const char* kIndices = "/edges/node__to__node/indices";
 
-/// How far the structure of one part has been read, and what was found so far.
+/// The state of reading the structure of one part, and what was found so far.
 struct StructureWalk {
   const PartReader& reader;
   int part;
   std::vector<bool> seen;  ///< nodes of other parts, by global id
   graph::RecentBlocks recent = {};
-  Count edges = 0, row = 0;  ///< before the piece in `indices`; of the entry at hand
+  Count edges = 0, row = 0;  ///< edges before the piece in `indices`; row of the current entry
   std::vector<NodeId> indices = {};
   std::vector<EdgeId> edge_ids = {};
   std::vector<float> weights = {};
@@ -46,7 +46,7 @@ struct StructureWalk {
   bool negative_id = false, bad_weight = false, unordered = false;  ///< reported
 };
 
-/// Parts are read in pieces; by node of the whole graph, original id and heat stay in memory.
+/// Reads parts in pieces. Only the original id and the heat of each node of the whole graph stay in memory.
 class ContentsCheck {
  public:
   ContentsCheck(const std::filesystem::path& directory, const graph::PartitionRecord& record,
@@ -61,7 +61,7 @@ class ContentsCheck {
                                original_ids_.data() + manifest_.book.offsets()[at(part)]);
     });
     if (problems_.empty()) check_permutation();
-    if (!problems_.empty()) return std::move(problems_);  // the rest is told in terms of original ids
+    if (!problems_.empty()) return std::move(problems_);  // because the other checks need valid original ids
     each_part([&](const PartReader& reader, int part) {
       check_structure(reader, part);
       check_labels(reader, part);
@@ -119,7 +119,7 @@ class ContentsCheck {
     check_border(walk);
   }
 
-  /// The lists of some rows. False: nothing that follows can be told.
+  /// Checks the lists of some rows. Returns false if nothing after them can be checked.
   bool check_rows(StructureWalk& walk, Count first, Count rows) {
     std::vector<Count> indptr(at(rows + 1));
     walk.reader.read_indptr(first, rows + 1, indptr.data(), &walk.recent);
@@ -174,8 +174,8 @@ class ContentsCheck {
         fmt::format("{} at {} is negative or not finite", *bad, walk.edges + (bad - walk.weights.begin())));
   }
 
-  /// One entry of a list: its place in the order, its node's heat, the sums that tell whether the graph is
-  /// symmetric, and the part's border.
+  /// Takes in one entry of a list: checks its place in the order, and counts its node's heat, the sums that
+  /// show whether the graph is symmetric, and the part's border.
   void meet(StructureWalk& walk, std::size_t e, bool begins_list) {
     const NodeId first = manifest_.book.offsets()[at(walk.part)],
                  last = manifest_.book.offsets()[at(walk.part) + 1];
@@ -271,7 +271,8 @@ class ContentsCheck {
     }
   }
 
-  /// Ranks of all parts are a permutation, and rise with the original ids; no node is in two splits.
+  /// Checks that the ranks of all parts are a permutation that ascends with the original ids, and that no
+  /// node is in two splits.
   void check_split(PartReader::Split split) {
     const bool train = split == PartReader::Split::train, valid = split == PartReader::Split::valid;
     const char* name = train   ? "/nodes/node/split/train"

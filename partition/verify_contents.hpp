@@ -13,9 +13,9 @@ namespace strata::partition {
 std::vector<Problem> verify_contents(const std::filesystem::path& directory,
                                      const graph::PartitionRecord& record, ThreadPool& pool);
 
-/// Most memory that verify() takes of a partition, with so many threads.
+/// The most memory that verify() takes for a partition with so many threads.
 ///
-/// 25 bytes per node (original id, heat, place in a split, bits); per thread a bit per node, pieces of one
+/// 25 bytes per node (original id, heat, place in a split, bits); per thread one bit per node, pieces of one
 /// part, and the hashes of the part's blocks.
 std::int64_t verify_bytes(const graph::PartitionRecord& record, int num_threads);
 

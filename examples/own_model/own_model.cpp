@@ -11,8 +11,8 @@
 
 using strata::nn::ModelOptions, strata::nn::Pass, strata::sampling::Block;
 
-/// The mean of the sampled in-neighbors' rows, 0 where there are none; by libtorch's differentiable
-/// operations alone.
+/// The mean of the sampled in-neighbors' rows, or 0 if there are none. It uses only libtorch's differentiable
+/// operations.
 at::Tensor mean_of_neighbors(const at::Tensor& x, const Block& block) {
   const auto on_device = at::TensorOptions().device(x.device());
   const at::Tensor begins = at::from_blob(const_cast<strata::Count*>(block.indptr), {block.num_dst + 1},
@@ -49,7 +49,7 @@ class OwnModel final : public strata::nn::BlockModel {
     const at::Tensor z = maps_[index]->as<torch::nn::Linear>()->forward(both);
     if (layer + 1 == options_.num_layers) return z;
     const auto& norm = *norms_[index]->as<torch::nn::BatchNorm1d>();
-    // A single row has no variance to normalise by.
+    // A single row has no variance.
     const bool by_batch = pass.training && z.size(0) > 1;
     return at::batch_norm(z, norm.weight, norm.bias, norm.running_mean, norm.running_var, by_batch, 0.1, 1e-5,
                           false)

@@ -34,7 +34,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return near.empty() ? "" : fmt::format("Did you mean {}? ", near);
 }
 
-/// Sets what a document gives.
+/// Sets the options that a document gives.
 class Reader {
  public:
   explicit Reader(std::string name)
@@ -80,7 +80,7 @@ class Reader {
     for (const auto& [name, node] : group) read_option(name, node, key.str());
   }
 
-  /// `group` is the table around it, or empty.
+  /// `group` is the table that contains the option, or empty.
   void read_option(const toml::key& key, const toml::node& node, std::string_view group) {
     const Option* option = options_.find(key.str());
     if (option == nullptr) refuse_unknown(key);
@@ -132,7 +132,7 @@ ConfigFile parse_config_file(std::string_view text, const std::string& name) {
 }
 
 ConfigFile read_config_file(const std::filesystem::path& path) {
-  constexpr std::streamsize kMost = 1 << 20;  // what is larger is something else
+  constexpr std::streamsize kMost = 1 << 20;  // a larger file is no configuration
   std::error_code failed;
   const auto refuse = [&](const char* why) {
     throw InputError(fmt::format("--config: {} {}", path.string(), why), "Name a TOML file.");

@@ -19,8 +19,7 @@
 namespace strata::cli {
 namespace {
 
-/// CLI11 takes the command line apart and writes the help; what its words mean
-/// is the table's business.
+/// CLI11 splits the command line and writes the help; the table says what the words mean.
 class CommandLine {
  public:
   explicit CommandLine(const OptionTable& table)
@@ -34,11 +33,10 @@ class CommandLine {
         "--config", config_path_,
         "TOML file with the same names as the options, which tables may group; the command line wins");
     for (const Option& option : table.options()) add(option);
-    // A script's defaults come first, a person's changes after them.
+    // The last value of an option wins, so that a person can change the defaults of a script.
     for (CLI::Option* option : app_.get_options())
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    app_.allow_extras();  // collected so that the refusal can name the nearest
-                          // option
+    app_.allow_extras();  // collected so that the error can name the nearest option
   }
 
   /// A text to print instead of a run (--help, --version), or nothing. Throws
@@ -113,7 +111,7 @@ class CommandLine {
   std::string config_path_;
 };
 
-/// "--epochs" is in the text, and not as a part of "--epochs-more".
+/// Whether the text mentions the option, and not only as a part of another: "--epochs" in "--epochs-more".
 bool mentions(const std::string& text, const std::string& option) {
   for (std::size_t at = text.find(option); at != std::string::npos; at = text.find(option, at + 1)) {
     const std::size_t end = at + option.size();
@@ -123,8 +121,7 @@ bool mentions(const std::string& text, const std::string& option) {
   return false;
 }
 
-/// train::validate(), with the places of the file's options that the refusal
-/// speaks of.
+/// Calls train::validate(), and adds the places of the file's options that the error mentions.
 void validate(const train::TrainConfig& config, const ConfigFile& file, const CommandLine& line) {
   try {
     train::validate(config);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// strata-train as users call it: a small program that holds the signals that ask for a stop, and becomes the
-// one that trains, which loads libtorch for up to a second. What is blocked stays blocked in that one, and a
-// signal that comes meanwhile waits for its listener; unblocked, SIGUSR1 would kill it.
+// strata-train as users call it: a small program that blocks the signals that ask for a stop, and then
+// becomes the training program, which loads libtorch for up to a second. The signals stay blocked there, and
+// a signal that arrives meanwhile waits for the listener. If it was not blocked, SIGUSR1 would kill the
+// program.
 #include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ void hold_stop_signals() {
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
-/// PREFIX/libexec/strata-train of PREFIX/bin/strata-train, whatever the caller named this one.
+/// PREFIX/libexec/strata-train for PREFIX/bin/strata-train, by whatever name this program was called.
 std::string training_program() {
   char self[PATH_MAX] = {};
   if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) return {};
@@ -35,8 +36,8 @@ std::string training_program() {
 
 int main(int, char** argv) {
   hold_stop_signals();
-  // Threads of OpenMP that wait for their next loop by spinning keep the cores from the stages beside
-  // training. libgomp reads how they wait when it is loaded.
+  // OpenMP threads that spin while they wait for their next loop would take cores from the stages beside
+  // training. libgomp reads this variable when it is loaded.
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const std::string program = training_program();
   execv(program.c_str(), argv);

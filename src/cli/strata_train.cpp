@@ -24,14 +24,14 @@ using namespace strata;
 
 namespace fs = std::filesystem;
 
-/// Of a file that is written when training has ended.
+/// Checks a file that is written when training has ended.
 void check_can_write(const char* option, const std::string& file) {
   if (file.empty() || can_write_file(file)) return;
   throw InputError(fmt::format("{}: cannot write {}", option, file),
                    "Name a file in a folder that is there and that this user may write.");
 }
 
-/// The first rank makes the folder and tries to write what will be before anything is computed.
+/// The first rank makes the folder, and tries to write its files before anything is computed.
 void prepare_output(const train::TrainConfig& config) {
   std::error_code failed;
   fs::create_directories(config.output, failed);
@@ -54,8 +54,8 @@ int run(const train::TrainConfig& config, const comm::World& world, train::StopL
   return static_cast<int>(result.stopped ? ExitCode::stopped : ExitCode::ok);
 }
 
-/// One rank shall speak and end the others: who failed by itself before its echoes; where all fail in the
-/// same way, the lowest.
+/// Lets one rank report an error and end the others: a rank that failed itself comes before its echoes, and
+/// lower ranks come first if all fail in the same way.
 std::chrono::milliseconds time_for_others_to_speak(int rank, const std::exception& error) {
   const auto* typed = dynamic_cast<const Error*>(&error);
   if (typed != nullptr && typed->is_echo()) return std::chrono::milliseconds(3000);
@@ -73,20 +73,20 @@ std::chrono::milliseconds time_for_others_to_speak(int rank, const std::exceptio
   world.abort(static_cast<int>(exit_code(error)));
 }
 
-/// Tensors of tens of megabytes come and go in every step: kept by malloc they are not faulted in anew each
-/// time.
+/// Every step allocates and frees tensors of tens of megabytes. If malloc keeps their memory, it causes no
+/// page faults in the next step.
 void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
-/// There is nothing to save yet, and other ranks may wait for this one: all are ended.
+/// Ends all ranks: there is nothing to save yet, and other ranks may wait for this one.
 [[noreturn]] void leave_while_loading(const comm::World& world, int signal) {
   using std::chrono::milliseconds;
-  // mpirun terminates the ranks that are left when one has failed, and kills them a second later: that one
-  // has spoken.
+  // When a rank has failed, mpirun terminates the others and kills them a second later; the failed rank has
+  // already reported the error.
   if (signal == SIGTERM) std::this_thread::sleep_for(milliseconds(1500));
-  if (world.rank() != 0) std::this_thread::sleep_for(milliseconds(500));  // one shall speak
+  if (world.rank() != 0) std::this_thread::sleep_for(milliseconds(500));  // so that only one rank reports it
   fmt::print(stderr, "strata-train: stopped by a signal ({}) before the first step; nothing is lost\n",
              strsignal(signal));
   std::fflush(stderr);
@@ -96,7 +96,7 @@ void keep_freed_memory() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  train::StopListener stop;  // first: start.cpp holds what has come so far
+  train::StopListener stop;  // first; start.cpp has blocked the signals so far
   keep_freed_memory();
   // Bit-for-bit repeatable matrix products on the GPU need a fixed workspace; idle MPI ranks must not starve
   // busy ones.

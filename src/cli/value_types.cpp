@@ -16,7 +16,7 @@ constexpr const char* kRealRemedy = "Give a finite decimal number, such as 0.003
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// 00012 is 10 to one reader and 12 to another.
+/// Some programs read 00012 as 10, others as 12.
 bool has_leading_zero(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
@@ -93,7 +93,7 @@ double read_real(std::string_view what, std::string_view text) {
 std::string Text::from_file(std::string_view what, const FileValue& value) {
   const auto* text = value.as<std::string>();
   if (text == nullptr) refuse_type(what, value, "a string in quotes");
-  // Paths and names end at a zero byte where the system reads them.
+  // The system reads paths and names only up to a zero byte.
   if (text->find('\0') != std::string::npos)
     throw InputError(fmt::format("{}: the string holds a zero byte", what), "Leave \\u0000 out.");
   return *text;

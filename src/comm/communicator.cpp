@@ -67,8 +67,8 @@ std::vector<std::string> strings_of(std::span<const Count> sizes) {
 Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
-Communicator::~Communicator() =
-    default;  // MPI_Comm_free is collective, so an unclosed handle is left to the end
+// MPI_Comm_free is collective, so an unclosed handle stays until the end
+Communicator::~Communicator() = default;
 
 int Communicator::rank() const { return state_->rank; }
 int Communicator::size() const { return state_->size; }
@@ -178,7 +178,7 @@ void Communicator::all_to_all(const void* send_data, std::span<const Count> send
                                 recv_bytes[self], state.who()));
   }
   Transfers transfers(state);
-  // Everybody starts with another peer, so that no rank is met by all at once.
+  // Every rank starts with a different peer, so that no rank gets all messages at once.
   for (std::size_t step = 1; step < size; ++step) {
     const std::size_t from = (self + size - step) % size, to = (self + step) % size;
     transfers.receive(incoming + recv_begin[from], recv_bytes[from], static_cast<int>(from));

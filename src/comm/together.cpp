@@ -22,7 +22,7 @@ bool is_echo(const std::exception& error) {
   return typed != nullptr && typed->is_echo();
 }
 
-/// What the other ranks are told: kind, message, a zero byte, remedy. An echo names its rank already.
+/// The message to the other ranks: kind, message, a zero byte, remedy. An echo already names its rank.
 std::string encode(const std::exception& error, const MpiState& state) {
   const auto* typed = dynamic_cast<const Error*>(&error);
   return static_cast<char>(kind_of(error)) + (is_echo(error) ? "" : state.who() + ": ") + error.what() +
@@ -50,7 +50,7 @@ std::string encode(const std::exception& error, const MpiState& state) {
   std::terminate();
 }
 
-/// This rank failed too, but another one speaks.
+/// This rank failed, too, but another one reports the error.
 [[noreturn]] void rethrow_as_echo(const std::exception_ptr& own) {
   try {
     std::rethrow_exception(own);

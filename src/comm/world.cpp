@@ -44,8 +44,7 @@ World::World(int* argc, char*** argv) {
 }
 
 World::~World() {
-  // MPI_Finalize waits for all ranks. An exception on its way means that the others may never come: main
-  // aborts the run.
+  // MPI_Finalize waits for all ranks. During an exception the others may never come, and main aborts the run.
   if (std::uncaught_exceptions() > 0) return;
   MPI_Finalize();
 }

@@ -16,7 +16,7 @@ namespace strata::cuda::backend {
 int device_count() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  cudaGetLastError();  // no driver or no device: the error must not surface in a later check
+  cudaGetLastError();  // no driver or no device; a later check must not see this error
   return 0;
 }
 

@@ -27,7 +27,7 @@ DeviceGuard::~DeviceGuard() {
   if (previous_ < 0) return;
   try {
     backend::set_device(previous_);
-  } catch (const CudaError&) {  // the device is lost; the next call says so
+  } catch (const CudaError&) {  // the device is lost; the next call reports it
   }
 }
 

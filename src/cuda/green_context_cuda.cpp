@@ -15,9 +15,9 @@
 namespace strata::cuda {
 namespace {
 
-constexpr unsigned kVersion = 12050;  // of CUDA, the first with all that is called here
+constexpr unsigned kVersion = 12050;  // the first version of CUDA with all functions that are called here
 
-/// A function of the driver, which nothing links: programs also run where there is none.
+/// A function of the driver. Programs do not link the driver, so that they also run without it.
 template <typename Function>
 Function* find(const char* name) {
   void* entry = nullptr;
@@ -40,7 +40,7 @@ void check_driver(CUresult code, const char* call) {
 }
 #define STRATA_DRIVER_CHECK(function, ...) check_driver(STRATA_DRIVER(function)(__VA_ARGS__), #function)
 
-/// SMs of a GPU as they may be dealt out.
+/// The SMs of a GPU in units that can be assigned.
 struct Units {
   std::vector<CUdevResource> whole;
   CUdevResource rest{};
@@ -84,7 +84,7 @@ std::ptrdiff_t share_of(std::size_t units, int percent, std::ptrdiff_t most) {
 SmSplit split_sms(Device device, const SmShares& shares) {
   constexpr int kAll = 100;
   const DeviceGuard guard(device);
-  check(cudaFree(nullptr), "cudaFree");  // makes the device's own context, which the others belong to
+  check(cudaFree(nullptr), "cudaFree");  // makes the device's primary context, to which the others belong
   Units units = units_of(device.index);
   const auto count = static_cast<std::ptrdiff_t>(units.whole.size());
   if (count < 2)

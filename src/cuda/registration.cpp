@@ -33,7 +33,7 @@ Registration::Registration(void* data, std::size_t bytes) {
   if (device_count() == 0 || bytes == 0) return;
   data_ = data;
   try {
-    // bytes_ grows block by block, so that a failure unregisters what was registered.
+    // bytes_ grows with each block, so that after a failure exactly the registered blocks are unregistered.
     for_each_piece(data, data, bytes, registration_block(), [&](std::size_t offset, std::size_t size) {
       backend::register_host(static_cast<std::byte*>(data) + offset, size);
       bytes_ += size;

@@ -40,17 +40,17 @@ struct RowFetcher::State {
   RowExchangeReport report;
   Servers servers;
   NodeId first_node = 0;
-  cuda::Stream serving;  // rows for others must not wait for the rows of this rank
+  cuda::Stream serving;  // for rows that others asked for, which must not wait for this rank's rows
   cuda::Event placed;    // the last fetch has read its pinned arrays
   cuda::Array<NodeId> ids, sorted_ids, local_ids, asked_ids;  // pinned
   cuda::Array<std::int32_t> sorted_positions, positions;      // pinned
   cuda::Array<float> arrived, served;                         // pinned
-  cuda::Array<NodeId> device_local_ids, device_asked_ids;     // on a GPU alone
+  cuda::Array<NodeId> device_local_ids, device_asked_ids;     // only on a GPU
   cuda::Array<float> device_served, device_arrived;
   cuda::Event asked_copied;                        // asked_ids may be written again
-  cuda::Event sending, exchanged, gathered_local;  // with timing; where rows go from GPU to GPU
-  bool exchanging = false;                         // these are of a fetch whose times are not taken yet
-  cuda::Array<Count> by_stratum;                   // rows read; on the device
+  cuda::Event sending, exchanged, gathered_local;  // with timing; used if rows travel from GPU to GPU
+  bool exchanging = false;        // these events belong to a fetch whose times were not read yet
+  cuda::Array<Count> by_stratum;  // rows read; on the device
 
   State(const tensor::ChunkTensor& the_table, Device the_device, const RowExchangeContext& context,
         ThreadPool& the_pool)
@@ -81,8 +81,7 @@ struct RowFetcher::State {
   Count cols() const { return table.spec().cols; }
   Count row_bytes() const { return cols() * static_cast<Count>(sizeof(float)); }
 
-  /// Rows that may be asked of one rank in a round; bounds the memory of a fetch whatever the number of its
-  /// rows.
+  /// The most rows to ask one rank for in a round. It bounds the memory of a fetch, however many rows it has.
   Count quota() const {
     const Count others = exchange.topology->num_machines() - 1;
     return std::max<Count>(1, exchange.round_bytes / std::max<Count>(1, row_bytes() * others));
@@ -104,7 +103,7 @@ struct RowFetcher::State {
     return here;
   }
 
-  /// Leaves the ids for this machine in local_ids, and where the others stand in `positions`.
+  /// Writes the ids of this machine to local_ids, and the positions of the others to `positions`.
   Requests split(const FetchedIds& wanted) {
     const auto count = static_cast<std::size_t>(wanted.count);
     const SplitTarget target{local_ids.reserve(cuda::Memory::pinned, wanted.count, "row ids", device),
@@ -114,7 +113,7 @@ struct RowFetcher::State {
     return split_requests({wanted.ids, count}, sorted, servers, target);
   }
 
-  /// Ids where the gather reads them: copied to a GPU, as they are on the cpu.
+  /// The address from which the gather reads ids: a copy on a GPU, `host_ids` on the cpu.
   const NodeId* ids_for_gather(const NodeId* host_ids, Count count, cuda::Array<NodeId>& on_device,
                                const cuda::Stream& stream) {
     if (!device.is_cuda()) return host_ids;
@@ -123,7 +122,7 @@ struct RowFetcher::State {
     return copy;
   }
 
-  /// Rows of this machine: ids in a few ascending runs.
+  /// Gathers rows of this machine. The ids are a few ascending runs.
   void gather_here(const NodeId* where, Count count, float* out, const cuda::Stream& stream) {
     table.gather(row_ids(where, count), out, stream, pool);
   }
@@ -134,7 +133,8 @@ struct RowFetcher::State {
     return {.data = where, .size = count, .first = first_node, .sorted = true};
   }
 
-  /// Rows of this machine that others asked for, on this rank's device; there when `serving` is.
+  /// Rows of this machine that others asked for, on this rank's device; ready when `serving` reaches this
+  /// point.
   float* serve(std::span<const NodeId> asked) {
     const Count count = std::ssize(asked);
     const NodeId* where = asked.data();
@@ -152,7 +152,7 @@ struct RowFetcher::State {
     gather_here(where, count, rows, serving);
     return rows;
   }
-  /// Likewise, in host memory.
+  /// The same in host memory.
   const float* serve_on_host(std::span<const NodeId> asked) {
     const float* rows = serve(asked);
     if (!device.is_cuda()) return rows;
@@ -200,7 +200,7 @@ std::vector<Count> RowFetcher::State::in_bytes(std::span<const Count> rows) cons
   return bytes;
 }
 
-/// What others ask of this rank in a round, for what it asks of them.
+/// Sends this rank's ids of a round, and returns the ids that others ask this rank for.
 comm::Communicator::Received<NodeId> RowFetcher::State::ask(const Requests& requests, Count round) {
   const std::vector<Count> counts = counts_of_round(requests, round);
   std::vector<NodeId> round_ids;
@@ -217,7 +217,7 @@ comm::Communicator::Received<NodeId> RowFetcher::State::ask(const Requests& requ
   return asked;
 }
 
-/// Leaves the rows of a round in `arrived`, in order of rank.
+/// Receives the rows of a round into `arrived`, in order of rank.
 void RowFetcher::State::exchange_over_mpi(const comm::Communicator::Received<NodeId>& asked,
                                           std::span<const Count> counts) {
   const float* rows = serve_on_host(asked.values);
@@ -227,7 +227,7 @@ void RowFetcher::State::exchange_over_mpi(const comm::Communicator::Received<Nod
   exchange.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
 }
 
-/// Leaves them in `device_arrived` when `serving` reaches this point.
+/// Receives them into `device_arrived`; ready when `serving` reaches this point.
 void RowFetcher::State::exchange_on_devices(const comm::Communicator::Received<NodeId>& asked,
                                             std::span<const Count> counts) {
   const float* rows = serve(asked.values);
@@ -253,8 +253,8 @@ void RowFetcher::State::place_round(const Requests& requests, Count round, const
   placed.record(local.stream);
 }
 
-// A GPU gathers the local rows while this thread exchanges the others; on the cpu a second thread does, which
-// takes turns with serving for the pool.
+// A GPU gathers the local rows while this thread exchanges the others. On the cpu a second thread gathers
+// them, and takes turns with serving for the pool.
 void RowFetcher::State::fetch_over_mpi(const Requests& requests, Count rounds, const LocalRows& local) {
   const auto start = Clock::now();
   std::future<Clock::time_point> gathering;
@@ -309,7 +309,7 @@ void RowFetcher::State::take_device_times() {
 void RowFetcher::State::fetch_with_remote(const FetchedIds& wanted, float* out, const cuda::Stream& stream) {
   placed.synchronize();
   take_device_times();
-  // NCCL's kernels wait for blocks of their own, which few SMs might not hold at once.
+  // NCCL's kernels wait for other blocks of the same kernel, and few SMs may not hold all of them at once.
   if (exchange.on_devices == nullptr) serving.follow(stream);
   const Requests requests = split(on_host(wanted, stream));
   const Count count = wanted.count;

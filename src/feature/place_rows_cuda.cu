@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Reads pinned host memory in order, so the PCIe link decides (50 GB/s: 1 M rows of 512 B in 10 ms) and a few
-// blocks suffice.
+// Reads pinned host memory in order, so the PCIe link is the limit (50 GB/s: 1 M rows of 512 B in 10 ms) and
+// a few blocks suffice.
 template <typename Pack>
 __global__ void __launch_bounds__(kThreads) scatter_rows(const Pack* rows, const std::int32_t* positions,
                                                          Count total, Count packs_per_row, Pack* out) {

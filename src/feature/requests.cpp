@@ -30,7 +30,7 @@ struct Wanted {
   std::int32_t position;
 };
 
-/// Sorts what consists of a few ascending runs, as sampled ids do.
+/// Sorts ids that consist of a few ascending runs, as sampled ids do.
 void merge_runs(std::span<Wanted> wanted) {
   std::vector<std::size_t> begins = {0};
   for (std::size_t i = 1; i < wanted.size(); ++i)
@@ -119,7 +119,7 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
 
 namespace {
 
-/// Asks for the ids of one other machine, but for those of the halo.
+/// Asks for the ids of one other machine, except for those of the halo.
 void ask_for(const SortedIds& of_machine, const Servers& servers, const SplitTarget& target,
              Requests& requests) {
   const NodeId end_of_machine = servers.machine_offsets[static_cast<std::size_t>(servers.machine) + 1];
@@ -139,7 +139,7 @@ void ask_for(const SortedIds& of_machine, const Servers& servers, const SplitTar
 
 }  // namespace
 
-// Ids of a machine are consecutive among the sorted ones.
+// The ids of a machine are consecutive among the sorted ids.
 Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const Servers& servers,
                         const SplitTarget& target) {
   check_count(ids.size());

@@ -22,9 +22,9 @@ constexpr Count kMostBuckets = 1024;
 constexpr Count kMostChunks = 64;
 constexpr Count kLeastChunk = Count{1} << 16;
 
-/// The nodes in runs of a power of two: edges are first distributed over the runs by destination, then each
-/// run is sorted in cache. Both steps write each bucket at increasing places, so edges of one destination
-/// stay in the order of the input.
+/// Runs of nodes whose length is a power of two. Edges are first distributed over the runs by destination;
+/// then each run is sorted in cache. Both steps write each bucket at increasing positions, so edges of one
+/// destination stay in the order of the input.
 struct Buckets {
   int shift = 0;
   Count count = 1;
@@ -60,7 +60,7 @@ struct TypedEdges {
                    "Correct the edge or the stated number of nodes; ids count from 0.");
 }
 
-/// Calls emit(destination, source, edge) for every entry that edges [begin, end) give.
+/// Calls emit(destination, source, edge) for every entry of edges [begin, end).
 template <typename Id, typename Emit>
 void for_each_entry(const TypedEdges<Id>& edges, bool add_reverse, Count begin, Count end, Emit&& emit) {
   for (Count i = begin; i < end; ++i) {
@@ -70,7 +70,7 @@ void for_each_entry(const TypedEdges<Id>& edges, bool add_reverse, Count begin, 
   }
 }
 
-/// Entry of a list while it is sorted.
+/// An entry of a list while the list is sorted.
 struct Entry {
   NodeId source;
   EdgeId edge;
@@ -125,7 +125,7 @@ class Builder {
     });
   }
 
-  /// Turns counts into the place where each chunk writes its entries of each bucket.
+  /// Turns counts into the positions at which each chunk writes its entries of each bucket.
   void place_chunks() {
     bucket_begin_.assign(static_cast<std::size_t>(buckets_.count) + 1, 0);
     Count total = 0;
@@ -137,7 +137,7 @@ class Builder {
     bucket_begin_.back() = total;
   }
 
-  /// What the threads hold while each sorts a bucket, at worst the largest ones at once.
+  /// Memory of the threads while each sorts a bucket, at worst the largest ones at the same time.
   double sorting_bytes() const {
     std::vector<Count> entries;
     for (std::size_t b = 0; b + 1 < bucket_begin_.size(); ++b)
@@ -191,7 +191,7 @@ class Builder {
     for (Count e = first; e < last; ++e) ++cursor[within_[static_cast<std::size_t>(e)] + 1];
     for (Count v = 0; v < nodes; ++v)
       cursor[static_cast<std::size_t>(v) + 1] += cursor[static_cast<std::size_t>(v)];
-    for (Count v = 0; v < nodes; ++v)  // entry v + 1 is written by this bucket, entry 0 stays 0
+    for (Count v = 0; v < nodes; ++v)  // this bucket writes entry v + 1; entry 0 stays 0
       graph_.indptr[static_cast<std::size_t>(first_node + v) + 1] =
           first + cursor[static_cast<std::size_t>(v) + 1];
 
@@ -223,7 +223,7 @@ class Builder {
 
   std::vector<Count> cursors_;               // [chunks, buckets]
   std::vector<Count> bucket_begin_;          // [buckets + 1]
-  std::unique_ptr<std::uint32_t[]> within_;  // destination's place in its bucket, entry by entry
+  std::unique_ptr<std::uint32_t[]> within_;  // per entry, the destination's position in its bucket
   CscGraph graph_;
 };
 
@@ -239,7 +239,7 @@ BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& opt
   CleaningReport& report = built.cleaning;
   report.edges_read = edges.count;
   if (!options.add_reverse) return built;
-  // An undirected duplicate was met once in the list of either end, a self-loop in one list only.
+  // An undirected duplicate was counted in the lists of both ends, a self-loop in only one list.
   const Count pairs_again = (met.duplicates - met.duplicate_loops) / 2;
   report.duplicates -= pairs_again;
   if (options.duplicates == EdgePolicy::remove) report.duplicates_removed -= pairs_again;

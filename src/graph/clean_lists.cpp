@@ -16,7 +16,7 @@ struct SharedCounts {
   std::atomic<Count> self_loops{0}, duplicates{0}, duplicate_loops{0};
 };
 
-/// Entries of the list of `node` that are to stay.
+/// The number of entries of the list of `node` that stay.
 template <typename Keep>
 void visit_list(const CscGraph& graph, NodeId node, Keep&& visit) {
   const Count first = graph.indptr[static_cast<std::size_t>(node)],
@@ -46,7 +46,8 @@ ListCounts count_entries(const CscGraph& graph, ThreadPool& pool) {
           .duplicate_loops = shared.duplicate_loops};
 }
 
-/// Moves the entries that stay to the front. In place and sequential: memory counts more than time here.
+/// Moves the entries that stay to the front. It is in place and sequential, because memory matters more than
+/// time here.
 void compact(CscGraph& graph, const CleanPolicies& policies) {
   const bool drop_loops = policies.self_loops == EdgePolicy::remove,
              drop_again = policies.duplicates == EdgePolicy::remove;
@@ -72,9 +73,9 @@ void compact(CscGraph& graph, const CleanPolicies& policies) {
   if (has_ids) graph.edge_ids.resize(static_cast<std::size_t>(place));
 }
 
-/// Walks all destinations v in ascending order and meets each neighbor u > v of theirs in [begin, end): if
-/// every edge has its opposite, the next entry of list u must be v, and in the end each list must be read up
-/// to u itself.
+/// Walks all destinations v in ascending order, and their neighbors u > v in [begin, end). If every edge has
+/// its opposite, the next unread entry of list u must be v, and in the end each list must be read up to u
+/// itself.
 class OppositeCheck {
  public:
   OppositeCheck(const CscGraph& graph, NodeId begin, NodeId end) : graph_(graph), begin_(begin), end_(end) {

@@ -29,7 +29,7 @@ constexpr const char* kHeaderHash = "xxh3.header";
 constexpr const char* kTensorHashes = "xxh3.tensors";
 constexpr std::size_t kHashDigits = 16;
 
-// What a reader believes. The first is the limit of the format's own library.
+// Limits of what is read. The first one is that of the format's own library.
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr int kMaxDepth = 3;  // tensors or metadata, a field, the numbers of a shape
 constexpr std::size_t kMaxDims = 64;
@@ -63,7 +63,7 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;
 };
 
-/// Parses JSON and refuses an object with the same key twice, of which the parser would keep one.
+/// Parses JSON and refuses objects with the same key twice, because the parser would keep only one.
 json parse_header(std::string_view text, const Path& path) {
   if (const auto bad = first_invalid_utf8(text))
     refuse(path, fmt::format("the header is not UTF-8 text: byte 0x{:02x} at offset {} of the file",
@@ -101,7 +101,8 @@ std::uint64_t bytes_of(const Entry& entry, const Path& path) {
   std::uint64_t bytes = c10::elementSize(entry.type);
   bool empty = false;
   for (const std::int64_t extent : entry.shape) {
-    const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));  // as strides count
+    // 0 counts as 1, as in strides
+    const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
     if (bytes > kMax / factor || entry.shape.size() > kMaxDims)
       refuse(path, fmt::format("tensor \"{}\": its shape is too large", entry.name));
     bytes *= factor;
@@ -178,7 +179,7 @@ std::string hashes_of(const std::vector<at::Tensor>& tensors) {
   return fmt::format("{}", fmt::join(hashes, " "));
 }
 
-/// Where the digits of the header's own hash stand in its text; npos: nowhere.
+/// The position of the header's own hash in its text, or npos.
 std::size_t place_of_hash(std::string_view header, const std::string& digits) {
   const std::string before = fmt::format("\"{}\":\"", kHeaderHash);
   const std::size_t found = header.find(before + digits + '"');

@@ -17,10 +17,10 @@
 namespace strata::placement {
 namespace {
 
-constexpr std::int64_t kFreeShares =
-    16;  // of a GPU's or the host's free memory, a scratch table takes at most one
+// a scratch table takes at most 1/16 of a GPU's or the host's free memory
+constexpr std::int64_t kFreeShares = 16;
 constexpr int kRepeats = 3;
-constexpr int kGathers = 4;  // one after the other, so that launching them hides
+constexpr int kGathers = 4;  // one after the other, so that the time of launches is hidden
 
 /// How much is gathered at once.
 struct Load {
@@ -34,7 +34,7 @@ constexpr Load kLargeHostLoad{std::int64_t{256} << 20,
 
 constexpr std::int64_t kShortestForThreads = 16;
 constexpr Count kFewOnGpu = 16;    // of so many rows, one
-constexpr int kEnoughThreads = 3;  // HostPath::automatic asks for a core more
+constexpr int kEnoughThreads = 3;  // HostPath::automatic needs one core more
 
 /// Rows of the given length in the widest type that divides it.
 tensor::TensorSpec scratch_spec(std::int64_t table_bytes, std::int64_t row_bytes) {
@@ -51,12 +51,12 @@ class Probe {
   explicit Probe(const comm::Machine& machine)
       : machine_(machine), stream_(machine.device()), memory_(cuda::memory_on(machine.device())) {}
 
-  /// The rate of the best of some runs. All ranks begin together; the least of theirs.
+  /// The best rate of some runs, and of these the least of all ranks, which begin together.
   double rate(const tensor::TensorSpec& spec, const tensor::Placement& placement, const Load& load) {
     tensor::ChunkTensor tensor = tensor::ChunkTensor::create(machine_, spec, placement);
     return rate_and_close(tensor, placement, load);
   }
-  /// Of host rows by zero copy.
+  /// The rate of host rows by zero copy.
   double zero_copy_rate(const tensor::TensorSpec& spec, const Load& load, bool aligned_reads) {
     const tensor::Placement placement = tensor::Placement::on_host(spec.rows);
     tensor::ChunkTensor tensor = tensor::ChunkTensor::create(machine_, spec, placement);
@@ -68,8 +68,8 @@ class Probe {
   struct WithThreads {
     HostRate alone, both;
   };
-  /// Of host rows that CPU threads gather, among a few that lie on the GPU, which costs a choice; rates of 0
-  /// where threads are too few.
+  /// The rates of host rows that CPU threads gather, among a few rows that lie on the GPU, because selecting
+  /// host rows costs time, too. Rates are 0 if there are too few threads.
   WithThreads with_threads(const tensor::TensorSpec& spec, int threads) {
     const Count few = spec.rows / kFewOnGpu;
     tensor::ChunkTensor tensor = tensor::ChunkTensor::create(
@@ -115,7 +115,7 @@ class Probe {
     return enough == 1;
   }
 
-  /// 0 where the placement could not be had.
+  /// The rate, or 0 if the placement was not realised.
   double rate_and_close(tensor::ChunkTensor& tensor, const tensor::Placement& placement, const Load& load) {
     const Work work = work_of(tensor, load);
     const double seconds = seconds_of(tensor, work);
@@ -123,7 +123,7 @@ class Probe {
     tensor.close(machine_);
     return realised ? static_cast<double>(work.bytes()) / seconds : 0;
   }
-  /// Of a gather: the best of some runs, of the slowest rank.
+  /// Seconds of a gather: the best of some runs on the slowest rank.
   double seconds_of(const tensor::ChunkTensor& tensor, const Work& work) {
     machine_.together([&] { prepare(tensor.spec().rows, work.count, work.row_bytes); });
     double seconds = std::numeric_limits<double>::infinity();
@@ -167,12 +167,12 @@ class Probe {
   ThreadPool pool_{1};
 };
 
-/// At most `wanted`; the same on all ranks.
+/// At most `wanted` bytes; the same on all ranks.
 std::int64_t host_table_bytes(const comm::Machine& machine, std::int64_t wanted) {
   return std::min(wanted, comm::free_host_memory(machine).share_bytes / kFreeShares);
 }
 
-/// Likewise, of each GPU.
+/// The same for each GPU.
 std::int64_t gpu_table_bytes(const comm::Machine& machine, std::int64_t wanted) {
   if (!comm::computes_on_gpus(machine)) return wanted;
   return std::min(wanted, comm::free_gpu_bytes_per_rank(machine) / kFreeShares);
@@ -196,7 +196,7 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
     PathRates r{.local = probe->rate(on_gpu, tensor::Placement::replicated(on_gpu.rows), kGpuLoad),
                 .host = probe->rate(on_host, tensor::Placement::on_host(on_host.rows), kHostLoad)};
     if (peers) {
-      // A share of 1 / G of striped rows is local and costs next to nothing.
+      // A share of 1 / G of striped rows is local and costs almost nothing.
       r.peer =
           probe->rate(on_gpu, tensor::Placement::striped(on_gpu.rows), kGpuLoad) * (num_gpus - 1) / num_gpus;
       peers = r.peer > 0;

@@ -76,7 +76,7 @@ Shares parse_shares(std::string_view text) {
   return shares;
 }
 
-/// Of a demand whose name is spelt for a person: "original ids".
+/// The name in --placement of a demand whose own name is written for people: "original ids".
 std::string option_name(std::string name) {
   std::ranges::replace(name, ' ', '-');
   return name;

@@ -28,14 +28,14 @@ tensor::Segment totals(const tensor::Placement& placement) {
   return sum;
 }
 
-/// Of the fullest GPU: blocks are dealt round robin.
+/// Rows on the fullest GPU; blocks are distributed round robin.
 Count stripe_rows_a_gpu(Count striped, Count stripe_rows, int num_gpus) {
   if (striped == 0) return 0;
   const Count blocks = (striped + stripe_rows - 1) / stripe_rows;
   return std::min((blocks + num_gpus - 1) / num_gpus * stripe_rows, striped);
 }
 
-/// To find the rows of a stratum that has some.
+/// Bytes per GPU that it takes to find rows in strata that have only some of them.
 std::int64_t division_bytes_of(const TensorDemand& demand, const tensor::Placement& placement) {
   const tensor::Segment sum = totals(placement);
   const auto is_part = [&](Count rows) { return rows > 0 && rows < sum.rows(); };
@@ -54,7 +54,7 @@ double peer_fraction(int num_gpus) { return num_gpus > 1 ? (num_gpus - 1.0) / nu
 
 double seconds_of(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
 
-/// Rows of one segment that are equally hot, as far as the plan cares.
+/// Rows of one segment that the plan treats as equally hot.
 struct Bucket {
   std::size_t segment = 0;
   Count first = 0, rows = 0;  ///< within the segment
@@ -63,8 +63,8 @@ struct Bucket {
   double heat() const { return accesses / static_cast<double>(rows); }
 };
 
-/// Buckets of falling heat. Where the order of the rows is not by heat, neighbors are joined: a prefix can
-/// only be had with all that lies before it.
+/// Buckets of decreasing heat. If rows are not ordered by heat, neighboring buckets are joined, because rows
+/// can only be placed together with all rows before them.
 std::vector<Bucket> falling_buckets(const HeatCurve& curve, std::size_t segment) {
   std::vector<Bucket> buckets;
   HeatCurve::Point last;
@@ -82,11 +82,11 @@ std::vector<Bucket> falling_buckets(const HeatCurve& curve, std::size_t segment)
   return buckets;
 }
 
-/// Equally hot buckets of a tensor's segments: taken together, or the same fraction of each.
+/// Equally hot buckets of a tensor's segments. A plan takes all of them, or the same fraction of each.
 struct Level {
   std::size_t tensor = 0;
   std::vector<Bucket> buckets;
-  double gain = 0;  ///< seconds of the host path that a byte on the GPUs saves
+  double gain = 0;  ///< seconds on the host path that each byte on the GPUs saves
 };
 
 std::vector<Level> levels_of(std::span<const TensorDemand> demands) {
@@ -124,7 +124,7 @@ class Cumulated {
     if (i + 1 == sums_.size()) return sums_[i];
     return sums_[i] + (x - static_cast<double>(i)) * (sums_[i + 1] - sums_[i]);
   }
-  /// The greatest x whose sum is at most `sum`.
+  /// The largest x whose sum is at most `sum`.
   double inverse(double sum) const {
     const auto above = std::ranges::upper_bound(sums_, sum);
     if (above == sums_.end()) return static_cast<double>(sums_.size() - 1);
@@ -137,12 +137,13 @@ class Cumulated {
   std::vector<double> sums_ = {0};
 };
 
-/// Levels before `replicated` are replicated, those from there to `striped` striped if they may be.
+/// Levels before `replicated` are replicated; those from there to `striped` are striped if that is possible.
 struct Cut {
   double replicated = 0, striped = 0;
 };
 
-/// What the search minimises: bytes that the host has no room for, then time, then all traffic off the GPU.
+/// What the search minimises: first bytes that the host has no room for, then time, then all traffic off the
+/// GPU.
 struct Score {
   double excess = 0, batch = 0, traffic = 0;
 
@@ -219,7 +220,7 @@ class Search {
         tensor::Segment& segment = placements[level.tensor].segments[bucket.segment];
         const auto rows = static_cast<double>(bucket.rows);
         const auto copies = static_cast<Count>(replicated * rows);
-        // Rounded up, for a row too many on the host can cost more than one too many on a peer.
+        // Rounded up, because one row too many on the host can cost more than one too many on a peer.
         const auto striped =
             on_gpus > replicated ? static_cast<Count>(std::ceil(on_gpus * rows)) - copies : 0;
         segment.replicated += copies;
@@ -258,8 +259,9 @@ class Search {
     return {cut, {std::max(0.0, host_bytes_of(cut) - host_bytes_), s.batch(), s.peer + s.host}};
   }
 
-  /// The greatest share of the budget for replicas at which `holds`. A greater one brings the host more rows
-  /// and the peers fewer: where both take the same time, neither can gain without the other's loss.
+  /// The largest share of the budget for replicas for which `holds` returns true. A larger share leaves more
+  /// rows to the host and fewer to the peers; when both take the same time, neither can gain unless the other
+  /// loses.
   template <typename Holds>
   double greatest_share(Holds&& holds, double budget) const {
     double low = 0, high = 1;
@@ -275,7 +277,7 @@ class Search {
   int num_gpus_;
   double host_bytes_;  ///< room for rows
   Cumulated bytes_, host_, striped_bytes_, striped_host_, striped_peer_;
-  double stripe_slack_ = 0;  ///< bytes a GPU by which whole rows and blocks may exceed their share
+  double stripe_slack_ = 0;  ///< bytes per GPU by which whole rows and blocks may exceed their share
 };
 
 std::vector<tensor::Placement> all_on_host(std::span<const TensorDemand> demands, const PlanLimits& limits) {
@@ -349,7 +351,7 @@ double PathSeconds::batch() const { return std::max({local, peer, host}); }
 
 namespace {
 
-/// Placements whose rows fit in `budget` on GPUs, besides those that are fixed.
+/// Placements whose rows fit into `budget` on GPUs, in addition to those that are fixed.
 std::vector<tensor::Placement> place_rows(std::span<const TensorDemand> demands, const PlanLimits& limits,
                                           double budget) {
   std::vector<tensor::Placement> placements = all_on_host(demands, limits);
@@ -392,7 +394,8 @@ std::vector<tensor::Placement> place_rows(std::span<const TensorDemand> demands,
 MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits) {
   if (limits.num_gpus == 0) return estimate(demands, all_on_host(demands, limits), limits);
   const std::int64_t budget = limits.gpu_bytes - fixed_bytes(demands, limits);
-  std::int64_t reserved = 0;  // to find rows, once it is known of which tensors some lie on GPUs
+  // bytes to find rows, when it is known which tensors have only some rows on GPUs
+  std::int64_t reserved = 0;
   while (true) {
     MachinePlan plan =
         estimate(demands, place_rows(demands, limits, static_cast<double>(budget - reserved)), limits);

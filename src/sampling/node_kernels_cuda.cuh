@@ -11,7 +11,7 @@ struct NodeAttributes {
   const Original* all_original_ids;
   const std::int32_t* all_in_degrees;
   NodeId* original_ids;      // null: not asked for
-  std::int32_t* in_degrees;  // likewise
+  std::int32_t* in_degrees;  // null: not asked for
 };
 
 /// Writes the attributes of nodes *first (null: 0) to *last.

@@ -14,7 +14,7 @@
 namespace strata::sampling {
 namespace {
 
-constexpr std::size_t kMaxHops = 255;  // hops are keyed by eight bits
+constexpr std::size_t kMaxHops = 255;  // keys have eight bits for the hop
 
 void check(const SamplerOptions& options, const store::GraphView& view, int num_buffers) {
   if (options.fanouts.empty())

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Count kNodesPerPiece = 8192;
 
-/// What a rank computes for others, and the memory it computes it in.
+/// Computes picks for other ranks, and owns the memory for it.
 template <typename Id>
 struct ServedPicks {
   PickPlan plan;
@@ -131,7 +131,7 @@ class CpuSampler final : public MiniBatchSampler {
     for (std::size_t i = 0; i < counts.size(); ++i) hop.indptr[exchange_.remote_positions()[i]] = counts[i];
   }
 
-  /// Puts the other ranks' picks where the frontier's order wants them.
+  /// Writes the other ranks' picks to their places in the order of the frontier.
   void place(const PickAnswers<Id>& remote, const PickOutput<Id>& out) const {
     Count next = 0;
     for (std::size_t i = 0; i < remote.counts.size(); ++i) {
@@ -155,7 +155,7 @@ class CpuSampler final : public MiniBatchSampler {
     if (options_.in_degrees) reserve(buffers.in_degrees, memory_, size, keep, "degrees of a minibatch", {});
   }
 
-  /// 32-bit global ids are replaced by local ids where they stand.
+  /// Where neighbors are written; local ids replace 32-bit global ids in place.
   Id* neighbors_of(HopBuffers& hop) {
     if constexpr (kInPlace)
       return hop.indices.data();
@@ -163,7 +163,7 @@ class CpuSampler final : public MiniBatchSampler {
       return neighbors_.data();
   }
 
-  /// Original ids and degrees of nodes [first, last).
+  /// Sets the original ids and degrees of nodes [first, last).
   void describe(MiniBatchBuffers& buffers, Count first, Count last) const {
     view_.original_ids.visit([&](const auto* original_ids) {
       pool_.parallel_for(last - first, kNodesPerPiece, [&](Count begin, Count end) {

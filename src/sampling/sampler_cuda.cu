@@ -21,8 +21,8 @@ namespace {
 
 constexpr auto kDevice = cuda::Memory::device;
 
-/// What is of the batch, in front of its seeds: travels to the device with them in one copy, unless they are
-/// there already.
+/// The data of a batch, placed before its seeds. One copy brings both to the device, unless the seeds are
+/// already there.
 struct BatchHeader {
   BatchKey key;
   SeedList seeds;
@@ -30,11 +30,12 @@ struct BatchHeader {
 constexpr Count kHeaderIds = sizeof(BatchHeader) / sizeof(NodeId);
 static_assert(sizeof(BatchHeader) % sizeof(NodeId) == 0);
 
-/// Sizes of the minibatch that is being sampled; they stay on the device until the end.
+/// Sizes of the minibatch that is being sampled, which stay on the device until the end.
 struct DeviceCounts {
-  Count* nodes = nullptr;   // [hops + 1]: nodes[h] is the frontier of hop h
-  Count* edges = nullptr;   // [hops]
-  Count* wanted = nullptr;  // [hops]: edges with room for all of them, where fanouts do not bound them
+  Count* nodes = nullptr;  // [hops + 1]: nodes[h] is the frontier of hop h
+  Count* edges = nullptr;  // [hops]
+  // [hops]: edges that there would be with enough room, if fanouts do not bound them
+  Count* wanted = nullptr;
   SeedCheck* seeds = nullptr;
 };
 
@@ -42,7 +43,8 @@ __global__ void read_edge_count(const Count* indptr, const Count* num_dst, Count
   *num_edges = indptr[*num_dst];
 }
 
-/// Lists end where the room for them does, so that what follows stays within it; *wanted = what there is.
+/// Cuts lists off at the end of their room, so that later work stays within it, and sets *wanted to the full
+/// size.
 __global__ void clamp_offsets(Count* offsets, Count size, Count room, const Count* num_dst, Count* wanted) {
   for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) {
     if (i == *num_dst) *wanted = offsets[i];
@@ -56,8 +58,8 @@ struct BufferSet {
   cuda::Array<NodeId> staged, input;       // header and seeds: pinned, and on the device
   cuda::Array<Count> counts, host_counts;  // nodes, then edges; on the device, and pinned
   cuda::Event done;
-  cuda::Graph graph;  // of one whole batch
-  bool warm = false;  // one batch was enqueued call by call: all memory is there
+  cuda::Graph graph;  // recording of one whole batch
+  bool warm = false;  // one batch was enqueued without a recording, so all memory is allocated
   Count num_seeds = 0;
 
   BatchHeader& header() const { return *reinterpret_cast<BatchHeader*>(staged.data()); }
@@ -172,7 +174,7 @@ class CudaSampler final : public MiniBatchSampler {
   bool is_strided(int fanout) const {
     return options_.strided && !exchange_.active() && chooser_->fills_strided(fanout);
   }
-  /// Whether all bounds are known without a look at a batch.
+  /// Whether all bounds are known without looking at a batch.
   bool is_static() const {
     return !exchange_.active() &&
            std::ranges::all_of(options_.fanouts, [](int fanout) { return fanout >= 0; });
@@ -244,7 +246,7 @@ class CudaSampler final : public MiniBatchSampler {
     return distinct && !exchange_.active() ? std::min(bound, view_.indices.size) : bound;
   }
 
-  /// Notes what a batch wanted that did not fit; returns whether there is such a hop.
+  /// Remembers the room that a batch lacked; returns whether any hop lacked room.
   bool grow_room(const BufferSet& set) {
     bool grown = false;
     const DeviceCounts counts = set.counts_on_host();
@@ -256,8 +258,8 @@ class CudaSampler final : public MiniBatchSampler {
     return grown;
   }
 
-  /// Samples a buffer set's batch once more, with more room. Scratch memory moves, so that no recorded graph
-  /// is good any more.
+  /// Samples a buffer set's batch again with more room. Scratch memory moves, so all recorded graphs become
+  /// invalid.
   void sample_again(BufferSet& set) {
     const cuda::DeviceGuard guard(view_.device);
     scratch_free_.synchronize();
@@ -270,7 +272,7 @@ class CudaSampler final : public MiniBatchSampler {
     stream.synchronize();
   }
 
-  /// Waits for the stream; returns the counts as they are now.
+  /// Waits for the stream and returns the current counts.
   DeviceCounts read_counts(const BufferSet& set, const cuda::Stream& stream) const {
     copy_counts(set, stream);
     stream.synchronize();
@@ -282,8 +284,8 @@ class CudaSampler final : public MiniBatchSampler {
                      static_cast<std::size_t>(set.counts.size()) * sizeof(Count), stream);
   }
 
-  /// Enqueues a batch whose header and seeds are there. With static bounds all that differs between batches
-  /// is read from set.input.
+  /// Enqueues a batch whose header and seeds are on the device. With static bounds, everything that differs
+  /// between batches is read from set.input.
   void run(BufferSet& set, const cuda::Stream& stream) {
     const DeviceCounts counts = set.device_counts();
     cuda::fill_async(counts.nodes, 0, static_cast<std::size_t>(set.counts.size()) * sizeof(Count), stream);
@@ -336,7 +338,7 @@ class CudaSampler final : public MiniBatchSampler {
     cuda::check_launch("fill_nodes");
   }
 
-  /// Returns a bound of the nodes that are known then.
+  /// Returns an upper bound of the nodes that are known after the hop.
   Count run_hop(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream) {
     MiniBatchBuffers& buffers = set.buffers;
     HopBuffers& hop = buffers.hops[query.hop];
@@ -349,7 +351,7 @@ class CudaSampler final : public MiniBatchSampler {
       cuda::copy_async(counts.nodes + number + 1, counts.nodes + number, sizeof(Count), stream);
     } else {
       node_bound = bound_of_nodes(query.frontier.bound, edges.bound);
-      if (node_bound > buffers.nodes.size()) join(stream);  // what is described so far must move along
+      if (node_bound > buffers.nodes.size()) join(stream);  // the attributes written so far move along
       reserve_nodes(buffers, node_bound, query.frontier.bound, stream);
       compactor_.extend({.number = number,
                          .nodes = buffers.nodes.data(),
@@ -365,7 +367,7 @@ class CudaSampler final : public MiniBatchSampler {
     return node_bound;
   }
 
-  /// What side_ gets from here on runs beside the next hop, which needs none of it.
+  /// Work on side_ from here on runs at the same time as the next hop, which does not need it.
   void fork(const cuda::Stream& stream) {
     forked_.record(stream);
     side_.wait(forked_);
@@ -375,7 +377,7 @@ class CudaSampler final : public MiniBatchSampler {
     stream.wait(joined_);
   }
 
-  /// Wide ids of all hops share one array of neighbors, so that the next hop must wait for them.
+  /// The wide ids of all hops share one array of neighbors, so the next hop must wait for this one.
   void relabel(const DeviceQuery& query, HopBuffers& hop, const DeviceEdges<Id>& edges, Count node_bound,
                const DeviceCounts& counts, const cuda::Stream& stream) {
     const bool transposed = query.hop < options_.num_transposes();
@@ -485,7 +487,7 @@ class CudaSampler final : public MiniBatchSampler {
     transpose_.reserve_edges(num_edges, stream);
   }
 
-  /// 32-bit global ids are replaced by local ids where they stand.
+  /// Where neighbors are written; local ids replace 32-bit global ids in place.
   Id* neighbors_of(HopBuffers& hop) {
     if constexpr (kInPlace)
       return hop.indices.data();
@@ -503,12 +505,12 @@ class CudaSampler final : public MiniBatchSampler {
   DeviceNeighborExchange<Id> exchange_;
   DeviceScan scan_;
   DeviceTranspose transpose_;
-  cuda::Stream side_;  // what the next hop need not wait for
+  cuda::Stream side_;  // for work that the next hop need not wait for
   cuda::Event forked_, joined_;
-  cuda::Event scratch_free_;  // scratch memory is shared by all buffers, whatever stream they are sampled on
+  cuda::Event scratch_free_;  // all buffer sets share scratch memory, whatever stream they are sampled on
   std::vector<BufferSet> buffers_;
   Count padded_nodes_ = 0;
-  std::vector<Count> room_;  // by hop: for edges, at least
+  std::vector<Count> room_;  // by hop: least room for edges
   cuda::Array<DeviceRange> plan_;
   cuda::Array<Id> neighbors_;
 };

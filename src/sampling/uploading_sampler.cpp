@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kDevice = cuda::Memory::device;
 
-/// What a batch has besides its arrays, as it travels.
+/// What is uploaded of a batch besides its arrays.
 struct UploadedHeader {
   BatchKey key;
 };
@@ -27,29 +27,29 @@ struct UploadedArrays {
   cuda::Array<Count> counts;
 };
 
-/// What the host writes and the device copies.
+/// Host memory from which the device copies.
 struct Staging {
   cuda::Array<UploadedHeader> header;
   cuda::Array<Count> counts;
-  std::vector<cuda::Array<Count>> tails;  // of indptr: of each hop, then of each hop's transpose
+  std::vector<cuda::Array<Count>> tails;  // tails of indptr, first of each hop, then of each hop's transpose
   cuda::Array<std::int32_t> padded_positions;
 };
 
 struct UploadBuffers {
-  UploadedArrays padded, loose;  // what padded batches are recorded with never moves
+  UploadedArrays padded, loose;  // arrays of padded batches never move, because recordings use them
   Staging staging;
   cuda::Event copied;
   MiniBatch batch;
 };
 
-/// The most that a batch can need; no hops where the exchange or a fanout bounds nothing.
+/// The most that a batch can need; without hops if an exchange or a fanout makes it unbounded.
 PaddedShape bounds_of(const store::GraphView& view, const SamplerOptions& options, bool exchanges) {
   const bool bounded = std::ranges::all_of(options.fanouts, [](int fanout) { return fanout >= 0; });
   if (exchanges || !bounded || options.chooser != nullptr) return {};
   PaddedShape shape{.nodes = {std::min(options.max_seeds, view.num_nodes)}, .entries = {}};
   for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
     const Count known = shape.nodes.back();
-    const bool exceeds = options.method == Method::labor;  // the fanout is a mean there
+    const bool exceeds = options.method == Method::labor;  // there the fanout is only a mean
     const Count wanted = exceeds ? view.indices.size : known * options.fanouts[hop];
     const Count entries = options.replace ? wanted : std::min(wanted, view.indices.size);
     shape.entries.push_back(entries);
@@ -76,7 +76,7 @@ class UploadingSampler final : public MiniBatchSampler {
                const cuda::Stream& stream) override {
     const cuda::DeviceGuard guard(device_);
     UploadBuffers& set = buffers_[static_cast<std::size_t>(index)];
-    set.copied.synchronize();  // what the set's last batch was copied from is written anew
+    set.copied.synchronize();  // the memory from which the set's last batch was copied is written again
     const MiniBatch sampled = sampler_->sample(seeds, key, index, {});
     MiniBatch padded = sampled;
     const bool fits = pad(padded, shape_);
@@ -94,7 +94,7 @@ class UploadingSampler final : public MiniBatchSampler {
  private:
   std::size_t num_hops() const { return options_.fanouts.size(); }
 
-  /// Where a batch goes; with a shape if it is padded to one.
+  /// Where a batch is uploaded, with a shape if it is padded.
   struct Upload {
     Staging& staging;
     UploadedArrays& to;
@@ -107,7 +107,7 @@ class UploadingSampler final : public MiniBatchSampler {
       reserve(array, kDevice, std::max(size, room), 0, "an uploaded minibatch", stream);
       cuda::copy_async(array.data(), from, static_cast<std::size_t>(size) * sizeof(T), stream);
     }
-    /// Likewise, with a byte behind them.
+    /// The same, and fills the rest of the room with `byte`.
     template <typename T>
     void copy_filled(cuda::Array<T>& array, const T* from, Count size, Count room, int byte) const {
       copy(array, from, size, room);
@@ -115,7 +115,7 @@ class UploadingSampler final : public MiniBatchSampler {
         cuda::fill_async(array.data() + size, byte, static_cast<std::size_t>(room - size) * sizeof(T),
                          stream);
     }
-    /// The offsets of `size` lists, and empty ones up to `room`.
+    /// Copies the offsets of `size` lists, and those of empty lists up to `room`.
     void copy_offsets(cuda::Array<Count>& array, const Count* offsets, Count size, Count room,
                       cuda::Array<Count>& tail) const {
       copy(array, offsets, size + 1, room + 1);
@@ -140,7 +140,7 @@ class UploadingSampler final : public MiniBatchSampler {
     upload_header(batch, key, upload);
   }
 
-  /// Padded nodes stand where they do in the batch.
+  /// Padded nodes have the same positions as in the batch.
   void upload_sorted(const MiniBatch& batch, Count room, const Upload& upload) const {
     MiniBatchBuffers& to = upload.to.buffers;
     cuda::Array<std::int32_t>& tail = upload.staging.padded_positions;
@@ -187,7 +187,7 @@ class UploadingSampler final : public MiniBatchSampler {
     upload.copy(upload.to.counts, from.counts.data(), num_counts, num_counts);
   }
 
-  /// Replaces the pointers to host memory.
+  /// Replaces the batch's pointers to host memory.
   void point_to(const UploadedArrays& arrays, MiniBatch& batch) const {
     for (std::size_t hop = 0; hop < num_hops(); ++hop) {
       Block& block = batch.blocks[num_hops() - 1 - hop];

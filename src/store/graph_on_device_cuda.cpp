@@ -14,14 +14,14 @@
 namespace strata::store {
 namespace {
 
-/// Does every GPU get all of the tensor?
+/// Whether every GPU gets all of the tensor.
 bool is_whole(const tensor::Placement& placement) {
   return !placement.segments.empty() && std::ranges::all_of(placement.segments, [](const tensor::Segment& s) {
     return s.striped + s.host == 0;
   });
 }
 
-/// Do GPUs get some of it, but not all?
+/// Whether GPUs get some of the tensor, but not all.
 bool is_divided(const tensor::Placement& placement) {
   return !is_whole(placement) && std::ranges::any_of(placement.segments, [](const tensor::Segment& s) {
     return s.replicated + s.striped > 0;

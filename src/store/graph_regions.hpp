@@ -97,7 +97,7 @@ struct GraphRegions {
   HostArray<Count> indptr;
   HostIds indices;
   HostArray<EdgeId> edge_ids;          ///< size 0 if not asked for
-  HostArray<float> weights;            ///< likewise
+  HostArray<float> weights;            ///< size 0 if not asked for
   HostIds original_ids;                ///< [num_nodes + aliases]
   HostArray<std::int32_t> in_degrees;  ///< size 0 if not asked for
   HostArray<std::int32_t> labels;

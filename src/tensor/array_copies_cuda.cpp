@@ -11,7 +11,7 @@
 namespace strata::tensor {
 namespace {
 
-/// Of a block of stripes: long enough for most neighbor lists to lie on one GPU.
+/// Elements per block of stripes: enough that most neighbor lists lie on one GPU.
 constexpr Count kStripeElements = 4096;
 
 }  // namespace
@@ -51,7 +51,7 @@ void ArrayCopies::adopt(const comm::Machine& machine) {
 
 void ArrayCopies::fill(const comm::Machine& machine, const void* elements) {
   machine.together([&] { write_share(machine, static_cast<const std::byte*>(elements)); });
-  machine.barrier();  // stripes are read once all ranks have written their shares
+  machine.barrier();  // stripes may be read when all ranks have written their shares
 }
 
 void ArrayCopies::write_share(const comm::Machine& machine, const std::byte* elements) const {

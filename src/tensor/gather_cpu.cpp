@@ -12,7 +12,7 @@
 namespace strata::tensor {
 namespace {
 
-// Element types that have no type of their own in C++20.
+// Types for elements for which C++20 has no type.
 struct Half {
   std::uint16_t bits;
 };
@@ -41,7 +41,7 @@ inline float to_float(BFloat value, float) { return bf16_to_f32(value.bits); }
 inline float to_float(Scaled value, float scale) { return static_cast<float>(value.value) * scale; }
 
 constexpr std::size_t kCacheLine = 64;
-constexpr Count kPrefetchRows = 8;  // ahead: covers the latency of one miss at about 10 ns a row
+constexpr Count kPrefetchRows = 8;  // covers the latency of one miss at about 10 ns per row
 constexpr std::size_t kPieceBytes = 1 << 16;
 
 inline void prefetch(const std::byte* row, std::size_t bytes) {
@@ -50,7 +50,8 @@ inline void prefetch(const std::byte* row, std::size_t bytes) {
   }
 }
 
-// Rows without columns may lie at null: std::copy_n and std::fill_n allow it, memcpy and memset do not.
+// Rows without columns may have a null address, which std::copy_n and std::fill_n allow, but memcpy and
+// memset do not.
 struct CopyRow {
   std::size_t bytes;
   void operator()(const std::byte* row, std::byte* out) const { std::copy_n(row, bytes, out); }

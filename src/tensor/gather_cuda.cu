@@ -12,12 +12,12 @@
 namespace strata::tensor {
 namespace {
 
-constexpr int kInFlight = 4;  // independent loads a thread; 8 gained nothing in measurements
+constexpr int kInFlight = 4;  // independent loads per thread; 8 were not faster in measurements
 constexpr int kLocalInFlight = 2;
 constexpr int kWarp = 32;
 constexpr int kLineBytes = 128;
 
-/// A row is read by a team of 2^team_shift lanes, in as many chunks of one word a lane as it takes.
+/// A team of 2^team_shift lanes reads a row, in chunks of one word per lane.
 struct TeamShape {
   std::uint32_t words_per_row = 0;
   std::uint32_t chunks_per_row = 1;
@@ -35,9 +35,9 @@ struct Transfer {
   std::uint32_t word;  ///< words beyond the row are not moved
 };
 
-// A team's lanes load neighboring words, so that a line of a row is asked for once: over NVLink and PCIe a
-// line that two instructions share crosses the wire twice. Each thread has kInFlight ids, then as many words
-// on their way before it stores the first; which rows they belong to is of no matter.
+// The lanes of a team load neighboring words, so that each line of a row is requested once; a line that two
+// instructions share would cross NVLink or PCIe twice. Each thread loads kInFlight ids, then as many words,
+// before it stores the first one, whatever rows they belong to.
 template <typename Codec>
 __global__ void __launch_bounds__(kThreads)
     gather_teams(const __grid_constant__ RowTable table, const __grid_constant__ RowList list, Piece piece,
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
         t.word = kNoWord;
         continue;
       }
-      if (shape.aligned)  // words before the row wrap around to large numbers
+      if (shape.aligned)  // indices of words before the row wrap around to large numbers
         t.word -= (static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(address)) & (kLineBytes - 1)) /
                   Codec::kIn;
       if (t.word < shape.words_per_row) bits[k] = __ldcs(reinterpret_cast<const Bits*>(address) + t.word);
@@ -102,11 +102,11 @@ struct LocalShape {
   }
 };
 
-// Consecutive threads take consecutive words of the output, whatever row they belong to. What decides is how
-// many loads are under way and how close they lie: registers are kept few, so that an SM holds all the
-// threads it can, and the grid covers all words at once, which reads 3 to 6 % faster than resident threads
-// that loop (two words a thread are best; streaming loads, bulk copies through shared memory and longer loops
-// lose). kDense: output rows follow each other, so that a word's place needs no row.
+// Consecutive threads take consecutive words of the output, whatever rows they belong to. The speed depends
+// on how many loads are in flight and how close they lie. Few registers let an SM hold as many threads as it
+// can, and the grid covers all words at once, which reads 3 to 6 % faster than resident threads that loop.
+// Two words per thread are best; streaming loads, bulk copies through shared memory and longer loops are
+// slower. kDense: output rows are contiguous, so that a word's address does not depend on its row.
 template <typename Codec, bool kDense>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     gather_local(const __grid_constant__ RowTable table, const __grid_constant__ RowList list, Piece piece,
@@ -219,7 +219,7 @@ void launch(const Launch& l) {
   }
 }
 
-/// Words of kIn bytes can be loaded and of kOut stored wherever rows begin.
+/// Whether words of kIn bytes can be loaded, and words of kOut bytes stored, wherever rows begin.
 template <typename Codec>
 bool fits(const Launch& l) {
   const auto divides = [](std::uint64_t bytes, int word) {

@@ -18,8 +18,8 @@
 namespace strata::tensor {
 namespace {
 
-/// Reads over NVLink and PCIe are fastest with few threads in the way of each other (measured: 24 of 132
-/// multiprocessors' worth read 441 GB/s from three peers, all of them 430), and leave the others to training.
+/// Reads over NVLink and PCIe are fastest with few threads, which also leaves SMs to training. Measured: the
+/// threads of 24 of 132 SMs read 441 GB/s from three peers, those of all SMs 430.
 int multiprocessors_for_wires(int all) { return std::max(1, all * 18 / 100); }
 
 }  // namespace
@@ -121,8 +121,9 @@ void GpuStrata::copy_rows(const Copy& c) const {
                         copier_);
 }
 
-// The whole blocks of a GPU are every num_gpus-th among the rows and neighbors in the stratum: one 2-D copy
-// a GPU, where a copy a block would cost microseconds for some KiB. Padded rows go block by block.
+// A GPU has every num_gpus-th whole block of the rows, and these are contiguous in its stratum. So one 2-D
+// copy per GPU suffices; one copy per block would cost microseconds for a few KiB. Padded rows are copied
+// block by block.
 void GpuStrata::copy_stripes(const Layout::Run& run, std::byte* rows, bool to_stratum) const {
   const Count stripe = table_.stripes.rows, first = run.location.row, end = first + run.count;
   const Count whole_begin = std::min(end, (first + stripe - 1) / stripe * stripe);
@@ -186,7 +187,7 @@ void GpuStrata::configure(GatherSettings& settings) {
 }
 
 LaunchShape GpuStrata::shape() const {
-  // Row r of a tensor of replicated rows alone is row r of the stratum.
+  // If all rows are replicated, row r of the tensor is row r of the stratum.
   const bool local = layout_.replicated_rows() == spec_.rows;
   LaunchShape shape{.aligned = settings_.aligned_reads, .local = local};
   if (layout_.replicated_rows() == 0) shape.multiprocessors = multiprocessors_for_wires(multiprocessors_);

@@ -16,7 +16,7 @@ namespace strata::train {
 namespace {
 
 constexpr int kMaxHostThreads = 1024;
-constexpr int kMaxFanout = 1 << 30;                                    // one more is added to it
+constexpr int kMaxFanout = 1 << 30;                                    // because 1 is added to it
 constexpr std::int64_t kMaxWidth = 1 << 20;                            // a square matrix of it has 4 TiB
 constexpr Count kMaxSeeds = std::numeric_limits<std::int32_t>::max();  // of a batch: local ids are 32-bit
 
@@ -38,7 +38,7 @@ void check_probability(double value, const char* option) {
           "Give a probability below 1.");
 }
 
-/// Of what is computed in f32.
+/// For values with which f32 computes.
 bool fits_f32(double value) { return std::abs(value) <= std::numeric_limits<float>::max(); }
 
 template <NamedEnum Enum>
@@ -48,7 +48,7 @@ void check_choice(Enum value, const char* option) {
           fmt::format("Give {}.", list_choices(enum_choices<Enum>())));
 }
 
-/// What a caller of the library cast to an enumeration.
+/// Refuses values that a caller of the library cast to an enumeration.
 void check_choices(const TrainConfig& c) {
   check_choice(c.model, "--model");
   check_choice(c.aggregate, "--aggregate");

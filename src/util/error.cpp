@@ -19,7 +19,7 @@ std::string format_error(const std::string& program, const std::exception& error
   const auto* own = dynamic_cast<const Error*>(&error);
   if (own == nullptr) return text;
   if (!own->remedy().empty()) text += "\n  " + own->remedy();
-  // A person who gave bad input needs no place in the source; who reports a failure does.
+  // Bad input needs no source location in its message; a failure that somebody will report does.
   if (exit_code(error) == ExitCode::failure) {
     text += fmt::format("\n  at {}:{}", own->where().file_name(), own->where().line());
   }

@@ -49,7 +49,7 @@ class File {
   void sync() {
     if (::fsync(fd_) != 0) fail("flush", path_, errno);
   }
-  /// Of a file that was flushed: its pages are given up first, so that the disk is asked.
+  /// Compares the contents of a flushed file. Its cached pages are dropped first, so that the disk is read.
   void expect(std::string_view contents) {
     ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
     std::string piece(std::size_t{1} << 20, '\0');
@@ -83,8 +83,8 @@ std::filesystem::path temporary_of(const std::filesystem::path& path) {
   return path.string() + fmt::format("{}{}", kTemporary, ::getpid());
 }
 
-/// Gives the file at `path`, if there is one, the name `other`, too. Where the file system has no links it
-/// loses its own.
+/// Gives the file at `path`, if there is one, the second name `other`. On file systems without links it loses
+/// its first name.
 void keep_as(const std::filesystem::path& path, const std::filesystem::path& other) {
   const std::filesystem::path temporary = temporary_of(other);
   ::unlink(temporary.c_str());
@@ -98,7 +98,7 @@ void keep_as(const std::filesystem::path& path, const std::filesystem::path& oth
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents,
                            const WriteOptions& options) {
   const std::filesystem::path temporary = temporary_of(path);
-  ::unlink(temporary.c_str());  // of a dead process with the same id, or somebody's link
+  ::unlink(temporary.c_str());  // it may be of a dead process with the same id, or somebody's link
   try {
     File file(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
     file.write(contents);

@@ -37,7 +37,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string format_bytes(std::int64_t bytes) {
-  constexpr double kRoundsUp = 1 - 0.05 / 1024;  // 1023.95 of a unit would be printed as 1024.0 of it
+  constexpr double kRoundsUp = 1 - 0.05 / 1024;  // 1023.95 of a unit would be printed as 1024.0
   const auto value = static_cast<double>(bytes);
   for (const Unit& unit : kUnits) {
     if (std::abs(value) >= unit.bytes * kRoundsUp)
@@ -54,7 +54,7 @@ std::string format_count(std::int64_t count) {
 }
 
 std::string format_seconds(double seconds) {
-  // What would round up to the next unit is given in that unit.
+  // A value that would round up to the next unit is printed in that unit.
   if (seconds * 1e6 < 999.5) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds * 1e3 < 999.95) return fmt::format("{:.1f} ms", seconds * 1e3);
   if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);

@@ -25,7 +25,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// A path as mountinfo writes it, with its spaces and line breaks as octal numbers.
+/// Decodes a path of mountinfo, which writes spaces and line breaks as octal numbers.
 std::string decoded(std::string_view text) {
   constexpr std::size_t kDigits = 3;
   std::string path;
@@ -44,10 +44,10 @@ std::string decoded(std::string_view text) {
 
 /// A hierarchy of control groups, as it is mounted.
 struct Mount {
-  std::string group;   ///< that lies at the mount point
+  std::string group;   ///< group at the mount point
   std::string folder;  ///< the mount point
   bool unified = false;
-  std::vector<std::string> options;  ///< of version 1: the controllers are among them
+  std::vector<std::string> options;  ///< in version 1 they include the controllers
 
   bool has(const std::string& controller) const {
     return std::ranges::find(options, controller) != options.end();
@@ -99,8 +99,8 @@ bool serves(const Mount& mount, const Membership& membership) {
   });
 }
 
-/// The group's path below the mount point; none where the mount does not show the group, as in a container
-/// whose own group is mounted while the kernel names it from outside.
+/// The group's path below the mount point. None if the mount does not show the group, as in a container whose
+/// own group is mounted while the kernel names it as seen from outside.
 std::optional<std::string> below(const Mount& mount, const std::string& group) {
   if (group.find("/..") != std::string::npos) return std::nullopt;
   if (mount.group == "/") return group.substr(std::min<std::size_t>(1, group.size()));
@@ -132,7 +132,7 @@ std::string name_of(const fs::path& folder) {
   return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
-/// None where the file is missing or says "max".
+/// None if the file is missing or says "max".
 std::optional<std::int64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
@@ -149,7 +149,7 @@ std::int64_t file_pages(const fs::path& stat, const std::string& prefix) {
          field_in_file(stat, prefix + "inactive_file").value_or(0);
 }
 
-/// Version 2. Beyond memory.high the kernel slows a group down until hardly anything moves.
+/// Version 2. Above memory.high the kernel slows a group down until it hardly runs.
 std::optional<MemoryUse> use_of_unified(const fs::path& group) {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   for (const char* file : {"memory.max", "memory.high"})
@@ -159,7 +159,8 @@ std::optional<MemoryUse> use_of_unified(const fs::path& group) {
                    file_pages(group / "memory.stat", "")};
 }
 
-/// Version 1, where no limit is a number near the largest, and a group that is not seen may have one, too.
+/// Version 1, where a number near the largest means no limit, and groups that are not visible may have a
+/// limit, too.
 std::optional<MemoryUse> use_of_v1(const fs::path& group) {
   constexpr std::int64_t kNone = std::int64_t{1} << 60;
   const std::int64_t limit =
@@ -201,7 +202,7 @@ HostLimits::HostLimits(const fs::path& root) : root_(root) {
   const fs::path self = root_ / "proc/self";
   const std::vector<Mount> mounts = mounts_in(self / "mountinfo");
   for (const Membership& membership : memberships_in(self / "cgroup")) {
-    const Mount* chosen = nullptr;  // one that shows the group, else any
+    const Mount* chosen = nullptr;  // a mount that shows the group, else any
     for (const Mount& mount : mounts) {
       if (!serves(mount, membership)) continue;
       if (chosen == nullptr || (!below(*chosen, membership.group) && below(mount, membership.group)))
@@ -218,8 +219,8 @@ HostLimits::HostLimits(const fs::path& root) : root_(root) {
   }
 }
 
-// Not sched_getaffinity: its mask is too short for hosts of many processors, and the calling thread may have
-// one of its own.
+// sched_getaffinity is not used, because its mask is too short for hosts with many processors, and the
+// calling thread may have a mask of its own.
 std::vector<int> HostLimits::processors() const {
   std::ifstream file(root_ / "proc/self/status");
   for (std::string word; file >> word;) {

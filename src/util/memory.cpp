@@ -11,7 +11,7 @@
 namespace strata {
 namespace {
 
-/// Of /proc/self/status; 0 if it has no such field.
+/// A field of /proc/self/status; 0 if there is no such field.
 std::int64_t status_bytes(std::string_view field) {
   constexpr std::int64_t kKib = 1024;
   return field_in_file("/proc/self/status", field).value_or(0) * kKib;

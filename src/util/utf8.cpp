@@ -17,7 +17,7 @@ struct Range {
   bool holds(unsigned byte) const { return byte >= first && byte <= last; }
 };
 
-/// What may follow a leading byte: its number of further bytes, and the range of the first of them.
+/// What may follow a leading byte: the number of further bytes, and the range of the first of them.
 struct Lead {
   std::size_t further;
   Range second;
@@ -36,7 +36,7 @@ std::optional<Lead> lead_of(unsigned byte) {
   return std::nullopt;
 }
 
-/// Bytes of the character at `at`; 0: there is none.
+/// Bytes of the character at `at`; 0 if there is no valid one.
 std::size_t character_at(std::string_view text, std::size_t at) {
   const std::optional<Lead> lead = lead_of(byte_at(text, at));
   if (!lead || lead->further >= text.size() - at) return 0;

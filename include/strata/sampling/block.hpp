@@ -27,7 +27,7 @@ struct Block {
   Count num_dst = 0, num_src = 0, num_edges = 0;
   const Count* indptr = nullptr;          ///< [num_dst + 1], or null with a stride
   const std::int32_t* indices = nullptr;  ///< [num_edges or num_dst * stride] local ids of src nodes
-  const EdgeId* edge_ids = nullptr;       ///< one per entry of `indices`, or null if not asked for
+  const EdgeId* edge_ids = nullptr;       ///< set where `indices` has an edge; null if not asked for
   /// How much each edge of a packed list counts: 1 on average over the edges of a dst node; 0 is like no
   /// edge. Null: each edge counts once. Samplers leave it null, because they choose by weight. Exact
   /// evaluation sets it, outside training (nn::ModelTraits::takes_edge_weights).

@@ -82,7 +82,7 @@ STRATA_HOST_DEVICE Count position_of_list(const AdjacencyCacheView& copies, cons
 
 /// Copies of the entries of one array, as one GPU reads them. A view, passed to kernels by value.
 struct CachedEntries {
-  /// position of the first copy; the maximum: there are no copies
+  /// Position of the first copy; the maximum if there are no copies.
   Count first = std::numeric_limits<Count>::max();
   Count num_replicated = 0;
   const void* replicated = nullptr;  ///< on this GPU

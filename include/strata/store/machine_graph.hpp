@@ -65,7 +65,7 @@ class MachineGraph {
   /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's
   /// feature_cols.
   const tensor::ChunkTensor& features() const;
-  /// other machines' nodes whose rows are here, with their positions; null: none
+  /// Other machines' nodes whose rows are here, with their positions; null: none.
   const NodeIndex* halo_rows() const;
   /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.
   std::span<const std::int32_t> labels() const;

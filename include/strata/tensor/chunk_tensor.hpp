@@ -84,15 +84,15 @@ enum class HostPath : std::uint8_t {
   copy,
 };
 
-/// What the gathers of a tensor may use. A value of 0 or `automatic` is replaced by a measured one.
+/// What the gathers of a tensor may use. 0 and `automatic` choose values that measurements showed to be good.
 struct GatherSettings {
   HostPath host_path = HostPath::automatic;
   /// CPU threads of this rank for `threads` and `both`. 0: three quarters of the rank's share of the cores,
   /// because the stages need the others.
   int threads = 0;
-  /// share of the host rows that `both` gives to the threads; 0: measured at the first gather
+  /// Share of the host rows that `both` gives to the threads; 0: measured at the first gather.
   double threads_share = 0;
-  /// most SMs of the GPU that a gather uses; 0: what is best for the tensor's strata
+  /// Most SMs of the GPU that a gather uses; 0: what is best for the tensor's strata.
   int multiprocessors = 0;
   bool aligned_reads = true;  ///< read long rows that lie off this GPU in pieces aligned to 128 bytes
 };

@@ -47,7 +47,7 @@ class NcclExchange final : public DeviceExchange {
   }
 
  private:
-  /// Within a group nothing has begun yet, so "in progress" is no state to wait for.
+  /// Within a group nothing has begun yet, so there is nothing to wait for if NCCL says "in progress".
   void check_queued(ncclResult_t code, const char* call) const {
     if (code != ncclInProgress) nccl_.finish(code, call);
   }

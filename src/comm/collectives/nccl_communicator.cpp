@@ -14,7 +14,7 @@
 namespace strata::comm {
 namespace {
 
-// A launch takes some ten microseconds, less than the shortest sleep; making a communicator takes a second.
+// A launch takes about ten microseconds, less than the shortest sleep; making a communicator takes a second.
 constexpr int kQuickPolls = 1000;
 
 ncclUniqueId shared_id(const Communicator& world) {
@@ -33,7 +33,7 @@ ncclUniqueId shared_id(const Communicator& world) {
 
 NcclCommunicator::NcclCommunicator(const Communicator& world, Device device)
     : who_(Internals::of(world).who()) {
-  const cuda::DeviceGuard guard(device);  // NCCL binds a communicator to the device that is current
+  const cuda::DeviceGuard guard(device);  // NCCL binds a communicator to the current device
   const ncclUniqueId id = shared_id(world);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;

@@ -11,7 +11,7 @@ namespace strata::comm {
 std::unique_ptr<AllReducer> make_all_reducer(const Communicator& world, const Topology& topology,
                                              Device device) {
 #if STRATA_WITH_CUDA
-  // A rank alone needs no NCCL: its sum is there already.
+  // A single rank needs no NCCL, because it already has the sum.
   if (topology.gpu_per_rank && device.is_cuda() && world.size() > 1) return make_nccl_reducer(world, device);
 #else
   static_cast<void>(topology);

@@ -37,7 +37,7 @@ void MpiReducer::sum_on_device(float* data, Count count, const cuda::Stream& str
     stream.synchronize();
     sum_chunk(staging_.data(), size);
     cuda::copy_async(data + begin, staging_.data(), bytes, stream);
-    stream.synchronize();  // the staging memory is written again at once
+    stream.synchronize();  // because the staging memory is written again next
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 std::vector<std::string> visible_gpus(TopologyOptions::Compute compute) {
   std::vector<std::string> uuids;
-  if (compute == TopologyOptions::Compute::cpu) return uuids;  // does not so much as start the driver
+  if (compute == TopologyOptions::Compute::cpu) return uuids;  // does not even start the driver
   for (int device = 0; device < cuda::device_count(); ++device) uuids.push_back(cuda::device_uuid(device));
   return uuids;
 }

@@ -15,7 +15,7 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// How many of a host's ranks, and of its machines, may use each of something.
+/// For each key, how many of a host's ranks and of its machines may use it.
 template <typename Key>
 class Users {
  public:
@@ -72,7 +72,7 @@ class HostDivision {
  private:
   int machine_of(int rank) const { return topology_.ranks[at(rank)].machine; }
 
-  /// `count` says among how many something is divided.
+  /// `count` returns the number of ranks that divide something.
   template <typename Count>
   double share_of_cores(int rank, Count&& count) const {
     double cores = 0;
@@ -84,7 +84,7 @@ class HostDivision {
 
   std::vector<int> own_processors(int rank, int cores) const {
     const std::vector<int>& mask = limits_[at(rank)].processors;
-    std::vector<int> alike;  // ranks with this mask
+    std::vector<int> alike;  // ranks with the same mask
     for (const int other : ranks_) {
       if (limits_[at(other)].processors == mask) alike.push_back(other);
     }
@@ -134,7 +134,7 @@ std::vector<Resources> divide(const std::vector<RankLimits>& limits, const Topol
 Resources::FreeMemory Resources::free_memory() const { return share_of(HostLimits().free_memory()); }
 
 Resources::FreeMemory Resources::share_of(const std::vector<HostLimits::FreeMemory>& limits) const {
-  constexpr std::int64_t kUnknown = std::int64_t{1} << 50;  // where /proc says nothing
+  constexpr std::int64_t kUnknown = std::int64_t{1} << 50;  // if /proc does not say
   const auto host = sharers.find("");
   const Sharers all = host == sharers.end() ? Sharers{} : host->second;
   FreeMemory free{kUnknown, kUnknown};
@@ -158,7 +158,7 @@ RankLimits RankLimits::of_process() {
   return {.processors = limits.processors(), .groups = limits.groups(), .quotas = limits.cpu_quotas()};
 }
 
-// One line a field: names of groups hold no line breaks and no spaces.
+// One line per field, because names of groups have no line breaks and no spaces.
 std::string serialize(const RankLimits& limits) {
   std::string quotas;
   for (const auto& quota : limits.quotas) quotas += fmt::format("{} {} ", quota.group, quota.cores);

@@ -42,7 +42,7 @@ std::map<int, std::vector<int>> ranks_of_hosts(const std::vector<RankFacts>& fac
   return hosts;
 }
 
-/// Containers may give several hosts one name; Topology tells hosts apart by name.
+/// Containers may give several hosts the same name, but Topology identifies hosts by name.
 std::map<int, std::string> distinct_names(const std::vector<RankFacts>& facts,
                                           const std::map<int, std::vector<int>>& hosts) {
   std::map<int, std::string> names;
@@ -56,7 +56,7 @@ std::map<int, std::string> distinct_names(const std::vector<RankFacts>& facts,
   return names;
 }
 
-/// Where GPUs are asked for, every rank must see one.
+/// Throws InputError if GPUs are asked for and a rank sees none.
 void check_gpus(const std::vector<RankFacts>& facts) {
   if (facts.front().options.compute != Compute::cuda) return;
   std::vector<int> without;
@@ -94,7 +94,7 @@ void add_machines(const std::vector<int>& host_ranks, int ranks_per_machine, Top
 }
 
 void number_machines(Topology& topology) {
-  std::sort(topology.machines.begin(), topology.machines.end());  // by their lowest rank, which stands first
+  std::sort(topology.machines.begin(), topology.machines.end());  // by their lowest rank, which comes first
   for (int m = 0; m < topology.num_machines(); ++m) {
     const std::vector<int>& members = topology.machines[at(m)];
     for (std::size_t local = 0; local < members.size(); ++local) {
@@ -145,7 +145,7 @@ Topology arrange(const std::vector<RankFacts>& facts) {
   return topology;
 }
 
-// One line a field: host names and uuids hold no line break.
+// One line per field, because host names and uuids have no line breaks.
 std::string serialize(const RankFacts& facts) {
   std::string text = fmt::format("{}\n{}\n{}\n{}\n", facts.host, facts.host_leader,
                                  facts.options.ranks_per_machine, static_cast<int>(facts.options.compute));

@@ -36,7 +36,8 @@ void Heartbeats::tick(const Heartbeat& own) {
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     int sent = 0;
     check(MPI_Test(&outgoing_[p].request, &sent, MPI_STATUS_IGNORE), "MPI_Test", state);
-    if (sent) send(p, own);  // else the former is still on its way, and a queue of them helps nobody
+    // else the previous one is still on its way, and a queue of heartbeats is useless
+    if (sent) send(p, own);
     ++peers_[p].silent_ticks;
   }
   take_in();

@@ -27,8 +27,8 @@ using std::chrono::milliseconds;
 constexpr std::size_t kMostNamed =
     8;  // a report of a thousand waiting ranks hides the one that they wait for
 
-/// Time is counted in ticks of the watching thread itself: a run that was suspended as a whole (Ctrl-Z, a
-/// laptop's sleep) goes on, because nobody counted meanwhile.
+/// Time is counted in ticks of the watching thread. So a run that was suspended as a whole (Ctrl-Z, a
+/// laptop's sleep) goes on, because no thread counted meanwhile.
 std::int64_t ticks(milliseconds time, milliseconds period) {
   return (time.count() + period.count() - 1) / period.count();
 }
@@ -87,7 +87,7 @@ struct Watchdog::State {
   std::atomic<bool> taking_time{false};
   std::uint64_t progress_seen = 0;
   std::int64_t idle_ticks = 0;
-  std::int64_t ticks_since_busy = 0;  // of any rank, as this one heard
+  std::int64_t ticks_since_busy = 0;  // since any rank was busy, as far as this rank has heard
 
   std::mutex mutex;
   std::condition_variable stop_asked;
@@ -127,15 +127,16 @@ Heartbeat Watchdog::State::own_heartbeat() {
   return make_heartbeat(idle_ticks, last_done.load(std::memory_order_relaxed), taking_time);
 }
 
-/// Has this peer reached the limit, or will it within `earlier` ticks?
+/// Whether this peer has reached the limit, or will reach it within `earlier` ticks.
 bool Watchdog::State::is_silent(const Peer& peer, std::int64_t earlier) const {
-  // Rank 1 speaks first when rank 0 falls silent; the others only if it cannot.
+  // Rank 1 reports that rank 0 fell silent; the others do so only if rank 1 cannot.
   const std::int64_t limit =
       (peer.last.busy != 0 ? busy_silence_ticks : silence_ticks) + (world.rank() > 1 ? 2 : 0);
   return !peer.left && peer.silent_ticks + earlier >= limit;
 }
 
-/// Empty until one has reached its limit; then also those that are about to, as the ranks of its host are.
+/// Empty until one peer has reached its limit. Then it includes peers that are about to, such as the other
+/// ranks of the same host.
 std::vector<Peer> Watchdog::State::silent_peers() const {
   const std::vector<Peer>& peers = heartbeats.peers();
   const auto silent = [&](std::int64_t earlier) {
@@ -165,10 +166,10 @@ void Watchdog::State::check_silence() {
 }
 
 void Watchdog::State::check_progress() {
-  if (world.rank() != 0) return;  // rank 0 hears of all, so that one message names all
+  if (world.rank() != 0) return;  // rank 0 hears all ranks, so that one message names all silent ones
   const Heartbeat own = own_heartbeat();
   ticks_since_busy = heartbeats.any_busy(own) ? 0 : ticks_since_busy + 1;
-  if (ticks_since_busy < patience_ticks) return;  // who has waited for a busy rank needs time to go on
+  if (ticks_since_busy < patience_ticks) return;  // ranks that waited for a busy rank need time to go on
   std::vector<Progress> stuck = heartbeats.stuck(own, patience_ticks);
   if (stuck.empty()) return;
   std::string message =
@@ -199,7 +200,7 @@ Watchdog::Watchdog(const World& world, const Options& options) {
 Watchdog::~Watchdog() {
   if (!state_) return;
   state_->stop_thread();
-  state_.release();  // unclosed: MPI may still read a heartbeat on its way, so its memory stays
+  state_.release();  // not closed: MPI may still read a heartbeat, so its memory must stay
 }
 
 void Watchdog::alive(const char* what) noexcept {
@@ -216,7 +217,7 @@ void Watchdog::take_time(const char* what) noexcept {
 void Watchdog::close() {
   if (!state_) return;
   alive("waiting for all ranks to end");
-  state_->closing.barrier();  // still watched: a rank that never comes is named
+  state_->closing.barrier();  // still watched, so that a rank that never comes is named
   state_->stop_thread();
   state_->heartbeats.close();
   state_->closing.close();

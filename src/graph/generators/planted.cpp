@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kPrefix = "planted:";
 constexpr int kMostParts = 1 << 16;
 constexpr Count kMostDegree = Count{1} << 16;
-constexpr double kMostMeanDegree = 1000;  // a degree is 32 / 1.65 times the mean at most
+constexpr double kMostMeanDegree = 1000;  // a degree is at most 32 / 1.65 times the mean
 
 template <typename T>
 T parsed(std::string_view key, std::string_view value) {
@@ -47,14 +47,14 @@ class Formulas {
         mean_degree_(static_cast<double>(spec.shape.edges) / static_cast<double>(spec.shape.nodes)) {}
 
   const SyntheticSpec& shape() const { return spec_.shape; }
-  /// Of part `part`; part = parts gives the number of nodes.
+  /// The first node of part `part`; part = parts gives the number of nodes.
   NodeId first_of(int part) const {
     return shape().nodes / spec_.parts * part + shape().nodes % spec_.parts * part / spec_.parts;
   }
   Count size_of_part(int part) const { return first_of(part + 1) - first_of(part); }
 
   struct Degree {
-    Count inner = 0, outer = 0;  ///< neighbors of the same part, and of others
+    Count inner = 0, outer = 0;  ///< numbers of neighbors in the same part, and in others
     Count all() const { return inner + outer; }
   };
   Degree degree(int part, NodeId v) const {
@@ -72,7 +72,7 @@ class Formulas {
     return degree;
   }
 
-  /// The in-neighbors of a node: those of its part ascending, then the others ascending.
+  /// The in-neighbors of a node: first those of its part, then the others, each ascending.
   void list(int part, NodeId v, std::vector<NodeId>& out) const {
     const Degree d = degree(part, v);
     out.resize(static_cast<std::size_t>(d.all()));
@@ -108,19 +108,19 @@ class Formulas {
   double mean_degree_;
 };
 
-/// `chosen` of `among` things, spread evenly: the i-th is chosen if a multiple of among / chosen lies between
-/// it and the next.
+/// Spreads `chosen` things evenly among `among`: thing i is chosen if a multiple of among / chosen lies
+/// between i and i + 1.
 struct Spread {
   Count chosen = 0, among = 1;
 
   Count before(Count i) const { return static_cast<Count>(static_cast<__int128>(i) * chosen / among); }
   bool takes(Count i) const { return before(i + 1) > before(i); }
-  Count place_of(Count rank) const {  ///< of the thing that is chosen as the rank-th
+  Count place_of(Count rank) const {  ///< position of the chosen thing number `rank`
     return static_cast<Count>((static_cast<__int128>(rank + 1) * among + chosen - 1) / chosen) - 1;
   }
 };
 
-/// Which of the nodes [first, first + size) are in which split, and as which of them.
+/// Which of the nodes [first, first + size) are in each split, and their positions in it.
 struct Splits {
   PartData::SplitRows train, valid, test;
 
@@ -284,7 +284,7 @@ PlantedSpec parse_planted(std::string_view name) {
   if (static_cast<double>(spec.shape.edges) > kMostMeanDegree * static_cast<double>(spec.shape.nodes))
     refuse(fmt::format("{} edges for {} nodes", spec.shape.edges, spec.shape.nodes),
            fmt::format("Ask for {} edges a node at most.", kMostMeanDegree));
-  spec.shape.kind = SyntheticSpec::Kind::sbm;  // features tell the classes
+  spec.shape.kind = SyntheticSpec::Kind::sbm;  // so that features depend on the classes
   return spec;
 }
 

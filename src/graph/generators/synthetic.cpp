@@ -54,7 +54,7 @@ Splits splits_of(const SyntheticSpec& spec, ThreadPool& pool) {
   return splits;
 }
 
-/// Bytes at the peak: edge lists are sorted into the CSC, the other kinds are written in place.
+/// Peak memory: kinds with an edge list sort it into the CSC, the others write in place.
 double peak_bytes(const SyntheticSpec& spec) {
   const bool sorted = spec.kind == Kind::sbm || spec.kind == Kind::rmat;
   const double id_bytes = spec.nodes < INT32_MAX ? 4 : 8;

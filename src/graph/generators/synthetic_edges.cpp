@@ -16,10 +16,10 @@ struct Edge {
   NodeId source, destination;
 };
 
-/// A degree-corrected stochastic block model whose nodes stand class by class; `members` gives their ids.
+/// A degree-corrected stochastic block model whose nodes are ordered by class; `members` gives their ids.
 ///
-/// Member floor(u^2 m) of m is drawn, so member r in proportion to (r + 1/2)^(-1/2), or nearly: expected
-/// degrees follow a power law with exponent 3, and no table of weights is needed.
+/// Member floor(u^2 m) of m is drawn, so member r with a probability nearly in proportion to (r +
+/// 1/2)^(-1/2). Expected degrees then follow a power law with exponent 3, without a table of weights.
 template <typename Id>
 class SbmEdges {
  public:
@@ -40,7 +40,7 @@ class SbmEdges {
       from = member_of(from_class, words_.unit(first_word + 2));
       to = member_of(inside ? from_class : any_class(mix64(choice)), words_.unit(first_word + 3));
     }
-    if (from == to) to = (from + 1) % spec_.nodes;  // a class of one member that keeps to itself
+    if (from == to) to = (from + 1) % spec_.nodes;  // a class of one member that draws itself
     return {members_[static_cast<std::size_t>(from)], members_[static_cast<std::size_t>(to)]};
   }
 
@@ -60,8 +60,8 @@ class SbmEdges {
   std::vector<Count> first_;  // of each class, and the end
 };
 
-/// R-MAT (Chakrabarti, Zhan, Faloutsos, SDM 2004): a quadrant of the matrix a level, by 16 random bits. Edges
-/// outside the wanted number of nodes are drawn again.
+/// R-MAT (Chakrabarti, Zhan, Faloutsos, SDM 2004): each level chooses a quadrant of the matrix by 16 random
+/// bits. Edges beyond the number of nodes are drawn again.
 class RmatEdges {
  public:
   explicit RmatEdges(const SyntheticSpec& spec) : nodes_(spec.nodes), words_(spec.seed, Purpose::edge) {
@@ -102,8 +102,8 @@ class RmatEdges {
   KeyedWords words_;
 };
 
-/// Draws the edges and sorts them into `graph`. Undirected unless asked otherwise: half as many draws, both
-/// directions of each.
+/// Draws the edges and sorts them into `graph`. The graph is undirected unless asked otherwise: half as many
+/// draws, each in both directions.
 template <typename Id, typename Draw>
 void build_from(const Draw& draw, const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool,
                 Graph& graph) {

@@ -26,10 +26,10 @@ void fill_skewed_lists(const SyntheticSpec& spec, ThreadPool& pool, CscGraph& gr
   });
 }
 
-/// Nodes in rows of `width`, the last row perhaps shorter; each is joined with the ones beside, above and
-/// below.
+/// Nodes in rows of `width`; the last row may be shorter. Each node has edges to the nodes beside, above and
+/// below it.
 ///
-/// Edges are numbered node by node, the one to the right before the one below.
+/// Edges are numbered node by node: first the edge to the right, then the edge down.
 struct Grid {
   Count nodes, width;
 
@@ -65,7 +65,7 @@ void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, T
   fill_skewed_lists(spec, pool, structure);
   const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
   graph.cleaning = report_of(clean_lists(structure, policies, pool), policies);
-  graph.undirected = is_symmetric(structure, pool);  // by chance, where there are very few nodes
+  graph.undirected = is_symmetric(structure, pool);  // possible by chance in graphs of very few nodes
 }
 
 void generate_grid(const SyntheticSpec& spec, ThreadPool& pool, Graph& graph) {

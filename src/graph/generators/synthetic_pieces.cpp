@@ -11,7 +11,8 @@ namespace strata::graph {
 namespace {
 
 constexpr Count kNodesPerBlock = 1 << 14;
-constexpr double kUnitWeight = 1 << 20;  // weights are integers, so that their sums do not depend on an order
+// weights are integers, so that their sums do not depend on the order
+constexpr double kUnitWeight = 1 << 20;
 constexpr double kMostSigmas = 6;
 
 Count num_blocks(Count nodes) { return (nodes + kNodesPerBlock - 1) / kNodesPerBlock; }
@@ -28,8 +29,8 @@ void for_each_block(const NodeShare& share, ThreadPool& pool, Body&& body) {
   });
 }
 
-/// Replaces the sum of each block by that of all blocks before it, those of other shares included; gives the
-/// sum of all.
+/// Replaces the sum of each block by that of all blocks before it, including those of other shares. Returns
+/// the sum of all blocks.
 Count sums_before(std::vector<Count>& sums, const NodeShare& share) {
   Count own = 0;
   for (Count& sum : sums) own += std::exchange(sum, own);
@@ -51,7 +52,7 @@ Count degree_weight(const SyntheticSpec& spec, const KeyedWords& words, NodeId n
 
 enum Mark : std::uint8_t { train, valid, test, none };
 
-/// A keyed permutation of the nodes is cut into the three splits.
+/// Cuts a keyed permutation of the nodes into the three splits.
 std::vector<Mark> marks_of(const SyntheticSpec& spec, ThreadPool& pool) {
   std::vector<Mark> marks(static_cast<std::size_t>(spec.nodes), none);
   const std::uint64_t key = KeyedWords(spec.seed, Purpose::split)(0);

@@ -26,7 +26,7 @@ constexpr Count kMostEdges = Count{1} << 44;
 
 struct KnownKey {
   const char* name;
-  std::optional<Kind> only;  ///< the kind that it belongs to; none: any
+  std::optional<Kind> only;  ///< the only kind that has this key; none: all kinds
 };
 
 constexpr std::array kKeys = {KnownKey{"kind", {}},
@@ -49,7 +49,7 @@ constexpr std::array kKeys = {KnownKey{"kind", {}},
                               KnownKey{"c", Kind::rmat},
                               KnownKey{"width", Kind::grid}};
 
-/// Defaults. Where `nodes` is given, edges and splits keep their proportion to it.
+/// Default values. If `nodes` is given, edges and splits are scaled with it.
 struct Preset {
   const char* name;
   Kind kind;
@@ -153,11 +153,12 @@ class Values {
     return value;
   }
 
-  /// A number of nodes, or a share of them where written with a point.
+  /// A number of nodes, or a share of them if it is written with a point.
   Count part_of(std::string_view key, double fallback, Count nodes) const {
     const bool share = !has(key) || text(key).find('.') != std::string_view::npos;
     if (!share) return count(key, 0, 0, nodes);
-    // The small term keeps a preset's own numbers: (count / nodes) * nodes may fall just below the count.
+    // The small term keeps a preset's own numbers, because (count / nodes) * nodes may be slightly less than
+    // count.
     return static_cast<Count>(std::floor(real(key, fallback, 0, 1) * static_cast<double>(nodes) + 1e-6));
   }
 

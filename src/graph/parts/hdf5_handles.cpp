@@ -6,7 +6,7 @@
 namespace strata::graph::h5 {
 namespace {
 
-// IEEE binary16, as h5py and NumPy know it: HDF5 1.10 has no predefined type of that width.
+// IEEE binary16 as in h5py and NumPy. HDF5 1.10 has no predefined type of this width.
 Handle make_half() {
   Handle type{H5Tcopy(H5T_IEEE_F32LE), H5Tclose};
   H5Tset_fields(type.id(), 15, 10, 5, 0, 10);

@@ -142,7 +142,7 @@ DatasetRecord dataset_from(const Fields& f) {
           .block_rows = has_blocks ? f.count("block_rows") : 0};
 }
 
-/// A dataset that is said to lie in the file must have room in it.
+/// Throws InputError if a dataset does not fit into the file.
 void check_extent(const DatasetRecord& dataset, Count file_bytes, const Fields& f) {
   Count bytes = static_cast<Count>(size_of(parse_dtype(dataset.dtype)));
   bool fits = dataset.offset <= file_bytes;
@@ -208,7 +208,7 @@ Manifest manifest_from(const Fields& f) {
           .num_test = splits.count("test")};
 }
 
-/// The cheapest questions first: is it ours at all, and can this program read it?
+/// Checks first that the file is a manifest of Strata and that this program can read its version.
 void check_header(const Json& json, const std::filesystem::path& source) {
   const auto format = json.is_object() ? json.find("format") : json.end();
   if (format == json.end() || *format != kManifestFormat) {
@@ -223,7 +223,7 @@ void check_header(const Json& json, const std::filesystem::path& source) {
   }
 }
 
-/// The checksum covers the canonical text of all other fields, and the text must be canonical: so no byte can
+/// The checksum covers the canonical text of all other fields, and the text must be canonical, so no byte can
 /// change unseen.
 void check_checksum(Json json, const std::string& text, const std::filesystem::path& source) {
   const std::uint64_t stored = Fields{json, source}.hash(kChecksum);
@@ -301,7 +301,7 @@ std::string format_manifest(const PartitionRecord& record) {
 
 PartitionRecord parse_manifest(const std::string& text, const std::filesystem::path& source) {
   require_utf8(text, source.string());
-  // Copies and dumps recurse.
+  // The depth is limited because copies and dumps recurse.
   const auto check_depth = [&](int depth, Json::parse_event_t, Json&) {
     if (depth > kMostDepth)
       throw InputError(fmt::format("{}: nested more than {} deep", source.string(), kMostDepth), kRebuild);

@@ -11,8 +11,8 @@ namespace {
 const std::string kNode = "/nodes/node/";
 const std::string kEdge = "/edges/node__to__node/";
 
-/// Long enough that hashes take little room and time, short enough to stay in the cache while they are made,
-/// and to be read for the sake of a few rows.
+/// Rows per block: long enough that hashes take little room and time; short enough that a block stays in the
+/// cache while it is hashed, and can be read for a few rows.
 Count block_rows_of(Count row_bytes) {
   constexpr Count kMostBlockBytes = Count{64} << 10;
   Count rows = kMostBlockRows;

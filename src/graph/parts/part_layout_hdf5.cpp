@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HDF5 side of part files: everything but the data itself, which is read and written in place.
+// The HDF5 side of part files: everything except the data, which are read and written in place.
 #include <fmt/format.h>
 
 #include <bit>
@@ -179,7 +179,7 @@ PartLayout open_layout(const std::filesystem::path& path, const Manifest& manife
 void create_file(const std::filesystem::path& path, const Manifest& manifest, int part, PartLayout& layout) {
   const auto lock = h5::lock_library();
   const h5::Handle creation{H5Pcreate(H5P_FILE_CREATE), H5Pclose};
-  H5Pset_obj_track_times(creation.id(), false);  // the same input gives the same bytes
+  H5Pset_obj_track_times(creation.id(), false);  // so that the same input gives the same bytes
   const h5::Handle access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
   H5Pset_small_data_block_size(access.id(), 0);  // so that datasets lie in the order of their creation
   h5::Handle file{H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.id(), access.id()), H5Fclose};

@@ -20,7 +20,7 @@ class FilePart final : public PartSource {
     PartLayout layout;
     Count num_inner = 0;
   };
-  /// `record`: what to check the bytes against; null: they are taken as they are.
+  /// `record` has the hashes to check; null: bytes are not checked.
   FilePart(PositionedFile file, Contents contents, const PartRecord* record)
       : file_(std::move(file)), layout_(std::move(contents.layout)), num_inner_(contents.num_inner) {
     if (record == nullptr) return;
@@ -70,7 +70,7 @@ class FilePart final : public PartSource {
   }
 
  private:
-  /// `elements` of a field from element `first` on.
+  /// Reads `elements` elements of a field from element `first` on.
   void read(Field field, Count first, Count elements, void* out, RecentBlocks* recent = nullptr) const {
     const Extent& extent = layout_[field];
     if (first < 0 || elements < 0 || first > extent.elements() - elements) {
@@ -94,7 +94,7 @@ class FilePart final : public PartSource {
   std::optional<CheckedFile> checked_;
 };
 
-/// Null where the manifest does not say enough.
+/// The record of a part; null if the manifest has no block hashes.
 const PartRecord* record_with_blocks(const Manifest& manifest, int part) {
   if (!manifest.part_records) return nullptr;
   const PartRecord& record = manifest.part_records->at(static_cast<std::size_t>(part));

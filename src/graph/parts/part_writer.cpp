@@ -16,7 +16,7 @@
 namespace strata::graph {
 namespace {
 
-/// All hashes of a part file, made in passes over pieces that follow each other.
+/// All hashes of a part file, computed in passes over consecutive pieces.
 class FileHashes {
  public:
   FileHashes(const PositionedFile& file, const PartLayout& layout)
@@ -32,7 +32,7 @@ class FileHashes {
     }
   }
 
-  /// Hashes of all blocks that were passed, dataset by dataset.
+  /// Hashes of all blocks so far, dataset by dataset.
   std::vector<Count> blocks() const {
     std::vector<Count> all;
     for (const Dataset& dataset : datasets_)
@@ -40,7 +40,7 @@ class FileHashes {
     return all;
   }
 
-  /// Of the whole file, once all of it was passed.
+  /// The record of the file, after the whole file was passed.
   PartRecord record() const {
     PartRecord record{.file = file_.path().filename().string(),
                       .bytes = file_.size(),
@@ -99,7 +99,7 @@ class FileHashes {
   Hasher whole_, outside_hash_;
 };
 
-/// Refuses before HDF5 meets a full disk, which it reports late and cannot close a file on.
+/// Throws IoError if the disk has no room. HDF5 reports a full disk late, and then cannot close the file.
 void check_room(const std::filesystem::path& directory, const PartLayout& layout) {
   constexpr Count kMetadataBytes = 64 << 10;
   Count wanted = kMetadataBytes;
@@ -120,8 +120,8 @@ struct PartWriter::State {
 
   State(std::filesystem::path file, PartLayout extents) : path{std::move(file)}, layout{std::move(extents)} {}
 
-  /// `elements` of a field from element `first` on. Opened anew each time: there may be more parts than
-  /// descriptors.
+  /// Writes `elements` elements of a field from element `first` on. The file is opened anew each time,
+  /// because there may be more parts than descriptors.
   void write(Field field, Count first, Count elements, const void* data) const {
     const Extent& extent = layout[field];
     if (first < 0 || first > extent.elements() - elements) {
@@ -250,7 +250,7 @@ PartRecord hash_part(const std::filesystem::path& directory, const Manifest& man
   file.read(blocks.data(), checksums.bytes(), checksums.offset);
   PartRecord record = hashes.record();
   const bool fit = checksums.absent() || blocks == hashes.blocks();
-  // What changed later shows in the datasets' own hashes.
+  // Later changes show in the datasets' own hashes.
   if (!fit && manifest.part_records &&
       record.datasets == manifest.part_records->at(static_cast<std::size_t>(part)).datasets) {
     throw InputError(fmt::format("{}: {} never was that of the other datasets", path.string(), kChecksums),

@@ -20,7 +20,7 @@ PartitionBook::PartitionBook(std::vector<NodeId> offsets) : offsets_{std::move(o
 }
 
 int PartitionBook::part_of(NodeId global) const {
-  // upper_bound skips empty parts: of equal offsets the last one owns the id.
+  // upper_bound skips empty parts: of several equal offsets the last part owns the id.
   return static_cast<int>(std::upper_bound(offsets_.begin(), offsets_.end(), global) - offsets_.begin()) - 1;
 }
 

@@ -16,7 +16,7 @@
 namespace strata::graph {
 namespace {
 
-constexpr Count kLongestCall = Count{1} << 30;  // Linux moves at most 2^31 - 4096 bytes a call
+constexpr Count kLongestCall = Count{1} << 30;  // Linux moves at most 2^31 - 4096 bytes per call
 
 }  // namespace
 

@@ -39,7 +39,7 @@ std::int32_t label_of(double value, const std::string& origin, Count row) {
                    "Labels are integers from 0; nan or -1 stands for a missing one.");
 }
 
-/// A row of a matrix of labels: the set of the columns that are 1.
+/// The set of classes of a row of a label matrix: the columns that are 1.
 template <typename ValueAt>
 void read_set(std::int32_t* words, Count row, Count cols, const std::string& origin,
               const ValueAt& value_at) {

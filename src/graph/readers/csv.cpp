@@ -29,7 +29,7 @@ constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 
 constexpr std::size_t kLongestLine = std::size_t{256} << 20;
 
-/// Whole lines of a file. `offset` counts the bytes of (inflated) text before them.
+/// Whole lines of a file. `offset` is the number of bytes of (inflated) text before them.
 struct Block {
   std::string text;
   std::size_t offset = 0;
@@ -40,7 +40,8 @@ struct Block {
   }
 };
 
-/// A file without a byte is what a full disk or a copy that was cut off leaves, not a table without rows.
+/// Refuses an empty file: a full disk or an interrupted copy leaves such a file, so it is not a table without
+/// rows.
 void check_file(const std::filesystem::path& path) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
@@ -69,7 +70,8 @@ class LineBlocks {
   LineBlocks(const LineBlocks&) = delete;
   LineBlocks& operator=(const LineBlocks&) = delete;
 
-  /// False at the end of the file. A line longer than a block makes the block grow.
+  /// Reads the next block; false at the end of the file. The block grows for lines that are longer than a
+  /// block.
   bool next(Block& block) {
     std::string& text = block.text;
     text = std::exchange(rest_, {});
@@ -116,7 +118,7 @@ class LineBlocks {
   bool ended_ = false;
 };
 
-/// Cuts text into lines without their ends; "\r\n" ends a line too.
+/// Cuts text into lines without their ends; "\r\n" ends a line, too.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {}
@@ -156,7 +158,7 @@ struct Place {
   }
 };
 
-/// A field that names its column, as first lines that other programs write do.
+/// Whether a field is the name of a column, as in the first line of other programs' files.
 bool is_column_name(std::string_view field) {
   const std::size_t first = field.find_first_not_of(" \"'");
   if (first == std::string_view::npos) return false;
@@ -181,8 +183,8 @@ bool is_header(std::string_view line) {
 
 template <typename T>
 const char* parse_field(const char* at, const char* end, T& value, const Place& place, Count column) {
-  if (at != end && *at >= '0' && *at <= '9' &&
-      (at + 1 == end || at[1] == ',')) {  // bags of words are full of these
+  // fast path: bags of words are full of these
+  if (at != end && *at >= '0' && *at <= '9' && (at + 1 == end || at[1] == ',')) {
     value = static_cast<T>(*at - '0');
     return at + 1;
   }
@@ -218,8 +220,8 @@ void parse_line(std::string_view line, Count cols, T* out, const Place& place) {
   }
 }
 
-/// Room for `rows` lines, but never more than a file of this size can hold (deflate packs 1032 bytes into one
-/// at best).
+/// Room for `rows` lines, but never more than a file of this size can hold (deflate packs at most 1032 bytes
+/// into one).
 std::size_t room_for(const std::string& path, Count rows, Count cols) {
   const std::size_t most = std::filesystem::file_size(path) * 1032 / 2 + 1;
   std::size_t wanted = 0;
@@ -272,7 +274,7 @@ class Reader {
     });
   }
 
-  /// Leaves out what stands before the first number: a byte order mark, a line of column names.
+  /// Skips what comes before the first number: a byte order mark, a line of column names.
   void begin(Block& block) {
     block.drop(block.text.size() - without_byte_order_mark(block.text).size());
     std::string_view line;
@@ -297,7 +299,7 @@ class Reader {
     table_.values.reserve(std::min(free, room_for(path_, *expected_.rows, table_.cols)));
   }
 
-  /// A file of some GiB can inflate to a thousand times as much.
+  /// Throws OutOfMemory in time, because a file of some GiB can inflate to a thousand times its size.
   void check_memory(Count rows) const {
     const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(table_.cols);
     if (values <= table_.values.capacity()) return;

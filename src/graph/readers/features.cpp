@@ -24,7 +24,7 @@ constexpr Count kRowsPerPiece = 2048;
                    "Features must be finite; replace missing values first, by 0 or a mean.");
 }
 
-/// The bits of an exponent that NaN and infinity have, tested on whole rows so that the loop vectorises.
+/// Exponent bits of NaN and infinity. Whole rows are tested for them, so that the loop vectorises.
 template <typename Bits>
 bool all_finite(const Bits* values, Count count, Bits exponent) {
   bool bad = false;

@@ -76,7 +76,7 @@ class GraphboltReader {
     return file;
   }
 
-  /// By its text. Links inside the folder are followed: whoever set it up made them.
+  /// Looks only at the text of the path. Links inside the folder are followed, because its owner made them.
   static bool leaves_folder(const fs::path& path) {
     return path.is_absolute() || std::ranges::find(path, "..") != path.end();
   }
@@ -117,7 +117,7 @@ class GraphboltReader {
     }
   }
 
-  /// Automatic: as listed, for GraphBolt lists both directions of undirected edges.
+  /// Automatic direction: as listed, because GraphBolt lists both directions of undirected edges.
   void build(const EdgeList& edges) {
     const bool add_reverse = options_.direction == ReadOptions::Direction::undirected;
     BuiltCsc built = build_csc(
@@ -129,8 +129,8 @@ class GraphboltReader {
     graph_.undirected = add_reverse || is_symmetric(graph_.structure, pool_);
   }
 
-  /// The edges' feature called `weight`: in the graph's own list, where GraphBolt's samplers look, or in the
-  /// data set's.
+  /// Reads the edge feature called `weight` from the graph's own list, where GraphBolt's samplers look, or
+  /// from that of the dataset.
   void read_edge_weights(const YAML::Node& holder) {
     for (const YAML::Node& entry : document_.list(holder, "feature_data")) {
       document_.check_fields(entry, kFeature);
@@ -148,7 +148,7 @@ class GraphboltReader {
 
   static bool is_label(const std::string& name) { return name == "label" || name == "labels"; }
 
-  /// Of several node features the one called `feat`; one called `label` gives labels of all nodes.
+  /// Reads the node feature called `feat` if there are several; one called `label` holds labels of all nodes.
   void read_features(const YAML::Node& root) {
     std::vector<std::string> names;
     std::optional<YAML::Node> chosen;
@@ -179,7 +179,7 @@ class GraphboltReader {
     graph_.labels = std::move(labels.values);
   }
 
-  /// Labels of all nodes, missing so far; every array of labels must be of one kind.
+  /// Makes missing labels for all nodes. All arrays of labels must be of the same kind.
   void make_room(const YAML::Node& entry, Count set_of) {
     if (!graph_.labels.empty()) {
       if (graph_.multi_label ? set_of == set_of_ : set_of == 0) return;
@@ -240,7 +240,8 @@ class GraphboltReader {
     return nodes;
   }
 
-  /// Entries are `seeds` (in old versions `seed_nodes`) and `labels`, or stand in this order without names.
+  /// Entries are named `seeds` (in old versions `seed_nodes`) and `labels`, or come in this order without
+  /// names.
   std::vector<NodeId> read_set_data(const YAML::Node& part, const std::string& field) {
     const YAML::Node data = document_.require(part, "data");
     std::optional<YAML::Node> seeds, labels;

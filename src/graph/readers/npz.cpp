@@ -64,7 +64,7 @@ std::uint64_t find_end(const Fields& file) {
   refuse(file.path(), "not a zip archive, or truncated");
 }
 
-/// `end` is what follows the directory.
+/// `end` is the end of the directory.
 struct DirectoryPlace {
   std::uint64_t offset = 0, bytes = 0, entries = 0, entries_here = 0, end = 0;
 };
@@ -88,7 +88,7 @@ DirectoryPlace find_directory(const Fields& file) {
           .end = end};
 }
 
-/// A stated size is not believed before memory is taken: deflate packs at most 1032 bytes into one.
+/// Refuses an impossible size before memory is allocated: deflate packs at most 1032 bytes into one.
 void check_stated_size(const std::string& origin, std::uint64_t packed, std::uint64_t bytes) {
   constexpr std::uint64_t kMostPerByte = 1032;
   if (bytes / kMostPerByte > packed)
@@ -131,7 +131,7 @@ uLong checksum_of(std::span<const std::byte> data) {
   return crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
 }
 
-/// The checksum of large members is made of those of their pieces, by all threads.
+/// All threads compute checksums of pieces of a large member, which are then combined.
 uLong checksum_of(std::span<const std::byte> data, ThreadPool* pool) {
   constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
   if (pool == nullptr || data.size() <= kPieceBytes) return checksum_of(data);
@@ -151,8 +151,8 @@ uLong checksum_of(std::span<const std::byte> data, ThreadPool* pool) {
 
 }  // namespace
 
-/// Reads the list of members at the end of an archive. Whatever it states twice must agree, so that a damaged
-/// name or number does not hide an array.
+/// Reads the list of members at the end of an archive. Everything that the archive states twice must agree,
+/// so that a damaged name or number cannot hide an array.
 class ZipDirectory {
  public:
   static void read(const Fields& file, NpzFile& archive) {
@@ -194,7 +194,7 @@ class ZipDirectory {
     return {reinterpret_cast<const char*>(span.data()), span.size()};
   }
 
-  /// Where a member's bytes begin, behind its own header.
+  /// Where a member's bytes begin, after its own header.
   static std::uint64_t data_start(const Fields& file, std::uint64_t header, const std::string& name) {
     if (file.range(header, kLocalBytes).empty() || file.at<std::uint32_t>(header) != kLocalHeader)
       refuse(file.path(), "damaged zip archive");
@@ -206,7 +206,8 @@ class ZipDirectory {
     return header + kLocalBytes + name_bytes + extra_bytes;
   }
 
-  /// Sizes that do not fit 32 bits stand in the zip64 extra field, in this order, only those that are needed.
+  /// Sizes that do not fit into 32 bits are in the zip64 extra field, in this order, and only as far as
+  /// needed.
   static void widen(const Fields& file, std::uint64_t at, std::uint64_t bytes, Sizes& sizes) {
     const std::uint64_t end = at + bytes;
     while (at + 4 <= end) {

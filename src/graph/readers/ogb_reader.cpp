@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// OGB keeps `add_inverse_edge` in its Python package, not in the folder: these are the sets whose edges have
-/// a direction.
+/// The datasets whose edges have a direction. OGB keeps `add_inverse_edge` in its Python package, not in the
+/// folder.
 constexpr std::array kDirectedSets = {"ogbn_arxiv",     "arxiv",          "ogbn_papers100M",
                                       "papers100M-bin", "ogbl_citation2", "citation-v2"};
 constexpr std::array kUndirectedSets = {"ogbn_products", "products",    "ogbn_proteins", "proteins",
@@ -114,7 +114,7 @@ class OgbReader {
     give_weights(graph_.structure, weights);
   }
 
-  /// A list with one entry a graph; sets of many graphs are not for this program.
+  /// Reads a list with one entry per graph; datasets of many graphs are refused.
   Count read_single_count(const std::string& name) {
     const fs::path path = require_csv(raw_, name);
     const CsvTable<NodeId> table =
@@ -164,8 +164,8 @@ class OgbReader {
     return counts[0];
   }
 
-  /// Automatic: the known directed sets as listed; every other set is undirected and lists each edge once or
-  /// in both directions.
+  /// Automatic direction: the known directed datasets as listed. Every other dataset is undirected and lists
+  /// each edge once or in both directions.
   bool is_directed() const {
     using Direction = ReadOptions::Direction;
     if (options_.direction != Direction::automatic) return options_.direction == Direction::directed;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A key of "DIR,KEY=VALUE,...", and how its value is taken.
+/// A key of "DIR,KEY=VALUE,..." and what to do with its value.
 struct PlaceKey {
   const char* name;
   std::function<void(DatasetPlace&, std::string_view value)> take;
@@ -39,7 +39,7 @@ void take_weight_column(DatasetPlace& place, std::string_view value) {
   place.weight_column = column;
 }
 
-/// Text that looks like ",KEY=VALUE" may be a part of the folder's name, but not of a folder that is missing.
+/// Text that looks like ",KEY=VALUE" may belong to the folder's name, but only if this folder exists.
 void refuse_unknown_key(std::string_view folder, const std::vector<PlaceKey>& keys) {
   const std::size_t comma = folder.rfind(','), equals = folder.find('=', comma);
   std::error_code ignored;

@@ -34,7 +34,7 @@ YAML::Node parse(const fs::path& path) {
   const std::string text = read_file(path);
   require_utf8(text, path.string());
   if (const std::size_t zero = text.find('\0');
-      zero != std::string::npos)  // taken for a sign of UTF-16 or UTF-32
+      zero != std::string::npos)  // because the parser would take it for a sign of UTF-16 or UTF-32
     throw InputError(fmt::format("{}: byte 0x00 at offset {} is not text", path.string(), zero),
                      "Save it as UTF-8.");
   try {
@@ -45,7 +45,8 @@ YAML::Node parse(const fs::path& path) {
   }
 }
 
-/// "val_set" and "train" are too far from "validation_set" and "train_set" for a typing error, but mean them.
+/// "val_set" and "train" differ too much from "validation_set" and "train_set" to be typing errors, but mean
+/// them.
 std::string meant_by(const std::string& name, const KnownFields& known) {
   const std::string near = closest(name, known.used);
   if (!near.empty() || name.size() < 3) return near;

@@ -11,12 +11,12 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarp;
 
-/// As many as give the fastest kernel: long rows need registers.
+/// Blocks per SM with which the kernel is fastest; long rows need registers.
 template <int Width, int kVectors>
 constexpr int kBlocksOfSm = Width* kVectors >= 8 ? 3 : 4;
 
-/// Where the contribution of an edge to the gradient of a row is written: where it is the only one, at once
-/// to the row.
+/// Where an edge's contribution to the gradient of a row is written: directly to the row if it is the only
+/// contribution.
 template <typename In, typename T>
 __device__ inline T* contribution_at(const GatBackward<In, T>& pass, Count place, Count u, bool only) {
   return only ? pass.grad_in + u * pass.over.cols : pass.edge_grads + place * pass.over.cols;
@@ -35,8 +35,8 @@ __device__ inline void contribute(Part value, const Part& output, float scale, b
   value.store(at, 0, cols);
 }
 
-// A warp a dst node, as forward: the rows are read again for the gradients of p. What it adds to the queries'
-// gradients stays in registers, then becomes the block's piece.
+// One warp per dst node, as in the forward pass. Rows are read again for the gradients of p. Contributions to
+// the queries' gradients stay in registers and then become the block's piece.
 template <int Width, int kVectors, int kHeads, bool kInputGrad, typename In, typename T>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
     backward_kernel(GatBackward<In, T> pass, float scale) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
       for (int h = 0; h < kHeads; ++h) grad[h] = part_of(pass.grad_out + v * over.heads * over.cols, h);
       const float log_sum = head < over.heads ? pass.log_sums[v * over.heads + head] : 0.0f;
       float mean = 0.0f, score_grads = 0.0f;
-      if (list.size() > kRows) {  // the sum of p times its gradient, of all chunks
+      if (list.size() > kRows) {  // the sum of p times its gradient, over all chunks
         float shares[kHeads];
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) shares[h] = grad[h].dot_share(part_of(pass.out + v * out_pitch, h));
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm<Width, kVectors>)
   }
 }
 
-// A warp a src node. Few have more than one contribution.
+// One warp per src node. Few of them have more than one contribution.
 template <int Width, int kVectors, typename T>
 __global__ void __launch_bounds__(kThreads) input_grad_kernel(GatInputGrad<T> task) {
   using Part = GatColumns<Width, kVectors>;
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kThreads) input_grad_kernel(GatInputGrad<T> ta
       for (Count e = 0; e < size; ++e) {
         const Count v = task.transposed_indices[begin + e];
         const EdgeRange list(task.edges, v);
-        // Parallel edges have equal contributions: the first stands for each.
+        // Parallel edges have equal contributions, so the first one is used for each.
         Count found = -1;
         for (Count at = 0; found < 0 && at < list.size; at += kWarp) {
           const bool same = at + lane() < list.size && task.edges.indices[list.begin + at + lane()] == u;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < kPieceColumns && column < size) sums[column] = sum;
 }
 
-// A warp a row of W.
+// One warp per row of W.
 __global__ void __launch_bounds__(kThreads) parameter_grads_kernel(GatParameterGrads task) {
   const GatParameters& of = task.of;
   const Count row = first_warp();
@@ -226,7 +226,7 @@ void launch_backward(const GatBackward<In, T>& pass, CUstream_st* stream) {
 }  // namespace
 
 Count gat_pieces(Count num_dst, Count cols) {
-  // What an H200 runs at once, be the GPU what it is: the sums shall not depend on it.
+  // The number of pieces fits an H200 but is the same on every GPU, so that sums do not depend on the GPU.
   constexpr Count kMultiprocessors = 132;
   const Count most = kMultiprocessors * (cols > kWarp * 4 ? kBlocksOfSm<4, 2> : kBlocksOfSm<4, 1>);
   return blocks_for_rows(num_dst, kThreads, most);
@@ -234,7 +234,7 @@ Count gat_pieces(Count num_dst, Count cols) {
 
 template <typename In, typename T>
 void gat_backward(const GatBackward<In, T>& pass, CUstream_st* stream) {
-  // The first layer reads f32, and deeper ones always want the gradient.
+  // Only the first layer needs no gradient, and it reads f32.
   if constexpr (std::is_same_v<In, Bf16>) {
     launch_backward<true>(pass, stream);
   } else if constexpr (std::is_same_v<T, Bf16>) {

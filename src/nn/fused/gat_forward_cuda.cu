@@ -9,11 +9,11 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kBlocksOfSm = 4;          // 3 and 5 are slower
-constexpr Count kMaxBlocks = 132 * 32;  // a warp takes many nodes, for the queries that it holds
+constexpr Count kMaxBlocks = 132 * 32;  // a warp takes many nodes, because it holds the queries in registers
 
-// A warp a dst node: every row is read once (a group of heads), for its scores and for the sums, with a
-// softmax that is corrected where a later chunk has a larger score. The rows, from L2 or HBM, and `out` bound
-// the time.
+// One warp per dst node. Every row is read once per group of heads, for its scores and for the sums; the
+// softmax is corrected if a later chunk has a larger score. Reading the rows from L2 or HBM and writing `out`
+// bound the time.
 template <int Width, int kVectors, int kHeads, typename In, typename Out>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     forward_kernel(GatForward<In, Out> pass, float scale) {
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   }
 }
 
-// A block a query; W is read twice.
+// One block per query; W is read twice.
 __global__ void __launch_bounds__(kThreads) queries_kernel(GatParameters of, float* queries) {
   const Count head = blockIdx.x % of.heads;
   const float* attention = blockIdx.x < of.heads ? of.attention_src : of.attention_dst;

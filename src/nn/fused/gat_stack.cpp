@@ -23,7 +23,7 @@ Count num_places(const Block& block) {
 
 std::int64_t tail_of(at::ScalarType type) { return type == at::kBFloat16 ? kGatTail<Bf16> : kGatTail<float>; }
 
-/// The rows that a layer reads: of the table, or the output of the layer below.
+/// The rows that a layer reads: the table, or the output of the layer below.
 struct LayerInput {
   const void* rows = nullptr;
   at::ScalarType type = at::kFloat;
@@ -31,7 +31,7 @@ struct LayerInput {
   NodeId first_row = 0;
 };
 
-/// What the backward pass needs of a layer.
+/// What the backward pass needs from a layer.
 struct LayerTape {
   Block block;
   LayerInput input;
@@ -42,8 +42,8 @@ struct LayerTape {
   at::Tensor queries;               // [2, heads, in]
   at::Tensor raw_scores, log_sums;  // [places, heads], [dst, heads]
   at::Tensor sums;                  // [dst, heads * in + tail]
-  at::Tensor map;     // of `sums`: [heads, head_cols, in]; of the last layer [out, heads * in + tail]
-  at::Tensor output;  // [dst, out] after ReLU and dropout; not of the last layer
+  at::Tensor map;     // map of `sums`: [heads, head_cols, in]; in the last layer [out, heads * in + tail]
+  at::Tensor output;  // [dst, out] after ReLU and dropout; not in the last layer
   float scale = 1;    // of the output's dropout
 
   std::int64_t head_cols() const { return weights.weight.size(0) / heads; }
@@ -51,10 +51,10 @@ struct LayerTape {
 
 struct Tape {
   std::vector<LayerTape> layers;
-  at::Tensor owner;  // of the input rows; may be undefined
+  at::Tensor owner;  // owner of the input rows; may be undefined
 };
 
-/// The input of a stack: no tensor, as its rows may be those of the whole graph.
+/// The input of a stack. It is no tensor, because its rows may be those of the whole graph.
 struct StackInput {
   InputTable table;
   sampling::MiniBatch batch;
@@ -128,7 +128,7 @@ void sum_neighbors(LayerTape& layer, at::ScalarType type) {
     sum_as<Bf16, Bf16>(layer);
 }
 
-/// The layer's output before bias and activation; with the bias where it is the last.
+/// The layer's output before bias and activation; the last layer's includes the bias.
 at::Tensor map_sums(LayerTape& layer, at::ScalarType type) {
   layer.map = map_of(layer, type);
   if (layer.last) return product_f32(layer.sums, layer.map.t());
@@ -139,10 +139,10 @@ at::Tensor map_sums(LayerTape& layer, at::ScalarType type) {
   return out;
 }
 
-/// What the backward pass finds on its way down.
+/// What the backward pass computes for a layer.
 struct LayerGrads {
   at::Tensor pieces;   ///< of the queries
-  at::Tensor grad_in;  ///< of the layer below before its activation; undefined for the first layer
+  at::Tensor grad_in;  ///< gradient of the layer below, before its activation; undefined for the first layer
 };
 
 template <typename In, typename T>
@@ -257,8 +257,8 @@ struct GatStack : Function<GatStack> {
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const Tape& tape = carried<Tape>(context);
-    variable_list result(kParametersPerLayer * tape.layers.size() +
-                         1);  // the last: of the input, which has none
+    // the last one is for the input, which has no gradient
+    variable_list result(kParametersPerLayer * tape.layers.size() + 1);
     at::Tensor grad = grads[0].contiguous().to(tape.layers.back().sums.scalar_type());
     for (std::size_t l = tape.layers.size(); l-- > 0;) {
       const LayerTape& layer = tape.layers[l];
@@ -277,10 +277,9 @@ struct GatStack : Function<GatStack> {
 }  // namespace
 
 bool gat_stack_pays(const GatStackShape& shape) {
-  // Elements moved a dst node of the input layer, with 5 in-neighbors and 3 src nodes each: 5 heads * in +
-  // 12 in
-  // + 3 hidden here, 6 in + 32 hidden with the maps of all src nodes. Deeper layers have more src nodes a dst
-  // node.
+  // Elements moved per dst node of the input layer, with 5 in-neighbors and 3 src nodes each: 5 heads * in +
+  // 12 in + 3 hidden here, and 6 in + 32 hidden if all src nodes are mapped. Deeper layers have more src
+  // nodes per dst node.
   constexpr std::int64_t kMostSums = 4, kMostHeads = 8;
   const bool input_pays = shape.heads * shape.in_cols <= kMostSums * shape.hidden;
   return shape.heads <= kMostHeads && input_pays && gat_takes(shape.in_cols) &&

@@ -29,7 +29,7 @@ __device__ inline List list_of(const EdgeLists& edges, Count i) {
   return {edges.indptr == nullptr ? i * edges.stride : edges.indptr[i], size_of(edges, i)};
 }
 
-/// The keyed words of a row's node; what HiddenRows draws from.
+/// The keyed words of a row's node, from which the dropout of HiddenRows draws.
 __device__ inline Philox4 row_words(const HiddenRows& hidden, Count row) {
   return hidden.dropout.active() ? hidden.dropout.words(RandomUse::dropout, row) : Philox4{};
 }
@@ -41,19 +41,19 @@ __device__ inline Philox4 from_lane(const Philox4& words, int source) {
   return result;
 }
 
-/// Whether a lane's columns are neighbors.
+/// Whether a lane's columns are consecutive.
 template <typename Part>
 constexpr bool kIsOnePack = Part::kPackSize == Part::kSize;
 
-/// Which of the eight columns that share words a lane's column i is.
+/// Index of a lane's column i among the eight columns that share words.
 template <typename Part>
 __device__ int column_of(Count base, int i) {
   if constexpr (!kIsOnePack<Part>) return static_cast<int>(Part::column(base, i) % kColumnsPerWords);
-  if constexpr (Part::kSize % kColumnsPerWords == 0) return i % kColumnsPerWords;  // known when compiled
+  if constexpr (Part::kSize % kColumnsPerWords == 0) return i % kColumnsPerWords;  // a constant
   return (lane() * Part::kSize + i) % kColumnsPerWords;
 }
 
-/// Calls visit(i, kept) for every column i of the lane's.
+/// Calls visit(i, kept) for every column i of the lane.
 template <typename Part, typename Visit>
 __device__ void for_kept(const DropoutRule& rule, const Philox4& row, Count base, const Visit& visit) {
   Philox4 words{};
@@ -65,7 +65,7 @@ __device__ void for_kept(const DropoutRule& rule, const Philox4& row, Count base
   }
 }
 
-/// What ReLU and dropout make of a hidden row.
+/// Applies ReLU and dropout to a hidden row.
 template <int N, int kPack>
 __device__ void activate(Columns<N, kPack>& part, const HiddenRows& hidden, const Philox4& row, Count base,
                          float scale) {
@@ -78,7 +78,7 @@ __device__ void activate(Columns<N, kPack>& part, const HiddenRows& hidden, cons
                               [&](int i, bool kept) { part.value[i] = kept ? part.value[i] * scale : 0.0f; });
 }
 
-/// Up to 32 entries of a list, one a lane, with what is needed of each. Loaded ahead of their rows.
+/// Up to 32 entries of a list, one per lane, which are loaded ahead of their rows.
 struct Entries {
   std::int32_t index = 0;
   float weight = 1.0f;
@@ -89,15 +89,15 @@ __device__ inline int at_most_a_warp(Count size) {
   return static_cast<int>(min(static_cast<Count>(kWarp), size));
 }
 
-// Rows of a MeanConcat that a warp takes at most: their lists are loaded at once, and a row's entries while
-// the row before is summed. Few rows are better spread over more warps.
+// The most rows of a MeanConcat per warp. Their lists are loaded together, and a row's entries while the
+// previous row is summed. If there are few rows, it is better to spread them over more warps.
 constexpr int kMostRowsOfWarp = 4;
 constexpr Count kManyWarps = 1 << 14;
 
 template <typename In, typename Out, int N, int kPack, bool kHidden>
 struct ConcatWarp {
   using Part = Columns<N, kPack>;
-  // Rows on their way at once: up to 128 bytes a lane.
+  // Rows in flight: up to 128 bytes per lane.
   static constexpr int kInFlight = std::min<int>(8, 128 / (N * static_cast<int>(sizeof(In))));
 
   const MeanConcatOf<In, Out>& task;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kThreads)
   List list = lists.from_lane(0);
   Entries entries = warp.entries(list, 0);
   for (int r = 0; r < rows_of_warp && first_row + r < task.rows; ++r) {
-    const List next = lists.from_lane(r + 1);  // of no edges behind the last
+    const List next = lists.from_lane(r + 1);  // an empty list after the last row
     const Entries ahead = warp.entries(next, 0);
     warp.run(first_row + r, list, __shfl_sync(kAllLanes, owns, r), entries);
     list = next;
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The warps of a block take neighboring runs of rows of a piece, whose sums of columns they add up in the
+/// The warps of a block take consecutive runs of rows of a piece. Their sums of columns are added up in the
 /// order of the warps.
 template <typename T, int N, int kPack>
 struct GatedWarp {
@@ -216,7 +216,7 @@ struct GatedWarp {
     }
   }
 
-  /// Zeroes what ReLU and dropout did not let pass.
+  /// Sets to zero what ReLU and dropout did not let pass.
   __device__ void gate(Part& sum, const Part& product, Count row, Count base) const {
     const HiddenRows& hidden = task.hidden;
     for_kept<Part>(hidden.dropout, row_words(hidden, row), base, [&](int i, bool kept) {
@@ -310,7 +310,7 @@ void launch_gated(const GatedMeanGradOf<T>& task, cudaStream_t stream) {
   cuda::check_launch("gated_mean_grad");
 }
 
-/// May lanes take `width` neighboring columns?
+/// Whether lanes may take `width` neighboring columns.
 template <typename... Elements>
 bool packs(int width, Count cols, const Elements*... rows) {
   return cols % width == 0 &&

@@ -19,14 +19,14 @@ using sampling::Block;
 template <typename T>
 constexpr at::ScalarType kTypeOf = std::is_same_v<T, Bf16> ? at::kBFloat16 : at::kFloat;
 
-/// What the backward pass needs of a layer.
+/// What the backward pass needs from a layer.
 struct LayerTape {
   SageWeights parameters;
   Block block;
-  at::Tensor joined;   // [dst, 2 in]: what was multiplied
+  at::Tensor joined;   // [dst, 2 in]: the left factor of the product
   at::Tensor weight;   // [out, 2 in]: [W_l | W_r]
-  at::Tensor product;  // [dst, out] before ReLU and dropout; not of the last layer
-  HiddenRows hidden;   // what is applied to the product where it is read
+  at::Tensor product;  // [dst, out] before ReLU and dropout; not in the last layer
+  HiddenRows hidden;   // what is applied to the product when it is read
 
   std::int64_t in_cols() const { return joined.size(1) / 2; }
 };
@@ -36,7 +36,7 @@ struct Tape {
   bool bf16 = false;
 };
 
-/// The input of a stack: no tensor, as its rows may be those of the whole graph.
+/// The input of a stack. It is no tensor, because its rows may be those of the whole graph.
 struct StackInput {
   InputTable table;
   sampling::MiniBatch batch;
@@ -133,13 +133,14 @@ at::Tensor run_forward(Tape& tape, const StackInput& input) {
   }
 }
 
-/// A gradient on its way down, and the sums over pieces of its rows that add up to the bias's.
+/// The gradient of a layer's product, and sums over pieces of its rows, which add up to the gradient of the
+/// bias.
 struct LayerGrad {
   at::Tensor rows;        // [dst, out]
   at::Tensor piece_sums;  // [pieces, out] f32
 };
 
-/// Gradient of the layer's product, from that of what the next layer multiplied.
+/// The gradient of the layer's product, from that of the next layer's joined rows.
 template <typename T>
 LayerGrad gated_grad(const LayerTape& layer, const LayerTape& next, const at::Tensor& grad_joined) {
   if (next.block.transposed_indptr == nullptr) {
@@ -162,8 +163,8 @@ LayerGrad gated_grad(const LayerTape& layer, const LayerTape& next, const at::Te
   return grad;
 }
 
-/// Where a parameter's gradient adds up: its own .grad, as the engine would add it there; if it has none, a
-/// tensor of zeros, which becomes `returned`.
+/// Where a parameter's gradient is added: its own .grad, as the engine would do; if it has none, a tensor of
+/// zeros, which becomes `returned`.
 float* accumulator(const at::Tensor& parameter, at::Tensor& returned) {
   const at::Tensor& grad = parameter.grad();
   if (grad.defined() && grad.is_contiguous() && grad.scalar_type() == at::kFloat)
@@ -175,9 +176,9 @@ float* accumulator(const at::Tensor& parameter, at::Tensor& returned) {
 template <typename T>
 variable_list run_backward(const Tape& tape, const at::Tensor& grad_logits) {
   const std::size_t num_layers = tape.layers.size();
-  variable_list result(3 * num_layers + 1);  // the last: of the input, which has none
+  variable_list result(3 * num_layers + 1);  // the last one is for the input, which has no gradient
   std::vector<ParameterGrads> parameters(num_layers);
-  std::vector<at::Tensor> kept;  // until the launch below
+  std::vector<at::Tensor> kept;  // keeps tensors alive until the launch below
   const at::Tensor logits = grad_logits.contiguous();
   LayerGrad grad{.rows = logits.to(kTypeOf<T>), .piece_sums = logits};
   for (std::size_t l = num_layers; l-- > 0;) {

@@ -7,7 +7,8 @@
 namespace strata::nn {
 namespace {
 
-/// In sixteen partial sums, so that it fills any vector register and has the same bits in all of them.
+/// Uses sixteen partial sums, so that it fills every kind of vector register and gives the same bits with all
+/// of them.
 inline float dot(const float* a, const float* b, Count count) {
   constexpr Count kPartials = 16;
   float partial[kPartials] = {};
@@ -26,7 +27,7 @@ inline void add_scaled(float* __restrict to, const float* __restrict from, float
   for (Count c = 0; c < count; ++c) to[c] += scale * from[c];
 }
 
-/// One head, whose slice of a row this is.
+/// One head and its slice of a row.
 struct Head {
   const Attention& over;
   Count head;
@@ -45,7 +46,7 @@ struct Head {
   Philox4 key(Count v) const { return over.dropout.active() ? edge_key(over.dropout, v) : Philox4{}; }
 };
 
-/// body(u) for the node itself and its in-neighbors.
+/// Calls body(u) for the node itself and its in-neighbors.
 template <typename Body>
 inline void for_in_edges(const Attention& over, Count v, const Body& body) {
   body(v);
@@ -54,7 +55,7 @@ inline void for_in_edges(const Attention& over, Count v, const Body& body) {
   }
 }
 
-/// body(v) for the node itself, if it is a dst node, and the nodes that it is an in-neighbor of.
+/// Calls body(v) for the node itself, if it is a dst node, and for the nodes that it is an in-neighbor of.
 template <typename Body>
 inline void for_out_edges(const Attention& over, Count u, const Body& body) {
   if (u < over.num_dst) body(u);
@@ -63,7 +64,7 @@ inline void for_out_edges(const Attention& over, Count u, const Body& body) {
   }
 }
 
-/// body(u, how often the edge counts) likewise.
+/// The same with body(u, how much the edge counts).
 template <typename Body>
 inline void for_weighted_in_edges(const Attention& over, Count v, const Body& body) {
   if (over.edge_weights == nullptr) return for_in_edges(over, v, [&](Count u) { body(u, 1.0f); });
@@ -100,8 +101,8 @@ inline void attend(const AttentionForward& pass, const Head& head, Count v) {
   });
 }
 
-/// The gradient of a softmax: that of score s is p (g - mean), where g is the gradient of p and mean the sum
-/// of p g over the edges.
+/// The gradient of a softmax. For score s it is p (g - mean), where g is the gradient of p and mean is the
+/// sum of p g over the edges.
 inline void grad_of_dst(const AttentionBackward& pass, const Head& head, Count v) {
   const Philox4 key = head.key(v);
   const float* grad = head.slice(pass.grad_out, v);
@@ -136,7 +137,7 @@ inline void grad_of_src(const AttentionBackward& pass, const Head& head, Count u
     add_scaled(out, pass.dst_weights + head.head * cols, pass.grad_dst_scores[head.at(u)], cols);
 }
 
-/// body(head, row) for all rows and heads, in pieces of equal work.
+/// Calls body(head, row) for all rows and heads, in pieces of equal work.
 template <typename Body>
 void for_heads(const Attention& over, const Count* indptr, Count rows, const Body& body) {
   if (rows == 0) return;

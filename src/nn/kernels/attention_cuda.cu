@@ -16,11 +16,11 @@ __device__ inline Count thread_index() {
   return static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
 }
 
-/// What a group of Lanes threads works on: one head of one row, and of its columns the window [first, first +
-/// Lanes * Width), of which each thread has Width.
+/// What a group of Lanes threads works on: one head of one row, and a window [first, first + Lanes * Width)
+/// of its columns. Each thread has Width columns.
 template <int Width, int Lanes>
 struct Item {
-  Count row, head, column;  ///< column: this thread's first of the head
+  Count row, head, column;  ///< column: this thread's first column of the head
   bool first_window, in_row;
 
   __device__ Item(const Attention& over) {
@@ -46,8 +46,8 @@ Count threads_of(const Attention& over, Count rows) {
   return rows * over.heads * ((over.head_cols + Lanes * Width - 1) / (Lanes * Width)) * Lanes;
 }
 
-/// The dot product of a head's columns of two rows, the same bits in every thread of the group. Whole: the
-/// group's one window holds them all, in the parts that its threads have loaded.
+/// The dot product of a head's columns of two rows, with the same bits in every thread of the group. Whole: a
+/// single window holds all columns, which the threads have already loaded.
 template <int Width, int Lanes, bool Whole>
 __device__ inline float head_dot(const Attention& over, const float* a, const float* b,
                                  const Floats<Width>& part_of_a, const Floats<Width>& part_of_b) {
@@ -67,7 +67,7 @@ __device__ inline float kept_scale(const Attention& over, const Philox4& key, Co
   return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
 }
 
-// A group a head of a row; reads the rows once.
+// One group per head of a row; reads the rows once.
 template <int Width, int Lanes>
 __global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadDots dots) {
   const Count group = thread_index() / Lanes;
@@ -81,12 +81,12 @@ __global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadDots dots)
   if (threadIdx.x % Lanes == 0) dots.scores[group] = sum;
 }
 
-/// How often an edge counts.
+/// How much an edge counts.
 __device__ inline float times(const Attention& over, Count e) {
   return over.edge_weights == nullptr ? 1.0f : __ldg(over.edge_weights + e);
 }
 
-// One thread a head of a dst node: maximum and sum in one pass over its scores, one sector an edge.
+// One thread per head of a dst node: maximum and sum in one pass over its scores, with one sector per edge.
 __global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForward pass) {
   const Attention& over = pass.over;
   const Count v = thread_index() / over.heads, head = thread_index() % over.heads;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForwar
   pass.log_sums[v * over.heads + head] = largest + logf(sum);
 }
 
-// The weighted sum of the in-neighbors' rows: edges * cols * 4 bytes, from L2 or HBM, bound the time.
+// The weighted sum of the in-neighbors' rows. Reading edges * cols * 4 bytes from L2 or HBM bounds the time.
 template <int Width, int Lanes>
 __global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward pass, float scale) {
   const Attention& over = pass.over;
@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward 
   total.store(pass.out + item.offset(over, v) + item.column);
 }
 
-// The gradient of the dst scores, and the mean that the gradient of every score of the node needs. One gather
-// of the rows; rows wider than a window are read in a loop by the first window alone.
+// The gradient of the dst scores, and the mean that the gradient of every score of the node needs. Gathers
+// the rows once; only the first window reads rows that are wider than a window, in a loop.
 template <int Width, int Lanes, bool Whole>
 __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(AttentionBackward pass, float scale) {
   const Attention& over = pass.over;

@@ -12,9 +12,9 @@
 namespace strata::nn {
 namespace {
 
-constexpr Count kPrefetchEdges =
-    6;  // rows asked for ahead: hides a memory access behind the sums of six rows
-constexpr Count kPrefetchLines = 16;  // of a row; the hardware follows a longer one by itself
+// rows to prefetch, which hides a memory access behind the sums of six rows
+constexpr Count kPrefetchEdges = 6;
+constexpr Count kPrefetchLines = 16;  // per row; the hardware prefetches the rest of longer rows
 template <typename T>
 inline void prefetch_row(const T* row, Count cols) {
   constexpr Count kLine = 64 / sizeof(T);
@@ -51,7 +51,7 @@ inline void finish_row(const SparseSumOf<In, Out>& sum, Count row, float* __rest
   for (Count c = 0; c < sum.cols; ++c) out[c] += scale * to_f32(self[c]);
 }
 
-/// Rows are summed in f32: in place where the result is f32, else beside it.
+/// Rows are summed in f32: in place if the result is f32, else in a buffer.
 template <typename In, typename Out>
 void sum_rows(const SparseSumOf<In, Out>& sum) {
   if (sum.rows == 0 || sum.cols == 0) return;
@@ -71,7 +71,7 @@ void sum_rows(const SparseSumOf<In, Out>& sum) {
   });
 }
 
-constexpr Count kGroups = 32;  // Philox blocks made at once: 256 columns
+constexpr Count kGroups = 32;  // Philox blocks that are computed together: 256 columns
 
 /// The 16-bit numbers of kGroups blocks, in the order of the columns.
 struct MaskBits {
@@ -91,7 +91,7 @@ struct MaskBits {
   }
 };
 
-/// out = in where kept, times the scale, else 0.
+/// out = in times the scale if kept, else 0.
 inline void drop_row(const DropoutRule& rule, Count row, Count cols, const float* in, float* out) {
   const Philox4 keyed = rule.words(RandomUse::dropout, row);
   const float scale = rule.scale();

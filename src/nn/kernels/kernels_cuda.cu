@@ -10,7 +10,7 @@ namespace strata::nn {
 namespace {
 
 constexpr int kBlockThreads = 256;
-constexpr int kEdgesInFlight = 4;  // rows a thread has asked for before it adds the first
+constexpr int kEdgesInFlight = 4;  // rows that a thread requests before it adds the first one
 
 /// Width consecutive columns of a row in registers.
 template <int Width>
@@ -50,7 +50,8 @@ __device__ inline float scale_of(const float* scales, Count i) {
 }
 
 // Lanes threads share a row and take Lanes * Width of its columns; a longer row is several items. Every
-// in-row is read in one or few coalesced requests: edges * cols * 4 bytes, from L2 or HBM, bound the time.
+// in-row is read in one or few coalesced requests. Reading edges * cols * 4 bytes from L2 or HBM bounds the
+// time.
 template <int Width, int Lanes, typename In, typename Out>
 __global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSumOf<In, Out> sum, Count chunks) {
   const Count thread = static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
@@ -102,7 +103,7 @@ template <typename In, typename Out>
 void sum_rows(const SparseSumOf<In, Out>& sum, cudaStream_t stream) {
   if (sum.rows == 0 || sum.cols == 0) return;
   const auto launch = [&]<int Width, int Lanes>() { launch_sparse_sum<Width, Lanes>(sum, stream); };
-  if constexpr (std::is_same_v<In, Bf16>) {  // eight of them fill a load of 16 bytes
+  if constexpr (std::is_same_v<In, Bf16>) {  // eight elements fill a load of 16 bytes
     if (pack_fits(8, sum.cols, sum.in, sum.self, sum.out)) return with_lanes<8>(sum.cols, launch);
   }
   with_width_and_lanes(pack_width(sum.cols, sum.in, sum.self, sum.out), sum.cols, launch);
@@ -134,7 +135,7 @@ struct Group {
   std::uint32_t index;
 
   __device__ Group(Count thread, Count groups) {
-    if (thread < (Count{1} << 31)) {  // 32 bits divide several times faster
+    if (thread < (Count{1} << 31)) {  // division is several times faster with 32 bits
       row = static_cast<std::uint32_t>(thread) / static_cast<std::uint32_t>(groups);
     } else {
       row = thread / groups;
@@ -149,8 +150,8 @@ __device__ inline Philox4 group_words(const DropoutRule& rule, const Group& grou
   return dropout_words(keyed, group.index);
 }
 
-// One thread eight columns: bias, ReLU and dropout in one pass of 8 bytes an element; two Philox blocks a
-// thread.
+// One thread per eight columns: bias, ReLU and dropout in one pass of 8 bytes per element, with two Philox
+// blocks per thread.
 template <typename T>
 __device__ inline float activated(const ActivationOf<T>& a, const Philox4& words, Count column, int i,
                                   float value, float scale) {
@@ -160,11 +161,12 @@ __device__ inline float activated(const ActivationOf<T>& a, const Philox4& words
   return value;
 }
 
-/// As many elements as a load of 16 bytes takes.
+/// The number of elements of a load of 16 bytes.
 template <typename T>
 constexpr int kPartWidth = 16 / sizeof(T);
 
-// kWhole: rows are whole groups, aligned to 16 bytes, so that a thread loads its group at once.
+// kWhole: rows consist of whole groups that are aligned to 16 bytes, so that a thread loads its group at
+// once.
 template <bool kWhole, typename T>
 __global__ void __launch_bounds__(kBlockThreads)
     activate_kernel(ActivationOf<T> a, Count groups, float scale) {

@@ -21,7 +21,7 @@ struct Item {
   }
 };
 
-// One thread Width columns of a row: edges * cols * 4 bytes read, rows * cols * 8 written.
+// One thread per Width columns of a row: reads edges * cols * 4 bytes, writes rows * cols * 8.
 template <int Width, int Lanes>
 __global__ void __launch_bounds__(kBlockThreads) max_kernel(NeighborMax max) {
   const Item<Width, Lanes> item(max.cols);
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kBlockThreads) max_kernel(NeighborMax max) {
   if (max.winners != nullptr) winners.store(max.winners + item.row * max.cols + item.column);
 }
 
-// Two reads of a row an edge: the winners and their gradients.
+// Reads two rows per edge: the winners and their gradients.
 template <int Width, int Lanes>
 __global__ void __launch_bounds__(kBlockThreads) max_grad_kernel(NeighborMaxGrad grad) {
   const Item<Width, Lanes> item(grad.cols);

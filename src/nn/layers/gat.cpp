@@ -126,7 +126,7 @@ struct GraphAttention : Function<GraphAttention> {
   }
 };
 
-/// PyG's GATConv with self-loops: attention over lin(x), the heads side by side, or their mean in the last
+/// PyG's GATConv with self-loops: attention over lin(x), with concatenated heads, or their mean in the last
 /// layer.
 struct GatLayer : torch::nn::Module {
   struct Shape {
@@ -192,7 +192,7 @@ class GatModel final : public StackedModel {
   }
 #endif
 
-  /// The state is [1, heads * head_cols + heads]: what was attended to, and the logarithms of the
+  /// The state is [1, heads * head_cols + heads]: the attention's result so far, and the logarithms of the
   /// denominators.
   at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override {
     const GatLayer& at = at_layer(layer);
@@ -200,7 +200,7 @@ class GatModel final : public StackedModel {
     const Heads on{.block = piece.block, .heads = options().heads, .dropout = {}};
     const Scores scores{head_dots(mapped, on.block.num_src, at.src_weights, on.heads),
                         head_dots(mapped, 1, at.dst_weights, on.heads)};
-    constexpr double kNever = -1e30;  // the node itself was attended to with the first piece
+    constexpr double kNever = -1e30;  // the node itself was included with the first piece
     if (before.defined()) scores.src.narrow(0, 0, 1).fill_(kNever);
     const Attended now = attend_over(on, mapped, scores);
     if (!before.defined()) return at::cat({now.out, now.log_sums}, 1);
@@ -228,7 +228,7 @@ class GatModel final : public StackedModel {
  private:
   at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
     const DropoutRule rule = make_dropout(options().attention_dropout, pass, hop_of_dst(layer), block);
-    // Attention itself is f32: a softmax needs it, and no second set of kernels.
+    // Attention itself is f32: a softmax needs it, and a second set of kernels is not needed.
     const at::Tensor mapped = map_rows(type_of(pass), x, at_layer(layer).lin->weight).to(at::kFloat);
     return attend(layer, mapped, {.block = block, .heads = options().heads, .dropout = rule});
   }

@@ -13,7 +13,8 @@ namespace {
 /// PyG's GCNConv: the sum over in-neighbors and the node itself of x_u / sqrt(d(u) d(v)), d = in-degree + 1,
 /// mapped by lin.
 ///
-/// A sampled neighborhood stands for the whole: its part is scaled by in-degree / sampled in-neighbors.
+/// A sampled neighborhood represents the whole one, so its part is scaled by in-degree / sampled
+/// in-neighbors.
 struct GcnLayer : torch::nn::Module {
   GcnLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
     const double bound = std::sqrt(6.0 / static_cast<double>(in_cols + out_cols));  // Glorot

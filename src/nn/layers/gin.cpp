@@ -16,7 +16,7 @@ namespace {
 
 using sampling::Block;
 
-/// What a sampled neighborhood is multiplied by to stand for the whole: in-degree / sampled in-neighbors.
+/// The factor with which a sampled neighborhood represents the whole one: in-degree / sampled in-neighbors.
 BlockScales whole_sums(const Block& block) {
   if (block.src_in_degrees == nullptr && block.num_src > 0) {
     throw Error("GIN needs the in-degrees of a block's nodes, which the sampler was not asked for");
@@ -37,7 +37,7 @@ at::Tensor gin_sum(at::ScalarType type, const at::Tensor& x, const at::Tensor& e
 /// PyG's GINConv with a learned eps and an MLP of two layers: nn(sum of x over the in-neighbors + (1 + eps)
 /// x).
 ///
-/// A sampled neighborhood stands for the whole, as in GCN.
+/// A sampled neighborhood represents the whole one, as in GCN.
 struct GinLayer : torch::nn::Module {
   GinLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
     eps = register_parameter("eps", at::zeros({1}));

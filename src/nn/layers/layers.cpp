@@ -68,7 +68,7 @@ at::Tensor StackedModel::output_from(int layer, const at::Tensor& stand_in, cons
                         .indptr = indptr.const_data_ptr<std::int64_t>(),
                         .indices = indices.const_data_ptr<std::int32_t>()};
   at::Tensor degrees;
-  if (own.block.src_in_degrees != nullptr) {  // that of the stand-in, 0, scales nothing
+  if (own.block.src_in_degrees != nullptr) {  // the stand-in has degree 0, which scales nothing
     const at::Tensor degree =
         at::from_blob(const_cast<std::int32_t*>(own.block.src_in_degrees), {1}, options.dtype(at::kInt));
     degrees = at::cat({degree, at::zeros({1}, options.dtype(at::kInt))});
@@ -99,8 +99,8 @@ bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x
   // The gradient of the mapped rows flows back over the transpose, which the input layer of a training step
   // does not have.
   if (c10::GradMode::is_enabled() && block.transposed_indptr == nullptr) return false;
-  // What a gathered element costs in multiply-adds of a matrix product: 4 bytes at 10 GB/s against 50 G/s on
-  // two CPU cores make 20, on an H200 (f32) it is about 60.
+  // The cost of a gathered element in multiply-adds of a matrix product. On two CPU cores 4 bytes at 10 GB/s
+  // against 50 G/s make 20; on an H200 (f32) it is about 60.
   constexpr double kGatherCost = 32.0;
   const auto product = static_cast<double>(in_cols) * static_cast<double>(out_cols);
   const double map_first = static_cast<double>(x.size(0)) * product +

@@ -19,7 +19,7 @@ using sampling::Block;
 struct ScaledBlock {
   Block block;
   BlockScales scales;
-  at::ScalarType type;  ///< of the results
+  at::ScalarType type;  ///< type of the results
 };
 
 /// The kernels for a device and the stream that libtorch works on.
@@ -63,7 +63,7 @@ void sum_in_neighbors_as(const at::Tensor& x, const Block& block, const BlockSca
                             target.stream);
 }
 
-/// `type`: of the result; f32 only for x of f32.
+/// `type` is that of the result; f32 only if x is f32.
 at::Tensor sum_in_neighbors(const at::Tensor& x, const Block& block, const BlockScales& scales,
                             at::ScalarType type) {
   const at::Tensor out = at::empty({block.num_dst, x.size(1)}, x.options().dtype(type));
@@ -266,7 +266,7 @@ at::Tensor aggregate(const at::Tensor& x, const Block& block, const BlockScales&
 
 at::Tensor aggregate_to(at::ScalarType type, const at::Tensor& x, const Block& block,
                         const BlockScales& scales) {
-  // The gradient of x comes in the type of the result.
+  // The gradient of x has the type of the result.
   const at::Tensor rows = x.requires_grad() ? x.to(type) : x;
   return AggregateRows::apply(rows.contiguous(), ScaledBlock{block, scales, type});
 }

@@ -20,7 +20,7 @@ class SageModel final : public StackedModel {
     register_layers({layers_.begin(), layers_.end()});
   }
 
-  /// A node's row for its neighbors, then its row for itself.
+  /// A projected row has the part for the node's neighbors, then the part for the node itself.
   std::int64_t projected_cols(int layer) const override { return 2 * output_cols(layer); }
   at::Tensor project(int layer, const at::Tensor& x) override {
     return x.mm(at::cat({at_layer(layer).neighbors->weight, at_layer(layer).root->weight}).t());

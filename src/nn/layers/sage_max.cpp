@@ -99,7 +99,7 @@ class SageMaxModel final : public StackedModel {
 
  private:
   at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
-    const at::Tensor rows = x.to(at::kFloat);  // a maximum needs no second set of kernels
+    const at::Tensor rows = x.to(at::kFloat);  // so that a maximum needs no second set of kernels
     return map(type_of(pass), layer, neighbor_max(rows, block), x.narrow(0, 0, block.num_dst));
   }
 

@@ -33,7 +33,8 @@ class LaborLists {
     view_.indices.visit([&](const auto* indices) {
       view_.original_ids.visit([&](const auto* original_ids) {
         const auto* const list = indices + range.begin;
-        for (std::uint32_t p = 0; p < degree; ++p) {  // without a branch: nothing foretells what is taken
+        // without a branch, because the result cannot be predicted
+        for (std::uint32_t p = 0; p < degree; ++p) {
           *next = p;
           next += rule_.of_source(original_ids[list[p]]) < limit;
         }

@@ -8,11 +8,11 @@ namespace strata::sampling {
 namespace {
 
 constexpr Count kMostInWarp = 512;
-constexpr int kUnrolled = 4;  // reads in flight a lane
+constexpr int kUnrolled = 4;  // reads in flight per lane
 constexpr int kMaskWords = kMostInWarp / kWarp;
-constexpr Count kMostMasks = Count{1} << 22;  // 256 MiB; for more nodes neighbors are looked at twice
+constexpr Count kMostMasks = Count{1} << 22;  // 256 MiB; with more nodes neighbors are read twice
 
-/// What decides for one node.
+/// The list of one node and the limit that decides for it.
 struct LaborList {
   DeviceRange range;
   std::uint64_t limit;
@@ -40,7 +40,8 @@ struct LaborQuery {
            rule.of_source(lists.original_ids[lists.indices[list.range.begin + position]]) < list.limit;
   }
 
-  /// Bit b of lane l: position 32 l + b is taken. By a warp, of a list of at most kMostInWarp.
+  /// Bit b of lane l says whether position 32 l + b is taken. Called by a whole warp, for a list of at most
+  /// kMostInWarp entries.
   __device__ std::uint32_t mask(const LaborRule& rule, const LaborList& list) const {
     std::uint32_t word = 0;
     for (int first = 0; first * kWarp < list.range.degree; first += kUnrolled) {
@@ -59,7 +60,7 @@ struct LaborQuery {
     return word;
   }
 
-  /// How many of a stretch's positions first, first + stride, ... are taken.
+  /// The number of a stretch's positions first, first + stride and so on that are taken.
   __device__ std::uint32_t count(const LaborRule& rule, const LaborList& list, const Stretch& stretch,
                                  Count stride) const {
     std::uint32_t count = 0;
@@ -74,7 +75,7 @@ struct LaborQuery {
   }
 };
 
-// A warp a list. Each neighbor costs its entry of `indices` and a sector of `original_ids`.
+// One warp per list. Each neighbor costs its entry of `indices` and a sector of `original_ids`.
 template <typename Lists>
 __global__ void __launch_bounds__(kThreads)
     measure_labor(const __grid_constant__ LaborQuery<Lists> labor, DeviceRange* plan, Count* counts,
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// How many places of a stretch are taken, told to all threads of a block.
+/// The number of positions of a stretch that are taken; all threads of a block get it.
 template <typename Lists>
 __device__ std::uint32_t count_by_block(const LaborQuery<Lists>& labor, const LaborRule& rule,
                                         const LaborList& list, const Stretch& stretch) {
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(kThreads)
       });
 }
 
-// A warp a list. With `masks` of measure_labor() only the entries that are taken are read.
+// One warp per list. With `masks` of measure_labor() only the entries that are taken are read.
 template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
     choose_labor(const __grid_constant__ LaborQuery<Lists> labor, const DeviceRange* plan,
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// Sum of values[first .. end), told to all threads of a block.
+/// Sum of values[first .. end); all threads of a block get it.
 __device__ std::uint32_t sum_by_block(const std::uint32_t* values, std::int32_t first, std::int32_t end) {
   __shared__ std::uint32_t total;
   __syncthreads();
@@ -271,7 +272,7 @@ class LaborDeviceChooser final : public DevicePickChooser<Id> {
   }
 
  private:
-  /// Room for what measure() tells choose(), or null.
+  /// Room for the masks that measure() hands to choose(), or null.
   std::uint32_t* masks(const DeviceQuery& query, const cuda::Stream& stream) {
     if (query.frontier.bound > kMostMasks) return nullptr;
     reserve(masks_, cuda::Memory::device, query.frontier.bound * kMaskWords, 0, "taken neighbors", stream);
@@ -280,7 +281,7 @@ class LaborDeviceChooser final : public DevicePickChooser<Id> {
 
   const store::GraphView& view_;
   bool layer_dependent_;
-  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts that leave no choice
+  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts without a choice: -1 and 0
   HubList hubs_;
   GiantList giants_;
   cuda::Array<std::uint32_t> segment_counts_, masks_;

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One thread a pick; a sampled edge costs a sector of the neighbor lists.
+// One thread per pick; a sampled edge costs a sector of the neighbor lists.
 template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
     choose_replacing(const __grid_constant__ ReplacingQuery<Lists> replacing, const DeviceRange* plan,
@@ -86,7 +86,7 @@ class ReplacingDeviceChooser final : public DevicePickChooser<Id> {
 
  private:
   const store::GraphView& view_;
-  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts that leave no choice
+  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts without a choice: -1 and 0
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "choosers/subset_cpu.hpp"
 
-// One clone for each vector width, chosen when the program is loaded. Sanitizers run before such choices can
-// be made.
+// One clone per vector width, chosen when the program is loaded. Sanitizers run before that choice is
+// possible.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define STRATA_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
@@ -12,8 +12,8 @@
 namespace strata::sampling {
 namespace {
 
-constexpr std::uint32_t kLanes =
-    16;  // draws of whole vectors, so that short subsets need no loop for the rest
+// whole vectors of draws, so that short subsets need no loop for the rest
+constexpr std::uint32_t kLanes = 16;
 
 STRATA_VECTOR_CLONES
 void draw_short(const Subset& subset, std::uint32_t count, std::uint32_t* positions) {
@@ -39,7 +39,8 @@ void choose_subset(const Subset& subset, int count, std::uint32_t* positions) {
   } else {
     for (std::uint32_t j = 0; j < size; ++j) positions[j] = subset.draw(j);
   }
-  // Most draws differ: one word tells so of nearly all, 64 positions a bit.
+  // Most draws are distinct. One word shows this for nearly all of them, with one bit per residue of the
+  // position modulo 64.
   std::uint64_t met = 0;
   for (std::uint32_t j = 0; j < size; ++j) {
     const std::uint64_t bit = std::uint64_t{1} << (positions[j] % 64);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Count kNodesPerPiece = 1024;  // work of one call of a loop body: tens of microseconds
 constexpr Count kPicksPerBatch = 512;   // their neighbors are fetched ahead together
-constexpr Count kNodesPerBatch = 64;    // likewise, where fanouts are small
+constexpr Count kNodesPerBatch = 64;    // the same for small fanouts
 constexpr Count kPrefetchAhead = 16;
 constexpr Count kPrefetchedRun = 64;
 
@@ -22,11 +22,11 @@ void prefetch(const T* address) {
 
 template <typename T>
 void prefetch_run(const T* begin, Count count) {
-  const Count ahead = std::min<Count>(count, kPrefetchedRun);  // hardware follows longer runs by itself
+  const Count ahead = std::min<Count>(count, kPrefetchedRun);  // the hardware prefetches longer runs
   for (Count i = 0; i < ahead; i += static_cast<Count>(64 / sizeof(T))) prefetch(begin + i);
 }
 
-/// The graph's arrays with their types known.
+/// The graph's arrays with their types.
 template <typename In, typename Edge>
 struct TypedLists {
   const In* indices;
@@ -104,7 +104,7 @@ class PieceChooser {
     }
   }
 
-  /// Of a node that has no choice.
+  /// The number of picks of a node that has no choice.
   Count picks_of(const NeighborRange& range) const { return query_.fanout == 0 ? 0 : range.degree; }
 
   void take(Count pick, Count edge) const {

@@ -8,7 +8,7 @@
 namespace strata::sampling {
 namespace {
 
-constexpr Count kResidentWarps = 132 * 48;  // on the largest GPUs of today
+constexpr Count kResidentWarps = 132 * 48;  // on an H200
 constexpr int kInFlight = 4;                // picks of a lane whose neighbors are fetched together
 
 template <typename Lists>
@@ -22,7 +22,7 @@ __device__ Count picks_of(const DeviceRange& range, int fanout) {
   return fanout >= 0 && range.degree > fanout ? fanout : range.degree;
 }
 
-// One thread a node. Nodes come in few sorted runs, so that neighboring threads often share a sector of
+// One thread per node. Nodes come in few sorted runs, so that neighboring threads often share a sector of
 // indptr.
 template <typename Lists>
 __global__ void measure_ranges(const __grid_constant__ Lists lists, DeviceQuery query, DeviceRange* plan,
@@ -47,11 +47,11 @@ __device__ void put(const Lists& lists, Id neighbor, Count edge, const DevicePic
   if (out.met != nullptr) mark(out.met, neighbor);
 }
 
-/// How the lanes of a warp share the picks of some nodes: a lane a pick.
+/// How the lanes of a warp share the picks of some nodes: one lane per pick.
 struct PickLanes {
   unsigned fanout, nodes;  // at once
   unsigned node, pick;     // of this lane
-  unsigned peers_below;    // lanes of the same node and earlier picks
+  unsigned peers_below;    // lanes with earlier picks of the same node
 
   __device__ explicit PickLanes(unsigned fanout_) : fanout(fanout_), nodes(kWarp / fanout_) {
     node = lane_index() / fanout;
@@ -61,9 +61,9 @@ struct PickLanes {
   __device__ bool used() const { return node < nodes; }
 };
 
-/// What this lane's pick takes of Floyd's subset: its draw, unless an earlier pick took that; then its bound,
-/// first + pick. A pick takes its bound just where its own draw was taken, so a draw that equals the bound of
-/// an earlier pick leads on to that pick. Called by one whole warp, with `drawing` where there is a choice.
+/// What this lane's pick takes in Floyd's subset: its draw, or its bound first + pick if an earlier pick took
+/// that. A pick takes its bound exactly if its own draw was taken, so a draw that equals the bound of an
+/// earlier pick leads on to that pick. A whole warp calls it; `drawing` says whether the lane has a choice.
 __device__ Count settle(const PickLanes& lanes, const Subset& subset, bool drawing) {
   const std::uint32_t draw = drawing ? subset.draw(lanes.pick) : 0;
   const unsigned equal = __match_any_sync(kAllLanes, draw);
@@ -83,7 +83,7 @@ __device__ Count settle(const PickLanes& lanes, const Subset& subset, bool drawi
   return taken_there ? subset.first + lanes.pick : draw;
 }
 
-/// The position in its node's list that this lane's pick takes. Called by one whole warp.
+/// The position in its node's list that this lane's pick takes. A whole warp calls it.
 __device__ Count position_of(const PickLanes& lanes, const DeviceRange& range) {
   const bool choosing = lanes.used() && range.degree > lanes.fanout;
   if (!__any_sync(kAllLanes, choosing)) return lanes.pick;
@@ -100,9 +100,9 @@ __device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
           __shfl_sync(kAllLanes, range.key, from)};
 }
 
-// A warp takes `nodes_per_warp` nodes: first a lane a node finds their lists, then a lane a pick chooses, as
-// many nodes at a time as have room, with several neighbors of a lane on their way. A sampled edge costs one
-// sector of the neighbor lists.
+// A warp takes `nodes_per_warp` nodes. First one lane per node finds their lists; then one lane per pick
+// chooses, for as many nodes at a time as fit, with several neighbors in flight per lane. A sampled edge
+// costs one sector of the neighbor lists.
 template <typename In, typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
     choose_by_pick(const __grid_constant__ Lists lists, DeviceQuery query, DevicePickOutput<Id> out,
@@ -153,8 +153,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One thread a sampled edge, which finds its node by search: for all neighbors, and fanouts that few nodes
-// fill. A hub's list is spread over as many threads as it has edges.
+// One thread per sampled edge, which finds its node by search. It serves fanout -1, and fanouts that few
+// nodes fill. A hub's list is spread over as many threads as it has edges.
 template <typename Id, typename Lists>
 __global__ void choose_by_edge(const __grid_constant__ Lists lists, DeviceQuery query,
                                const DeviceRange* plan, DevicePickOutput<Id> out) {
@@ -164,7 +164,7 @@ __global__ void choose_by_edge(const __grid_constant__ Lists lists, DeviceQuery 
     const Count i = list_of(out.offsets, num_nodes, e);
     const Count pick = e - out.offsets[i];
     const DeviceRange range = plan[i];
-    if (pick >= range.degree) continue;  // the picks of another machine's node
+    if (pick >= range.degree) continue;  // a pick of another machine's node
     Count position = pick;
     if (query.fanout >= 0 && range.degree > query.fanout) {
       position = static_cast<Count>(
@@ -223,8 +223,8 @@ class UniformDeviceChooser final : public DevicePickChooser<Id> {
   }
 
   const store::GraphView& view_;
-  // Lists off this GPU are read in the order of the nodes, a few a warp at a time: what is on its way then
-  // lies in few pages, whose translations are limited (see DESIGN).
+  // Lists off this GPU are read in the order of the nodes, a few per warp at a time. The reads in flight then
+  // lie in few pages, because the GPU translates only a limited number of pages per second.
   bool near_;
 };
 

@@ -5,11 +5,13 @@
 namespace strata::sampling {
 namespace {
 
-/// Above what an arrival's quotient may be of v / weight by roundings, as -ln(1 - v) >= v.
+/// Only roundings can make v / weight larger than the quotient of an arrival, because -ln(1 - v) >= v; this
+/// factor bounds them.
 constexpr double kRoundings = 1 + 2e-6;
 
-/// The `fanout` edges that arrive first; see arrival(). A heap holds the first so far; an edge whose v /
-/// weight alone is later than its last needs no logarithm, and of long lists nearly all are.
+/// The first `fanout` edges that arrive; see arrival(). A heap holds the first ones so far. An edge whose v /
+/// weight is already later than the last of the heap needs no logarithm, which is true of nearly all edges of
+/// long lists.
 class WeightedRule {
  public:
   WeightedRule(const store::GraphView& view, const PickQuery& query, NoSettings)
@@ -56,7 +58,7 @@ class WeightedRule {
   const float* weights_;
   const PickQuery& query_;
   std::size_t fanout_;
-  std::vector<std::uint64_t> arrivals_;  // a heap, the last to arrive in front
+  std::vector<std::uint64_t> arrivals_;  // a heap with the last arrival in front
 };
 
 }  // namespace

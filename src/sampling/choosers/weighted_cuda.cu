@@ -7,7 +7,7 @@ namespace strata::sampling {
 namespace {
 
 constexpr Count kMostInWarp = 256;
-constexpr std::uint32_t kMostOfGiants = 1024;  // picks of a giant; with more, it is a hub
+constexpr std::uint32_t kMostOfGiants = 1024;  // most picks of a giant; a node with more is a hub
 
 template <typename Lists>
 struct RaceQuery {
@@ -22,7 +22,7 @@ struct RaceQuery {
   }
 };
 
-/// Puts the edges that have arrived by finish.last into picks, in the order of the list; by a warp.
+/// A whole warp writes the edges that arrive no later than finish.last to picks, in the order of the list.
 template <typename Writer, typename Arrival>
 __device__ void put_by_warp(const Writer& writer, const DeviceRange& range, Count first_pick,
                             std::uint64_t last, int rounds, Arrival&& arrival) {
@@ -34,7 +34,7 @@ __device__ void put_by_warp(const Writer& writer, const DeviceRange& range, Coun
   }
 }
 
-/// What is done once the finish of node i is known.
+/// What to do when the finish of node i is known.
 struct Measure {
   DeviceRange* plan;
   Count* counts;
@@ -63,8 +63,8 @@ struct Measure {
   __device__ Count* total() const { return nullptr; }
 };
 
-/// Puts the arrivals in memory that are no later than `last` into picks, in the order of the list; by a
-/// block. At most kMostOfGiants.
+/// A whole block writes the stored arrivals that are no later than `last` to picks, in the order of the list;
+/// at most kMostOfGiants.
 template <typename Writer>
 __device__ void put_stored(const Writer& writer, const DeviceRange& range, Count first_pick,
                            const StoredArrivals& stored, std::uint64_t last) {
@@ -129,8 +129,8 @@ __device__ std::uint32_t run_in_warp(const RaceQuery<Lists>& races, Count i, con
   return finish.count;
 }
 
-// A warp a list: 4 bytes and some 90 instructions an edge, then about ten halvings of four instructions a
-// round.
+// One warp per list: 4 bytes and about 90 instructions per edge, then about ten bisections with four
+// instructions per round.
 template <typename Lists, typename Then>
 __global__ void __launch_bounds__(kThreads)
     run_races(const __grid_constant__ RaceQuery<Lists> races, const __grid_constant__ Then then,
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kThreads)
   add_to_total(then.total(), threadIdx.x == 0 ? num_picks : 0);
 }
 
-/// Where the first of each segment of a giant are kept: `fanout` a segment, kNeverArrives for none.
+/// The first arrivals of each segment of a giant: `fanout` per segment, kNeverArrives for none.
 struct SegmentWinners {
   std::uint64_t* arrivals;
   std::uint32_t fanout;
@@ -189,7 +189,7 @@ struct SegmentWinners {
   }
 };
 
-// A block a segment: none but its first `fanout` can be among those of the whole list.
+// One block per segment. Only the first `fanout` arrivals of a segment can be among those of the whole list.
 template <typename Lists>
 __global__ void __launch_bounds__(kThreads) run_segments(const __grid_constant__ RaceQuery<Lists> races,
                                                          DeviceGiants giants, SegmentWinners winners) {
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Runs the races again, for packed lists whose places were not known when they were run first.
+// Runs the races again, for packed lists, whose positions were not known when the races were run first.
 template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
     put_packed(const __grid_constant__ RaceQuery<Lists> races, const DeviceRange* plan,
@@ -275,7 +275,7 @@ class WeightedDeviceChooser final : public DevicePickChooser<Id> {
   explicit WeightedDeviceChooser(const store::GraphView& view)
       : view_(view), all_(make_uniform_device_chooser<Id>(view)), hubs_(view.device), giants_(view) {}
 
-  /// Divided lists are packed: for them, the races into picks are not worth kernels of their own.
+  /// Lists with copies are always packed, because their races into picks are not worth kernels of their own.
   bool fills_strided(int fanout) const override {
     return fanout > 0 && fanout <= kMostStride && !is_divided(view_);
   }
@@ -302,7 +302,7 @@ class WeightedDeviceChooser final : public DevicePickChooser<Id> {
   }
 
  private:
-  /// Into packed lists, once it is known who gets a pick.
+  /// Writes packed lists when it is known which edges get a pick.
   template <typename Lists>
   void put(const RaceQuery<Lists>& races, const DeviceRange* plan, const PickWriter<Id, Lists>& writer,
            const cuda::Stream& stream) {
@@ -344,7 +344,7 @@ class WeightedDeviceChooser final : public DevicePickChooser<Id> {
   }
 
   const store::GraphView& view_;
-  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts that leave no choice
+  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts without a choice: -1 and 0
   HubList hubs_;
   GiantList giants_;
   cuda::Array<std::uint64_t> winners_;

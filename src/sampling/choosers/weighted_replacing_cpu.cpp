@@ -5,7 +5,7 @@
 namespace strata::sampling {
 namespace {
 
-/// Each draw is a point within the sum of the list's whole weights, and falls on an edge.
+/// Each draw is a point below the sum of the list's whole weights, and selects the edge that it falls on.
 class WeightedReplacingRule {
  public:
   WeightedReplacingRule(const store::GraphView& view, const PickQuery& query, NoSettings)

@@ -32,7 +32,7 @@ __device__ float largest_of(const Weights& weights, const Share& share) {
   float largest = 0;
   for (std::uint32_t p = share.first + lane_index(); p < share.end; p += kWarp)
     largest = fmaxf(largest, weights[p]);
-  return __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(largest)));  // of floats from 0 on
+  return __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(largest)));  // correct for floats >= 0
 }
 
 __device__ std::uint64_t sum_over_warp(std::uint64_t value) {
@@ -56,7 +56,7 @@ __device__ std::uint64_t up_to_lane(std::uint64_t value) {
   return value;
 }
 
-/// What all draws of a list share.
+/// The data that all draws of a list share.
 template <typename Weights>
 struct Draws {
   Weights weights;
@@ -65,8 +65,8 @@ struct Draws {
   std::uint32_t fanout;
 };
 
-/// Calls put(pick, position) for the draws that fall on the share, whose weights follow `before`. A lane a
-/// draw: of the 32 edges that hold it, it finds the first whose sum exceeds it.
+/// Calls put(pick, position) for the draws that fall on the share; `before` is the sum of the weights before
+/// it. Each lane has one draw, and finds among the 32 edges around it the first one whose sum exceeds it.
 template <typename Weights, typename Put>
 __device__ void find_draws(const Draws<Weights>& draws, const Share& share, std::uint64_t before, Put&& put) {
   for (std::uint32_t first_pick = 0; first_pick < draws.fanout; first_pick += kWarp) {
@@ -80,7 +80,7 @@ __device__ void find_draws(const Draws<Weights>& draws, const Share& share, std:
       const std::uint64_t last = __shfl_sync(kAllLanes, end, kWarp - 1);
       const bool here = point >= begin && point < last;
       if (__any_sync(kAllLanes, here)) {
-        unsigned edge = 0;  // edges of the 32 whose sum does not exceed the point
+        unsigned edge = 0;  // number of the 32 edges whose sum does not exceed the point
         for (unsigned half = kWarp / 2; half > 0; half /= 2) {
           const std::uint64_t sum = __shfl_sync(kAllLanes, end, static_cast<int>(edge + half - 1));
           if (sum <= point) edge += half;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads)
   std::uint32_t num_picks = 0;
   for_each_node(num_nodes, [&](Count i) {
     const DeviceRange range = draws.range(i);
-    if (range.degree > kMostInWarp) {  // of packed lists measure() found the hubs
+    if (range.degree > kMostInWarp) {  // for packed lists measure() found the hubs
       if (writer.strided() && lane_index() == 0) hubs.add(i);
       return;
     }
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kThreads)
   if (writer.strided()) add_to_total(writer.out.num_edges, lane_index() == 0 ? num_picks : 0);
 }
 
-// As choose_draws; every warp of a block walks its share of the list.
+// Like choose_draws, but every warp of a block walks its share of the list.
 template <typename Id, typename Lists>
 __global__ void __launch_bounds__(kThreads)
     choose_hub_draws(const __grid_constant__ DrawQuery<Lists> draws,
@@ -228,7 +228,7 @@ class WeightedReplacingDeviceChooser final : public DevicePickChooser<Id> {
 
  private:
   const store::GraphView& view_;
-  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts that leave no choice
+  std::unique_ptr<DevicePickChooser<Id>> all_;  // for fanouts without a choice: -1 and 0
   HubList hubs_;
 };
 

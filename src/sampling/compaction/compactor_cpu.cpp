@@ -91,8 +91,8 @@ void Compactor<Id>::relabel(const Id* neighbors, Count num_edges, std::int32_t* 
   });
 }
 
-// Threads mark at once; most neighbors were met before, and then nothing is written. Which were cannot be
-// predicted: the others are gathered without a branch.
+// Threads mark at the same time. Most neighbors were met before, and then nothing is written. Which ones
+// cannot be predicted, so the others are collected without a branch.
 template <typename Id>
 void Compactor<Id>::mark(const Id* neighbors, Count begin, Count end) {
   std::array<Id, kEdgesPerBatch> fresh;
@@ -123,7 +123,7 @@ void Compactor<Id>::visit_words(Count first_block, Count last_block, Visitor&& v
   }
 }
 
-/// piece_counts_[p] = first + the bits of all pieces before p; returns first + all bits.
+/// Sets piece_counts_[p] to first + the bits of all pieces before p. Returns first + all bits.
 template <typename Id>
 template <typename Bits>
 Count Compactor<Id>::offset_pieces(Count first, const Bits& bits_of) {

@@ -8,26 +8,26 @@ namespace strata::sampling {
 namespace {
 
 constexpr int kWordBits = 32;
-constexpr int kChunkWords = kWarp;            // a word a lane
+constexpr int kChunkWords = kWarp;            // one word per lane
 constexpr int kInFlight = 4;                  // chunks that a warp reads at once
 constexpr Count kManyNodes = Count{1} << 24;  // fewer are numbered in one pass
-constexpr Count kMostTiles = 8192;            // every block adds up the sums of all tiles before its own
-constexpr Count kShort = Count{1} << 31;      // entries that 32 bits count, a grid's stride beyond them too
-constexpr int kDenseWord = 12;                // bits from which lanes share a word instead of taking one each
+constexpr Count kMostTiles = 8192;        // because every block adds up the sums of all tiles before its own
+constexpr Count kShort = Count{1} << 31;  // 32 bits can count so many entries, plus a grid's stride
+constexpr int kDenseWord = 12;            // with so many bits, lanes share a word instead of taking one each
 
 using Atomic = unsigned long long;
 
-/// What the seeds are told to.
+/// Where seeds are written.
 struct SeedPlaces {
   Count graph_nodes;
-  std::uint32_t* known;  // null: nobody will ask who is known
+  std::uint32_t* known;  // null: known nodes are not needed later
   NodeId* nodes;
   std::int32_t* seed_ids;
   Count* num_nodes;
   SeedCheck* check;
 };
 
-/// Returns whether the node is one, and new.
+/// Returns whether the seed is a node and new.
 __device__ bool place_seed(NodeId node, Count i, const SeedPlaces& out) {
   out.nodes[i] = node;
   if (node < 0 || node >= out.graph_nodes) return false;
@@ -38,7 +38,8 @@ __device__ bool place_seed(NodeId node, Count i, const SeedPlaces& out) {
   return true;
 }
 
-// The last block knows of all seeds: with a bad one there are none, so that nothing grows beyond its bounds.
+// The last block knows about all seeds. If one is bad it sets their number to 0, so that nothing exceeds its
+// bounds.
 __global__ void place_seeds(const SeedList* list, SeedPlaces out) {
   const SeedList seeds = *list;
   for (Count i = first_item<Count>(); i < seeds.size; i += item_stride<Count>()) {
@@ -53,7 +54,7 @@ __global__ void place_seeds(const SeedList* list, SeedPlaces out) {
   *out.num_nodes = __ldcg(&out.check->bad) == 0 ? seeds.size : 0;
 }
 
-/// Calls visitor(e) for this thread's entries. Index is 32 bits wide where that is enough, as it divides
+/// Calls visitor(e) for this thread's entries. Index has 32 bits if that suffices, because division is
 /// several times faster.
 template <typename Index, typename Id, typename Visitor>
 __device__ void visit_entries(const DeviceEdges<Id>& edges, Visitor&& visitor) {
@@ -81,25 +82,25 @@ __device__ int inclusive_sum(int value) {
   return value;
 }
 
-/// What a hop's new nodes are told to.
+/// Where a hop's new nodes are written.
 struct Numbering {
   WordRank* ranks;
   NodeId* nodes;
   const Count* num_known;
   Count* num_nodes;
-  bool last;  // no other pass follows that asks who is known
+  bool last;  // no later pass needs the known nodes
 
   __device__ Count num_before() const { return num_known == nullptr ? 0 : *num_known; }
 };
 
-/// What a tile tells those behind it: zero at first, then its count, then the sum up to and with it.
+/// What a tile publishes to later tiles: zero at first, then its count, then the sum up to and including it.
 struct TileChain {
   unsigned long long* states;  // [tiles]: value * 4 + kind
-  unsigned* ticket;            // tiles start in this order, so that none waits for one that cannot run
+  unsigned* ticket;            // tiles start in this order, so that no tile waits for one that cannot run
 };
 constexpr unsigned long long kCount = 1, kSum = 2;
 
-/// The sum of all tiles before this one. Called by one whole warp.
+/// The sum of all tiles before this one. A whole warp calls it.
 __device__ Count look_back(const TileChain& chain, unsigned tile, int total) {
   auto* states = static_cast<volatile unsigned long long*>(chain.states);
   const auto own = static_cast<unsigned long long>(total);
@@ -145,10 +146,10 @@ __device__ void emit(std::uint32_t word, NodeId first_node_of_warp, Count id, No
   }
 }
 
-// A block a tile, a word a thread: one pass, in which the tiles wait for each other.
+// One block per tile, one word per thread: a single pass in which tiles wait for earlier ones.
 __global__ void __launch_bounds__(kThreads) number_in_chain(NodeBits bits, TileChain chain, Numbering out) {
   __shared__ unsigned shared_tile;
-  __shared__ int sums[kWarpsPerBlock];  // of a warp's words; then of those before them
+  __shared__ int sums[kWarpsPerBlock];  // sum of each warp's words, then of the words before them
   __shared__ Count shared_before;
   if (threadIdx.x == 0) shared_tile = atomicAdd(chain.ticket, 1u);
   __syncthreads();
@@ -178,17 +179,17 @@ __global__ void __launch_bounds__(kThreads) number_in_chain(NodeBits bits, TileC
   if (count != 0 && !out.last) bits.known[word] = known | fresh;
 }
 
-/// How the chunks are dealt to warps.
+/// How the chunks are distributed to warps.
 struct Tiles {
   Count count;
-  Count chunks;  // of each, a multiple of kInFlight
+  Count chunks;  // chunks per tile, a multiple of kInFlight
 
   __device__ Count own() const {
     return static_cast<Count>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / kWarp;
   }
 };
 
-// A warp a tile. Reads a bit a node, and the bits of known ones where there is something new.
+// One warp per tile. Reads one bit per node, and also the bits of known nodes if any node was met.
 __global__ void __launch_bounds__(kThreads)
     count_new(NodeBits bits, Tiles tiles, std::uint8_t* any_new, std::int32_t* tile_sums) {
   const Count tile = tiles.own();
@@ -216,7 +217,7 @@ __global__ void __launch_bounds__(kThreads)
   if (lane_index() == 0) tile_sums[tile] = static_cast<std::int32_t>(sum);
 }
 
-/// The sum of all tiles before those of this block, told to all threads.
+/// The sum of all tiles before those of this block; all threads get it.
 __device__ Count sum_before_block(const std::int32_t* tile_sums) {
   __shared__ Count sums[kWarpsPerBlock];
   const Count first_tile = static_cast<Count>(blockIdx.x) * kWarpsPerBlock;
@@ -231,7 +232,7 @@ __device__ Count sum_before_block(const std::int32_t* tile_sums) {
   return before;
 }
 
-// A warp a tile, as count_new left it; chunks without a new node are passed over.
+// One warp per tile, with the counts of count_new; chunks without a new node are skipped.
 __global__ void __launch_bounds__(kThreads)
     number_new(NodeBits bits, Tiles tiles, const std::uint8_t* any_new, const std::int32_t* tile_sums,
                Numbering out) {
@@ -268,7 +269,7 @@ __global__ void __launch_bounds__(kThreads)
   if (tile == tiles.count - 1 && lane_index() == 0 && out.num_nodes != nullptr) *out.num_nodes = id;
 }
 
-/// The rank of the node whose bit is given.
+/// The rank of the node with this bit.
 __device__ std::int32_t rank_of(const WordRank& word, std::uint32_t bit) {
   return word.first + __popc(word.bits & (bit - 1));
 }
@@ -284,7 +285,7 @@ __global__ void invert_ranks(const NodeId* nodes, const Count* num_nodes, const 
   }
 }
 
-/// Where the local ids of a minibatch are found.
+/// Where to find the local ids of a minibatch.
 struct LocalIds {
   const WordRank* ranks;        // [hops, num_words]
   const std::uint8_t* any_new;  // [hops, num_words / kChunkWords] chunks with ranks; null: all have them
@@ -295,7 +296,7 @@ struct LocalIds {
   __device__ std::int32_t find(NodeId node) const {
     const Count word = node / kWordBits;
     const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % kWordBits);
-    for (int h = hop; h >= 0; --h) {  // most were met now
+    for (int h = hop; h >= 0; --h) {  // most nodes were met in the last hop
       if (any_new != nullptr && any_new[(h * num_words + word) / kChunkWords] == 0) continue;
       const WordRank rank = ranks[h * num_words + word];
       if ((rank.bits & bit) != 0) return rank_of(rank, bit);
@@ -304,7 +305,7 @@ struct LocalIds {
   }
 };
 
-// kAtOnce entries a thread are on their way: a neighbor, then its chunk's flag, then its rank.
+// Each thread has kAtOnce entries in flight: first the neighbors, then their chunks' flags, then their ranks.
 template <int kAtOnce, typename Index, typename Id>
 __global__ void __launch_bounds__(kThreads)
     relabel_neighbors(DeviceEdges<Id> edges, LocalIds local_ids, std::int32_t* out) {
@@ -327,7 +328,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// As few chunks a tile as kMostTiles allow; in a chain, a word a thread.
+/// As few chunks per tile as kMostTiles allows; in a chain, one word per thread.
 Tiles tiles_of(Count num_nodes) {
   const bool in_chain = num_nodes < kManyNodes;
   constexpr Count kChunkNodes = Count{kChunkWords} * kWordBits;
@@ -392,7 +393,8 @@ void DeviceCompactor<Id>::extend(const Extension& hop, const cuda::Stream& strea
   met_is_clear_ = hop.last;
 }
 
-// Numbers once more, as if all known nodes were met and none known; the bits of what was met are clear now.
+// Numbers once more, as if all known nodes were met and none were known; the bits of met nodes are clear at
+// this point.
 template <typename Id>
 void DeviceCompactor<Id>::sort(const Sorting& sorting, const cuda::Stream& stream) {
   number({known(), met()}, {.number = num_hops_, .nodes = sorting.sorted, .last = true}, stream);

@@ -5,8 +5,8 @@
 
 namespace strata::sampling {
 
-// Entries are first the ends of the lists; filling them from behind, the last dst first, leaves the
-// beginnings.
+// indptr first holds the ends of the lists. Filling the lists from the back, the last dst first, leaves their
+// begins.
 void transpose(const Block& block, const TransposeOutput& out) {
   std::fill_n(out.indptr, block.num_src + 1, 0);
   for (Count e = 0; e < block.num_edges; ++e) ++out.indptr[block.indices[e]];

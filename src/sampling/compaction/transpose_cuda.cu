@@ -14,7 +14,7 @@ struct EdgeList {
   std::int32_t* dst;
 };
 
-// Entries without an edge get a src above all others, so that they are sorted behind them.
+// Entries without an edge get a src above all others, so that they are sorted to the end.
 __global__ void expand_edges(DeviceBlock block, EdgeList edges) {
   const Count num_dst = *block.num_dst;
   const Count num_entries = block.indptr == nullptr ? num_dst * block.stride : block.indptr[num_dst];
@@ -30,7 +30,7 @@ __global__ void expand_edges(DeviceBlock block, EdgeList edges) {
   }
 }
 
-// One thread a src node: the first edge whose src is not below it.
+// One thread per src node finds the first edge whose src is not below it.
 __global__ void find_lists(const std::int32_t* sorted_src, const Count* num_edges, Count num_src,
                            Count* indptr) {
   const Count end = *num_edges;
@@ -47,7 +47,7 @@ __global__ void find_lists(const std::int32_t* sorted_src, const Count* num_edge
   }
 }
 
-/// Edges sorted by src. Calls with temporary == null only set the bytes that it needs.
+/// Sorts edges by src. If `temporary` is null it only sets `bytes` to the scratch memory that it needs.
 void sort_edges(void* temporary, std::size_t& bytes, const EdgeList& edges, const EdgeList& sorted,
                 Count num_edges, int key_bits, const cuda::Stream& stream) {
   cuda::check(cub::DeviceRadixSort::SortPairs(temporary, bytes, edges.src, sorted.src, edges.dst, sorted.dst,

@@ -10,7 +10,7 @@ namespace {
 constexpr auto kPinned = cuda::Memory::pinned;
 constexpr auto kDevice = cuda::Memory::device;
 
-/// Picks of remote nodes, packed, and where their nodes stand in the frontier.
+/// Packed picks of remote nodes, and the positions of these nodes in the frontier.
 template <typename Id>
 struct RemotePicks {
   const Count* positions;  // [count]
@@ -66,7 +66,7 @@ void DeviceNeighborExchange<Id>::run(const DeviceQuery& query, DevicePickChooser
   upload(exchange_.answer(serve(asked, query, chooser, stream)), stream);
 }
 
-// Waits twice: for the counts, which size the buffers, and for the picks.
+// Waits twice: for the counts, which give the sizes of buffers, and for the picks.
 template <typename Id>
 PickAnswers<Id> DeviceNeighborExchange<Id>::serve(std::span<const NodeId> nodes, const DeviceQuery& query,
                                                   DevicePickChooser<Id>& chooser,
@@ -81,7 +81,7 @@ PickAnswers<Id> DeviceNeighborExchange<Id>::serve(std::span<const NodeId> nodes,
   reserve(served_plan_, kDevice, size, 0, kWhat, stream);
   reserve(served_offsets_, kDevice, size + 1, 0, kWhat, stream);
   std::copy(nodes.begin(), nodes.end(), incoming_.data());
-  host_offsets_[0] = size;  // carries the count there and the offsets back
+  host_offsets_[0] = size;  // brings the count to the GPU and the offsets back
   copy(served_nodes_.data(), incoming_.data(), size, stream);
   copy(served_count_.data(), host_offsets_.data(), 1, stream);
   const DeviceQuery asked{
@@ -115,8 +115,7 @@ PickAnswers<Id> DeviceNeighborExchange<Id>::serve(std::span<const NodeId> nodes,
           {host_edge_ids_.data(), edge_ids_ ? edges : 0}};
 }
 
-// The exchange keeps its answers until it is asked again, and the sampler waits for the stream before it
-// asks.
+// The exchange keeps its answers until the next request, and the sampler waits for the stream before that.
 template <typename Id>
 void DeviceNeighborExchange<Id>::upload(const PickAnswers<Id>& answers, const cuda::Stream& stream) {
   static constexpr const char* kWhat = "sampling on other machines";

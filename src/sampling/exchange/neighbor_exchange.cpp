@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int32_t kLocal = -1, kKept = -2;  // in place of the rank that is asked for a node
+constexpr std::int32_t kLocal = -1, kKept = -2;  // instead of the rank to ask for a node
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -47,12 +47,12 @@ NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, const Sam
   machine_ = context.topology->ranks[static_cast<std::size_t>(rank)].machine;
   for (int m = 0; m < context.topology->num_machines(); ++m)
     rank_of_machine_.push_back(context.topology->rail(rank, m));
-  const bool by_lists = options.chooser == nullptr;  // a user's chooser knows global ids alone
+  const bool by_lists = options.chooser == nullptr;  // a user's chooser knows only global ids
   if (by_lists && context.halo != nullptr && context.halo->index.size() > 0)
     halo_chooser_ = make_pick_chooser<Id>(context.halo->view, options, *context.pool);
 }
 
-/// Runs `work` on another thread; the communicator is that thread's until wait().
+/// Runs `work` on another thread, which uses the communicator until wait().
 template <typename Id>
 template <typename Work>
 void NeighborExchange<Id>::run_async(Work&& work) {
@@ -69,7 +69,7 @@ void NeighborExchange<Id>::wait() {
   report_.waited_seconds += seconds_since(start);
 }
 
-/// Divides the frontier: own nodes, those whose lists are kept here, and the others by the rank to ask.
+/// Divides the frontier into own nodes, nodes whose lists are kept here, and the others by the rank to ask.
 template <typename Id>
 void NeighborExchange<Id>::group(std::span<const NodeId> frontier) {
   rank_of_node_.resize(frontier.size());
@@ -143,7 +143,7 @@ std::span<const NodeId> NeighborExchange<Id>::finish_ask() {
   return incoming_nodes_;
 }
 
-/// Counts of the nodes kept here, behind those that others will send.
+/// Appends the counts of nodes whose lists are kept here to those that others will send.
 template <typename Id>
 void NeighborExchange<Id>::measure_halo(const PickQuery& query) {
   const std::size_t num_asked = asked_.size(), num_kept = halo_nodes_.size();

@@ -24,7 +24,7 @@ AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& li
   placement_ = directory.placement;
   const tensor::Segment& totals = directory.totals;
   if (totals.replicated + totals.striped == 0) return;
-  // Where all lists have copies that lie as the lists do, positions stay as they are.
+  // If all lists are striped, copies lie in the order of the lists, and positions need not change.
   const Count first = directory.stripes_all() ? 0 : totals.rows();
   const std::span<const Count> part_nodes = ranking.part_nodes();
   machine.together([&] {
@@ -44,7 +44,7 @@ AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& li
     fill(machine, lists.indptr_for_gpu, std::accumulate(part_nodes.begin(), part_nodes.end(), Count{0}),
          stream);
   });
-  machine.barrier();  // stripes are read once all ranks have written their shares
+  machine.barrier();  // stripes may be read when all ranks have written their shares
 }
 
 void AdjacencyCache::allocate(const comm::Machine& machine, const tensor::Segment& totals) {

@@ -19,7 +19,7 @@ struct PartCuts {
   static bool has(const ListRanking::Cut& cut, Count row, int level) {
     return level > cut.level || (level == cut.level && row < cut.end);
   }
-  /// -1: stays on the host.
+  /// The tier of a list, or -1 if it has no copy.
   int tier_of(Count row, int level) const {
     return has(replicated, row, level) ? 0 : has(on_gpus, row, level) ? 1 : -1;
   }
@@ -33,8 +33,8 @@ class Builder {
   Builder(const ListRanking& ranking, const Count* indptr, std::span<const PartCuts> parts)
       : ranking_(ranking), indptr_(indptr), parts_(parts) {}
 
-  /// Writes the words of groups [first, end), as if copies began with theirs; null for a tier without lists.
-  /// Returns the entries of theirs.
+  /// Writes the words of groups [first, end), as if the copies began with these groups; null for a tier
+  /// without lists. Returns the number of entries of their copies.
   TierEntries build(Count first, Count end, const TierWords& words) const {
     TierEntries entries{};
     Count next = first;  // group to begin

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr Count kMostBlocks = 132 * 16;  // two waves of eight resident blocks on the largest GPUs of today
+constexpr Count kMostBlocks = 132 * 16;  // two waves of eight resident blocks per SM of an H200
 
-// A warp a list, so that lists on the host are read in the order in which they lie there.
+// One warp per list, so that lists on the host are read in the order in which they lie there.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     copy_each(const __grid_constant__ ListSource source, Range replicated, Range striped) {

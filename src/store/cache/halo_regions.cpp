@@ -15,10 +15,10 @@
 namespace strata::store {
 namespace {
 
-constexpr Count kBlock = 4096;  // entries read one after the other
+constexpr Count kBlock = 4096;  // consecutive entries that are read
 constexpr Count kNodesPerPiece = 1 << 16;
 constexpr std::size_t kClasses = 1 << 12;  // nodes that occur more often are all equally hot
-constexpr Count kIndexBytes = 16;          // a node of a NodeIndex
+constexpr Count kIndexBytes = 16;          // per node of a NodeIndex
 
 using Occurrences = HostArray<std::uint32_t>;
 
@@ -47,7 +47,7 @@ Occurrences count_occurrences(const HaloTask& task) {
 struct Candidate {
   NodeId node;
   Count degree;
-  std::int64_t bytes;  ///< that keeping it takes
+  std::int64_t bytes;  ///< bytes that it takes to keep the node
   std::uint32_t occurrences;
 };
 
@@ -95,7 +95,8 @@ std::size_t class_of(const Candidate& candidate) {
   return std::min<std::size_t>(candidate.occurrences, kClasses - 1);
 }
 
-/// All nodes of `first_class` and hotter are kept, of the class below as many as each rank's quota holds.
+/// All nodes of `first_class` and hotter classes are kept. Of the next colder class, each rank keeps as many
+/// as its quota.
 struct Cut {
   std::size_t first_class = 1;
   std::int64_t quota = 0;
@@ -141,7 +142,7 @@ std::vector<Candidate> choose(const HaloTask& task, std::int64_t budget, const W
   return chosen;
 }
 
-/// Those of all ranks: their shares of the nodes follow each other.
+/// The candidates of all ranks, whose shares of the nodes follow each other.
 std::vector<Candidate> gather(const comm::Machine& machine, const std::vector<Candidate>& own) {
   const std::string blob(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(Candidate));
   std::vector<Candidate> all;
@@ -182,7 +183,7 @@ HaloNodes choose_halo(const HaloTask& task) {
       nodes.row_occurrences.push_back(c.occurrences);
     }
   }
-  task.machine.barrier();  // before a rank ends the memory of `occurrences`
+  task.machine.barrier();  // before a rank frees the memory of `occurrences`
   return nodes;
 }
 

@@ -14,7 +14,7 @@ struct HaloRegions {
   HostArray<Count> indptr;
   HostIds indices;
   HostArray<EdgeId> edge_ids;  ///< size 0 if not asked for
-  HostArray<float> weights;    ///< likewise
+  HostArray<float> weights;    ///< size 0 if not asked for
   HaloLists lists;             ///< views of the arrays above, and of GraphRegions::original_ids
 };
 

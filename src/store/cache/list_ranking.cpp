@@ -74,8 +74,8 @@ ListRanking::Cut ListRanking::cut(const Count* indptr, std::size_t part, Count e
   while (cut.level > 0 && of_levels[cut.level - 1] <= entries - cut.entries)
     cut.entries += of_levels[--cut.level];
   if (--cut.level < 0) return cut;
-  // Of the level that has no room as a whole: first the pieces of nodes that have, then the nodes of the
-  // next.
+  // The last level does not fit as a whole: take first the pieces of nodes that fit, then nodes of the next
+  // piece.
   const auto sum_of = [&](Range rows) {
     Count sum = 0;
     for_each_list(indptr, part, rows,

@@ -31,7 +31,7 @@ std::unique_ptr<graph::Graph> generate_on_first_rank(const graph::SyntheticSpec&
   return graph;
 }
 
-/// Enough of the graph's manifest to refuse what it cannot give.
+/// The part of the graph's manifest that is needed to refuse impossible options.
 graph::Manifest outline_of(const graph::SyntheticSpec& spec) {
   graph::Manifest manifest;
   manifest.name = graph::synthetic_name(spec);

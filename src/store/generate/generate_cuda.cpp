@@ -9,7 +9,7 @@ namespace {
 
 using Kind = graph::SyntheticSpec::Kind;
 
-/// Of a table that graph::generate would give.
+/// The type of the features that graph::generate() would make.
 DType feature_type(const GenerateTask& task) {
   return task.spec.features == 0 || task.read.normalize_features ? DType::f32 : task.spec.dtype;
 }
@@ -35,8 +35,8 @@ graph::Manifest manifest_of(const GenerateTask& task) {
           .num_test = spec.test};
 }
 
-/// What the host holds in the end, and beside it the marks of the splits and the offsets of lists before they
-/// are cleaned. graph::generate looks after its own needs.
+/// Throws OutOfMemory unless the host has room for the result, the marks of the splits, and the offsets of
+/// lists before cleaning. graph::generate() checks its own needs.
 void check_host_room(const GenerateTask& task, const graph::Manifest& most) {
   const std::int64_t least = least_host_bytes(WholeGraph::of(most, task.load), task.machine, task.load);
   const double lists = task.spec.kind == Kind::lognormal ? static_cast<double>(sizeof(Count)) : 0;

@@ -14,7 +14,7 @@
 namespace strata::store {
 namespace {
 
-/// Makes rows on this rank's GPU, a piece at a time, and hands them to the tensor.
+/// Makes rows on this rank's GPU, one piece at a time, and writes them to the tensor.
 class RowMaker {
  public:
   RowMaker(const GenerateTask& task, const graph::ClassMeans& means, std::int32_t* labels,
@@ -85,7 +85,7 @@ class RowMaker {
   cuda::Stream stream_;
 };
 
-/// What a rank writes: all replicated rows, for its own GPU, and its share of all others.
+/// The rows that a rank writes: all replicated rows, to its own GPU, and its share of all others.
 std::vector<Range> rows_to_write(const tensor::Placement& placement, const comm::Machine& machine) {
   std::vector<Range> ranges;
   Count first = 0;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
-constexpr Count kMostBlocks = 132 * 16;  // two waves of eight resident blocks on the largest GPUs of today
+constexpr Count kMostBlocks = 132 * 16;  // two waves of eight resident blocks per SM of an H200
 
 unsigned blocks_for(Count threads) {
   return static_cast<unsigned>(std::clamp<Count>((threads + kThreads - 1) / kThreads, 1, kMostBlocks));
@@ -43,8 +43,8 @@ struct Entry {
   }
 };
 
-// A warp a list, 32 entries a round; the prefix maximum of SkewedList is a scan over the lanes with a carry
-// from round to round. `visit(entry)` is called by all lanes together.
+// One warp per list, 32 entries per round. The prefix maximum of SkewedList is a scan over the lanes, with a
+// carry from round to round. All lanes call `visit(entry)` together.
 template <typename Visit>
 __device__ void walk_list(const ListTask& task, Count list_index, Visit&& visit) {
   const Count first = task.offsets[list_index], size = task.offsets[list_index + 1] - first;
@@ -52,7 +52,7 @@ __device__ void walk_list(const ListTask& task, Count list_index, Visit&& visit)
   const NodeId node = task.first_node + list_index, last_node = task.num_nodes - 1;
   const Count lane = threadIdx.x % kWarp;
   Count highest = 0;     // of requested(i) - i so far; entry 0 asks for 0 at least
-  NodeId previous = -1;  // the last neighbor of the round before
+  NodeId previous = -1;  // the last neighbor of the previous round
   for (Count round = 0; round < size; round += kWarp) {
     const Count entry = round + lane;
     const bool exists = entry < size;
@@ -68,13 +68,14 @@ __device__ void walk_list(const ListTask& task, Count list_index, Visit&& visit)
   }
 }
 
-/// Calls body(list) for each list, by a whole warp.
+/// A whole warp calls body(list) for each list.
 template <typename Body>
 __device__ void for_each_list(Count num_lists, Body&& body) {
   for (Count list = first_thread() / kWarp; list < num_lists; list += num_threads() / kWarp) body(list);
 }
 
-// Reads two offsets a list, writes next to nothing: all arithmetic. 1.6 G entries take some 50 ms.
+// Reads two offsets per list and writes almost nothing, so arithmetic is the limit. 1.6 G entries take about
+// 50 ms.
 __global__ void __launch_bounds__(kThreads) count_kernel(ListTask task, Count* dropped, Count* kept) {
   const bool first_lane = threadIdx.x % kWarp == 0;
   Count sum = 0;  // of this warp, the same in all lanes
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) count_kernel(ListTask task, Count* d
     atomicAdd(reinterpret_cast<unsigned long long*>(dropped), static_cast<unsigned long long>(sum));
 }
 
-// As count_kernel, and one id a entry written in runs: 4 or 8 bytes an edge.
+// Like count_kernel, and writes one id per entry, in runs: 4 or 8 bytes per edge.
 template <typename Id>
 __global__ void __launch_bounds__(kThreads) write_kernel(ListTask task, const Count* begins, Id* out) {
   const unsigned lanes_below = (1u << (threadIdx.x % kWarp)) - 1u;
@@ -116,7 +117,7 @@ __device__ T to_stored(float value) {
   return stored(value, static_cast<const T*>(nullptr));
 }
 
-/// Features as a table of type Made holds them.
+/// A feature as a table of type Made stores it.
 template <typename Made>
 struct MadeValue {
   graph::FeatureFormula formula;
@@ -129,7 +130,7 @@ struct MadeValue {
   }
 };
 
-/// What graph::generate makes of them with ReadOptions::normalize_features.
+/// As graph::generate() normalizes rows with ReadOptions::normalize_features.
 template <typename Value>
 struct Normalized {
   Value value;
@@ -141,7 +142,7 @@ struct Normalized {
   }
 };
 
-/// What normalize_rows() makes of them.
+/// As normalize_rows() normalizes rows.
 template <typename Value>
 struct RowNormalized {
   Value value;
@@ -154,7 +155,7 @@ struct RowNormalized {
   }
 };
 
-// A thread a row, for the sum must be taken in the order of the columns.
+// One thread per row, because the sum must be taken in the order of the columns.
 template <typename Value>
 __global__ void __launch_bounds__(kThreads) sum_kernel(Value value, Count rows, Count cols, double* sums) {
   for (Count row = first_thread(); row < rows; row += num_threads()) {
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(Value value, Count rows, 
   }
 }
 
-// A thread an element: some 40 integer instructions and one store. 14 G elements (papers100M) take 50 ms.
+// One thread per element: about 40 integer instructions and one store. 14 G elements (papers100M) take 50 ms.
 template <typename Out, typename Value>
 __global__ void __launch_bounds__(kThreads)
     write_features_kernel(Value value, std::uint32_t elements, std::uint32_t cols, Out* out) {

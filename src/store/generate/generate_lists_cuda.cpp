@@ -23,11 +23,11 @@ namespace {
 
 constexpr Count kNodesPerPiece = 1 << 14;  // of a loop on CPU threads
 
-/// Makes the lists of this rank's share on its GPU, piece by piece: those lists whose first entry lies in the
+/// Makes this rank's share of the lists on its GPU, piece by piece: the lists whose first entry lies in the
 /// rank's share of all entries.
 class ListMaker {
  public:
-  /// `offsets` [nodes + 1], in a HostRegion: of the lists before anything is dropped.
+  /// `offsets` [nodes + 1] of the lists before anything is dropped, in a HostRegion.
   ListMaker(const GenerateTask& task, Count* offsets)
       : words_(task.spec.seed, graph::Purpose::edge),
         num_nodes_(task.spec.nodes),
@@ -114,7 +114,7 @@ class ListMaker {
     }
   }
 
-  /// Calls body(task) for each piece, its offsets on the device; the stream keeps pieces apart.
+  /// Calls body(task) for each piece, with its offsets on the device. The stream orders the pieces.
   template <typename Body>
   void for_each_piece(Body&& body) {
     const cuda::DeviceGuard guard(device_);
@@ -154,7 +154,7 @@ graph::NodeShare node_share(const comm::Machine& machine, Count nodes) {
           }};
 }
 
-/// Offsets of the lists that the policies leave; empty where they drop nothing.
+/// Offsets of the lists after the policies were applied; none if they drop nothing.
 std::optional<HostArray<Count>> cleaned_offsets(const GenerateTask& task, ListMaker& lists) {
   std::int64_t dropped = 0;
   task.machine.together([&] { dropped = lists.count_dropped(); });
@@ -182,7 +182,7 @@ void fill_ids_and_degrees(const GenerateTask& task, const GraphRegions& regions,
   });
 }
 
-/// All that there is of each node, on CPU threads: a share a rank, the splits on the first.
+/// Makes the data of all nodes on CPU threads: each rank makes a share, the first one also the splits.
 void fill_nodes(const GenerateTask& task, const GraphRegions& regions) {
   const Range own = share_of({0, task.spec.nodes}, task.machine.rank(), task.machine.size());
   fill_ids_and_degrees(task, regions, own);
@@ -196,7 +196,7 @@ void fill_nodes(const GenerateTask& task, const GraphRegions& regions) {
       task.pool);
 }
 
-/// A share a rank, on CPU threads, from the lists of all ranks.
+/// Each rank makes a share on CPU threads, from the lists of all ranks.
 void fill_edge_weights(const GenerateTask& task, const GraphRegions& regions) {
   if (!regions.sizes.weights) return;
   const Range own = share_of({0, task.spec.nodes}, task.machine.rank(), task.machine.size());
@@ -208,7 +208,7 @@ void fill_edge_weights(const GenerateTask& task, const GraphRegions& regions) {
                            regions.weights.data(), task.pool);
 }
 
-/// Does every edge have its opposite? Large graphs of this kind end the search at one of the first edges.
+/// Whether every edge has its opposite. In large graphs of this kind one of the first edges ends the search.
 bool is_symmetric(const GraphView& graph, ThreadPool& pool) {
   std::atomic<bool> asymmetric{false};
   graph.indices.visit([&](const auto* ids) {

@@ -16,8 +16,9 @@
 namespace strata::store {
 namespace {
 
-constexpr std::size_t kTaskBytes = std::size_t{4} << 20;     // that a thread takes at once
-constexpr std::size_t kChunkBytes = std::size_t{256} << 10;  // read at once: stays in L2 while it is checked
+constexpr std::size_t kTaskBytes = std::size_t{4} << 20;  // per task of a thread
+// per read, which stays in L2 while it is checked
+constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
 constexpr std::size_t kStagingBytes = std::size_t{128} << 20;
 
 template <typename Bits>
@@ -27,7 +28,7 @@ struct FloatFormat {
   Bits (*from_f32)(float);
 };
 
-// The formats' exponents are all ones exactly in infinities and NaN.
+// In these formats exactly infinities and NaN have an exponent of all ones.
 constexpr FloatFormat<std::uint32_t> kF32{0x7F800000u,
                                           [](std::uint32_t b) { return __builtin_bit_cast(float, b); },
                                           [](float v) { return __builtin_bit_cast(std::uint32_t, v); }};
@@ -54,7 +55,7 @@ bool is_finite(Bits value, Bits exponent_mask) {
   return (value & exponent_mask) != exponent_mask;
 }
 
-/// Without a branch, so that it is vectorised.
+/// It has no branch, so that it is vectorised.
 template <typename Bits>
 bool are_finite(const Bits* values, Count count, Bits exponent_mask) {
   Bits found = 0;
@@ -85,8 +86,8 @@ void read_chunk(const tensor::TensorSpec& spec, const FeatureFill& fill, Range r
   fill.progress.advance(rows.count * static_cast<Count>(spec.row_bytes()));
 }
 
-/// Calls read(chunk of rows) for all of them, from all threads. Chunks begin with blocks of the source, but
-/// for the first.
+/// Calls read(chunk of rows) for all rows, from all threads. All chunks except the first begin with a block
+/// of the source.
 template <typename Read>
 void in_chunks(const tensor::TensorSpec& spec, const FeatureFill& fill, Range rows, Read&& read) {
   const Count step = rows_in(kChunkBytes, spec);
@@ -105,7 +106,7 @@ void in_chunks(const tensor::TensorSpec& spec, const FeatureFill& fill, Range ro
   });
 }
 
-/// Memory for a chunk of rows: on the stack, where no page faults, unless a row alone is longer.
+/// Memory for a chunk of rows: on the stack, where there are no page faults, unless a single row is longer.
 class ChunkBuffer {
  public:
   explicit ChunkBuffer(std::size_t bytes) : bytes_(bytes), long_rows_(bytes > near_.size() ? bytes : 0) {}
@@ -122,7 +123,8 @@ Range own_share(const comm::Machine& machine, const FeatureSource& source, Range
   return machine.rank() == 0 ? rows : Range{rows.end(), 0};
 }
 
-/// Writes a staged block: replicated rows to this rank's GPU, of the others those that this rank read.
+/// Writes a staged block: all replicated rows to this rank's GPU, and those of the other rows that this rank
+/// read.
 struct StagedBlock {
   Range rows, own;
   const std::byte* data;

@@ -20,9 +20,9 @@
 namespace strata::store {
 namespace {
 
-constexpr Count kPiece = Count{1} << 20;  // elements moved before their source is given back
+constexpr Count kPiece = Count{1} << 20;  // elements that are moved before their source is freed
 
-/// Gives the whole pages of a consumed buffer back to the system; its contents are lost, its memory stays
+/// Returns the whole pages of a consumed buffer to the system. Its contents are lost, but the buffer stays
 /// allocated.
 void release_pages(const void* data, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -31,7 +31,7 @@ void release_pages(const void* data, std::size_t bytes) {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-/// Copies with a change of width, giving the source back piece by piece, and frees it.
+/// Copies with a change of width, returns the source's pages piece by piece, and frees it.
 template <typename From, typename To>
 void consume(std::vector<From>& source, To* out) {
   const Count size = std::ssize(source);
@@ -132,7 +132,7 @@ void move_in(graph::Graph& graph, const GraphRegions& regions) {
   consume(graph.splits.test, regions.test.data());
 }
 
-/// Reads each row once; gives its memory back where nobody else holds the table.
+/// Reads each row once, and returns its memory if nobody else holds the table.
 FeatureSource source_of(const graph::Graph* graph) {
   FeatureSource source{.read = nullptr, .describe = nullptr, .on_first_rank_only = true};
   if (graph == nullptr) return source;

@@ -16,14 +16,14 @@
 namespace strata::store {
 namespace {
 
-/// Host memory of the machine; what it may take while the other machines of the host load, too.
+/// Host memory that the machine may take while the other machines of the host load, too.
 struct MemoryShare {
   std::int64_t free = 0, host_free = 0;
   int ranks = 0, host_ranks = 0;
 };
 
-/// The same on all ranks of a machine, so that they refuse alike. Collective over `world`: no machine looks
-/// while another one takes.
+/// The same on all ranks of a machine, so that all of them refuse or none. Collective over `world`, so that
+/// no machine measures while another one allocates.
 MemoryShare memory_share(const comm::Communicator& world, const comm::Machine& machine) {
   if (machine.size() < world.size()) world.barrier();
   const comm::FreeHostMemory free = comm::free_host_memory(machine);
@@ -54,13 +54,13 @@ void refuse_if_too_large(const Wanted& wanted, const MemoryShare& share, const s
       "this host.");
 }
 
-/// One load(); each step is collective over the machine and fails on all of its ranks alike.
+/// One call of load(). Each step is collective over the machine and fails on all of its ranks alike.
 class Loading {
  public:
   Loading(GraphState& state, const comm::Machine& machine, const LoadOptions& options, int num_threads)
       : state_(state), machine_(machine), options_(options), pool_(num_threads) {}
 
-  /// Collective over `world`, and fails on all of its ranks.
+  /// Collective over `world`; fails on all of its ranks alike.
   void open(const std::filesystem::path& directory, const comm::Communicator& world, int num_machines) {
     num_machines_ = num_machines;
     world.together([&] {
@@ -79,7 +79,7 @@ class Loading {
     machine_.communicator().all_reduce(std::span(split_sizes_));
   }
 
-  /// Shall all machines have the lists of all parts? Only if each has room. Collective over `world`.
+  /// Decides that all machines have the lists of all parts, if each has room. Collective over `world`.
   void replicate_if_it_fits(const std::filesystem::path& directory, const comm::Communicator& world,
                             const MemoryShare& share, std::int64_t gpu_bytes) {
     if (num_machines_ == 1 || options_.replication != Replication::automatic) return;
@@ -134,7 +134,7 @@ class Loading {
     row_occurrences_ = std::move(nodes.row_occurrences);
   }
 
-  /// Plans for what the structure shows; `host_bytes` are left for features.
+  /// Plans by the heat that the structure shows; `host_bytes` are left for features.
   void plan(std::int64_t gpu_bytes, std::int64_t host_bytes) {
     placement_ = plan_placement(machine_, *state_.regions,
                                 {.features = feature_shape(),
@@ -270,7 +270,7 @@ MachineGraph MachineGraph::load(const std::filesystem::path& directory, const co
   const std::int64_t all_gpus = gpu_bytes * tensor::gpus_of(machine).size();
   const MemoryShare before = memory_share(world, machine);
   loading.replicate_if_it_fits(directory, world, before, all_gpus);
-  // What a machine finds, it tells the others, which would wait for it where memory is measured.
+  // An error of one machine reaches the others, which would otherwise wait for it when memory is measured.
   world.together([&] {
     refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
     loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));

@@ -14,8 +14,8 @@
 namespace strata::store {
 namespace {
 
-constexpr Count kTask = Count{1} << 19;          // elements that a thread takes at once
-constexpr Count kChunk = graph::kMostBlockRows;  // elements read at once: in L2 while they are checked
+constexpr Count kTask = Count{1} << 19;          // elements per task of a thread
+constexpr Count kChunk = graph::kMostBlockRows;  // elements per read, which stay in L2 while they are checked
 
 template <typename T>
 using Chunk = std::array<T, static_cast<std::size_t>(kChunk)>;  // on the stack: no page faults
@@ -26,7 +26,8 @@ std::span<T> first_of(Chunk<T>& chunk, Count count) {
   return std::span(chunk).first(static_cast<std::size_t>(count));
 }
 
-/// Writes checked ids into `out` from element `first` on. The position of the first bad one, or ids.size().
+/// Writes checked ids to `out` from element `first` on. Returns the position of the first bad id, or
+/// ids.size().
 Count fill_checked(const HostIds& out, Count first, std::span<const NodeId> ids, NodeId end) {
   Ids staging;
   Count bad = 0;
@@ -37,14 +38,14 @@ Count fill_checked(const HostIds& out, Count first, std::span<const NodeId> ids,
 
 constexpr std::array kLocalSplits{graph::PartReader::Split::valid, graph::PartReader::Split::test};
 
-/// Where the block of elements begins that `place` lies in; parts have the given offsets.
+/// The begin of the block of elements that contains `place`; parts have the given offsets.
 Count start_of_block(std::span<const Count> offsets, Count place) {
   const Count begin = *(std::ranges::upper_bound(offsets, place) - 1);
   return begin + (place - begin) / kChunk * kChunk;
 }
 
-/// The task that is to take [begin, end) of `whole`, moved to begin and end with blocks, but for the ends of
-/// the whole: two tasks then never read one block.
+/// The task [begin, end) of `whole`, moved to begin and end with blocks, except at the ends of `whole`. So no
+/// two tasks read the same block.
 Range whole_blocks(std::span<const Count> offsets, Range whole, Count begin, Count end) {
   const Count first =
       begin == 0 ? whole.first : std::max(whole.first, start_of_block(offsets, whole.first + begin));
@@ -53,8 +54,8 @@ Range whole_blocks(std::span<const Count> offsets, Range whole, Count begin, Cou
   return {first, last - first};
 }
 
-/// Calls visit(part, range within it) for the parts of a range that parts of the given offsets hold, cut into
-/// chunks that end where blocks end.
+/// Calls visit(part, range within it) for a range over parts of the given offsets, cut into chunks that end
+/// with blocks.
 template <typename Visit>
 void in_chunks(std::span<const Count> offsets, Range range, Visit&& visit) {
   if (range.count <= 0) return;
@@ -302,8 +303,8 @@ std::vector<std::int64_t> PartLoader::read_split_sizes() {
   return sizes;
 }
 
-/// Which rows of a part a split names. The file has them in the order of original ids, memory ascending:
-/// marks need no sorting and little room until the regions are there.
+/// Marks the rows of a part that a split names. The file has them in the order of original ids, memory needs
+/// them ascending. Marks need no sorting, and little room until the regions are there.
 std::vector<bool> PartLoader::mark_rows(int part, graph::PartReader::Split split) const {
   const graph::PartReader& reader = reader_of(part);
   const Count size = reader.split_size(split);
@@ -380,7 +381,7 @@ void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) con
     const int part = part_of_row(row);
     const graph::PartReader& reader = reader_of(part);
     const Count local = manifest_.book.local_of(node_of_row(row));
-    Count end = row + 1;  // of rows that follow each other in the file
+    Count end = row + 1;  // end of a run of rows in the file
     if (row < num_local_) {
       end = std::min({first + count, num_local_, row - local + reader.num_inner()});
     } else {
@@ -392,7 +393,8 @@ void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) con
   }
 }
 
-/// The first row of the block in the file that `row` lies in; rows of other machines' nodes stand alone.
+/// The first row of the file's block that contains `row`. A row of another machine's node is a block of its
+/// own.
 Count PartLoader::block_start(Count row) const {
   if (row >= num_local_) return row;
   const Count local = manifest_.book.local_of(node_of_row(row));
@@ -421,7 +423,8 @@ void PartLoader::visit_indptr(Range nodes, const std::function<void(NodeId, std:
 }
 
 void PartLoader::read_lists(std::span<const NodeId> nodes, const Count* offsets, const Lists& out) {
-  constexpr Count kNodesPerTask = 1024;  // ascending: a block serves the nodes of a task that lie in it
+  // ascending, so that a block is read once for all nodes of a task in it
+  constexpr Count kNodesPerTask = 1024;
   open_others({0, manifest_.book.num_nodes()});
   pool_.parallel_for(std::ssize(nodes), kNodesPerTask, [&](Count begin, Count end) {
     graph::RecentBlocks recent;

@@ -11,8 +11,8 @@
 namespace strata::tensor {
 namespace {
 
-constexpr int kInFlight = 8;      // words a thread
-constexpr int kDrainBlocks = 32;  // of 32 KiB in flight each, where 0.2 MiB keep PCIe busy
+constexpr int kInFlight = 8;      // words per thread
+constexpr int kDrainBlocks = 32;  // with 32 KiB in flight each; 0.2 MiB keep PCIe busy
 
 struct DrainShape {
   std::uint32_t words_per_row = 0;
@@ -27,8 +27,8 @@ struct Chunk {
   std::uint32_t rows;
 };
 
-// Words of a slot are read in order, whatever the length of a row, so each line crosses PCIe once and in
-// whole. They are read past the caches, for the slot held other rows when the kernel began.
+// Words of a slot are read in order, whatever the length of a row, so each line crosses PCIe once and as a
+// whole. Reads bypass the caches, because the slot may have held other rows when the kernel began.
 template <typename Codec>
 __device__ void write_rows(const RowList& list, const DrainShape& shape, const Chunk& chunk, std::byte* out) {
   using Bits = typename Codec::Bits;
@@ -53,9 +53,9 @@ __device__ void write_rows(const RowList& list, const DrainShape& shape, const C
   }
 }
 
-// A block takes the next chunk, waits for the threads to fill its slot, and gives the slot back. Chunks are
-// taken in order by blocks that run, so the first unfinished chunk always has a block, and the threads, who
-// fill them in order, always find a slot: no number of blocks or threads can lock up.
+// A block takes the next chunk, waits until the threads have filled its slot, and returns the slot. Running
+// blocks take chunks in order, so the first unfinished chunk always has a block. The threads fill chunks in
+// order, so they always find a slot. No number of blocks or threads can therefore deadlock.
 template <typename Codec>
 __global__ void __launch_bounds__(kThreads)
     drain_chunks(const __grid_constant__ HostJob job, const __grid_constant__ RowList list, DrainShape shape,
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads)
                        .first_entry = middle + first,
                        .rows = static_cast<std::uint32_t>(min(job.chunk_rows, rows - first))},
                       out);
-    __syncthreads();  // every word was stored, so it has left the slot; and `taken` may change
+    __syncthreads();  // every word was stored, so the slot is free; and `taken` may change
     if (threadIdx.x == 0) raise_flag(job.drained + chunk, job.ticket);
   }
 }
@@ -103,7 +103,8 @@ void launch(const Launch& l) {
   cuda::check_launch("drain_chunks");
 }
 
-/// Rows are whole words, and words can be stored wherever rows begin. Slots are aligned to more than a word.
+/// Whether rows are whole words and words can be stored wherever rows begin. Slots are aligned to more than a
+/// word.
 template <typename Codec>
 bool fits(const Launch& l) {
   constexpr std::size_t kStore = std::min(16, Codec::kOut);

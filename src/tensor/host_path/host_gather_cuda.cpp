@@ -24,13 +24,13 @@
 namespace strata::tensor {
 namespace {
 
-constexpr Count kSmallJob = 4096;  // rows: zero copy is done before threads are awake
+constexpr Count kSmallJob = 4096;  // rows; zero copy would be done before the threads wake up
 constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 constexpr std::size_t kLeastChunkBytes = std::size_t{32} << 10;
 constexpr int kSlotsPerThread = 4;
-constexpr int kChunksPerThread = 16;   // so that threads end together
-constexpr int kMultiprocessors = 8;    // some thousand rows in flight, where translation takes a few hundred
-constexpr int kHighestPriority = -64;  // clamped to what the GPU has
+constexpr int kChunksPerThread = 16;   // so that threads end at about the same time
+constexpr int kMultiprocessors = 8;    // some thousand rows in flight; translation needs only a few hundred
+constexpr int kHighestPriority = -64;  // CUDA clamps it to the GPU's range
 constexpr int kMaxThreads = 1024;
 
 /// A job that shows how fast both sides are. Only one is under way at a time.
@@ -51,14 +51,14 @@ struct MeasuredJob {
 bool has_completed(const cuda::Event& event) {
   const cudaError_t code = cudaEventQuery(event.get());
   if (code == cudaErrorNotReady) {
-    cudaGetLastError();  // it is no error, and must not surface in a later check
+    cudaGetLastError();  // this is no error, and a later check must not see it
     return false;
   }
   cuda::check(code, "cudaEventQuery");
   return true;
 }
 
-/// Pinned memory of the job under way, for as many rows and chunks as any had so far.
+/// Pinned memory of the current job, for as many rows and chunks as any job had so far.
 struct JobMemory {
   Count rows = 0, chunks = 0;
   cuda::Buffer numbers;
@@ -69,7 +69,7 @@ template <typename Call>
 void ignoring_errors(Call&& call) {
   try {
     call();
-  } catch (const std::exception&) {  // the GPU is lost; whoever needs it says so
+  } catch (const std::exception&) {  // the GPU is lost; the next call that needs it reports it
   }
 }
 
@@ -110,7 +110,8 @@ struct HostGather::State {
 
   mutable std::mutex mutex;
   std::exception_ptr failure;
-  cuda::Stream side;  // exports and drains; before others, so that the threads get their numbers at once
+  // exports and drains, at high priority, so that the threads get their row numbers at once
+  cuda::Stream side;
   cuda::Event forked, joined, done;
   cuda::Array<Split> split;
   cuda::Array<std::uint64_t> doorbell;
@@ -157,7 +158,8 @@ HostGather::State::State(Device on, const Source& from, const Options& with)
       HostWorkers::Options{.threads = threads, .processors = options.processors, .stores = options.stores});
 }
 
-// The side stream too: a launch that failed half-way may have left it work that `done` does not cover.
+// Waits for the side stream, too, because a launch that failed half-way may have left work on it that `done`
+// does not cover.
 HostGather::State::~State() {
   ignoring_errors([&] { done.synchronize(); });
   ignoring_errors([&] { side.synchronize(); });
@@ -173,15 +175,15 @@ RowTable HostGather::State::table_for(const Job& job) const {
 HostGather::State::Plan HostGather::State::plan_of(const Job& job) const {
   Plan plan;
   plan.share = share_of(job.sorted);
-  const bool threads_alone = options.share == 1;  // a share of 1 that was measured is not one for short lists
+  const bool threads_alone = options.share == 1;  // a measured share of 1 does not apply to short lists
   const bool small = job.list.bound < kSmallJob && !threads_alone;
   if (small) plan.share = 0;
   plan.rule = {.threads_share = std::llround(plan.share * static_cast<double>(SplitRule::kUnit)),
                .least_rows = threads_alone ? 0 : kSmallJob};
   plan.threads = plan.rule.threads_share > 0;
   plan.kernel = !threads_alone;
-  // Most rows are left to the kernel either by the longest list or by the longest that the threads have no
-  // part in.
+  // The kernel gets most rows either from the longest list or from the longest list without rows for the
+  // threads.
   plan.kernel_bound = std::max(job.list.bound - plan.rule.threads_rows(job.list.bound),
                                std::min(job.list.bound, plan.rule.least_rows));
   const bool large_table =
@@ -203,7 +205,7 @@ Count HostGather::State::chunk_rows(const Job& job, const Plan& plan) const {
 
 void HostGather::State::reserve(Count rows, Count chunks) {
   if (rows <= memory.rows && chunks <= memory.chunks) return;
-  done.synchronize();  // the jobs before use what is freed
+  done.synchronize();  // earlier jobs use the memory that is freed
   const Count more_rows = std::max(rows + rows / 4, memory.rows),
               more_chunks = std::max(chunks + chunks / 4, memory.chunks);
   memory = JobMemory();
@@ -242,7 +244,7 @@ HostJob HostGather::State::next_job(const Job& job, const Plan& plan) {
   return next;
 }
 
-// The threads know of the job before the drain is launched: a launch may block until the kernel has ended
+// The threads get the job before the drain is launched, because a launch may block until the kernel has ended
 // (CUDA_LAUNCH_BLOCKING, profilers).
 void HostGather::State::launch_threads_part(const Job& job, const HostJob& host_job,
                                             const cuda::Stream& stream) {
@@ -314,7 +316,7 @@ void HostGather::State::gather(const Job& given, const cuda::Stream& stream) {
   }
 }
 
-/// Takes the times of a measured job that has ended meanwhile.
+/// Reads the times of a measured job if it has ended.
 void HostGather::State::learn() {
   if (!measured.running || !has_completed(measured.kernel_end) || !has_completed(measured.threads_end))
     return;

@@ -32,8 +32,8 @@ __global__ void split_entries(const __grid_constant__ RowList list, SplitRule ru
   if (job.doorbell != nullptr) raise_flag(job.doorbell, DoorbellWord::of(job.ticket, threads_rows).word);
 }
 
-// A block a chunk. The numbers cross PCIe as posted writes of whole lines, 4 bytes a row beside rows of
-// hundreds.
+// One block per chunk. The numbers cross PCIe as posted writes of whole lines: 4 bytes per row, where a row
+// has hundreds.
 template <typename Number>
 __global__ void __launch_bounds__(kThreads)
     write_numbers(const __grid_constant__ RowTable table, const __grid_constant__ RowList list,
@@ -62,9 +62,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kExportBlocks = 64;  // 64 x 256 ids in flight: a million in some 60 us
+constexpr int kExportBlocks = 64;  // 64 x 256 ids in flight: a million takes about 60 us
 constexpr int kKeyBlocks = 512;
-constexpr Count kGranuleBytes = 65536;  // that share a translation
+constexpr Count kGranuleBytes = 65536;  // bytes that share a translation
 
 unsigned blocks_for(Count items, Count items_per_block, int most) {
   return static_cast<unsigned>(std::clamp<Count>((items + items_per_block - 1) / items_per_block, 1, most));
@@ -89,9 +89,9 @@ void export_numbers(const RowTable& table, const RowList& list, const HostJob& j
   cuda::check_launch("write_numbers");
 }
 
-// Rows of a granule need no order among themselves, which saves a pass of the sort. The bit above those of
-// row numbers is set in -1 alone, so entries without a row come last; and since the sort is stable, those of
-// the list come before those that only fill the bound.
+// Rows within a granule need no order, which saves a pass of the sort. The bit above those of row numbers is
+// set only in -1, so entries without a row come last. Because the sort is stable, entries of the list come
+// before those that only fill up to the bound.
 RowSorter::RowSorter(Device device, const RowTable& table) : device_(device), wide_(has_wide_numbers(table)) {
   const auto bits_of = [](Count values) {
     return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<Count>(values, 1) - 1)));
@@ -124,7 +124,7 @@ bool RowSorter::has_room(Count bound) const {
 
 void RowSorter::reserve(Count bound) {
   const char* what = "the sort of host rows";
-  capacity_ = 0;  // should an allocation fail
+  capacity_ = 0;  // in case an allocation fails
   const std::size_t key_bytes = wide_ ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
   for (cuda::Buffer& keys : keys_)
     keys = cuda::Buffer(cuda::Memory::device, static_cast<std::size_t>(bound) * key_bytes, what, device_);

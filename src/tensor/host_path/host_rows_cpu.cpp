@@ -11,10 +11,11 @@
 namespace strata::tensor {
 namespace {
 
-constexpr std::size_t kLine = 64;        // bytes of a cache line
-constexpr std::size_t kLinesAhead = 64;  // asked for: what the core's fill buffers do not take waits in order
+constexpr std::size_t kLine = 64;  // bytes of a cache line
+// prefetched lines; requests beyond the core's fill buffers wait in order
+constexpr std::size_t kLinesAhead = 64;
 
-/// How many rows to look ahead: 16 of up to 256 bytes, 8 of 512, 4 of 1 KiB and more.
+/// How many rows to prefetch: 16 of up to 256 bytes, 8 of 512 bytes, 4 of 1 KiB and more.
 std::size_t rows_ahead(std::size_t row_bytes) {
   constexpr std::size_t kLeast = 4, kMost = 16;
   return std::clamp(kLinesAhead / ((row_bytes + kLine - 1) / kLine), kLeast, kMost);
@@ -63,7 +64,7 @@ struct Stream32 {
   static void finish() { _mm_sfence(); }
 };
 
-/// Whether every row of `out` begins at a multiple of the stores and is made of whole ones.
+/// Whether every row of `out` is aligned to the stores' size and consists of whole stores.
 template <typename Stream>
 bool fits(const RowSource& source, const std::byte* out) {
   return source.row_bytes % Stream::kBytes == 0 &&
@@ -97,7 +98,7 @@ template <typename Copy, typename Number>
 
 #if defined(__x86_64__)
 
-// The whole loop is compiled for the instruction set, so that nothing is called for a row.
+// The whole loop is compiled for the instruction set, so that there is no call per row.
 template <typename Number>
 __attribute__((target("avx2"))) void copy_with_avx2(const RowSource& source, std::span<const Number> numbers,
                                                     std::byte* out) {

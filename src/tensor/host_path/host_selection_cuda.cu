@@ -14,7 +14,7 @@
 namespace strata::tensor {
 namespace {
 
-/// Whether entry i of a list is one whose row lies in the host stratum.
+/// Whether the row of entry i of a list lies in the host stratum.
 struct IsHostEntry {
   RowTable table;
   RowList list;
@@ -53,7 +53,7 @@ std::size_t temporary_bytes(Count bound) {
 void HostSelection::reserve(Count bound) {
   const cuda::DeviceGuard guard(device_);
   const char* what = "the choice of host rows";
-  capacity_ = 0;  // should an allocation fail
+  capacity_ = 0;  // in case an allocation fails
   entries_ = cuda::Array<std::uint32_t>(cuda::Memory::device, bound, what, device_);
   positions_ = cuda::Array<std::uint32_t>(cuda::Memory::device, bound, what, device_);
   rows_ = cuda::Array<std::int64_t>(cuda::Memory::device, bound, what, device_);

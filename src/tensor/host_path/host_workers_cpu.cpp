@@ -16,8 +16,7 @@
 namespace strata::tensor {
 namespace {
 
-/// Waits a little longer each time: in the core at first, where the wait is expected to be short, then
-/// asleep.
+/// Waits a little longer each time: first it spins, because the wait is expected to be short, then it sleeps.
 class Patience {
  public:
   void wait() {
@@ -48,7 +47,7 @@ void run_on(const std::vector<int>& processors) {
   const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
   CPU_ZERO_S(bytes, mask.get());
   for (const int processor : processors) CPU_SET_S(static_cast<std::size_t>(processor), bytes, mask.get());
-  sched_setaffinity(0, bytes, mask.get());  // refused: the thread runs anywhere, only slower
+  sched_setaffinity(0, bytes, mask.get());  // if refused, the thread runs anywhere, only slower
 }
 
 constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us would double a sleep
@@ -56,11 +55,11 @@ constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us would dou
 struct Posted {
   explicit Posted(const HostJob& host_job) : job(host_job) {}
   const HostJob job;
-  std::atomic<bool> led{false};  // a thread listens to the doorbell for all
+  std::atomic<bool> led{false};  // whether a thread polls the doorbell for all threads
   std::atomic<bool> cancelled{false};
-  std::atomic<Count> rows{-1};  // as the doorbell said
+  std::atomic<Count> rows{-1};  // from the doorbell; -1: not known yet
   std::atomic<Count> next_chunk{0};
-  int left = 0;  // threads that are through with it; guarded by the mutex
+  int left = 0;  // threads that are done with it; guarded by the mutex
 };
 
 }  // namespace
@@ -74,7 +73,7 @@ struct HostWorkers::State {
   std::condition_variable posted, rung;
   std::deque<std::shared_ptr<Posted>> jobs;
   std::atomic<std::uint64_t> num_posted{0};  // changes under the mutex
-  std::uint64_t num_done = 0;                // jobs that all threads are through with; jobs[0] is the next
+  std::uint64_t num_done = 0;                // jobs that all threads are done with; jobs[0] is the next
   std::atomic<bool> stopping{false};
 
   ~State() {
@@ -87,7 +86,7 @@ struct HostWorkers::State {
     for (std::thread& thread : threads) thread.join();
   }
 
-  /// The job number `turn`, or null when stopping.
+  /// Job number `turn`, or null when stopping.
   std::shared_ptr<Posted> take(std::uint64_t turn) {
     for (Patience patience; num_posted <= turn && !stopping && patience.spins();) patience.wait();
     std::unique_lock lock(mutex);
@@ -107,7 +106,7 @@ struct HostWorkers::State {
     }
   }
 
-  /// One thread polls the doorbell, the others wait for its word.
+  /// One thread polls the doorbell; the others wait for it.
   void learn_rows(Posted& p) {
     if (!p.led.exchange(true)) {
       const Count told = listen(p);
@@ -116,7 +115,7 @@ struct HostWorkers::State {
         p.rows = told;
       }
       rung.notify_all();
-      posted.notify_all();  // those that slept through the post
+      posted.notify_all();  // wakes threads that slept during the post
       return;
     }
     for (Patience patience; p.rows < 0 && patience.spins();) patience.wait();
@@ -154,7 +153,7 @@ struct HostWorkers::State {
   void leave(Posted& p) {
     const std::lock_guard lock(mutex);
     if (++p.left < static_cast<int>(threads.size())) return;
-    jobs.pop_front();  // threads take the jobs in order, so the first is the one that all have left first
+    jobs.pop_front();  // threads take jobs in order, so all threads leave the first job first
     ++num_done;
   }
 
@@ -195,7 +194,7 @@ void HostWorkers::post(const HostJob& job) {
     state_->jobs.push_back(std::make_shared<Posted>(job));
     ++state_->num_posted;
   }
-  state_->posted.notify_one();  // it listens to the doorbell and wakes the others
+  state_->posted.notify_one();  // this thread polls the doorbell and wakes the others
 }
 
 void HostWorkers::cancel_last() {

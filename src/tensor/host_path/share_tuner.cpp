@@ -6,9 +6,10 @@
 namespace strata::tensor {
 namespace {
 
-constexpr int kBalancing = 6;       // jobs after which the point where both end together is known
+constexpr int kBalancing = 6;       // jobs to find the share with which both end together
 constexpr std::size_t kRounds = 3;  // of candidates
-constexpr double kLeast = 1.0 / 64, kMost = 63.0 / 64;  // while balancing, each side must show its rate
+// while balancing, so that the rates of both sides can be measured
+constexpr double kLeast = 1.0 / 64, kMost = 63.0 / 64;
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 namespace strata::tensor {
 namespace {
 
-/// The host stratum alone, its rows numbered from 0.
+/// Only the host stratum, with rows numbered from 0.
 RowTable host_table(RowTable table, Count host_rows) {
   table.num_segments = 1;
   table.inline_segments[0] = {.first_row = 0,
@@ -46,10 +46,10 @@ void ThreadedGather::gather(const Job& job, const cuda::Stream& stream) {
   gather_mixed(job, stream);
 }
 
-// The kernel for rows on GPUs sees a table without host rows, and leaves them out; zeros for missing rows are
-// its part.
+// The kernel for rows on GPUs gets a table without host rows and skips these. It also writes zeros for
+// missing rows.
 void ThreadedGather::gather_mixed(const Job& job, const cuda::Stream& stream) {
-  stream.wait(done_);  // the selection before this one is in use until then
+  stream.wait(done_);  // the previous selection is in use until then
   if (!selection_.has_room(job.list.bound)) {
     done_.synchronize();
     selection_.reserve(job.list.bound + job.list.bound / 4);

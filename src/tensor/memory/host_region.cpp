@@ -35,7 +35,7 @@ class Mapping {
       host_memory_full(bytes, name, "mmap: " + errno_text());
     }
     data_ = data;
-    ::madvise(data_, bytes_, MADV_HUGEPAGE);  // a hint: 4 KiB pages serve as well
+    ::madvise(data_, bytes_, MADV_HUGEPAGE);  // only a hint: 4 KiB pages work as well
   }
   Mapping(Mapping&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -91,7 +91,7 @@ void check_shared_folder(std::size_t bytes, const std::string& name) {
   if (info.f_bavail < bytes / info.f_frsize + 1) shared_memory_full(bytes, name);
 }
 
-/// Reserves a slice of the segment; the slow way, a page at a time.
+/// Reserves a slice of the segment the slow way, one page at a time.
 int reserve(const FileDescriptor& fd, std::size_t offset, std::size_t bytes) {
   int code = EINTR;
   while (code == EINTR)
@@ -113,7 +113,7 @@ void resize(const FileDescriptor& fd, std::size_t bytes, const std::string& name
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) shared_memory_full(bytes, name);
 }
 
-/// Takes this rank's slice of a shared mapping from the system.
+/// Populates this rank's slice of a shared mapping.
 void take_slice(const comm::Machine& machine, const SharedFile& shared, const Bytes& all,
                 const std::string& name) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -129,7 +129,7 @@ void take_slice(const comm::Machine& machine, const SharedFile& shared, const By
   check_populated(code, shared, size, name);
 }
 
-/// A file takes one write at a time: with more threads than these, touching its pages is faster.
+/// A file allows one write at a time, so with more threads than these it is faster to touch its pages.
 constexpr int kMostWriters = 8;
 
 struct SharedMapping {
@@ -146,8 +146,8 @@ SharedMapping map_shared(const comm::Machine& machine, std::size_t bytes, const 
     resize(shared.file, bytes, name);
   });
   machine.together([&] { mapping = Mapping(bytes, MAP_SHARED, shared.file.get(), name); });
-  // Memory without a name has no limit of its own that a touch could meet, and the cpu takes its pages faster
-  // while it fills them; registration would take them one by one.
+  // Nameless memory has no limit of its own that a first touch could exceed, and the cpu populates its pages
+  // faster while it fills them. Registration would populate them one by one.
   const bool take_pages = shared.in_folder || machine.device().is_cuda();
   machine.together([&] {
     if (take_pages) take_slice(machine, shared, {mapping.data(), bytes}, name);
@@ -172,7 +172,7 @@ HostRegion HostRegion::create(const comm::Machine& machine, std::size_t bytes, c
   check_free_memory(machine, bytes, name);
   if (machine.size() == 1) {
     state->mapping = Mapping(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, name);
-    // Registration would take the pages one by one.
+    // Registration would populate the pages one by one.
     if (machine.device().is_cuda())
       take_private_pages({state->mapping.data(), bytes}, comm::resources_of(machine).cores, name);
   } else {

@@ -14,15 +14,15 @@
 namespace strata::tensor {
 namespace {
 
-/// IPC shares whole 2 MiB granules; with sizes that are multiples of it no other allocation lies in a shared
-/// one.
+/// IPC shares whole granules of 2 MiB. Sizes are multiples of it, so that no other allocation lies in a
+/// shared granule.
 constexpr std::size_t kGranule = std::size_t{2} << 20;
 
 void* allocate(Device device, std::size_t bytes, const std::string& name) {
   void* data = nullptr;
   const cudaError_t code = cudaMalloc(&data, bytes);
   if (code == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // handled here; must not surface in a later check
+    cudaGetLastError();  // handled here; a later check must not see it
     const cuda::MemoryInfo info = cuda::device_memory(device.index);
     throw OutOfMemory(fmt::format("no room for the striped rows of \"{}\" on {}: wanted {}, free {} of {}",
                                   name, device.str(), format_bytes(static_cast<std::int64_t>(bytes)),
@@ -34,7 +34,7 @@ void* allocate(Device device, std::size_t bytes, const std::string& name) {
   return data;
 }
 
-/// Empty if this driver cannot share memory (then nobody can import it and stripes are given up).
+/// Empty if this driver cannot share memory; nobody can then import it, and there are no stripes.
 std::string ipc_handle(void* data) {
   cudaIpcMemHandle_t handle{};
   if (cudaIpcGetMemHandle(&handle, data) != cudaSuccess) {
@@ -65,7 +65,7 @@ bool peer_access_is_off() {
   return requested != nullptr && std::string_view(requested) == "off";
 }
 
-/// Of the current device to another one of this process.
+/// Lets the current device read another device of this process.
 void enable_peer_access(Device other) {
   const cudaError_t code = cudaDeviceEnablePeerAccess(other.index, 0);
   if (code == cudaErrorPeerAccessAlreadyEnabled) {
@@ -129,7 +129,7 @@ std::byte* PeerMemory::own(int gpu) const {
 }
 
 void PeerMemory::import_all(const GpuMap& gpus, int rank, const std::vector<std::string>& handles) {
-  std::vector<std::size_t> next(handles.size(), 0);  // of each owner's handles
+  std::vector<std::size_t> next(handles.size(), 0);  // index of the next handle of each owner
   for (int gpu = 0; gpu < gpus.size(); ++gpu) {
     const int owner = gpus.gpus[static_cast<std::size_t>(gpu)].owner;
     if (owner == rank) {
@@ -165,7 +165,7 @@ void PeerMemory::free_exports() noexcept {
       const cuda::DeviceGuard guard(e.device);
       cudaFree(e.data);
     }
-  } catch (const std::exception&) {  // likewise
+  } catch (const std::exception&) {  // the device is lost, and its memory with it
   }
   exports_.clear();
 }

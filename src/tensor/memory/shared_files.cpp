@@ -30,7 +30,7 @@ bool names_are_wanted() {
   return requested != nullptr && std::string_view(requested) == "named";
 }
 
-/// Whoever made a file holds this lock while the file has a name, in whatever container it runs.
+/// The maker of a file, in whatever container it runs, holds this lock while the file has a name.
 bool lock(const FileDescriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
 
 bool has_name(const FileDescriptor& file) {
@@ -40,7 +40,7 @@ bool has_name(const FileDescriptor& file) {
 
 /// Removes the files whose makers were killed before they could.
 void remove_abandoned() {
-  std::error_code failed;  // what cannot be looked at is not ours
+  std::error_code failed;  // files that cannot be opened are not ours
   for (const auto& entry : std::filesystem::directory_iterator(kSharedFolder, failed)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
     const FileDescriptor file(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
@@ -59,7 +59,7 @@ class SharedName {
   SharedName& operator=(const SharedName&) = delete;
 
   FileDescriptor create() {
-    constexpr int kTries = 100;  // another run may take a file for abandoned before it is locked
+    constexpr int kTries = 100;  // another run may think that a file is abandoned before it is locked
     for (int i = 0; i < kTries; ++i) {
       const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
       const std::uint64_t unique =
@@ -122,7 +122,7 @@ FileDescriptor open_seen(const SeenFile& seen) {
   return file.is_open() && seen.is(file) ? std::move(file) : FileDescriptor();
 }
 
-/// Not open on all ranks where one cannot open it.
+/// Opens a nameless file; it is open on no rank if one cannot open it.
 FileDescriptor open_nameless(const comm::Machine& machine) {
   const bool first = machine.rank() == 0;
   FileDescriptor file;

@@ -19,7 +19,7 @@ using nlohmann::json;
 constexpr const char* kFormat = "strata-checkpoint";
 constexpr int kVersion = 3;
 
-/// JSON has no NaN, which an undefined ROC AUC is.
+/// JSON has no NaN, but an undefined ROC AUC is NaN.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 double number(const json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
 
@@ -71,7 +71,7 @@ void from_json(const json& j, ProgressState& p) {
 constexpr const char* kBatchSize = "global_batch_size";
 constexpr const char* kGraph = "graph";
 
-/// What to do about an option that is not that of the checkpoint.
+/// What to do about an option that differs from the checkpoint's.
 std::string remedy_for(const std::string& option, const json& saved) {
   if (option == kBatchSize && saved.is_number())
     return fmt::format(

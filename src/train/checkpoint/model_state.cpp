@@ -17,7 +17,7 @@ namespace {
 
 at::Tensor to_host(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
 
-/// One hash a tensor, as bytes.
+/// One hash per tensor, as bytes.
 std::string hashes_of(const std::vector<nn::NamedTensor>& tensors) {
   std::vector<std::uint64_t> hashes;
   for (const nn::NamedTensor& entry : tensors) {

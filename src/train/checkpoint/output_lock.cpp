@@ -32,7 +32,7 @@ using Milliseconds = std::chrono::milliseconds;
 using nlohmann::json;
 
 constexpr Milliseconds kPoll{100};
-constexpr const char* kNew = ".new-";  // of a lock that has not its name yet
+constexpr const char* kNew = ".new-";  // in the name of a lock that does not have its final name yet
 
 /// Who holds a lock.
 struct Owner {
@@ -57,7 +57,8 @@ std::string start_of(std::int64_t pid) {
   const std::string stat = first_line(fmt::format("/proc/{}/stat", pid).c_str());
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return {};
-  constexpr int kState = 3, kStart = 22;  // fields of proc(5), counted from 1; the name is the second
+  // fields of /proc/PID/stat, see proc(5), counted from 1; the name is the second
+  constexpr int kState = 3, kStart = 22;
   std::size_t begin = name_end + 2;
   if (stat[begin] == 'Z' || stat[begin] == 'X') return {};
   for (int field = kState; field < kStart; ++field) begin = stat.find(' ', begin) + 1;
@@ -96,7 +97,7 @@ struct Seen {
   }
 };
 
-/// Opened anew each time, which makes an NFS client ask its server.
+/// The file is opened anew each time, which makes an NFS client ask its server.
 std::optional<Seen> look_at(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return {};
@@ -125,8 +126,8 @@ struct OutputLock::State {
   Options options;
   Owner self = this_process();
   std::string text;
-  int fd = -1;             // of the lock itself, whatever its name is now
-  timespec server_time{};  // when this process tried last, by the clock that stamps the files
+  int fd = -1;             // the lock itself, whatever its name is now
+  timespec server_time{};  // time of this process's last try, by the clock that stamps the files
   std::mutex mutex;
   std::condition_variable ended;
   bool ending = false;
@@ -155,13 +156,14 @@ struct OutputLock::State {
     remove_others();
   }
 
-  /// Contenders that judged an earlier lock at the same time have acted by the end of this.
+  /// Waits until contenders that judged an earlier lock at the same time have acted; returns whether the lock
+  /// is still ours.
   bool stays() const {
     std::this_thread::sleep_for(kPoll);
     return is_ours();
   }
 
-  /// What contenders that were killed have left; one that lives tries again.
+  /// Removes the files that killed contenders left; a contender that still runs tries again.
   void remove_others() const {
     std::error_code code;
     for (const auto& entry : fs::directory_iterator(path.parent_path(), code)) {
@@ -182,7 +184,7 @@ struct OutputLock::State {
       ::unlink(temporary.c_str());
       fail("write", temporary, code);
     }
-    // An answer of an NFS server may be lost: what counts is whether the file has its second name.
+    // The answer of an NFS server may be lost, so the test is whether the file has its second name.
     const int failed = ::link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
     struct stat info {};
     const bool known = ::fstat(fd, &info) == 0;
@@ -229,7 +231,7 @@ struct OutputLock::State {
                  name_of(other), std::chrono::duration_cast<std::chrono::seconds>(options.patience).count());
     while (Clock::now() < deadline) {
       const std::optional<Seen> now = look_at(path);
-      if (!now || now->text != other.text) return false;  // another one by now: look again
+      if (!now || now->text != other.text) return false;  // it is another lock by now, so look again
       if (!now->same_time(other)) return true;
       std::this_thread::sleep_for(kPoll);
     }
@@ -247,7 +249,7 @@ struct OutputLock::State {
                      "Wait for that run or end it, or give this one a folder of its own.");
   }
 
-  /// Somebody else may have replaced the dead owner's lock meanwhile, and gets it back then.
+  /// If somebody else has replaced the dead owner's lock meanwhile, that lock is put back.
   void take_away(const Seen& dead) const {
     if (const auto now = look_at(path); !now || now->text != dead.text) return;
     const fs::path away = temporary.string() + "-old";

@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Of a graph on disk each host may have a copy of its own.
+/// The name of a generated graph. Each host may have a copy of its own of a graph on disk, so such names may
+/// differ.
 std::string generated_graph(const std::string& graph) {
   return graph.starts_with("synthetic:") || graph.starts_with("planted:") ? graph : "a directory";
 }

@@ -13,13 +13,13 @@ namespace strata::train {
 namespace {
 
 constexpr Count kFloatBytes = sizeof(float);
-constexpr Count kIdBytes = 40;  // of an input row: global and original id, degree, edge, the fetcher's copies
+constexpr Count kIdBytes = 40;  // per input row: global and original id, degree, edge, the fetcher's copies
 
-/// Memory of the chunk that a layer is applied to. On the cpu more does not make it faster, for few rows are
-/// shared by the nodes of a chunk; a GPU wants many rows at once.
+/// Memory of the chunk that a layer is applied to. On the cpu more memory is not faster, because the nodes of
+/// a chunk share few rows; a GPU needs many rows at once.
 Count default_chunk_bytes(Device device) { return device.is_cuda() ? Count{1} << 30 : Count{32} << 20; }
 
-/// The sum of a node's neighbors' rows, and its output before and after the activation.
+/// Bytes for the sum of a node's neighbors' rows, and its output before and after the activation.
 Count result_bytes(const LayerPass& pass) {
   return (pass.table->spec().cols + 2 * pass.model->output_cols(pass.layer)) * kFloatBytes;
 }
@@ -53,7 +53,8 @@ void LayerRunner::release_buffers() {
   kept_.reset();
 }
 
-/// As many as the rank with the most, the rest empty, since every step is collective.
+/// As many chunks as the rank with the most has, because every step is collective; the additional ones are
+/// empty.
 std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCost& cost) const {
   const bool splits_lists = cost.edge_bytes > 0 && pass.model->traits().takes_pieces;
   std::vector<NodeChunk> pieces =
@@ -65,7 +66,7 @@ std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCos
   return pieces;
 }
 
-/// Does the cpu find all rows of the layer's input in one table, in the order of the ids?
+/// Whether the cpu finds all rows of the layer's input in one table, in the order of the ids.
 bool LayerRunner::in_place(const LayerPass& pass) const {
   const tensor::TensorSpec& spec = pass.table->spec();
   return !device_.is_cuda() && !distributed() && !context_.graph->host_view().indices.wide &&
@@ -74,7 +75,7 @@ bool LayerRunner::in_place(const LayerPass& pass) const {
          pass.table_nodes.set() == nullptr && pass.nodes.set() == nullptr;
 }
 
-/// Without any copy of rows or edges: the graph itself is the block.
+/// Copies no rows or edges, because the graph itself is the block.
 bool LayerRunner::apply_in_place(const LayerPass& pass, StopPoll& poll, const Consume& consume) {
   const store::GraphView& view = context_.graph->host_view();
   const at::Tensor table = wrap_rows(reinterpret_cast<const float*>(pass.table->host_data()), view.num_local,
@@ -157,7 +158,8 @@ bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Co
   return true;
 }
 
-/// The output of a node after the last piece of its list; undefined before.
+/// Adds a piece; returns the output of the node after the last piece of its list, and an undefined tensor
+/// before that.
 at::Tensor LayerRunner::add_piece(const LayerPass& pass, const NodeChunk::Piece& piece, const at::Tensor& x,
                                   const ListPiece::Blocks& blocks) {
   const auto with = [&](const at::Tensor& rows, const sampling::Block& block) {
@@ -171,7 +173,7 @@ at::Tensor LayerRunner::add_piece(const LayerPass& pass, const NodeChunk::Piece&
   at::Tensor output;
   if (piece.is_last())
     output = pass.model->finish_pieces(pass.layer, hub_, with(x.narrow(0, 0, 1), blocks.own));
-  current_stream(device_).synchronize();  // before buffers that it read may be replaced
+  current_stream(device_).synchronize();  // because the buffers that it reads may be replaced next
   return output;
 }
 
@@ -183,7 +185,7 @@ feature::RowExchangeContext LayerRunner::row_exchange(std::span<const NodeId> ma
           .machine = context_.machine->index()};
 }
 
-/// For the rows of a chunk's input nodes.
+/// Makes room for the rows of a chunk's input nodes.
 void LayerRunner::make_room(Count rows, Count cols) {
   if (input_.size() < rows * cols) {
     input_ = {};
@@ -197,8 +199,8 @@ void LayerRunner::make_room(Count rows, Count cols) {
   }
 }
 
-/// A hidden layer's output, or what the next layer reads of it, where it was computed; the last layer's in
-/// host memory.
+/// A hidden layer's output, or the part that the next layer reads, on the device that computed it; the last
+/// layer's output in host memory.
 const float* LayerRunner::kept_rows(const LayerPass& pass, const at::Tensor& output,
                                     const cuda::Stream& stream) {
   const int next = pass.layer + 1;

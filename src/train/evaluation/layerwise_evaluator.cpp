@@ -44,7 +44,8 @@ struct LayerwiseEvaluator::State {
   comm::Communicator communicator;
   Device device;
   std::vector<Member> members;
-  std::optional<NeededNodes> needed;  ///< for the scores; of all evaluations, as the graph stays
+  /// Needed for the scores; the same for all evaluations, because the graph does not change.
+  std::optional<NeededNodes> needed;
   LayerRunner runner;
 
   explicit State(const EvaluationContext& c)
@@ -64,7 +65,8 @@ struct LayerwiseEvaluator::State {
             .halo = context.graph->halo_lists(),
             .pool = context.pool};
   }
-  /// The nodes that layer `layer` is applied to for the scores; of all nodes if `everywhere`. Collective.
+  /// The nodes that layer `layer` is applied to: those that the scores need, or all nodes if `everywhere`.
+  /// Collective.
   LayerNodes nodes_of(const nn::BlockModel& model, int layer, bool everywhere) {
     if (!everywhere && !needed) needed = find_needed(model.num_layers());
     const NodeSet* set = everywhere ? nullptr : (*needed)[static_cast<std::size_t>(layer)].get();
@@ -89,15 +91,15 @@ struct LayerwiseEvaluator::State {
     return members[v] != Member::none && context.graph->has_label(static_cast<Count>(v));
   }
 
-  /// What tables of rows may take of all GPUs of the machine. Collective over it.
+  /// Bytes that tables of rows may take on all GPUs of the machine. Collective over the machine.
   Count gpu_room() const {
-    constexpr double kSpared = 0.6;  // the chunks that are computed need some, too
+    constexpr double kSpared = 0.6;  // because the chunks that are computed need memory, too
     return static_cast<Count>(kSpared * static_cast<double>(comm::free_gpu_bytes_per_rank(*context.machine)) *
                               context.machine->size());
   }
 
-  /// Rows striped over the GPUs as far as these have memory to spare, the rest on the host. Collective over
-  /// the machine.
+  /// Stripes rows over the GPUs as far as these have spare memory; the others lie on the host. Collective
+  /// over the machine.
   tensor::Placement table_placement(Count rows, Count row_bytes) const {
     const Count striped = std::min(rows, gpu_room() / std::max<Count>(1, row_bytes));
     return {.segments = {{.striped = striped, .host = rows - striped}}};
@@ -111,7 +113,7 @@ struct LayerwiseEvaluator::State {
                               static_cast<double>(comm::free_host_memory(*context.machine).share_bytes));
   }
 
-  /// The most that two neighboring layers' rows leave to the host.
+  /// Whether the rows of every two consecutive layers fit into what GPUs and host have free.
   bool fits(const nn::BlockModel& model, Nodes nodes) {
     Count largest = 0, previous = 0;
     for (int layer = 1; layer < model.num_layers(); ++layer) {
@@ -133,7 +135,7 @@ struct LayerwiseEvaluator::State {
         table_placement(rows, cols * kFloatBytes));
   }
 
-  /// Does training choose by weight the neighbors whose rows the layer reads?
+  /// Whether training chooses by weight the neighbors whose rows the layer reads.
   bool by_weight(int layer, int num_layers) const {
     const sampling::SamplerOptions& options = context.sampler;
     if (options.method != sampling::Method::weighted) return false;
@@ -191,7 +193,7 @@ struct LayerwiseEvaluator::State {
     }
     if (table) table->close(*context.machine);
     model.train();
-    runner.release_buffers();  // training needs the memory more than the next evaluation does
+    runner.release_buffers();  // because training needs the memory
     Evaluation result;
     result.stopped = !going;
     if (going) {

@@ -15,7 +15,7 @@ ListPiece::Blocks ListPiece::read(NodeId node, Count begin, Count end, const cud
   const Count first = options_.graph->indptr[node - options_.graph->first_node];
   for (Count entry = first + begin; entry < first + end; ++entry) add(node, entry);
   const Count num_edges = std::ssize(indices_.values);
-  indptr_.values = {0, 0, num_edges};  // of the node alone, then of the piece
+  indptr_.values = {0, 0, num_edges};  // first for the node without edges, then for the piece
 
   const Device device = options_.device;
   const Count* indptr = indptr_.on(device, "a piece of a hub's list", stream);

@@ -28,7 +28,7 @@ bool Scores::beats(const Scores& best, Metric metric) const {
   return mine > other || (std::isnan(other) && !std::isnan(mine));
 }
 
-/// None where no curve is wanted.
+/// Scores for ROC curves; none if no curve is wanted.
 struct ScoreBoard::Curves {
   std::vector<ClassScores> classes;
 

@@ -4,7 +4,7 @@
 namespace strata::train {
 namespace {
 
-/// The set with the in-neighbors of its nodes. Collective.
+/// The union of the set and the in-neighbors of its nodes. Collective.
 std::unique_ptr<NodeSet> with_neighbors(const NodeSet& set, const NeededNodesRequest& request) {
   auto grown = std::make_unique<NodeSet>(set);
   const store::GraphView& graph = *request.graph;

@@ -10,7 +10,7 @@
 
 namespace strata::train {
 
-// One word more, so that rank(num_nodes) is defined.
+// One more word, so that rank(num_nodes) is defined.
 NodeSet::NodeSet(Count num_nodes) : words_(static_cast<std::size_t>(num_nodes / RankedWord::kNodes + 1)) {}
 
 void NodeSet::insert(NodeId node) {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One random read of 16 bytes an id.
+// One random read of 16 bytes per id.
 __global__ void __launch_bounds__(kThreads)
     find_ranks_kernel(const RankedWord* words, const NodeId* ids, Count count, NodeId* ranks) {
   const Count i = static_cast<Count>(blockIdx.x) * kThreads + threadIdx.x;

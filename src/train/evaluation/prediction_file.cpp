@@ -52,7 +52,7 @@ int open_existing(const std::string& path) {
   return fd;
 }
 
-/// Makes the file as long as it will be, with its room on the disk where the file system knows how.
+/// Gives the file its final length, and reserves its room on the disk if the file system can.
 void reserve(int fd, Count bytes, const std::string& path) {
   if (::fallocate(fd, 0, 0, bytes) == 0) return;
   const int code = errno;
@@ -76,7 +76,7 @@ PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
   const std::string header = graph::npy_header(DType::f32, {rows, cols});
   header_bytes_ = static_cast<Count>(header.size());
   const Count data_bytes = rows * cols * static_cast<Count>(sizeof(float));
-  // By which the others know the first rank's file; rows are written over it.
+  // A mark by which the other ranks recognise the first rank's file; rows overwrite it.
   std::uint64_t number = std::random_device()();
   communicator.broadcast(&number, sizeof(number), 0);
   const std::string mark = hex64(mix64(number)).substr(0, static_cast<std::size_t>(data_bytes));
@@ -94,7 +94,7 @@ PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
 }
 
 void PredictionFile::create(const std::string& header, Count bytes, const std::string& mark) {
-  ::unlink(temporary_.c_str());  // of a run that was killed
+  ::unlink(temporary_.c_str());  // it may be of a run that was killed
   fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd_ < 0) fail("create", temporary_);
   reserve(fd_, bytes, temporary_);

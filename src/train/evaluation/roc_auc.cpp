@@ -12,7 +12,7 @@ namespace {
 
 constexpr Count kGrain = 1 << 15;
 
-/// Of each class over all ranks.
+/// Numbers of scores per class, over all ranks.
 struct Totals {
   std::vector<std::int64_t> positives, negatives, not_numbers;
 
@@ -51,7 +51,7 @@ void sort_on(ThreadPool& pool, std::vector<float>& scores) {
   }
 }
 
-/// The first of the ascending scores from `from` on that `is_behind`, which lies near.
+/// The first of the ascending scores from `from` on for which `is_behind` holds. It is expected to lie near.
 template <typename IsBehind>
 const float* gallop(const float* from, const float* end, const IsBehind& is_behind) {
   Count step = 1;
@@ -63,8 +63,8 @@ const float* gallop(const float* from, const float* end, const IsBehind& is_behi
                               [&](float score) { return !is_behind(score); });
 }
 
-/// Twice the number of pairs of one of `others` and a lower one of `mine`, both ascending; equal ones count
-/// half a pair.
+/// Twice the number of pairs of a score of `others` and a lower score of `mine`; equal scores count as half a
+/// pair. Both are ascending.
 double twice_the_pairs(std::span<const float> others, const std::vector<float>& mine, ThreadPool& pool) {
   std::atomic<std::int64_t> pairs{0};
   const float *const first = mine.data(), *const last = first + mine.size();
@@ -82,7 +82,8 @@ double twice_the_pairs(std::span<const float> others, const std::vector<float>& 
   return static_cast<double>(pairs.load());
 }
 
-/// A rank's scores of all classes' smaller sides, class after class, as they go to the other ranks.
+/// A rank's scores of the smaller side of every class, class after class, in the order in which they are
+/// sent.
 class Stream {
  public:
   Stream(const std::vector<ClassScores>& classes, const Totals& totals, const CurveWork& work)
@@ -123,8 +124,8 @@ class Stream {
     std::size_t c = 0;  // its class
     Count score = 0;
   };
-  /// use(class, its first score, run) for the runs of one class' scores that the piece from `at` on has room
-  /// for; returns the place behind it.
+  /// Calls use(class, its first score, run) for the runs of scores of one class that fit into the piece from
+  /// `at` on. Returns the place after the piece.
   template <typename Use>
   Place for_runs(Place at, const Use& use) {
     for (std::span<float> room(piece_); !room.empty();) {
@@ -169,7 +170,7 @@ std::vector<double> areas_under_curves(std::vector<ClassScores>& classes, const 
   for (std::size_t c = 0; c < classes.size(); ++c) {
     if (!totals.has_curve(c)) continue;
     const double pairs = static_cast<double>(totals.positives[c]) * static_cast<double>(totals.negatives[c]);
-    // Of positives below negatives, the wrong pairs were counted.
+    // If positives below negatives were counted, these are the wrong pairs.
     const double twice_right = totals.fewer_positives(c) ? twice_below[c] : 2 * pairs - twice_below[c];
     areas[c] = twice_right / 2 / pairs;
   }

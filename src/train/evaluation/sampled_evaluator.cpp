@@ -78,11 +78,11 @@ class SampledEvaluator final : public Evaluator {
             .in_degrees = model.traits().needs_in_degrees};
   }
 
-  /// Of all batches, so that no score depends on how nodes are divided among ranks and batches; of no step of
-  /// training.
+  /// The key of all batches, so that no score depends on how nodes are divided among ranks and batches. No
+  /// step of training has this key.
   BatchKey key() const { return {.seed = context_.seed, .epoch = ~std::uint32_t{0}, .step = 0}; }
 
-  /// None if the poll ended it.
+  /// The scores of some nodes; none if the poll ended the evaluation.
   std::optional<Scores> score(const Stages& stages, std::span<const NodeId> nodes) {
     nn::BlockModel& model = *stages.model;
     const Count count = static_cast<Count>(nodes.size());

@@ -34,12 +34,11 @@ class Stopwatch {
 struct RingBuffer {
   LoadedBatch batch;
   StreamClock sampled, gathered, trained;
-  cuda::Array<float> features, unpadded_features;  // padded batches find theirs where they were
+  cuda::Array<float> features, unpadded_features;  // those of padded batches never move
   cuda::Array<std::int32_t> host_labels, device_labels;
 };
 
-/// Makes room for at least `size` elements; a quarter more, so that growing batches do not allocate each
-/// time.
+/// Makes room for `size` elements and a quarter more, so that growing batches do not allocate each time.
 template <typename T>
 void reserve(cuda::Array<T>& array, Count size, cuda::Memory memory, const char* what, Device device) {
   if (array.size() >= size) return;
@@ -77,8 +76,8 @@ struct BatchLoader::State {
   void run_on(const cuda::SmGroup& sms) {
     if (!options.device.is_cuda()) return;
     sample_stream = cuda::Stream(options.device, 0, sms);
-    // A gather is a chain of short kernels that wires wait for; training, ahead of it in a queue, would fill
-    // the GPU before each of them.
+    // A gather is a chain of short kernels that keep PCIe and NVLink busy. Without priority, training would
+    // fill the GPU before each of them.
     gather_stream = cuda::Stream(options.device, kHighestPriority, sms);
   }
 
@@ -111,7 +110,7 @@ struct BatchLoader::State {
   bool has_labels() const { return !options.no_label.empty(); }
 
   void look_up_labels(std::span<const NodeId> seeds, RingBuffer& buffer) const {
-    buffer.gathered.ended().synchronize();  // the labels of the buffer's last batch have been copied
+    buffer.gathered.ended().synchronize();  // so that the labels of the buffer's last batch have been copied
     LoadedBatch& batch = buffer.batch;
     batch.num_labels = batch.sample.blocks.back().num_dst;
     if (!has_labels()) return;
@@ -188,7 +187,7 @@ struct BatchLoader::State {
     }
   }
 
-  /// No launch waits for another any more.
+  /// Opens the launch order, so that no launch waits for another.
   void open_order() {
     if (options.order != nullptr) options.order->open();
   }

@@ -22,8 +22,8 @@ store::BatchReads reads_of(const sampling::MiniBatch& batch) {
   return reads;
 }
 
-/// The schedule of this machine: its seeds, split among its ranks as in training. To it, all nodes before its
-/// own are one machine, and all after them another.
+/// The schedule of this machine: its seeds, split among its ranks as in training. All nodes before its own
+/// are treated as one other machine, and all nodes after them as another one.
 SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<const NodeId> offsets,
                          const PresampleOptions& options) {
   return SeedSchedule({.train_nodes = source.train_nodes,

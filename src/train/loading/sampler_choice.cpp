@@ -17,7 +17,7 @@ namespace {
 using Compute = SamplerChoice::Compute;
 using Sampler = std::unique_ptr<sampling::MiniBatchSampler>;
 
-/// Where the structure's view lies.
+/// The sampler for the device on which the structure's view lies.
 Sampler at_the_view(const SamplerChoice& choice) {
   return sampling::make_sampler(choice.graph->view(), choice.options, choice.exchange, choice.num_buffers,
                                 *choice.pool);
@@ -33,7 +33,7 @@ bool lists_are_far(const store::GraphView& view) {
   return view.indices.size > 0 && !view.copies.indices.any() && !cuda::is_device_memory(view.indices.data);
 }
 
-/// Of a batch, after one that allocates; the same batches for both.
+/// Seconds per batch, after one batch that allocates. Both samplers get the same batches.
 double seconds_of(sampling::MiniBatchSampler& sampler, const SamplerChoice& choice) {
   constexpr Count kBatches = 4;
   using Clock = std::chrono::steady_clock;

@@ -49,7 +49,7 @@ void check(const LossOptions& options, Count num_classes) {
     throw InputError("--class-weights are 0 for every class", "Give positive weights, or balanced.");
 }
 
-/// What the classes of each seed ought to be; zero weights where there is no label.
+/// The target classes of each seed; seeds without label have zero weights.
 struct Targets {
   at::Tensor is_label;  // [seeds, classes] f32: 1 for the label's class, or each class of the label's set
   at::Tensor labelled;  // [seeds, 1] f32
@@ -73,7 +73,7 @@ struct Targets {
     if (of_classes.defined()) weights = weights.mul(of_classes);
   }
 
-  /// The sum over the seeds of what was predicted right.
+  /// The sum over the seeds of their correct predictions.
   at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels, bool multi_label) const {
     if (!multi_label) return logits.argmax(1, /*keepdim=*/true).eq(labels).sum();
     return logits.gt(0).eq(is_label).to(at::kFloat).mean(1, /*keepdim=*/true).mul(labelled).sum();

@@ -21,7 +21,7 @@ __device__ float sum_of_warp(float value) {
   return over_warp(value, [](float a, float b) { return a + b; });
 }
 
-/// A row's label and logits, for one warp whose lanes take every 32nd class.
+/// A row's label and logits, for one warp. Each lane takes every 32nd class.
 struct Row {
   const LossTask& task;
   const float* logits;
@@ -45,7 +45,7 @@ struct Row {
   }
   __device__ float weight(Count c) const { return task.weights == nullptr ? 1.0f : task.weights[c]; }
 
-  /// The lowest class of the largest logit.
+  /// Whether the label is the lowest class with the largest logit.
   __device__ bool is_correct(float largest) const {
     Count first = task.classes;
     for_classes([&](Count c, float z) { first = z == largest && c < first ? c : first; });
@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(kBlockThreads) loss_rows_kernel(LossTask task)
   }
 }
 
-// A warp an outcome; lane l sums every 32nd row from l on, so that the order of the sum is always the same.
+// One warp per outcome. Lane l sums every 32nd row from l on, so that the order of the sum is always the
+// same.
 __global__ void sum_outcomes_kernel(LossTask task) {
   const unsigned o = threadIdx.x / kWarp;
   double sum = 0;

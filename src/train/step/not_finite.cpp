@@ -9,7 +9,7 @@
 namespace strata::train {
 namespace {
 
-/// Enough to find the nodes in the input; a message must stay readable.
+/// Enough seeds to find the nodes in the input, and few enough for a readable message.
 constexpr std::size_t kNamedSeeds = 8;
 
 std::string describe_seeds(const std::vector<NodeId>& seeds) {

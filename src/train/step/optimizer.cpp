@@ -34,7 +34,7 @@ at::Tensor bytes_for(Count count, at::Device device) {
 
 }  // namespace
 
-/// What an update that is computed on the host reads and writes, in place of the tensors on the device.
+/// The memory that updates on the host read and write, instead of the tensors on the device.
 struct HostCopies {
   at::Tensor values, gradients, guard;
 };

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kBlockThreads) begin_kernel(Update update) {
   if (threadIdx.x == 0) update.begin(square);
 }
 
-// Adam reads 16 and writes 12 bytes an element.
+// Adam reads 16 and writes 12 bytes per element.
 __global__ void __launch_bounds__(kBlockThreads) update_kernel(Update update) {
   const UpdateScalars scalars = *update.scalars;
   if (scalars.skip != 0) return;

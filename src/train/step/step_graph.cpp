@@ -29,7 +29,7 @@ void StepGraphs::record(int index, const std::function<void()>& work) {
   } catch (...) {
     try {
       graph->capture_end();
-    } catch (const std::exception&) {  // the first error is the one to tell
+    } catch (const std::exception&) {  // only the first error is reported
     }
     throw;
   }

@@ -53,7 +53,7 @@ void StepRunner::forward_backward(const LoadedBatch& batch) {
 }
 
 void StepRunner::run_batch(const LoadedBatch& batch) {
-  constexpr int kWarmUp = 2;  // libraries choose their ways and allocate at first
+  constexpr int kWarmUp = 2;  // libraries choose algorithms and allocate in their first calls
   if (!parts_.graphs || !batch.padded || num_unrecorded_ < kWarmUp) {
     num_unrecorded_ += batch.padded;
     if (batch.sample.num_seeds > 0) forward_backward(batch);
@@ -62,7 +62,7 @@ void StepRunner::run_batch(const LoadedBatch& batch) {
   replay(batch);
 }
 
-// A batch that outgrew its buffers has moved them, so that the buffer's recording reads memory that is gone.
+// A batch that outgrew its buffers has moved them, and the buffer's recording would read freed memory.
 void StepRunner::replay(const LoadedBatch& batch) {
   RecordedBatch& recorded = recorded_[static_cast<std::size_t>(batch.buffer)];
   RecordedBatch now = RecordedBatch::of(batch);
@@ -112,7 +112,7 @@ double StepRunner::take_sum_seconds() {
   return seconds;
 }
 
-// NCCL's kernels wait for blocks of their own, which few SMs might not hold at once.
+// NCCL's kernels wait for other blocks of the same kernel, and few SMs may not hold all of them at once.
 void StepRunner::sum_over_ranks(const cuda::Stream& stream) {
   const auto sum_on = [&](const cuda::Stream& place) {
     const at::Tensor& reduced = parts_.parameters->reduced();

@@ -13,12 +13,12 @@ namespace {
 
 using Kind = SmSplitRequest::Kind;
 
-// Gathers over wires need few SMs, sampling more; whether training keeps away from them is the other
-// question.
+// The splits to try. Gathers over PCIe and NVLink need few SMs, and sampling needs more; training may avoid
+// these SMs or not.
 constexpr std::array<cuda::SmShares, 4> kCandidates{{{20, 80}, {20, 100}, {40, 100}, {60, 100}}};
 constexpr int kWarmUp = 10, kTimed = 20;  // steps: the ring fills, graphs are recorded
 constexpr Count kSegment = kWarmUp + kTimed;
-// All segments together cost some tenths of a second more than as many steps without.
+// All segments together cost some tenths of a second more than the same steps without measuring.
 constexpr double kLeastSeconds = 10;
 
 double seconds_between(std::chrono::steady_clock::time_point begin,

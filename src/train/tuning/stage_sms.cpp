@@ -20,7 +20,7 @@ void StageSms::move_to(const cuda::SmSplit& split) {
   stream_ = split.second.is_all() ? cuda::Stream::borrow(device_, whole_.get())
                                   : cuda::Stream(device_, kHighestPriority, split.second);
   use_stream(stream_);
-  return_torch_memory();  // what was freed on the stream before would serve it alone
+  return_torch_memory();  // memory that was freed on the old stream could be reused only there
   split_ = split;
 }
 

@@ -63,7 +63,7 @@ void check(const graph::CscGraph& graph, ThreadPool& pool) {
         const NodeId u = graph.indices[static_cast<std::size_t>(e)];
         if (u < last || u >= graph.num_nodes) {
           throw InputError(
-              fmt::format("graph: in-neighbour {} of node {} is out of range [0, {}) or out of order", u, v,
+              fmt::format("graph: in-neighbor {} of node {} is out of range [0, {}) or out of order", u, v,
                           graph.num_nodes));
         }
         last = u;

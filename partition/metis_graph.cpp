@@ -134,10 +134,10 @@ void check_metis_limits(const MetisSize& size, int idx_bits) {
     Count value, most;
   };
   const Limit limits[] = {
-      {"nodes", size.nodes, most / 4 - 1},            // 4 * (nvtxs + 1), AllocateWorkSpace
-      {"neighbour entries", size.entries, most / 2},  // 2 * nedges, AllocateRefinementWorkSpace
-      {"neighbours of one node", size.most_neighbors, most / 10 - 1},  // 10 * nnbrs, cnbrpoolGetNext
-      {"of weight to balance, the imbalance included",                 // maxpwgts, Greedy_McKWayCutOptimize
+      {"nodes", size.nodes, most / 4 - 1},           // 4 * (nvtxs + 1), AllocateWorkSpace
+      {"neighbor entries", size.entries, most / 2},  // 2 * nedges, AllocateRefinementWorkSpace
+      {"neighbors of one node", size.most_neighbors, most / 10 - 1},  // 10 * nnbrs, cnbrpoolGetNext
+      {"of weight to balance, the imbalance included",                // maxpwgts, Greedy_McKWayCutOptimize
        static_cast<Count>(std::ceil(static_cast<double>(size.weight) * (1 + size.imbalance))), most}};
   for (const Limit& limit : limits) {
     if (limit.value <= limit.most) continue;

@@ -22,6 +22,7 @@ struct RowsCopy {
   std::size_t rows = 0;
 };
 void copy_rows_async(const RowsCopy& copy, const Stream& stream);  ///< like copy_async
+/// Sets bytes of memory of the stream's device, or of pinned memory. Asynchronous, like copy_async.
 void fill_async(void* to, int byte, std::size_t bytes, const Stream& stream);
 
 }  // namespace strata::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machines of one rank that sample over an exchange until the last one is killed. See
-// tests/mpi/store/killed_rank.sh.
+// tests/mpi/tensor/killed_rank.sh.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,6 +120,24 @@ std::optional<Seen> look_at(const fs::path& path) {
   return seen;
 }
 
+/// One contender of a host at a time. Where a file system cannot lock a folder (NFS), contenders meet
+/// without.
+class ContendersLock {
+ public:
+  explicit ContendersLock(const fs::path& folder)
+      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (fd_ < 0) fail("open", folder, errno);
+    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~ContendersLock() { ::close(fd_); }
+  ContendersLock(const ContendersLock&) = delete;
+  ContendersLock& operator=(const ContendersLock&) = delete;
+
+ private:
+  int fd_;
+};
+
 }  // namespace
 
 struct OutputLock::State {
@@ -145,11 +164,16 @@ struct OutputLock::State {
   }
 
   void acquire() {
+    const ContendersLock alone(path.parent_path());
     bool contended = false;
     while (!create() || (contended && !stays())) {
       contended = true;
       const std::optional<Seen> other = look_at(path);
       if (!other) continue;
+      if (other->text == text) {  // a contender moved it away and back
+        ::unlink(path.c_str());
+        continue;
+      }
       if (is_alive(*other)) refuse(*other);
       take_away(*other);
     }
@@ -163,13 +187,20 @@ struct OutputLock::State {
     return is_ours();
   }
 
-  /// Removes the files that killed contenders left; a contender that still runs tries again.
+  /// Removes the files that killed contenders left. Younger ones may be of contenders on other hosts, one of
+  /// them this lock on its way back.
   void remove_others() const {
     std::error_code code;
     for (const auto& entry : fs::directory_iterator(path.parent_path(), code)) {
-      if (entry.path().filename().string().starts_with(std::string(kFile) + kNew))
+      if (!entry.path().filename().string().starts_with(std::string(kFile) + kNew)) continue;
+      struct stat info {};
+      if (::lstat(entry.path().c_str(), &info) == 0 && is_older_than_patience(info.st_ctim))
         ::unlink(entry.path().c_str());
     }
+  }
+
+  bool is_older_than_patience(const timespec& time) const {
+    return std::chrono::seconds(server_time.tv_sec - time.tv_sec) > options.patience;
   }
 
   /// False if there is a lock already.
@@ -225,7 +256,7 @@ struct OutputLock::State {
 
   /// Waits until its owner renews the lock, or was silent for too long.
   bool is_renewed(const Seen& other) const {
-    if (std::chrono::seconds(server_time.tv_sec - other.modified.tv_sec) > options.patience) return false;
+    if (is_older_than_patience(other.modified)) return false;
     const auto deadline = Clock::now() + options.patience;
     spdlog::info("{} is of {}: waiting up to {} s to see whether it still runs", path.string(),
                  name_of(other), std::chrono::duration_cast<std::chrono::seconds>(options.patience).count());

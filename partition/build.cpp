@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "part_output.hpp"
-#include "relabel.hpp"
-#include "staging.hpp"
+#include "output/part_output.hpp"
+#include "output/relabel.hpp"
+#include "output/staging.hpp"
 #include "strata/graph/part_writer.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"

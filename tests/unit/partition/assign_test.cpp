@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "metis_graph.hpp"
+#include "assign/metis_graph.hpp"
 #include "random_graph.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "staging.hpp"
+#include "output/staging.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "relabel.hpp"
+#include "output/relabel.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/partition/compact_graph.hpp"

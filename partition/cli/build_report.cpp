@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "build_report.hpp"
+#include "cli/build_report.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "metis_assign.hpp"
+#include "assign/metis_assign.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "metis_graph.hpp"
+#include "assign/metis_graph.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"

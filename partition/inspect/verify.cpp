@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "inspect/verify_contents.hpp"
 #include "strata/graph/part_writer.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/error.hpp"
@@ -12,7 +13,6 @@
 #include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/thread_pool.hpp"
-#include "verify_contents.hpp"
 
 namespace strata::partition {
 namespace fs = std::filesystem;

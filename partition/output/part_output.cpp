@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "part_output.hpp"
+#include "output/part_output.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <memory>
 
-#include "feature_rows.hpp"
+#include "output/feature_rows.hpp"
 #include "strata/graph/part_writer.hpp"
 #include "strata/util/hash.hpp"
 #include "strata/util/progress.hpp"

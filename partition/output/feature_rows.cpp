@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "feature_rows.hpp"
+#include "output/feature_rows.hpp"
 
 #include <fmt/format.h>
 

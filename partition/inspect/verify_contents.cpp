@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verify_contents.hpp"
+#include "inspect/verify_contents.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "command_line.hpp"
+#include "cli/command_line.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <map>
 
-#include "build_report.hpp"
-#include "interrupt.hpp"
+#include "cli/build_report.hpp"
+#include "cli/interrupt.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/format.hpp"

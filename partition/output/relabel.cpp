@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "relabel.hpp"
+#include "output/relabel.hpp"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <limits>
 
-#include "metis_assign.hpp"
+#include "assign/metis_assign.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"

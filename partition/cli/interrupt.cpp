@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "interrupt.hpp"
+#include "cli/interrupt.hpp"
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "command_line.hpp"
+#include "cli/command_line.hpp"
 
 int main(int argc, char** argv) { return strata::partition::run_command_line(argc, argv); }

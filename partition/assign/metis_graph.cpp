@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "metis_graph.hpp"
+#include "assign/metis_graph.hpp"
 
 #include <fmt/format.h>
 

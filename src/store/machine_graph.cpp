@@ -28,6 +28,13 @@ int MachineGraph::machine_of(NodeId global) const {
   return static_cast<int>(std::ranges::upper_bound(offsets, global) - offsets.begin()) - 1;
 }
 
+std::span<const NodeId> MachineGraph::part_offsets() const {
+  const std::span<const NodeId> all = state_->manifest.book.offsets();
+  const NodeId first = host_view().first_node;
+  const auto begin = std::ranges::lower_bound(all, first);
+  return {begin, std::ranges::upper_bound(all, first + host_view().num_local)};
+}
+
 const GraphView& MachineGraph::host_view() const { return state_->host_view; }
 const GraphView& MachineGraph::host_lists() const { return state_->host_lists; }
 const GraphView& MachineGraph::view() const { return state_->on_device.view(); }

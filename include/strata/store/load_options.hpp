@@ -32,8 +32,8 @@ struct Presampling {
   struct Source {
     const GraphView& graph;  ///< the structure in host memory, of all nodes where it is replicated
     std::span<const NodeId> train_nodes;
-    NodeId first_node = 0;  ///< of this machine
-    Count num_local = 0;
+    /// Global ids of this machine's parts, [parts + 1]. Must outlive the call only.
+    std::span<const NodeId> part_offsets;
   };
   using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
 

@@ -54,6 +54,8 @@ class MachineGraph {
   /// Global ids of machine m: [machine_offsets()[m], machine_offsets()[m + 1]).
   std::span<const NodeId> machine_offsets() const;
   int machine_of(NodeId global) const;
+  /// Global ids of this machine's parts, [parts + 1].
+  std::span<const NodeId> part_offsets() const;
 
   const GraphView& host_view() const;   ///< of this machine's nodes, in host memory
   const GraphView& host_lists() const;  ///< as view(), in host memory

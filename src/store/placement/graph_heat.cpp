@@ -24,14 +24,23 @@ ListRanking rank_lists(const comm::Machine& machine, const GraphRegions& regions
           all_known ? std::span(accesses.visits_per_list) : std::span<const double>()};
 }
 
+/// `part_rows` are those of the machine's parts, and of the halo behind them.
+std::vector<NodeId> part_offsets_of(const GraphView& view, std::span<const Count> part_rows) {
+  std::vector<NodeId> offsets{view.first_node};
+  const NodeId end = view.first_node + view.num_local;
+  for (std::size_t part = 0; offsets.back() < end; ++part)
+    offsets.push_back(offsets.back() + part_rows[part]);
+  return offsets;
+}
+
 std::optional<AccessCounter::Mean> count_accesses(const comm::Machine& machine, const GraphRegions& regions,
                                                   const PlacementTask& task) {
   const GraphView view = regions.view();
+  const std::vector<NodeId> part_offsets = part_offsets_of(view, task.features.part_rows);
   AccessCounter counter(view, task.features.part_rows, task.halo);
   machine.together([&] {
-    task.options.presampling.run(
-        {regions.lists_view(), regions.train.span(), view.first_node, view.num_local},
-        [&](const BatchReads& batch) { counter.add(batch); });
+    task.options.presampling.run({regions.lists_view(), regions.train.span(), part_offsets},
+                                 [&](const BatchReads& batch) { counter.add(batch); });
   });
   return counter.mean(machine);
 }

@@ -14,6 +14,7 @@ namespace {
 SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& options) {
   return SeedSchedule({.train_nodes = parts.graph->train_nodes(),
                        .machine_offsets = parts.graph->machine_offsets(),
+                       .part_offsets = parts.graph->part_offsets(),
                        .machine = parts.machine->index(),
                        .local_rank = parts.machine->rank(),
                        .machine_ranks = parts.machine->size(),

@@ -28,6 +28,7 @@ SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<con
                          const PresampleOptions& options) {
   return SeedSchedule({.train_nodes = source.train_nodes,
                        .machine_offsets = offsets,
+                       .part_offsets = source.part_offsets,
                        .machine = 1,
                        .local_rank = options.machine->rank(),
                        .machine_ranks = options.machine->size(),
@@ -39,7 +40,7 @@ void presample(const store::Presampling::Source& source, const store::Presamplin
                const PresampleOptions& options) {
   const auto start = Clock::now();
   const store::GraphView& graph = source.graph;
-  const std::array offsets{NodeId{0}, source.first_node, source.first_node + source.num_local,
+  const std::array offsets{NodeId{0}, source.part_offsets.front(), source.part_offsets.back(),
                            graph.num_nodes};
   const SeedSchedule schedule = schedule_of(source, offsets, options);
   sampling::SamplerOptions sampler_options = options.sampler;

@@ -71,8 +71,7 @@ class Presampler : public testing::TestWithParam<int> {
   }
   std::vector<Recorded> presample(const PresampleOptions& options) {
     std::vector<Recorded> batches;
-    make_presampling(options).run({graph_->host_view(), graph_->train_nodes(), graph_->host_view().first_node,
-                                   graph_->host_view().num_local},
+    make_presampling(options).run({graph_->host_view(), graph_->train_nodes(), graph_->part_offsets()},
                                   [&](const store::BatchReads& reads) {
                                     batches.push_back({{reads.input_nodes.begin(), reads.input_nodes.end()},
                                                        reads.lists,
@@ -84,6 +83,7 @@ class Presampler : public testing::TestWithParam<int> {
   SeedSchedule training_schedule() const {
     return SeedSchedule({.train_nodes = graph_->train_nodes(),
                          .machine_offsets = graph_->machine_offsets(),
+                         .part_offsets = graph_->part_offsets(),
                          .machine = run_->machine.index(),
                          .local_rank = run_->machine.rank(),
                          .machine_ranks = run_->machine.size(),

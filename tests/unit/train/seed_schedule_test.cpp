@@ -113,6 +113,50 @@ TEST(SeedSchedule, AMachineTrainsItsOwnNodesSplitEvenly) {
   }
 }
 
+/// The schedules of one machine's ranks over parts of the graph.
+std::vector<SeedSchedule> schedules_over_parts(const std::vector<NodeId>& offsets, int ranks,
+                                               const std::vector<NodeId>& nodes, Count global_batch) {
+  std::vector<SeedSchedule> all;
+  for (int r = 0; r < ranks; ++r) {
+    all.emplace_back(SeedSchedule::Options{.train_nodes = nodes,
+                                           .machine_offsets = kOne.offsets,
+                                           .part_offsets = offsets,
+                                           .machine = 0,
+                                           .local_rank = r,
+                                           .machine_ranks = ranks,
+                                           .global_batch = global_batch,
+                                           .seed = kSeed});
+  }
+  return all;
+}
+
+TEST(SeedSchedule, RanksGetSeedsOfFewParts) {
+  const auto nodes = random_train_nodes(7);
+  const std::vector<NodeId> parts{0, 900, 900, 2000, 2600, 4100, kNodes};  // one of them is empty
+  const auto part_of = [&](NodeId node) { return std::ranges::upper_bound(parts, node) - parts.begin(); };
+  const auto ranks = schedules_over_parts(parts, 3, nodes, 300);
+  const auto one = schedules(kOne, nodes, 300);
+  for (Count s = 0; s < one.front().steps_per_epoch(); ++s) {
+    const std::vector<NodeId> all = one.front().step(2, s).seeds;
+    std::vector<NodeId> dealt;
+    for (const SeedSchedule& rank : ranks) {
+      const std::vector<NodeId> mine = rank.step(2, s).seeds;
+      EXPECT_NEAR(static_cast<double>(mine.size()), static_cast<double>(all.size()) / 3, 1);
+      dealt.insert(dealt.end(), mine.begin(), mine.end());
+    }
+    std::vector<NodeId> wanted = all;  // seeds of a part keep the order of the step
+    std::ranges::stable_sort(wanted, {}, part_of);
+    EXPECT_EQ(dealt, wanted) << "step " << s;
+  }
+}
+
+TEST(SeedSchedule, ARankAloneKeepsTheOrderOfTheStep) {
+  const auto nodes = random_train_nodes(8);
+  const std::vector<NodeId> parts{0, 2500, kNodes};
+  EXPECT_EQ(schedules_over_parts(parts, 1, nodes, 300).front().step(1, 2).seeds,
+            schedules(kOne, nodes, 300).front().step(1, 2).seeds);
+}
+
 TEST(SeedSchedule, MaxSeedsIsReachedByAMachineThatOwnsAll) {
   const auto nodes = random_train_nodes(4);
   const Cluster cluster{{0, kNodes}, {3}};

@@ -131,7 +131,7 @@ std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& str
     const std::vector<std::int32_t> of_node = weights_of(constraint, structure, splits.train);
     for (std::size_t v = 0; v < of_node.size(); ++v)
       weights[static_cast<std::size_t>(part_of[v])] += of_node[v];
-    records.push_back({name_of(constraint), asked && options.method == PartitionMethod::metis,
+    records.push_back({name_of(constraint), asked && looks_for_few_cut_edges(options.method),
                        options.imbalance, std::move(weights)});
   }
   return records;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "assign/metis_assign.hpp"
+#include "multilevel/multilevel_assign.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"
@@ -84,6 +85,10 @@ std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptio
 
 std::string name_of(PartitionMethod method) {
   switch (method) {
+    case PartitionMethod::automatic:
+      return "auto";
+    case PartitionMethod::multilevel:
+      return "multilevel";
     case PartitionMethod::metis:
       return "metis";
     case PartitionMethod::random:
@@ -128,6 +133,9 @@ std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vec
                                        const AssignOptions& options, ThreadPool& pool) {
   check(graph, options);
   switch (options.method) {
+    case PartitionMethod::automatic:
+    case PartitionMethod::multilevel:
+      return multilevel_assign(graph, train, options, pool);
     case PartitionMethod::metis:
       return metis_assign(graph, train, options, pool);
     case PartitionMethod::random:

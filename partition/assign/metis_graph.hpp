@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "strata/partition/compact_graph.hpp"
+#include "assign/neighbor_lists.hpp"
 
 namespace strata::partition {
 
@@ -12,8 +12,9 @@ namespace strata::partition {
 ///
 /// Borrows the graph's own indices if they already have this form; the graph must then stay alive.
 struct MetisGraph {
-  std::vector<idx_t> xadj;       ///< [num_nodes + 1]
-  std::vector<idx_t> adjacency;  ///< empty if borrowed
+  NeighborLists lists;
+  std::vector<idx_t> xadj;      ///< [num_nodes + 1]
+  std::vector<idx_t> wide_ids;  ///< copies of the lists' ids, where idx_t has 64 bits
   const idx_t* adjncy = nullptr;
 
   Count num_entries() const { return xadj.back(); }

@@ -24,7 +24,8 @@ constexpr const char* kProgram = "strata-partition";
 
 /// Options as given on the command line.
 struct Arguments {
-  std::string input, method = "metis", features = "f32", log_level = "info", direction = "auto";
+  std::string input, method = "auto", quality = "default", features = "f32", log_level = "info",
+                     direction = "auto";
   std::string duplicates = "remove", self_loops = "keep";
   std::vector<std::string> balance{"nodes"};
   std::filesystem::path directory;
@@ -95,14 +96,24 @@ void add_partitioning(CLI::App& command, Arguments& args) {
       ->check(CLI::Range(1, 100000))
       ->group(kGroup);
   command
-      .add_option("--method", args.method,
-                  "metis (few cut edges), random, range (of ids), or file:PATH (one part id a line)")
+      .add_option(
+          "--method", args.method,
+          "auto or multilevel (few cut edges, for graphs of any size), metis (METIS k-way), random, "
+          "range (of ids), or file:PATH (one part id per line). On small graphs auto tries METIS, too")
       ->capture_default_str()
       ->type_name("NAME")
       ->group(kGroup);
   command
+      .add_option("--quality", args.quality,
+                  "default, or strong: auto and multilevel take several times as long for a lower cut")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"default", "strong"}))
+      ->type_name("NAME")
+      ->group(kGroup);
+  command
       .add_option("--balance", args.balance,
-                  "What METIS balances: nodes, edges (in-edges), train (training nodes); a list with commas")
+                  "What auto, multilevel and metis balance: nodes, edges (in-edges), train (training nodes); "
+                  "a list with commas")
       ->capture_default_str()
       ->delimiter(',')
       ->check(CLI::IsMember({"nodes", "edges", "train"}))
@@ -115,7 +126,7 @@ void add_partitioning(CLI::App& command, Arguments& args) {
       ->check(CLI::Range(0.001, 10.0))
       ->type_name("SHARE")
       ->group(kGroup);
-  command.add_option("--seed", args.build.assign.seed, "Of METIS and of random")
+  command.add_option("--seed", args.build.assign.seed, "Of all methods but range and file")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(kGroup);
@@ -142,7 +153,9 @@ void add_inspection(CLI::App& command, Arguments& args) {
 }
 
 void set_method(Arguments& args) {
-  const std::map<std::string, PartitionMethod> methods{{"metis", PartitionMethod::metis},
+  const std::map<std::string, PartitionMethod> methods{{"auto", PartitionMethod::automatic},
+                                                       {"multilevel", PartitionMethod::multilevel},
+                                                       {"metis", PartitionMethod::metis},
                                                        {"random", PartitionMethod::random},
                                                        {"range", PartitionMethod::range}};
   AssignOptions& assign = args.build.assign;
@@ -153,9 +166,11 @@ void set_method(Arguments& args) {
   }
   const auto found = methods.find(args.method);
   if (found == methods.end()) {
-    const std::string near = closest(args.method, {"metis", "random", "range", "file:PATH"});
+    const std::string near =
+        closest(args.method, {"auto", "multilevel", "metis", "random", "range", "file:PATH"});
     throw InputError(fmt::format("--method {} is unknown", args.method),
-                     near.empty() ? "Give metis, random, range or file:PATH." : "Did you mean " + near + "?");
+                     near.empty() ? "Give auto, multilevel, metis, random, range or file:PATH."
+                                  : "Did you mean " + near + "?");
   }
   assign.method = found->second;
 }
@@ -178,11 +193,18 @@ void finish_build_options(Arguments& args, const CLI::App& command) {
   using Direction = graph::ReadOptions::Direction;
   set_method(args);
   set_balance(args);
-  if (args.build.assign.method != PartitionMethod::metis &&
+  const PartitionMethod method = args.build.assign.method;
+  if (!looks_for_few_cut_edges(method) &&
       (command.count("--balance") > 0 || command.count("--imbalance") > 0)) {
-    throw InputError("--balance and --imbalance are for --method metis only",
-                     "Leave them out, or use --method metis.");
+    throw InputError("--balance and --imbalance are for --method auto, multilevel and metis only",
+                     "Leave them out, or use one of these.");
   }
+  if (method != PartitionMethod::automatic && method != PartitionMethod::multilevel &&
+      command.count("--quality") > 0) {
+    throw InputError("--quality is for --method auto and multilevel only",
+                     "Leave it out, or use one of these.");
+  }
+  args.build.assign.quality = args.quality == "strong" ? CutQuality::strong : CutQuality::standard;
   const auto policy = [](const std::string& name) {
     return name == "keep" ? graph::EdgePolicy::keep : graph::EdgePolicy::remove;
   };

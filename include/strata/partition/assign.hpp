@@ -12,23 +12,35 @@
 namespace strata::partition {
 
 enum class PartitionMethod {
-  metis,   ///< METIS k-way, few cut edges
-  random,  ///< a keyed permutation cut into equal pieces
-  range,   ///< runs of equal length of the original ids
-  file,    ///< one part id per line, as gpmetis writes it
+  automatic,   ///< multilevel; on small graphs METIS as well, refined, and the better one of the two
+  multilevel,  ///< clusters are contracted until METIS can take the rest; every level is refined
+  metis,       ///< METIS k-way
+  random,      ///< a keyed permutation cut into equal pieces
+  range,       ///< runs of equal length of the original ids
+  file,        ///< one part id per line, as gpmetis writes it
 };
 
-/// What METIS balances: inner nodes, their in-edges, training nodes.
+/// How long `automatic` and `multilevel` look for fewer cut edges.
+enum class CutQuality { standard, strong };
+
+/// What `automatic`, `multilevel` and `metis` balance: inner nodes, their in-edges, training nodes.
 enum class Constraint { nodes, edges, train };
 
 struct AssignOptions {
   int num_parts = 1;
-  PartitionMethod method = PartitionMethod::metis;
+  PartitionMethod method = PartitionMethod::automatic;
+  CutQuality quality = CutQuality::standard;
   std::filesystem::path file{};                        ///< of PartitionMethod::file
-  std::vector<Constraint> balance{Constraint::nodes};  ///< of PartitionMethod::metis
+  std::vector<Constraint> balance{Constraint::nodes};  ///< of the methods that look for few cut edges
   double imbalance = 0.03;  ///< in each constraint a part may be this share above the mean
   std::uint64_t seed = 0;
 };
+
+/// Whether the method balances what it is asked to, and cuts few edges.
+inline bool looks_for_few_cut_edges(PartitionMethod method) {
+  return method == PartitionMethod::automatic || method == PartitionMethod::multilevel ||
+         method == PartitionMethod::metis;
+}
 
 std::string name_of(PartitionMethod method);
 std::string name_of(Constraint constraint);
@@ -37,7 +49,8 @@ std::string name_of(Constraint constraint);
 std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& graph,
                                      const std::vector<NodeId>& train);
 
-/// The part of every node, in [0, num_parts). Parts may be empty if a file or METIS says so.
+/// The part of every node, in [0, num_parts). Parts may be empty only if a file or METIS says so.
+/// The same for every number of threads.
 ///
 /// Throws InputError if there are more parts than nodes, the file does not match the graph, or the graph
 /// exceeds METIS's integers; OutOfMemory.

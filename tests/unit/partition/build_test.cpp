@@ -165,8 +165,8 @@ void expect_round_trip(const RandomGraphOptions& options, const AssignOptions& a
 
 TEST(Build, GivesBackTheGraphForEveryMethodAndNumberOfParts) {
   std::uint64_t seed = 0;
-  for (const PartitionMethod method :
-       {PartitionMethod::metis, PartitionMethod::random, PartitionMethod::range}) {
+  for (const PartitionMethod method : {PartitionMethod::automatic, PartitionMethod::metis,
+                                       PartitionMethod::random, PartitionMethod::range}) {
     for (const int parts : {1, 2, 5, 200}) {
       for (const bool undirected : {false, true}) {
         SCOPED_TRACE(name_of(method) + " " + std::to_string(parts) + " seed " + std::to_string(++seed));

@@ -80,7 +80,9 @@ TEST_F(CommandLine, RefusesWithAHintAndExitCodeTwo) {
   expect(input, "--parts is required");
   expect(input + " --parts 0", "not in range 1");
   expect(input + " --parts 2 --method metiss", "Did you mean metis?");
-  expect(input + " --parts 2 --method random --balance nodes", "--method metis only");
+  expect(input + " --parts 2 --method metis --quality strong", "--method auto and multilevel only");
+  expect(input + " --parts 2 --quality best", "--quality");
+  expect(input + " --parts 2 --method random --balance nodes", "--method auto, multilevel and metis only");
   expect(input + " --parts 2 --balance nodes,nodes", "twice");
   expect(input + " --parts 2 --balance weight", "weight");
   expect(input + " --parts 2 --features f64", "f64");
@@ -169,7 +171,7 @@ TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {
   const Outcome help = run("build --help");
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.output, AllOf(HasSubstr("Input:"), HasSubstr("Partitioning:"), HasSubstr("Output:"),
-                                 HasSubstr("=0.03"), HasSubstr("=metis"), HasSubstr("=f32")));
+                                 HasSubstr("=0.03"), HasSubstr("=auto"), HasSubstr("=f32")));
 }
 
 TEST_F(CommandLine, DiesOfTheSignalAndLeavesNothing) {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "strata/partition/assign.hpp"
+
+namespace strata::partition {
+
+using Weights = std::vector<std::vector<std::int32_t>>;  ///< [constraint][node]
+
+Count total(const std::vector<std::int32_t>& weights);
+
+/// The weights of the asked constraints that have a positive sum; a warning tells of the others.
+Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& train,
+                       const AssignOptions& options);
+
+/// The most that a part may weigh: the requested share, but never less than whole nodes allow.
+std::vector<Count> limits_of(const Weights& weights, const AssignOptions& options);
+
+/// All weights of a node next to each other. Empty if every node weighs one, the default of those who read
+/// it.
+template <typename T>
+std::vector<T> interleave(const Weights& weights, Count num_nodes) {
+  const bool unit =
+      weights.empty() || (weights.size() == 1 && std::all_of(weights[0].begin(), weights[0].end(),
+                                                             [](std::int32_t w) { return w == 1; }));
+  if (unit) return {};
+  std::vector<T> all(weights.size() * static_cast<std::size_t>(num_nodes));
+  for (std::size_t c = 0; c < weights.size(); ++c) {
+    for (std::size_t v = 0; v < static_cast<std::size_t>(num_nodes); ++v)
+      all[v * weights.size() + c] = weights[c][v];
+  }
+  return all;
+}
+
+}  // namespace strata::partition

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+
+#include "strata/util/random.hpp"
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::partition {
+
+/// One pass over all nodes that gives the same result for every number of threads.
+///
+/// Nodes are taken in chunks of consecutive ids, in a keyed order. Some chunks at a time make a wave: they
+/// may run in any order and at once, so a chunk must read of others only what was there when the wave began,
+/// and what it decides takes effect between waves. Within a chunk each node may see the nodes before it.
+class Chunks {
+ public:
+  Chunks(Count num_nodes, std::uint64_t key)
+      : num_nodes_{num_nodes},
+        size_{std::clamp<Count>(num_nodes / 16, 1, 2048)},
+        at_once_{std::clamp<Count>(num_nodes / (16 * size_), 1, 64)},
+        key_{key} {}
+
+  struct Range {
+    Count begin, end;
+  };
+
+  /// Calls work(range) for the chunks of a wave in parallel, then settle(range) for each of them in order.
+  template <typename Work, typename Settle>
+  void run(ThreadPool& pool, Work work, Settle settle) const {
+    const Count chunks = (num_nodes_ + size_ - 1) / size_;
+    const Shuffle order{static_cast<std::uint64_t>(chunks), key_};
+    const auto range = [&](Count i) {
+      const Count begin = static_cast<Count>(order(static_cast<std::uint64_t>(i))) * size_;
+      return Range{begin, std::min(begin + size_, num_nodes_)};
+    };
+    for (Count first = 0; first < chunks; first += at_once_) {
+      const Count wave = std::min(at_once_, chunks - first);
+      if (wave == 1) {
+        work(range(first));
+      } else {
+        pool.parallel_for(wave, 1, [&](Count i, Count) { work(range(first + i)); });
+      }
+      for (Count i = 0; i < wave; ++i) settle(range(first + i));
+    }
+  }
+
+ private:
+  Count num_nodes_, size_, at_once_;
+  std::uint64_t key_;
+};
+
+}  // namespace strata::partition

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "multilevel/level_graph.hpp"
+
+namespace strata::partition {
+
+struct MultilevelOptions {
+  int num_parts = 1;
+  double imbalance = 0.03;
+  std::vector<Count> limits;  ///< by constraint: the most that a part may weigh
+  bool strong = false;        ///< more initial partitions and cycles
+  bool try_metis = false;  ///< on a small graph also refine METIS's own partitions of it, and keep the best
+  std::uint64_t seed = 0;
+};
+
+/// A partition with few cut edges: clusters are contracted until METIS can take the rest, and on the way back
+/// every level is refined. Within the limits unless single nodes weigh too much. The same for every number of
+/// threads.
+std::vector<std::int32_t> multilevel_parts(const LevelGraph& graph, const MultilevelOptions& options,
+                                           ThreadPool& pool);
+
+}  // namespace strata::partition

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "multilevel/multilevel_assign.hpp"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "assign/balance.hpp"
+#include "assign/neighbor_lists.hpp"
+#include "multilevel/multilevel.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::partition {
+namespace {
+
+std::size_t at(Count i) { return static_cast<std::size_t>(i); }
+
+void check_size(Count num_nodes, const Count* begin) {
+  if (begin[num_nodes] <= LevelGraph::kMostEntries) return;
+  throw InputError(fmt::format("{} neighbor entries: at most {} can be added up",
+                               format_count(begin[num_nodes]), format_count(LevelGraph::kMostEntries)),
+                   "Use --method random or range.");
+}
+
+/// Gives every empty part a node of a part that has several: those with the fewest neighbors go first.
+void fill_empty_parts(const LevelGraph& graph, int num_parts, std::vector<std::int32_t>& part_of) {
+  std::vector<Count> sizes(at(num_parts));
+  for (const std::int32_t part : part_of) ++sizes[at(part)];
+  std::vector<std::int32_t> empty;
+  for (std::int32_t part = 0; part < num_parts; ++part)
+    if (sizes[at(part)] == 0) empty.push_back(part);
+  if (empty.empty()) return;
+  std::vector<std::int32_t> nodes(part_of.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [&](std::int32_t a, std::int32_t b) { return graph.degree(a) < graph.degree(b); });
+  for (const std::int32_t v : nodes) {
+    if (empty.empty()) return;
+    if (sizes[at(part_of[at(v)])] < 2) continue;
+    --sizes[at(part_of[at(v)])];
+    part_of[at(v)] = empty.back();
+    empty.pop_back();
+  }
+}
+
+}  // namespace
+
+std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
+                                            const AssignOptions& options, ThreadPool& pool) {
+  if (options.num_parts == 1) return std::vector<std::int32_t>(at(graph.num_nodes), 0);
+  Weights weights = usable_weights(graph, train, options);
+  if (weights.empty()) weights.push_back(weights_of(Constraint::nodes, graph, train));
+  const NeighborLists lists = neighbor_lists(graph, check_size, pool);
+  LevelGraph level;
+  level.num_nodes = graph.num_nodes;
+  level.num_constraints = static_cast<int>(weights.size());
+  level.begin = lists.begin;
+  level.ids = lists.ids;
+  level.node_weights = interleave<Count>(weights, graph.num_nodes);
+  const std::vector<Count> limits = limits_of(weights, options);
+  weights.clear();
+  std::vector<std::int32_t> part_of =
+      multilevel_parts(level,
+                       {.num_parts = options.num_parts,
+                        .imbalance = options.imbalance,
+                        .limits = limits,
+                        .strong = options.quality == CutQuality::strong,
+                        .try_metis = options.method == PartitionMethod::automatic,
+                        .seed = options.seed},
+                       pool);
+  fill_empty_parts(level, options.num_parts, part_of);
+  return part_of;
+}
+
+}  // namespace strata::partition

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <vector>
+
+#include "strata/partition/assign.hpp"
+
+namespace strata::partition {
+
+/// multilevel_parts() for the neighbors of a graph and the asked constraints. No part is empty.
+std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
+                                            const AssignOptions& options, ThreadPool& pool);
+
+}  // namespace strata::partition

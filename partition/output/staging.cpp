@@ -39,17 +39,6 @@ fs::path make_temporary(const fs::path& output) {
   return name;
 }
 
-/// Warns of what killed builds left. It is not deleted, because another host may still write it.
-void warn_of_leftovers(const fs::path& output) {
-  const std::string prefix = "." + output.filename().string() + graph::kStagingInfix;
-  std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_of(output), code)) {
-    if (!entry.path().filename().string().starts_with(prefix)) continue;
-    spdlog::warn("{} is left from a build that was killed, or still runs; if none runs, remove it",
-                 entry.path().string());
-  }
-}
-
 int rename_flags(const fs::path& from, const fs::path& to, unsigned flags) {
   return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0 ? 0 : errno;
 }
@@ -113,11 +102,12 @@ void refuse_output(const fs::path& given, bool force) {
 StagingDirectory::StagingDirectory(fs::path output, bool force, StopFlag& stop)
     : output_{without_slash(output)}, force_{force}, stop_{stop} {
   refuse_output(output_, force);
-  warn_of_leftovers(output_);
+  remove_leftovers(output_);
   stop_.set_cleanup_needed(true);
   stop_.check();
   try {
     path_ = make_temporary(output_);
+    mark_.emplace(path_);
   } catch (...) {
     stop_.set_cleanup_needed(false);
     throw;

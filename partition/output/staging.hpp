@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <optional>
 
+#include "output/leftovers.hpp"
 #include "strata/partition/stop.hpp"
 
 namespace strata::partition {
@@ -10,7 +12,7 @@ namespace strata::partition {
 /// published.
 class StagingDirectory {
  public:
-  /// Throws InputError as refuse_output does.
+  /// Removes what killed builds left. Throws InputError as refuse_output does.
   StagingDirectory(std::filesystem::path output, bool force, StopFlag& stop);
   ~StagingDirectory();
   StagingDirectory(const StagingDirectory&) = delete;
@@ -26,6 +28,7 @@ class StagingDirectory {
   void replace_in_two_steps();
 
   std::filesystem::path output_, path_;
+  std::optional<BuildMark> mark_;
   bool force_;
   StopFlag& stop_;
 };

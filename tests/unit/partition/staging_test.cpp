@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 
@@ -122,6 +123,30 @@ TEST_F(Staging, PutsTheOldPartsBackWhereTheSecondRenameFails) {
   EXPECT_THROW(replace(), IoError);
   EXPECT_EQ(contents(), "old");
   EXPECT_THAT(entries(), testing::ElementsAre("out"));
+}
+
+TEST_F(Staging, RemovesWhatAKilledBuildLeft) {
+  replace_and_die(0);
+  EXPECT_EQ(entries().size(), 3u);  // a directory and its mark
+  replace();
+  EXPECT_EQ(contents(), "new");
+  EXPECT_THAT(entries(), testing::ElementsAre("out"));
+}
+
+TEST_F(Staging, LeavesTheDirectoryOfABuildThatRunsAlone) {
+  StopFlag stop;
+  const StagingDirectory running(out_, true, stop);
+  replace();
+  EXPECT_TRUE(fs::is_directory(running.path()));
+  EXPECT_EQ(entries().size(), 3u);
+}
+
+TEST_F(Staging, LeavesADirectoryWithoutAMarkAloneUntilItIsOld) {
+  const fs::path fresh = folder_ / ".out.partial-abc123", old = folder_ / ".out.partial-def456";
+  for (const fs::path& directory : {fresh, old}) fs::create_directory(directory);
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::minutes(5));
+  remove_leftovers(out_);
+  EXPECT_THAT(entries(), testing::ElementsAre(".out.partial-abc123", "out"));
 }
 
 TEST_F(Staging, TakesNothingForPartsThatIsHalfRemoved) {

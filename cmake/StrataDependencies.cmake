@@ -10,6 +10,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(METIS REQUIRED)
 find_package(XXHASH REQUIRED)
+find_package(Zstd REQUIRED)
 
 if(STRATA_TRAINING)
   find_package(MPI REQUIRED COMPONENTS C)

@@ -75,7 +75,7 @@ class Benchmark {
         world_(world),
         topology_(comm::discover(world.communicator(), {.compute = comm::TopologyOptions::Compute::cpu})),
         machine_(world.communicator(), topology_),
-        manifest_(graph::read_manifest(arguments.graph)),
+        manifest_(graph::read_manifest(std::filesystem::path(arguments.graph))),
         plain_(part_paths()),
         pool_(comm::resources_of(machine_).cores) {
     if (topology_.num_machines() > 1)
@@ -135,8 +135,8 @@ class Benchmark {
   double load(const store::LoadOptions& options, Count& host_bytes) {
     std::optional<store::MachineGraph> graph;
     const double seconds = seconds_of([&] {
-      graph.emplace(
-          store::MachineGraph::load(arguments_.graph, world_.communicator(), topology_, machine_, options));
+      graph.emplace(store::MachineGraph::load(std::filesystem::path(arguments_.graph), world_.communicator(),
+                                              topology_, machine_, options));
     });
     host_bytes = 0;
     for (const auto& row : graph->plan()) host_bytes += row.bytes;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpmetis.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/files.hpp"

@@ -12,7 +12,7 @@
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -218,12 +218,10 @@ store::MachineGraph load_graph(const Arguments& arguments, const comm::Machine& 
                           .batch = {.seeds = arguments.batch, .fanouts = arguments.fanouts}};
   if (machine.device().is_cuda())
     load.gpu_budget_bytes = cuda::device_memory(machine.device().index).free_bytes / 2;
-  constexpr std::string_view kSynthetic = "synthetic:";
-  if (arguments.graph.starts_with(kSynthetic) && !arguments.edge_ids) {
-    const auto spec = graph::parse_synthetic(std::string_view(arguments.graph).substr(kSynthetic.size()));
-    return store::MachineGraph::generate(spec, {}, machine, load, pool);
-  }
-  auto input = std::make_unique<graph::Graph>(graph::read_graph(arguments.graph));
+  const graph::Source source(arguments.graph);
+  if (const graph::SyntheticSpec* spec = source.synthetic(); spec != nullptr && !arguments.edge_ids)
+    return store::MachineGraph::generate(*spec, {}, machine, load, pool);
+  auto input = std::make_unique<graph::Graph>(graph::read_graph(source));
   return store::MachineGraph::from_graph(std::move(input), machine, load);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/command_line.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,8 @@
 
 #include "cli/build_report.hpp"
 #include "cli/interrupt.hpp"
+#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/format.hpp"
@@ -24,8 +27,9 @@ constexpr const char* kProgram = "strata-partition";
 
 /// Options as given on the command line.
 struct Arguments {
-  std::string input, method = "auto", quality = "default", features = "f32", log_level = "info",
-                     direction = "auto";
+  graph::Source input;
+  std::string input_text, method = "auto", quality = "default", features = "f32", log_level = "info",
+                          direction = "auto";
   std::string duplicates = "remove", self_loops = "keep";
   std::vector<std::string> balance{"nodes"};
   std::filesystem::path directory;
@@ -47,9 +51,8 @@ void add_common(CLI::App& command, Arguments& args) {
 void add_input(CLI::App& command, Arguments& args) {
   constexpr const char* kGroup = "Input";
   command
-      .add_option(
-          "--input", args.input,
-          "ogb:DIR[,split=NAME][,weight=COLUMN], graphbolt:DIR[,task=NAME] or synthetic:KEY=VALUE,...")
+      .add_option("--input", args.input_text,
+                  fmt::format("The graph: {}", fmt::join(graph::dataset_forms(), ", ")))
       ->type_name("SPEC")
       ->required()
       ->group(kGroup);
@@ -215,7 +218,8 @@ void finish_build_options(Arguments& args, const CLI::App& command) {
                                                        : Direction::undirected;
   args.read.num_threads = args.build.num_threads;
   args.build.feature_dtype = parse_dtype(args.features);
-  args.build.input = args.input;
+  args.input = graph::Source(args.input_text);
+  args.build.input = args.input.text();
 }
 
 int run_build(Arguments& args, const CLI::App& command) {
@@ -225,7 +229,7 @@ int run_build(Arguments& args, const CLI::App& command) {
   const InterruptGuard guard{stop};
   PhaseClock clock;
   try {
-    announce("reading " + args.input);
+    announce("reading " + args.input.text());
     graph::Graph graph = graph::read_graph(args.input, args.read);
     const Phase reading = clock.end("read");
     BuildReport report = build(std::move(graph), args.build, stop);

@@ -34,6 +34,9 @@ class OptionTable {
   void add(std::string name, std::string& variable, std::string help) {
     add_as<Text>(std::move(name), variable, std::move(help));
   }
+  void add(std::string name, graph::Source& variable, std::string help) {
+    add_as<GraphSource>(std::move(name), variable, std::move(help));
+  }
   void add(std::string name, bool& variable, std::string help) {
     add_as<Flag>(std::move(name), variable, std::move(help));
   }

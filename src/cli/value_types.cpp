@@ -99,6 +99,14 @@ std::string Text::from_file(std::string_view what, const FileValue& value) {
   return *text;
 }
 
+graph::Source GraphSource::from_text(std::string_view what, std::string_view text) {
+  try {
+    return graph::Source(text);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", what, error.what()), error.remedy());
+  }
+}
+
 bool Flag::from_text(std::string_view what, std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;

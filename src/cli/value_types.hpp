@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "strata/graph/source.hpp"
 #include "strata/util/enum_names.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/types.hpp"
@@ -53,6 +54,17 @@ struct Text {
   static std::string shown(const Value& value) { return value; }
   static Value from_text(std::string_view, std::string_view text) { return std::string(text); }
   static Value from_file(std::string_view what, const FileValue& value);
+};
+
+/// A graph as a user names it.
+struct GraphSource {
+  using Value = graph::Source;
+  static std::string hint() { return "SPEC"; }
+  static std::string shown(const Value& value) { return value.text(); }
+  static Value from_text(std::string_view what, std::string_view text);
+  static Value from_file(std::string_view what, const FileValue& value) {
+    return from_text(what, Text::from_file(what, value));
+  }
 };
 
 struct Flag {

@@ -73,6 +73,10 @@ void check_choices(const TrainConfig& c) {
 void validate(const TrainConfig& c) {
   check_choices(c);
   require(!c.graph.empty(), "--graph is missing", "Give a partition directory, or synthetic:KEY=VALUE,...");
+  require(c.graph.dataset() == nullptr, fmt::format("--graph {} is a dataset, not parts", c.graph.text()),
+          fmt::format("Build it first: strata-partition build --input {} --parts 1 --output parts; then give "
+                      "--graph parts.",
+                      c.graph.text()));
   require(!c.fanouts.empty(), "--fanouts is empty", "Give one fanout a layer, first hop first: 15,10,5.");
   check_fanouts(c.fanouts, "--fanouts");
   check_fanouts(c.eval_fanouts, "--eval-fanouts");

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <string_view>
 
 #include "gpu_budget.hpp"
 #include "loading/presampler.hpp"
@@ -15,19 +14,16 @@
 namespace strata::train {
 namespace {
 
-constexpr std::string_view kSynthetic = "synthetic:";
-
-bool is_synthetic(const std::string& graph) { return graph.starts_with(kSynthetic); }
-
-/// REQUIRES: is_synthetic().
-graph::SyntheticSpec synthetic_of(const std::string& graph) {
-  return graph::parse_synthetic(std::string_view(graph).substr(kSynthetic.size()));
-}
+/// What decides whether a graph can be trained on.
+struct GraphFacts {
+  Count feature_cols = 0, num_classes = 0, num_train = 0, num_valid = 0;
+  bool multi_label = false;
+};
 
 /// Refuses before anything large is read.
-void check_trainable(const TrainConfig& config, Count feature_cols, Count num_classes, Count num_train,
-                     bool multi_label = false) {
-  const std::string& graph = config.graph;
+void check_trainable(const TrainConfig& config, const GraphFacts& facts) {
+  const auto& [feature_cols, num_classes, num_train, num_valid, multi_label] = facts;
+  const std::string& graph = config.graph.text();
   if (feature_cols == 0) {
     throw InputError(fmt::format("{}: the graph has no node features", graph),
                      "Build it from an input with features.");
@@ -48,6 +44,11 @@ void check_trainable(const TrainConfig& config, Count feature_cols, Count num_cl
   if (num_train == 0) {
     throw InputError(fmt::format("{}: the graph has no training nodes", graph),
                      "Build it from an input with a training split.");
+  }
+  if (num_valid == 0 && config.patience > 0) {
+    throw InputError(
+        fmt::format("--patience {}: {} has no validation nodes to stop by", config.patience, graph),
+        "Leave it out, or build the graph from an input with a validation split.");
   }
 }
 
@@ -94,17 +95,18 @@ store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feat
           .halo_bytes = config.halo_cache_bytes};
 }
 
-store::MachineGraph generate(RunContext& context) {
-  const std::string& graph = context.config.graph;
+store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& spec) {
   if (context.topology.num_machines() > 1) {
     throw InputError(
-        fmt::format("{} is generated on one machine, but this run has {}", graph,
+        fmt::format("{} is generated on one machine, but this run has {}", context.config.graph.text(),
                     context.topology.num_machines()),
         "Write it once with strata-partition build --input synthetic:... and give the directory, or take "
         "planted:..., of which every machine generates its parts.");
   }
-  const graph::SyntheticSpec spec = synthetic_of(graph);
-  check_trainable(context.config, spec.features, spec.classes, spec.train);
+  check_trainable(context.config, {.feature_cols = spec.features,
+                                   .num_classes = spec.classes,
+                                   .num_train = spec.train,
+                                   .num_valid = spec.valid});
   return store::MachineGraph::generate(spec, {}, context.machine,
                                        load_options(context, spec.nodes, spec.features), context.sample_pool);
 }
@@ -115,17 +117,21 @@ store::MachineGraph load_graph(RunContext& context) {
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   context.watchdog.take_time("loading the graph");
   const TrainConfig& config = context.config;
-  if (is_synthetic(config.graph)) return generate(context);
-  const graph::Manifest manifest = graph::read_manifest(config.graph);
-  check_trainable(config, manifest.feature_cols, manifest.num_classes, manifest.num_train,
-                  manifest.multi_label);
-  return store::MachineGraph::load(config.graph, context.communicator(), context.topology, context.machine,
+  if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return generate(context, *spec);
+  const graph::PartsOrigin parts = config.graph.parts().value();
+  const graph::Manifest manifest = graph::read_manifest(parts);
+  check_trainable(config, {.feature_cols = manifest.feature_cols,
+                           .num_classes = manifest.num_classes,
+                           .num_train = manifest.num_train,
+                           .num_valid = manifest.num_valid,
+                           .multi_label = manifest.multi_label});
+  return store::MachineGraph::load(parts, context.communicator(), context.topology, context.machine,
                                    load_options(context, manifest.book.num_nodes(), manifest.feature_cols));
 }
 
 std::string graph_digest(const TrainConfig& config) {
-  if (!is_synthetic(config.graph)) return graph::read_graph_digest(config.graph);
-  return graph::digest_of(synthetic_of(config.graph));
+  if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return graph::digest_of(*spec);
+  return graph::read_graph_digest(config.graph.parts().value());
 }
 
 }  // namespace strata::train

@@ -5,7 +5,7 @@
 
 #include "scratch_folder.hpp"
 #include "sound_files.hpp"
-#include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
 
 using namespace strata;
 using namespace strata::fuzz;

@@ -71,6 +71,8 @@ struct Graph {
   bool multi_label = false;
   Splits splits;
   CleaningReport cleaning;
+  /// A line per node with its name in the input; empty: nodes are named by their numbers.
+  std::string node_names = {};
 
   Count num_nodes() const { return structure.num_nodes; }
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
@@ -92,32 +94,5 @@ struct ReadOptions {
   bool allow_outside_paths = false;  ///< whether metadata.yaml may name files outside its folder
   int num_threads = 0;               ///< 0: all cores of this process
 };
-
-/// Reads a dataset or makes a graph.
-///
-/// "ogb:DIR[,split=NAME][,weight=COLUMN]": an OGB folder with raw/*.csv.gz (or *.csv), or raw/data.npz and
-/// raw/node-label.npz, and split/NAME/{train,valid,test}.csv.gz. Automatic direction: ogbn_arxiv,
-/// ogbn_papers100M and ogbl_citation2 are directed. All others are undirected, whether an edge is listed once
-/// or in both directions; a name that is not known gives a warning. COLUMN, counted from 0, is the column of
-/// raw/edge-feat.csv.gz, or of edge_feat in data.npz, that holds edge weights.
-///
-/// "graphbolt:DIR[,task=NAME]": an OnDiskDataset, which is metadata.yaml with npy arrays (edges may be csv).
-/// Automatic direction: as listed; `undirected` is set if every edge has its opposite. An edge feature called
-/// `weight` gives edge weights, in the order of the edges. Paths in metadata.yaml that are absolute or
-/// contain ".." are refused unless `allow_outside_paths` is set; symbolic links inside the folder are
-/// followed.
-///
-/// "synthetic:KEY=VALUE,...": kind=sbm (default), rmat, lognormal or grid, or a preset: products, papers100M.
-/// The same for every number of threads.
-///
-/// Labels are one class per node, or a matrix of 0 and 1 with one column per class, which makes the graph
-/// multi_label. A row that is all nan or all -1 has no label.
-///
-/// f32 and f16 features of npy files are mapped, not copied. Throws InputError with the file, the field or
-/// line, and the remedy: unknown scheme or key, empty files (an array of shape (0,) and gzip of no text are
-/// sets without nodes), ids out of range, NaN features, labels out of range, splits that overlap, edge
-/// weights that are negative or not finite, names that are not UTF-8. Throws OutOfMemory, before work begins
-/// if it can tell by then.
-Graph read_graph(const std::string& spec, const ReadOptions& options = {});
 
 }  // namespace strata::graph

@@ -98,6 +98,6 @@ PartitionRecord read_partition_record(const std::filesystem::path& directory);
 
 /// Identifies the graph of a partition directory, however it was partitioned: its graph_digest; "build ID"
 /// for parts from before there was one; for a planted graph, a hash of its specification. Throws InputError.
-std::string read_graph_digest(const std::filesystem::path& directory);
+std::string read_graph_digest(const PartsOrigin& parts);
 
 }  // namespace strata::graph

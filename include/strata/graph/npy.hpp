@@ -15,7 +15,8 @@ namespace strata::graph {
 /// An array as NumPy stores it, read in place. `keep_alive` holds the mapped file or the inflated bytes;
 /// copies are cheap.
 ///
-/// kind and item_bytes are NumPy's: {'f', 4} is float32, {'i', 8} int64, {'u', 1} uint8, {'b', 1} bool.
+/// kind and item_bytes are NumPy's: {'f', 4} is float32, {'i', 8} int64, {'u', 1} uint8, {'b', 1} bool,
+/// {'S', 3} bytes of a word.
 /// Little endian.
 struct NpyArray {
   std::string origin;  ///< used in messages: "data/edges.npy" or "data.npz:edge_index"

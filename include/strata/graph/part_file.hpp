@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/graph/partition_book.hpp"
+#include "strata/graph/planted.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/types.hpp"
 
@@ -37,9 +38,10 @@ struct Manifest {
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };
 
-/// Reads and checks DIR/manifest.json and the presence of its parts. Throws InputError with the remedy if it
-/// is no partition directory, not one of Strata, or of a newer version, or if a part is missing.
-Manifest read_manifest(const std::filesystem::path& directory);
+/// Reads and checks DIR/manifest.json and the presence of its parts, or makes it for a planted graph. Throws
+/// InputError with the remedy if it is no partition directory, not one of Strata, or of a newer version, or
+/// if a part is missing.
+Manifest read_manifest(const PartsOrigin& parts);
 
 std::filesystem::path part_path(const std::filesystem::path& directory, int part);
 
@@ -90,7 +92,7 @@ class RecentBlocks {
 class PartReader {
  public:
   /// Checks format, version, build id, part number and the shapes of all datasets against the manifest.
-  static PartReader open(const std::filesystem::path& directory, const Manifest& manifest, int part,
+  static PartReader open(const PartsOrigin& parts, const Manifest& manifest, int part,
                          Verify verify = Verify::on);
   PartReader(PartReader&&) noexcept;
   PartReader& operator=(PartReader&&) noexcept;

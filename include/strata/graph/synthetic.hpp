@@ -3,11 +3,13 @@
 #include <string>
 #include <string_view>
 
-#include "strata/graph/graph.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
+
+struct Graph;
+struct ReadOptions;
 
 /// What "synthetic:KEY=VALUE,..." asks for; parse_synthetic() lists the keys.
 struct SyntheticSpec {

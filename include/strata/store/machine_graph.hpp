@@ -28,7 +28,7 @@ class MachineGraph {
   /// anything is allocated.
   ///
   /// Collective over `world`. If one machine finds damage or has too little memory, all ranks throw.
-  static MachineGraph load(const std::filesystem::path& directory, const comm::Communicator& world,
+  static MachineGraph load(const graph::PartsOrigin& parts, const comm::Communicator& world,
                            const comm::Topology& topology, const comm::Machine& machine,
                            const LoadOptions& options);
   /// The same from a graph in memory, as one part in its own order of ids. For one machine only, and

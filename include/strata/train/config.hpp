@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
+#include "strata/graph/source.hpp"
 #include "strata/nn/model_kind.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/load_options.hpp"
@@ -17,7 +18,7 @@ namespace strata::train {
 
 /// All that a user can ask of a training run. The command line fills it, or a caller of the library.
 struct TrainConfig {
-  std::string graph;           ///< partition directory, or "synthetic:..."
+  graph::Source graph;         ///< partition directory, "synthetic:..." or "planted:..."
   std::string output = "run";  ///< folder for model, checkpoint, metrics and log
 
   nn::ModelKind model = nn::ModelKind::sage;

@@ -18,7 +18,6 @@
 namespace strata::graph {
 namespace {
 
-constexpr std::string_view kPrefix = "planted:";
 constexpr int kMostParts = 1 << 16;
 constexpr Count kMostDegree = Count{1} << 16;
 constexpr double kMostMeanDegree = 1000;  // a degree is at most 32 / 1.65 times the mean
@@ -254,12 +253,9 @@ Count count_edges(const Formulas& formulas, int parts) {
 
 }  // namespace
 
-bool is_planted(std::string_view name) { return name.starts_with(kPrefix); }
-
-PlantedSpec parse_planted(std::string_view name) {
+PlantedSpec parse_planted(std::string_view text) {
   PlantedSpec spec;
   std::string others;
-  std::string_view text = name.substr(kPrefix.size());
   while (!text.empty()) {
     const std::size_t end = text.find(',');
     const std::string_view entry = text.substr(0, end);

@@ -8,6 +8,7 @@
 
 #include "generators/planted.hpp"
 #include "parts/part_layout.hpp"
+#include "strata/graph/dataset_source.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -350,22 +351,28 @@ PartitionRecord read_partition_record(const std::filesystem::path& directory) {
                     directory.string(), aside.string()),
         fmt::format("Give them their name back: mv {} {}", aside.string(), directory.string()));
   }
+  if (missing) throw InputError(fmt::format("{}: no such directory", directory.string()), "Check the path.");
   if (!std::filesystem::is_regular_file(path, code)) {
+    const std::string dataset = dataset_hint(directory);
     throw InputError(
         fmt::format("{}: not a partition directory: it has no {}", directory.string(), kManifestFile),
-        "Name a directory that strata-partition build wrote.");
+        dataset.empty()
+            ? "Name a directory that strata-partition build wrote."
+            : fmt::format("Build it first: strata-partition build --input {} --parts 1 --output parts",
+                          dataset));
   }
   return parse_manifest(read_file(path), path);
 }
 
-std::string read_graph_digest(const std::filesystem::path& directory) {
-  if (is_planted(directory.string())) return digest_of(parse_planted(directory.string()));
-  const PartitionRecord record = read_partition_record(directory);
+std::string read_graph_digest(const PartsOrigin& parts) {
+  if (const auto* planted = std::get_if<PlantedSpec>(&parts)) return digest_of(*planted);
+  const PartitionRecord record = read_partition_record(std::get<std::filesystem::path>(parts));
   return record.graph_digest.empty() ? "build " + record.manifest.build_id : record.graph_digest;
 }
 
-Manifest read_manifest(const std::filesystem::path& directory) {
-  if (is_planted(directory.string())) return planted_manifest(parse_planted(directory.string()));
+Manifest read_manifest(const PartsOrigin& parts) {
+  if (const auto* planted = std::get_if<PlantedSpec>(&parts)) return planted_manifest(*planted);
+  const auto& directory = std::get<std::filesystem::path>(parts);
   PartitionRecord record = read_partition_record(directory);
   for (const PartRecord& part : record.parts) {
     std::error_code code;

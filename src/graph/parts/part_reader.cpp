@@ -108,14 +108,13 @@ PartReader::PartReader(PartReader&&) noexcept = default;
 PartReader& PartReader::operator=(PartReader&&) noexcept = default;
 PartReader::~PartReader() = default;
 
-PartReader PartReader::open(const std::filesystem::path& directory, const Manifest& manifest, int part,
-                            Verify verify) {
-  if (is_planted(directory.string())) {
+PartReader PartReader::open(const PartsOrigin& parts, const Manifest& manifest, int part, Verify verify) {
+  if (const auto* planted = std::get_if<PlantedSpec>(&parts)) {
     auto state = std::make_unique<State>();
-    state->source = make_planted_part(parse_planted(directory.string()), part);
+    state->source = make_planted_part(*planted, part);
     return PartReader(std::move(state));
   }
-  const auto path = part_path(directory, part);
+  const auto path = part_path(std::get<std::filesystem::path>(parts), part);
   const PartRecord* record = verify == Verify::on ? record_with_blocks(manifest, part) : nullptr;
   PositionedFile file(path, PositionedFile::Mode::read);
   if (record != nullptr) check_outside(file, *record);
@@ -133,6 +132,16 @@ PartReader PartReader::open(const std::filesystem::path& directory, const Manife
                      "Run strata-partition build again.");
   }
   return reader;
+}
+
+std::string name_of(const PartsOrigin& parts) {
+  const auto* directory = std::get_if<std::filesystem::path>(&parts);
+  return directory == nullptr ? "planted" : directory->string();
+}
+
+std::string name_of_part(const PartsOrigin& parts, int part) {
+  const auto* directory = std::get_if<std::filesystem::path>(&parts);
+  return directory == nullptr ? fmt::format("planted part {}", part) : part_path(*directory, part).string();
 }
 
 Count PartReader::num_inner() const { return state_->source->num_inner(); }

@@ -2,10 +2,12 @@
 #include "readers/assemble.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "readers/columns.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/utf8.hpp"
 
@@ -72,12 +74,53 @@ void check_labels(Graph& graph, const std::string& origin) {
                        "Take it out of the training split.");
 }
 
+/// Labels of one class per node that were written as a matrix train another task than was meant.
+bool looks_one_hot(const Graph& graph) {
+  if (!graph.multi_label || graph.num_classes < 2) return false;
+  Count labelled = 0;
+  for (NodeId v = 0; v < graph.num_nodes(); ++v) {
+    if (!has_label(graph, v)) continue;
+    const std::int32_t* const words = graph.labels.data() + v * graph.label_words();
+    Count classes = 0;
+    for (Count c = 0; c < graph.num_classes && classes < 2; ++c) classes += has_class(words, c);
+    if (classes != 1) return false;
+    ++labelled;
+  }
+  return labelled > 1;
+}
+
+void warn_of_probable_mistakes(const Graph& graph, const std::string& origin) {
+  if (looks_one_hot(graph))
+    spdlog::warn(
+        "{}: every node has exactly one of the {} classes of its row of labels. They are taken as a task "
+        "with "
+        "several classes per node (--loss bce); for one class per node write labels.argmax(axis=1)",
+        origin, graph.num_classes);
+  if (graph.splits.train.empty()) return;
+  if (graph.splits.valid.empty())
+    spdlog::warn("{}: no validation nodes: training will keep the last epoch's model, not the best one's",
+                 origin);
+}
+
 }  // namespace
 
-void finish_graph(Graph& graph, const std::string& origin) {
+void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const ReadOptions& options,
+                     bool add_reverse, ThreadPool& pool) {
+  BuiltCsc built = build_csc(
+      num_nodes, edges,
+      {.duplicates = options.duplicates, .self_loops = options.self_loops, .add_reverse = add_reverse}, pool);
+  graph.structure = std::move(built.structure);
+  graph.cleaning = built.cleaning;
+  graph.undirected = add_reverse || is_symmetric(graph.structure, pool);
+}
+
+void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool) {
   require_utf8(graph.name, fmt::format("{}: the graph's name", origin));  // manifests are JSON
+  if (options.normalize_features && graph.features.cols > 0)
+    graph.features = normalized(graph.features, pool);
   check_splits(graph, origin);
   check_labels(graph, origin);
+  warn_of_probable_mistakes(graph, origin);
 }
 
 }  // namespace strata::graph

@@ -35,8 +35,9 @@ std::int32_t label_of(double value, const std::string& origin, Count row) {
   if (std::isnan(value) || value == kMissing) return kMissing;
   if (value >= 0 && value == std::floor(value) && value <= std::numeric_limits<std::int32_t>::max())
     return static_cast<std::int32_t>(value);
-  throw InputError(fmt::format("{}: label {} in row {} is not a class", origin, value, row),
-                   "Labels are integers from 0; nan or -1 stands for a missing one.");
+  throw InputError(
+      fmt::format("{}: label {} in row {} is not a class", origin, value, row),
+      "Labels are integers from 0; nan or -1 stands for a missing one. Regression is not supported.");
 }
 
 /// The set of classes of a row of a label matrix: the columns that are 1.

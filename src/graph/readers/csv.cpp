@@ -3,20 +3,17 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 
+#include "readers/text/line_blocks.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
@@ -25,138 +22,10 @@
 namespace strata::graph {
 namespace {
 
-constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
-
-constexpr std::size_t kLongestLine = std::size_t{256} << 20;
-
-/// Whole lines of a file. `offset` is the number of bytes of (inflated) text before them.
-struct Block {
-  std::string text;
-  std::size_t offset = 0;
-
-  void drop(std::size_t bytes) {
-    text.erase(0, bytes);
-    offset += bytes;
-  }
-};
-
-/// Refuses an empty file: a full disk or an interrupted copy leaves such a file, so it is not a table without
-/// rows.
-void check_file(const std::filesystem::path& path) {
-  std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  if (error || !regular)
-    throw InputError(fmt::format("{}: cannot be opened: {}", path.string(),
-                                 error ? error.message() : "it is not a regular file"),
-                     "Check that the file exists and can be read.");
-  if (std::filesystem::file_size(path, error) == 0)
-    throw InputError(fmt::format("{}: empty file (0 bytes)", path.string()),
-                     "Copy or download it again. A table that has no rows is written as gzip of no text.");
-}
-
-/// A gzip or plain file as blocks that end with a line.
-class LineBlocks {
- public:
-  explicit LineBlocks(const std::filesystem::path& path) : path_(path.string()) {
-    check_file(path);
-    file_ = gzopen(path.c_str(), "rb");
-    if (file_ == nullptr)
-      throw InputError(
-          fmt::format("{}: cannot be opened: {}", path_, std::strerror(errno == 0 ? EINVAL : errno)),
-          "Check that the file exists and can be read.");
-    gzbuffer(file_, 1u << 18);
-  }
-  ~LineBlocks() { gzclose_r(file_); }
-  LineBlocks(const LineBlocks&) = delete;
-  LineBlocks& operator=(const LineBlocks&) = delete;
-
-  /// Reads the next block; false at the end of the file. The block grows for lines that are longer than a
-  /// block.
-  bool next(Block& block) {
-    std::string& text = block.text;
-    text = std::exchange(rest_, {});
-    block.offset = offset_;
-    std::size_t end = 0;
-    while (!ended_ && end == 0) {
-      const std::size_t old = text.size();
-      if (old > kLongestLine)
-        throw InputError(
-            fmt::format("{}: no line ends within {} bytes from offset {} on", path_, old, offset_),
-            "This is not a table of numbers.");
-      read_more(text);
-      if (const std::size_t found = std::string_view(text).substr(old).rfind('\n');
-          found != std::string::npos)
-        end = old + found + 1;
-    }
-    if (!ended_) {
-      rest_ = text.substr(end);
-      text.resize(end);
-    }
-    offset_ += text.size();
-    return !text.empty();
-  }
-
- private:
-  void read_more(std::string& block) {
-    const std::size_t old = block.size();
-    block.resize(old + piece_);
-    const int got = gzread(file_, block.data() + old, static_cast<unsigned>(piece_));
-    int code = Z_OK;
-    const char* const text = gzerror(file_, &code);
-    if (got < 0 || (static_cast<std::size_t>(got) < piece_ && code != Z_OK && code != Z_STREAM_END))
-      throw InputError(fmt::format("{}: damaged or truncated gzip file: {}", path_, text),
-                       "Copy or download the file again.");
-    block.resize(old + static_cast<std::size_t>(got));
-    ended_ = got == 0;
-    piece_ = std::min(4 * piece_, kBlockBytes);
-  }
-
-  std::string path_, rest_;
-  gzFile file_ = nullptr;
-  std::size_t offset_ = 0;         ///< of rest_
-  std::size_t piece_ = 64u << 10;  ///< to read next; many files are small
-  bool ended_ = false;
-};
-
-/// Cuts text into lines without their ends; "\r\n" ends a line, too.
-class Lines {
- public:
-  explicit Lines(std::string_view text) : text_(text) {}
-  bool next(std::string_view& line) {
-    if (text_.empty()) return false;
-    const std::size_t end = text_.find('\n');
-    line = text_.substr(0, end);
-    text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    return true;
-  }
-
- private:
-  std::string_view text_;
-};
-
 Count count_lines(std::string_view block) {
   const auto ends = std::count(block.begin(), block.end(), '\n');
   return ends + (!block.empty() && block.back() != '\n');
 }
-
-struct Place {
-  const std::string& path;
-  Count line = 0;               ///< from 1
-  const char* begin = nullptr;  ///< of the line
-  std::size_t offset = 0;       ///< of the line in the text
-
-  [[noreturn]] void refuse(const std::string& what, std::string remedy = "Correct the line.") const {
-    throw InputError(fmt::format("{}:{}: {}", path, line, what), std::move(remedy));
-  }
-  void require_utf8(std::string_view field) const {
-    if (const auto bad = first_invalid_utf8(field))
-      refuse(
-          fmt::format("byte 0x{:02x} at offset {} is not UTF-8 text", static_cast<unsigned char>(field[*bad]),
-                      offset + static_cast<std::size_t>(field.data() - begin) + *bad),
-          "Write the file again as plain text.");
-  }
-};
 
 /// Whether a field is the name of a column, as in the first line of other programs' files.
 bool is_column_name(std::string_view field) {

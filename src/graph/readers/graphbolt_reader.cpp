@@ -13,6 +13,7 @@
 #include "readers/yaml_document.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 #include "strata/util/utf8.hpp"
 
 namespace strata::graph {
@@ -43,19 +44,16 @@ const KnownFields kSetData{
 
 class GraphboltReader {
  public:
-  GraphboltReader(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool)
-      : folder_(place.folder),
+  GraphboltReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
+      : folder_(source.place),
         document_(folder_ / "metadata.yaml"),
-        task_(place.choice),
+        task_(source.choice),
         options_(options),
         pool_(pool) {}
 
   Graph read() {
     read_root(document_.root());
-    if (options_.normalize_features && graph_.features.cols > 0)
-      graph_.features = normalized(graph_.features, pool_);
     take_classes_of_sets();
-    finish_graph(graph_, document_.path().string());
     return std::move(graph_);
   }
 
@@ -100,6 +98,7 @@ class GraphboltReader {
     num_nodes_ = document_.require_number(nodes, "num");
     read_edges(document_.require_only(structure, "edges"));
     for (const YAML::Node& holder : {structure, root}) read_edge_weights(holder);
+    refuse_misnamed_weight();
     read_features(root);
     if (root["tasks"]) read_task(root);
   }
@@ -119,14 +118,8 @@ class GraphboltReader {
 
   /// Automatic direction: as listed, because GraphBolt lists both directions of undirected edges.
   void build(const EdgeList& edges) {
-    const bool add_reverse = options_.direction == ReadOptions::Direction::undirected;
-    BuiltCsc built = build_csc(
-        num_nodes_, edges,
-        {.duplicates = options_.duplicates, .self_loops = options_.self_loops, .add_reverse = add_reverse},
-        pool_);
-    graph_.structure = std::move(built.structure);
-    graph_.cleaning = built.cleaning;
-    graph_.undirected = add_reverse || is_symmetric(graph_.structure, pool_);
+    build_structure(graph_, num_nodes_, edges, options_,
+                    options_.direction == ReadOptions::Direction::undirected, pool_);
   }
 
   /// Reads the edge feature called `weight` from the graph's own list, where GraphBolt's samplers look, or
@@ -135,7 +128,10 @@ class GraphboltReader {
     for (const YAML::Node& entry : document_.list(holder, "feature_data")) {
       document_.check_fields(entry, kFeature);
       if (document_.require_text(entry, "domain") != "edge") continue;
-      if (document_.require_text(entry, "name") != "weight") continue;
+      if (const std::string name = document_.require_text(entry, "name"); name != "weight") {
+        note_unread_edge_feature(entry, name);
+        continue;
+      }
       if (!graph_.structure.weights.empty())
         refuse(entry, "a second weight of edges", "Name one feature of the edges 'weight'.");
       const std::vector<float> listed = edge_weights_of(array_of(entry));
@@ -144,6 +140,25 @@ class GraphboltReader {
                "Write one weight an edge, in the order of the edges.");
       give_weights(graph_.structure, listed);
     }
+  }
+
+  /// Weights under another name are refused in the end, if there are none of the right name.
+  void note_unread_edge_feature(const YAML::Node& entry, const std::string& name) {
+    const bool meant = name == "w" || name.starts_with("edge_w") || !closest(name, {"weight"}).empty();
+    if (meant && !misnamed_weight_)
+      misnamed_weight_.emplace(entry);
+    else
+      document_.warn(entry, fmt::format("edge feature '{}' is not read; only 'weight' is", printable(name)));
+  }
+
+  void refuse_misnamed_weight() const {
+    if (!misnamed_weight_) return;
+    const std::string name = printable(document_.require_text(*misnamed_weight_, "name"));
+    if (graph_.structure.weights.empty())
+      refuse(*misnamed_weight_, fmt::format("edge feature '{}' is not read", name),
+             "Did you mean 'weight'? Edges are sampled by a feature of this name; remove the entry if it is "
+             "none.");
+    document_.warn(*misnamed_weight_, fmt::format("edge feature '{}' is not read; only 'weight' is", name));
   }
 
   static bool is_label(const std::string& name) { return name == "label" || name == "labels"; }
@@ -167,6 +182,9 @@ class GraphboltReader {
       refuse(*chosen,
              fmt::format("several node features: {}", printable(fmt::format("{}", fmt::join(names, ", ")))),
              "Name the one to train on 'feat'.");
+    if (names.size() > 1)
+      document_.warn(*chosen, fmt::format("of the node features {}, only 'feat' is read",
+                                          printable(fmt::format("{}", fmt::join(names, ", ")))));
     graph_.features = features_of(array_of(*chosen), num_nodes_, pool_);
   }
 
@@ -296,13 +314,14 @@ class GraphboltReader {
   ThreadPool& pool_;
   Count num_nodes_ = 0;
   Count set_of_ = 0;  ///< classes of a matrix of labels
+  std::optional<YAML::Node> misnamed_weight_;
   Graph graph_;
 };
 
 }  // namespace
 
-Graph read_graphbolt(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool) {
-  return GraphboltReader(place, options, pool).read();
+Graph read_graphbolt(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
+  return GraphboltReader(source, options, pool).read();
 }
 
 }  // namespace strata::graph

@@ -104,7 +104,8 @@ ItemType parse_descr(const std::string& origin, std::string_view descr) {
   if (std::from_chars(descr.data() + 2, end, bytes).ptr != end) bytes = 0;
   const bool is_float = kind == 'f' && (bytes == 2 || bytes == 4 || bytes == 8);
   const bool is_int = (kind == 'i' || kind == 'u') && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
-  if (!is_float && !is_int && !(kind == 'b' && bytes == 1))
+  const bool is_word = kind == 'S' && bytes >= 1 && bytes <= 64;
+  if (!is_float && !is_int && !is_word && !(kind == 'b' && bytes == 1))
     refuse(origin, fmt::format("type '{}' is not supported", printable(descr)));
   return {.kind = kind, .bytes = bytes};
 }

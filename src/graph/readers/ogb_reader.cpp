@@ -49,11 +49,11 @@ bool is_among(const auto& sets, const std::string& name) {
 
 class OgbReader {
  public:
-  OgbReader(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool)
-      : folder_(place.folder),
+  OgbReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
+      : folder_(source.place),
         raw_(folder_ / "raw"),
-        split_(place.choice),
-        weight_column_(place.weight_column),
+        split_(source.choice),
+        weight_column_(source.weight_column),
         options_(options),
         pool_(pool) {
     graph_.name = fs::weakly_canonical(folder_).filename().string();
@@ -72,9 +72,6 @@ class OgbReader {
     else
       read_text();
     read_splits();
-    if (options_.normalize_features && graph_.features.cols > 0)
-      graph_.features = normalized(graph_.features, pool_);
-    finish_graph(graph_, folder_.string());
     return std::move(graph_);
   }
 
@@ -88,12 +85,20 @@ class OgbReader {
       const CsvTable<NodeId> table = read_csv<NodeId>(path, edge_rows, pool_);
       build(nodes, edges_of(table, path.string()));
     }
-    if (weight_column_) read_text_weights();
+    if (weight_column_)
+      read_text_weights();
+    else if (const auto path = find_csv(raw_, "edge-feat"))
+      warn_of_edge_features(*path);
     const CsvExpectation node_rows{.rows = nodes, .cols = std::nullopt, .rows_from = "num-node-list"};
     if (const auto path = find_csv(raw_, "node-feat"))
       graph_.features = features_of(read_csv<float>(*path, node_rows, pool_), path->string(), pool_);
     if (const auto path = find_csv(raw_, "node-label"))
       take_labels(labels_of(read_csv<double>(*path, node_rows, pool_), path->string()));
+  }
+
+  static void warn_of_edge_features(const fs::path& path) {
+    spdlog::warn("{}: edge features are not read; ogb:DIR,weight=COLUMN takes one of them as edge weights",
+                 path.string());
   }
 
   void read_text_weights() {
@@ -135,7 +140,10 @@ class OgbReader {
       const EdgeArray edges = edges_of(data.array("edge_index", &pool_));
       build(nodes, edges.list);
     }
-    if (weight_column_) read_binary_weights(data);
+    if (weight_column_)
+      read_binary_weights(data);
+    else if (data.contains("edge_feat"))
+      warn_of_edge_features(raw_ / "data.npz");
     if (data.contains("node_feat"))
       graph_.features = features_of(data.array("node_feat", &pool_), nodes, pool_);
     if (!fs::exists(raw_ / "node-label.npz")) return;
@@ -181,13 +189,7 @@ class OgbReader {
 
   void build(Count nodes, const EdgeList& edges) {
     const bool directed = is_directed();
-    BuiltCsc built = build_csc(
-        nodes, edges,
-        {.duplicates = options_.duplicates, .self_loops = options_.self_loops, .add_reverse = !directed},
-        pool_);
-    graph_.structure = std::move(built.structure);
-    graph_.cleaning = built.cleaning;
-    graph_.undirected = !directed || is_symmetric(graph_.structure, pool_);
+    build_structure(graph_, nodes, edges, options_, !directed, pool_);
   }
 
   void read_splits() {
@@ -228,8 +230,8 @@ class OgbReader {
 
 }  // namespace
 
-Graph read_ogb(const DatasetPlace& place, const ReadOptions& options, ThreadPool& pool) {
-  return OgbReader(place, options, pool).read();
+Graph read_ogb(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
+  return OgbReader(source, options, pool).read();
 }
 
 }  // namespace strata::graph

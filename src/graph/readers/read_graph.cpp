@@ -1,104 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/graph/read_graph.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <charconv>
-#include <filesystem>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
-
+#include "parts/whole_graph.hpp"
 #include "readers/assemble.hpp"
-#include "strata/graph/graph.hpp"
+#include "readers/node_files.hpp"
+#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
 
 namespace strata::graph {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A key of "DIR,KEY=VALUE,..." and what to do with its value.
-struct PlaceKey {
-  const char* name;
-  std::function<void(DatasetPlace&, std::string_view value)> take;
-};
-
-void take_choice(DatasetPlace& place, std::string_view value) { place.choice = value; }
-
-void take_weight_column(DatasetPlace& place, std::string_view value) {
-  Count column = -1;
-  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), column);
-  if (error != std::errc{} || stop != value.data() + value.size() || column < 0)
-    throw InputError(fmt::format("weight={} is not a column", value),
-                     "Give the column of the edge features that is the weight; columns count from 0.");
-  place.weight_column = column;
-}
-
-/// Text that looks like ",KEY=VALUE" may belong to the folder's name, but only if this folder exists.
-void refuse_unknown_key(std::string_view folder, const std::vector<PlaceKey>& keys) {
-  const std::size_t comma = folder.rfind(','), equals = folder.find('=', comma);
+/// Refuses a directory that is no partition directory; it may be a dataset without its prefix.
+void check_parts(const Source& source, const PartsOrigin& parts) {
+  const auto* const directory = std::get_if<fs::path>(&parts);
   std::error_code ignored;
-  if (comma == std::string_view::npos || equals == std::string_view::npos || fs::exists(folder, ignored))
-    return;
-  std::vector<std::string> names;
-  for (const PlaceKey& key : keys) names.emplace_back(key.name);
-  const std::string_view word = folder.substr(comma + 1, equals - comma - 1);
-  const std::string near = closest(word, names);
-  throw InputError(fmt::format("unknown key '{}' behind the folder", word),
-                   near.empty() ? fmt::format("Known are: {}.", fmt::join(names, ", "))
-                                : fmt::format("Did you mean '{}'?", near));
+  if (directory == nullptr || fs::exists(*directory / kManifestFile, ignored)) return;
+  const std::string hint = dataset_hint(*directory);
+  throw InputError(fmt::format("'{}' does not say what kind of graph it is", source.text()),
+                   hint.empty() ? fmt::format("Write one of: {}.", fmt::join(dataset_forms(), ", "))
+                                : fmt::format("Did you mean {}?", hint));
 }
 
-/// Keys are taken from the end: folders may have commas in their names.
-DatasetPlace parse_place(std::string_view text, const std::vector<PlaceKey>& keys) {
-  DatasetPlace place;
-  std::vector<const PlaceKey*> taken;
-  while (true) {
-    const std::size_t comma = text.rfind(',');
-    const std::string_view last = comma == std::string_view::npos ? "" : text.substr(comma + 1);
-    const auto key = std::ranges::find_if(
-        keys, [&](const PlaceKey& known) { return last.starts_with(fmt::format("{}=", known.name)); });
-    if (key == keys.end()) break;
-    if (std::ranges::find(taken, &*key) != taken.end())
-      throw InputError(fmt::format("{}= stands twice behind the folder", key->name), "Give it once.");
-    key->take(place, last.substr(last.find('=') + 1));
-    taken.push_back(&*key);
-    text = text.substr(0, comma);
+Graph read_dataset(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
+  switch (source.format) {
+    case DatasetSource::Format::ogb:
+      return read_ogb(source, options, pool);
+    case DatasetSource::Format::graphbolt:
+      return read_graphbolt(source, options, pool);
+    case DatasetSource::Format::npy:
+      return read_npy_folder(source, options, pool);
+    case DatasetSource::Format::edge_list:
+      return read_edge_list(source, options, pool);
+    case DatasetSource::Format::metis:
+      return read_metis(source, options, pool);
+    case DatasetSource::Format::matrix_market:
+      return read_matrix_market(source, options, pool);
   }
-  refuse_unknown_key(text, keys);
-  place.folder = text;
-  return place;
+  throw Error("unknown format");
 }
 
-[[noreturn]] void refuse_scheme(const std::string& spec, std::string_view scheme) {
-  const std::string near = closest(scheme, {"ogb", "graphbolt", "synthetic"});
-  throw InputError(fmt::format("'{}' does not say what kind of graph it is", spec),
-                   near.empty() ? "Write ogb:DIR, graphbolt:DIR or synthetic:KEY=VALUE,..."
-                                : fmt::format("Did you mean '{}:'?", near));
+/// Takes what the files say instead of what the dataset does.
+void replace_by_files(Graph& graph, const NodeFiles& files, ThreadPool& pool) {
+  const Count nodes = graph.num_nodes();
+  if (!files.features.empty()) graph.features = read_features_file(files.features, nodes, pool);
+  if (!files.labels.empty()) read_labels_file(graph, files.labels, pool);
+  const auto replace = [&](std::vector<NodeId>& split, const fs::path& path) {
+    if (!path.empty()) split = read_split_file(path, nodes, pool);
+  };
+  replace(graph.splits.train, files.train);
+  replace(graph.splits.valid, files.valid);
+  replace(graph.splits.test, files.test);
+}
+
+/// Files with a row per node tell the number of nodes to formats that do not.
+DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, ThreadPool& pool) {
+  const bool tells =
+      source.format != DatasetSource::Format::edge_list && source.format != DatasetSource::Format::npy;
+  if (tells || source.nodes || source.ids != DatasetSource::Ids::number) return source;
+  for (const fs::path& path : {files.features, files.labels})
+    if (!path.empty() && !source.nodes) source.nodes = rows_of_file(path, pool);
+  return source;
 }
 
 }  // namespace
 
-Graph read_graph(const std::string& spec, const ReadOptions& options) {
-  const std::string_view text(spec);
-  require_utf8(text, "the input's name");
-  const std::size_t colon = text.find(':');
-  const std::string_view scheme = text.substr(0, colon);
-  if (colon == std::string_view::npos) refuse_scheme(spec, scheme);
-  const std::string_view rest = text.substr(colon + 1);
+Graph read_graph(const Source& source, const ReadOptions& options, const NodeFiles& files) {
   ThreadPool pool(options.num_threads);
-  if (scheme == "ogb") {
-    const std::vector<PlaceKey> keys{{"split", take_choice}, {"weight", take_weight_column}};
-    return read_ogb(parse_place(rest, keys), options, pool);
+  Graph graph;
+  std::string origin = source.text();
+  if (const auto parts = source.parts()) {
+    check_parts(source, *parts);
+    graph = read_whole_graph(*parts, pool);
+  } else if (const SyntheticSpec* spec = source.synthetic()) {
+    graph = generate(*spec, options, pool);
+    if (!files.any()) return graph;
+  } else {
+    const DatasetSource& dataset = *source.dataset();
+    graph = read_dataset(with_nodes_of(files, dataset, pool), options, pool);
+    const bool described = dataset.format == DatasetSource::Format::graphbolt;
+    origin = (described ? dataset.place / "metadata.yaml" : dataset.place).string();
   }
-  if (scheme == "graphbolt") return read_graphbolt(parse_place(rest, {{"task", take_choice}}), options, pool);
-  if (scheme == "synthetic") return generate(parse_synthetic(rest), options, pool);
-  refuse_scheme(spec, scheme);
+  replace_by_files(graph, files, pool);
+  finish_graph(graph, origin, options, pool);
+  return graph;
 }
 
 }  // namespace strata::graph

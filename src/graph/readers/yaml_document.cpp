@@ -71,6 +71,10 @@ void YamlDocument::refuse(const YAML::Node& at, const std::string& what, const s
   throw InputError(fmt::format("{}:{}: {}", path_.string(), at.Mark().line + 1, what), remedy);
 }
 
+void YamlDocument::warn(const YAML::Node& at, const std::string& what) const {
+  spdlog::warn("{}:{}: {}", path_.string(), at.Mark().line + 1, what);
+}
+
 void YamlDocument::check_fields(const YAML::Node& mapping, const KnownFields& known) const {
   if (!mapping.IsMap())
     refuse(mapping, fmt::format("{} is not a mapping of fields", known.owner), kSpecification);
@@ -97,8 +101,8 @@ void YamlDocument::check_name(const YAML::Node& mapping, const YAML::Node& key,
   if (!meant.empty() && !mapping[meant])
     refuse(key, fmt::format("{} has no field '{}'", known.owner, printable(name)),
            fmt::format("Did you mean '{}'? Known are: {}.", meant, fmt::join(known.used, ", ")));
-  spdlog::warn("{}:{}: unknown field '{}' of {}: not read", path_.string(), key.Mark().line + 1,
-               printable(name), known.owner);
+  warn(key, fmt::format("unknown field '{}' of {}: not read{}", printable(name), known.owner,
+                        meant.empty() ? "" : fmt::format("; '{}' is", meant)));
 }
 
 YAML::Node YamlDocument::require(const YAML::Node& mapping, const std::string& field) const {

@@ -30,6 +30,8 @@ class YamlDocument {
   const std::filesystem::path& path() const { return path_; }
   [[noreturn]] void refuse(const YAML::Node& at, const std::string& what, const std::string& remedy) const;
 
+  void warn(const YAML::Node& at, const std::string& what) const;
+
   /// Refuses anything but a mapping, names that occur twice, and misspelt names.
   void check_fields(const YAML::Node& mapping, const KnownFields& known) const;
 

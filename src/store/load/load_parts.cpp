@@ -61,10 +61,10 @@ class Loading {
       : state_(state), machine_(machine), options_(options), pool_(num_threads) {}
 
   /// Collective over `world`; fails on all of its ranks alike.
-  void open(const std::filesystem::path& directory, const comm::Communicator& world, int num_machines) {
+  void open(const graph::PartsOrigin& origin, const comm::Communicator& world, int num_machines) {
     num_machines_ = num_machines;
     world.together([&] {
-      state_.manifest = graph::read_manifest(directory);
+      state_.manifest = graph::read_manifest(origin);
       check_edge_weights(state_.manifest, options_);
       const graph::PartitionBook& book = state_.manifest.book;
       const std::vector<int> parts = graph::parts_of_machines(book.num_parts(), num_machines);
@@ -72,15 +72,15 @@ class Loading {
         state_.machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
       const auto index = static_cast<std::size_t>(machine_.index());
       parts_ = {parts[index], parts[index + 1] - parts[index]};
-      open_parts(directory, options_.replication == Replication::on);
+      open_parts(origin, options_.replication == Replication::on);
       split_sizes_ = loader_->read_split_sizes();
     });
-    if (world.rank() == 0) warn_if_unverified(directory);
+    if (world.rank() == 0) warn_if_unverified(origin);
     machine_.communicator().all_reduce(std::span(split_sizes_));
   }
 
   /// Decides that all machines have the lists of all parts, if each has room. Collective over `world`.
-  void replicate_if_it_fits(const std::filesystem::path& directory, const comm::Communicator& world,
+  void replicate_if_it_fits(const graph::PartsOrigin& origin, const comm::Communicator& world,
                             const MemoryShare& share, std::int64_t gpu_bytes) {
     if (num_machines_ == 1 || options_.replication != Replication::automatic) return;
     RegionSizes whole = region_sizes();
@@ -92,7 +92,7 @@ class Loading {
     world.all_reduce(std::span(&fits, 1), comm::Communicator::Op::min);
     if (fits == 0) return;
     world.together([&] {
-      open_parts(directory, true);
+      open_parts(origin, true);
       loader_->read_split_sizes();
     });
   }
@@ -158,19 +158,19 @@ class Loading {
   }
 
  private:
-  void warn_if_unverified(const std::filesystem::path& directory) const {
+  void warn_if_unverified(const graph::PartsOrigin& origin) const {
     const graph::Manifest& manifest = state_.manifest;
     if (!options_.verify_parts || !manifest.part_records || manifest.has_block_hashes()) return;
     spdlog::warn(
         "{0} has no hashes of blocks (an older strata-partition built it): damage to its files goes unseen. "
         "Run "
         "`strata-partition verify {0}`, or build it again",
-        directory.string());
+        graph::name_of(origin));
   }
 
-  void open_parts(const std::filesystem::path& directory, bool all_lists) {
+  void open_parts(const graph::PartsOrigin& origin, bool all_lists) {
     loader_.emplace(
-        PartLoader::Source{.directory = directory,
+        PartLoader::Source{.origin = origin,
                            .manifest = state_.manifest,
                            .parts = parts_,
                            .all_lists = all_lists && num_machines_ > 1,
@@ -259,17 +259,17 @@ class Loading {
 
 }  // namespace
 
-MachineGraph MachineGraph::load(const std::filesystem::path& directory, const comm::Communicator& world,
+MachineGraph MachineGraph::load(const graph::PartsOrigin& parts, const comm::Communicator& world,
                                 const comm::Topology& topology, const comm::Machine& machine,
                                 const LoadOptions& options) {
   auto state = std::make_unique<State>();
   Loading loading(*state, machine, options, comm::resources_of(machine).cores);
   const std::string& host = topology.ranks[static_cast<std::size_t>(world.rank())].host;
   const std::int64_t gpu_bytes = tensor::gpu_budget(machine, options.gpu_budget_bytes);
-  loading.open(directory, world, topology.num_machines());
+  loading.open(parts, world, topology.num_machines());
   const std::int64_t all_gpus = gpu_bytes * tensor::gpus_of(machine).size();
   const MemoryShare before = memory_share(world, machine);
-  loading.replicate_if_it_fits(directory, world, before, all_gpus);
+  loading.replicate_if_it_fits(parts, world, before, all_gpus);
   // An error of one machine reaches the others, which would otherwise wait for it when memory is measured.
   world.together([&] {
     refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);

@@ -73,7 +73,7 @@ void in_chunks(std::span<const Count> offsets, Range range, Visit&& visit) {
 }  // namespace
 
 PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
-    : directory_(source.directory),
+    : origin_(source.origin),
       manifest_(source.manifest),
       parts_(source.parts),
       lists_(source.all_lists ? Range{0, source.manifest.book.num_parts()} : source.parts),
@@ -94,14 +94,14 @@ PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
 }
 
 graph::PartReader PartLoader::open_part(int part) const {
-  return graph::PartReader::open(directory_, manifest_, part, verify_);
+  return graph::PartReader::open(origin_, manifest_, part, verify_);
 }
 
 void PartLoader::damaged(int part, const std::string& what) const {
   throw InputError(
-      fmt::format("{}: {}", graph::part_path(directory_, part).string(), what),
+      fmt::format("{}: {}", graph::name_of_part(origin_, part), what),
       fmt::format("The file is damaged; see `strata-partition verify {}`, and build the parts again.",
-                  directory_.string()));
+                  graph::name_of(origin_)));
 }
 
 std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
@@ -403,7 +403,7 @@ Count PartLoader::block_start(Count row) const {
 
 std::string PartLoader::describe_row(Count row) const {
   const int part = part_of_row(row);
-  return fmt::format("{}: row {}", graph::part_path(directory_, part).string(),
+  return fmt::format("{}: row {}", graph::name_of_part(origin_, part),
                      manifest_.book.local_of(node_of_row(row)));
 }
 

@@ -25,7 +25,7 @@ class PartLoader {
  public:
   /// Where the parts are and which of them the machine of this rank hosts: [parts.first, parts.end()).
   struct Source {
-    const std::filesystem::path& directory;
+    const graph::PartsOrigin& origin;
     const graph::Manifest& manifest;
     Range parts;
     bool all_lists = false;  ///< read the neighbor lists of all parts, not only of the hosted ones
@@ -102,7 +102,7 @@ class PartLoader {
   NodeId node_of_row(Count row) const;
   [[noreturn]] void damaged(int part, const std::string& what) const;
 
-  std::filesystem::path directory_;
+  graph::PartsOrigin origin_;
   const graph::Manifest& manifest_;
   Range parts_, lists_;  // hosted parts; parts whose lists are read
   graph::Verify verify_;

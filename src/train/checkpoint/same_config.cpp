@@ -14,8 +14,8 @@ using nlohmann::json;
 
 /// The name of a generated graph. Each host may have a copy of its own of a graph on disk, so such names may
 /// differ.
-std::string generated_graph(const std::string& graph) {
-  return graph.starts_with("synthetic:") || graph.starts_with("planted:") ? graph : "a directory";
+std::string generated_graph(const graph::Source& graph) {
+  return graph.is_generated() ? graph.text() : "a directory";
 }
 
 json model_options(const TrainConfig& c) {

@@ -92,7 +92,7 @@ json run_record(const RunFacts& facts) {
   const auto& manifest = facts.manifest;
   return {{"type", "run"},
           {"version", 1},
-          {"graph", facts.config.graph},
+          {"graph", facts.config.graph.text()},
           {"nodes", manifest.book.num_nodes()},
           {"edges", manifest.num_edges},
           {"parts", manifest.book.num_parts()},

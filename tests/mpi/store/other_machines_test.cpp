@@ -116,17 +116,17 @@ TEST(Load, KeepsWhatOfOtherMachinesOccursMostOften) {
 
 // Every machine generates its own parts, and of the others what its halo needs.
 TEST(Load, GeneratesPlantedParts) {
-  constexpr const char* kGraph =
-      "planted:nodes=1200,degree=9,parts=3,within=0.7,features=6,classes=4,train=120,valid=60,test=30,seed=5";
-  const graph::Manifest manifest = graph::read_manifest(kGraph);
+  const graph::PartsOrigin origin = graph::parse_planted(
+      "nodes=1200,degree=9,parts=3,within=0.7,features=6,classes=4,train=120,valid=60,test=30,seed=5");
+  const graph::Manifest manifest = graph::read_manifest(origin);
   const RunSetup run(1);
-  MachineGraph loaded = MachineGraph::load(kGraph, test::world().communicator(), run.topology, run.machine,
+  MachineGraph loaded = MachineGraph::load(origin, test::world().communicator(), run.topology, run.machine,
                                            {.in_degrees = true, .halo_bytes = 20000});
   const GraphView& view = loaded.host_view();
   EXPECT_EQ(view.num_nodes, 1200);
   ThreadPool pool(1);
   for (int p = 0; p < 3; ++p) {
-    const graph::PartReader part = graph::PartReader::open(kGraph, manifest, p);
+    const graph::PartReader part = graph::PartReader::open(origin, manifest, p);
     std::vector<Count> indptr(static_cast<std::size_t>(part.num_inner()) + 1);
     part.read_indptr(0, std::ssize(indptr), indptr.data());
     std::vector<NodeId> indices(static_cast<std::size_t>(part.num_edges()));

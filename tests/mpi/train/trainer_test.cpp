@@ -54,7 +54,7 @@ TEST(Train, RefusesRanksWithDifferentOptions) {
 
 TEST(Train, LetsRanksNameTheirOwnFiles) {
   const std::string mine = std::to_string(test::world().rank());
-  const TrainConfig config = config_with([&](auto& c) { c.output = c.graph = c.trace = "folder" + mine; });
+  const TrainConfig config = config_with([&](auto& c) { c.graph = c.output = c.trace = "folder" + mine; });
   EXPECT_NO_THROW(require_same_config(config, test::world().communicator()));
 }
 

@@ -43,7 +43,7 @@ halo-cache = 4096
 presample = 12
 seed = 7
 )");
-  EXPECT_EQ(config.graph, "parts");
+  EXPECT_EQ(config.graph.text(), "parts");
   EXPECT_EQ(config.hidden, 1024);
   EXPECT_EQ(config.heads, 8);
   EXPECT_THAT(config.fanouts, ElementsAre(4, -1));
@@ -76,7 +76,7 @@ device = "cpu"
 log-level = "debug"
 )");
   EXPECT_EQ(config.epochs, 3);
-  EXPECT_EQ(config.graph, "parts");
+  EXPECT_EQ(config.graph.text(), "parts");
   EXPECT_EQ(config.model, nn::ModelKind::gat);
   EXPECT_FALSE(config.pipeline);
   EXPECT_TRUE(config.eval_fanouts.empty());

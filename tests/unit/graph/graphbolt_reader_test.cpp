@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

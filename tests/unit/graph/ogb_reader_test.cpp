@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -432,12 +432,6 @@ TEST_F(OgbBinary, RefusesBadArrays) {
   refuse({"node-label.npz", "2 labels for 4 nodes"});
   write_labels(npy_bytes<std::int64_t>("<i8", "(2, 2, 1)", {0, 1, 1, 1}));
   refuse({"labels of shape (2, 2, 1)"});
-}
-
-TEST(ReadGraph, RefusesUnknownSchemes) {
-  expect_error([] { read_graph("obg:/tmp"); }, {"obg:/tmp", "Did you mean 'ogb:'"});
-  expect_error([] { read_graph("/some/folder"); }, {"/some/folder", "ogb:DIR, graphbolt:DIR or synthetic:"});
-  expect_error([] { read_graph(""); }, {"ogb:DIR"});
 }
 
 }  // namespace

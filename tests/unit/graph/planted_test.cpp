@@ -15,9 +15,10 @@ namespace strata::graph {
 namespace {
 
 constexpr const char* kGraph =
-    "planted:nodes=3001,degree=12,parts=4,within=0.9,features=5,classes=3,train=301,valid=100,test=50,seed=3";
+    "nodes=3001,degree=12,parts=4,within=0.9,features=5,classes=3,train=301,valid=100,test=50,seed=3";
 
-PartReader part_of(int part) { return PartReader::open(kGraph, read_manifest(kGraph), part); }
+PartsOrigin origin() { return parse_planted(kGraph); }
+PartReader part_of(int part) { return PartReader::open(origin(), read_manifest(origin()), part); }
 
 std::vector<NodeId> indices_of(const PartReader& part) {
   std::vector<NodeId> indices(static_cast<std::size_t>(part.num_edges()));
@@ -26,7 +27,7 @@ std::vector<NodeId> indices_of(const PartReader& part) {
 }
 
 TEST(Planted, PartsMakeUpTheGraph) {
-  const Manifest manifest = read_manifest(kGraph);
+  const Manifest manifest = read_manifest(origin());
   EXPECT_EQ(manifest.book.num_parts(), 4);
   EXPECT_EQ(manifest.book.num_nodes(), 3001);
   EXPECT_NEAR(static_cast<double>(manifest.num_edges), 12 * 3001, 0.1 * 12 * 3001);
@@ -50,17 +51,17 @@ TEST(Planted, PartsMakeUpTheGraph) {
 }
 
 TEST(Planted, SpecsOfOneGraphHaveOneDigest) {
-  const auto digest = [](const char* text) { return read_graph_digest(text); };
-  const std::string first = digest("planted:nodes=300,degree=4,parts=2");
+  const auto digest = [](const char* text) { return read_graph_digest(parse_planted(text)); };
+  const std::string first = digest("nodes=300,degree=4,parts=2");
   EXPECT_EQ(first.size(), 16u);
-  EXPECT_EQ(digest("planted:parts=2,edges=1200,nodes=300,within=0.9"), first);
-  EXPECT_NE(digest("planted:nodes=300,degree=4,parts=3"), first);
-  EXPECT_NE(digest("planted:nodes=300,degree=4,parts=2,within=0.8"), first);
-  EXPECT_NE(digest("planted:nodes=300,degree=4,parts=2,seed=1"), first);
+  EXPECT_EQ(digest("parts=2,edges=1200,nodes=300,within=0.9"), first);
+  EXPECT_NE(digest("nodes=300,degree=4,parts=3"), first);
+  EXPECT_NE(digest("nodes=300,degree=4,parts=2,within=0.8"), first);
+  EXPECT_NE(digest("nodes=300,degree=4,parts=2,seed=1"), first);
 }
 
 TEST(Planted, MostEdgesStayWithinTheirPart) {
-  const Manifest manifest = read_manifest(kGraph);
+  const Manifest manifest = read_manifest(origin());
   Count within = 0;
   std::set<int> met;
   for (int part = 0; part < 4; ++part) {
@@ -99,7 +100,7 @@ TEST(Planted, ReadsAnyRangeOfAPart) {
 TEST(Planted, PutsEveryNodeInOneSplitAtMost) {
   using Split = PartReader::Split;
   std::set<NodeId> seen;
-  const Manifest manifest = read_manifest(kGraph);
+  const Manifest manifest = read_manifest(origin());
   for (const auto& [split, size] : {std::pair{Split::train, 301}, {Split::valid, 100}, {Split::test, 50}}) {
     std::vector<NodeId> by_rank(static_cast<std::size_t>(size), -1);
     for (int part = 0; part < 4; ++part) {
@@ -120,13 +121,12 @@ TEST(Planted, PutsEveryNodeInOneSplitAtMost) {
 }
 
 TEST(Planted, TakesPresetsAndRefusesWhatItCannotMake) {
-  const PlantedSpec spec = parse_planted("planted:papers100M,nodes=1000,parts=2,within=0.5");
+  const PlantedSpec spec = parse_planted("papers100M,nodes=1000,parts=2,within=0.5");
   EXPECT_EQ(spec.shape.features, 128);
   EXPECT_EQ(spec.parts, 2);
   EXPECT_EQ(spec.within, 0.5);
-  for (const char* text : {"planted:parts=0", "planted:nodes=3,parts=4", "planted:within=1.5",
-                           "planted:within=x", "planted:colour=red", "planted:weights=uniform",
-                           "planted:dtype=f16", "planted:nodes=5000,degree=2000"}) {
+  for (const char* text : {"parts=0", "nodes=3,parts=4", "within=1.5", "within=x", "colour=red",
+                           "weights=uniform", "dtype=f16", "nodes=5000,degree=2000"}) {
     EXPECT_THROW(parse_planted(text), InputError) << text;
   }
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "support/dataset_files.hpp"
 #include "support/temporary_folder.hpp"
 

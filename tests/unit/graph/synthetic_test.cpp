@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "build_csc.hpp"
-#include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/graph/synthetic_pieces.hpp"
 #include "strata/util/hash.hpp"
 #include "support/expect_error.hpp"

@@ -53,7 +53,9 @@ TEST(Validate, AcceptsDefaultsAndLimits) {
 
 TEST(Validate, RefusesWhatCannotBe) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  expect_refused([](auto& c) { c.graph.clear(); }, {"--graph is missing", "partition directory"});
+  expect_refused([](auto& c) { c.graph = {}; }, {"--graph is missing", "partition directory"});
+  expect_refused([](auto& c) { c.graph = "ogb:products"; },
+                 {"ogb:products is a dataset", "strata-partition build --input"});
   expect_refused([](auto& c) { c.fanouts.clear(); }, {"--fanouts is empty", "15,10,5"});
   expect_refused([](auto& c) { c.fanouts = {5, -2}; }, {"--fanouts: -2", "-1 for all"});
   expect_refused([](auto& c) { c.eval_fanouts = {5, -7, 5}; }, {"--eval-fanouts: -7"});

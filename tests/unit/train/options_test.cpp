@@ -33,7 +33,7 @@ void expect_refused(Arguments arguments, const std::vector<std::string>& parts) 
 
 TEST(TrainOptions, AreTheDefaultsOfTheLibraryUnlessGiven) {
   const train::TrainConfig config = config_of({}), library;
-  EXPECT_EQ(config.graph, "parts");
+  EXPECT_EQ(config.graph.text(), "parts");
   EXPECT_EQ(config.fanouts, library.fanouts);
   EXPECT_EQ(config.sampler, library.sampler);
   EXPECT_EQ(config.sampler_device, comm::TopologyOptions::Compute::automatic);
@@ -166,12 +166,12 @@ TEST(TrainOptions, ComeFromAFileUnderTheCommandLine) {
   write_file_atomically(path,
                         "graph = \"from-file\"\nhidden = 48\nfanouts = [4, 3]\nlr = 0.5\ntf32 = true\n");
   const auto from_file = parse({"--config", path.string()}).config.value();
-  EXPECT_EQ(from_file.graph, "from-file");
+  EXPECT_EQ(from_file.graph.text(), "from-file");
   EXPECT_EQ(from_file.hidden, 48);
   EXPECT_THAT(from_file.fanouts, ElementsAre(4, 3));
   EXPECT_EQ(from_file.precision, train::Precision::tf32);
   const auto both = parse({"--hidden", "96", "--config", path.string(), "--fanouts", "7"}).config.value();
-  EXPECT_EQ(both.graph, "from-file");
+  EXPECT_EQ(both.graph.text(), "from-file");
   EXPECT_EQ(both.hidden, 96);
   EXPECT_THAT(both.fanouts, ElementsAre(7));
   EXPECT_EQ(both.learning_rate, 0.5);

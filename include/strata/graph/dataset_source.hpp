@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/util/types.hpp"
+
+namespace strata::graph {
+
+/// Files of a graph that strata-partition did not write, and how to read them.
+struct DatasetSource {
+  enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market };
+  /// What the ids in a list of edges are: the nodes' numbers, other integers, or any text.
+  enum class Ids { number, sparse, string };
+
+  Format format = Format::ogb;
+  std::filesystem::path place;  ///< a folder or a file
+  std::string choice = {};      ///< name of the split (ogb) or the task (graphbolt); empty: the only one
+  std::optional<Count> weight_column = {};  ///< of the edge features (ogb) or of the list of edges
+  std::optional<Count> nodes = {};  ///< number of nodes, where the files do not tell it (npy, edge_list)
+
+  // Of a list of edges; columns count from 0.
+  Count source_column = 0, destination_column = 1;
+  Ids ids = Ids::number;
+  std::optional<char> separator = {};  ///< ' ': any run of blanks; none: found in the first line
+  std::optional<bool> header = {};     ///< whether a line names the columns; none: found in the first line
+
+  bool ignore_values = false;  ///< matrix_market: entries are edges without weights
+};
+
+/// How a user names every kind of source that read_graph() takes: "ogb:DIR[,split=NAME][,weight=COLUMN]".
+std::vector<std::string> dataset_forms();
+
+/// The sources that this folder or file may have been meant to be, such as "ogb:DIR"; empty if it does not
+/// look like a dataset.
+std::string dataset_hint(const std::filesystem::path& path);
+
+}  // namespace strata::graph

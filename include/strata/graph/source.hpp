@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "strata/graph/planted.hpp"
+#include "strata/graph/synthetic.hpp"
+
+namespace strata::graph {
+
+struct DatasetSource;
+
+/// A graph as a user names it, parsed: the one place that knows the prefixes. A value.
+///
+///     parts                       a partition directory: any text without a prefix
+///     planted:parts=4,...         parts that are made when they are opened
+///     synthetic:KEY=VALUE,...     a generated graph
+///     ogb:DIR[,KEY=VALUE,...]     a dataset on disk, in one of the formats of dataset_source.hpp
+class Source {
+ public:
+  Source() = default;
+  /// Throws InputError for a prefix, key or value that is not known, with the nearest one, and for text that
+  /// is not UTF-8. Files are looked at only to tell the name of a folder from a misspelt prefix or key.
+  Source(std::string text);
+  Source(std::string_view text) : Source(std::string(text)) {}
+  Source(const char* text) : Source(std::string(text)) {}
+
+  const std::string& text() const { return text_; }  ///< as the user wrote it
+  bool empty() const { return text_.empty(); }
+
+  /// The parts that the source names; none if it is a dataset or a synthetic graph.
+  std::optional<PartsOrigin> parts() const;
+  const SyntheticSpec* synthetic() const { return std::get_if<SyntheticSpec>(&held_); }
+  const DatasetSource* dataset() const;  ///< null if it is none
+  /// Whether the graph is made from the text, which then means the same on every host.
+  bool is_generated() const;
+
+ private:
+  std::string text_;
+  std::variant<std::filesystem::path, PlantedSpec, SyntheticSpec, std::shared_ptr<const DatasetSource>> held_;
+};
+
+}  // namespace strata::graph

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/sparse_matrix.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "readers/number_types.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+#include "strata/util/utf8.hpp"
+
+namespace strata::graph {
+namespace {
+
+void require_vector(const NpyArray& array, const char* what) {
+  if (array.shape.size() != 1 || (!array.is('i', 4) && !array.is('i', 8)))
+    throw InputError(fmt::format("{}: {} of shape {} and type {}", array.origin, what, array.shape_text(),
+                                 array.type_name()),
+                     "Write a vector of int32 or int64.");
+}
+
+void check_pointers(const std::vector<NodeId>& pointers, const std::string& origin, Count num_entries) {
+  const std::string remedy =
+      "Row v has the entries from indptr[v] up to indptr[v + 1]; write the matrix again.";
+  if (pointers.empty() || pointers.front() != 0)
+    throw InputError(fmt::format("{}: indptr does not begin with 0", origin), remedy);
+  const auto fall = std::ranges::adjacent_find(pointers, std::ranges::greater());
+  if (fall != pointers.end())
+    throw InputError(fmt::format("{}: indptr falls from {} to {} at position {}", origin, *fall, *(fall + 1),
+                                 fall - pointers.begin() + 1),
+                     remedy);
+  if (pointers.back() != num_entries)
+    throw InputError(fmt::format("{}: indptr ends with {}, but there are {} indices", origin, pointers.back(),
+                                 num_entries),
+                     remedy);
+}
+
+/// The row of every entry.
+template <typename Id>
+std::vector<Id> expanded(const std::vector<NodeId>& pointers) {
+  std::vector<Id> rows(static_cast<std::size_t>(pointers.back()));
+  for (std::size_t v = 0; v + 1 < pointers.size(); ++v)
+    std::fill(rows.begin() + pointers[v], rows.begin() + pointers[v + 1], static_cast<Id>(v));
+  return rows;
+}
+
+/// Ids of an array as they lie, or widened if both arrays of a list do not have the same type.
+const void* expand_rows(SparseEdges& edges, const std::vector<NodeId>& pointers, bool wide) {
+  const std::int64_t wanted = pointers.back() * (wide ? 8 : 4);
+  if (const std::int64_t free = available_host_bytes(); wanted > free)
+    throw OutOfMemory(
+        fmt::format("{}: no room for the rows of {} entries: wanted {}, free {}", edges.second.origin,
+                    format_count(pointers.back()), format_bytes(wanted), format_bytes(free)),
+        "Use a host with more memory.");
+  if (wide) {
+    edges.wide = expanded<std::int64_t>(pointers);
+    return edges.wide.data();
+  }
+  edges.narrow = expanded<std::int32_t>(pointers);
+  return edges.narrow.data();
+}
+
+struct Compressed {
+  NpyArray indptr, indices;
+  bool by_destination = true;  ///< whether indptr runs over the destinations of edges
+};
+
+SparseEdges edges_of_compressed(Compressed lists) {
+  require_vector(lists.indptr, "indptr");
+  require_vector(lists.indices, "indices");
+  const std::vector<NodeId> pointers = ids_of(lists.indptr);
+  check_pointers(pointers, lists.indptr.origin, lists.indices.shape[0]);
+  SparseEdges edges;
+  edges.second = std::move(lists.indices);
+  const NpyArray& indices = edges.second;
+  const bool wide = indices.item_bytes == 8;
+  const void* const rows = expand_rows(edges, pointers, wide);
+  edges.list = {.sources = lists.by_destination ? indices.data : rows,
+                .destinations = lists.by_destination ? rows : indices.data,
+                .count = indices.shape[0],
+                .stride = 1,
+                .wide = wide,
+                .origin = indices.origin};
+  edges.num_nodes = std::ssize(pointers) - 1;
+  return edges;
+}
+
+SparseEdges edges_of_triples(NpyArray rows, NpyArray cols) {
+  require_vector(rows, "row");
+  require_vector(cols, "col");
+  if (rows.shape != cols.shape || rows.item_bytes != cols.item_bytes)
+    throw InputError(
+        fmt::format("{}: rows of shape {} and type {}, columns of shape {} and type {}", rows.origin,
+                    rows.shape_text(), rows.type_name(), cols.shape_text(), cols.type_name()),
+        "Write the matrix again with scipy.sparse.save_npz.");
+  SparseEdges edges;
+  edges.first = std::move(rows);
+  edges.second = std::move(cols);
+  edges.list = {.sources = edges.first.data,
+                .destinations = edges.second.data,
+                .count = edges.first.shape[0],
+                .stride = 1,
+                .wide = edges.first.item_bytes == 8,
+                .origin = edges.first.origin};
+  return edges;
+}
+
+std::string format_of(const NpzFile& file, const std::filesystem::path& path) {
+  if (!file.contains("format") || !file.contains("shape") || !file.contains("data"))
+    throw InputError(fmt::format("{}: not a sparse matrix of scipy", path.string()),
+                     "Write it with scipy.sparse.save_npz.");
+  const NpyArray format = file.array("format");
+  if (format.kind != 'S' || !format.shape.empty())
+    throw InputError(fmt::format("{}: the format has the type {}", path.string(), format.type_name()),
+                     "Write it with scipy.sparse.save_npz.");
+  std::string name(reinterpret_cast<const char*>(format.data), static_cast<std::size_t>(format.item_bytes));
+  return name.substr(0, name.find('\0'));
+}
+
+Count side_of(const NpzFile& file, const std::filesystem::path& path) {
+  const NpyArray array = file.array("shape");
+  const std::vector<NodeId> shape = ids_of(array);
+  if (shape.size() != 2 || shape[0] != shape[1] || shape[0] < 0)
+    throw InputError(fmt::format("{}: not a square matrix", path.string()),
+                     "An adjacency matrix has one row and one column per node.");
+  return shape[0];
+}
+
+std::vector<float> weights_unless_ones(const NpyArray& values, Count count) {
+  if (values.shape.size() != 1 || values.shape[0] != count)
+    throw InputError(fmt::format("{}: {} values for {} entries", values.origin, values.size(), count),
+                     "Write the matrix again with scipy.sparse.save_npz.");
+  bool ones = true;
+  visit_numbers(values, [&](const auto* at) {
+    ones = std::all_of(at, at + count, [](auto value) { return to_number(value) == 1; });
+  });
+  return ones ? std::vector<float>{} : edge_weights_of(values);
+}
+
+}  // namespace
+
+SparseEdges list_edges(const std::filesystem::path& indptr, const std::filesystem::path& indices) {
+  return edges_of_compressed({.indptr = read_npy(indptr), .indices = read_npy(indices)});
+}
+
+SparseEdges sparse_edges(const std::filesystem::path& path, ThreadPool& pool) {
+  const NpzFile file(path);
+  const std::string format = format_of(file, path);
+  const Count nodes = side_of(file, path);
+  SparseEdges edges;
+  if (format == "csr" || format == "csc") {
+    edges = edges_of_compressed({.indptr = file.array("indptr", &pool),
+                                 .indices = file.array("indices", &pool),
+                                 .by_destination = format == "csc"});
+    if (*edges.num_nodes != nodes)
+      throw InputError(
+          fmt::format("{}: indptr is of {} rows, the matrix of {}", path.string(), *edges.num_nodes, nodes),
+          "Write it again with scipy.sparse.save_npz.");
+  } else if (format == "coo") {
+    edges = edges_of_triples(file.array("row", &pool), file.array("col", &pool));
+    edges.num_nodes = nodes;
+  } else {
+    throw InputError(fmt::format("{}: a matrix in the format {}", path.string(), printable(format)),
+                     "Convert it first: scipy.sparse.save_npz(path, matrix.tocsr()).");
+  }
+  edges.weights = weights_unless_ones(file.array("data", &pool), edges.list.count);
+  return edges;
+}
+
+NodeId largest_id(const EdgeList& edges) {
+  NodeId largest = -1;
+  const auto scan = [&]<typename Id>(const Id* sources, const Id* destinations) {
+    for (Count i = 0; i < edges.count; ++i)
+      largest = std::max<NodeId>({largest, sources[i * edges.stride], destinations[i * edges.stride]});
+  };
+  if (edges.wide)
+    scan(static_cast<const std::int64_t*>(edges.sources),
+         static_cast<const std::int64_t*>(edges.destinations));
+  else
+    scan(static_cast<const std::int32_t*>(edges.sources),
+         static_cast<const std::int32_t*>(edges.destinations));
+  return largest;
+}
+
+}  // namespace strata::graph

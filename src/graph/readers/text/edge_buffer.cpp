@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/text/edge_buffer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+
+namespace strata::graph {
+
+void EdgeBuffer::append(std::span<const NodeId> pairs, double share_read) {
+  NodeId largest = largest_, least = 0;
+  for (const NodeId id : pairs) {
+    largest = std::max(largest, id);
+    least = std::min(least, id);
+  }
+  largest_ = largest;
+  if (!wide_ && (largest > std::numeric_limits<std::int32_t>::max() ||
+                 least < std::numeric_limits<std::int32_t>::min()))
+    widen();
+  make_room(pairs.size(), share_read);
+  if (wide_)
+    wide_ids_.insert(wide_ids_.end(), pairs.begin(), pairs.end());
+  else
+    std::ranges::transform(pairs, std::back_inserter(narrow_ids_),
+                           [](NodeId id) { return static_cast<std::int32_t>(id); });
+}
+
+EdgeList EdgeBuffer::list() const {
+  const void* const first = wide_ ? static_cast<const void*>(wide_ids_.data()) : narrow_ids_.data();
+  const std::size_t id_bytes = wide_ ? 8 : 4;
+  return {.sources = first,
+          .destinations = size() == 0 ? first : static_cast<const std::byte*>(first) + id_bytes,
+          .count = size(),
+          .stride = 2,
+          .wide = wide_,
+          .origin = origin_};
+}
+
+void EdgeBuffer::renumber(std::span<const NodeId> map, ThreadPool& pool) {
+  constexpr Count kGrain = Count{1} << 16;
+  const auto apply = [&](auto& ids) {
+    pool.parallel_for(std::ssize(ids), kGrain, [&](Count begin, Count end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+        ids[i] =
+            static_cast<std::remove_reference_t<decltype(ids[i])>>(map[static_cast<std::size_t>(ids[i])]);
+    });
+  };
+  if (wide_)
+    apply(wide_ids_);
+  else
+    apply(narrow_ids_);
+}
+
+/// Reserves what the whole input will take, by what was read so far, so that growing copies little.
+void EdgeBuffer::make_room(std::size_t more, double share_read) {
+  const std::size_t held = wide_ ? wide_ids_.size() : narrow_ids_.size(), wanted = held + more;
+  const std::size_t room = wide_ ? wide_ids_.capacity() : narrow_ids_.capacity();
+  if (wanted <= room) return;
+  constexpr double kMargin = 1.05;
+  const double estimate = static_cast<double>(wanted) / share_read * kMargin;
+  const std::size_t id_bytes = wide_ ? 8 : 4;
+  const auto free = static_cast<std::size_t>(std::max<std::int64_t>(0, available_host_bytes()));
+  if (wanted * id_bytes > free)
+    throw OutOfMemory(fmt::format("{}: no room for its first {} edges: wanted {}, free {}", origin_,
+                                  format_count(static_cast<Count>(wanted / 2)),
+                                  format_bytes(static_cast<std::int64_t>(wanted * id_bytes)),
+                                  format_bytes(static_cast<std::int64_t>(free))),
+                      "Use a host with more memory.");
+  const std::size_t reserve = std::max(
+      wanted, static_cast<std::size_t>(std::min(estimate, static_cast<double>(free / id_bytes / 2))));
+  if (wide_)
+    wide_ids_.reserve(reserve);
+  else
+    narrow_ids_.reserve(reserve);
+}
+
+void EdgeBuffer::widen() {
+  wide_ids_.assign(narrow_ids_.begin(), narrow_ids_.end());
+  narrow_ids_ = {};
+  wide_ = true;
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "build_csc.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::graph {
+
+/// Edges as they are read: pairs of 32 bits per id while all ids fit, then of 64. An owner.
+class EdgeBuffer {
+ public:
+  explicit EdgeBuffer(std::string origin) : origin_(std::move(origin)) {}
+
+  /// Appends (source, destination) pairs. `share_read` is how much of the input they and all before them are;
+  /// memory for the rest is reserved by it. Throws OutOfMemory in time.
+  void append(std::span<const NodeId> pairs, double share_read);
+
+  Count size() const { return static_cast<Count>((wide_ ? wide_ids_.size() : narrow_ids_.size()) / 2); }
+  NodeId largest() const { return largest_; }  ///< -1 if there is no edge
+  EdgeList list() const;
+
+  /// Replaces every id by map[id].
+  void renumber(std::span<const NodeId> map, ThreadPool& pool);
+
+ private:
+  void make_room(std::size_t more, double share_read);
+  void widen();
+
+  std::string origin_;
+  std::vector<std::int32_t> narrow_ids_;
+  std::vector<std::int64_t> wide_ids_;
+  bool wide_ = false;
+  NodeId largest_ = -1;
+};
+
+}  // namespace strata::graph

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "readers/assemble.hpp"
+#include "readers/columns.hpp"
+#include "readers/text/edge_buffer.hpp"
+#include "readers/text/fields.hpp"
+#include "readers/text/line_blocks.hpp"
+#include "readers/text/node_numbering.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::graph {
+namespace {
+
+using Ids = DatasetSource::Ids;
+using Direction = ReadOptions::Direction;
+
+constexpr std::string_view kCommentMarks = "#%";
+
+/// What the first lines tell of the whole file.
+struct Layout {
+  char separator = ' ';
+  Count header_line = 0;  ///< the line that names the columns; 0: none
+};
+
+/// The edges of a block.
+struct Piece {
+  std::vector<NodeId> pairs;
+  std::vector<std::string> words;  ///< instead of pairs, for ids=string
+  std::vector<float> weights;
+};
+
+char find_separator(std::string_view line) {
+  for (const char candidate : {',', ';', '|', '\t'})
+    if (line.find(candidate) != std::string_view::npos) return candidate;
+  return ' ';
+}
+
+bool is_number(std::string_view field) {
+  double value = 0;
+  const auto [stop, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  return stop == field.data() + field.size() && error != std::errc::invalid_argument;
+}
+
+class EdgeListReader {
+ public:
+  EdgeListReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
+      : source_(source), options_(options), pool_(pool), path_(source.place.string()), edges_(path_) {}
+
+  Graph read() {
+    find_layout();
+    LineBlocks blocks(source_.place);
+    parse_blocks<Piece>(
+        blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
+        [&](Piece& piece) { take(piece, blocks.share_read()); });
+    number_nodes();
+    Graph graph;
+    graph.name = std::filesystem::path(path_).stem().string();
+    graph.node_names = std::move(names_);
+    const Count nodes = count_nodes();
+    build_structure(graph, nodes, edges_.list(), options_, is_undirected(), pool_);
+    if (source_.weight_column) give_weights(graph.structure, weights_);
+    if (!direction_known_ && !graph.undirected)
+      spdlog::warn(
+          "{}: a list of edges does not say whether they have a direction: each is taken from its first node "
+          "to "
+          "its second. --direction undirected adds the other direction, --direction directed says so",
+          path_);
+    return graph;
+  }
+
+ private:
+  /// Reads the first block for the separator, a line of column names and what SNAP says of directions.
+  void find_layout() {
+    LineBlocks blocks(source_.place);
+    Block block;
+    blocks.next(block);
+    if (block.text.starts_with("\xff\xfe") || block.text.starts_with("\xfe\xff"))
+      Place{path_, 1}.refuse("this is UTF-16 text", "Save it as UTF-8: `iconv -f utf-16 -t utf-8`.");
+    Lines lines(without_byte_order_mark(block.text));
+    Count number = 0;
+    for (std::string_view line; lines.next(line);) {
+      ++number;
+      if (is_comment(line, kCommentMarks)) {
+        note_direction(line);
+        continue;
+      }
+      layout_.separator = source_.separator.value_or(find_separator(line));
+      const Place place{path_, number, line.data()};
+      if (has_header(line, place)) layout_.header_line = number;
+      return;
+    }
+  }
+
+  /// SNAP's files say "# Directed graph" or "# Undirected graph".
+  void note_direction(std::string_view line) {
+    if (options_.direction != Direction::automatic) return;
+    if (line.find("Undirected graph") != std::string_view::npos) listed_once_ = direction_known_ = true;
+    if (line.find("Directed graph") != std::string_view::npos) direction_known_ = true;
+  }
+
+  bool has_header(std::string_view line, const Place& place) const {
+    if (source_.header) return *source_.header;
+    if (source_.ids == Ids::string) return false;
+    FieldsOfLine fields(line, layout_.separator, place);
+    Count column = 0;
+    bool names = true;
+    for (std::optional<std::string_view> field; (field = fields.next()); ++column)
+      if (column == source_.source_column || column == source_.destination_column)
+        names = names && !field->empty() && !is_number(*field);
+    names = names && column >= 2;
+    if (names)
+      spdlog::warn("{}:{}: taken for names of columns, not read: {}", path_, place.line,
+                   printable(line.substr(0, 80)));
+    return names;
+  }
+
+  void parse(const Block& block, Piece& piece) const {
+    const std::string_view text =
+        block.offset == 0 ? without_byte_order_mark(block.text) : std::string_view(block.text);
+    Lines lines(text);
+    Count number = block.line;
+    for (std::string_view line; lines.next(line); ++number) {
+      if (number == layout_.header_line || is_comment(line, kCommentMarks)) continue;
+      const Place place{path_, number, line.data(),
+                        block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
+      parse_line(line, place, piece);
+    }
+  }
+
+  void parse_line(std::string_view line, const Place& place, Piece& piece) const {
+    FieldsOfLine fields(line, layout_.separator, place);
+    std::optional<std::string_view> source, destination, weight;
+    Count column = 0;
+    for (std::optional<std::string_view> field; (field = fields.next()); ++column) {
+      if (column == source_.source_column) source = field;
+      if (column == source_.destination_column) destination = field;
+      if (source_.weight_column == column) weight = field;
+    }
+    if (!source || !destination || (source_.weight_column && !weight))
+      place.refuse(fmt::format("{} columns, but column {} is wanted", column, last_column()),
+                   "Columns count from 0; see separator=, source=, target= and weight= in docs/data.md.");
+    take_ids(*source, *destination, place, piece);
+    if (weight) take_weight(*weight, place, piece);
+  }
+
+  Count last_column() const {
+    return std::max({source_.source_column, source_.destination_column, source_.weight_column.value_or(0)});
+  }
+
+  void take_ids(std::string_view source, std::string_view destination, const Place& place,
+                Piece& piece) const {
+    for (const std::string_view id : {source, destination}) {
+      if (source_.ids == Ids::string) {
+        place.require_utf8(id);
+        if (id.empty()) place.refuse("an empty name of a node");
+        piece.words.emplace_back(id);
+        continue;
+      }
+      piece.pairs.push_back(number_of<NodeId>(id, place, "id"));
+      if (source_.ids == Ids::number && piece.pairs.back() < 0)
+        place.refuse(fmt::format("id {} is negative", id), "Give ids=sparse, which numbers the nodes anew.");
+    }
+  }
+
+  static void take_weight(std::string_view field, const Place& place, Piece& piece) {
+    const auto weight = number_of<float>(field, place, "weight");
+    if (!is_edge_weight(weight))
+      place.refuse(fmt::format("weight {} is negative or not finite", field),
+                   "Weights are finite numbers from 0; an edge of weight 0 is never sampled.");
+    piece.weights.push_back(weight);
+  }
+
+  void take(Piece& piece, double share_read) {
+    if (source_.ids == Ids::sparse)
+      for (NodeId& id : piece.pairs) id = numbering_.number_of(id);
+    for (const std::string& word : piece.words) piece.pairs.push_back(numbering_.number_of(word));
+    edges_.append(piece.pairs, share_read);
+    weights_.insert(weights_.end(), piece.weights.begin(), piece.weights.end());
+  }
+
+  void number_nodes() {
+    if (source_.ids == Ids::number) return;
+    NodeNumbering::Order order = numbering_.order();
+    edges_.renumber(order.place, pool_);
+    num_named_ = std::ssize(order.place);
+    names_ = std::move(order.names);
+  }
+
+  /// Refuses ids that would make a graph of nearly only missing nodes.
+  Count count_nodes() const {
+    if (source_.ids != Ids::number) return num_named_;
+    const Count least = edges_.largest() + 1, nodes = std::max(least, source_.nodes.value_or(0));
+    constexpr Count kAlways = 1'000'000, kPerEdge = 64;
+    if (!source_.nodes && least > kAlways && least / kPerEdge > edges_.size())
+      throw InputError(
+          fmt::format("{}: ids up to {} for {} edges", path_, edges_.largest(), format_count(edges_.size())),
+          "Give ids=sparse, which numbers the nodes anew and writes a file of their ids; or say "
+          "nodes=N if all these nodes exist.");
+    if (source_.nodes && *source_.nodes < least)
+      throw InputError(
+          fmt::format("{}: nodes={}, but there is node {}", path_, *source_.nodes, edges_.largest()),
+          "Correct the number; ids count from 0.");
+    return nodes;
+  }
+
+  bool is_undirected() const {
+    return options_.direction == Direction::undirected ||
+           (options_.direction == Direction::automatic && listed_once_);
+  }
+
+  const DatasetSource& source_;
+  const ReadOptions& options_;
+  ThreadPool& pool_;
+  std::string path_;
+  Layout layout_;
+  bool listed_once_ = false;
+  bool direction_known_ = options_.direction != Direction::automatic;
+  EdgeBuffer edges_;
+  std::vector<float> weights_;
+  NodeNumbering numbering_;
+  Count num_named_ = 0;
+  std::string names_;
+};
+
+}  // namespace
+
+Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
+  return EdgeListReader(source, options, pool).read();
+}
+
+}  // namespace strata::graph

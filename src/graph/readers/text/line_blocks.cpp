@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/text/line_blocks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/util/error.hpp"
+#include "strata/util/utf8.hpp"
+
+namespace strata::graph {
+namespace {
+
+constexpr std::size_t kFirstPiece = std::size_t{64} << 10;
+constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
+constexpr std::size_t kLongestLine = std::size_t{256} << 20;
+
+std::int64_t size_of_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  return error ? 0 : bytes;
+}
+
+}  // namespace
+
+LineBlocks::LineBlocks(const std::filesystem::path& path)
+    : path_(path.string()),
+      file_bytes_(size_of_file(path)),
+      bytes_(open_bytes(path)),
+      progress_("read " + path.filename().string(), file_bytes_, "bytes"),
+      piece_(kFirstPiece) {}
+
+bool LineBlocks::next(Block& block) {
+  std::string& text = block.text;
+  text = std::exchange(rest_, {});
+  block.offset = offset_;
+  block.line = line_;
+  std::size_t end = 0;
+  while (!ended_ && end == 0) {
+    const std::size_t old = text.size();
+    if (old > kLongestLine)
+      throw InputError(fmt::format("{}: no line ends within {} bytes from offset {} on", path_, old, offset_),
+                       "This is not a table of numbers.");
+    read_more(text);
+    if (const std::size_t found = std::string_view(text).substr(old).rfind('\n'); found != std::string::npos)
+      end = old + found + 1;
+  }
+  if (!ended_) {
+    rest_ = text.substr(end);
+    text.resize(end);
+  }
+  offset_ += text.size();
+  line_ += std::count(text.begin(), text.end(), '\n');
+  return !text.empty();
+}
+
+double LineBlocks::share_read() const {
+  if (ended_ || file_bytes_ == 0) return 1;
+  return std::clamp(static_cast<double>(bytes_->file_bytes_read()) / static_cast<double>(file_bytes_), 1e-6,
+                    1.0);
+}
+
+void LineBlocks::read_more(std::string& block) {
+  const std::size_t old = block.size();
+  block.resize(old + piece_);
+  const std::size_t got = bytes_->read(block.data() + old, piece_);
+  block.resize(old + got);
+  ended_ = got == 0;
+  piece_ = std::min(4 * piece_, kBlockBytes);
+  const std::int64_t read = bytes_->file_bytes_read();
+  progress_.advance(read - shown_bytes_);
+  shown_bytes_ = read;
+}
+
+void Place::refuse(const std::string& what, std::string remedy) const {
+  throw InputError(fmt::format("{}:{}: {}", path, line, what), std::move(remedy));
+}
+
+void Place::require_utf8(std::string_view field) const {
+  if (const auto bad = first_invalid_utf8(field))
+    refuse(
+        fmt::format("byte 0x{:02x} at offset {} is not UTF-8 text", static_cast<unsigned char>(field[*bad]),
+                    offset + static_cast<std::size_t>(field.data() - begin) + *bad),
+        "Write the file again as plain text.");
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "readers/text/byte_stream.hpp"
+#include "strata/util/progress.hpp"
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::graph {
+
+/// Whole lines of a file. `offset` is the number of bytes of (inflated) text before them, `line` the number
+/// of their first line, from 1.
+struct Block {
+  std::string text;
+  std::size_t offset = 0;
+  Count line = 1;
+
+  void drop(std::size_t bytes) {
+    text.erase(0, bytes);
+    offset += bytes;
+  }
+};
+
+/// A file, compressed or not, as blocks that end with a line. Shows progress on a terminal.
+class LineBlocks {
+ public:
+  /// Throws as open_bytes().
+  explicit LineBlocks(const std::filesystem::path& path);
+
+  /// Reads the next block; false at the end of the file. The block grows for lines that are longer than a
+  /// block. Throws InputError for damaged compression, and for a line of more than 256 MiB.
+  bool next(Block& block);
+
+  const std::string& path() const { return path_; }
+  /// The share of the file that was read so far, in (0, 1].
+  double share_read() const;
+
+ private:
+  void read_more(std::string& block);
+
+  std::string path_, rest_;
+  std::int64_t file_bytes_ = 0, shown_bytes_ = 0;
+  std::unique_ptr<ByteStream> bytes_;
+  ProgressBar progress_;
+  std::size_t offset_ = 0;  ///< of rest_
+  Count line_ = 1;          ///< of rest_
+  std::size_t piece_;       ///< to read next; many files are small
+  bool ended_ = false;
+};
+
+/// Cuts text into lines without their ends; "\r\n" ends a line, too.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {}
+  bool next(std::string_view& line) {
+    if (text_.empty()) return false;
+    const std::size_t end = text_.find('\n');
+    line = text_.substr(0, end);
+    text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return true;
+  }
+
+ private:
+  std::string_view text_;
+};
+
+/// Where in a file a field stands, for messages.
+struct Place {
+  const std::string& path;
+  Count line = 0;               ///< from 1
+  const char* begin = nullptr;  ///< of the line
+  std::size_t offset = 0;       ///< of the line in the text
+
+  [[noreturn]] void refuse(const std::string& what, std::string remedy = "Correct the line.") const;
+  void require_utf8(std::string_view field) const;
+};
+
+/// Parses the blocks of a file with all threads and takes the results in the order of the file.
+///
+/// `parse(block, piece)` may run in any thread and fills the piece; `take(piece)` runs in this one. As many
+/// blocks as twice the threads are in memory at a time.
+template <typename Piece>
+void parse_blocks(LineBlocks& blocks, ThreadPool& pool,
+                  const std::function<void(const Block&, Piece&)>& parse,
+                  const std::function<void(Piece&)>& take) {
+  std::vector<Block> batch(static_cast<std::size_t>(2 * pool.num_threads()));
+  std::size_t filled = 0;
+  do {
+    filled = 0;
+    while (filled < batch.size() && blocks.next(batch[filled])) ++filled;
+    std::vector<Piece> pieces(filled);
+    pool.parallel_for(static_cast<Count>(filled), 1, [&](Count begin, Count end) {
+      for (auto b = static_cast<std::size_t>(begin); b < static_cast<std::size_t>(end); ++b)
+        parse(batch[b], pieces[b]);
+    });
+    for (Piece& piece : pieces) take(piece);
+  } while (filled == batch.size());
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/text/node_numbering.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace strata::graph {
+namespace {
+
+std::string text_of(std::int64_t id) { return std::to_string(id); }
+std::string text_of(std::string_view name) { return std::string(name); }
+
+template <typename Map>
+NodeNumbering::Order order_of(const Map& numbers) {
+  std::vector<std::pair<typename Map::key_type, NodeId>> sorted(numbers.begin(), numbers.end());
+  std::ranges::sort(sorted);
+  NodeNumbering::Order order;
+  order.place.resize(sorted.size());
+  for (std::size_t place = 0; place < sorted.size(); ++place) {
+    order.place[static_cast<std::size_t>(sorted[place].second)] = static_cast<NodeId>(place);
+    order.names += text_of(sorted[place].first) + "\n";
+  }
+  return order;
+}
+
+}  // namespace
+
+NodeNumbering::Order NodeNumbering::order() const { return ids_.empty() ? order_of(words_) : order_of(ids_); }
+
+}  // namespace strata::graph

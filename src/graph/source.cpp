@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/graph/source.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "strata/graph/dataset_source.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/utf8.hpp"
+
+namespace strata::graph {
+namespace {
+
+namespace fs = std::filesystem;
+using Format = DatasetSource::Format;
+
+/// A key of "DIR,KEY=VALUE,..." and what to do with its value.
+struct Key {
+  const char* name;
+  const char* value;  ///< as help shows it
+  void (*take)(DatasetSource& source, std::string_view key, std::string_view value);
+};
+
+void take_choice(DatasetSource& source, std::string_view, std::string_view value) { source.choice = value; }
+
+Count parse_count(std::string_view key, std::string_view value, const char* what, const char* remedy) {
+  Count count = -1;
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (error != std::errc{} || stop != value.data() + value.size() || count < 0)
+    throw InputError(fmt::format("{}={} is not {}", key, value, what), remedy);
+  return count;
+}
+
+void take_weight_column(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.weight_column = parse_count(
+      key, value, "a column", "Give the column that holds the weights of edges; columns count from 0.");
+}
+
+void take_nodes(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.nodes = parse_count(key, value, "a number of nodes", "Give the number of nodes of the graph.");
+}
+
+void take_source(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.source_column = parse_count(key, value, "a column", "Columns count from 0.");
+}
+
+void take_target(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.destination_column = parse_count(key, value, "a column", "Columns count from 0.");
+}
+
+/// The value that a word stands for. Throws InputError with the words that are known.
+template <typename T>
+T one_of(std::string_view key, std::string_view value, const std::vector<std::pair<const char*, T>>& known) {
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : known) {
+    if (word == value) return meaning;
+    words.emplace_back(word);
+  }
+  throw InputError(fmt::format("{}={} is not known", key, value),
+                   fmt::format("Known are: {}.", fmt::join(words, ", ")));
+}
+
+void take_ids(DatasetSource& source, std::string_view key, std::string_view value) {
+  using Ids = DatasetSource::Ids;
+  source.ids =
+      one_of<Ids>(key, value, {{"number", Ids::number}, {"sparse", Ids::sparse}, {"string", Ids::string}});
+}
+
+void take_separator(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.separator = one_of<char>(
+      key, value,
+      {{"comma", ','}, {"semicolon", ';'}, {"tab", '\t'}, {"space", ' '}, {"bar", '|'}, {"colon", ':'}});
+}
+
+void take_header(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.header = one_of<bool>(key, value, {{"yes", true}, {"no", false}});
+}
+
+void take_values(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.ignore_values = one_of<bool>(key, value, {{"ignore", true}, {"weights", false}});
+}
+
+const Key kSplit{"split", "NAME", take_choice};
+const Key kTask{"task", "NAME", take_choice};
+const Key kWeight{"weight", "COLUMN", take_weight_column};
+const Key kNodes{"nodes", "N", take_nodes};
+const Key kSource{"source", "COLUMN", take_source};
+const Key kTarget{"target", "COLUMN", take_target};
+const Key kIds{"ids", "number|sparse|string", take_ids};
+const Key kSeparator{"separator", "NAME", take_separator};
+const Key kHeader{"header", "yes|no", take_header};
+const Key kValues{"values", "ignore", take_values};
+
+struct Dataset {
+  const char* prefix;
+  Format format;
+  const char* place;  ///< as help shows it
+  std::vector<Key> keys;
+};
+
+const std::vector<Dataset>& datasets() {
+  static const std::vector<Key> list_keys{kIds, kSource, kTarget, kWeight, kNodes, kSeparator, kHeader};
+  static const std::vector<Dataset> known{
+      {"ogb", Format::ogb, "DIR", {kSplit, kWeight}},
+      {"graphbolt", Format::graphbolt, "DIR", {kTask}},
+      {"npy", Format::npy, "DIR", {kNodes}},
+      {"metis", Format::metis, "FILE", {}},
+      {"csv", Format::edge_list, "FILE", list_keys},
+      {"snap", Format::edge_list, "FILE", list_keys},
+      {"mtx", Format::matrix_market, "FILE", {kValues}},
+  };
+  return known;
+}
+
+/// Text that looks like ",KEY=VALUE" may belong to the name of the place, but only if this place exists.
+void refuse_unknown_key(std::string_view place, const std::vector<Key>& keys) {
+  const std::size_t comma = place.rfind(','), equals = place.find('=', comma);
+  std::error_code ignored;
+  if (comma == std::string_view::npos || equals == std::string_view::npos || fs::exists(place, ignored))
+    return;
+  std::vector<std::string> names;
+  for (const Key& key : keys) names.emplace_back(key.name);
+  const std::string_view word = place.substr(comma + 1, equals - comma - 1);
+  const std::string near = closest(word, names);
+  throw InputError(fmt::format("unknown key '{}' behind {}", word, place.substr(0, comma)),
+                   near.empty() ? fmt::format("Known are: {}.", fmt::join(names, ", "))
+                                : fmt::format("Did you mean '{}'?", near));
+}
+
+/// Keys are taken from the end: folders may have commas in their names.
+DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
+  DatasetSource source{.format = dataset.format, .place = {}};
+  std::vector<const Key*> taken;
+  while (true) {
+    const std::size_t comma = text.rfind(',');
+    const std::string_view last = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+    const auto key = std::ranges::find_if(
+        dataset.keys, [&](const Key& known) { return last.starts_with(fmt::format("{}=", known.name)); });
+    if (key == dataset.keys.end()) break;
+    if (std::ranges::find(taken, &*key) != taken.end())
+      throw InputError(fmt::format("{}= stands twice behind the {}", key->name, dataset.place),
+                       "Give it once.");
+    key->take(source, key->name, last.substr(last.find('=') + 1));
+    taken.push_back(&*key);
+    text = text.substr(0, comma);
+  }
+  refuse_unknown_key(text, dataset.keys);
+  source.place = text;
+  if (source.source_column == source.destination_column)
+    throw InputError(fmt::format("source={0} and target={0} are one column", source.source_column),
+                     "Give two columns; they count from 0.");
+  if (source.place.empty())
+    throw InputError(fmt::format("{}: names nothing", dataset.prefix),
+                     fmt::format("Write {}:{}.", dataset.prefix, dataset.place));
+  return source;
+}
+
+bool is_prefix_like(std::string_view word) {
+  return !word.empty() && std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+/// Refuses "obg:DIR", unless a folder is really called so.
+void refuse_unknown_prefix(const std::string& text, std::string_view prefix) {
+  std::error_code ignored;
+  if (!is_prefix_like(prefix) || fs::exists(text, ignored)) return;
+  std::vector<std::string> prefixes{"synthetic", "planted"};
+  for (const Dataset& dataset : datasets()) prefixes.emplace_back(dataset.prefix);
+  std::string lower(prefix);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string near = closest(lower, prefixes);
+  throw InputError(
+      fmt::format("'{}' does not say what kind of graph it is: '{}:' is not known", text, prefix),
+      near.empty() ? fmt::format("Known are: {}, or a partition directory.", fmt::join(dataset_forms(), ", "))
+                   : fmt::format("Did you mean '{}:'?", near));
+}
+
+}  // namespace
+
+Source::Source(std::string text) : text_(std::move(text)) {
+  require_utf8(text_, "the graph's name");
+  const std::size_t colon = text_.find(':');
+  const std::string_view prefix = std::string_view(text_).substr(0, colon);
+  if (colon == std::string::npos) {
+    held_ = fs::path(text_);
+    return;
+  }
+  const std::string_view rest = std::string_view(text_).substr(colon + 1);
+  const auto dataset = std::ranges::find(datasets(), prefix, &Dataset::prefix);
+  if (prefix == "synthetic") {
+    held_ = parse_synthetic(rest);
+  } else if (prefix == "planted") {
+    held_ = parse_planted(rest);
+  } else if (dataset != datasets().end()) {
+    held_ = std::make_shared<const DatasetSource>(parse_dataset(rest, *dataset));
+  } else {
+    refuse_unknown_prefix(text_, prefix);
+    held_ = fs::path(text_);
+  }
+}
+
+std::optional<PartsOrigin> Source::parts() const {
+  if (const auto* directory = std::get_if<fs::path>(&held_)) return *directory;
+  if (const auto* planted = std::get_if<PlantedSpec>(&held_)) return *planted;
+  return std::nullopt;
+}
+
+const DatasetSource* Source::dataset() const {
+  const auto* held = std::get_if<std::shared_ptr<const DatasetSource>>(&held_);
+  return held == nullptr ? nullptr : held->get();
+}
+
+bool Source::is_generated() const {
+  return synthetic() != nullptr || std::holds_alternative<PlantedSpec>(held_);
+}
+
+std::vector<std::string> dataset_forms() {
+  std::vector<std::string> forms;
+  for (const Dataset& dataset : datasets()) {
+    std::string form = fmt::format("{}:{}", dataset.prefix, dataset.place);
+    for (const Key& key : dataset.keys) form += fmt::format("[,{}={}]", key.name, key.value);
+    forms.push_back(std::move(form));
+  }
+  forms.emplace_back("synthetic:KEY=VALUE,...");
+  return forms;
+}
+
+std::string dataset_hint(const fs::path& path) {
+  std::error_code ignored;
+  const auto holds = [&](const char* name) { return fs::exists(path / name, ignored); };
+  const std::string place = path.string();
+  if (holds("metadata.yaml")) return "graphbolt:" + place;
+  if (holds("raw")) return "ogb:" + place;
+  if (holds("edge_index.npy") || holds("indptr.npy") || path.extension() == ".npz") return "npy:" + place;
+  const std::string name = path.filename().string();
+  const auto names = [&](std::string_view ending) {
+    return name.ends_with(ending) || name.ends_with(std::string(ending) + ".gz") ||
+           name.ends_with(std::string(ending) + ".zst");
+  };
+  if (names(".mtx")) return "mtx:" + place;
+  if (names(".graph") || names(".metis")) return "metis:" + place;
+  if (names(".csv")) return "csv:" + place;
+  if (names(".txt") || names(".tsv") || names(".edges")) return "snap:" + place;
+  return "";
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that people hold in memory or in files of other programs: written by the examples, built, and described."""
+import importlib
+import json
+import re
+import sys
+import unittest
+
+import numpy as np
+
+import strata_e2e as e2e
+
+sys.path.insert(0, str(e2e.REPOSITORY / 'examples'))
+
+
+def example(name, package):
+    """The example, or None where the package that it is about is not installed."""
+    try:
+        importlib.import_module(package)
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+FROM_PYG = example('from_pyg', 'torch_geometric')
+FROM_DGL = example('from_dgl', 'dgl')
+FROM_NETWORKX = example('from_networkx', 'networkx')
+
+
+class Inputs(e2e.Case):
+    def facts(self, spec, *options):
+        parts = self.build(spec, 2, 'parts', '--method', 'random', '--force', *options)
+        return json.loads(self.run_program([e2e.BIN / 'strata-partition', 'info', '--json', parts]).stdout)
+
+    def expect(self, facts, **wanted):
+        self.assertEqual({name: facts[name] for name in wanted}, wanted)
+
+    @unittest.skipIf(FROM_PYG is None, 'torch_geometric is not installed')
+    def test_pyg(self):
+        import torch
+        from torch_geometric.data import Data, HeteroData
+        torch.manual_seed(1)
+        nodes = 50
+        masks = torch.nn.functional.one_hot(torch.arange(nodes) % 3).bool()
+        data = Data(x=torch.randn(nodes, 6), edge_index=torch.randint(nodes, (2, 300)), y=torch.randint(4, (nodes,)),
+                    edge_weight=torch.rand(300), train_mask=masks[:, 0], val_mask=masks[:, 1],
+                    test_mask=torch.stack([masks[:, 2], masks[:, 1]], 1))
+        FROM_PYG.save(data, self.folder / 'pyg')
+        facts = self.facts(f'npy:{self.folder / "pyg"}', '--duplicates', 'keep')
+        self.expect(facts, num_nodes=nodes, num_edges=300, edge_weights=True, classes=4, undirected=False,
+                    splits={'train': 17, 'valid': 17, 'test': 16})
+        self.assertEqual(facts['features']['cols'], 6)
+        torch.save(data, self.folder / 'data.pt')
+        done = self.run_program([sys.executable, e2e.REPOSITORY / 'examples/from_pyg.py', self.folder / 'data.pt', self.folder / 'again'])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for file in (self.folder / 'pyg').iterdir():
+            np.testing.assert_array_equal(np.load(file), np.load(self.folder / 'again' / file.name))
+        self.assertRaises(SystemExit, FROM_PYG.save, HeteroData(), self.folder / 'hetero')
+
+    @unittest.skipIf(FROM_DGL is None, 'dgl is not installed')
+    def test_dgl(self):
+        import dgl
+        import torch
+        graph = dgl.rand_graph(40, 200)
+        graph.ndata.update(feat=torch.randn(40, 3), label=torch.arange(40) % 5, train_mask=torch.arange(40) < 20)
+        graph.edata['weight'] = torch.rand(200)
+        FROM_DGL.save(graph, self.folder / 'dgl')
+        self.expect(self.facts(f'npy:{self.folder / "dgl"}', '--duplicates', 'keep'), num_nodes=40, num_edges=200, edge_weights=True,
+                    classes=5, splits={'train': 20, 'valid': 0, 'test': 0})
+
+    @unittest.skipIf(FROM_NETWORKX is None, 'networkx is not installed')
+    def test_networkx(self):
+        import networkx as nx
+        graph = nx.karate_club_graph()   # has weights
+        for node in graph:
+            graph.nodes[node].update(x=[float(node), 1.0], y=int(graph.nodes[node]['club'] == 'Officer'),
+                                     split=('train', 'valid', 'test')[node % 3])
+        FROM_NETWORKX.save(graph, self.folder / 'karate')
+        self.expect(self.facts(f'npy:{self.folder / "karate"}'), num_nodes=34, num_edges=156, edge_weights=True, undirected=True,
+                    classes=2, splits={'train': 12, 'valid': 11, 'test': 11})
+        nx.write_graphml(nx.DiGraph([('a', 'b'), ('b', 'c')]), self.folder / 'g.graphml')
+        done = self.run_program([sys.executable, e2e.REPOSITORY / 'examples/from_networkx.py', self.folder / 'g.graphml', self.folder / 'g'])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.expect(self.facts(f'npy:{self.folder / "g"}'), num_nodes=3, num_edges=2, undirected=False)
+        self.assertEqual((self.folder / 'g' / 'names.txt').read_text(), 'a\nb\nc\n')
+
+    def test_the_documented_metadata_yaml(self):
+        page = (e2e.REPOSITORY / 'docs/data.md').read_text()
+        text, = re.findall(r'```yaml\n(.*?)```', page, re.DOTALL)
+        folder = self.folder / 'set'
+        (folder / 'data').mkdir(parents=True)
+        (folder / 'metadata.yaml').write_text(text)
+        nodes, = map(int, re.findall(r'num: (\d+)', text))
+        arrays = {'edges': np.array([[0, 1, 2], [1, 2, 3]]), 'weight': np.ones(3, np.float32), 'feat': np.ones((nodes, 8), np.float32)}
+        for first, split in enumerate(('train', 'valid', 'test')):
+            arrays[f'{split}_seeds'] = np.array([first, first + 3])
+            arrays[f'{split}_labels'] = np.array([0, 1])
+        for name, array in arrays.items():
+            np.save(folder / f'data/{name}.npy', array)
+        self.assertEqual(sorted(re.findall(r'path: data/(\w+).npy', text)), sorted(arrays))
+        self.expect(self.facts(f'graphbolt:{folder}'), num_nodes=nodes, num_edges=3, edge_weights=True,
+                    splits={'train': 2, 'valid': 2, 'test': 2})
+
+
+if __name__ == '__main__':
+    e2e.main()

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Edge lists, METIS graphs and Matrix Market files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "strata/graph/read_graph.hpp"
+#include "support/dataset_files.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata::graph {
+namespace {
+
+using test::expect_error;
+using test::write_gzip;
+using test::write_text;
+using Direction = ReadOptions::Direction;
+using Ids = std::vector<NodeId>;
+
+class TextFile : public testing::Test {
+ protected:
+  void write(const std::string& text) const { write_text(path_, text); }
+  Graph read(const std::string& prefix, const std::string& keys = "", ReadOptions options = {}) const {
+    return read_graph(prefix + ":" + path_.string() + keys, options);
+  }
+  void refuse(const std::string& prefix, const std::string& text, const std::vector<std::string>& parts,
+              const std::string& keys = "") const {
+    write(text);
+    expect_error([&] { read(prefix, keys); }, parts);
+  }
+
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "graph.txt";
+};
+
+using EdgeList = TextFile;
+using Metis = TextFile;
+using MatrixMarket = TextFile;
+
+TEST_F(EdgeList, IsReadWithAnySeparatorAndComments) {
+  for (const char* const text :
+       {"# a comment\n0\t1\n2\t1\n\n1\t2\n", "0,1\n2, 1\n1 ,2\n", "% other\n0 1\n 2   1\n1 2",
+        "0;1\r\n2;1\r\n1;2\r\n", "from,to\n0,1\n2,1\n1,2\n",
+        "\xEF\xBB\xBF"
+        "0|1\n2|1\n1|2\n",
+        "\"0\",\"1\"\n\"2\",\"1\"\n\"1\",\"2\"\n"}) {
+    write(text);
+    const Graph graph = read("csv");
+    EXPECT_EQ(graph.structure.indptr, (std::vector<Count>{0, 0, 2, 3})) << text;
+    EXPECT_EQ(graph.structure.indices, (Ids{0, 2, 1})) << text;
+    EXPECT_EQ(graph.name, "graph");
+    EXPECT_TRUE(graph.node_names.empty());
+  }
+  write("0:1:a b\n2:1:c\n");
+  EXPECT_EQ(read("snap", ",separator=colon").structure.indices, (Ids{0, 2}));
+}
+
+TEST_F(EdgeList, TakesDirectionsFromSnapsComments) {
+  write("# Undirected graph: x.txt\n0 1\n1 2\n");
+  EXPECT_EQ(read("snap").structure.indices, (Ids{1, 0, 2, 1}));
+  EXPECT_EQ(read("snap", "", {.direction = Direction::directed}).structure.indices, (Ids{0, 1}));
+  write("# Directed graph (each unordered pair of nodes is saved once)\n0 1\n1 2\n");
+  EXPECT_FALSE(read("snap").undirected);
+  EXPECT_TRUE(read("snap", "", {.direction = Direction::undirected}).undirected);
+}
+
+TEST_F(EdgeList, HasColumnsForWeightsAndOthers) {
+  write("time,a,b,w\n7,0,1,0.5\n8,2,1,1e1\n9,1,0,0\n");
+  const Graph graph = read("csv", ",source=1,target=2,weight=3");
+  EXPECT_EQ(graph.structure.indices, (Ids{1, 0, 2}));
+  EXPECT_EQ(graph.structure.weights, (std::vector<float>{0, 0.5, 10}));
+  refuse("csv", "0,1,-1\n", {"graph.txt:1: weight -1 is negative or not finite"}, ",weight=2");
+  refuse("csv", "0,1,1\n0,1,nan\n", {"graph.txt:2: weight nan"}, ",weight=2");
+  refuse("csv", "0,1,x\n", {"graph.txt:1: weight: 'x' is not a number"}, ",weight=2");
+  refuse("csv", "0,1\n", {"graph.txt:1: 2 columns, but column 5 is wanted"}, ",weight=5");
+  expect_error([&] { read("csv", ",source=1"); }, {"source=1 and target=1 are one column"});
+  expect_error([&] { read("csv", ",ids=text"); }, {"ids=text is not known", "number, sparse, string"});
+}
+
+TEST_F(EdgeList, NumbersOtherIdsInTheirOrder) {
+  write("9000000000000 -5\n7 9000000000000\n");
+  const Graph sparse = read("snap", ",ids=sparse");
+  EXPECT_EQ(sparse.node_names, "-5\n7\n9000000000000\n");
+  EXPECT_EQ(sparse.structure.indptr, (std::vector<Count>{0, 1, 1, 2}));
+  EXPECT_EQ(sparse.structure.indices, (Ids{2, 1}));
+  write("Zoe,\"Adam, B\"\nBob,Zoe\n");
+  const Graph named = read("csv", ",ids=string");
+  EXPECT_EQ(named.node_names, "Adam, B\nBob\nZoe\n");
+  EXPECT_EQ(named.structure.indices, (Ids{2, 1}));
+  write("who,whom\nb,a\n");
+  EXPECT_EQ(read("csv", ",ids=string,header=yes").node_names, "a\nb\n");
+}
+
+TEST_F(EdgeList, RefusesWhatItCannotRead) {
+  refuse("csv", "0,1\n1,x\n", {"graph.txt:2: id: 'x' is not an integer"});
+  refuse("csv", "0,1\n1\n", {"graph.txt:2: 1 columns, but column 1 is wanted"});
+  refuse("csv", "0,1\n1,1.5\n", {"graph.txt:2: id: '1.5'"});
+  refuse("csv", "0,1\n99999999999999999999,1\n", {"graph.txt:2:", "is not an integer in range"});
+  refuse("csv", "0,-1\n", {"graph.txt:1: id -1 is negative", "ids=sparse"});
+  refuse("csv", "0,\"1\n", {"graph.txt:1: a quotation mark is not closed"});
+  refuse("csv", "0,1\n1,\xe9\n", {"graph.txt:2: byte 0xe9 at offset 6 is not UTF-8"});
+  refuse("csv", "a,\n", {"graph.txt:1: an empty name of a node"}, ",ids=string");
+  refuse("csv",
+         "\xff\xfe"
+         "0",
+         {"UTF-16"});
+  refuse("csv", "0,5000000000\n", {"ids up to 5000000000 for 1 edges", "ids=sparse"});
+  refuse("csv", "0,5\n", {"nodes=5, but there is node 5"}, ",nodes=5");
+  refuse("csv", "", {"graph.txt: empty file"});
+  expect_error([&] { read_graph("csv:" + (folder_ / "none.csv").string()); }, {"none.csv: cannot be opened"});
+}
+
+TEST_F(EdgeList, KeepsNodesWithoutEdges) {
+  write("0,1\n");
+  EXPECT_EQ(read("csv", ",nodes=5").num_nodes(), 5);
+  write("# nothing\n");
+  EXPECT_EQ(read("csv").num_nodes(), 0);
+}
+
+/// Ids beyond 32 bits come late, and blocks end anywhere.
+TEST_F(EdgeList, OfManyBlocksIsTheSameForEveryNumberOfThreads) {
+  std::mt19937_64 random(7);
+  std::string text;
+  Count edges = 0;
+  for (; text.size() < 6'000'000; ++edges)
+    text += std::to_string(random() % 100'000) + " " + std::to_string(random() % 100'000) + "\n";
+  write_gzip(path_, text);
+  const Graph one = read("snap", "", {.duplicates = EdgePolicy::keep, .num_threads = 1});
+  EXPECT_EQ(one.structure.num_edges(), edges);
+  const Graph three = read("snap", "", {.duplicates = EdgePolicy::keep, .num_threads = 3});
+  EXPECT_EQ(one.structure.indices, three.structure.indices);
+  EXPECT_EQ(one.structure.edge_ids, three.structure.edge_ids);
+  const Graph renumbered = read("snap", ",ids=sparse", {.duplicates = EdgePolicy::keep, .num_threads = 2});
+  EXPECT_EQ(renumbered.structure.num_edges(), edges);
+  EXPECT_EQ(std::ranges::count(renumbered.node_names, '\n'), renumbered.num_nodes());
+}
+
+TEST_F(EdgeList, IsReadFromZstd) {
+  const std::string plain = (folder_ / "plain.csv").string();
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text += std::to_string(i) + "," + std::to_string(i * 7 % 50'000) + "\n";
+  write_text(plain, text);
+  if (std::system(("zstd -q " + plain).c_str()) != 0)
+    GTEST_SKIP() << "skipped: 1 of 1 cases: no zstd program";
+  EXPECT_EQ(read_graph("csv:" + plain + ".zst").structure.indices,
+            read_graph("csv:" + plain).structure.indices);
+  const std::string packed = test::read_bytes(plain + ".zst");
+  write(packed.substr(0, packed.size() / 2));
+  expect_error([&] { read("csv"); }, {"graph.txt: damaged or truncated zstd file"});
+  std::string damaged = packed;
+  damaged[packed.size() / 2] ^= 0x55;
+  damaged[packed.size() / 2 + 1] ^= 0x55;
+  write(damaged);
+  EXPECT_THROW(read("csv"), InputError);
+}
+
+TEST_F(Metis, IsReadWithAndWithoutWeights) {
+  write("% a triangle and a node of its own\n4 3\n2 3\n1 3\n% in the middle\n1 2\n\n");
+  const Graph graph = read("metis");
+  EXPECT_EQ(graph.structure.indptr, (std::vector<Count>{0, 2, 4, 6, 6}));
+  EXPECT_EQ(graph.structure.indices, (Ids{1, 2, 0, 2, 0, 1}));
+  EXPECT_TRUE(graph.undirected);
+  write("3 2 001\n2 5\n1 5 3 7\n2 7\n");
+  EXPECT_EQ(read("metis").structure.weights, (std::vector<float>{5, 5, 7, 7}));
+  write("3 2 111 2\n1 4 4 2 5\n1 4 4 1 5 3 7\n1 4 4 2 7\n");
+  EXPECT_EQ(read("metis").structure.weights, (std::vector<float>{5, 5, 7, 7}));
+  write("2 1 10\n3 2\n4 1\n\n\n");  // blank lines in the end
+  EXPECT_EQ(read("metis").structure.indices, (Ids{1, 0}));
+}
+
+TEST_F(Metis, RefusesFilesThatContradictThemselves) {
+  refuse("metis", "3 2\n2\n1 3\n", {"graph.txt: lines for 2 nodes, but the header states 3"});
+  refuse("metis", "2 1\n2\n1\n1\n", {"graph.txt:4: a line for a further node"});
+  refuse("metis", "2 2\n2\n1\n", {"2 neighbors, but the header states 2 edges"});
+  refuse("metis", "2 3\n2\n1\n", {"2 neighbors, but the header states 3 edges"});
+  refuse("metis", "2 1\n2\n0\n", {"graph.txt:3: neighbor 0 is not within [1, 2]", "from 1"});
+  refuse("metis", "2 1\n2\n3\n", {"graph.txt:3: neighbor 3"});
+  refuse("metis", "2 1\n2\n1x\n", {"graph.txt:3: neighbor: '1x' is not an integer"});
+  refuse("metis", "2 1 1\n2 1\n1\n", {"graph.txt:3: neighbor 1 has no weight"});
+  refuse("metis", "2 1 012\n2\n1\n", {"graph.txt:1: '012' is not a code"});
+  refuse("metis", "2 1 000 1\n2\n1\n", {"1 weights per node, but the code 000"});
+  refuse("metis", "2\n2\n1\n", {"graph.txt:1: a header of 1 numbers"});
+  refuse("metis", "% only\n", {"graph.txt: no header"});
+  refuse("metis", "-2 1\n", {"nodes: -2 is negative"});
+  refuse("metis", "3 1\n2\n3\n\n", {"listed at only one of their nodes", "--direction undirected"});
+  EXPECT_EQ(read("metis", "", {.direction = Direction::undirected}).structure.num_edges(), 4);
+  EXPECT_EQ(read("metis", "", {.direction = Direction::directed}).structure.num_edges(), 2);
+}
+
+TEST_F(MatrixMarket, IsReadInItsForms) {
+  write("%%MatrixMarket matrix coordinate pattern symmetric\n% comment\n3 3 2\n2 1\n3 2\n");
+  const Graph lower = read("mtx");
+  EXPECT_TRUE(lower.undirected);
+  EXPECT_EQ(lower.structure.indices, (Ids{1, 0, 2, 1}));
+  EXPECT_TRUE(lower.structure.weights.empty());
+  write("%%MatrixMarket Matrix Coordinate Real General\n3 3 2\n1 2 0.5\n3 2 2\n");
+  const Graph general = read("mtx");
+  EXPECT_EQ(general.structure.indptr, (std::vector<Count>{0, 0, 2, 2}));
+  EXPECT_EQ(general.structure.indices, (Ids{0, 2}));
+  EXPECT_EQ(general.structure.weights, (std::vector<float>{0.5, 2}));
+  write("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n2 1 -4\n");
+  EXPECT_TRUE(read("mtx", ",values=ignore").structure.weights.empty());
+  expect_error([&] { read("mtx"); }, {"graph.txt:3: value -4 cannot be the weight", "values=ignore"});
+}
+
+TEST_F(MatrixMarket, RefusesOtherFiles) {
+  const std::string banner = "%%MatrixMarket matrix coordinate pattern general\n";
+  refuse("mtx", "2 2 1\n1 1\n", {"graph.txt:1: not the first line of a Matrix Market file"});
+  refuse("mtx", "%%MatrixMarket matrix array real general\n", {"format 'array'", "coordinate"});
+  refuse("mtx", "%%MatrixMarket matrix coordinate complex general\n", {"'complex' is not read"});
+  refuse("mtx", "%%MatrixMarket matrix coordinate real skew-symmetric\n", {"'skew-symmetric' is not read"});
+  refuse("mtx", banner + "2 3 1\n1 1\n", {"2 rows and 3 columns"});
+  refuse("mtx", banner + "2 2\n1 1\n", {"graph.txt:2: not the line of sizes"});
+  refuse("mtx", banner, {"no line of sizes"});
+  refuse("mtx", banner + "2 2 2\n1 1\n", {"1 entries, but 2 are stated"});
+  refuse("mtx", banner + "2 2 1\n0 1\n", {"graph.txt:3: row 0 is not within [1, 2]", "from 1"});
+  refuse("mtx", banner + "2 2 1\n1 3\n", {"graph.txt:3: column 3"});
+  refuse("mtx", banner + "2 2 1\n1\n", {"graph.txt:3: no column"});
+  refuse("mtx", banner + "2 2 1\n1 2 3\n", {"more numbers than an entry has"});
+}
+
+/// METIS graphs of the Walshaw archive and others: every file is symmetric, and as large as its header says.
+TEST(RealMetisGraphs, AreReadWhole) {
+  const auto folder = test::data_folder() / "partition_graphs" / "metis";
+  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "skipped: 1 of 1 cases: no " << folder;
+  int read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const Graph graph = read_graph("metis:" + entry.path().string());
+    EXPECT_TRUE(graph.undirected) << entry.path();
+    EXPECT_EQ(graph.cleaning.duplicates + graph.cleaning.self_loops, 0) << entry.path();
+    ++read;
+  }
+  EXPECT_GT(read, 0);
+}
+
+TEST(RealEdgeLists, AreReadWhole) {
+  const auto folder = test::data_folder() / "partition_graphs" / "edgelists";
+  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "skipped: 1 of 1 cases: no " << folder;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const Graph graph = read_graph("snap:" + entry.path().string(), {.direction = Direction::undirected});
+    EXPECT_GT(graph.structure.num_edges(), 0) << entry.path();
+    EXPECT_TRUE(graph.undirected) << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace strata::graph

@@ -173,6 +173,11 @@ Phase PhaseClock::end(std::string name) {
   return phase;
 }
 
+std::filesystem::path names_file(const std::filesystem::path& output) {
+  const bool slash = !output.has_filename();
+  return (slash ? output.parent_path() : output).string() + ".ids.txt";
+}
+
 void check_output(const BuildOptions& options) { refuse_output(options.output, options.force); }
 
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop) {
@@ -225,6 +230,10 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   record.graph_digest = graph_digest(graph_hash, written.feature_digest);
   write_manifest(staging.path(), record);
   stop.check();
+  if (!graph.node_names.empty()) {
+    write_file_atomically(names_file(options.output), graph.node_names);
+    spdlog::info("the names of the nodes are in {}, one per line", names_file(options.output).string());
+  }
   staging.publish();
   report.phases.push_back(clock.end("write"));
   return report;

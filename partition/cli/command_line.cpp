@@ -2,7 +2,6 @@
 #include "cli/command_line.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -10,10 +9,12 @@
 #include <map>
 
 #include "cli/build_report.hpp"
+#include "cli/input_options.hpp"
 #include "cli/interrupt.hpp"
 #include "strata/graph/dataset_source.hpp"
-#include "strata/graph/read_graph.hpp"
 #include "strata/partition/build.hpp"
+#include "strata/partition/convert.hpp"
+#include "strata/partition/describe.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
@@ -27,14 +28,12 @@ constexpr const char* kProgram = "strata-partition";
 
 /// Options as given on the command line.
 struct Arguments {
-  graph::Source input;
-  std::string input_text, method = "auto", quality = "default", features = "f32", log_level = "info",
-                          direction = "auto";
-  std::string duplicates = "remove", self_loops = "keep";
+  InputOptions input;
+  std::string method = "auto", quality = "default", log_level = "info";
   std::vector<std::string> balance{"nodes"};
   std::filesystem::path directory;
+  std::string target;
   bool json = false;
-  graph::ReadOptions read;
   BuildOptions build;
 };
 
@@ -48,39 +47,7 @@ void add_common(CLI::App& command, Arguments& args) {
       ->group("Running");
 }
 
-void add_input(CLI::App& command, Arguments& args) {
-  constexpr const char* kGroup = "Input";
-  command
-      .add_option("--input", args.input_text,
-                  fmt::format("The graph: {}", fmt::join(graph::dataset_forms(), ", ")))
-      ->type_name("SPEC")
-      ->required()
-      ->group(kGroup);
-  command
-      .add_option("--direction", args.direction,
-                  "auto (as the dataset says), directed or undirected (both directions of each edge)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "directed", "undirected"}))
-      ->type_name("NAME")
-      ->group(kGroup);
-  command.add_option("--duplicates", args.duplicates, "Repeated edges: keep or remove")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"keep", "remove"}))
-      ->type_name("NAME")
-      ->group(kGroup);
-  command.add_option("--self-loops", args.self_loops, "Edges from a node to itself: keep or remove")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"keep", "remove"}))
-      ->type_name("NAME")
-      ->group(kGroup);
-  command
-      .add_flag("--normalize-features", args.read.normalize_features,
-                "Scale each feature row to a sum of absolute values of 1")
-      ->group(kGroup);
-  command
-      .add_flag("--allow-outside-paths", args.read.allow_outside_paths,
-                "Trust a metadata.yaml whose paths are absolute or have '..'")
-      ->group(kGroup);
+void add_class_limit(CLI::App& command, Arguments& args) {
   command
       .add_option(
           "--max-classes", args.build.max_classes,
@@ -88,7 +55,7 @@ void add_input(CLI::App& command, Arguments& args) {
       ->capture_default_str()
       ->check(CLI::Range(Count{1}, Count{1} << 31))
       ->type_name("N")
-      ->group(kGroup);
+      ->group("Input");
 }
 
 void add_partitioning(CLI::App& command, Arguments& args) {
@@ -141,18 +108,17 @@ void add_output(CLI::App& command, Arguments& args) {
       ->type_name("DIR")
       ->required()
       ->group(kGroup);
-  command.add_option("--features", args.features, "Type to store features in: f32, f16 or bf16")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
-      ->type_name("TYPE")
-      ->group(kGroup);
   command.add_flag("--force", args.build.force, "Replace an existing partition directory")->group(kGroup);
+}
+
+void add_json(CLI::App& command, Arguments& args) {
+  command.add_flag("--json", args.json, "Print JSON instead of text");
+  add_common(command, args);
 }
 
 void add_inspection(CLI::App& command, Arguments& args) {
   command.add_option("DIR", args.directory, "A directory that strata-partition build wrote")->required();
-  command.add_flag("--json", args.json, "Print JSON instead of text");
-  add_common(command, args);
+  add_json(command, args);
 }
 
 void set_method(Arguments& args) {
@@ -193,7 +159,6 @@ void set_balance(Arguments& args) {
 
 /// Converts options that the parser read as text to their types, and refuses contradictions.
 void finish_build_options(Arguments& args, const CLI::App& command) {
-  using Direction = graph::ReadOptions::Direction;
   set_method(args);
   set_balance(args);
   const PartitionMethod method = args.build.assign.method;
@@ -208,18 +173,9 @@ void finish_build_options(Arguments& args, const CLI::App& command) {
                      "Leave it out, or use one of these.");
   }
   args.build.assign.quality = args.quality == "strong" ? CutQuality::strong : CutQuality::standard;
-  const auto policy = [](const std::string& name) {
-    return name == "keep" ? graph::EdgePolicy::keep : graph::EdgePolicy::remove;
-  };
-  args.read.duplicates = policy(args.duplicates);
-  args.read.self_loops = policy(args.self_loops);
-  args.read.direction = args.direction == "auto"       ? Direction::automatic
-                        : args.direction == "directed" ? Direction::directed
-                                                       : Direction::undirected;
-  args.read.num_threads = args.build.num_threads;
-  args.build.feature_dtype = parse_dtype(args.features);
-  args.input = graph::Source(args.input_text);
-  args.build.input = args.input.text();
+  args.input.finish(args.build.num_threads);
+  args.build.feature_dtype = args.input.feature_dtype;
+  args.build.input = args.input.source.text();
 }
 
 int run_build(Arguments& args, const CLI::App& command) {
@@ -229,8 +185,8 @@ int run_build(Arguments& args, const CLI::App& command) {
   const InterruptGuard guard{stop};
   PhaseClock clock;
   try {
-    announce("reading " + args.input.text());
-    graph::Graph graph = graph::read_graph(args.input, args.read);
+    announce("reading " + args.input.spec);
+    graph::Graph graph = args.input.read_graph();
     const Phase reading = clock.end("read");
     BuildReport report = build(std::move(graph), args.build, stop);
     report.phases.insert(report.phases.begin(), reading);
@@ -242,9 +198,47 @@ int run_build(Arguments& args, const CLI::App& command) {
   return static_cast<int>(ExitCode::ok);
 }
 
-int run_info(const Arguments& args) {
-  const graph::PartitionRecord record = graph::read_partition_record(args.directory);
+/// Describes a graph that is not partitioned.
+int run_summary(Arguments& args) {
+  announce("reading " + args.input.spec);
+  const graph::Graph graph = args.input.read_graph();
+  ThreadPool pool(args.build.num_threads);
+  announce("describing the graph");
+  const GraphSummary summary = summarize(graph, pool);
+  fmt::print("{}", args.json ? summary_json(summary) : summary_text(summary));
+  return static_cast<int>(ExitCode::ok);
+}
+
+int run_info(Arguments& args) {
+  args.input.finish(args.build.num_threads);
+  const auto parts = args.input.source.parts();
+  const auto* const directory = parts ? std::get_if<std::filesystem::path>(&*parts) : nullptr;
+  if (directory == nullptr) return run_summary(args);
+  const graph::PartitionRecord record = graph::read_partition_record(*directory);
   fmt::print("{}", args.json ? info_json(record) : info_text(record));
+  return static_cast<int>(ExitCode::ok);
+}
+
+int run_convert(Arguments& args) {
+  args.input.finish(args.build.num_threads);
+  const graph::Source target(args.target);
+  const graph::DatasetSource* const folder = target.dataset();
+  if (folder == nullptr || folder->format != graph::DatasetSource::Format::npy || folder->nodes)
+    throw InputError(fmt::format("{} cannot be written", args.target),
+                     "Write npy:DIR, a folder of NumPy arrays.");
+  StopFlag stop;
+  const InterruptGuard guard{stop};
+  try {
+    announce("reading " + args.input.spec);
+    const graph::Graph graph = args.input.read_graph();
+    announce("writing " + folder->place.string());
+    write_npy_folder(graph, folder->place, stop);
+    fmt::print("{}: {} nodes, {} edges\n", folder->place.string(), format_count(graph.num_nodes()),
+               format_count(graph.structure.num_edges()));
+  } catch (const Stopped& stopped) {
+    fmt::print(stderr, "{}", format_error(kProgram, stopped));
+    return 128 + guard.signal();
+  }
   return static_cast<int>(ExitCode::ok);
 }
 
@@ -256,7 +250,7 @@ int run_verify(const Arguments& args) {
 
 /// The options or subcommands that the user may have meant.
 std::vector<std::string> known_words(const CLI::App& app) {
-  std::vector<std::string> known{"build", "info", "verify", "--help", "--version"};
+  std::vector<std::string> known{"build", "convert", "info", "verify", "--help", "--version"};
   for (const CLI::App* command : app.get_subcommands()) {
     known = {};
     for (const CLI::Option* option : command->get_options()) known.push_back(option->get_name());
@@ -287,17 +281,28 @@ int dispatch(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App* build_command =
       app.add_subcommand("build", "Read a graph, partition it and write one HDF5 file a part");
-  CLI::App* info_command =
-      app.add_subcommand("info", "Tell sizes, edge cut and balance of a partition directory");
+  CLI::App* info_command = app.add_subcommand(
+      "info",
+      "Tell sizes, edge cut and balance of a partition directory, or describe a graph that is not "
+      "partitioned: degrees, components, labels, and the memory that training takes");
+  CLI::App* convert_command =
+      app.add_subcommand("convert", "Write any graph, also one of parts, as a folder of NumPy arrays");
   CLI::App* verify_command = app.add_subcommand(
       "verify",
       "Check every byte and invariant of a partition directory. Takes 25 bytes of memory per "
       "node and, per thread, 4 MiB, an eighth of a byte per node and a 4096th of a part");
-  add_input(*build_command, args);
+  args.input.add_to(*build_command, InputOptions::Naming::option);
+  add_class_limit(*build_command, args);
   add_partitioning(*build_command, args);
   add_output(*build_command, args);
   add_common(*build_command, args);
-  add_inspection(*info_command, args);
+  args.input.add_to(*info_command, InputOptions::Naming::positional);
+  add_json(*info_command, args);
+  args.input.add_to(*convert_command, InputOptions::Naming::positional);
+  convert_command->add_option("TARGET", args.target, "npy:DIR, which must not exist")
+      ->required()
+      ->group("Input");
+  add_common(*convert_command, args);
   add_inspection(*verify_command, args);
   try {
     app.parse(argc, argv);
@@ -307,6 +312,7 @@ int dispatch(int argc, char** argv) {
   }
   init_log(kProgram, enum_value<LogLevel>(args.log_level, "--log-level"));
   if (build_command->parsed()) return run_build(args, *build_command);
+  if (convert_command->parsed()) return run_convert(args);
   return info_command->parsed() ? run_info(args) : run_verify(args);
 }
 

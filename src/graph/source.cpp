@@ -224,7 +224,9 @@ std::vector<std::string> dataset_forms() {
   std::vector<std::string> forms;
   for (const Dataset& dataset : datasets()) {
     std::string form = fmt::format("{}:{}", dataset.prefix, dataset.place);
-    for (const Key& key : dataset.keys) form += fmt::format("[,{}={}]", key.name, key.value);
+    if (dataset.keys.size() > 2) form += "[,KEY=VALUE,...]";
+    if (dataset.keys.size() <= 2)
+      for (const Key& key : dataset.keys) form += fmt::format("[,{}={}]", key.name, key.value);
     forms.push_back(std::move(form));
   }
   forms.emplace_back("synthetic:KEY=VALUE,...");

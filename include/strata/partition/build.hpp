@@ -48,6 +48,9 @@ struct BuildReport {
   std::vector<Phase> phases;
 };
 
+/// Where a build writes the names of nodes that are not named by their numbers: "parts.ids.txt".
+std::filesystem::path names_file(const std::filesystem::path& output);
+
 /// Throws InputError for what can be refused before anything is read: an output that exists, a parent folder
 /// that cannot be written.
 void check_output(const BuildOptions& options);

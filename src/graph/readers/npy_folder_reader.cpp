@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kKnownFiles{"edge_index.npy",  "indptr.npy", "indices.npy", "adjacency.npz",
-                                           "edge_weight.npy", "x.npy",      "y.npy",       "train.npy",
-                                           "valid.npy",       "val.npy",    "test.npy"};
+const std::vector<std::string> kKnownFiles{"edge_index.npy",  "indptr.npy",    "indices.npy", "adjacency.npz",
+                                           "edge_weight.npy", "num_nodes.npy", "x.npy",       "y.npy",
+                                           "train.npy",       "valid.npy",     "val.npy",     "test.npy"};
 
 /// Other names that people give to these arrays, whose letters are not near.
 const std::map<std::string, std::string> kOtherNames{{"features", "x"},
@@ -144,9 +144,19 @@ class NpyFolderReader {
       stated_by = by;
     };
     take(of_edges, "the edges' file");
+    if (has("num_nodes.npy")) take(stated_number(), "num_nodes.npy");
     for (const char* const name : {"x.npy", "y.npy"})
       if (has(name)) take(rows_of_file(folder_ / name, pool_), name);
     return nodes ? *nodes : largest_id(edges) + 1;
+  }
+
+  Count stated_number() const {
+    NpyArray array = read_npy(folder_ / "num_nodes.npy");
+    if (array.shape.empty()) array.shape = {1};
+    const std::vector<NodeId> numbers = ids_of(array);
+    if (numbers.size() != 1 || numbers[0] < 0)
+      throw InputError(fmt::format("{}: not one number of nodes", array.origin), "Write numpy.array(N).");
+    return numbers[0];
   }
 
   void build(const EdgeList& edges, std::optional<Count> nodes) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "strata/util/files.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::partition {
@@ -96,6 +97,62 @@ TEST_F(CommandLine, RefusesWithAHintAndExitCodeTwo) {
   EXPECT_FALSE(fs::exists(out()));
 }
 
+TEST_F(CommandLine, DescribesAGraphThatIsNotPartitioned) {
+  const Outcome text = run("info " + std::string(kInput));
+  EXPECT_EQ(text.exit_code, 0) << text.output;
+  EXPECT_THAT(text.output, AllOf(HasSubstr("largest component"), HasSubstr("node with the most in-neighbors"),
+                                 HasSubstr("edges within a class"), HasSubstr("memory of training")));
+  EXPECT_THAT(run("info --json " + std::string(kInput)).output, HasSubstr("\"num_nodes\": 2000"));
+}
+
+TEST_F(CommandLine, ConvertsAnyGraphToArraysThatMakeTheSameParts) {
+  const std::string arrays = (folder_ / "arrays").string(), again = (folder_ / "again").string();
+  ASSERT_EQ(run("convert " + std::string(kInput) + " npy:" + arrays).exit_code, 0);
+  ASSERT_EQ(build("--parts 2 --output " + out()).exit_code, 0);
+  ASSERT_EQ(run("convert " + out() + " npy:" + again).exit_code, 0);
+  int compared = 0;
+  for (const auto& entry : fs::directory_iterator(arrays)) {
+    EXPECT_EQ(read_file(entry.path()), read_file(fs::path(again) / entry.path().filename())) << entry.path();
+    ++compared;
+  }
+  EXPECT_EQ(compared, 6);  // edge_index, x, y and three splits
+  const auto refuse = [&](const std::string& arguments, const std::string& message) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(message)) << arguments;
+  };
+  refuse("convert " + std::string(kInput) + " npy:" + arrays, "exists");
+  refuse("convert " + std::string(kInput) + " ogb:" + again, "Write npy:DIR");
+  refuse("convert " + std::string(kInput), "TARGET is required");
+}
+
+TEST_F(CommandLine, TakesFeaturesLabelsAndSplitsFromOtherFiles) {
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  };
+  const std::string edges = "--input csv:" + write("edges.csv", "Ann,Bob\nBob,Cem\n") + ",ids=string";
+  const std::string rest = " --parts 1 --method range --output " + out();
+  const Outcome built =
+      run("build " + edges + " --features bf16 --features " + write("x.csv", "1,2\n3,4\n5,6\n") +
+          " --labels " + write("y.csv", "0\n1\n0\n") + " --split train=" + write("train.csv", "0\n1\n") +
+          " --split valid=" + write("valid.csv", "2\n") + rest);
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  EXPECT_THAT(run("info " + out()).output,
+              AllOf(HasSubstr("2 x bf16"), HasSubstr("2 / 1 / 0"), HasSubstr("2 classes")));
+  EXPECT_EQ(read_file(out() + ".ids.txt"), "Ann\nBob\nCem\n");
+  const auto refuse = [&](const std::string& arguments, const std::string& message) {
+    const Outcome outcome = run("build --force " + edges + rest + " " + arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(message)) << arguments;
+  };
+  refuse("--features f64", "--features f64: neither a type nor a file");
+  refuse("--features f16 --features bf16", "the second type");
+  refuse("--split training=x.npy", "Give train=FILE");
+  refuse("--split train=a.npy --split train=b.npy", "given twice");
+  refuse("--labels none.npy", "none.npy: no such file");
+}
+
 TEST_F(CommandLine, SaysWhatItAssumesOfAnUnknownSetAndReadsOutsideItsFolderOnlyIfAllowed) {
   const auto write = [&](const std::string& name, const std::string& text) {
     fs::create_directories((folder_ / name).parent_path());
@@ -171,7 +228,7 @@ TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {
   const Outcome help = run("build --help");
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.output, AllOf(HasSubstr("Input:"), HasSubstr("Partitioning:"), HasSubstr("Output:"),
-                                 HasSubstr("=0.03"), HasSubstr("=auto"), HasSubstr("=f32")));
+                                 HasSubstr("=0.03"), HasSubstr("=auto"), HasSubstr("f32 (default)")));
 }
 
 TEST_F(CommandLine, DiesOfTheSignalAndLeavesNothing) {

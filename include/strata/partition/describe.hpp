@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/graph/graph.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::partition {
+
+/// What `strata-partition info SPEC` tells of a graph that is not partitioned.
+struct GraphSummary {
+  struct NodeDegree {
+    NodeId node = 0;
+    Count degree = 0;
+  };
+  struct Degrees {
+    Count least = 0, median = 0, p90 = 0, p99 = 0, most = 0;
+    double mean = 0;
+    Count without_neighbors = 0;
+    std::vector<NodeDegree> largest;  ///< ten at most, largest first
+  };
+  struct Labels {
+    std::vector<Count> nodes_of_class;  ///< of several classes per node, a node counts once per class
+    Count unlabelled = 0;
+    /// The share of edges whose two ends have the same class, of those with two known ends, and what it would
+    /// be if edges did not care; none for several classes per node, or without such edges.
+    std::optional<double> homophily = {}, homophily_by_chance = {};
+  };
+  /// What training needs on one machine; a GPU takes as much of it as fits.
+  struct Memory {
+    Count structure_bytes = 0, feature_bytes = 0, feature_bytes_16_bits = 0, label_bytes = 0;
+  };
+
+  std::string name;
+  Count nodes = 0, edges = 0;
+  bool undirected = false, has_weights = false, multi_label = false;
+  graph::CleaningReport cleaning;
+  Degrees in_degrees;
+  Count components = 0, largest_component = 0;  ///< weakly connected
+  Count feature_cols = 0;
+  DType feature_dtype = DType::f32;
+  std::optional<Labels> labels = {};
+  Count train = 0, valid = 0, test = 0;
+  Memory memory;
+};
+
+/// Takes 16 bytes per node.
+GraphSummary summarize(const graph::Graph& graph, ThreadPool& pool);
+
+std::string summary_text(const GraphSummary& summary);  ///< tables for a person
+std::string summary_json(const GraphSummary& summary);
+
+}  // namespace strata::partition

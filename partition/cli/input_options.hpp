@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "strata/graph/read_graph.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::partition {
+
+/// What a command line says of the graph to read, as text and then as values.
+struct InputOptions {
+  std::string spec, direction = "auto", duplicates = "remove", self_loops = "keep", labels;
+  std::vector<std::string> features, splits;
+
+  // Values, once finish() was called.
+  graph::Source source;
+  graph::ReadOptions read;
+  graph::NodeFiles files;
+  DType feature_dtype = DType::f32;
+
+  /// Adds the options to a command; the graph itself is `--input` or, with `positional`, the argument SPEC.
+  enum class Naming { option, positional };
+  void add_to(CLI::App& command, Naming naming);
+  /// Throws InputError.
+  void finish(int num_threads);
+  graph::Graph read_graph() const { return graph::read_graph(source, read, files); }
+};
+
+}  // namespace strata::partition

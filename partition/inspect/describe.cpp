@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/partition/describe.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "strata/util/label_sets.hpp"
+
+namespace strata::partition {
+namespace {
+
+constexpr Count kGrain = Count{1} << 16;
+constexpr Count kMostListed = 10;
+
+GraphSummary::Degrees degrees_of(const graph::CscGraph& graph) {
+  GraphSummary::Degrees facts;
+  const auto nodes = static_cast<std::size_t>(graph.num_nodes);
+  if (nodes == 0) return facts;
+  std::vector<Count> degrees(nodes);
+  for (std::size_t v = 0; v < nodes; ++v) degrees[v] = graph.indptr[v + 1] - graph.indptr[v];
+  std::vector<NodeId> order(nodes);
+  std::iota(order.begin(), order.end(), NodeId{0});
+  const auto listed = std::min(std::ssize(order), kMostListed);
+  std::ranges::partial_sort(order, order.begin() + listed, [&](NodeId a, NodeId b) {
+    const Count da = degrees[static_cast<std::size_t>(a)], db = degrees[static_cast<std::size_t>(b)];
+    return da != db ? da > db : a < b;
+  });
+  for (Count i = 0; i < listed; ++i) {
+    const NodeId node = order[static_cast<std::size_t>(i)];
+    facts.largest.push_back({node, degrees[static_cast<std::size_t>(node)]});
+  }
+  std::ranges::sort(degrees);
+  const auto quantile = [&](double share) {
+    return degrees[static_cast<std::size_t>(share * static_cast<double>(nodes - 1))];
+  };
+  facts.least = degrees.front();
+  facts.median = quantile(0.5);
+  facts.p90 = quantile(0.9);
+  facts.p99 = quantile(0.99);
+  facts.most = degrees.back();
+  facts.mean = static_cast<double>(graph.num_edges()) / static_cast<double>(nodes);
+  facts.without_neighbors = std::ranges::upper_bound(degrees, 0) - degrees.begin();
+  return facts;
+}
+
+/// Sets of connected nodes, merged edge by edge.
+class Components {
+ public:
+  explicit Components(Count nodes) : parent_(static_cast<std::size_t>(nodes)) {
+    std::iota(parent_.begin(), parent_.end(), NodeId{0});
+  }
+
+  void merge(NodeId a, NodeId b) {
+    a = root_of(a);
+    b = root_of(b);
+    if (a != b) parent_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+  }
+
+  std::vector<Count> sizes() {
+    std::vector<Count> size_of(parent_.size(), 0), sizes;
+    for (NodeId v = 0; v < std::ssize(parent_); ++v) ++size_of[static_cast<std::size_t>(root_of(v))];
+    std::ranges::copy_if(size_of, std::back_inserter(sizes), [](Count size) { return size > 0; });
+    return sizes;
+  }
+
+ private:
+  NodeId root_of(NodeId v) {
+    while (parent_[static_cast<std::size_t>(v)] != v) {
+      NodeId& above = parent_[static_cast<std::size_t>(v)];
+      above = parent_[static_cast<std::size_t>(above)];
+      v = above;
+    }
+    return v;
+  }
+
+  std::vector<NodeId> parent_;
+};
+
+void find_components(const graph::CscGraph& graph, GraphSummary& summary) {
+  Components components(graph.num_nodes);
+  for (NodeId v = 0; v < graph.num_nodes; ++v)
+    for (Count e = graph.indptr[static_cast<std::size_t>(v)];
+         e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e)
+      components.merge(v, graph.indices[static_cast<std::size_t>(e)]);
+  const std::vector<Count> sizes = components.sizes();
+  summary.components = std::ssize(sizes);
+  summary.largest_component = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+}
+
+/// Fills homophily. REQUIRES: one class per node.
+void compare_ends(const graph::Graph& graph, GraphSummary::Labels& facts, ThreadPool& pool) {
+  std::atomic<Count> same{0}, known{0};
+  std::vector<std::atomic<Count>> ends(static_cast<std::size_t>(graph.num_classes));
+  pool.parallel_for(graph.num_nodes(), kGrain, [&](Count begin, Count end) {
+    Count same_here = 0, known_here = 0;
+    std::vector<Count> ends_here(ends.size(), 0);
+    for (NodeId v = begin; v < end; ++v) {
+      const std::int32_t mine = graph.labels[static_cast<std::size_t>(v)];
+      for (Count e = graph.structure.indptr[static_cast<std::size_t>(v)];
+           mine >= 0 && e < graph.structure.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
+        const NodeId u = graph.structure.indices[static_cast<std::size_t>(e)];
+        const std::int32_t other = graph.labels[static_cast<std::size_t>(u)];
+        if (other < 0 || u == v) continue;
+        ++known_here;
+        same_here += other == mine;
+        ++ends_here[static_cast<std::size_t>(mine)];
+        ++ends_here[static_cast<std::size_t>(other)];
+      }
+    }
+    same += same_here;
+    known += known_here;
+    for (std::size_t c = 0; c < ends.size(); ++c) ends[c] += ends_here[c];
+  });
+  if (known == 0) return;
+  const auto edges = static_cast<double>(known);
+  facts.homophily = static_cast<double>(same) / edges;
+  double chance = 0;
+  for (const std::atomic<Count>& count : ends) {
+    const double share = static_cast<double>(count) / (2 * edges);
+    chance += share * share;
+  }
+  facts.homophily_by_chance = chance;
+}
+
+GraphSummary::Labels labels_of(const graph::Graph& graph, ThreadPool& pool) {
+  GraphSummary::Labels facts;
+  facts.nodes_of_class.assign(static_cast<std::size_t>(graph.num_classes), 0);
+  for (NodeId v = 0; v < graph.num_nodes(); ++v) {
+    const std::int32_t* const words = graph.labels.data() + v * graph.label_words();
+    if (!graph.multi_label) {
+      *words < 0 ? ++facts.unlabelled : ++facts.nodes_of_class[static_cast<std::size_t>(*words)];
+    } else if (is_unlabelled(words, graph.num_classes)) {
+      ++facts.unlabelled;
+    } else {
+      for (Count c = 0; c < graph.num_classes; ++c)
+        facts.nodes_of_class[static_cast<std::size_t>(c)] += has_class(words, c);
+    }
+  }
+  if (!graph.multi_label) compare_ends(graph, facts, pool);
+  return facts;
+}
+
+GraphSummary::Memory memory_of(const graph::Graph& graph) {
+  const Count values = graph.num_nodes() * graph.features.cols;
+  const Count edge_bytes = 8 + (graph.structure.weights.empty() ? 0 : 4);
+  return {.structure_bytes = graph.structure.num_edges() * edge_bytes + (graph.num_nodes() + 1) * 8,
+          .feature_bytes = values * 4,
+          .feature_bytes_16_bits = values * 2,
+          .label_bytes = static_cast<Count>(graph.labels.size() * sizeof(std::int32_t))};
+}
+
+}  // namespace
+
+GraphSummary summarize(const graph::Graph& graph, ThreadPool& pool) {
+  GraphSummary summary{.name = graph.name,
+                       .nodes = graph.num_nodes(),
+                       .edges = graph.structure.num_edges(),
+                       .undirected = graph.undirected,
+                       .has_weights = !graph.structure.weights.empty(),
+                       .multi_label = graph.multi_label,
+                       .cleaning = graph.cleaning,
+                       .in_degrees = degrees_of(graph.structure),
+                       .feature_cols = graph.features.cols,
+                       .feature_dtype = graph.features.dtype,
+                       .train = std::ssize(graph.splits.train),
+                       .valid = std::ssize(graph.splits.valid),
+                       .test = std::ssize(graph.splits.test),
+                       .memory = memory_of(graph)};
+  find_components(graph.structure, summary);
+  if (!graph.labels.empty()) summary.labels = labels_of(graph, pool);
+  return summary;
+}
+
+}  // namespace strata::partition

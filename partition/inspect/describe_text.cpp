@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "strata/partition/describe.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::partition {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostClasses = 10;
+
+std::string percent(Count part, Count whole) {
+  return fmt::format("{:.1f} %",
+                     whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string feature_text(const GraphSummary& s) {
+  return s.feature_cols == 0 ? "none"
+                             : fmt::format("{} x {}", s.feature_cols, strata::name_of(s.feature_dtype));
+}
+
+std::string overview(const GraphSummary& s) {
+  Table table({"graph", s.name.empty() ? "(unnamed)" : s.name});
+  table.row({"nodes", format_count(s.nodes)});
+  table.row({"edges", format_count(s.edges) + (s.undirected ? " (both directions)" : " (directed)")});
+  table.row({"edges listed", format_count(s.cleaning.edges_read)});
+  table.row({"self-loops listed", format_count(s.cleaning.self_loops)});
+  table.row({"duplicates listed", format_count(s.cleaning.duplicates)});
+  table.row({"components", format_count(s.components)});
+  table.row({"largest component", fmt::format("{} nodes ({})", format_count(s.largest_component),
+                                              percent(s.largest_component, s.nodes))});
+  table.row({"features", feature_text(s)});
+  table.row({"edge weights", s.has_weights ? "yes" : "none"});
+  table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(s.train), format_count(s.valid),
+                                                 format_count(s.test))});
+  return table.str();
+}
+
+std::string degree_tables(const GraphSummary& s) {
+  const GraphSummary::Degrees& d = s.in_degrees;
+  Table quantiles({"in-degree", "least", "median", "mean", "90 %", "99 %", "most"});
+  quantiles.row({"", format_count(d.least), format_count(d.median), fmt::format("{:.2f}", d.mean),
+                 format_count(d.p90), format_count(d.p99), format_count(d.most)});
+  Table largest({"node with the most in-neighbors", "in-degree"});
+  for (const GraphSummary::NodeDegree& node : d.largest)
+    largest.row({std::to_string(node.node), format_count(node.degree)});
+  return quantiles.str() +
+         fmt::format("{} nodes have no in-neighbors\n\n", format_count(d.without_neighbors)) + largest.str();
+}
+
+std::string label_tables(const GraphSummary& s) {
+  if (!s.labels) return "no labels\n";
+  const GraphSummary::Labels& labels = *s.labels;
+  std::vector<std::size_t> classes(labels.nodes_of_class.size());
+  std::iota(classes.begin(), classes.end(), std::size_t{0});
+  std::ranges::stable_sort(classes, std::greater(), [&](std::size_t c) { return labels.nodes_of_class[c]; });
+  const Count labelled = s.nodes - labels.unlabelled;
+  Table table({fmt::format("{} classes{}", classes.size(), s.multi_label ? ", several per node" : ""),
+               "nodes", "share"});
+  for (std::size_t i = 0; i < std::min(classes.size(), kMostClasses); ++i) {
+    const Count nodes = labels.nodes_of_class[classes[i]];
+    table.row({fmt::format("class {}", classes[i]), format_count(nodes), percent(nodes, labelled)});
+  }
+  if (classes.size() > kMostClasses)
+    table.row({fmt::format("smallest of all, class {}", classes.back()),
+               format_count(labels.nodes_of_class[classes.back()]),
+               percent(labels.nodes_of_class[classes.back()], labelled)});
+  table.row({"without a label", format_count(labels.unlabelled), ""});
+  std::string text = table.str();
+  if (labels.homophily)
+    text += fmt::format("edges within a class: {:.3f} of those between labelled nodes ({:.3f} by chance)\n",
+                        *labels.homophily, *labels.homophily_by_chance);
+  return text;
+}
+
+std::string memory_table(const GraphSummary& s) {
+  Table table({"memory of training", "on one machine"});
+  table.row({"neighbor lists", format_bytes(s.memory.structure_bytes)});
+  table.row({"features in f32", format_bytes(s.memory.feature_bytes)});
+  table.row({"  or in bf16, f16", format_bytes(s.memory.feature_bytes_16_bits)});
+  table.row({"labels", format_bytes(s.memory.label_bytes)});
+  return table.str();
+}
+
+}  // namespace
+
+std::string summary_text(const GraphSummary& summary) {
+  return overview(summary) + "\n" + degree_tables(summary) + "\n" + label_tables(summary) + "\n" +
+         memory_table(summary);
+}
+
+std::string summary_json(const GraphSummary& s) {
+  const GraphSummary::Degrees& d = s.in_degrees;
+  Json largest = Json::array();
+  for (const GraphSummary::NodeDegree& node : d.largest)
+    largest.push_back({{"node", node.node}, {"degree", node.degree}});
+  Json labels;
+  if (s.labels)
+    labels = {{"classes", s.labels->nodes_of_class.size()},
+              {"nodes_of_class", s.labels->nodes_of_class},
+              {"unlabelled", s.labels->unlabelled},
+              {"homophily", s.labels->homophily ? Json(*s.labels->homophily) : Json()},
+              {"homophily_by_chance",
+               s.labels->homophily_by_chance ? Json(*s.labels->homophily_by_chance) : Json()}};
+  const Json json{{"name", s.name},
+                  {"num_nodes", s.nodes},
+                  {"num_edges", s.edges},
+                  {"undirected", s.undirected},
+                  {"edge_weights", s.has_weights},
+                  {"listed",
+                   {{"edges", s.cleaning.edges_read},
+                    {"self_loops", s.cleaning.self_loops},
+                    {"duplicates", s.cleaning.duplicates}}},
+                  {"in_degree",
+                   {{"least", d.least},
+                    {"median", d.median},
+                    {"mean", d.mean},
+                    {"p90", d.p90},
+                    {"p99", d.p99},
+                    {"most", d.most},
+                    {"without_neighbors", d.without_neighbors},
+                    {"largest", largest}}},
+                  {"components", {{"count", s.components}, {"largest", s.largest_component}}},
+                  {"features", {{"cols", s.feature_cols}, {"dtype", strata::name_of(s.feature_dtype)}}},
+                  {"labels", labels},
+                  {"multi_label", s.multi_label},
+                  {"splits", {{"train", s.train}, {"valid", s.valid}, {"test", s.test}}},
+                  {"memory_bytes",
+                   {{"structure", s.memory.structure_bytes},
+                    {"features_f32", s.memory.feature_bytes},
+                    {"features_16_bits", s.memory.feature_bytes_16_bits},
+                    {"labels", s.memory.label_bytes}}}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace strata::partition

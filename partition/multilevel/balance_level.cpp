@@ -63,7 +63,8 @@ class Balancer {
         const std::int32_t from = part_of_[at(v)];
         const Count weight = graph_.weight(v, c);
         if (weight == 0 || loads_.excess(from, c) <= 0) continue;
-        (*loan).count(graph_, part_of_.data(), v, loads_.num_parts());
+        (*loan).count(
+            graph_, [this](std::int32_t u) { return part_of_[at(u)]; }, v, loads_.num_parts());
         const std::int32_t target = best_target(v, *loan);
         if (target < 0) continue;
         const auto loss = static_cast<float>((*loan).to(from) - (*loan).to(target));
@@ -125,7 +126,8 @@ class Balancer {
   void apply(std::int32_t node, int c, Links& links) {
     const std::int32_t from = part_of_[at(node)];
     if (loads_.excess(from, c) <= 0) return;
-    links.count(graph_, part_of_.data(), node, loads_.num_parts());
+    links.count(
+        graph_, [this](std::int32_t u) { return part_of_[at(u)]; }, node, loads_.num_parts());
     const std::int32_t target = best_target(node, links);
     if (target >= 0) move(node, target);
   }

@@ -48,6 +48,7 @@ class Jet {
   void series(double temperature) {
     std::fill(state_.begin(), state_.end(), kResting);
     int idle = 0;
+    damped_ = false;
     for (int round = 0; round < options_.most_rounds && idle < options_.patience; ++round) {
       const Count moves = this->round(temperature);
       const bool fits = !loads_.any_is_over();
@@ -58,11 +59,13 @@ class Jet {
         best_cut_ = cut_;
         best_ = part_of_;
       }
+      damped_ = damped_ || idle > 0;
       if (moves == 0) break;
     }
   }
 
   Count round(double temperature) {
+    ++rounds_;
     look();
     collect(temperature);
     filter();
@@ -87,7 +90,8 @@ class Jet {
       for (Count v = first; v < last; ++v) {
         if (stale_[at(v)] == 0) continue;
         stale_[at(v)] = 0;
-        links.count(graph_, part_of_.data(), v, loads_.num_parts());
+        links.count(
+            graph_, [this](std::int32_t u) { return part_of_[at(u)]; }, v, loads_.num_parts());
         const std::int32_t own = part_of_[at(v)];
         std::int32_t best = -1;
         Count best_sum = 0;
@@ -112,13 +116,20 @@ class Jet {
   void collect(double temperature) {
     pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
       for (Count v = first; v < last; ++v) {
-        const bool locked = (state_[at(v)] & kLocked) != 0;
         const bool worth =
             target_[at(v)] >= 0 && (gain_[at(v)] >= 0 || static_cast<double>(-gain_[at(v)]) <
                                                              temperature * static_cast<double>(held_[at(v)]));
-        state_[at(v)] = !locked && worth ? kCandidate : kResting;
+        state_[at(v)] = worth && takes_part(v) ? kCandidate : kResting;
       }
     });
+  }
+
+  /// Nodes rest after a move. When a round has not helped, half of all rest, or too many at once would move
+  /// back and forth between full parts.
+  bool takes_part(Count v) const {
+    if ((state_[at(v)] & kLocked) != 0) return false;
+    const auto coin = mix32(static_cast<std::uint32_t>(v) ^ mix32(static_cast<std::uint32_t>(rounds_)));
+    return !damped_ || (coin & 1) != 0;
   }
 
   bool goes_before(Count u, Count v) const {
@@ -205,6 +216,8 @@ class Jet {
   std::vector<std::uint8_t> stale_, state_;
   std::vector<std::int32_t> old_, best_, moved_;
   Count cut_ = 0, best_cut_ = 0;
+  bool damped_ = false;
+  int rounds_ = 0;
   Shelf<Links> shelf_;
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <list>
+#include <numeric>
 #include <utility>
 
 #include "multilevel/balance_level.hpp"
@@ -25,7 +26,8 @@ using Parts = std::vector<std::int32_t>;
 constexpr Count kSmallGraph = 2'000'000;                 // entries
 constexpr Count kNodesPerPart = 60, kLeastNodes = 2000;  // of the coarsest graph
 
-constexpr int kMetisTries = 5;  // on small graphs that METIS cuts as a whole, too
+constexpr double kNoCommunities = 0.95;  // of the weight leads from one cluster to another
+constexpr int kMetisTries = 5;           // on small graphs that METIS cuts as a whole, too
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
@@ -130,7 +132,7 @@ class Multilevel {
     if (again) {
       refine(coarsest, given);
     } else {
-      given = initial(coarsest, effort_.initial_tries);
+      given = loose_.count > 0 ? scattered(coarsest) : initial(coarsest, effort_.initial_tries);
     }
     while (!levels.empty()) {
       const Clusters& clusters = levels.back().clusters;
@@ -154,8 +156,17 @@ class Multilevel {
     return limits;
   }
 
-  /// Appends levels until METIS can take the last one, or clusters no longer get fewer. `within`, if there is
-  /// one, follows.
+  /// The share of the weight of all edges that leads from one cluster to another.
+  double share_between(const LevelGraph& graph, const Clusters& clusters) const {
+    const Count weight = graph.edge_weights.empty() ? graph.num_entries()
+                                                    : std::accumulate(graph.edge_weights.begin(),
+                                                                      graph.edge_weights.end(), Count{0});
+    if (weight == 0) return 0;
+    return 2.0 * static_cast<double>(cut_of(graph, clusters.of_node, pool_)) / static_cast<double>(weight);
+  }
+
+  /// Appends levels until METIS can take the last one, clusters no longer get fewer, or a large graph turns
+  /// out to have no communities. `within`, if there is one, follows.
   void coarsen(std::list<Level>& levels, Parts* within) {
     const LevelGraph* graph = &finest_;
     while (graph->num_nodes > least_nodes_) {
@@ -169,6 +180,10 @@ class Multilevel {
       note.say(fmt::format("{} nodes in {} clusters", format_count(graph->num_nodes),
                            format_count(clusters.count)));
       if (clusters.count * 100 > graph->num_nodes * 95) break;
+      if (graph->num_entries() > kSmallGraph && share_between(*graph, clusters) > kNoCommunities) {
+        if (within == nullptr) loose_ = std::move(clusters);
+        break;
+      }
       const Note contraction{*graph};
       LevelGraph coarse = contract(*graph, clusters, pool_);
       contraction.say(fmt::format("contracted to {} neighbor entries", format_count(coarse.num_entries())));
@@ -181,6 +196,21 @@ class Multilevel {
       levels.push_back({std::move(coarse), std::move(clusters)});
       graph = &levels.back().graph;
     }
+  }
+
+  /// Clusters dealt to parts at random, refined: as good as METIS where there are no communities, and it
+  /// takes no coarse graphs, which would have nearly as many edges as the graph itself.
+  Parts scattered(const LevelGraph& graph) {
+    Parts parts(at(graph.num_nodes));
+    const auto count = static_cast<std::uint64_t>(loose_.count);
+    const Shuffle order{count, key(50)};
+    for (std::size_t v = 0; v < parts.size(); ++v) {
+      const std::uint64_t place = order(static_cast<std::uint64_t>(loose_.of_node[v]));
+      parts[v] = static_cast<std::int32_t>(place * static_cast<std::uint64_t>(options_.num_parts) / count);
+    }
+    loose_ = {};
+    refine(graph, parts);
+    return parts;
   }
 
   /// The best of several partitions by METIS, each of them refined.
@@ -236,6 +266,7 @@ class Multilevel {
   const std::vector<Count> totals_;
   const Count least_nodes_;
   int cycle_ = 0;
+  Clusters loose_;  // of the coarsest graph, if they hold so few edges that they were not contracted
 };
 
 }  // namespace

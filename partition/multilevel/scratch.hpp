@@ -57,14 +57,14 @@ class Sums {
 /// Sums of edge weights by part. Costs a word per part to make and grow with the neighbors to use.
 class Links {
  public:
-  /// Sums what leads from a node to each part.
-  template <typename Graph>
-  void count(const Graph& graph, const std::int32_t* part_of, Count node, int num_parts) {
+  /// Sums what leads from a node to each part. `part_of` gives the part of a node.
+  template <typename Graph, typename PartOf>
+  void count(const Graph& graph, PartOf part_of, Count node, int num_parts) {
     for (const std::int32_t part : parts_) sums_[static_cast<std::size_t>(part)] = 0;
     parts_.clear();
     sums_.resize(static_cast<std::size_t>(num_parts));
     for (Count e = graph.begin[node]; e < graph.begin[node + 1]; ++e) {
-      const std::int32_t part = part_of[graph.ids[e]];
+      const std::int32_t part = part_of(graph.ids[e]);
       Count& sum = sums_[static_cast<std::size_t>(part)];
       if (sum == 0) parts_.push_back(part);
       sum += graph.edge_weight(e);

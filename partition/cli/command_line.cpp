@@ -266,6 +266,12 @@ std::vector<std::string> known_words(const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining(true);
   if (unknown.empty()) throw InputError(error.what(), help);
   const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  if (used.empty())
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+      if (command->get_option_no_throw(word) != nullptr && word != "--help")
+        throw InputError(
+            fmt::format("unknown argument {}", word),
+            fmt::format("Name the command first: {} {} {} ...", kProgram, command->get_name(), word));
   const std::string near = closest(word, known_words(app));
   throw InputError(fmt::format("unknown argument {}", word),
                    near.empty() ? help : fmt::format("Did you mean {}? {}", near, help));

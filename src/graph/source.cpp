@@ -81,6 +81,10 @@ void take_header(DatasetSource& source, std::string_view key, std::string_view v
   source.header = one_of<bool>(key, value, {{"yes", true}, {"no", false}});
 }
 
+void take_classes(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.classes = one_of<Count>(key, value, {{"19", 19}, {"2983", 2983}});
+}
+
 void take_values(DatasetSource& source, std::string_view key, std::string_view value) {
   source.ignore_values = one_of<bool>(key, value, {{"ignore", true}, {"weights", false}});
 }
@@ -94,6 +98,7 @@ const Key kTarget{"target", "COLUMN", take_target};
 const Key kIds{"ids", "number|sparse|string", take_ids};
 const Key kSeparator{"separator", "NAME", take_separator};
 const Key kHeader{"header", "yes|no", take_header};
+const Key kClasses{"classes", "19|2983", take_classes};
 const Key kValues{"values", "ignore", take_values};
 
 struct Dataset {
@@ -113,6 +118,8 @@ const std::vector<Dataset>& datasets() {
       {"csv", Format::edge_list, "FILE", list_keys},
       {"snap", Format::edge_list, "FILE", list_keys},
       {"mtx", Format::matrix_market, "FILE", {kValues}},
+      {"igb", Format::igb, "DIR", {kClasses}},
+      {"dgl", Format::dgl_chunked, "DIR", {}},
   };
   return known;
 }
@@ -237,6 +244,8 @@ std::string dataset_hint(const fs::path& path) {
   std::error_code ignored;
   const auto holds = [&](const char* name) { return fs::exists(path / name, ignored); };
   const std::string place = path.string();
+  if (holds("metadata.json")) return "dgl:" + place;
+  if (holds("processed/paper")) return "igb:" + place;
   if (holds("metadata.yaml")) return "graphbolt:" + place;
   if (holds("raw")) return "ogb:" + place;
   if (holds("edge_index.npy") || holds("indptr.npy") || path.extension() == ".npz") return "npy:" + place;

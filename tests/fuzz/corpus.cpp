@@ -99,6 +99,49 @@ void write_metadata(const fs::path& folder) {
   write_text(folder / "documents", "---\n" + all + "...\n---\nsecond: !!str |\n  text\n");
 }
 
+void write_text_graphs(const fs::path& folder) {
+  const std::vector<NamedBytes> graphs = {
+      {"metis", std::string(1, '\0') + "% c\n4 3\n2 3\n1 3\n1 2\n\n"},
+      {"metis_weights", std::string(1, '\0') + "3 2 111 2\n1 4 4 2 5\n1 4 4 1 5 3 7\n1 4 4 2 7\n"},
+      {"mtx", "\x01%%MatrixMarket matrix coordinate pattern symmetric\n% c\n3 3 2\n2 1\n3 2\n"},
+      {"mtx_real", "\x02%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 0.5\n3 2 -2\n"},
+      {"csv",
+       "\x03"
+       "from,to\n0,1\n2,\"1\"\n"},
+      {"sparse",
+       "\x04"
+       "7 -3 0.5\n-3 12 1e3\n"},
+      {"string",
+       "\x05"
+       "Ann,\"Bob, C\"\r\nBob,Ann\n"},
+      {"columns",
+       "\x06"
+       "1;2;a;b\n1;2;b;c\n"},
+      {"snap", "\x07# Undirected graph\n0\t1\n1  2\n"}};
+  for (const NamedBytes& graph : graphs) {
+    write_text(folder / graph.name, graph.bytes);
+    write_gzip(folder / "packed", graph.bytes.substr(1));
+    write_text(folder / (std::string(graph.name) + ".gz"),
+               graph.bytes.substr(0, 1) + read_bytes(folder / "packed"));
+  }
+  fs::remove(folder / "packed");
+}
+
+void write_sources(const fs::path& folder) {
+  const char* const texts[] = {"parts",
+                               "ogb:a/b,split=time,weight=2",
+                               "graphbolt:x,task=y",
+                               "npy:d,nodes=5",
+                               "metis:f.graph.gz",
+                               "csv:f.csv,ids=string,source=1,target=2,weight=3,separator=bar,header=yes",
+                               "synthetic:kind=grid,nodes=64,width=8,weights=uniform",
+                               "synthetic:products,nodes=1000",
+                               "planted:parts=4,within=0.5,nodes=100",
+                               "igb:tiny,classes=2983",
+                               "mtx:m.mtx,values=ignore"};
+  for (std::size_t i = 0; i < std::size(texts); ++i) write_text(folder / std::to_string(i), texts[i]);
+}
+
 void write_configurations(const fs::path& folder) {
   write_text(folder / "flat",
              "model = \"sage\"\nfanouts = [15, 10, 5]\nepochs = 20\nlr = 0.003\nresume = true\n");
@@ -150,6 +193,9 @@ int main(int argc, char** argv) {
   write_archives(root / "npz");
   write_tables(root / "csv");
   write_metadata(root / "yaml");
+  write_text(root / "dgl" / "all", kDglMetadata);
+  write_text_graphs(root / "text_graph");
+  write_sources(root / "source");
   write_configurations(root / "toml");
   write_tensors(root / "safetensors");
   const fs::path partition = root / "partition";

@@ -25,6 +25,17 @@ inline std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// Whether there is a number of 7 digits or more: one of nodes rightly takes up to as much memory as the host
+/// has.
+inline bool has_long_number(std::string_view text) {
+  std::size_t digits = 0;
+  for (const char c : text) {
+    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+    if (digits > 6) return true;
+  }
+  return false;
+}
+
 /// Runs `read`. Exceptions that are no strata::Error pass, and end the program.
 template <typename Read>
 void expect_result_or_error(Read&& read) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A .npz archive: its directory, and every array in it.
 #include "fuzz_target.hpp"
+#include "readers/sparse_matrix.hpp"
 #include "strata/graph/npy.hpp"
 
 using namespace strata;
@@ -12,6 +13,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const graph::NpzFile archive(file.path());
     for (const std::string& name : archive.names())
       expect_result_or_error([&] { archive.array(name).size(); });
+  });
+  static ThreadPool pool(1);
+  expect_result_or_error([&] {
+    const graph::SparseEdges edges = graph::sparse_edges(file.path(), pool);
+    if (edges.num_nodes.value_or(0) > 1'000'000) return;
+    graph::build_csc(edges.num_nodes.value_or(graph::largest_id(edges.list) + 1), edges.list, {}, pool);
   });
   return 0;
 }

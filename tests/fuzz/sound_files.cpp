@@ -2,6 +2,7 @@
 #include "sound_files.hpp"
 
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "strata/graph/npy.hpp"
@@ -36,6 +37,15 @@ tasks:
     test_set: []
 )";
 
+const char* const kDglMetadata = R"({"graph_name": "mini",
+ "node_type": ["paper"], "num_nodes_per_chunk": [[2, 2]],
+ "edge_type": ["paper:cites:paper"], "num_edges_per_chunk": [[2, 1]],
+ "edges": {"paper:cites:paper": {"format": {"name": "csv", "delimiter": " "}, "data": ["e0.csv", "e1.csv"]}},
+ "node_data": {"paper": {"feat": {"format": {"name": "numpy"}, "data": ["x0.npy", "x1.npy"]},
+  "label": {"format": {"name": "numpy"}, "data": ["y.npy"]},
+  "train_mask": {"format": {"name": "numpy"}, "data": ["train.npy"]}}},
+ "edge_data": {"paper:cites:paper": {"weight": {"format": {"name": "numpy"}, "data": ["w.npy"]}}}})";
+
 namespace {
 
 template <typename T>
@@ -55,6 +65,16 @@ void write_graphbolt_arrays(const fs::path& folder) {
   write<std::int64_t>(data / "labels.npy", DType::i64, {2}, {1, 2});
   write<std::int32_t>(data / "valid.npy", DType::i32, {1}, {1});
   write<std::uint8_t>(data / "sets.npy", DType::u8, {1, 3}, {0, 1, 1});
+}
+
+void write_dgl_chunks(const fs::path& folder) {
+  std::ofstream(folder / "e0.csv") << "0 1\n2 1\n";
+  std::ofstream(folder / "e1.csv") << "3 0\n";
+  write<float>(folder / "x0.npy", DType::f32, {2, 2}, {1, 2, 3, 4});
+  write<float>(folder / "x1.npy", DType::f32, {2, 2}, {5, 6, 7, 8});
+  write<std::int64_t>(folder / "y.npy", DType::i64, {4}, {1, 0, 1, 0});
+  write<std::uint8_t>(folder / "train.npy", DType::u8, {4}, {1, 0, 0, 1});
+  write<float>(folder / "w.npy", DType::f32, {3}, {1, 2, 3});
 }
 
 void write_partition(const fs::path& folder) {

@@ -12,6 +12,12 @@ extern const char* const kGraphboltMetadata;
 /// The arrays of a small GraphBolt dataset, in FOLDER/data.
 void write_graphbolt_arrays(const std::filesystem::path& folder);
 
+/// A metadata.json that names every file of write_dgl_chunks().
+extern const char* const kDglMetadata;
+
+/// The chunks of a small graph in DGL's chunked format, in FOLDER.
+void write_dgl_chunks(const std::filesystem::path& folder);
+
 /// A partition directory with one small part. The same bytes at every call.
 void write_partition(const std::filesystem::path& folder);
 

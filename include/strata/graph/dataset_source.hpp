@@ -11,7 +11,7 @@ namespace strata::graph {
 
 /// Files of a graph that strata-partition did not write, and how to read them.
 struct DatasetSource {
-  enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market };
+  enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market, igb, dgl_chunked };
   /// What the ids in a list of edges are: the nodes' numbers, other integers, or any text.
   enum class Ids { number, sparse, string };
 
@@ -27,6 +27,7 @@ struct DatasetSource {
   std::optional<char> separator = {};  ///< ' ': any run of blanks; none: found in the first line
   std::optional<bool> header = {};     ///< whether a line names the columns; none: found in the first line
 
+  Count classes = 19;          ///< igb: which of its two sets of labels, 19 or 2983
   bool ignore_values = false;  ///< matrix_market: entries are edges without weights
 };
 

@@ -15,6 +15,8 @@ Graph read_graphbolt(const DatasetSource& source, const ReadOptions& options, Th
 Graph read_npy_folder(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
 Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
 Graph read_metis(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
+Graph read_igb(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
+Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
 Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
 
 /// Gives the graph its structure: the lists of in-neighbors, what cleaning changed, and whether every edge

@@ -7,7 +7,7 @@
 
 #include "readers/columns.hpp"
 #include "readers/csv.hpp"
-#include "strata/graph/npy.hpp"
+#include "readers/number_types.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {
@@ -27,17 +27,6 @@ CsvExpectation rows_of_nodes(Count num_nodes, std::optional<Count> cols = {}) {
   return {.rows = num_nodes, .cols = cols, .rows_from = "the graph's number of nodes"};
 }
 
-std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes) {
-  if (mask.size() != num_nodes)
-    throw InputError(
-        fmt::format("{}: a mask of shape {} for {} nodes", mask.origin, mask.shape_text(), num_nodes),
-        "Write one truth value per node, or the ids of the nodes as int64.");
-  std::vector<NodeId> nodes;
-  for (NodeId v = 0; v < num_nodes; ++v)
-    if (mask.data[v] != std::byte{0}) nodes.push_back(v);
-  return nodes;
-}
-
 /// A mask that was stored as integers would be taken for the ids 0 and 1.
 void refuse_integer_mask(const std::vector<NodeId>& ids, Count num_nodes, const std::string& origin) {
   if (std::ssize(ids) != num_nodes || num_nodes <= 2) return;
@@ -53,6 +42,25 @@ std::optional<Count> rows_of_file(const fs::path& path, ThreadPool& pool) {
   const NpyArray array = read_npy(path);
   if (array.shape.empty()) return std::nullopt;
   return array.shape[0];
+}
+
+std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes) {
+  if (mask.size() != num_nodes || mask.shape.empty())
+    throw InputError(
+        fmt::format("{}: a mask of shape {} for {} nodes", mask.origin, mask.shape_text(), num_nodes),
+        "Write one truth value per node, or the ids of the nodes as int64.");
+  std::vector<NodeId> nodes;
+  visit_numbers(mask, [&](const auto* values) {
+    for (NodeId v = 0; v < num_nodes; ++v) {
+      const auto value = to_number(values[v]);
+      if (value == 1)
+        nodes.push_back(v);
+      else if (value != 0)
+        throw InputError(fmt::format("{}: {} at {} of a mask is neither 0 nor 1", mask.origin, value, v),
+                         "Write masks as bool.");
+    }
+  });
+  return nodes;
 }
 
 FeatureTable read_features_file(const fs::path& path, Count num_nodes, ThreadPool& pool) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/graph/graph.hpp"
+#include "strata/graph/npy.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::graph {
@@ -19,6 +20,9 @@ FeatureTable read_features_file(const std::filesystem::path& path, Count num_nod
 
 /// Sets labels, multi_label and num_classes of the graph.
 void read_labels_file(Graph& graph, const std::filesystem::path& path, ThreadPool& pool);
+
+/// The nodes at which a mask is true: bools, or integers 0 and 1, one per node.
+std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes);
 
 /// The nodes of a split: ids, or the nodes at which a mask is true.
 std::vector<NodeId> read_split_file(const std::filesystem::path& path, Count num_nodes, ThreadPool& pool);

@@ -40,6 +40,10 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Thre
       return read_edge_list(source, options, pool);
     case DatasetSource::Format::metis:
       return read_metis(source, options, pool);
+    case DatasetSource::Format::igb:
+      return read_igb(source, options, pool);
+    case DatasetSource::Format::dgl_chunked:
+      return read_dgl_chunked(source, options, pool);
     case DatasetSource::Format::matrix_market:
       return read_matrix_market(source, options, pool);
   }
@@ -59,11 +63,21 @@ void replace_by_files(Graph& graph, const NodeFiles& files, ThreadPool& pool) {
   replace(graph.splits.test, files.test);
 }
 
-/// Files with a row per node tell the number of nodes to formats that do not.
+/// Whether the files of the dataset themselves say how many nodes there are.
+bool tells_nodes(const DatasetSource& source) {
+  using Format = DatasetSource::Format;
+  if (source.nodes) return true;
+  if (source.format == Format::edge_list) return source.ids != DatasetSource::Ids::number;
+  if (source.format != Format::npy) return true;
+  std::error_code ignored;
+  for (const char* const name : {"x.npy", "y.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
+    if (fs::exists(source.place / name, ignored)) return true;
+  return !fs::is_directory(source.place, ignored);
+}
+
+/// Files with a row per node tell the number of nodes to datasets that do not.
 DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, ThreadPool& pool) {
-  const bool tells =
-      source.format != DatasetSource::Format::edge_list && source.format != DatasetSource::Format::npy;
-  if (tells || source.nodes || source.ids != DatasetSource::Ids::number) return source;
+  if (tells_nodes(source)) return source;
   for (const fs::path& path : {files.features, files.labels})
     if (!path.empty() && !source.nodes) source.nodes = rows_of_file(path, pool);
   return source;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs that people hold in memory or in files of other programs: written by the examples, built, and described."""
 import importlib
+import importlib.util
 import json
 import re
 import sys
@@ -25,6 +26,7 @@ def example(name, package):
 FROM_PYG = example('from_pyg', 'torch_geometric')
 FROM_DGL = example('from_dgl', 'dgl')
 FROM_NETWORKX = example('from_networkx', 'networkx')
+SCIPY = importlib.util.find_spec('scipy')
 
 
 class Inputs(e2e.Case):
@@ -83,6 +85,20 @@ class Inputs(e2e.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.expect(self.facts(f'npy:{self.folder / "g"}'), num_nodes=3, num_edges=2, undirected=False)
         self.assertEqual((self.folder / 'g' / 'names.txt').read_text(), 'a\nb\nc\n')
+
+    @unittest.skipIf(SCIPY is None, 'scipy is not installed')
+    def test_scipy(self):
+        from scipy import sparse
+        rows, cols = np.array([0, 1, 2, 2]), np.array([1, 2, 0, 3])
+        for form in 'csr', 'csc', 'coo':
+            for name, values in ('ones', np.ones(4)), ('weights', np.array([1., 2, 3, 4])), ('bools', np.ones(4, bool)):
+                file = self.folder / f'{form}-{name}.npz'
+                sparse.save_npz(file, sparse.coo_matrix((values, (rows, cols)), shape=(5, 5)).asformat(form))
+                self.expect(self.facts(f'npy:{file}'), num_nodes=5, num_edges=4, undirected=False, edge_weights=name == 'weights')
+        sparse.save_npz(self.folder / 'dia.npz', sparse.eye(5).todia())
+        done = self.run_program([e2e.BIN / 'strata-partition', 'info', f'npy:{self.folder / "dia.npz"}'])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('tocsr()', done.stderr)
 
     def test_the_documented_metadata_yaml(self):
         page = (e2e.REPOSITORY / 'docs/data.md').read_text()

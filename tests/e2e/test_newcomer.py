@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way of somebody who holds a graph in memory: a Data object, its folder, parts, training, the curve, and the same logits in PyG."""
+import importlib.util
 import json
 import re
 import sys
@@ -14,11 +15,6 @@ try:
     from torch_geometric.data import Data
 except ImportError:
     torch = None
-try:
-    import matplotlib
-    import pandas
-except ImportError:
-    pandas = None
 
 EXAMPLES = e2e.REPOSITORY / 'examples'
 
@@ -67,7 +63,7 @@ class Newcomer(e2e.Case):
         self.compare_logits(run, data, np.load(predictions))
 
     def draw_the_curve(self, run):
-        if pandas is None:
+        if not all(importlib.util.find_spec(name) for name in ('pandas', 'matplotlib')):
             print('pandas or matplotlib is not installed: no curve is drawn')
             return
         self.run_script(EXAMPLES / 'learning_curve.py', run, self.folder / 'curve.png')

@@ -11,6 +11,9 @@
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::graph {
 namespace {
@@ -28,7 +31,29 @@ void check_parts(const Source& source, const PartsOrigin& parts) {
                                 : fmt::format("Did you mean {}?", hint));
 }
 
+/// Refuses a folder that does not exist, with the name beside it that is nearest. Files are refused when they
+/// are opened.
+void check_place(const DatasetSource& source) {
+  using Format = DatasetSource::Format;
+  std::error_code code;
+  const bool folder = source.format == Format::ogb || source.format == Format::graphbolt ||
+                      source.format == Format::npy || source.format == Format::igb ||
+                      source.format == Format::dgl_chunked;
+  const std::string file = source.place.filename().string();
+  if (folder && (file == "metadata.yaml" || file == "metadata.json"))
+    throw InputError(fmt::format("{}: a file, not a folder", source.place.string()),
+                     fmt::format("Give its folder: {}.", folder_of(source.place).string()));
+  if (!folder || fs::exists(source.place, code)) return;
+  std::vector<std::string> siblings;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_of(source.place), code))
+    siblings.push_back(entry.path().filename().string());
+  const std::string near = closest(source.place.filename().string(), siblings);
+  throw InputError(fmt::format("{}: no such directory", source.place.string()),
+                   near.empty() ? "Check the path." : fmt::format("Did you mean {}?", printable(near)));
+}
+
 Graph read_dataset(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
+  check_place(source);
   switch (source.format) {
     case DatasetSource::Format::ogb:
       return read_ogb(source, options, pool);

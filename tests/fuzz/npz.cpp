@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A .npz archive: its directory, and every array in it.
 #include "fuzz_target.hpp"
-#include "readers/sparse_matrix.hpp"
+#include "readers/numpy/sparse_matrix.hpp"
 #include "strata/graph/npy.hpp"
 
 using namespace strata;

@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "readers/number_types.hpp"
+#include "readers/numpy/number_types.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "readers/columns.hpp"
-#include "readers/number_types.hpp"
+#include "readers/numpy/number_types.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"

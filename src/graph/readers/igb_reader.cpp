@@ -9,7 +9,7 @@
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
-#include "readers/mapped_file.hpp"
+#include "readers/numpy/mapped_file.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 

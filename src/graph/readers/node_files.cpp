@@ -7,7 +7,7 @@
 
 #include "readers/columns.hpp"
 #include "readers/csv.hpp"
-#include "readers/number_types.hpp"
+#include "readers/numpy/number_types.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "readers/mapped_file.hpp"
+#include "readers/numpy/mapped_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -14,8 +14,8 @@
 #include <system_error>
 #include <utility>
 
-#include "readers/mapped_file.hpp"
-#include "readers/parse_npy.hpp"
+#include "readers/numpy/mapped_file.hpp"
+#include "readers/numpy/parse_npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/utf8.hpp"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "readers/sparse_matrix.hpp"
+#include "readers/numpy/sparse_matrix.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
 
-#include "readers/number_types.hpp"
+#include "readers/numpy/number_types.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"

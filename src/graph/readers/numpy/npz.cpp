@@ -8,8 +8,8 @@
 #include <limits>
 #include <span>
 
-#include "readers/mapped_file.hpp"
-#include "readers/parse_npy.hpp"
+#include "readers/numpy/mapped_file.hpp"
+#include "readers/numpy/parse_npy.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"

@@ -173,7 +173,7 @@ void finish_build_options(Arguments& args, const CLI::App& command) {
                      "Leave it out, or use one of these.");
   }
   args.build.assign.quality = args.quality == "strong" ? CutQuality::strong : CutQuality::standard;
-  args.input.finish(args.build.num_threads);
+  args.input.finish(command, args.build.num_threads);
   args.build.feature_dtype = args.input.feature_dtype;
   args.build.input = args.input.source.text();
 }
@@ -209,18 +209,22 @@ int run_summary(Arguments& args) {
   return static_cast<int>(ExitCode::ok);
 }
 
-int run_info(Arguments& args) {
-  args.input.finish(args.build.num_threads);
+int run_info(Arguments& args, const CLI::App& command) {
+  args.input.finish(command, args.build.num_threads);
   const auto parts = args.input.source.parts();
   const auto* const directory = parts ? std::get_if<std::filesystem::path>(&*parts) : nullptr;
   if (directory == nullptr) return run_summary(args);
+  for (const char* const name : {"--features", "--labels", "--split", "--normalize-features"})
+    if (command.count(name) > 0)
+      throw InputError(fmt::format("{} has no effect on {}, which has parts", name, args.input.spec),
+                       "Leave it out.");
   const graph::PartitionRecord record = graph::read_partition_record(*directory);
   fmt::print("{}", args.json ? info_json(record) : info_text(record));
   return static_cast<int>(ExitCode::ok);
 }
 
-int run_convert(Arguments& args) {
-  args.input.finish(args.build.num_threads);
+int run_convert(Arguments& args, const CLI::App& command) {
+  args.input.finish(command, args.build.num_threads);
   const graph::Source target(args.target);
   const graph::DatasetSource* const folder = target.dataset();
   if (folder == nullptr || folder->format != graph::DatasetSource::Format::npy || folder->nodes)
@@ -318,8 +322,8 @@ int dispatch(int argc, char** argv) {
   }
   init_log(kProgram, enum_value<LogLevel>(args.log_level, "--log-level"));
   if (build_command->parsed()) return run_build(args, *build_command);
-  if (convert_command->parsed()) return run_convert(args);
-  return info_command->parsed() ? run_info(args) : run_verify(args);
+  if (convert_command->parsed()) return run_convert(args, *convert_command);
+  return info_command->parsed() ? run_info(args, *info_command) : run_verify(args);
 }
 
 }  // namespace

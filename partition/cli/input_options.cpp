@@ -101,6 +101,14 @@ void take_splits(InputOptions& input) {
   }
 }
 
+/// Parts were cleaned when they were built.
+void refuse_for_parts(const CLI::App& command, const std::string& spec) {
+  for (const char* const name : {"--direction", "--duplicates", "--self-loops", "--allow-outside-paths"})
+    if (command.count(name) > 0)
+      throw InputError(fmt::format("{} has no effect on {}, which has parts", name, spec),
+                       "Leave it out, or give the input that the parts were built from.");
+}
+
 }  // namespace
 
 void InputOptions::add_to(CLI::App& command, Naming naming) {
@@ -124,7 +132,7 @@ void InputOptions::add_to(CLI::App& command, Naming naming) {
   add_files(command, *this);
 }
 
-void InputOptions::finish(int num_threads) {
+void InputOptions::finish(const CLI::App& command, int num_threads) {
   using Direction = graph::ReadOptions::Direction;
   const auto policy = [](const std::string& name) {
     return name == "keep" ? graph::EdgePolicy::keep : graph::EdgePolicy::remove;
@@ -139,6 +147,7 @@ void InputOptions::finish(int num_threads) {
   take_splits(*this);
   files.labels = labels;
   source = graph::Source(spec);
+  if (source.parts()) refuse_for_parts(command, spec);
 }
 
 }  // namespace strata::partition

@@ -23,8 +23,8 @@ struct InputOptions {
   /// Adds the options to a command; the graph itself is `--input` or, with `positional`, the argument SPEC.
   enum class Naming { option, positional };
   void add_to(CLI::App& command, Naming naming);
-  /// Throws InputError.
-  void finish(int num_threads);
+  /// Throws InputError, also if an option was given that has no effect on parts.
+  void finish(const CLI::App& command, int num_threads);
   graph::Graph read_graph() const { return graph::read_graph(source, read, files); }
 };
 

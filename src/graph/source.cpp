@@ -181,6 +181,12 @@ void refuse_unknown_prefix(const std::string& text, std::string_view prefix) {
   for (const Dataset& dataset : datasets()) prefixes.emplace_back(dataset.prefix);
   std::string lower(prefix);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (lower == "pyg" || lower == "networkx" || lower == "parquet")
+    throw InputError(fmt::format("'{}:' is not read", prefix),
+                     lower == "parquet"
+                         ? "Write the table of edges as CSV (pandas.read_parquet, to_csv) and give csv:FILE."
+                         : "Write the graph as NumPy arrays (examples/from_pyg.py, from_dgl.py, "
+                           "from_networkx.py) and give npy:DIR.");
   const std::string near = closest(lower, prefixes);
   throw InputError(
       fmt::format("'{}' does not say what kind of graph it is: '{}:' is not known", text, prefix),

@@ -2,6 +2,7 @@
 #include "load_graph.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 
@@ -21,7 +22,8 @@ struct GraphFacts {
 };
 
 /// Refuses before anything large is read.
-void check_trainable(const TrainConfig& config, const GraphFacts& facts) {
+void check_trainable(const RunContext& context, const GraphFacts& facts) {
+  const TrainConfig& config = context.config;
   const auto& [feature_cols, num_classes, num_train, num_valid, multi_label] = facts;
   const std::string& graph = config.graph.text();
   if (feature_cols == 0) {
@@ -50,6 +52,8 @@ void check_trainable(const TrainConfig& config, const GraphFacts& facts) {
         fmt::format("--patience {}: {} has no validation nodes to stop by", config.patience, graph),
         "Leave it out, or build the graph from an input with a validation split.");
   }
+  if (num_valid == 0 && config.eval_every > 0 && context.first_rank())
+    spdlog::warn("{}: the graph has no validation nodes: the last model is kept, not the best one", graph);
 }
 
 /// The model is made when the graph is there; one of a user may need anything.
@@ -103,10 +107,10 @@ store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& sp
         "Write it once with strata-partition build --input synthetic:... and give the directory, or take "
         "planted:..., of which every machine generates its parts.");
   }
-  check_trainable(context.config, {.feature_cols = spec.features,
-                                   .num_classes = spec.classes,
-                                   .num_train = spec.train,
-                                   .num_valid = spec.valid});
+  check_trainable(context, {.feature_cols = spec.features,
+                            .num_classes = spec.classes,
+                            .num_train = spec.train,
+                            .num_valid = spec.valid});
   return store::MachineGraph::generate(spec, {}, context.machine,
                                        load_options(context, spec.nodes, spec.features), context.sample_pool);
 }
@@ -120,11 +124,11 @@ store::MachineGraph load_graph(RunContext& context) {
   if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return generate(context, *spec);
   const graph::PartsOrigin parts = config.graph.parts().value();
   const graph::Manifest manifest = graph::read_manifest(parts);
-  check_trainable(config, {.feature_cols = manifest.feature_cols,
-                           .num_classes = manifest.num_classes,
-                           .num_train = manifest.num_train,
-                           .num_valid = manifest.num_valid,
-                           .multi_label = manifest.multi_label});
+  check_trainable(context, {.feature_cols = manifest.feature_cols,
+                            .num_classes = manifest.num_classes,
+                            .num_train = manifest.num_train,
+                            .num_valid = manifest.num_valid,
+                            .multi_label = manifest.multi_label});
   return store::MachineGraph::load(parts, context.communicator(), context.topology, context.machine,
                                    load_options(context, manifest.book.num_nodes(), manifest.feature_cols));
 }

@@ -26,7 +26,7 @@ struct NodeFiles {
 /// ids are not the nodes' numbers give `node_names`.
 ///
 /// A partition directory or a planted graph is put together again: by original ids, with features as they are
-/// stored; of `options` only the number of threads matters then.
+/// stored; of `options`, only normalize_features and the number of threads matter then.
 ///
 /// Labels are one class per node, or a matrix of 0 and 1 with one column per class, which makes the graph
 /// multi_label. A row that is all nan or all -1 has no label.

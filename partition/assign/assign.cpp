@@ -27,6 +27,11 @@ void check(const CompactGraph& graph, const AssignOptions& options) {
         fmt::format("{} parts for {} nodes: some would be empty", options.num_parts, graph.num_nodes),
         "Give --parts at most the number of nodes.");
   }
+  if (options.method != PartitionMethod::merge && options.method != PartitionMethod::split) return;
+  check_regrouping(options);
+  if (std::ssize(options.given->of_node) != graph.num_nodes)
+    throw InputError(fmt::format("{} nodes in the given parts, {} in the graph",
+                                 options.given->of_node.size(), graph.num_nodes));
 }
 
 std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOptions& options,
@@ -83,6 +88,18 @@ std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptio
 
 }  // namespace
 
+void check_regrouping(const AssignOptions& options) {
+  if (options.given == nullptr) throw InputError("merge and split need the parts that there are");
+  const bool merge = options.method == PartitionMethod::merge;
+  const int given = options.given->count;
+  if (merge && (options.num_parts > given || given % options.num_parts != 0))
+    throw InputError(fmt::format("{} parts cannot be merged to {}", given, options.num_parts),
+                     fmt::format("Give a divisor of {}, or --method auto.", given));
+  if (!merge && options.num_parts % given != 0)
+    throw InputError(fmt::format("{} parts cannot be split into {}", given, options.num_parts),
+                     fmt::format("Give a multiple of {}, or --method auto.", given));
+}
+
 std::string name_of(PartitionMethod method) {
   switch (method) {
     case PartitionMethod::automatic:
@@ -97,6 +114,10 @@ std::string name_of(PartitionMethod method) {
       return "range";
     case PartitionMethod::file:
       return "file";
+    case PartitionMethod::merge:
+      return "merge";
+    case PartitionMethod::split:
+      return "split";
   }
   return "?";
 }
@@ -135,6 +156,8 @@ std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vec
   switch (options.method) {
     case PartitionMethod::automatic:
     case PartitionMethod::multilevel:
+    case PartitionMethod::merge:
+    case PartitionMethod::split:
       return multilevel_assign(graph, train, options, pool);
     case PartitionMethod::metis:
       return metis_assign(graph, train, options, pool);

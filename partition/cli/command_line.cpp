@@ -2,6 +2,7 @@
 #include "cli/command_line.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -58,18 +59,21 @@ void add_class_limit(CLI::App& command, Arguments& args) {
       ->group("Input");
 }
 
-void add_partitioning(CLI::App& command, Arguments& args) {
+/// The method of repartition also knows the parts that are there.
+constexpr const char* kMethods =
+    "auto or multilevel (few cut edges, for graphs of any size), metis (METIS k-way), random, range (of "
+    "ids), "
+    "or file:PATH (one part id per line). On small graphs auto tries METIS, too";
+constexpr const char* kMoreMethods = ". merge joins whole parts, split cuts each part into as many";
+
+void add_partitioning(CLI::App& command, Arguments& args, const std::string& methods) {
   constexpr const char* kGroup = "Partitioning";
   command.add_option("--parts", args.build.assign.num_parts, "Number of parts")
       ->type_name("N")
       ->required()
       ->check(CLI::Range(1, 100000))
       ->group(kGroup);
-  command
-      .add_option(
-          "--method", args.method,
-          "auto or multilevel (few cut edges, for graphs of any size), metis (METIS k-way), random, "
-          "range (of ids), or file:PATH (one part id per line). On small graphs auto tries METIS, too")
+  command.add_option("--method", args.method, methods)
       ->capture_default_str()
       ->type_name("NAME")
       ->group(kGroup);
@@ -121,12 +125,17 @@ void add_inspection(CLI::App& command, Arguments& args) {
   add_json(command, args);
 }
 
-void set_method(Arguments& args) {
-  const std::map<std::string, PartitionMethod> methods{{"auto", PartitionMethod::automatic},
-                                                       {"multilevel", PartitionMethod::multilevel},
-                                                       {"metis", PartitionMethod::metis},
-                                                       {"random", PartitionMethod::random},
-                                                       {"range", PartitionMethod::range}};
+/// `repartition`: whether there are parts to merge and split.
+void set_method(Arguments& args, bool repartition) {
+  std::map<std::string, PartitionMethod> methods{{"auto", PartitionMethod::automatic},
+                                                 {"multilevel", PartitionMethod::multilevel},
+                                                 {"metis", PartitionMethod::metis},
+                                                 {"random", PartitionMethod::random},
+                                                 {"range", PartitionMethod::range}};
+  if (repartition) {
+    methods.emplace("merge", PartitionMethod::merge);
+    methods.emplace("split", PartitionMethod::split);
+  }
   AssignOptions& assign = args.build.assign;
   if (args.method.starts_with("file:") && args.method.size() > 5) {
     assign.method = PartitionMethod::file;
@@ -135,11 +144,12 @@ void set_method(Arguments& args) {
   }
   const auto found = methods.find(args.method);
   if (found == methods.end()) {
-    const std::string near =
-        closest(args.method, {"auto", "multilevel", "metis", "random", "range", "file:PATH"});
-    throw InputError(fmt::format("--method {} is unknown", args.method),
-                     near.empty() ? "Give auto, multilevel, metis, random, range or file:PATH."
-                                  : "Did you mean " + near + "?");
+    std::vector<std::string> known{"file:PATH"};
+    for (const auto& [name, method] : methods) known.push_back(name);
+    const std::string near = closest(args.method, known);
+    throw InputError(
+        fmt::format("--method {} is unknown", args.method),
+        near.empty() ? fmt::format("Give one of {}.", fmt::join(known, ", ")) : "Did you mean " + near + "?");
   }
   assign.method = found->second;
 }
@@ -158,8 +168,8 @@ void set_balance(Arguments& args) {
 }
 
 /// Converts options that the parser read as text to their types, and refuses contradictions.
-void finish_build_options(Arguments& args, const CLI::App& command) {
-  set_method(args);
+void finish_assign_options(Arguments& args, const CLI::App& command, bool repartition) {
+  set_method(args, repartition);
   set_balance(args);
   const PartitionMethod method = args.build.assign.method;
   if (!looks_for_few_cut_edges(method) &&
@@ -167,19 +177,16 @@ void finish_build_options(Arguments& args, const CLI::App& command) {
     throw InputError("--balance and --imbalance are for --method auto, multilevel and metis only",
                      "Leave them out, or use one of these.");
   }
-  if (method != PartitionMethod::automatic && method != PartitionMethod::multilevel &&
+  if ((!looks_for_few_cut_edges(method) || method == PartitionMethod::metis) &&
       command.count("--quality") > 0) {
     throw InputError("--quality is for --method auto and multilevel only",
                      "Leave it out, or use one of these.");
   }
   args.build.assign.quality = args.quality == "strong" ? CutQuality::strong : CutQuality::standard;
-  args.input.finish(command, args.build.num_threads);
-  args.build.feature_dtype = args.input.feature_dtype;
-  args.build.input = args.input.source.text();
 }
 
-int run_build(Arguments& args, const CLI::App& command) {
-  finish_build_options(args, command);
+/// Reads what args.input names, partitions it and tells about it.
+int build_from_input(Arguments& args) {
   check_output(args.build);
   StopFlag stop;
   const InterruptGuard guard{stop};
@@ -196,6 +203,32 @@ int run_build(Arguments& args, const CLI::App& command) {
     return 128 + guard.signal();
   }
   return static_cast<int>(ExitCode::ok);
+}
+
+int run_build(Arguments& args, const CLI::App& command) {
+  finish_assign_options(args, command, false);
+  args.input.finish(command, args.build.num_threads);
+  args.build.feature_dtype = args.input.feature_dtype;
+  args.build.input = args.input.source.text();
+  return build_from_input(args);
+}
+
+/// Partitions what parts hold anew: the same graph, with features as they are stored.
+int run_repartition(Arguments& args, const CLI::App& command) {
+  finish_assign_options(args, command, true);
+  const graph::PartitionRecord record = graph::read_partition_record(args.directory);
+  args.input.spec = args.directory.string();
+  args.input.duplicates = args.input.self_loops = "keep";
+  args.input.finish(command, args.build.num_threads);
+  args.build.feature_dtype = record.manifest.feature_dtype;
+  args.build.max_classes = std::max(args.build.max_classes, record.manifest.num_classes);
+  args.build.input = record.build.input;
+  AssignOptions& assign = args.build.assign;
+  if (assign.method == PartitionMethod::merge || assign.method == PartitionMethod::split) {
+    assign.given = std::make_shared<const GivenParts>(read_given_parts(args.directory));
+    check_regrouping(assign);
+  }
+  return build_from_input(args);
 }
 
 /// Describes a graph that is not partitioned.
@@ -254,7 +287,7 @@ int run_verify(const Arguments& args) {
 
 /// The options or subcommands that the user may have meant.
 std::vector<std::string> known_words(const CLI::App& app) {
-  std::vector<std::string> known{"build", "convert", "info", "verify", "--help", "--version"};
+  std::vector<std::string> known{"build", "convert", "info", "repartition", "verify", "--help", "--version"};
   for (const CLI::App* command : app.get_subcommands()) {
     known = {};
     for (const CLI::Option* option : command->get_options()) known.push_back(option->get_name());
@@ -297,13 +330,16 @@ int dispatch(int argc, char** argv) {
       "partitioned: degrees, components, labels, and the memory that training takes");
   CLI::App* convert_command =
       app.add_subcommand("convert", "Write any graph, also one of parts, as a folder of NumPy arrays");
+  CLI::App* repartition_command = app.add_subcommand("repartition",
+                                                     "Cut the graph of a partition directory into another "
+                                                     "number of parts; its original input is not needed");
   CLI::App* verify_command = app.add_subcommand(
       "verify",
       "Check every byte and invariant of a partition directory. Takes 25 bytes of memory per "
       "node and, per thread, 4 MiB, an eighth of a byte per node and a 4096th of a part");
   args.input.add_to(*build_command, InputOptions::Naming::option);
   add_class_limit(*build_command, args);
-  add_partitioning(*build_command, args);
+  add_partitioning(*build_command, args, kMethods);
   add_output(*build_command, args);
   add_common(*build_command, args);
   args.input.add_to(*info_command, InputOptions::Naming::positional);
@@ -313,6 +349,11 @@ int dispatch(int argc, char** argv) {
       ->required()
       ->group("Input");
   add_common(*convert_command, args);
+  repartition_command->add_option("DIR", args.directory, "A directory that strata-partition wrote")
+      ->required();
+  add_partitioning(*repartition_command, args, std::string(kMethods) + kMoreMethods);
+  add_output(*repartition_command, args);
+  add_common(*repartition_command, args);
   add_inspection(*verify_command, args);
   try {
     app.parse(argc, argv);
@@ -322,6 +363,7 @@ int dispatch(int argc, char** argv) {
   }
   init_log(kProgram, enum_value<LogLevel>(args.log_level, "--log-level"));
   if (build_command->parsed()) return run_build(args, *build_command);
+  if (repartition_command->parsed()) return run_repartition(args, *repartition_command);
   if (convert_command->parsed()) return run_convert(args, *convert_command);
   return info_command->parsed() ? run_info(args, *info_command) : run_verify(args);
 }

@@ -104,7 +104,7 @@ void take_splits(InputOptions& input) {
 /// Parts were cleaned when they were built.
 void refuse_for_parts(const CLI::App& command, const std::string& spec) {
   for (const char* const name : {"--direction", "--duplicates", "--self-loops", "--allow-outside-paths"})
-    if (command.count(name) > 0)
+    if (const CLI::Option* option = command.get_option_no_throw(name); option != nullptr && *option)
       throw InputError(fmt::format("{} has no effect on {}, which has parts", name, spec),
                        "Leave it out, or give the input that the parts were built from.");
 }

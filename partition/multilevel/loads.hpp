@@ -46,6 +46,13 @@ class Loads {
       if (is_over(part)) return true;
     return false;
   }
+  /// What all parts weigh above their limits, together.
+  Count total_excess() const {
+    Count sum = 0;
+    for (int part = 0; part < num_parts_; ++part)
+      for (int c = 0; c < num_constraints(); ++c) sum += std::max<Count>(excess(part, c), 0);
+    return sum;
+  }
   bool has_room(Count node, std::int32_t part) const {
     for (int c = 0; c < num_constraints(); ++c) {
       const Count w = graph_.weight(node, c);

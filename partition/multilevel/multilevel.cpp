@@ -26,7 +26,7 @@ using Parts = std::vector<std::int32_t>;
 constexpr Count kSmallGraph = 2'000'000;                 // entries
 constexpr Count kNodesPerPart = 60, kLeastNodes = 2000;  // of the coarsest graph
 
-constexpr double kNoCommunities = 0.95;  // of the weight leads from one cluster to another
+constexpr double kNoCommunities = 0.97;  // of the weight leads from one cluster to another
 constexpr int kMetisTries = 5;           // on small graphs that METIS cuts as a whole, too
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
@@ -112,10 +112,7 @@ class Multilevel {
 
   Score score(const LevelGraph& graph, const Parts& parts, const std::vector<Count>& limits) const {
     const Loads loads{graph, parts, options_.num_parts, limits};
-    Count above = 0;
-    for (int part = 0; part < options_.num_parts; ++part)
-      for (int c = 0; c < loads.num_constraints(); ++c) above += std::max<Count>(loads.excess(part, c), 0);
-    return {above, cut_of(graph, parts, pool_)};
+    return {loads.total_excess(), cut_of(graph, parts, pool_)};
   }
 
   std::uint64_t key(int use) const {
@@ -180,7 +177,8 @@ class Multilevel {
       note.say(fmt::format("{} nodes in {} clusters", format_count(graph->num_nodes),
                            format_count(clusters.count)));
       if (clusters.count * 100 > graph->num_nodes * 95) break;
-      if (graph->num_entries() > kSmallGraph && share_between(*graph, clusters) > kNoCommunities) {
+      if (levels.empty() && graph->num_entries() > kSmallGraph &&
+          share_between(*graph, clusters) > kNoCommunities) {
         if (within == nullptr) loose_ = std::move(clusters);
         break;
       }

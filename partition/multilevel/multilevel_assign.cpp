@@ -8,6 +8,7 @@
 #include "assign/balance.hpp"
 #include "assign/neighbor_lists.hpp"
 #include "multilevel/multilevel.hpp"
+#include "multilevel/regroup.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -44,6 +45,21 @@ void fill_empty_parts(const LevelGraph& graph, int num_parts, std::vector<std::i
   }
 }
 
+std::vector<std::int32_t> parts_of(const LevelGraph& graph, const std::vector<Count>& limits,
+                                   const AssignOptions& options, ThreadPool& pool) {
+  const MultilevelOptions how{.num_parts = options.num_parts,
+                              .imbalance = options.imbalance,
+                              .limits = limits,
+                              .strong = options.quality == CutQuality::strong,
+                              .try_metis = options.method != PartitionMethod::multilevel,
+                              .seed = options.seed};
+  if (options.method == PartitionMethod::merge)
+    return merge_parts(graph, options.given->of_node, options.given->count, how, pool);
+  if (options.method == PartitionMethod::split)
+    return split_parts(graph, options.given->of_node, options.given->count, how, pool);
+  return multilevel_parts(graph, how, pool);
+}
+
 }  // namespace
 
 std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
@@ -60,15 +76,7 @@ std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std
   level.node_weights = interleave<Count>(weights, graph.num_nodes);
   const std::vector<Count> limits = limits_of(weights, options);
   weights.clear();
-  std::vector<std::int32_t> part_of =
-      multilevel_parts(level,
-                       {.num_parts = options.num_parts,
-                        .imbalance = options.imbalance,
-                        .limits = limits,
-                        .strong = options.quality == CutQuality::strong,
-                        .try_metis = options.method == PartitionMethod::automatic,
-                        .seed = options.seed},
-                       pool);
+  std::vector<std::int32_t> part_of = parts_of(level, limits, options, pool);
   fill_empty_parts(level, options.num_parts, part_of);
   return part_of;
 }

@@ -6,7 +6,8 @@
 
 namespace strata::partition {
 
-/// multilevel_parts() for the neighbors of a graph and the asked constraints. No part is empty.
+/// multilevel_parts(), merge_parts() or split_parts() for the neighbors of a graph and the asked constraints.
+/// No part is empty.
 std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
                                             const AssignOptions& options, ThreadPool& pool);
 

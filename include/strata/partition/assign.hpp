@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,19 +19,31 @@ enum class PartitionMethod {
   random,      ///< a keyed permutation cut into equal pieces
   range,       ///< runs of equal length of the original ids
   file,        ///< one part id per line, as gpmetis writes it
+  merge,       ///< joins given parts, whole parts only
+  split,       ///< cuts every given part into as many
 };
 
 /// How long `automatic` and `multilevel` look for fewer cut edges.
 enum class CutQuality { standard, strong };
 
-/// What `automatic`, `multilevel` and `metis` balance: inner nodes, their in-edges, training nodes.
+/// What the methods that look for few cut edges balance: inner nodes, their in-edges, training nodes.
 enum class Constraint { nodes, edges, train };
+
+/// Parts that a graph has already.
+struct GivenParts {
+  int count = 0;
+  std::vector<std::int32_t> of_node{};  ///< by original id
+};
+
+/// Reads which node lies in which part of a partition directory. Throws InputError, IoError.
+GivenParts read_given_parts(const std::filesystem::path& directory);
 
 struct AssignOptions {
   int num_parts = 1;
   PartitionMethod method = PartitionMethod::automatic;
   CutQuality quality = CutQuality::standard;
   std::filesystem::path file{};                        ///< of PartitionMethod::file
+  std::shared_ptr<const GivenParts> given{};           ///< of PartitionMethod::merge and split
   std::vector<Constraint> balance{Constraint::nodes};  ///< of the methods that look for few cut edges
   double imbalance = 0.03;  ///< in each constraint a part may be this share above the mean
   std::uint64_t seed = 0;
@@ -39,8 +52,13 @@ struct AssignOptions {
 /// Whether the method balances what it is asked to, and cuts few edges.
 inline bool looks_for_few_cut_edges(PartitionMethod method) {
   return method == PartitionMethod::automatic || method == PartitionMethod::multilevel ||
-         method == PartitionMethod::metis;
+         method == PartitionMethod::metis || method == PartitionMethod::merge ||
+         method == PartitionMethod::split;
 }
+
+/// Throws InputError if merge or split get a number of parts that does not divide the given one, or is no
+/// multiple of it.
+void check_regrouping(const AssignOptions& options);
 
 std::string name_of(PartitionMethod method);
 std::string name_of(Constraint constraint);
@@ -52,8 +70,8 @@ std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& 
 /// The part of every node, in [0, num_parts). Parts may be empty only if a file or METIS says so.
 /// The same for every number of threads.
 ///
-/// Throws InputError if there are more parts than nodes, the file does not match the graph, or the graph
-/// exceeds METIS's integers; OutOfMemory.
+/// Throws InputError if there are more parts than nodes, check_regrouping() does, the file does not match the
+/// graph, or the graph exceeds METIS's integers; OutOfMemory.
 std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vector<NodeId>& train,
                                        const AssignOptions& options, ThreadPool& pool);
 

@@ -174,6 +174,39 @@ TEST_F(CommandLine, SaysWhatItAssumesOfAnUnknownSetAndReadsOutsideItsFolderOnlyI
   EXPECT_EQ(run(bolt + " --allow-outside-paths").exit_code, 0);
 }
 
+TEST_F(CommandLine, RepartitionsPartsWithoutTheirInput) {
+  const auto digest = [&](const std::string& parts) {
+    std::ifstream file(folder_ / parts / "manifest.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t at = text.find("\"graph_digest\"");
+    return at == text.npos ? "" : text.substr(at, 40);
+  };
+  const auto expect_made = [&](const std::string& words, const std::string& parts) {
+    const Outcome made = run(words + " --output " + (folder_ / parts).string());
+    EXPECT_EQ(made.exit_code, 0) << made.output;
+    EXPECT_EQ(digest(parts), digest("four"));
+    const Outcome verified = run("verify " + (folder_ / parts).string());
+    EXPECT_EQ(verified.exit_code, 0) << verified.output;
+  };
+  expect_made("build --parts 4 --features bf16 --input " + std::string(kInput), "four");
+  ASSERT_FALSE(digest("four").empty());
+  const std::string repartition = "repartition " + (folder_ / "four").string();
+  expect_made(repartition + " --parts 3", "three");
+  expect_made(repartition + " --parts 2 --method merge", "two");
+  expect_made(repartition + " --parts 8 --method split", "eight");
+  expect_made("repartition " + (folder_ / "two").string() + " --parts 5 --force", "two");
+  const auto refuse = [&](const std::string& words, const std::string& message) {
+    const Outcome refused = run(repartition + words + " --output " + (folder_ / "none").string());
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.output, HasSubstr(message));
+    EXPECT_FALSE(fs::exists(folder_ / "none"));
+  };
+  refuse(" --parts 3 --method merge", "4 parts cannot be merged to 3");
+  refuse(" --parts 6 --method split", "4 parts cannot be split into 6");
+  refuse(" --parts 6 --method spilt", "Did you mean split?");
+  refuse("", "--parts is required");
+}
+
 TEST_F(CommandLine, RefusesLabelsThatMakeTooManyClasses) {
   const fs::path set = folder_ / "set";
   fs::create_directories(set / "raw");

@@ -281,5 +281,72 @@ TEST_F(Multilevel, AutoCutsAtMostWhatMetisDoes) {
   }
 }
 
+/// A chain of cliques of 25 nodes: 3200 nodes, of which consecutive ones belong together.
+class Regroup : public Multilevel {
+ protected:
+  static constexpr Count kNodes = 3200;
+
+  CompactGraph cliques() {
+    std::vector<std::pair<NodeId, NodeId>> edges;
+    for (NodeId v = 0; v < kNodes; ++v) {
+      if (v > 0) edges.push_back({v - 1, v});
+      for (NodeId u = v / 25 * 25; u < v; ++u) edges.push_back({u, v});
+    }
+    return from_edges(kNodes, edges);
+  }
+  /// Part p has every eighth run of 100 nodes if `mixed`, else 400 that follow each other.
+  std::shared_ptr<const GivenParts> eight_parts(bool mixed) {
+    GivenParts given{8, Parts(at(kNodes))};
+    for (std::size_t v = 0; v < given.of_node.size(); ++v)
+      given.of_node[v] = static_cast<std::int32_t>(mixed ? v / 100 % 8 : v / 400);
+    return std::make_shared<const GivenParts>(std::move(given));
+  }
+};
+
+TEST_F(Regroup, MergeJoinsWholePartsThatShareEdges) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{2};
+  for (const int parts : {1, 2, 4, 8}) {
+    const auto given = eight_parts(false);
+    const Parts merged =
+        assign_parts(graph, {}, {.num_parts = parts, .method = PartitionMethod::merge, .given = given}, pool);
+    std::set<std::pair<std::int32_t, std::int32_t>> pairs;
+    for (std::size_t v = 0; v < merged.size(); ++v) pairs.insert({given->of_node[v], merged[v]});
+    EXPECT_EQ(pairs.size(), 8u) << parts << " parts";
+    int cuts = 0;
+    for (std::size_t v = 1; v < merged.size(); ++v) cuts += merged[v] != merged[v - 1];
+    EXPECT_EQ(cuts, parts - 1) << parts << " parts";
+  }
+}
+
+TEST_F(Regroup, SplitKeepsTheBordersThatThereAreAndTheLimits) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{2};
+  for (const bool mixed : {false, true}) {
+    const auto given = eight_parts(mixed);
+    const Parts split =
+        assign_parts(graph, {}, {.num_parts = 24, .method = PartitionMethod::split, .given = given}, pool);
+    std::vector<Count> sizes(24);
+    for (std::size_t v = 0; v < split.size(); ++v) {
+      EXPECT_EQ(split[v] / 3, given->of_node[v]);
+      ++sizes.at(at(split[v]));
+    }
+    EXPECT_THAT(sizes, testing::Each(testing::AllOf(testing::Gt(0), testing::Le(3200 * 103 / 2400))));
+  }
+}
+
+TEST_F(Regroup, RefusesNumbersThatDoNotFit) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{1};
+  const auto assign = [&](int parts, PartitionMethod method) {
+    assign_parts(graph, {}, {.num_parts = parts, .method = method, .given = eight_parts(false)}, pool);
+  };
+  test::expect_error([&] { assign(3, PartitionMethod::merge); }, {"8 parts", "merged to 3", "divisor of 8"});
+  test::expect_error([&] { assign(16, PartitionMethod::merge); }, {"merged to 16"});
+  test::expect_error([&] { assign(12, PartitionMethod::split); },
+                     {"8 parts", "split into 12", "multiple of 8"});
+  test::expect_error([&] { assign(4, PartitionMethod::split); }, {"split into 4"});
+}
+
 }  // namespace
 }  // namespace strata::partition

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <vector>
+
+#include "multilevel/multilevel.hpp"
+
+namespace strata::partition {
+
+/// Joins parts to options.num_parts new ones, whole parts only: those that share most edges, as far as the
+/// limits allow. `given` has `num_given` parts, a multiple of options.num_parts.
+std::vector<std::int32_t> merge_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
+                                      int num_given, const MultilevelOptions& options, ThreadPool& pool);
+
+/// Cuts every part into options.num_parts / num_given new ones: part p becomes those from p times that number
+/// on.
+std::vector<std::int32_t> split_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
+                                      int num_given, const MultilevelOptions& options, ThreadPool& pool);
+
+}  // namespace strata::partition

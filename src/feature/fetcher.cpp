@@ -173,7 +173,8 @@ struct RowFetcher::State {
   void place_round(const Requests& requests, Count round, const float* rows, const LocalRows& local);
   std::vector<Count> in_bytes(std::span<const Count> rows) const;
   void begin_exchange() {
-    if (exchange.order != nullptr) exchange.order->begin_exchange(serving);
+    if (exchange.order != nullptr)
+      exchange.order->begin_exchange(comm::LaunchOrder::Exchange::fetch, serving);
     sending.record(serving);
   }
   Count agreed_rounds(const Requests& requests) const;
@@ -292,7 +293,7 @@ void RowFetcher::State::fetch_on_devices(const Requests& requests, Count rounds,
     place_round(requests, round, device_arrived.data(), local);
   }
   if (rounds == 0) begin_exchange();
-  if (exchange.order != nullptr) exchange.order->end_exchange(serving);
+  if (exchange.order != nullptr) exchange.order->end_exchange(comm::LaunchOrder::Exchange::fetch, serving);
   exchanging = rounds > 0;
 }
 

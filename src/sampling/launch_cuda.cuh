@@ -56,6 +56,19 @@ __device__ inline Count list_of(const Count* offsets, Count count, Count e) {
   return low;
 }
 
+/// Adds the sum of `own` over the threads of a block to *total; does nothing if `total` is null. All threads
+/// call it, once per kernel.
+__device__ inline void add_to_total(Count* total, std::uint32_t own) {
+  if (total == nullptr) return;
+  __shared__ unsigned long long sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  own = __reduce_add_sync(kAllLanes, own);
+  if (lane_index() == 0 && own > 0) atomicAdd(&sum, static_cast<unsigned long long>(own));
+  __syncthreads();
+  if (threadIdx.x == 0 && sum > 0) atomicAdd(reinterpret_cast<unsigned long long*>(total), sum);
+}
+
 /// Turns counts into offsets, in place. An owner of its scratch memory.
 class DeviceScan {
  public:

@@ -8,15 +8,37 @@
 
 namespace strata::comm {
 
-/// Moves bytes between the GPUs of all ranks over NCCL, with a communicator of its own.
+/// Moves bytes between the devices of all ranks, with a communicator of its own.
+///
+/// Calls are collective over all ranks, which make them in the same order; over NCCL, beside all other
+/// launches with NCCL (LaunchOrder). Results are complete when `stream` reaches this point. Over NCCL the
+/// host waits for nothing. Threads take turns.
 class DeviceExchange {
  public:
   virtual ~DeviceExchange() = default;
-  /// Sends send_bytes[r] bytes to every rank r and receives recv_bytes[r] bytes from it. Both buffers lie on
-  /// this rank's GPU, in order of rank without gaps. A pair of ranks without bytes exchanges no message.
-  /// Collective; asynchronous on `stream`. Launches must be in the same order on all ranks; see LaunchOrder.
-  virtual void all_to_all(const void* send, std::span<const Count> send_bytes, void* recv,
-                          std::span<const Count> recv_bytes, const cuda::Stream& stream) = 0;
+
+  /// What one rank sends to another, or receives from it. `data` lies on this rank's device.
+  template <typename Byte>
+  struct Message {
+    int rank = 0;  ///< the other one
+    Byte* data = nullptr;
+    Count bytes = 0;
+  };
+  using Outgoing = Message<const void>;
+  using Incoming = Message<void>;
+
+  /// Sends and receives some messages at once. Messages from one rank to another arrive in the order in which
+  /// both list them; those of 0 bytes are not sent. A rank without messages takes part all the same.
+  virtual void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives,
+                        const cuda::Stream& stream) = 0;
+  /// values[i] = the largest values[i] of all ranks.
+  virtual void max(Count* values, Count count, const cuda::Stream& stream) = 0;
+
+  /// Sends send_bytes[r] bytes to every rank r and receives recv_bytes[r] bytes from it. Both buffers are in
+  /// order of rank without gaps.
+  void all_to_all(const void* send, std::span<const Count> send_bytes, void* recv,
+                  std::span<const Count> recv_bytes, const cuda::Stream& stream);
+
   virtual void close() = 0;  ///< collective
 };
 
@@ -24,7 +46,10 @@ class DeviceExchange {
 /// own.
 bool can_exchange_on_devices(const Topology& topology, Device device);
 
-/// REQUIRES: can_exchange_on_devices(). Collective over `world`.
+/// Over NCCL. REQUIRES: can_exchange_on_devices(). Collective over `world`.
 std::unique_ptr<DeviceExchange> make_device_exchange(const Communicator& world, Device device);
+/// Over MPI, through pinned host memory: for ranks that share a GPU, and for the CPU. The host waits for the
+/// stream and for the other ranks. Collective over `world`.
+std::unique_ptr<DeviceExchange> make_mpi_exchange(const Communicator& world, Device device);
 
 }  // namespace strata::comm

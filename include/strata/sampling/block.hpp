@@ -85,6 +85,8 @@ struct MiniBatch {
 struct PaddedShape {
   std::vector<Count> nodes;    ///< [hops + 1] nodes known before hop 0, after hop 0 and so on...
   std::vector<Count> entries;  ///< [hops] of `indices`
+  /// [hops] nodes that a rank asks another machine for; the same on all ranks. Empty without an exchange.
+  std::vector<Count> requests = {};
 };
 
 /// Pads a batch of a GPU sampler to the shape. Returns false and changes nothing if the batch does not fit.

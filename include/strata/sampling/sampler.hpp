@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "strata/comm/device_exchange.hpp"
+#include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/block.hpp"
@@ -61,6 +63,11 @@ struct ExchangeContext {
   std::span<const NodeId> machine_offsets;
   const store::HaloLists* halo = nullptr;  ///< lists of some nodes of other machines; null: none
   ThreadPool* pool = nullptr;              ///< chooses from these lists; needed with `halo`
+  /// Carries requests and picks from GPU to GPU, once MiniBatchSampler::pad_nodes() has told how many there
+  /// can be; `halo` then stays unused. The bits are the same. Null: they pass through host memory.
+  comm::DeviceExchange* on_devices = nullptr;
+  /// Of the launches of `on_devices`, where a batch is the sample of a step; null: any.
+  comm::LaunchOrder* order = nullptr;
 };
 
 /// What an exchange did since it was made.
@@ -68,12 +75,17 @@ struct ExchangeReport {
   std::vector<Count> frontier_nodes, remote_nodes;  ///< by hop; remote nodes belong to other machines
   std::vector<Count> cached_nodes;                  ///< by hop: remote nodes that the halo cache answered for
   std::vector<Count> hop_bytes;                     ///< bytes sent, by hop
+  std::vector<Count> largest_requests;              ///< by hop: most nodes asked of one rank in one batch
   Count bytes_sent = 0, bytes_received = 0;
   double seconds = 0;         ///< that messages took, including waits for other ranks
   double waited_seconds = 0;  ///< those that the sampler waited for; the others passed while it sampled
 
   explicit ExchangeReport(std::size_t num_hops = 0)
-      : frontier_nodes(num_hops), remote_nodes(num_hops), cached_nodes(num_hops), hop_bytes(num_hops) {}
+      : frontier_nodes(num_hops),
+        remote_nodes(num_hops),
+        cached_nodes(num_hops),
+        hop_bytes(num_hops),
+        largest_requests(num_hops) {}
 };
 
 /// Samples minibatches of blocks. Random choices are keyed by (batch, hop, original id), so the set of

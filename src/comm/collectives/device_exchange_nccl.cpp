@@ -2,6 +2,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "collectives/nccl_communicator.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/copy.hpp"
@@ -17,30 +19,33 @@ class NcclExchange final : public DeviceExchange {
   NcclExchange(const Communicator& world, Device device)
       : device_(device), rank_(world.rank()), size_(world.size()), nccl_(world, device) {}
 
-  void all_to_all(const void* send, std::span<const Count> send_bytes, void* recv,
-                  std::span<const Count> recv_bytes, const cuda::Stream& stream) override {
-    check(send_bytes, recv_bytes);
+  void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives,
+                const cuda::Stream& stream) override {
     const cuda::DeviceGuard guard(device_);
-    const auto* outgoing = static_cast<const std::byte*>(send);
-    auto* incoming = static_cast<std::byte*>(recv);
     nccl_.finish(ncclGroupStart(), "ncclGroupStart");
-    for (std::size_t peer = 0; peer < send_bytes.size(); ++peer) {
-      const auto sent = static_cast<std::size_t>(send_bytes[peer]),
-                 received = static_cast<std::size_t>(recv_bytes[peer]);
-      const int rank = static_cast<int>(peer);
-      if (rank == rank_) {
-        cuda::copy_async(incoming, outgoing, sent, stream);
-      } else {
-        if (sent > 0)
-          check_queued(ncclSend(outgoing, sent, ncclInt8, rank, nccl_.get(), stream.get()), "ncclSend");
-        if (received > 0)
-          check_queued(ncclRecv(incoming, received, ncclInt8, rank, nccl_.get(), stream.get()), "ncclRecv");
-      }
-      outgoing += sent;
-      incoming += received;
+    for (const Outgoing& message : sends) {
+      if (!crosses(message.rank, message.bytes)) continue;
+      check_queued(
+          ncclSend(message.data, bytes_of(message), ncclInt8, message.rank, nccl_.get(), stream.get()),
+          "ncclSend");
+    }
+    for (const Incoming& message : receives) {
+      if (!crosses(message.rank, message.bytes)) continue;
+      check_queued(
+          ncclRecv(message.data, bytes_of(message), ncclInt8, message.rank, nccl_.get(), stream.get()),
+          "ncclRecv");
     }
     nccl_.finish(ncclGroupEnd(), "ncclGroupEnd");
+    keep_own(sends, receives, stream);
   }
+
+  void max(Count* values, Count count, const cuda::Stream& stream) override {
+    const cuda::DeviceGuard guard(device_);
+    nccl_.finish(ncclAllReduce(values, values, static_cast<std::size_t>(count), ncclInt64, ncclMax,
+                               nccl_.get(), stream.get()),
+                 "ncclAllReduce");
+  }
+
   void close() override {
     const cuda::DeviceGuard guard(device_);
     nccl_.close();
@@ -51,11 +56,28 @@ class NcclExchange final : public DeviceExchange {
   void check_queued(ncclResult_t code, const char* call) const {
     if (code != ncclInProgress) nccl_.finish(code, call);
   }
-  void check(std::span<const Count> send_bytes, std::span<const Count> recv_bytes) const {
-    const auto size = static_cast<std::size_t>(size_), own = static_cast<std::size_t>(rank_);
-    if (send_bytes.size() != size || recv_bytes.size() != size || send_bytes[own] != recv_bytes[own])
-      throw CommError(fmt::format("an exchange of {} sends and {} receives among {} ranks", send_bytes.size(),
-                                  recv_bytes.size(), size_));
+  template <typename Byte>
+  static std::size_t bytes_of(const Message<Byte>& message) {
+    return static_cast<std::size_t>(message.bytes);
+  }
+  bool crosses(int rank, Count bytes) const {
+    if (rank < 0 || rank >= size_ || bytes < 0)
+      throw CommError(fmt::format("a message of {} bytes with rank {} among {} ranks", bytes, rank, size_));
+    return rank != rank_ && bytes > 0;
+  }
+  /// Messages of a rank to itself.
+  void keep_own(std::span<const Outgoing> sends, std::span<const Incoming> receives,
+                const cuda::Stream& stream) const {
+    auto from = sends.begin();
+    for (const Incoming& message : receives) {
+      if (message.rank != rank_) continue;
+      from = std::find_if(from, sends.end(), [&](const Outgoing& own) { return own.rank == rank_; });
+      if (from == sends.end() || from->bytes != message.bytes)
+        throw CommError(
+            fmt::format("rank {} does not send itself the {} bytes that it receives", rank_, message.bytes));
+      cuda::copy_async(message.data, from->data, bytes_of(message), stream);
+      ++from;
+    }
   }
 
   Device device_;

@@ -41,29 +41,50 @@ void LaunchOrder::launched(const cuda::Stream& stream) {
   last_.record(stream);
 }
 
-void LaunchOrder::begin(Count steps, Count lookahead) {
+void LaunchOrder::begin(const Run& run) {
   const std::lock_guard lock(mutex_);
-  num_steps_ = steps;
-  lookahead_ = lookahead;
-  exchanged_ = ended_ = 0;
+  run_ = run;
+  exchanged_ = {};
+  if (!run.samples) exchanged_[index(Exchange::sample)] = run.steps;
+  if (!run.fetches) exchanged_[index(Exchange::fetch)] = run.steps;
+  ended_ = 0;
   open_ = false;
 }
 
-void LaunchOrder::begin_exchange(const cuda::Stream& stream) {
-  wait_until([this] { return exchanged_ <= ended_ + lookahead_; }, stream);
+Count LaunchOrder::steps_ahead(Exchange exchange) const {
+  if (!run_.ahead) return 0;
+  return exchange == Exchange::sample ? 2 : 1;
 }
 
-void LaunchOrder::end_exchange(const cuda::Stream& stream) {
+/// Slot k of the order is S(k + 2), F(k + 1), R(k), or those of them that there are.
+bool LaunchOrder::launched_for(Exchange exchange, Count slot) const {
+  return exchanged_[index(exchange)] >= std::min(slot + steps_ahead(exchange) + 1, run_.steps);
+}
+
+bool LaunchOrder::is_turn(Exchange exchange) const {
+  const Count slot = exchanged_[index(exchange)] - steps_ahead(exchange);
+  if (ended_ < slot) return false;
+  return exchange == Exchange::sample ? launched_for(Exchange::fetch, slot - 1)
+                                      : launched_for(Exchange::sample, slot);
+}
+
+void LaunchOrder::begin_exchange(Exchange exchange, const cuda::Stream& stream) {
+  wait_until([this, exchange] { return is_turn(exchange); }, stream);
+}
+
+void LaunchOrder::end_exchange(Exchange exchange, const cuda::Stream& stream) {
   launched(stream);
   {
     const std::lock_guard lock(mutex_);
-    ++exchanged_;
+    ++exchanged_[index(exchange)];
   }
   changed_.notify_all();
 }
 
 void LaunchOrder::begin_reduction(const cuda::Stream& stream) {
-  wait_until([this] { return exchanged_ >= std::min(ended_ + 1 + lookahead_, num_steps_); }, stream);
+  wait_until(
+      [this] { return launched_for(Exchange::fetch, ended_) && launched_for(Exchange::sample, ended_); },
+      stream);
 }
 
 void LaunchOrder::end_reduction(const cuda::Stream& stream) { launched(stream); }

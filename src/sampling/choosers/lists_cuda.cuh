@@ -300,19 +300,6 @@ __device__ void clear_rest(Number* counts, Count num_nodes, Count end) {
   for (Count i = num_nodes + first_item<Count>(); i < end; i += item_stride<Count>()) counts[i] = 0;
 }
 
-/// Adds the sum of `own` over the threads of a block to *total; does nothing if `total` is null. All threads
-/// call it, once per kernel.
-__device__ inline void add_to_total(Count* total, std::uint32_t own) {
-  if (total == nullptr) return;
-  __shared__ unsigned long long sum;
-  if (threadIdx.x == 0) sum = 0;
-  __syncthreads();
-  own = __reduce_add_sync(kAllLanes, own);
-  if (lane_index() == 0 && own > 0) atomicAdd(&sum, static_cast<unsigned long long>(own));
-  __syncthreads();
-  if (threadIdx.x == 0 && sum > 0) atomicAdd(reinterpret_cast<unsigned long long*>(total), sum);
-}
-
 /// Number of blocks for one warp per node.
 inline unsigned blocks_for_warps(Count bound) { return blocks_for(std::min(bound, Count{1} << 40) * kWarp); }
 inline constexpr unsigned kHubBlocks = 132 * 8;

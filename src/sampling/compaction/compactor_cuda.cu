@@ -69,11 +69,6 @@ __device__ void visit_entries(const DeviceEdges<Id>& edges, Visitor&& visitor) {
   }
 }
 
-template <typename Index, typename Id>
-__global__ void mark_neighbors(DeviceEdges<Id> edges, std::uint32_t* met) {
-  visit_entries<Index>(edges, [&](Index e) { mark(met, edges.neighbors[e]); });
-}
-
 __device__ int inclusive_sum(int value) {
   for (unsigned step = 1; step < 32; step *= 2) {
     const int other = __shfl_up_sync(kAllLanes, value, step);
@@ -374,17 +369,6 @@ void DeviceCompactor<Id>::start(const Start& start, const cuda::Stream& stream) 
       start.seeds, {num_nodes_, start.extensible ? known() : nullptr, start.nodes, seed_ids_.data(),
                     start.num_nodes, start.check});
   cuda::check_launch("place_seeds");
-}
-
-template <typename Id>
-void DeviceCompactor<Id>::mark_all(const DeviceEdges<Id>& edges, const cuda::Stream& stream) {
-  const unsigned blocks = blocks_for(edges.bound);
-  if (edges.bound < kShort) {
-    mark_neighbors<std::uint32_t><<<blocks, kThreads, 0, stream.get()>>>(edges, met());
-  } else {
-    mark_neighbors<std::uint64_t><<<blocks, kThreads, 0, stream.get()>>>(edges, met());
-  }
-  cuda::check_launch("mark_neighbors");
 }
 
 template <typename Id>

@@ -73,8 +73,6 @@ class DeviceCompactor {
   void start(const Start& start, const cuda::Stream& stream);
   /// Where a chooser marks the nodes that it chooses, for the next extend().
   std::uint32_t* met() const { return bits_.data(); }
-  /// Marks the neighbors of a chooser that did not mark them.
-  void mark_all(const DeviceEdges<Id>& edges, const cuda::Stream& stream);
   /// Appends the nodes that were met since the last call, in ascending order, to nodes[*num_known..], and
   /// sets *num_nodes to how many nodes then have a local id. Each hop number below num_hops may be used once
   /// after start().

@@ -128,6 +128,7 @@ void NeighborExchange<Id>::start_ask(const PickQuery& query) {
   report_.frontier_nodes[hop_] += static_cast<Count>(query.nodes.size());
   report_.remote_nodes[hop_] += static_cast<Count>(remote_positions_.size());
   report_.cached_nodes[hop_] += static_cast<Count>(halo_nodes_.size());
+  report_.largest_requests[hop_] = std::max(report_.largest_requests[hop_], std::ranges::max(asked_counts_));
   run_async([this] {
     incoming_counts_ = context_.communicator->exchange_counts(asked_counts_);
     incoming_.resize(static_cast<std::size_t>(sum_of(incoming_counts_)));

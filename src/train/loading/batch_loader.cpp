@@ -238,7 +238,7 @@ void BatchLoader::begin(const Pipeline::Steps& steps) {
   state_->next_step = steps.first;
   state_->end_step = steps.end;
   if (state_->options.order != nullptr)
-    state_->options.order->begin(steps.end - steps.first, state_->options.overlap ? 1 : 0);
+    state_->options.order->begin({.steps = steps.end - steps.first, .ahead = state_->options.overlap});
   if (state_->options.overlap) state_->start_stages();
 }
 

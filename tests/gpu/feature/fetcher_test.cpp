@@ -143,7 +143,7 @@ TEST_P(RowFetcherBesideReducer, NeitherHoldsUpTheOther) {
   const auto reducer = comm::in_order(
       comm::make_all_reducer(test::world().communicator(), stage.run.topology, device), stage.order);
   ASSERT_STREQ(reducer->name(), "nccl");
-  stage.order.begin(kSteps, 1);
+  stage.order.begin({.steps = kSteps});
   int wrong = 0;
   std::thread fetching([&] {
     const cuda::DeviceGuard guard(device);

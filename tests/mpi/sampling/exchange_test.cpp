@@ -118,6 +118,7 @@ struct Scenario {
   Device device;
   bool wide = false;
   bool with_halo = false;
+  std::vector<Count> caps = {};  ///< of requests from device to device, by hop; empty: they pass through the host
   std::chrono::milliseconds longest_delay{0};  ///< of a rank before each minibatch, at random
 
   std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1) const {
@@ -130,13 +131,19 @@ struct Scenario {
     ThreadPool pool(2);
     comm::Communicator communicator = test::world().communicator().duplicate();
     const Halo halo(graph.front(), offsets[machine], offsets[machine + 1], wide);
+    const auto wire = caps.empty() ? nullptr : make_wire();
     const auto sampler = make_sampler(owner.view(), options,
                                       {.communicator = &communicator,
                                        .topology = &topology,
                                        .machine_offsets = offsets,
                                        .halo = with_halo ? &halo.lists() : nullptr,
-                                       .pool = &pool},
+                                       .pool = &pool,
+                                       .on_devices = wire.get()},
                                       1, pool);
+    if (PaddedShape shape = sampler->bounds(); wire && !shape.nodes.empty()) {
+      shape.requests = caps;
+      sampler->pad_nodes(shape);
+    }
     std::vector<test::PlainBlock> blocks;
     std::mt19937_64 random(static_cast<std::uint64_t>(rank));
     for (int i = 0; i < repetitions; ++i) {
@@ -146,8 +153,17 @@ struct Scenario {
           test::plain_blocks(sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, stream), stream);
     }
     if (report != nullptr) *report = sampler->report();
+    if (wire) wire->close();
     communicator.close();
     return blocks;
+  }
+
+  /// Over NCCL where every rank has a GPU of its own.
+  std::unique_ptr<comm::DeviceExchange> make_wire() const {
+    const comm::Communicator& world = test::world().communicator();
+    return cuda::device_count() >= world.size() && world.size() > 1
+               ? comm::make_device_exchange(world, device)
+               : comm::make_mpi_exchange(world, device);
   }
 };
 
@@ -329,6 +345,86 @@ TEST_P(Exchange, TakesRanksWithoutSeeds) {
   expect_reference(make_scenario(device(), a_machine_a_rank(), {5, 5}, {0, 40}));
   expect_reference(make_scenario(device(), a_machine_a_rank(), {5, 5}, {40, 0}));
   expect_reference(make_scenario(device(), a_machine_a_rank(), {5, 5}, {0}));
+}
+
+/// Ranks on GPUs that exchange from device to device.
+class DirectExchange : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+  }
+  static Scenario make(const std::vector<int>& machines, const std::vector<int>& fanouts,
+                       const std::vector<Count>& seeds_of_ranks, Count cap) {
+    const Device device{.kind = Device::Kind::cuda, .index = test::world().rank() % cuda::device_count()};
+    Scenario scenario = make_scenario(device, machines, fanouts, seeds_of_ranks);
+    scenario.caps.assign(fanouts.size(), cap);
+    return scenario;
+  }
+  static constexpr Count kPlenty = 2000;
+};
+
+TEST_F(DirectExchange, GivesTheBlocksOfTheWholeGraph) {
+  for (const auto& fanouts : {std::vector<int>{5, 4, 3}, {3, 0, 2}, {40, 2}}) {
+    for (const bool strided : {false, true}) {
+      for (const auto& machines : {a_machine_a_rank(), uneven_machines()}) {
+        Scenario scenario = make(machines, fanouts, {30, 50, 10}, kPlenty);
+        scenario.options.strided = strided;
+        expect_reference(scenario);
+        scenario.options.edge_ids = false;
+        scenario.wide = true;
+        expect_reference(scenario);
+      }
+    }
+  }
+}
+
+TEST_F(DirectExchange, GivesTheBlocksOfTheWholeGraphForEveryMethod) {
+  for (const test::MethodCase& method : test::all_methods()) {
+    SCOPED_TRACE(testing::PrintToString(method));
+    expect_reference(with_method(make(a_machine_a_rank(), {5, 4, 3}, {30, 50, 0}, kPlenty), method));
+    expect_reference(with_method(make(uneven_machines(), {5, 4, 3}, {30, 50, 10}, kPlenty), method));
+  }
+}
+
+TEST_F(DirectExchange, AnswersSeveralRanksThatAskTheSame) {
+  Scenario scenario = make(uneven_machines(), {5, 4, 3}, {40}, kPlenty);
+  for (auto& seeds : scenario.seeds) seeds = scenario.seeds.front();
+  expect_reference(scenario);
+}
+
+// On one rank only, at any hop, or on all of them.
+TEST_F(DirectExchange, SamplesAgainWhatDoesNotFit) {
+  for (const std::vector<Count>& caps :
+       {std::vector<Count>{2, 2000, 2000}, {2000, 3, 2000}, {2000, 2000, 60}, {0, 2000, 2000}, {0, 0, 0}}) {
+    Scenario scenario = make(a_machine_a_rank(), {5, 4, 3}, {60, 4, 2}, kPlenty);
+    scenario.caps = caps;
+    scenario.options.strided = true;
+    expect_reference(scenario);
+  }
+}
+
+TEST_F(DirectExchange, TakesRanksWithoutSeeds) {
+  expect_reference(make(a_machine_a_rank(), {5, 5}, {0, 40}, kPlenty));
+  expect_reference(make(a_machine_a_rank(), {5, 5}, {0}, kPlenty));
+}
+
+TEST_F(DirectExchange, ReportsWhatItDid) {
+  const Scenario scenario = make(a_machine_a_rank(), {5, 4}, {20}, 100);
+  if (scenario.topology.num_machines() == 1) GTEST_SKIP() << "needs two machines";
+  Scenario through_host = scenario;
+  through_host.caps.clear();
+  ExchangeReport direct, staged;
+  scenario.sample(&direct, 3);
+  through_host.sample(&staged, 3);
+  EXPECT_EQ(direct.frontier_nodes, staged.frontier_nodes);
+  EXPECT_EQ(direct.remote_nodes, staged.remote_nodes);
+  const Count others = scenario.topology.num_machines() - 1;
+  constexpr Count kIdBytes = 4, kCountBytes = 4, kPickBytes = 4 + 8;
+  for (std::size_t hop = 0; hop < 2; ++hop) {
+    const Count fanout = scenario.options.fanouts[hop];
+    EXPECT_EQ(direct.hop_bytes[hop], 3 * others * 100 * (kIdBytes + kCountBytes + fanout * kPickBytes));
+  }
+  EXPECT_EQ(direct.bytes_sent, direct.bytes_received);
 }
 
 /// Over all ranks, the edges that one rank samples from the whole graph in its own order of ids.

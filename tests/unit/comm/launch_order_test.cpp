@@ -40,8 +40,10 @@ class Jitter {
   std::mt19937 random_;
 };
 
+using Exchange = LaunchOrder::Exchange;
+
 struct Steps {
-  Count steps = 0, lookahead = 0;
+  LaunchOrder::Run run;
   Count reduces_every = 1;
 };
 
@@ -49,18 +51,21 @@ std::string launches(const Steps& steps, unsigned seed) {
   LaunchOrder order{Device()};
   const cuda::Stream stream;
   Launches launched;
-  order.begin(steps.steps, steps.lookahead);
-  std::thread exchanges([&] {
-    Jitter jitter(seed);
-    for (Count s = 0; s < steps.steps; ++s) {
+  order.begin(steps.run);
+  const auto exchange = [&](Exchange kind, char name, unsigned jitter_seed) {
+    Jitter jitter(jitter_seed);
+    for (Count s = 0; s < steps.run.steps; ++s) {
       jitter();
-      order.begin_exchange(stream);
-      launched.add('E', s);
-      order.end_exchange(stream);
+      order.begin_exchange(kind, stream);
+      launched.add(name, s);
+      order.end_exchange(kind, stream);
     }
-  });
+  };
+  std::vector<std::thread> threads;
+  if (steps.run.samples) threads.emplace_back(exchange, Exchange::sample, 'S', seed + 2);
+  if (steps.run.fetches) threads.emplace_back(exchange, Exchange::fetch, 'F', seed);
   Jitter jitter(seed + 1);
-  for (Count s = 0; s < steps.steps; ++s) {
+  for (Count s = 0; s < steps.run.steps; ++s) {
     jitter();
     if ((s + 1) % steps.reduces_every == 0) {
       order.begin_reduction(stream);
@@ -69,28 +74,44 @@ std::string launches(const Steps& steps, unsigned seed) {
     }
     order.end_step();
   }
-  exchanges.join();
+  for (std::thread& thread : threads) thread.join();
   return launched.text();
 }
 
 TEST(LaunchOrder, IsTheSameHoweverThreadsRun) {
   for (unsigned seed = 0; seed < 50; ++seed) {
-    ASSERT_EQ(launches({4, 1}, seed), "E0 E1 R0 E2 R1 E3 R2 R3") << seed;
-    ASSERT_EQ(launches({3, 0}, seed), "E0 R0 E1 R1 E2 R2") << seed;
-    ASSERT_EQ(launches({1, 1}, seed), "E0 R0") << seed;
-    ASSERT_EQ(launches({5, 1, 2}, seed), "E0 E1 E2 R1 E3 E4 R3") << seed;
+    ASSERT_EQ(launches({.run = {.steps = 4}}, seed), "F0 F1 R0 F2 R1 F3 R2 R3") << seed;
+    ASSERT_EQ(launches({.run = {.steps = 3, .ahead = false}}, seed), "F0 R0 F1 R1 F2 R2") << seed;
+    ASSERT_EQ(launches({.run = {.steps = 1}}, seed), "F0 R0") << seed;
+    ASSERT_EQ(launches({.run = {.steps = 5}, .reduces_every = 2}, seed), "F0 F1 F2 R1 F3 F4 R3") << seed;
+  }
+}
+
+TEST(LaunchOrder, OfBothExchangesIsTheSameHoweverThreadsRun) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    ASSERT_EQ(launches({.run = {.steps = 4, .samples = true}}, seed), "S0 S1 F0 S2 F1 R0 S3 F2 R1 F3 R2 R3")
+        << seed;
+    ASSERT_EQ(launches({.run = {.steps = 3, .ahead = false, .samples = true}}, seed),
+              "S0 F0 R0 S1 F1 R1 S2 F2 R2")
+        << seed;
+    ASSERT_EQ(launches({.run = {.steps = 3, .samples = true, .fetches = false}}, seed), "S0 S1 S2 R0 R1 R2")
+        << seed;
+    ASSERT_EQ(launches({.run = {.steps = 1, .samples = true}}, seed), "S0 F0 R0") << seed;
+    ASSERT_EQ(launches({.run = {.steps = 4, .samples = true}, .reduces_every = 2}, seed),
+              "S0 S1 F0 S2 F1 S3 F2 R1 F3 R3")
+        << seed;
   }
 }
 
 TEST(LaunchOrder, LetsExchangesGoOnAfterTheLastReduction) {
   LaunchOrder order{Device()};
   const cuda::Stream stream;
-  order.begin(10, 1);
+  order.begin({.steps = 10});
   Count exchanged = 0;
   std::thread exchanges([&] {
     for (; exchanged < 4; ++exchanged) {
-      order.begin_exchange(stream);
-      order.end_exchange(stream);
+      order.begin_exchange(Exchange::fetch, stream);
+      order.end_exchange(Exchange::fetch, stream);
     }
   });
   order.begin_reduction(stream);
@@ -104,7 +125,7 @@ TEST(LaunchOrder, LetsExchangesGoOnAfterTheLastReduction) {
 TEST(LaunchOrder, FreesAReductionWhoseExchangeFailed) {
   LaunchOrder order{Device()};
   const cuda::Stream stream;
-  order.begin(2, 1);
+  order.begin({.steps = 2});
   std::thread failing([&] { order.open(); });
   order.begin_reduction(stream);
   order.end_reduction(stream);
@@ -115,9 +136,9 @@ TEST(LaunchOrder, StartsAnewWithARunOfSteps) {
   LaunchOrder order{Device()};
   const cuda::Stream stream;
   for (int epoch = 0; epoch < 2; ++epoch) {
-    order.begin(1, 1);
-    order.begin_exchange(stream);
-    order.end_exchange(stream);
+    order.begin({.steps = 1});
+    order.begin_exchange(Exchange::fetch, stream);
+    order.end_exchange(Exchange::fetch, stream);
     order.begin_reduction(stream);
     order.end_reduction(stream);
     order.end_step();

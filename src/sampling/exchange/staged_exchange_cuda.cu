@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exchange/exchange_cuda.hpp"
+#include "exchange/staged_exchange_cuda.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
@@ -33,6 +33,7 @@ __global__ void scatter_picks(RemotePicks<Id> remote, Count num_edges, DevicePic
     const Count i = list_of(remote.offsets, remote.count, e);
     const Count pick = out.offsets[remote.positions[i]] + e - remote.offsets[i];
     out.neighbors[pick] = remote.neighbors[e];
+    if (out.met != nullptr) mark(out.met, remote.neighbors[e]);
     if (out.edge_ids != nullptr) out.edge_ids[pick] = remote.edge_ids[e];
   }
 }
@@ -45,8 +46,8 @@ void copy(T* to, const T* from, Count count, const cuda::Stream& stream) {
 }  // namespace
 
 template <typename Id>
-DeviceNeighborExchange<Id>::DeviceNeighborExchange(const ExchangeContext& context,
-                                                   const SamplerOptions& options, Device device)
+StagedExchange<Id>::StagedExchange(const ExchangeContext& context, const SamplerOptions& options,
+                                   Device device)
     : exchange_(context, options),
       edge_ids_(options.edge_ids),
       key_(kPinned, 1, "sampling on other machines", device),
@@ -54,8 +55,8 @@ DeviceNeighborExchange<Id>::DeviceNeighborExchange(const ExchangeContext& contex
       served_count_(kDevice, 1, "sampling for other machines", device) {}
 
 template <typename Id>
-void DeviceNeighborExchange<Id>::run(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
-                                     const cuda::Stream& stream) {
+void StagedExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
+                             const cuda::Stream& stream) {
   const Count size = query.frontier.bound;
   reserve(frontier_, kPinned, size, 0, "sampling on other machines", stream);
   copy(frontier_.data(), query.frontier.nodes, size, stream);
@@ -68,9 +69,8 @@ void DeviceNeighborExchange<Id>::run(const DeviceQuery& query, DevicePickChooser
 
 // Waits twice: for the counts, which give the sizes of buffers, and for the picks.
 template <typename Id>
-PickAnswers<Id> DeviceNeighborExchange<Id>::serve(std::span<const NodeId> nodes, const DeviceQuery& query,
-                                                  DevicePickChooser<Id>& chooser,
-                                                  const cuda::Stream& stream) {
+PickAnswers<Id> StagedExchange<Id>::serve(std::span<const NodeId> nodes, const DeviceQuery& query,
+                                          DevicePickChooser<Id>& chooser, const cuda::Stream& stream) {
   static constexpr const char* kWhat = "sampling for other machines";
   const auto size = static_cast<Count>(nodes.size());
   if (size == 0) return {};
@@ -117,7 +117,7 @@ PickAnswers<Id> DeviceNeighborExchange<Id>::serve(std::span<const NodeId> nodes,
 
 // The exchange keeps its answers until the next request, and the sampler waits for the stream before that.
 template <typename Id>
-void DeviceNeighborExchange<Id>::upload(const PickAnswers<Id>& answers, const cuda::Stream& stream) {
+void StagedExchange<Id>::upload(const PickAnswers<Id>& answers, const cuda::Stream& stream) {
   static constexpr const char* kWhat = "sampling on other machines";
   num_remote_ = static_cast<Count>(answers.counts.size());
   num_remote_edges_ = static_cast<Count>(answers.neighbors.size());
@@ -138,7 +138,7 @@ void DeviceNeighborExchange<Id>::upload(const PickAnswers<Id>& answers, const cu
 }
 
 template <typename Id>
-void DeviceNeighborExchange<Id>::place_counts(Count* counts, const cuda::Stream& stream) {
+void StagedExchange<Id>::place_counts(Count* counts, const cuda::Stream& stream) {
   const RemotePicks<Id> remote{remote_positions_.data(), remote_offsets_.data(), num_remote_, nullptr,
                                nullptr};
   scatter_counts<<<blocks_for(num_remote_), kThreads, 0, stream.get()>>>(remote, counts);
@@ -146,14 +146,14 @@ void DeviceNeighborExchange<Id>::place_counts(Count* counts, const cuda::Stream&
 }
 
 template <typename Id>
-void DeviceNeighborExchange<Id>::place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) {
+void StagedExchange<Id>::place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) {
   const RemotePicks<Id> remote{remote_positions_.data(), remote_offsets_.data(), num_remote_,
                                remote_neighbors_.data(), remote_edge_ids_.data()};
   scatter_picks<<<blocks_for(num_remote_edges_), kThreads, 0, stream.get()>>>(remote, num_remote_edges_, out);
   cuda::check_launch("scatter_picks");
 }
 
-template class DeviceNeighborExchange<std::int32_t>;
-template class DeviceNeighborExchange<std::int64_t>;
+template class StagedExchange<std::int32_t>;
+template class StagedExchange<std::int64_t>;
 
 }  // namespace strata::sampling

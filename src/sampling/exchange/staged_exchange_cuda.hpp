@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "choosers/pick_chooser_cuda.hpp"
+#include "exchange/device_neighbor_exchange.hpp"
 #include "exchange/neighbor_exchange.hpp"
 #include "launch_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
@@ -9,26 +10,20 @@
 namespace strata::sampling {
 
 /// NeighborExchange for frontiers and picks in device memory. Messages are staged in host memory, and the
-/// host waits for the stream at every step.
-///
-/// In each hop, call run(), then place_counts() before the counts are scanned, and place_picks() after the
-/// picks of local nodes were chosen.
+/// host waits for the stream at every step. It gives packed lists only.
 template <typename Id>
-class DeviceNeighborExchange {
+class StagedExchange final : public DeviceNeighborExchange<Id> {
  public:
-  DeviceNeighborExchange(const ExchangeContext& context, const SamplerOptions& options, Device device);
+  StagedExchange(const ExchangeContext& context, const SamplerOptions& options, Device device);
 
   bool active() const { return exchange_.active(); }
   const ExchangeReport& report() const { return exchange_.report(); }
 
-  /// Asks other machines for the picks of the query's remote nodes, and answers their requests. Collective.
   /// REQUIRES: the query's count equals its bound.
-  void run(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
-
-  /// Sets counts[i] to the number of picks of node i, for the remote nodes.
-  void place_counts(Count* counts, const cuda::Stream& stream);
-  /// Writes the remote nodes' picks to the places that out.offsets give.
-  void place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream);
+  void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream) override;
+  void place_counts(Count* counts, const cuda::Stream& stream) override;
+  /// REQUIRES: out.offsets.
+  void place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) override;
 
  private:
   PickAnswers<Id> serve(std::span<const NodeId> nodes, const DeviceQuery& query,

@@ -19,6 +19,7 @@ void place_rows(const ArrivedRows& arrived, float* out, const cuda::Stream& stre
   const Count grain = std::max<Count>(1, kPieceElements / arrived.cols);
   pool.parallel_for(arrived.count, grain, [&](Count begin, Count end) {
     for (Count i = begin; i < end; ++i) {
+      if (arrived.positions[i] < 0) continue;
       std::memcpy(out + arrived.positions[i] * arrived.cols, arrived.rows + i * arrived.cols,
                   static_cast<std::size_t>(arrived.cols) * sizeof(float));
     }

@@ -11,7 +11,7 @@ namespace strata::feature {
 /// Rows that arrived from other machines, and the output rows where they belong.
 struct ArrivedRows {
   const float* rows = nullptr;              ///< [count, cols], readable by the stream's device (pinned)
-  const std::int32_t* positions = nullptr;  ///< [count], readable by the stream's device, too
+  const std::int32_t* positions = nullptr;  ///< [count], readable by the stream's device, too; -1: none
   Count count = 0, cols = 0;
 };
 

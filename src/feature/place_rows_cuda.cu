@@ -19,6 +19,7 @@ __global__ void __launch_bounds__(kThreads) scatter_rows(const Pack* rows, const
   const Count stride = Count{gridDim.x} * blockDim.x;
   for (Count i = Count{blockIdx.x} * blockDim.x + threadIdx.x; i < total; i += stride) {
     const Count row = i / packs_per_row, pack = i - row * packs_per_row;
+    if (positions[row] < 0) continue;
     out[positions[row] * packs_per_row + pack] = rows[i];
   }
 }
@@ -46,6 +47,7 @@ void launch(const ArrivedRows& arrived, float* out, const cuda::Stream& stream) 
 }  // namespace
 
 void place_rows_on_gpu(const ArrivedRows& arrived, float* out, const cuda::Stream& stream) {
+  if (arrived.count == 0) return;
   const cuda::DeviceGuard guard(stream.device());
   if (fits<float4>(arrived, out)) return launch<float4>(arrived, out, stream);
   if (fits<float2>(arrived, out)) return launch<float2>(arrived, out, stream);

@@ -1,72 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <algorithm>
-
 #include "growing.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
+#include "strata/cuda/launch.cuh"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 
-/// What all kernels of the module share: launch shapes, loops over device-side counts, scans.
+/// What all kernels of the module share, beside launch.cuh: marks of nodes and scans.
 namespace strata::sampling {
 
-inline constexpr int kThreads = 256;
-inline constexpr int kWarp = 32;
-inline constexpr int kWarpsPerBlock = kThreads / kWarp;
-inline constexpr unsigned kAllLanes = ~0u;
-
-__device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
-__device__ inline unsigned lanes_below() { return (1u << lane_index()) - 1u; }
-
-/// Number of blocks for a loop over at most `bound` items. Every kernel loops with the grid's stride, so
-/// fewer blocks are correct, too.
-inline unsigned blocks_for(Count bound) {
-  constexpr Count kMaxBlocks = 132 * 16;  // two waves of eight resident blocks per SM on an H200
-  return static_cast<unsigned>(std::clamp<Count>((bound + kThreads - 1) / kThreads, 1, kMaxBlocks));
-}
-
-template <typename Index>
-__device__ Index first_item() {
-  return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
-template <typename Index>
-__device__ Index item_stride() {
-  return static_cast<Index>(gridDim.x) * blockDim.x;
-}
+using cuda::add_to_total;
+using cuda::blocks_for;
+using cuda::first_item;
+using cuda::item_stride;
+using cuda::kAllLanes;
+using cuda::kThreads;
+using cuda::kWarp;
+using cuda::kWarpsPerBlock;
+using cuda::lane_index;
+using cuda::lanes_below;
+using cuda::list_of;
 
 /// Sets the bit of a node.
 __device__ inline void mark(std::uint32_t* words, NodeId node) {
   std::uint32_t* word = words + node / 32;
   const std::uint32_t bit = 1u << (static_cast<std::uint32_t>(node) % 32u);
   if ((__ldcg(word) & bit) == 0) atomicOr(word, bit);  // most nodes were marked before
-}
-
-/// The list that contains entry `e`: the last i with offsets[i] <= e. REQUIRES: offsets[0] <= e <
-/// offsets[count].
-__device__ inline Count list_of(const Count* offsets, Count count, Count e) {
-  Count low = 0, high = count;  // offsets[low] <= e < offsets[high]
-  while (high - low > 1) {
-    const Count middle = low + (high - low) / 2;
-    if (offsets[middle] <= e)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-/// Adds the sum of `own` over the threads of a block to *total; does nothing if `total` is null. All threads
-/// call it, once per kernel.
-__device__ inline void add_to_total(Count* total, std::uint32_t own) {
-  if (total == nullptr) return;
-  __shared__ unsigned long long sum;
-  if (threadIdx.x == 0) sum = 0;
-  __syncthreads();
-  own = __reduce_add_sync(kAllLanes, own);
-  if (lane_index() == 0 && own > 0) atomicAdd(&sum, static_cast<unsigned long long>(own));
-  __syncthreads();
-  if (threadIdx.x == 0 && sum > 0) atomicAdd(reinterpret_cast<unsigned long long*>(total), sum);
 }
 
 /// Turns counts into offsets, in place. An owner of its scratch memory.

@@ -26,8 +26,8 @@ struct RowExchangeContext {
   /// Nodes of other machines whose rows this machine keeps. The row of position s is the table's row s after
   /// those of the machine's own nodes. Null: none.
   const store::NodeIndex* halo = nullptr;
-  /// Brings rows from GPU to GPU; `communicator` then carries only ids. The bits are the same. Null: rows
-  /// travel by MPI.
+  /// Brings rows from GPU to GPU; `communicator` then carries only ids, and after bound_requests() nothing.
+  /// The bits are the same. Null: rows travel by MPI.
   comm::DeviceExchange* on_devices = nullptr;
   /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;
@@ -73,6 +73,12 @@ class RowFetcher {
   /// given twice is asked for twice. The rows are complete when the call returns on the cpu, and when
   /// `stream` reaches this point on a GPU.
   void fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream);
+  /// The most of these ids that one other rank would be asked for. Waits for the stream; not collective.
+  Count largest_request(const FetchedIds& ids, const cuda::Stream& stream);
+  /// From the next fetch on, ids travel from GPU to GPU, too, in messages with room for so many rows; the
+  /// same number on all ranks. A fetch in which some rank needs more is repeated over MPI. Without effect
+  /// unless there is RowExchangeContext::on_devices.
+  void bound_requests(Count rows);
   RowExchangeReport report() const;
   /// Rows that were read from each stratum of this machine since the fetcher was made, including those for
   /// other machines. Waits for nothing: call it when the streams of all fetches have reached their ends.

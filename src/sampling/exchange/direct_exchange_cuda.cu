@@ -9,65 +9,7 @@ constexpr auto kDevice = cuda::Memory::device;
 constexpr const char* kAsking = "sampling on other machines";
 constexpr const char* kServing = "sampling for other machines";
 
-/// One segment of ids per other machine, with the positions of the ids in the frontier.
-template <typename Id>
-struct Segments {
-  Id* ids;                  // [machines - 1, cap]
-  std::int32_t* positions;  // [machines - 1, cap]
-  Count* sizes;             // [machines - 1]; more than cap if not all ids fit
-  Count cap;
-};
-
-/// Global ids by machine.
-struct MachineMap {
-  const Count* offsets;  // [machines + 1]
-  Count num_machines;
-  int here;
-
-  /// The segment for a node; -1 if it is of this machine.
-  __device__ int segment_of(NodeId node) const {
-    const auto machine = static_cast<int>(list_of(offsets, num_machines, node));
-    return machine == here ? -1 : machine - (machine > here ? 1 : 0);
-  }
-};
-
-/// What one hop adds to the report.
-struct HopCounts {
-  Count *frontier_nodes, *remote_nodes;
-};
-
-/// The order of the ids within a segment changes from run to run; answers are placed by position, so nothing
-/// depends on it.
-template <typename Id>
-__global__ void pack_requests(DeviceFrontier frontier, MachineMap machines, Segments<Id> out,
-                              HopCounts totals, Count* overflow) {
-  const Count num_nodes = *frontier.count;
-  if (first_item<Count>() == 0) *totals.frontier_nodes += num_nodes;
-  const Count rounded = (num_nodes + kWarp - 1) / kWarp * kWarp;  // whole warps
-  std::uint32_t num_remote = 0;
-  for (Count i = first_item<Count>(); i < rounded; i += item_stride<Count>()) {
-    const NodeId node = i < num_nodes ? frontier.nodes[i] : -1;
-    const int segment = node >= 0 ? machines.segment_of(node) : -1;
-    const unsigned peers = __match_any_sync(kAllLanes, segment);
-    Count first = 0;
-    const auto leader = static_cast<unsigned>(__ffs(static_cast<int>(peers))) - 1;
-    if (segment >= 0 && lane_index() == leader) {
-      first = static_cast<Count>(atomicAdd(reinterpret_cast<unsigned long long*>(out.sizes + segment),
-                                           static_cast<unsigned long long>(__popc(peers))));
-    }
-    first = __shfl_sync(kAllLanes, first, leader);
-    if (segment < 0) continue;
-    ++num_remote;
-    const Count place = first + __popc(peers & lanes_below());
-    if (place >= out.cap) {
-      *overflow = 1;
-      continue;
-    }
-    out.ids[segment * out.cap + place] = static_cast<Id>(node);
-    out.positions[segment * out.cap + place] = static_cast<std::int32_t>(i);
-  }
-  add_to_total(totals.remote_nodes, num_remote);
-}
+__global__ void add_count(const Count* count, Count* total) { *total += *count; }
 
 template <typename Id>
 __global__ void widen(const Id* ids, Count count, NodeId* nodes) {
@@ -126,9 +68,8 @@ __global__ void scatter_picks(const std::int32_t* positions, Count num_asked, St
   add_to_total(out.offsets == nullptr ? out.num_edges : nullptr, num_picks);
 }
 
-template <typename T>
-void fill(cuda::Array<T>& array, int byte, Count count, const cuda::Stream& stream) {
-  if (count > 0) cuda::fill_async(array.data(), byte, static_cast<std::size_t>(count) * sizeof(T), stream);
+void fill(const cuda::Array<Count>& array, const cuda::Stream& stream) {
+  cuda::fill_async(array.data(), 0, static_cast<std::size_t>(array.size()) * sizeof(Count), stream);
 }
 
 }  // namespace
@@ -139,29 +80,19 @@ DirectExchange<Id>::DirectExchange(const ExchangeContext& context, const Sampler
     : wire_(*context.on_devices),
       device_(device),
       edge_ids_(options.edge_ids),
-      machine_offsets_(kDevice, std::ssize(context.machine_offsets), kAsking, device),
+      segments_(
+          comm::SegmentPeers::of(*context.topology, context.machine_offsets, context.communicator->rank()),
+          wire_, device),
       scan_(device),
       served_count_(kDevice, 1, kServing, device),
       served_total_(kDevice, 1, kServing, device),
       frontier_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
       remote_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
       hop_bytes_(options.fanouts.size()) {
-  const comm::Topology& topology = *context.topology;
-  const int rank = context.communicator->rank();
-  machine_ = topology.ranks[static_cast<std::size_t>(rank)].machine;
-  for (int machine = 0; machine < topology.num_machines(); ++machine)
-    if (machine != machine_) servers_.push_back(topology.rail(rank, machine));
-  for (int other = 0; other < static_cast<int>(topology.ranks.size()); ++other) {
-    if (topology.ranks[static_cast<std::size_t>(other)].machine != machine_ &&
-        topology.rail(other, machine_) == rank)
-      clients_.push_back(other);
-  }
   const cuda::Stream stream(device);
-  cuda::copy_async(machine_offsets_.data(), context.machine_offsets.data(),
-                   context.machine_offsets.size_bytes(), stream);
-  fill(frontier_nodes_, 0, frontier_nodes_.size(), stream);
-  fill(remote_nodes_, 0, remote_nodes_.size(), stream);
-  fill(served_total_, 0, 1, stream);
+  fill(frontier_nodes_, stream);
+  fill(remote_nodes_, stream);
+  fill(served_total_, stream);
   stream.synchronize();
 }
 
@@ -171,14 +102,30 @@ void DirectExchange<Id>::set_caps(std::span<const Count> caps) {
 }
 
 template <typename Id>
-void DirectExchange<Id>::reserve_hop(Count cap, int fanout, const cuda::Stream& stream) {
-  const Count asked = num_machines() * cap, served = std::ssize(clients_) * cap;
-  reserve(segment_sizes_, kDevice, num_machines(), 0, kAsking, stream);
-  reserve(asked_, kDevice, asked, 0, kAsking, stream);
-  reserve(positions_, kDevice, asked, 0, kAsking, stream);
+void DirectExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
+                             const cuda::Stream& stream) {
+  stride_ = query.fanout;
+  num_asked_ = 0;
+  if (query.fanout == 0) return;
+  const DeviceFrontier& frontier = query.frontier;
+  segments_.pack({.ids = frontier.nodes, .count = frontier.count, .bound = frontier.bound}, caps_[query.hop],
+                 remote_nodes_.data() + query.hop, overflow_, stream);
+  add_count<<<1, 1, 0, stream.get()>>>(frontier.count, frontier_nodes_.data() + query.hop);
+  cuda::check_launch("add_count");
+  num_asked_ = segments_.num_asked();
+  if (caps_[query.hop] == 0) return;
+  segments_.request(stream);
+  reserve_answers(query.fanout, stream);
+  serve(query, chooser, stream);
+  send_answers(query.fanout, stream);
+  count_bytes(query.hop, query.fanout);
+}
+
+template <typename Id>
+void DirectExchange<Id>::reserve_answers(int fanout, const cuda::Stream& stream) {
+  const Count asked = segments_.num_asked(), served = segments_.num_served();
   reserve(answer_counts_, kDevice, asked, 0, kAsking, stream);
   reserve(answer_neighbors_, kDevice, asked * fanout, 0, kAsking, stream);
-  reserve(incoming_, kDevice, served, 0, kServing, stream);
   reserve(served_nodes_, kDevice, served, 0, kServing, stream);
   reserve(served_counts_, kDevice, served, 0, kServing, stream);
   reserve(served_neighbors_, kDevice, served * fanout, 0, kServing, stream);
@@ -188,63 +135,24 @@ void DirectExchange<Id>::reserve_hop(Count cap, int fanout, const cuda::Stream& 
 }
 
 template <typename Id>
-void DirectExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
-                             const cuda::Stream& stream) {
-  const Count cap = caps_[query.hop];
-  num_asked_ = query.fanout > 0 ? num_machines() * cap : 0;
-  stride_ = query.fanout;
-  if (query.fanout == 0) return;
-  reserve_hop(cap, query.fanout, stream);
-  fill(asked_, -1, num_asked_, stream);
-  fill(positions_, -1, num_asked_, stream);
-  fill(segment_sizes_, 0, num_machines(), stream);
-  pack_requests<<<blocks_for(query.frontier.bound), kThreads, 0, stream.get()>>>(
-      query.frontier, MachineMap{machine_offsets_.data(), num_machines() + 1, machine_},
-      Segments<Id>{asked_.data(), positions_.data(), segment_sizes_.data(), cap},
-      HopCounts{frontier_nodes_.data() + query.hop, remote_nodes_.data() + query.hop}, overflow_);
-  cuda::check_launch("pack_requests");
-  if (cap == 0) return;
-  send_requests(cap, stream);
-  serve(query, cap, chooser, stream);
-  send_answers(cap, query.fanout, stream);
-  count_bytes(query.hop, cap, query.fanout);
+void DirectExchange<Id>::send_answers(int fanout, const cuda::Stream& stream) {
+  using Answer = typename comm::IdSegments<Id>::Answer;
+  std::vector<Answer> answers{
+      {served_counts_.data(), answer_counts_.data(), sizeof(std::int32_t)},
+      {served_neighbors_.data(), answer_neighbors_.data(), fanout * static_cast<Count>(sizeof(Id))}};
+  if (edge_ids_) {
+    answers.push_back(
+        {served_edge_ids_.data(), answer_edge_ids_.data(), fanout * static_cast<Count>(sizeof(EdgeId))});
+  }
+  segments_.answer(answers, stream);
 }
 
 template <typename Id>
-void DirectExchange<Id>::send_requests(Count cap, const cuda::Stream& stream) {
-  std::vector<comm::DeviceExchange::Outgoing> sends;
-  std::vector<comm::DeviceExchange::Incoming> receives;
-  const Count bytes = cap * static_cast<Count>(sizeof(Id));
-  for (std::size_t s = 0; s < servers_.size(); ++s)
-    sends.push_back({servers_[s], asked_.data() + static_cast<Count>(s) * cap, bytes});
-  for (std::size_t c = 0; c < clients_.size(); ++c)
-    receives.push_back({clients_[c], incoming_.data() + static_cast<Count>(c) * cap, bytes});
-  wire_.exchange(sends, receives, stream);
-}
-
-template <typename Id>
-void DirectExchange<Id>::send_answers(Count cap, int fanout, const cuda::Stream& stream) {
-  std::vector<comm::DeviceExchange::Outgoing> sends;
-  std::vector<comm::DeviceExchange::Incoming> receives;
-  const auto add = [&](auto& from, auto& to, Count entries) {
-    const Count bytes = entries * static_cast<Count>(sizeof(*from.data()));
-    for (std::size_t c = 0; c < clients_.size(); ++c)
-      sends.push_back({clients_[c], from.data() + static_cast<Count>(c) * entries, bytes});
-    for (std::size_t s = 0; s < servers_.size(); ++s)
-      receives.push_back({servers_[s], to.data() + static_cast<Count>(s) * entries, bytes});
-  };
-  add(served_counts_, answer_counts_, cap);
-  add(served_neighbors_, answer_neighbors_, cap * fanout);
-  if (edge_ids_) add(served_edge_ids_, answer_edge_ids_, cap * fanout);
-  wire_.exchange(sends, receives, stream);
-}
-
-template <typename Id>
-void DirectExchange<Id>::serve(const DeviceQuery& query, Count cap, DevicePickChooser<Id>& chooser,
+void DirectExchange<Id>::serve(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
                                const cuda::Stream& stream) {
-  const Count num_served = std::ssize(clients_) * cap;
+  const Count num_served = segments_.num_served();
   if (num_served == 0) return;
-  widen<<<blocks_for(num_served), kThreads, 0, stream.get()>>>(incoming_.data(), num_served,
+  widen<<<blocks_for(num_served), kThreads, 0, stream.get()>>>(segments_.served(), num_served,
                                                                served_nodes_.data());
   cuda::check_launch("widen");
   set_count<<<1, 1, 0, stream.get()>>>(served_count_.data(), num_served);
@@ -291,7 +199,7 @@ template <typename Id>
 void DirectExchange<Id>::place_counts(Count* counts, const cuda::Stream& stream) {
   if (num_asked_ == 0) return;
   scatter_counts<<<blocks_for(num_asked_), kThreads, 0, stream.get()>>>(
-      positions_.data(), answer_counts_.data(), num_asked_, counts);
+      segments_.positions(), answer_counts_.data(), num_asked_, counts);
   cuda::check_launch("scatter_counts");
 }
 
@@ -299,7 +207,7 @@ template <typename Id>
 void DirectExchange<Id>::place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) {
   if (num_asked_ == 0) return;
   scatter_picks<<<blocks_for(num_asked_ * stride_), kThreads, 0, stream.get()>>>(
-      positions_.data(), num_asked_,
+      segments_.positions(), num_asked_,
       StridedPicks<Id>{answer_counts_.data(), answer_neighbors_.data(), answer_edge_ids_.data(), stride_},
       out);
   cuda::check_launch("scatter_picks");
@@ -311,12 +219,11 @@ void DirectExchange<Id>::agree(const cuda::Stream& stream) {
 }
 
 template <typename Id>
-void DirectExchange<Id>::count_bytes(std::size_t hop, Count cap, int fanout) {
+void DirectExchange<Id>::count_bytes(std::size_t hop, int fanout) {
   const auto entry = static_cast<Count>(sizeof(Id) + (edge_ids_ ? sizeof(EdgeId) : 0));
-  const Count request = cap * static_cast<Count>(sizeof(Id)),
-              answer = cap * (static_cast<Count>(sizeof(std::int32_t)) + fanout * entry);
-  hop_bytes_[hop] += num_machines() * request + std::ssize(clients_) * answer;
-  bytes_received_ += num_machines() * answer + std::ssize(clients_) * request;
+  const Count per_id = static_cast<Count>(sizeof(std::int32_t)) + fanout * entry;
+  hop_bytes_[hop] += segments_.bytes_sent(per_id);
+  bytes_received_ += segments_.bytes_received(per_id);
 }
 
 template <typename Id>

@@ -7,6 +7,7 @@
 #include "exchange/device_neighbor_exchange.hpp"
 #include "launch_cuda.cuh"
 #include "strata/comm/device_exchange.hpp"
+#include "strata/comm/id_segments.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 
@@ -14,11 +15,8 @@ namespace strata::sampling {
 
 /// Exchanges picks from GPU to GPU, so that the host never sees an id.
 ///
-/// All messages of a hop have one size, which is agreed beforehand: `cap` nodes per pair of ranks. A rank
-/// writes the remote nodes of its frontier into one segment of `cap` ids per other machine (the rest is -1)
-/// and sends it to the rank of that machine that serves it (Topology::rail). That rank's chooser runs over
-/// all segments that came in, and sends back a count and `fanout` entries per id. With a cap of 3 and a
-/// fanout of 2, where node 70 has one neighbor:
+/// Requests are comm::IdSegments, whose sizes are agreed beforehand; an answer is a count and `fanout`
+/// entries per id. With a fanout of 2, where node 70 has one neighbor:
 ///
 ///     asked {70, 64, -1}   answered counts {1, 2, 0}   neighbors {8, -, 3, 71, -, -}
 ///
@@ -46,34 +44,26 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   void add_to(ExchangeReport& report) const;
 
  private:
-  void reserve_hop(Count cap, int fanout, const cuda::Stream& stream);
-  void send_requests(Count cap, const cuda::Stream& stream);
-  void serve(const DeviceQuery& query, Count cap, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
+  void reserve_answers(int fanout, const cuda::Stream& stream);
+  void serve(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
   void serve_packed(const DeviceQuery& asked, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
-  void send_answers(Count cap, int fanout, const cuda::Stream& stream);
-  void count_bytes(std::size_t hop, Count cap, int fanout);
-  Count num_machines() const { return std::ssize(servers_); }
+  void send_answers(int fanout, const cuda::Stream& stream);
+  void count_bytes(std::size_t hop, int fanout);
 
   comm::DeviceExchange& wire_;
   Device device_;
   bool edge_ids_;
-  int machine_ = 0;
-  std::vector<int> servers_, clients_;  // world ranks; servers by machine, without this one
-  cuda::Array<Count> machine_offsets_;  // this and all below: device memory
+  comm::IdSegments<Id> segments_;
   std::vector<Count> caps_;
   Count* overflow_ = nullptr;
 
-  Count num_asked_ = 0;  // ids of this hop's segments, and the entries per id
+  Count num_asked_ = 0;  // ids of this hop's segments, and entries per id
   int stride_ = 0;
-  cuda::Array<Id> asked_;
-  cuda::Array<std::int32_t> positions_;  // in the frontier, -1: none
-  cuda::Array<Count> segment_sizes_;
-  cuda::Array<std::int32_t> answer_counts_;
+  cuda::Array<std::int32_t> answer_counts_;  // this and all below: device memory
   cuda::Array<Id> answer_neighbors_;
   cuda::Array<EdgeId> answer_edge_ids_;
 
   DeviceScan scan_;
-  cuda::Array<Id> incoming_;
   cuda::Array<NodeId> served_nodes_;
   cuda::Array<Count> served_count_, served_total_, served_offsets_;
   cuda::Array<DeviceRange> served_plan_;

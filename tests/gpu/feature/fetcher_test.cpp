@@ -25,6 +25,7 @@ struct Stage {
   struct Options {
     int ranks_per_machine = 0;
     bool on_devices = false;
+    Count cap = -1;  ///< of RowFetcher::bound_requests(); -1: not called
     Count round_bytes = Count{64} << 20;
     bool ordered = false;
   };
@@ -34,8 +35,12 @@ struct Stage {
         table(run, table_options),
         communicator(test::world().communicator().duplicate()),
         order(run.machine.device()) {
+    const comm::Communicator& world = test::world().communicator();
+    const Device device = run.machine.device();
     if (options.on_devices)
-      exchange = comm::make_device_exchange(test::world().communicator(), run.machine.device());
+      exchange = comm::can_exchange_on_devices(run.topology, device)
+                     ? comm::make_device_exchange(world, device)
+                     : comm::make_mpi_exchange(world, device);
     fetcher.emplace(table.tensor, run.machine.device(),
                     RowExchangeContext{.communicator = &communicator,
                                        .topology = &run.topology,
@@ -46,6 +51,7 @@ struct Stage {
                                        .on_devices = exchange.get(),
                                        .order = options.ordered ? &order : nullptr},
                     pool);
+    if (options.cap >= 0) fetcher->bound_requests(options.cap);
   }
   void close() {
     fetcher.reset();
@@ -64,16 +70,19 @@ struct Stage {
 };
 
 struct Case {
+  const char* name;
   int ranks_per_machine;
   bool on_devices;
+  Count cap = -1;
 };
 
 class RowFetcherOnGpu : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
-    if (GetParam().on_devices) need_gpu_per_rank();
+    if (GetParam().on_devices && (GetParam().cap < 0 || needs_nccl())) need_gpu_per_rank();
   }
+  virtual bool needs_nccl() const { return false; }
   static void need_gpu_per_rank() {
     const RunSetup run(0, Compute::cuda);
     if (!comm::can_exchange_on_devices(run.topology, run.machine.device()))
@@ -93,7 +102,9 @@ TEST_P(RowFetcherOnGpu, ReadsRowsOfAllMachines) {
   for (const double on_gpu : {0.0, 0.4, 1.0}) {
     for (const Count cols : {1, 6, 32}) {
       const Count kept = cols == 6 ? 3 : 0;  // with a halo cache and without
-      Stage stage({.ranks_per_machine = GetParam().ranks_per_machine, .on_devices = GetParam().on_devices},
+      Stage stage({.ranks_per_machine = GetParam().ranks_per_machine,
+                   .on_devices = GetParam().on_devices,
+                   .cap = GetParam().cap},
                   {.cols = cols, .dtype = DType::f16, .seed = ++seed, .on_gpu = on_gpu, .kept = kept});
       for (std::uint64_t batch = 0; batch < 3; ++batch) {
         auto ids = ids_of_batch(batch, seed);
@@ -114,6 +125,7 @@ TEST_P(RowFetcherOnGpu, SplitsLargeFetchesIntoRounds) {
   for (const Count round_bytes : {28, 1000}) {  // one row a round, and some
     Stage stage({.ranks_per_machine = GetParam().ranks_per_machine,
                  .on_devices = GetParam().on_devices,
+                 .cap = GetParam().cap,
                  .round_bytes = round_bytes},
                 {.rows = 300, .cols = 7, .seed = 4});
     const bool first = test::world().rank() == 0;
@@ -126,19 +138,26 @@ TEST_P(RowFetcherOnGpu, SplitsLargeFetchesIntoRounds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, RowFetcherOnGpu,
-                         testing::Values(Case{0, false}, Case{1, false}, Case{1, true}),
-                         [](const auto& info) {
-                           return std::string(info.param.ranks_per_machine == 0 ? "OneMachine" : "Machines") +
-                                  (info.param.on_devices ? "OverNccl" : "OverMpi");
-                         });
+const auto name_of = [](const auto& info) { return std::string(info.param.name); };
 
-using RowFetcherBesideReducer = RowFetcherOnGpu;
+// Without a GPU for every rank, messages between devices go over MPI.
+INSTANTIATE_TEST_SUITE_P(Transports, RowFetcherOnGpu,
+                         testing::Values(Case{"OneMachineOverMpi", 0, false},
+                                         Case{"MachinesOverMpi", 1, false}, Case{"MachinesOverNccl", 1, true},
+                                         Case{"MachinesDirectly", 1, true, 1000},
+                                         Case{"MachinesDirectlyWithTooLittleRoom", 1, true, 150},
+                                         Case{"MachinesDirectlyWithoutRoom", 1, true, 0}),
+                         name_of);
+
+class RowFetcherBesideReducer : public RowFetcherOnGpu {
+  bool needs_nccl() const override { return true; }
+};
 
 // A thread fetches while another sums gradients, both over NCCL and each as early as it may.
 TEST_P(RowFetcherBesideReducer, NeitherHoldsUpTheOther) {
   constexpr Count kSteps = 200, kCols = 32, kGradients = 100003;
-  Stage stage({.ranks_per_machine = 1, .on_devices = true, .ordered = true}, {.cols = kCols, .seed = 9});
+  Stage stage({.ranks_per_machine = 1, .on_devices = true, .cap = GetParam().cap, .ordered = true},
+              {.cols = kCols, .seed = 9});
   const Device device = stage.run.machine.device();
   const auto reducer = comm::in_order(
       comm::make_all_reducer(test::world().communicator(), stage.run.topology, device), stage.order);
@@ -172,7 +191,8 @@ TEST_P(RowFetcherBesideReducer, NeitherHoldsUpTheOther) {
   stage.close();
 }
 
-INSTANTIATE_TEST_SUITE_P(OverNccl, RowFetcherBesideReducer, testing::Values(Case{1, true}));
+INSTANTIATE_TEST_SUITE_P(OverNccl, RowFetcherBesideReducer,
+                         testing::Values(Case{"Rows", 1, true}, Case{"RowsAndIds", 1, true, 1000}), name_of);
 
 }  // namespace
 }  // namespace strata::feature

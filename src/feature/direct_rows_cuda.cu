@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "direct_rows_cuda.hpp"
+#include "place_rows.hpp"
+#include "strata/cuda/check.cuh"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/launch.cuh"
+
+namespace strata::feature {
+namespace {
+
+constexpr auto kDevice = cuda::Memory::device;
+constexpr const char* kWhat = "rows of other machines";
+constexpr int kHighestPriority = -64;  // CUDA clamps it to its own
+
+/// Numbers on the device: of this fetch, then of all fetches.
+enum Number : int { kIds, kOverflow, kRemote, kKept, kNumNumbers };
+
+/// The nodes of this machine, and those of others whose rows follow.
+struct Here {
+  NodeId first, end;
+  store::NodeIndexView halo;
+};
+
+__global__ void set_count(Count* count, Count value) { *count = value; }
+
+/// Splits ids into the rows that this machine has, by the place where they are wanted, and the ids to ask
+/// others for, in the order given.
+__global__ void locate_rows(FetchedIds wanted, Here here, NodeId* local_ids, NodeId* asked, Count* num_kept) {
+  std::uint32_t kept_here = 0;
+  for (Count i = cuda::first_item<Count>(); i < wanted.count; i += cuda::item_stride<Count>()) {
+    const bool sorted = wanted.sorted != nullptr;
+    const NodeId id = sorted ? wanted.sorted[i] : wanted.ids[i];
+    const Count position = sorted ? wanted.sorted_positions[i] : i;
+    const bool own = id < 0 || (id >= here.first && id < here.end);
+    const Count kept = own ? -1 : here.halo.find(id);
+    kept_here += kept >= 0;
+    local_ids[position] = own ? id : kept >= 0 ? here.end + kept : -1;
+    asked[i] = own || kept >= 0 ? -1 : id;
+  }
+  cuda::add_to_total(num_kept, kept_here);
+}
+
+template <typename T>
+cuda::Array<T> copied(const T* values, Count count, Device device, const cuda::Stream& stream) {
+  cuda::Array<T> copy(kDevice, count, "index of the halo", device);
+  cuda::copy_async(copy.data(), values, static_cast<std::size_t>(count) * sizeof(T), stream);
+  return copy;
+}
+
+}  // namespace
+
+DirectRows::DirectRows(const LocalRows& local, const RowExchangeContext& exchange, Device device)
+    : local_(local),
+      wire_(*exchange.on_devices),
+      order_(exchange.order),
+      device_(device),
+      end_of_machine_(exchange.machine_offsets[static_cast<std::size_t>(exchange.machine) + 1]),
+      segments_(
+          comm::SegmentPeers::of(*exchange.topology, exchange.machine_offsets, exchange.communicator->rank()),
+          wire_, device),
+      stream_(device, kHighestPriority),
+      located_(device),
+      arrived_(device, true),
+      decided_(device),
+      placed_(device),
+      sending_(device, true),
+      gathered_(device, true),
+      halo_(copy_halo(exchange.halo)),
+      numbers_(kDevice, kNumNumbers, kWhat, device),
+      overflow_(cuda::Memory::pinned, 1, kWhat, device) {
+  cuda::fill_async(numbers_.data(), 0, numbers_.span().size_bytes(), stream_);
+  stream_.synchronize();
+}
+
+store::NodeIndexView DirectRows::copy_halo(const store::NodeIndex* halo) {
+  if (halo == nullptr || halo->size() == 0) return {};
+  store::NodeIndexView view = halo->view();
+  halo_first_ = copied(view.first, view.num_buckets + 1, device_, stream_);
+  halo_nodes_ = copied(view.nodes, view.size, device_, stream_);
+  halo_positions_ = copied(view.positions, view.size, device_, stream_);
+  stream_.synchronize();
+  view.first = halo_first_.data();
+  view.nodes = halo_nodes_.data();
+  view.positions = halo_positions_.data();
+  return view;
+}
+
+/// Where the rows lie: local_ids_ for the gather, and the segments for the other machines.
+void DirectRows::locate(const FetchedIds& ids, const cuda::Stream& stream) {
+  local_ids_.reserve(kDevice, ids.count, "row ids", device_);
+  asked_.reserve(kDevice, ids.count, "row ids", device_);
+  set_count<<<1, 1, 0, stream.get()>>>(numbers_.data() + kIds, ids.count);
+  cuda::check_launch("set_count");
+  locate_rows<<<cuda::blocks_for(ids.count), cuda::kThreads, 0, stream.get()>>>(
+      ids, Here{local_.first_node(), end_of_machine_, halo_}, local_ids_.data(), asked_.data(),
+      numbers_.data() + kKept);
+  cuda::check_launch("locate_rows");
+  set_count<<<1, 1, 0, stream.get()>>>(numbers_.data() + kOverflow, 0);
+  cuda::check_launch("set_count");
+  segments_.pack({.ids = asked_.data(),
+                  .count = numbers_.data() + kIds,
+                  .bound = ids.count,
+                  .positions = ids.sorted == nullptr ? nullptr : ids.sorted_positions},
+                 cap_, numbers_.data() + kRemote, numbers_.data() + kOverflow, stream);
+}
+
+/// The rows that were asked for, into arrived_rows_.
+void DirectRows::bring(const cuda::Stream& stream) {
+  const Count served = segments_.num_served(), cols = local_.cols();
+  served_rows_.reserve(kDevice, served * cols, "rows for other machines", device_);
+  arrived_rows_.reserve(kDevice, segments_.num_asked() * cols, kWhat, device_);
+  segments_.request(stream);
+  if (served > 0) {
+    local_.count(segments_.served(), served, stream);
+    local_.gather(segments_.served(), served, served_rows_.data(), stream);
+  }
+  const comm::IdSegments<NodeId>::Answer rows{served_rows_.data(), arrived_rows_.data(), local_.row_bytes()};
+  segments_.answer({&rows, 1}, stream);
+}
+
+bool DirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
+  const cuda::DeviceGuard guard(device_);
+  stream.wait(placed_);  // the fetch before may have had another stream
+  locate(ids, stream);
+  located_.record(stream);
+  local_.count(local_ids_.data(), ids.count, stream);
+  local_.gather(local_ids_.data(), ids.count, out, stream);
+  gathered_.record(stream);
+
+  if (order_ != nullptr) order_->begin_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
+  stream_.wait(located_);
+  sending_.record(stream_);
+  if (cap_ > 0) bring(stream_);
+  arrived_.record(stream_);
+  wire_.max(numbers_.data() + kOverflow, 1, stream_);
+  cuda::copy_async(overflow_.data(), numbers_.data() + kOverflow, sizeof(Count), stream_);
+  decided_.record(stream_);
+  if (order_ != nullptr) order_->end_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
+
+  stream.wait(arrived_);
+  place_rows_on_gpu({arrived_rows_.data(), segments_.positions(), segments_.num_asked(), local_.cols()}, out,
+                    stream);
+  placed_.record(stream);
+  decided_.synchronize();
+  gathered_.synchronize();
+  constexpr double kMillisecond = 1e-3;
+  report_.seconds += arrived_.elapsed_ms(sending_) * kMillisecond;
+  report_.waited_seconds += std::max(0.0, arrived_.elapsed_ms(gathered_) * kMillisecond);
+  report_.bytes_sent += segments_.bytes_sent(local_.row_bytes());
+  report_.bytes_received += segments_.bytes_received(local_.row_bytes());
+  return overflow_[0] == 0;
+}
+
+void DirectRows::add_to(RowExchangeReport& report) const {
+  std::vector<Count> numbers(kNumNumbers);
+  cuda::copy_async(numbers.data(), numbers_.data(), numbers.size() * sizeof(Count), stream_);
+  stream_.synchronize();
+  report.remote_rows += numbers[kRemote] + numbers[kKept];
+  report.cached_rows += numbers[kKept];
+  report.bytes_sent += report_.bytes_sent;
+  report.bytes_received += report_.bytes_received;
+  report.seconds += report_.seconds;
+  report.waited_seconds += report_.waited_seconds;
+}
+
+}  // namespace strata::feature

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/stream.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::feature {
+
+/// The rows of this machine, and how many were read from each stratum. The global id of row r is first_node +
+/// r; -1 names a row of zeros.
+class LocalRows {
+ public:
+  LocalRows(const tensor::ChunkTensor& table, NodeId first_node, Device device, ThreadPool& pool)
+      : table_(table),
+        first_node_(first_node),
+        pool_(pool),
+        by_stratum_(cuda::memory_on(device), tensor::kNumStrata, "counts of gathered rows", device) {
+    const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
+    cuda::fill_async(by_stratum_.data(), 0, by_stratum_.span().size_bytes(), stream);
+    stream.synchronize();
+  }
+
+  NodeId first_node() const { return first_node_; }
+  Count cols() const { return table_.spec().cols; }
+  Count row_bytes() const { return cols() * static_cast<Count>(sizeof(float)); }  ///< as f32
+  ThreadPool& pool() const { return pool_; }
+  const cuda::Array<Count>& by_stratum() const { return by_stratum_; }  ///< on the device
+
+  /// out[i] = row of ids[i], as f32. The ids are a few ascending runs on the stream's device, among which -1
+  /// may be.
+  void gather(const NodeId* ids, Count count, float* out, const cuda::Stream& stream) const {
+    table_.gather(named(ids, count), out, stream, pool_);
+  }
+  void count(const NodeId* ids, Count count, const cuda::Stream& stream) const {
+    table_.count_strata(named(ids, count), by_stratum_.data(), stream);
+  }
+
+ private:
+  tensor::RowIds named(const NodeId* ids, Count count) const {
+    return {.data = ids, .size = count, .first = first_node_, .sorted = true};
+  }
+
+  const tensor::ChunkTensor& table_;
+  NodeId first_node_;
+  ThreadPool& pool_;
+  cuda::Array<Count> by_stratum_;
+};
+
+}  // namespace strata::feature

@@ -133,6 +133,10 @@ void add_machine_options(OptionTable& table, TrainConfig& c) {
   table.add("replicate-graph", c.replicate_graph,
             "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
             "auto (where it fits), on, off");
+  table.add("neighbor-exchange", c.neighbor_exchange,
+            "How requests for other machines' neighbors and rows travel: mpi (auto, too), through the host; "
+            "nccl (new), from GPU to GPU, where every rank has one of its own and no fanout is -1; the same "
+            "numbers");
   table.add("row-exchange", c.row_exchange,
             "How feature rows go from machine to machine: nccl (from GPU to GPU, where every rank has one of "
             "its own), mpi, or auto (nccl where it can be); the same numbers");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <numeric>
 #include <utility>
 
@@ -16,6 +15,23 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_of(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+/// Lets no work outlive the scope whose variables it uses, even if that is left by an exception.
+class EndsWithScope {
+ public:
+  explicit EndsWithScope(Worker& worker) : worker_(worker) {}
+  ~EndsWithScope() {
+    try {
+      worker_.wait();
+    } catch (...) {  // another exception is on its way
+    }
+  }
+  EndsWithScope(const EndsWithScope&) = delete;
+  EndsWithScope& operator=(const EndsWithScope&) = delete;
+
+ private:
+  Worker& worker_;
+};
 
 }  // namespace
 
@@ -179,21 +195,21 @@ void StagedRows::place_round(const Requests& requests, Count round, const float*
 // them, and takes turns with serving for the pool.
 void StagedRows::fetch_over_mpi(const Requests& requests, Count rounds, const Wanted& wanted) {
   const auto start = Clock::now();
-  std::future<Clock::time_point> gathering;
   Clock::time_point local_end = start;
+  const EndsWithScope gathering_ends(gathering_);
   if (device_.is_cuda() || rounds == 0) {
     local_.gather(wanted.ids, wanted.count, wanted.out, wanted.stream);
   } else {
-    gathering = std::async(std::launch::async, [&] {
+    gathering_.start([&wanted, &local_end, this] {
       local_.gather(wanted.ids, wanted.count, wanted.out, wanted.stream);
-      return Clock::now();
+      local_end = Clock::now();
     });
   }
   for (Count round = 0; round < rounds; ++round) {
     const auto round_start = round == 0 ? start : Clock::now();
     exchange_over_mpi(ask(requests, round), counts_of_round(requests, round));
     const auto round_end = Clock::now();
-    if (gathering.valid()) local_end = gathering.get();
+    gathering_.wait();
     report_.seconds += seconds_of(round_end - round_start);
     report_.waited_seconds += std::max(0.0, seconds_of(round_end - std::max(local_end, round_start)));
     place_round(requests, round, arrived_.data(), wanted);

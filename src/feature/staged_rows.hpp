@@ -8,6 +8,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/feature/fetcher.hpp"
+#include "strata/util/worker.hpp"
 
 namespace strata::feature {
 
@@ -73,6 +74,7 @@ class StagedRows {
   cuda::Event asked_copied_;                          // asked_ids_ may be written again
   cuda::Event sending_, exchanged_, gathered_local_;  // with timing; used if rows travel from GPU to GPU
   bool exchanging_ = false;  // these events belong to a fetch whose times were not read yet
+  Worker gathering_;         // of local rows, on the cpu
 };
 
 }  // namespace strata::feature

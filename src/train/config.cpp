@@ -60,6 +60,7 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.on_nan, "--on-nan");
   check_choice(c.topology.compute, "--device");
   check_choice(c.host_gather, "--host-gather");
+  check_choice(c.neighbor_exchange, "--neighbor-exchange");
   check_choice(c.row_exchange, "--row-exchange");
   check_choice(c.replicate_graph, "--replicate-graph");
   check_choice(c.precision, "--precision");

@@ -29,6 +29,7 @@ PipelineOptions pipeline_options(const Session& session) {
           .gather = !session.table,
           .pad = model.traits().tolerates_padding,
           .row_exchange = config.row_exchange,
+          .neighbor_exchange = config.neighbor_exchange,
           .missing_label = missing_label(session.graph.manifest()),
           .trace = session.trace.get()};
 }

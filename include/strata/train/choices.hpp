@@ -32,8 +32,9 @@ enum class CudaGraphs : std::uint8_t {
   on,         ///< required: else the run is refused
   off,
 };
-enum class RowExchange : std::uint8_t {
-  automatic,  ///< nccl if it is possible
+/// How machines exchange.
+enum class Transport : std::uint8_t {
+  automatic,  ///< what is known to be good
   nccl,       ///< required: else the run is refused
   mpi,
 };
@@ -77,9 +78,9 @@ inline constexpr auto enum_names<train::CudaGraphs> = std::to_array<EnumName<tra
     {{train::CudaGraphs::automatic, "auto"}, {train::CudaGraphs::on, "on"}, {train::CudaGraphs::off, "off"}});
 
 template <>
-inline constexpr auto enum_names<train::RowExchange> =
-    std::to_array<EnumName<train::RowExchange>>({{train::RowExchange::automatic, "auto"},
-                                                 {train::RowExchange::nccl, "nccl"},
-                                                 {train::RowExchange::mpi, "mpi"}});
+inline constexpr auto enum_names<train::Transport> =
+    std::to_array<EnumName<train::Transport>>({{train::Transport::automatic, "auto"},
+                                               {train::Transport::nccl, "nccl"},
+                                               {train::Transport::mpi, "mpi"}});
 
 }  // namespace strata

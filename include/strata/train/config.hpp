@@ -63,7 +63,8 @@ struct TrainConfig {
   tensor::HostPath host_gather = tensor::HostPath::automatic;  ///< how GPUs read rows in host memory
   int host_threads = 0;    ///< CPU threads per rank for host_gather; 0: three quarters of its cores
   int loader_threads = 0;  ///< threads that sample and gather while a CPU trains; 0: measured
-  RowExchange row_exchange = RowExchange::automatic;  ///< how feature rows travel between machines
+  Transport neighbor_exchange = Transport::automatic;  ///< how requests travel between machines
+  Transport row_exchange = Transport::automatic;       ///< how feature rows travel between machines
   /// Whether every machine keeps the whole structure.
   store::Replication replicate_graph = store::Replication::automatic;
   std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;  ///< per machine; 0: none

@@ -69,10 +69,12 @@ struct PipelineOptions {
   std::uint64_t seed = 0;  ///< keys the order of the seeds and the choice of neighbors
   bool overlap = true;     ///< stages of different steps work at the same time; off gives the same batches
   bool gather = true;      ///< off: the reader of the batches reads the rows in place
-  /// Batches get one shape, which is measured, where the sampler knows how large they can become: on a GPU of
-  /// a run on one machine, with fanouts other than -1.
+  /// Batches get one shape, which is measured, where the sampler knows how large they can become: on a GPU,
+  /// with fanouts other than -1, and on several machines if neighbors come over NCCL or are replicated.
   bool pad = false;
-  RowExchange row_exchange = RowExchange::automatic;  ///< how rows come from other machines
+  Transport row_exchange = Transport::automatic;  ///< how rows come from other machines
+  /// How requests for rows and neighbors travel, and picks of neighbors; over NCCL only for padded batches.
+  Transport neighbor_exchange = Transport::automatic;
   /// The words of a label that is missing, as many as the graph's label_words(); empty: batches have no
   /// labels.
   std::vector<std::int32_t> missing_label = {};
@@ -149,7 +151,8 @@ class Pipeline {
   bool pads() const;  ///< whether this rank's batches have a padded shape
   const BatchSizes& batch_sizes() const;
   /// How feature rows come from other machines, mpi or nccl; mpi on one machine, where none do.
-  RowExchange row_exchange() const;
+  Transport row_exchange() const;
+  Transport neighbor_transport() const;  ///< the same of neighbors; mpi where no batch asks for any
   /// Null where the pipeline launches nothing with NCCL. Otherwise the caller's own launches with NCCL
   /// between next() and release() take their places in it (comm::in_order).
   comm::LaunchOrder* launch_order();

@@ -54,9 +54,8 @@ NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, const Sam
 
 /// Runs `work` on another thread, which uses the communicator until wait().
 template <typename Id>
-template <typename Work>
-void NeighborExchange<Id>::run_async(Work&& work) {
-  running_ = std::async(std::launch::async, [this, start = Clock::now(), work = std::forward<Work>(work)] {
+void NeighborExchange<Id>::run_async(std::function<void()> work) {
+  wire_.start([this, start = Clock::now(), work = std::move(work)] {
     work();
     report_.seconds += seconds_since(start);
   });
@@ -65,7 +64,7 @@ void NeighborExchange<Id>::run_async(Work&& work) {
 template <typename Id>
 void NeighborExchange<Id>::wait() {
   const auto start = Clock::now();
-  running_.get();
+  wire_.wait();
   report_.waited_seconds += seconds_since(start);
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <future>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "choosers/pick_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
+#include "strata/util/worker.hpp"
 
 namespace strata::sampling {
 
@@ -63,8 +64,7 @@ class NeighborExchange {
   void group(std::span<const NodeId> frontier);
   void measure_halo(const PickQuery& query);
   void choose_halo();
-  template <typename Work>
-  void run_async(Work&& work);
+  void run_async(std::function<void()> work);
   void wait();
   template <typename T>
   void transfer(std::span<const T> send, std::span<const Count> send_counts, T* received,
@@ -92,7 +92,7 @@ class NeighborExchange {
   std::vector<Id> answer_neighbors_;
   std::vector<EdgeId> answer_edge_ids_;
   ExchangeReport report_;
-  std::future<void> running_;
+  Worker wire_;  // last: its work uses the others
 };
 
 }  // namespace strata::sampling

@@ -74,6 +74,7 @@ json other_options(const TrainConfig& c) {
           {"host-gather", enum_name(c.host_gather)},
           {"loader-threads", c.loader_threads},
           {"replicate-graph", enum_name(c.replicate_graph)},
+          {"neighbor-exchange", enum_name(c.neighbor_exchange)},
           {"row-exchange", enum_name(c.row_exchange)},
           {"halo-cache", c.halo_cache_bytes},
           {"watchdog", c.watchdog_seconds},

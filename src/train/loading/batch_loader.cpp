@@ -238,7 +238,10 @@ void BatchLoader::begin(const Pipeline::Steps& steps) {
   state_->next_step = steps.first;
   state_->end_step = steps.end;
   if (state_->options.order != nullptr)
-    state_->options.order->begin({.steps = steps.end - steps.first, .ahead = state_->options.overlap});
+    state_->options.order->begin({.steps = steps.end - steps.first,
+                                  .ahead = state_->options.overlap,
+                                  .samples = state_->options.launches.samples,
+                                  .fetches = state_->options.launches.fetches});
   if (state_->options.overlap) state_->start_stages();
 }
 

@@ -32,9 +32,10 @@ class BatchLoader {
     Count feature_cols = 0;
     std::uint64_t seed = 0;
     bool overlap = true;
-    Trace* trace = nullptr;              ///< records what the stages do
-    comm::LaunchOrder* order = nullptr;  ///< of the fetcher's launches; null: none
-    bool gather = true;                  ///< false: the model reads the rows in place
+    Trace* trace = nullptr;                ///< records what the stages do
+    comm::LaunchOrder* order = nullptr;    ///< of the stages' launches with NCCL; null: none
+    comm::LaunchOrder::Run launches = {};  ///< what a step launches, for `order`
+    bool gather = true;                    ///< false: the model reads the rows in place
     /// Shape of batches that fit into it; without hops: no batch is padded.
     sampling::PaddedShape padding = {};
   };

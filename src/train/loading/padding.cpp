@@ -8,14 +8,16 @@ namespace {
 
 constexpr Count kBatches = 16;
 
-/// The largest of the measured batches: nodes after each hop, and edges of each hop.
+/// The largest of the measured batches: nodes after each hop, edges of each hop, and input rows that one
+/// other rank is asked for.
 struct Largest {
   std::vector<Count> nodes, edges;
+  Count rows = 0;
 };
 
 Largest measure(const PaddingOptions& options, std::size_t hops, const cuda::Stream& stream,
                 BatchSizes& sizes) {
-  Largest largest{.nodes = std::vector<Count>(hops + 1), .edges = std::vector<Count>(hops)};
+  Largest largest{.nodes = std::vector<Count>(hops + 1), .edges = std::vector<Count>(hops), .rows = 0};
   sizes = {.nodes = std::vector<double>(hops), .edges = std::vector<double>(hops)};
   for (Count i = 0; i < kBatches; ++i) {
     const Count step = i * options.schedule->steps_per_epoch() / kBatches;
@@ -29,6 +31,12 @@ Largest measure(const PaddingOptions& options, std::size_t hops, const cuda::Str
       sizes.nodes[hop] += static_cast<double>(block.num_dst) / kBatches;
       sizes.edges[hop] += static_cast<double>(block.num_edges) / kBatches;
     }
+    if (options.fetcher == nullptr) continue;
+    const feature::FetchedIds inputs{.ids = batch.input_nodes(),
+                                     .count = batch.num_inputs(),
+                                     .sorted = batch.sorted_inputs,
+                                     .sorted_positions = batch.sorted_positions};
+    largest.rows = std::max(largest.rows, options.fetcher->largest_request(inputs, stream));
   }
   return largest;
 }
@@ -38,6 +46,19 @@ Count with_margin(Count seen, Count bound) {
   constexpr Count kMultiple = 128;
   const auto wanted = static_cast<Count>(static_cast<double>(seen) * kMargin) + kMultiple;
   return std::min(bound, wanted / kMultiple * kMultiple);
+}
+
+/// Room for what ranks ask each other for, by hop and for rows at the end; the same on all ranks. A batch
+/// that needs more costs several times as much, and unused room little.
+std::vector<Count> agreed_requests(const PaddingOptions& options, const Largest& largest) {
+  constexpr double kMargin = 1.15;
+  constexpr Count kSpare = 64;
+  std::vector<Count> requests = options.sampler->report().largest_requests;
+  requests.push_back(largest.rows);
+  options.communicator->all_reduce(requests, comm::Communicator::Op::max);
+  for (Count& request : requests)
+    if (request > 0) request = static_cast<Count>(static_cast<double>(request) * kMargin) + kSpare;
+  return requests;
 }
 
 }  // namespace
@@ -56,6 +77,9 @@ Padding measure_padding(const PaddingOptions& options, const cuda::Stream& strea
                              ? shape.nodes[hop] * fanout
                              : with_margin(largest.edges[hop], bounds.entries[hop]);
   }
+  shape.requests = agreed_requests(options, largest);
+  if (options.fetcher != nullptr) options.fetcher->bound_requests(shape.requests.back());
+  shape.requests.pop_back();
   options.sampler->pad_nodes(shape);
   stream.synchronize();
   return padding;

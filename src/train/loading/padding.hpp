@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "loading/seed_schedule.hpp"
+#include "strata/comm/communicator.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/pipeline.hpp"
 
@@ -18,6 +20,9 @@ struct Padding {
 
 struct PaddingOptions {
   sampling::MiniBatchSampler* sampler = nullptr;  ///< is told the shape
+  /// Is told how many rows a batch asks another rank for; null: the host directs what is asked for.
+  feature::RowFetcher* fetcher = nullptr;
+  const comm::Communicator* communicator = nullptr;  ///< over all ranks
   const SeedSchedule* schedule = nullptr;
   std::vector<int> fanouts;
   bool strided = false;  ///< as SamplerOptions::strided
@@ -26,7 +31,8 @@ struct PaddingOptions {
 
 /// Samples some batches of the first epoch and adds a margin to the largest. They are the same batches
 /// whenever these options are, so that shapes, and with them roundings, repeat. Without hops if the sampler
-/// does not know how large a batch can become. Waits for `stream`.
+/// does not know how large a batch can become. Waits for `stream`. Collective: on several machines the
+/// batches are sampled together, and all ranks agree on what they ask each other for.
 Padding measure_padding(const PaddingOptions& options, const cuda::Stream& stream);
 
 }  // namespace strata::train

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/train/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include "loading/batch_loader.hpp"
 #include "loading/padding.hpp"
 #include "loading/sampler_choice.hpp"
@@ -22,17 +24,22 @@ SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& opti
                        .seed = options.seed});
 }
 
-/// Null where feature rows go over MPI, or nowhere. Collective.
-std::unique_ptr<comm::DeviceExchange> make_row_exchange(const PipelineParts& parts, RowExchange requested) {
-  const bool possible = parts.topology->num_machines() > 1 &&
-                        comm::can_exchange_on_devices(*parts.topology, parts.machine->device());
-  if (requested == RowExchange::nccl && !possible) {
-    throw InputError("--row-exchange nccl is not possible here",
-                     "It needs several machines, and a GPU for every rank alone; --row-exchange auto goes on "
-                     "without.");
+bool can_exchange_on_devices(const PipelineParts& parts) {
+  return parts.topology->num_machines() > 1 &&
+         comm::can_exchange_on_devices(*parts.topology, parts.machine->device());
+}
+
+/// Whether an exchange goes from GPU to GPU. Throws InputError if it must and cannot.
+bool goes_on_devices(const PipelineParts& parts, Transport requested, Transport automatic,
+                     const char* option) {
+  const bool possible = can_exchange_on_devices(parts);
+  if (requested == Transport::nccl && !possible) {
+    throw InputError(fmt::format("{} nccl is not possible here", option),
+                     fmt::format("It needs several machines, and a GPU for every rank alone; {} auto goes on "
+                                 "without.",
+                                 option));
   }
-  if (!possible || requested == RowExchange::mpi) return nullptr;
-  return comm::make_device_exchange(*parts.world, parts.machine->device());
+  return possible && (requested == Transport::automatic ? automatic : requested) == Transport::nccl;
 }
 
 }  // namespace
@@ -42,8 +49,11 @@ struct Pipeline::State {
   Device device;
   SeedSchedule schedule;
   comm::Communicator sample_communicator, gather_communicator;
-  comm::LaunchOrder order;  // of the row exchange, and of what the caller launches
-  std::unique_ptr<comm::DeviceExchange> device_exchange;
+  comm::LaunchOrder order;  // of both exchanges, and of what the caller launches
+  bool rows_on_devices;
+  bool requests_on_devices;                    // the host sees no id that is asked for
+  bool neighbors_on_devices;                   // and there are neighbors to ask for
+  std::unique_ptr<comm::DeviceExchange> wire;  // null: nothing goes from GPU to GPU
   std::unique_ptr<sampling::MiniBatchSampler> sampler;
   std::unique_ptr<feature::RowFetcher> fetcher;
   Padding padding;
@@ -57,7 +67,12 @@ struct Pipeline::State {
         sample_communicator(p.world->duplicate()),
         gather_communicator(p.world->duplicate()),
         order(device),
-        device_exchange(make_row_exchange(p, options.row_exchange)),
+        rows_on_devices(goes_on_devices(p, options.row_exchange, Transport::nccl, "--row-exchange")),
+        requests_on_devices(
+            goes_on_devices(p, options.neighbor_exchange, Transport::mpi, "--neighbor-exchange")),
+        neighbors_on_devices(requests_on_devices && !p.graph->is_replicated()),
+        wire(rows_on_devices || neighbors_on_devices ? comm::make_device_exchange(*p.world, device)
+                                                     : nullptr),
         sampler(make_sampler(options)),
         fetcher(std::make_unique<feature::RowFetcher>(p.graph->features(), device, row_context(),
                                                       *p.gather_pool)),
@@ -65,7 +80,7 @@ struct Pipeline::State {
         loader(make_loader(options)) {}
 
   bool is_distributed() const { return parts.topology->num_machines() > 1; }
-  comm::LaunchOrder* launch_order() { return device_exchange ? &order : nullptr; }
+  comm::LaunchOrder* launch_order() { return wire ? &order : nullptr; }
 
   std::unique_ptr<sampling::MiniBatchSampler> make_sampler(const PipelineOptions& options) {
     sampling::ExchangeContext exchange;
@@ -74,7 +89,10 @@ struct Pipeline::State {
                   .topology = parts.topology,
                   .machine_offsets = parts.graph->machine_offsets(),
                   .halo = parts.graph->halo_lists(),
-                  .pool = parts.sample_pool};
+                  .pool = parts.sample_pool,
+                  .on_devices = neighbors_on_devices ? wire.get() : nullptr,
+                  .order = neighbors_on_devices ? &order : nullptr};
+      if (neighbors_on_devices) exchange.halo = nullptr;
     }
     sampling::SamplerOptions sampler_options = options.sampler;
     sampler_options.max_seeds = schedule.max_seeds();
@@ -99,12 +117,14 @@ struct Pipeline::State {
             .machine_offsets = parts.graph->machine_offsets(),
             .machine = parts.machine->index(),
             .halo = parts.graph->halo_rows(),
-            .on_devices = device_exchange.get(),
-            .order = launch_order()};
+            .on_devices = rows_on_devices ? wire.get() : nullptr,
+            .order = rows_on_devices ? &order : nullptr};
   }
 
   Padding measure(const PipelineOptions& options) const {
     return measure_padding({.sampler = sampler.get(),
+                            .fetcher = requests_on_devices ? fetcher.get() : nullptr,
+                            .communicator = &gather_communicator,
                             .schedule = &schedule,
                             .fanouts = options.sampler.fanouts,
                             .strided = options.sampler.strided,
@@ -126,6 +146,8 @@ struct Pipeline::State {
                              .overlap = options.overlap,
                              .trace = options.trace,
                              .order = launch_order(),
+                             .launches = {.samples = neighbors_on_devices && !padding.shape.requests.empty(),
+                                          .fetches = rows_on_devices},
                              .gather = options.gather,
                              .padding = padding.shape});
   }
@@ -155,8 +177,11 @@ void Pipeline::release_buffers() { state_->loader->release_buffers(); }
 
 bool Pipeline::pads() const { return !state_->padding.shape.entries.empty(); }
 const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
-RowExchange Pipeline::row_exchange() const {
-  return state_->device_exchange ? RowExchange::nccl : RowExchange::mpi;
+Transport Pipeline::row_exchange() const {
+  return state_->rows_on_devices ? Transport::nccl : Transport::mpi;
+}
+Transport Pipeline::neighbor_transport() const {
+  return state_->neighbors_on_devices && pads() ? Transport::nccl : Transport::mpi;
 }
 comm::LaunchOrder* Pipeline::launch_order() { return state_->launch_order(); }
 
@@ -180,7 +205,7 @@ void Pipeline::close() {
   s.loader.reset();
   s.fetcher.reset();
   s.sampler.reset();
-  if (s.device_exchange) s.device_exchange->close();
+  if (s.wire) s.wire->close();
   s.gather_communicator.close();
   s.sample_communicator.close();
 }

@@ -36,9 +36,9 @@ struct RunFacts {
   Count global_batch = 0;  ///< seeds per step, over all ranks
   Count steps_per_epoch = 0;
   BatchSizes batch_sizes;
-  int cores = 0;                            ///< per rank
-  std::string reducer;                      ///< what sums gradients
-  std::optional<RowExchange> row_exchange;  ///< none on one machine
+  int cores = 0;                          ///< per rank
+  std::string reducer;                    ///< what sums gradients
+  std::optional<Transport> row_exchange;  ///< none on one machine
 };
 
 /// One finished epoch, or its part since a resume.

@@ -68,8 +68,10 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   EXPECT_EQ(config_of({"--host-gather", "both"}).host_gather, HostPath::both);
   EXPECT_EQ(config_of({"--host-gather", "copy"}).host_gather, HostPath::copy);
   expect_refused({"--host-gather", "dma"}, {"--host-gather"});
-  EXPECT_EQ(config_of({}).row_exchange, train::RowExchange::automatic);
-  EXPECT_EQ(config_of({"--row-exchange", "mpi"}).row_exchange, train::RowExchange::mpi);
+  EXPECT_EQ(config_of({}).row_exchange, train::Transport::automatic);
+  EXPECT_EQ(config_of({}).neighbor_exchange, train::Transport::automatic);
+  EXPECT_EQ(config_of({"--neighbor-exchange", "mpi"}).neighbor_exchange, train::Transport::mpi);
+  EXPECT_EQ(config_of({"--row-exchange", "mpi"}).row_exchange, train::Transport::mpi);
   expect_refused({"--row-exchange", "tcp"}, {"--row-exchange"});
   EXPECT_EQ(config_of({}).host_threads, 0);
   EXPECT_EQ(config_of({"--host-threads", "6"}).host_threads, 6);

@@ -118,7 +118,8 @@ struct Scenario {
   Device device;
   bool wide = false;
   bool with_halo = false;
-  std::vector<Count> caps = {};  ///< of requests from device to device, by hop; empty: they pass through the host
+  /// Of requests from device to device, by hop; empty: they pass through the host.
+  std::vector<Count> caps = {};
   std::chrono::milliseconds longest_delay{0};  ///< of a rank before each minibatch, at random
 
   std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1) const {

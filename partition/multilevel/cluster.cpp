@@ -2,7 +2,6 @@
 #include "multilevel/cluster.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
 
 #include "multilevel/chunks.hpp"
@@ -10,8 +9,6 @@
 
 namespace strata::partition {
 namespace {
-
-constexpr Count kGrain = Count{1} << 12;
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
@@ -58,7 +55,7 @@ class Propagation {
   }
 
   void choose(Chunks::Range range, int round) {
-    typename Shelf<Sums>::Loan loan{shelf_};
+    Shelf<Sums>::Loan loan{shelf_};
     Sums& sums = *loan;
     for (Count v = range.begin; v < range.end; ++v) {
       sums.reset(graph_.degree(v));

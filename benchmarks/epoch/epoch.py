@@ -38,7 +38,7 @@ def run(arguments, options, folder):
     """The records of one run's metrics."""
     command = ['mpirun', '-n', str(arguments.ranks), '--oversubscribe', '--bind-to', 'none', str(program()), '--graph',
                arguments.graph, '--output', folder, '--epochs', str(EPOCHS), '--eval-every', '0', '--eval-fanouts',
-               arguments.cheap_evaluation, '--checkpoint-every', '0', *options]
+               arguments.cheap_evaluation, '--checkpoint-every', '0', '--overwrite', *options]
     done = subprocess.run(command, text=True, capture_output=True)
     if done.returncode != 0:
         sys.exit(done.stdout + done.stderr)

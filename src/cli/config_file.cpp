@@ -11,10 +11,14 @@
 #include <system_error>
 
 #include "strata/util/format.hpp"
-#include "train_options.hpp"
 
 namespace strata::cli {
 namespace {
+
+using options::FileValue;
+using options::Option;
+using options::OptionTable;
+using train::train_options;
 
 FileValue value_of(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return {value->get()};
@@ -37,8 +41,11 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 /// Sets the options that a document gives.
 class Reader {
  public:
-  explicit Reader(std::string name)
-      : name_(std::move(name)), options_(train_options(settings_)), groups_(options_.tables()) {}
+  Reader(std::string name, const train::TrainSettings& settings)
+      : name_(std::move(name)),
+        settings_(settings),
+        options_(train_options(settings_)),
+        groups_(options_.tables()) {}
 
   ConfigFile read(std::string_view text) {
     const toml::table document = parse(text);
@@ -51,7 +58,7 @@ class Reader {
         read_option(key, node, "");
     }
     settle();
-    return {.config = settings_.config, .given_at = std::move(given_at_)};
+    return {.settings = settings_, .given_at = std::move(given_at_)};
   }
 
  private:
@@ -112,14 +119,19 @@ class Reader {
   void settle() {
     const auto is_given = [this](std::string_view name) { return given_at_.contains(std::string(name)); };
     try {
-      settle_tf32(settings_, is_given, "");
+      train::settle_tf32(settings_, is_given, "");
     } catch (const InputError& error) {
       throw InputError(fmt::format("{}: {}", given_at_.at("tf32"), error.what()), error.remedy());
+    }
+    try {
+      train::settle_resume(settings_, is_given, "");
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", given_at_.at("resume"), error.what()), error.remedy());
     }
   }
 
   std::string name_;
-  TrainSettings settings_;
+  train::TrainSettings settings_;
   OptionTable options_;  ///< bound to settings_
   std::vector<std::string> groups_;
   std::map<std::string, std::string> given_at_;
@@ -127,25 +139,26 @@ class Reader {
 
 }  // namespace
 
-ConfigFile parse_config_file(std::string_view text, const std::string& name) {
-  return Reader(name).read(text);
+ConfigFile parse_config_file(std::string_view text, const std::string& name,
+                             const train::TrainSettings& settings) {
+  return Reader(name, settings).read(text);
 }
 
-ConfigFile read_config_file(const std::filesystem::path& path) {
+ConfigFile read_config_file(const std::filesystem::path& path, const train::TrainSettings& settings) {
   constexpr std::streamsize kMost = 1 << 20;  // a larger file is no configuration
   std::error_code failed;
   const auto refuse = [&](const char* why) {
-    throw InputError(fmt::format("--config: {} {}", path.string(), why), "Name a TOML file.");
+    throw InputError(fmt::format("--config {}{}", path.string(), why), "Name a TOML file.");
   };
-  if (!std::filesystem::exists(path, failed)) refuse("does not exist");
-  if (std::filesystem::is_directory(path, failed)) refuse("is a directory");
+  if (!std::filesystem::exists(path, failed)) refuse(": no such file");
+  if (std::filesystem::is_directory(path, failed)) refuse(" is a directory");
   std::ifstream file(path, std::ios::binary);
   std::string text(static_cast<std::size_t>(kMost) + 1, '\0');
   if (file) file.read(text.data(), kMost + 1);
-  if (!file && !file.eof()) refuse("cannot be read");
-  if (file.gcount() > kMost) refuse("is larger than 1 MiB");
+  if (!file && !file.eof()) refuse(" cannot be read");
+  if (file.gcount() > kMost) refuse(" is larger than 1 MiB");
   text.resize(static_cast<std::size_t>(file.gcount()));
-  return parse_config_file(text, path.string());
+  return parse_config_file(text, path.string(), settings);
 }
 
 }  // namespace strata::cli

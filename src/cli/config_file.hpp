@@ -5,13 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "strata/train/config.hpp"
+#include "strata/train/train_options.hpp"
 
 namespace strata::cli {
 
 /// The contents of a configuration file.
 struct ConfigFile {
-  train::TrainConfig config;  ///< has defaults for options that are not in the file; not validated
+  /// Those that the file was read over, with what it gives; not validated.
+  train::TrainSettings settings;
   /// Place of each option in the file: "hidden" -> "run.toml:3:1"
   std::map<std::string, std::string> given_at;
 };
@@ -24,10 +25,12 @@ struct ConfigFile {
 ///     fanouts = [15, 10, 5]
 ///
 /// Throws InputError, with `name`, line and column, if the text is not TOML, a key is unknown (with the
-/// nearest name), given twice or in the table of another group, or a value has a wrong type or range.
-ConfigFile parse_config_file(std::string_view text, const std::string& name);
+/// nearest name), given twice or in the table of another group, or a value has a wrong type or range. The
+/// values are set over those of `settings`.
+ConfigFile parse_config_file(std::string_view text, const std::string& name,
+                             const train::TrainSettings& settings = {});
 
 /// The same for a file. Throws InputError if it cannot be read.
-ConfigFile read_config_file(const std::filesystem::path& path);
+ConfigFile read_config_file(const std::filesystem::path& path, const train::TrainSettings& settings = {});
 
 }  // namespace strata::cli

@@ -5,69 +5,133 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <deque>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
 #include "config_file.hpp"
+#include "help_text.hpp"
+#include "hints.hpp"
+#include "strata/train/build_version.hpp"
+#include "strata/train/train_options.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/terminal.hpp"
 #include "strata/util/utf8.hpp"
-#include "train_options.hpp"
 
 namespace strata::cli {
 namespace {
 
-/// CLI11 splits the command line and writes the help; the table says what the words mean.
+namespace fs = std::filesystem;
+using options::Option;
+using train::Provenance;
+
+constexpr const char* kAllOptions = "strata-train --help all lists all options.";
+constexpr const char* kConfigFile = "config.toml";
+
+/// What the first word of the command line asks for.
+enum class Purpose { train, predict, evaluate };
+
+std::string_view name_of(Purpose purpose) {
+  return purpose == Purpose::predict ? "predict" : purpose == Purpose::evaluate ? "evaluate" : "train";
+}
+
+/// The options of a use of a trained model: where and how it is computed. The model's own come from its run.
+bool is_for_inference(const Option& option) {
+  return option.table == "machines" || option.table == "log"
+             ? option.name != "trace" && option.name != "log-every"
+             : option.name == "graph" || option.name == "verify-parts";
+}
+
+/// The table of what predict and evaluate take besides.
+void add_inference_options(options::OptionTable& table, train::InferenceRequest& request, Purpose purpose) {
+  if (purpose != Purpose::predict) return;
+  table.group("Predictions", "predictions");
+  table.add("output", request.logits, "File for the logits: .npy, or .csv with the nodes' ids").common();
+  table.add("nodes", request.nodes, "Only these nodes, in this order: a .npy file of ids").common();
+  table.add("split", request.split, "Only the nodes of this split, in order of their ids").common();
+}
+
+/// CLI11 splits the command line; the tables say what the words mean.
 class CommandLine {
  public:
-  explicit CommandLine(const OptionTable& table)
-      : app_(
-            "Trains a graph neural network on a partitioned graph.\n"
-            "  mpirun -n 8 strata-train --graph parts/ --model sage --fanouts "
-            "15,10,5",
-            "strata-train") {
-    app_.set_version_flag("--version", std::string("strata-train ") + STRATA_VERSION);
-    config_file_ = app_.add_option(
-        "--config", config_path_,
-        "TOML file with the same names as the options, which tables may group; the command line wins");
-    for (const Option& option : table.options()) add(option);
-    // The last value of an option wins, so that a person can change the defaults of a script.
-    for (CLI::Option* option : app_.get_options())
-      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  CommandLine() : app_("", "strata-train") {
+    app_.set_help_flag();
     app_.allow_extras();  // collected so that the error can name the nearest option
   }
 
-  /// A text to print instead of a run (--help, --version), or nothing. Throws
-  /// InputError.
-  std::optional<std::string> parse(int argc, const char* const* argv) {
-    try {
-      app_.parse(argc, argv);
-    } catch (const CLI::CallForHelp&) {
-      return app_.help();
-    } catch (const CLI::CallForVersion& version) {
-      return std::string(version.what()) + "\n";
-    } catch (const CLI::ParseError& e) {
-      throw InputError(e.what(), "strata-train --help lists all options.");
-    }
-    if (const std::vector<std::string> extras = app_.remaining(); !extras.empty()) refuse(extras.front());
-    return std::nullopt;
+  void add(const Option& option) {
+    Word& word = words_.emplace_back(Word{.option = &option});
+    const std::string name = "--" + option.name;
+    word.parsed = option.takes_value ? app_.add_option(name, word.text) : app_.add_flag(name, word.text);
+    if (option.value_is_optional) word.parsed->expected(0, 1);
+    // The last value of an option wins, so that a person can change the defaults of a script.
+    word.parsed->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
-  std::optional<std::string> config_path() const {
-    return config_file_->count() > 0 ? std::optional(config_path_) : std::nullopt;
+  void parse(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      throw InputError(e.what(), kAllOptions);
+    }
+    if (const std::vector<std::string> extras = app_.remaining(); !extras.empty()) refuse(extras.front());
   }
 
   bool has(std::string_view name) const {
     return std::ranges::any_of(
         words_, [&](const Word& word) { return word.is_given() && word.option->name == name; });
   }
-
-  /// Sets the variables of the options that were given.
-  void apply() const {
+  std::string text_of(std::string_view name) const {
     for (const Word& word : words_)
-      if (word.is_given()) word.option->read_text("--" + word.option->name, word.text);
+      if (word.is_given() && word.option->name == name) return word.value();
+    return {};
+  }
+
+  /// Sets the variables of the options that were given, by the options of `table` with these names.
+  void apply(const options::OptionTable& table) const {
+    for (const Word& word : words_) {
+      const Option* option = table.find(word.option->name);
+      if (option == nullptr || !word.is_given()) continue;
+      const std::string name = "--" + option->name;
+      try {
+        option->read_text(name, word.value());
+      } catch (const InputError& error) {
+        const std::string meant = hint_for_value(option->name, word.value());
+        if (meant.empty()) throw;
+        throw InputError(error.what(), fmt::format("Did you mean {}?", meant));
+      }
+    }
+  }
+
+  std::vector<std::string> given() const {
+    std::vector<std::string> names;
+    for (const Word& word : words_)
+      if (word.is_given()) names.push_back(word.option->name);
+    return names;
+  }
+
+  [[noreturn]] void refuse(const std::string& word) const {
+    if (!word.starts_with("-")) {
+      const std::string hint = hint_for_word(word);
+      throw InputError(
+          fmt::format("unexpected argument {}", word),
+          (hint.empty() ? "Options begin with --; the numbers of a list have commas between them: "
+                          "15,10,5."
+                        : hint) +
+              " " + kAllOptions);
+    }
+    const std::string name = word.substr(0, word.find('='));
+    std::string hint = hint_for_option(name);
+    std::vector<std::string> names;
+    for (const Word& known : words_) names.push_back("--" + known.option->name);
+    if (const std::string near = closest(name, names); hint.empty() && !near.empty())
+      hint = fmt::format("Did you mean {}?", near);
+    throw InputError(fmt::format("unknown option {}", word), hint + (hint.empty() ? "" : " ") + kAllOptions);
   }
 
  private:
@@ -77,38 +141,14 @@ class CommandLine {
     std::string text = {};
 
     bool is_given() const { return parsed->count() > 0; }
+    /// A value that was left out is "true".
+    std::string value() const {
+      return option->value_is_optional && (text.empty() || text == "{}") ? "true" : text;
+    }
   };
-
-  void add(const Option& option) {
-    Word& word = words_.emplace_back(Word{.option = &option});
-    const std::string name = "--" + option.name;
-    word.parsed = option.takes_value ? app_.add_option(name, word.text, option.help)
-                                     : app_.add_flag(name, word.text, option.help);
-    word.parsed->group(fmt::format("{} ([{}] in a file)", option.heading, option.table));
-    if (!option.takes_value) return;
-    word.parsed->type_name(option.hint);
-    word.parsed->default_str(option.default_value);
-  }
-
-  [[noreturn]] void refuse(const std::string& word) const {
-    const std::string remedy = "strata-train --help lists all options.";
-    if (!word.starts_with("-"))
-      throw InputError(fmt::format("unexpected argument {}", word),
-                       "Options begin with --; the numbers of a list have "
-                       "commas between them: 15,10,5. " +
-                           remedy);
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app_.get_options())
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    const std::string near = closest(word.substr(0, word.find('=')), names);
-    throw InputError(fmt::format("unknown option {}", word),
-                     near.empty() ? remedy : fmt::format("Did you mean {}? {}", near, remedy));
-  }
 
   CLI::App app_;
   std::deque<Word> words_;  ///< a deque: CLI11 keeps their addresses
-  CLI::Option* config_file_ = nullptr;
-  std::string config_path_;
 };
 
 /// Whether the text mentions the option, and not only as a part of another: "--epochs" in "--epochs-more".
@@ -135,22 +175,207 @@ void validate(const train::TrainConfig& config, const ConfigFile& file, const Co
   }
 }
 
+/// The words as a shell would read them.
+std::string joined(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain = "-_=,./:@%+";
+  std::string text;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && std::ranges::all_of(word, [&](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != std::string_view::npos;
+    });
+    if (!text.empty()) text += ' ';
+    if (plain) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text;
+}
+
+/// The run folder that a command line names may also be its model.safetensors.
+std::string folder_of_run(const std::string& run) {
+  return run.ends_with(".safetensors") ? folder_of(run).string() : run;
+}
+
 }  // namespace
 
+struct Command::State {
+  std::vector<std::string> words;
+  Purpose purpose = Purpose::train;
+  train::TrainSettings defaults;
+  options::OptionTable table = train::train_options(defaults);
+  std::string config_path;
+  options::OptionTable config_table;
+  train::InferenceRequest request;
+  options::OptionTable request_table;
+  CommandLine line;
+  std::string text;
+
+  State(int argc, const char* const* argv) : words(argv, argv + argc) {
+    for (int i = 1; i < argc; ++i) require_utf8(argv[i], fmt::format("argument {}", i));  // records are JSON
+    if (argc > 1)
+      purpose = words[1] == "predict"    ? Purpose::predict
+                : words[1] == "evaluate" ? Purpose::evaluate
+                                         : Purpose::train;
+    add_inference_options(request_table, request, purpose);
+    config_table.group("Configuration", "");
+    config_table.add("config", config_path, "TOML file with the same names as the options");
+    if (asks_for_text()) return;
+    if (purpose == Purpose::train)
+      split_training(argc, argv);
+    else
+      split_inference();
+  }
+
+  bool asks_for_text() {
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      if (words[i] == "--version") text = fmt::format("strata-train {}\n", train::build_version());
+      if (words[i] == "--help" || words[i] == "-h")
+        text = help(i + 1 < words.size() && words[i + 1] == "all");
+      if (!text.empty()) return true;
+    }
+    return false;
+  }
+
+  std::string help(bool all) const {
+    constexpr int kUsual = 80, kMost = 120;
+    const int columns = std::min(terminal_columns(kUsual), kMost);
+    if (purpose == Purpose::train) return train_help(table, all, columns);
+    std::string result = purpose == Purpose::predict
+                             ? "strata-train predict RUN --graph PARTS [--split test] --output logits.npy\n\n"
+                               "Writes the logits that a trained model gives the nodes of a graph.\n\n"
+                             : "strata-train evaluate RUN --graph PARTS\n\nScores a trained model on the "
+                               "nodes of a graph.\n\n";
+    for (const Option& option : request_table.options()) result += describe_option(option, columns);
+    for (const Option& option : table.options())
+      if (is_for_inference(option)) result += describe_option(option, columns);
+    return result;
+  }
+
+  void split_training(int argc, const char* const* argv) {
+    for (const Option& option : table.options()) line.add(option);
+    line.add(config_table.options().front());
+    line.parse(argc, argv);
+    line.apply(config_table);
+  }
+
+  void split_inference() {
+    const std::string name(name_of(purpose));
+    if (words.size() < 3 || words[2].starts_with("-"))
+      throw InputError(fmt::format("{} needs the folder of a run", name),
+                       fmt::format("strata-train {} runs/last --graph parts", name));
+    request.run = words[2];
+    for (const Option& option : table.options())
+      if (is_for_inference(option)) line.add(option);
+    for (const Option& option : request_table.options()) line.add(option);
+    std::vector<const char*> rest{"strata-train"};
+    for (std::size_t i = 3; i < words.size(); ++i) {
+      refuse_option_of_the_run(words[i]);
+      rest.push_back(words[i].c_str());
+    }
+    line.parse(static_cast<int>(rest.size()), rest.data());
+  }
+
+  void refuse_option_of_the_run(const std::string& word) const {
+    if (!word.starts_with("--")) return;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    const Option* option = table.find(name);
+    if (option == nullptr || is_for_inference(*option) || request_table.find(name) != nullptr) return;
+    throw InputError(fmt::format("--{} is no option of {}", name, name_of(purpose)),
+                     fmt::format("The model is as {} has it; strata-train {} --help lists the options.",
+                                 request.run, name_of(purpose)));
+  }
+
+  /// The folder of the run whose options count; empty: none.
+  std::string run_folder() const {
+    if (purpose != Purpose::train) return folder_of_run(request.run);
+    if (!line.has("resume")) return {};
+    const auto resume = options::FlagOrText::from_text("--resume", line.text_of("resume"));
+    return !resume.on ? std::string() : resume.text.empty() ? line.text_of("output") : resume.text;
+  }
+
+  ParsedOptions complete(const std::optional<std::string>& run_options) const {
+    const std::string run_file = run_folder() + "/" + kConfigFile;
+    ConfigFile run;
+    if (run_options) run = parse_config_file(*run_options, run_file);
+    return purpose == Purpose::train ? complete_training(run, run_file)
+                                     : complete_inference(run, !run_options);
+  }
+
+  ParsedOptions complete_training(const ConfigFile& run, const std::string& run_file) const {
+    ConfigFile file{.settings = run.settings, .given_at = {}};
+    if (!config_path.empty()) file = read_config_file(config_path, run.settings);
+    train::TrainSettings settings = file.settings;
+    const options::OptionTable target = train::train_options(settings);
+    line.apply(target);
+    const auto is_given = [&](std::string_view name) { return line.has(name); };
+    train::settle_tf32(settings, is_given, "--");
+    train::settle_resume(settings, is_given, "--");
+    train::TrainConfig& config = settings.config;
+    config.provenance = {.command_line = joined(words), .given_by = {}};
+    auto& given_by = config.provenance.given_by;
+    for (const Option& option : target.options())
+      if (run.given_at.contains(option.name) && option.literal() != table.find(option.name)->literal())
+        given_by[option.name] = run_file;
+    for (const auto& [name, place] : file.given_at) given_by[name] = place;
+    for (const std::string& name : line.given()) given_by[name] = Provenance::kCommandLine;
+    if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
+    if (!settings.seeds.empty() && config.resume)
+      throw InputError("--seeds contradicts --resume", "Resume one run: --resume OUTPUT/seed-N.");
+    validate(config, file, line);
+    return {.config = config, .inference = {}, .seeds = settings.seeds, .text = {}};
+  }
+
+  ParsedOptions complete_inference(const ConfigFile& run, bool is_missing) const {
+    if (is_missing)
+      throw InputError(fmt::format("{}: no such run: it has no {}", run_folder(), kConfigFile),
+                       "Name a folder that strata-train wrote, such as runs/last.");
+    if (!line.has("graph"))
+      throw InputError("--graph is missing",
+                       fmt::format("Name the parts to {} on: --graph parts. The run trained on {}.",
+                                   name_of(purpose), run.settings.config.graph.text()));
+    train::TrainSettings settings;
+    settings.config = train::inference_config(run.settings.config);
+    const options::OptionTable target = train::train_options(settings);
+    train::InferenceRequest wanted = request;
+    options::OptionTable wanted_table;
+    add_inference_options(wanted_table, wanted, purpose);
+    line.apply(target);
+    line.apply(wanted_table);
+    train::TrainConfig& config = settings.config;
+    if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
+    train::validate(config);
+    return {.config = config, .inference = wanted, .seeds = {}, .text = {}};
+  }
+};
+
+Command::Command(int argc, const char* const* argv) : state_(std::make_unique<State>(argc, argv)) {}
+Command::~Command() = default;
+Command::Command(Command&&) noexcept = default;
+Command& Command::operator=(Command&&) noexcept = default;
+
+const std::string& Command::text() const { return state_->text; }
+
+std::string Command::run_file() const {
+  const std::string folder = state_->run_folder();
+  return folder.empty() ? folder : (fs::path(folder) / kConfigFile).string();
+}
+
+ParsedOptions Command::complete(const std::optional<std::string>& run_options) const {
+  return state_->complete(run_options);
+}
+
 ParsedOptions parse_train_options(int argc, const char* const* argv) {
-  for (int i = 1; i < argc; ++i) require_utf8(argv[i], fmt::format("argument {}", i));  // records are JSON
-  TrainSettings settings;
-  const OptionTable table = train_options(settings);
-  CommandLine line(table);
-  if (const auto text = line.parse(argc, argv)) return {.config = std::nullopt, .text = *text};
-  ConfigFile file;
-  if (const auto path = line.config_path()) file = read_config_file(*path);
-  settings.config = file.config;
-  line.apply();
-  settle_tf32(
-      settings, [&](std::string_view name) { return line.has(name); }, "--");
-  validate(settings.config, file, line);
-  return {.config = settings.config, .text = {}};
+  const Command command(argc, argv);
+  if (!command.text().empty()) return {.config = {}, .inference = {}, .seeds = {}, .text = command.text()};
+  const std::string file = command.run_file();
+  std::error_code ignored;
+  std::optional<std::string> contents;
+  if (!file.empty() && fs::exists(file, ignored)) contents = read_file(file);
+  return command.complete(contents);
 }
 
 }  // namespace strata::cli

@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
+#include "runs.hpp"
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
-#include "strata/train/trainer.hpp"
+#include "strata/comm/farewell.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
@@ -21,56 +23,49 @@
 namespace {
 
 using namespace strata;
+using std::chrono::milliseconds;
 
-namespace fs = std::filesystem;
-
-/// Checks a file that is written when training has ended.
-void check_can_write(const char* option, const std::string& file) {
-  if (file.empty() || can_write_file(file)) return;
-  throw InputError(fmt::format("{}: cannot write {}", option, file),
-                   "Name a file in a folder that is there and that this user may write.");
+/// Of an error on all ranks, that of the first rank stands for all.
+std::string speaker_name(const comm::World& world, bool for_all) {
+  if (world.size() == 1 || (for_all && world.rank() == 0)) return "strata-train";
+  return fmt::format("strata-train: rank {} (host {})", world.rank(), world.host());
 }
 
-/// The first rank makes the folder, and tries to write its files before anything is computed.
-void prepare_output(const train::TrainConfig& config) {
-  std::error_code failed;
-  fs::create_directories(config.output, failed);
-  if (failed || !can_write_file(fs::path(config.output) / "train.log")) {
-    throw InputError(fmt::format("--output: cannot write into {}", config.output),
-                     "Give a folder that this user may write.");
-  }
-  check_can_write("--predictions", config.predictions);
-  check_can_write("--trace", config.trace);
-  add_log_file((fs::path(config.output) / "train.log").string());
-}
-
-int run(const train::TrainConfig& config, const comm::World& world, train::StopListener& stop) {
-  init_log(fmt::format("rank {}", world.rank()), config.log_level);
-  if (world.rank() == 0) prepare_output(config);
-  const train::TrainResult result = train::train(config, world, stop);
-  if (result.stopped && world.rank() == 0) {
-    fmt::print("stopped by a signal in epoch {}; continue with --resume\n", result.epochs_done + 1);
-  }
-  return static_cast<int>(result.stopped ? ExitCode::stopped : ExitCode::ok);
-}
-
-/// Lets one rank report an error and end the others: a rank that failed itself comes before its echoes, and
-/// lower ranks come first if all fail in the same way.
-std::chrono::milliseconds time_for_others_to_speak(int rank, const std::exception& error) {
-  const auto* typed = dynamic_cast<const Error*>(&error);
-  if (typed != nullptr && typed->is_echo()) return std::chrono::milliseconds(3000);
-  return std::chrono::milliseconds(rank == 0 ? 0 : 1000);
-}
-
-/// Prints and ends all ranks.
-[[noreturn]] void fail(const comm::World& world, const std::exception& error) {
-  std::this_thread::sleep_for(time_for_others_to_speak(world.rank(), error));
-  const std::string who = world.size() == 1
-                              ? "strata-train"
-                              : fmt::format("strata-train: rank {} (host {})", world.rank(), world.host());
+void print_error(const std::string& who, const std::exception& error) {
   fmt::print(stderr, "{}\n", format_error(who, error));
   std::fflush(stderr);
-  world.abort(static_cast<int>(exit_code(error)));
+}
+
+/// Ends the process if MPI does not finish: something may wait for what never comes.
+void limit_time_to_finish(int exit_code) {
+  static constexpr std::chrono::seconds kPatience{5};
+  std::thread([exit_code] {
+    std::this_thread::sleep_for(kPatience);
+    std::_Exit(exit_code);
+  }).detach();
+}
+
+/// Reports an error, once for all ranks. If all ranks met one before work began, the caller ends the run in
+/// order with this exit code. Otherwise it ends here for all ranks.
+int fail(const comm::World& world, const comm::Farewell& farewell, train::StopListener& stop,
+         const std::exception& error) {
+  stop.loaded();  // mpirun terminates the ranks that are still there when the first has left
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  const bool echo = typed != nullptr && typed->is_echo();
+  const int code = static_cast<int>(exit_code(error));
+  // A rank that failed itself comes before its echoes, and lower ranks come first if all fail in the same
+  // way.
+  const milliseconds patience(echo ? 3000 : world.rank() == 0 ? 1000 : 2000);
+  const std::optional<int> speaker = farewell.meet(!echo, patience);
+  if (!speaker || *speaker == world.rank()) print_error(speaker_name(world, speaker.has_value()), error);
+  const bool in_order = speaker && exit_code(error) == ExitCode::bad_input;
+  if (!in_order) {
+    // The speaker needs a moment before the end reaches its process.
+    if (speaker && *speaker != world.rank()) std::this_thread::sleep_for(milliseconds(1000));
+    world.abort(code);
+  }
+  limit_time_to_finish(code);
+  return code;
 }
 
 /// Every step allocates and frees tensors of tens of megabytes. If malloc keeps their memory, it causes no
@@ -82,7 +77,6 @@ void keep_freed_memory() {
 
 /// Ends all ranks: there is nothing to save yet, and other ranks may wait for this one.
 [[noreturn]] void leave_while_loading(const comm::World& world, int signal) {
-  using std::chrono::milliseconds;
   // When a rank has failed, mpirun terminates the others and kills them a second later; the failed rank has
   // already reported the error.
   if (signal == SIGTERM) std::this_thread::sleep_for(milliseconds(1500));
@@ -91,6 +85,55 @@ void keep_freed_memory() {
              strsignal(signal));
   std::fflush(stderr);
   world.abort(static_cast<int>(ExitCode::stopped));
+}
+
+/// A command line that was split, or why it was not.
+struct Split {
+  std::optional<cli::Command> command;
+  std::exception_ptr error;
+};
+
+Split split(int argc, char** argv) {
+  try {
+    return {.command = cli::Command(argc, argv), .error = {}};
+  } catch (const std::exception&) {
+    return {.command = {}, .error = std::current_exception()};
+  }
+}
+
+/// The launcher's word on which rank this is; 0 without a launcher. MPI does not run yet.
+int rank_of_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  return 0;
+}
+
+/// What all ranks agree to do. The options of an earlier run are read by the first rank for all.
+cli::ParsedOptions agree(const Split& split, const comm::Communicator& world) {
+  world.together([&] {
+    if (split.error) std::rethrow_exception(split.error);
+  });
+  std::string file = split.command->run_file();
+  const std::string mine = file;
+  world.broadcast(file, 0);
+  world.together([&] {
+    if (file != mine)
+      throw InputError(fmt::format("this rank was told to use the run of {}, rank 0 that of {}", mine, file),
+                       "Give all ranks the same options.");
+  });
+  std::string found, contents;
+  world.together([&] {
+    std::error_code ignored;
+    if (world.rank() > 0 || file.empty() || !std::filesystem::exists(file, ignored)) return;
+    contents = read_file(file);
+    found = "found";
+  });
+  world.broadcast(found, 0);
+  world.broadcast(contents, 0);
+  cli::ParsedOptions options;
+  world.together(
+      [&] { options = split.command->complete(found.empty() ? std::nullopt : std::optional(contents)); });
+  return options;
 }
 
 }  // namespace
@@ -102,22 +145,17 @@ int main(int argc, char** argv) {
   // busy ones.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-  cli::ParsedOptions options;
-  try {
-    options = cli::parse_train_options(argc, argv);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "{}\n", format_error("strata-train", e));
-    return static_cast<int>(exit_code(e));
-  }
-  if (!options.config) {
-    fmt::print("{}", options.text);
+  const Split words = split(argc, argv);
+  if (words.command && !words.command->text().empty()) {
+    if (rank_of_launcher() == 0) fmt::print("{}", words.command->text());
     return 0;
   }
   comm::World world(&argc, &argv);
+  const comm::Farewell farewell(world.communicator());
   stop.until_loaded([&world](int signal) { leave_while_loading(world, signal); });
   try {
-    return run(*options.config, world, stop);
+    return cli::execute(agree(words, world.communicator()), world, stop);
   } catch (const std::exception& e) {
-    fail(world, e);
+    return fail(world, farewell, stop, e);
   }
 }

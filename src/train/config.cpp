@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "step/loss.hpp"
 #include "strata/placement/placement_request.hpp"
@@ -69,6 +68,25 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.log_level, "--log-level");
 }
 
+/// Refuses options that somebody asked for, on a command line or by another value than the default, and that
+/// would have no effect.
+void check_effects(const TrainConfig& c) {
+  const auto has_effect = [&](bool effective, const char* name, bool differs, const std::string& needs) {
+    const auto& given = c.provenance.given_by;
+    const auto found = given.find(name);
+    const bool asked = differs || (found != given.end() && found->second == Provenance::kCommandLine);
+    require(effective || !asked, fmt::format("--{} has no effect without {}", name, needs),
+            fmt::format("Leave --{} out, or give {}.", name, needs));
+  };
+  const TrainConfig defaults;
+  const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat;
+  has_effect(gat, "heads", c.heads != defaults.heads, "--model gat");
+  has_effect(gat, "attention-dropout", c.attention_dropout != 0, "--model gat");
+  const bool stepped = c.lr_schedule == ScheduleKind::step;
+  has_effect(stepped, "lr-gamma", c.lr_gamma != defaults.lr_gamma, "--lr-schedule step");
+  has_effect(stepped, "lr-step-size", c.lr_step_size != defaults.lr_step_size, "--lr-schedule step");
+}
+
 }  // namespace
 
 void validate(const TrainConfig& c) {
@@ -86,6 +104,11 @@ void validate(const TrainConfig& c) {
           "Both need one fanout a layer.");
   require(c.eval_fanouts.empty() || c.predictions.empty(), "--predictions contradicts --eval-fanouts",
           "Predictions are exact; leave --eval-fanouts out.");
+  require(c.predictions.empty() || c.predictions.ends_with(".npy") || c.predictions.ends_with(".csv"),
+          fmt::format("--predictions {}: the name ends neither with .npy nor with .csv", c.predictions),
+          "Give logits.npy for NumPy, or logits.csv for text.");
+  require(!c.overwrite || !c.resume, "--overwrite contradicts --resume",
+          "Either replace the run, or continue it.");
   require(!c.replace || c.sampler != sampling::Method::labor, "--replace contradicts --sampler labor",
           "LABOR samples without replacement; leave --replace out.");
   require(!c.labor_dependent || c.sampler == sampling::Method::labor,
@@ -160,46 +183,11 @@ void validate(const TrainConfig& c) {
           "Give a number of batches, 0 for none, or auto.");
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
           "Give 0 for one machine a host.");
+  check_effects(c);
 }
 
 std::string model_name(const TrainConfig& c) {
   return c.own_model.empty() ? std::string(enum_name(c.model)) : c.own_model;
-}
-
-std::string resume_signature(const TrainConfig& c, int num_ranks) {
-  const nlohmann::json signature = {
-      {"model", model_name(c)},
-      {"aggregate", enum_name(c.aggregate)},
-      {"hidden", c.hidden},
-      {"heads", c.heads},
-      {"fanouts", c.fanouts},
-      {"sampler", enum_name(c.sampler)},
-      {"replace", c.replace},
-      {"labor_dependent", c.labor_dependent},
-      {"dropout", c.dropout},
-      {"input_dropout", c.input_dropout},
-      {"attention_dropout", c.attention_dropout},
-      {"global_batch_size", c.global_batch_size > 0 ? c.global_batch_size : c.batch_size * num_ranks},
-      {"learning_rate", c.learning_rate},
-      {"weight_decay", c.weight_decay},
-      {"optimizer", enum_name(c.optimizer)},
-      {"lr_schedule", enum_name(c.lr_schedule)},
-      {"epochs", c.lr_schedule == ScheduleKind::cosine ? c.epochs : 0},
-      {"warmup_steps", c.warmup_steps},
-      {"lr_step_size", c.lr_step_size},
-      {"lr_gamma", c.lr_gamma},
-      {"clip_grad", c.clip_grad},
-      {"loss", enum_name(c.loss)},
-      {"label_smoothing", c.label_smoothing},
-      {"class_weights", c.class_weights},
-      {"accumulate", c.accumulate},
-      {"on_nan", enum_name(c.on_nan)},
-      {"seed", c.seed},
-      {"metric", enum_name(c.metric)},
-      {"normalize_features", c.normalize_features},
-      {"precision", enum_name(c.precision)},
-      {"eval_fanouts", c.eval_fanouts}};
-  return signature.dump();
 }
 
 }  // namespace strata::train

@@ -22,7 +22,7 @@ struct GraphFacts {
 };
 
 /// Refuses before anything large is read.
-void check_trainable(const RunContext& context, const GraphFacts& facts) {
+void check_usable(const RunContext& context, const GraphFacts& facts, GraphUse use) {
   const TrainConfig& config = context.config;
   const auto& [feature_cols, num_classes, num_train, num_valid, multi_label] = facts;
   const std::string& graph = config.graph.text();
@@ -30,6 +30,7 @@ void check_trainable(const RunContext& context, const GraphFacts& facts) {
     throw InputError(fmt::format("{}: the graph has no node features", graph),
                      "Build it from an input with features.");
   }
+  if (use == GraphUse::inference) return;
   if (num_classes < (multi_label ? 1 : 2)) {
     throw InputError(fmt::format("{}: the graph has no labels", graph),
                      "Build it from an input with node labels.");
@@ -99,7 +100,7 @@ store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feat
           .halo_bytes = config.halo_cache_bytes};
 }
 
-store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& spec) {
+store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& spec, GraphUse use) {
   if (context.topology.num_machines() > 1) {
     throw InputError(
         fmt::format("{} is generated on one machine, but this run has {}", context.config.graph.text(),
@@ -107,28 +108,35 @@ store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& sp
         "Write it once with strata-partition build --input synthetic:... and give the directory, or take "
         "planted:..., of which every machine generates its parts.");
   }
-  check_trainable(context, {.feature_cols = spec.features,
-                            .num_classes = spec.classes,
-                            .num_train = spec.train,
-                            .num_valid = spec.valid});
+  check_usable(context,
+               {.feature_cols = spec.features,
+                .num_classes = spec.classes,
+                .num_train = spec.train,
+                .num_valid = spec.valid},
+               use);
   return store::MachineGraph::generate(spec, {}, context.machine,
                                        load_options(context, spec.nodes, spec.features), context.sample_pool);
 }
 
 }  // namespace
 
-store::MachineGraph load_graph(RunContext& context) {
+store::MachineGraph load_graph(RunContext& context, GraphUse use) {
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   context.watchdog.take_time("loading the graph");
   const TrainConfig& config = context.config;
-  if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return generate(context, *spec);
+  if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return generate(context, *spec, use);
   const graph::PartsOrigin parts = config.graph.parts().value();
-  const graph::Manifest manifest = graph::read_manifest(parts);
-  check_trainable(context, {.feature_cols = manifest.feature_cols,
-                            .num_classes = manifest.num_classes,
-                            .num_train = manifest.num_train,
-                            .num_valid = manifest.num_valid,
-                            .multi_label = manifest.multi_label});
+  graph::Manifest manifest;
+  context.communicator().together([&] {
+    manifest = graph::read_manifest(parts);
+    check_usable(context,
+                 {.feature_cols = manifest.feature_cols,
+                  .num_classes = manifest.num_classes,
+                  .num_train = manifest.num_train,
+                  .num_valid = manifest.num_valid,
+                  .multi_label = manifest.multi_label},
+                 use);
+  });
   return store::MachineGraph::load(parts, context.communicator(), context.topology, context.machine,
                                    load_options(context, manifest.book.num_nodes(), manifest.feature_cols));
 }

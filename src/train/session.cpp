@@ -72,8 +72,11 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       reducer(make_reducer(c, pipeline)) {}
 
 RunFacts Session::facts() const {
+  std::vector<std::string> hosts;
+  for (const auto& rank : context.topology.ranks) hosts.push_back(rank.host);
   const bool alone = context.topology.num_machines() == 1;
   return {.config = context.config,
+          .origin = run_origin(hosts),
           .topology = context.topology,
           .manifest = graph.manifest(),
           .plan = graph.plan(),

@@ -6,18 +6,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "checkpoint/checkpoint_files.hpp"
 #include "checkpoint/model_state.hpp"
-#include "checkpoint/output_lock.hpp"
+#include "checkpoint/run_folder.hpp"
 #include "checkpoint/same_config.hpp"
+#include "evaluation/logits_file.hpp"
 #include "evaluation/prediction_file.hpp"
 #include "load_graph.hpp"
 #include "memory_error.hpp"
+#include "report/config_record.hpp"
 #include "report/metrics_log.hpp"
 #include "report/report.hpp"
 #include "run_context.hpp"
@@ -31,6 +33,7 @@
 #include "strata/util/log.hpp"
 #include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
+#include "strata/util/terminal.hpp"
 #include "torch_device.hpp"
 #include "tuning/device_mix.hpp"
 #include "tuning/loader_threads.hpp"
@@ -47,8 +50,8 @@ double seconds_since(Clock::time_point start) {
 
 /// What a run that fails must not leave behind.
 struct OwnedFiles {
-  std::unique_ptr<OutputLock> lock;             ///< of the first rank; null elsewhere
-  std::unique_ptr<PredictionFile> predictions;  ///< null without --predictions
+  const RunFolder* folder;
+  std::unique_ptr<PredictionFile> predictions = {};  ///< null without --predictions
 };
 
 /// One training run from its first step to its report.
@@ -85,18 +88,25 @@ class Run {
               .steps = &steps_,
               .world = &world.communicator()}),
         checkpoints_(config.output) {
-    if (config.resume) resume();
+    if (config.resume)
+      resume();
+    else if (!config.init_from.empty())
+      begin_with_trained_weights();
     if (!config.predictions.empty()) reserve_predictions();
     if (context_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
-    metrics_.write(run_record(session_.facts()));
+    const RunFacts facts = session_.facts();
+    metrics_.write(run_record(facts));
+    if (context_.first_rank())
+      write_file_atomically(path("config.toml"), config_record(config, facts.origin));
   }
 
   TrainResult execute() {
     if (context_.first_rank()) {
-      std::fputs(banner(session_.facts()).c_str(), stdout);
-      std::fflush(stdout);
+      tell(banner(session_.facts()));
       const std::string unlabelled = describe(session_.unlabelled, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
+      const std::string note = fanouts_note(config_.fanouts);
+      if (!note.empty()) spdlog::warn("{}", note);
     }
     bool stopped = progress_.evaluation_due && !end_epoch();
     while (!stopped && !finished()) {
@@ -105,7 +115,7 @@ class Run {
       ++progress_.epoch;
       progress_.step_in_epoch = 0;
       progress_.loss_sum = progress_.correct = progress_.seeds = 0;
-      progress_.evaluation_due = wants_evaluation();
+      progress_.evaluation_due = wants_evaluation_after(progress_.epoch);
       if (wants_checkpoint()) write_checkpoint();
       if (progress_.evaluation_due) stopped = !end_epoch();
     }
@@ -132,18 +142,41 @@ class Run {
     return config_.checkpoint_every > 0 &&
            progress_.epoch % static_cast<std::uint32_t>(config_.checkpoint_every) == 0;
   }
-  bool wants_evaluation() const {
-    const bool last = progress_.epoch == static_cast<std::uint32_t>(config_.epochs);
-    return last ||
-           (config_.eval_every > 0 && progress_.epoch % static_cast<std::uint32_t>(config_.eval_every) == 0);
+  bool wants_evaluation_after(std::uint32_t epoch) const {
+    const bool last = epoch == static_cast<std::uint32_t>(config_.epochs);
+    return last || (config_.eval_every > 0 && epoch % static_cast<std::uint32_t>(config_.eval_every) == 0);
+  }
+
+  /// One line for an epoch, when all that it says is known.
+  void tell_epoch(const Evaluation* evaluation, bool is_best) {
+    if (context_.first_rank()) {
+      spdlog::info("{}", epoch_line({.epoch = told_ ? told_->epoch : static_cast<int>(progress_.epoch),
+                                     .epochs = config_.epochs,
+                                     .trained = told_ ? &*told_ : nullptr,
+                                     .evaluation = evaluation,
+                                     .metric = config_.metric,
+                                     .is_best = is_best}));
+    }
+    told_.reset();
   }
 
   void resume() {
     checkpoints_.load(checkpoint_parts(), context_.communicator());
+    if (config_.epochs < static_cast<int>(progress_.epoch)) {
+      throw InputError(
+          fmt::format("--epochs {}: the run has done {} already", config_.epochs, progress_.epoch),
+          "Give more to go on, or leave --epochs out.");
+    }
     if (context_.first_rank()) forget_records_after(progress_, path("metrics.jsonl").string());
     session_.evaluators.keep(progress_.evaluation_kind);
     // Stopped within the epoch that is the last by now: there are weights, but no scores.
     if (finished() && progress_.best_epoch == 0) progress_.evaluation_due = true;
+  }
+
+  void begin_with_trained_weights() {
+    const TrainedWeights weights = TrainedWeights::read(config_.init_from, context_.communicator());
+    context_.communicator().together(
+        [&] { weights.load_into(*session_.learner.model, model_name(config_)); });
   }
 
   /// Before anything is computed: it would be lost with what has no room in the end.
@@ -154,8 +187,9 @@ class Run {
                         "Use more machines or a smaller --hidden, or leave --predictions out.");
     }
     const graph::Manifest& manifest = session_.graph.manifest();
-    files_.predictions = std::make_unique<PredictionFile>(config_.predictions, manifest.book.num_nodes(),
-                                                          manifest.num_classes, context_.communicator());
+    files_.predictions = std::make_unique<PredictionFile>(path_of_all_logits(config_.predictions, false),
+                                                          manifest.book.num_nodes(), manifest.num_classes,
+                                                          context_.communicator());
   }
 
   /// Scores an epoch whose weights the checkpoint has already, so that nothing is lost if this fails.
@@ -179,7 +213,7 @@ class Run {
     session_.pipeline.take_gathered_bytes();
     loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
-                    session_.pipeline.num_seeds(), "seeds", context_.first_rank() && output_is_terminal());
+                    session_.pipeline.num_seeds(), "seeds", context_.first_rank());
     bool stopping = false;
     while (!stopping && progress_.step_in_epoch < session_.pipeline.steps_per_epoch())
       stopping = train_segment(bar);
@@ -202,7 +236,9 @@ class Run {
     train_seconds_ += report.seconds;
     trained_seeds_ += report.seeds;
     metrics_.write(epoch_record(report));
-    if (context_.first_rank()) spdlog::info("{}", epoch_line(report, config_.epochs));
+    if (context_.first_rank() && config_.verbose) spdlog::info("{}", stages_line(report));
+    told_ = report;
+    if (!wants_evaluation_after(progress_.epoch + 1)) tell_epoch(nullptr, false);
     return true;
   }
 
@@ -308,8 +344,10 @@ class Run {
     if (evaluation.stopped) return false;
     const int epoch = static_cast<int>(progress_.epoch);
     metrics_.write(evaluation_record(epoch, evaluation));
-    if (context_.first_rank()) spdlog::info("{}", evaluation_line(evaluation, config_.metric));
-    if (progress_.best_epoch > 0 && !evaluation.valid.beats(progress_.best_valid, config_.metric)) {
+    const bool is_best =
+        progress_.best_epoch == 0 || evaluation.valid.beats(progress_.best_valid, config_.metric);
+    tell_epoch(&evaluation, is_best);
+    if (!is_best) {
       ++progress_.evaluations_without_gain;
       return true;
     }
@@ -332,13 +370,11 @@ class Run {
 
   void write_model() {
     if (!context_.first_rank()) return;
-    files_.lock->require();
+    files_.folder->require();
     nn::TensorFile file{.tensors = nn::weights_of(*session_.learner.model), .metadata = {}};
-    file.metadata = {{"format", "pt"},
-                     {"model", model_name(config_)},
-                     {"aggregate", std::string(enum_name(config_.aggregate))},
-                     {"heads", std::to_string(config_.heads)},
-                     {"epoch", std::to_string(progress_.best_epoch)}};
+    const graph::Manifest& manifest = session_.graph.manifest();
+    file.metadata = model_facts(config_, {.in_cols = manifest.feature_cols, .out_cols = manifest.num_classes},
+                                progress_.best_epoch);
     context_.watchdog.take_time("writing the model");
     nn::write_tensors(path("model.safetensors"), file);
     context_.alive("after the model");
@@ -357,7 +393,7 @@ class Run {
     context_.watchdog.take_time("writing a checkpoint");
     agree_on_weights();
     if (context_.first_rank()) {
-      files_.lock->require();
+      files_.folder->require();
       checkpoints_.save(checkpoint_parts());
     }
     context_.alive("after a checkpoint");
@@ -375,6 +411,10 @@ class Run {
     copy_values(buffers, progress_.best_buffers);
     if (!session_.evaluators.exact().predict(*session_.learner.model, *files_.predictions).stopped) {
       files_.predictions->close();
+      context_.communicator().together([&] {
+        if (context_.first_rank())
+          finish_logits(path_of_all_logits(config_.predictions, false), config_.predictions, std::nullopt);
+      });
       return true;
     }
     parameters.copy_(latest);
@@ -384,6 +424,7 @@ class Run {
   }
 
   TrainResult finish(bool stopped) {
+    if (told_) tell_epoch(nullptr, false);
     TrainResult result{
         .stopped = stopped,
         .best_epoch = progress_.best_epoch,
@@ -396,9 +437,9 @@ class Run {
                              .peak_host_bytes = peak_resident_bytes(),
                              .peak_device_bytes = peak_torch_device_bytes(context_.device)};
     metrics_.write(final_record(report));
-    if (context_.first_rank() && !stopped) std::fputs(final_table(report).c_str(), stdout);
-    std::fflush(stdout);
+    if (context_.first_rank() && !stopped) tell(final_table(report));
     if (!stopped && files_.predictions) result.stopped = !predict();
+    if (context_.first_rank()) tell(farewell(config_, result));
     session_.close();
     context_.close();
     return result;
@@ -407,7 +448,7 @@ class Run {
   void log_exchange() {
     const ExchangeTotals totals = session_.exchange_totals();
     metrics_.write(exchange_record(totals));
-    if (context_.first_rank()) std::fputs(exchange_table(totals).c_str(), stdout);
+    if (context_.first_rank()) tell(exchange_table(totals));
   }
 
   const TrainConfig& config_;
@@ -423,37 +464,22 @@ class Run {
   ProgressState progress_;
   MetricsLog metrics_;
   bool weights_agreed_ = false;
+  std::optional<EpochReport> told_;  ///< of the epoch whose line is not printed yet
   double train_seconds_ = 0;
   Count trained_seeds_ = 0;
 };
 
-/// What runs that were killed left half written, of the files that the owner of the lock writes.
-void remove_temporaries(const TrainConfig& config) {
-  const std::filesystem::path output = config.output;
-  for (const char* name :
-       {"model.safetensors", "checkpoint.safetensors", "checkpoint.previous.safetensors", "metrics.jsonl"})
-    remove_temporaries_of(output / name);
-  if (!config.trace.empty()) remove_temporaries_of(config.trace);
-}
-
-/// The first rank's; null elsewhere. Collective; throws on all ranks if another run has the folder.
-std::unique_ptr<OutputLock> lock_output(const TrainConfig& config, const comm::Communicator& communicator) {
-  std::unique_ptr<OutputLock> lock;
+/// The log of a run, which the first rank writes from here on. Null elsewhere. Collective.
+std::unique_ptr<LogFile> open_log(const RunFolder& folder, const comm::Communicator& communicator) {
+  std::unique_ptr<LogFile> log;
   communicator.together([&] {
-    if (communicator.rank() > 0) return;
-    lock = std::make_unique<OutputLock>(config.output);
-    remove_temporaries(config);
+    if (communicator.rank() == 0) log = std::make_unique<LogFile>((folder.path() / "train.log").string());
   });
-  return lock;
+  return log;
 }
 
-}  // namespace
-
-TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
-                  const ModelFactory& make_model) {
-  world.communicator().together([&] { validate(config); });
-  require_same_config(config, world.communicator());
-  OwnedFiles files{.lock = lock_output(config, world.communicator()), .predictions = {}};
+TrainResult run(const TrainConfig& config, const comm::World& world, StopListener& stop,
+                const ModelFactory& make_model, OwnedFiles& files) {
   std::unique_ptr<Run> run;
   try {
     run = std::make_unique<Run>(config, world, stop, make_model, files);
@@ -465,6 +491,20 @@ TrainResult train(const TrainConfig& config, const comm::World& world, StopListe
     (void)run.release();
     rethrow_explained();
   }
+}
+
+}  // namespace
+
+TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
+                  const ModelFactory& make_model) {
+  world.communicator().together([&] { validate(config); });
+  require_same_config(config, world.communicator());
+  const RunFolder folder(config, world.communicator());
+  TrainConfig settled = config;
+  settled.output = folder.path().string();
+  const std::unique_ptr<LogFile> log = open_log(folder, world.communicator());
+  OwnedFiles files{.folder = &folder};
+  return run(settled, world, stop, make_model, files);
 }
 
 }  // namespace strata::train

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/util/log.hpp"
 
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
-
-#include "strata/util/error.hpp"
 
 namespace strata {
 
@@ -28,23 +26,32 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::off;
 }
 
+/// What is for information is a plain line; what is not says so, and whose it is.
+class TerminalFormatter final : public spdlog::formatter {
+ public:
+  explicit TerminalFormatter(bool named) : named_(named) {}
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    (message.level == spdlog::level::info ? plain_ : marked_).format(message, line);
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<TerminalFormatter>(named_);
+  }
+
+ private:
+  bool named_;
+  spdlog::pattern_formatter plain_{"%v"}, marked_{named_ ? "%^%l%$: %n: %v" : "%^%l%$: %v"};
+};
+
 }  // namespace
 
-void init_log(const std::string& name, LogLevel level) {
-  auto logger =
-      std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-  logger->set_pattern("%H:%M:%S.%e %^%-5l%$ %n: %v");
+void init_log(const std::string& name, LogLevel level, ColorChoice color) {
+  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+      wants_color(color) ? spdlog::color_mode::always : spdlog::color_mode::never);
+  auto logger = std::make_shared<spdlog::logger>(name, std::move(sink));
+  logger->set_formatter(std::make_unique<TerminalFormatter>(!name.empty()));
   logger->set_level(level_of(level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
-}
-
-void add_log_file(const std::string& path) try {
-  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
-  sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %-5l %n: %v");
-  spdlog::default_logger()->sinks().push_back(std::move(sink));
-} catch (const spdlog::spdlog_ex& e) {
-  throw IoError(e.what());
 }
 
 }  // namespace strata

@@ -50,7 +50,7 @@ class Invariance(e2e.Case):
             self.assertEqual(self.losses(graph, *job, '--loader-threads', threads, ranks=1)[0], reference[0], threads)
         output, done = self.train(graph, *JOB, *job)
         self.assertEqual(e2e.step_losses(output)[:STEPS], reference[0])
-        cores = int(re.search(r'(\d+) cores a rank', done.stdout).group(1))
+        cores = int(re.search(r'(\d+) cores? per rank', done.stdout).group(1))
         if 2 <= cores <= 64:
             self.assertIn(f'of {cores} threads sample and gather beside training: a step takes', done.stderr + done.stdout)
 

@@ -66,7 +66,7 @@ class Refusals(e2e.Case):
             config.write_text(text)
             self.refuse([str(config), *words], '--config', config)
         self.refuse(['is a directory'], '--config', self.folder)
-        self.refuse(['missing.toml does not exist'], '--config', self.folder / 'missing.toml')
+        self.refuse(['missing.toml: no such file'], '--config', self.folder / 'missing.toml')
 
     def test_no_partition_directory(self):
         self.refuse([str(self.folder), 'strata-partition build'], graph=self.folder)
@@ -152,8 +152,9 @@ class Refusals(e2e.Case):
         blocked.write_text('')
         self.refuse(['--output'], output=blocked / 'run')
         for option in '--predictions', '--trace':
-            self.refuse([f'{option}: cannot write', 'nowhere'], option, self.folder / 'nowhere' / 'file')
-            self.refuse([f'{option}: cannot write'], option, self.folder)
+            self.refuse([f'{option}: cannot write', 'nowhere: no such directory'], option, self.folder / 'nowhere' / 'file.npy')
+            (self.folder / 'folder.npy').mkdir(exist_ok=True)
+            self.refuse([f'{option}: cannot write'], option, self.folder / 'folder.npy')
 
     def test_nothing_is_left_in_shared_memory(self):
         before = set(os.listdir('/dev/shm'))
@@ -163,12 +164,12 @@ class Refusals(e2e.Case):
         self.assertEqual(left, set())
 
     def test_resume_without_checkpoint(self):
-        self.refuse(['checkpoint', '--output'], '--resume')
+        self.refuse(['no such directory', '--resume'], '--resume')
 
     def test_resume_with_another_graph(self):
         output, _ = self.train(self.graph, '--epochs', '1')
         other = self.build(SPEC.replace('nodes=500', 'nodes=400'), 2, 'other')
-        self.refuse(['the checkpoint has graph = ', 'Resume with the same graph'], '--epochs', '2', '--resume',
+        self.refuse(['is of another run: --graph', 'Resume with the same graph'], '--epochs', '2', '--resume',
                     graph=other, output=output)
         again = self.build(SPEC, 3, 'again')
         self.train(again, '--epochs', '2', '--resume', output=output)

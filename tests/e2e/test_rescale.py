@@ -48,7 +48,7 @@ class Rescale(e2e.Case):
         job = ['--fanouts', '5,5', '--hidden', '16', '--batch-size', '50']
         output, _ = self.train(graph, *job, '--epochs', '1', ranks=4)
         _, done = self.train(graph, *job, '--epochs', '2', '--resume', ranks=2, output=output, expect=2)
-        self.assertIn('global_batch_size = 200, this run 100', done.stderr)
+        self.assertIn('--global-batch-size 100 instead of 200', done.stderr)
         remedy = re.search(r'--global-batch-size \d+', done.stderr).group().split()
         self.train(graph, *job, *remedy, '--epochs', '2', '--resume', ranks=2, output=output)
 

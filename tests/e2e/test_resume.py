@@ -63,7 +63,7 @@ class Resume(e2e.Case):
 
     def test_refuses_other_options(self):
         output, _ = self.train(self.graph, *JOB)
-        for options, word in [(['--hidden', '64'], 'hidden'), (['--lr', '0.5'], 'learning_rate'), (['--seed', '6'], 'seed')]:
+        for options, word in [(['--hidden', '64'], '--hidden 64 instead of 32'), (['--lr', '0.5', '--seed', '6'], '--lr 0.5 instead of 0.003, --seed 6 instead of 5')]:
             _, done = self.train(self.graph, *JOB, *options, '--resume', output=output, expect=2)
             self.assertIn(word, done.stderr)
             self.assertIn('--resume', done.stderr)
@@ -72,12 +72,12 @@ class Resume(e2e.Case):
         output, _ = self.train(self.graph, *JOB, '--epochs', '1')
         other = self.build(SPEC + ',noise=2', 2, 'other')
         _, done = self.train(other, *JOB, '--resume', output=output, expect=2)
-        self.assertRegex(done.stderr, r'the checkpoint has graph = .*\n.*the same graph')
+        self.assertRegex(done.stderr, r'is of another run: --graph .*\n.*the same graph')
 
     def test_refuses_another_evaluation(self):
         output, _ = self.train(self.graph, *JOB, '--epochs', '1')
         _, done = self.train(self.graph, *JOB, '--eval-fanouts', '4,4', '--resume', output=output, expect=2)
-        self.assertIn('the checkpoint has eval_fanouts = [], this run [4,4]', done.stderr)
+        self.assertIn('--eval-fanouts [4,4] instead of []', done.stderr)
 
     def test_a_damaged_checkpoint_is_never_gone_on_from(self):
         whole, _ = self.train(self.graph, *JOB, '--epochs', '4', ranks=2)
@@ -150,7 +150,8 @@ class Folder(e2e.Case):
         epochs = e2e.progress(output / 'checkpoint.safetensors')['epoch'] + 1
         self.train(self.graph, *JOB, '--epochs', epochs, '--resume', output=output, ranks=2)
         self.assertEqual(sorted(path.name for path in output.iterdir()),
-                         ['checkpoint.previous.safetensors', 'checkpoint.safetensors', 'metrics.jsonl', 'model.safetensors', 'train.log'])
+                         ['checkpoint.previous.safetensors', 'checkpoint.safetensors', 'config.toml', 'metrics.jsonl', 'model.safetensors',
+                          'train.log'])
         self.assertEqual(len(e2e.steps(output)), len(set(e2e.steps(output))))
 
     def test_keeps_the_results_when_predictions_fail(self):

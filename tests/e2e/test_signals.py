@@ -178,6 +178,24 @@ class Run(Signals):
             self.assertEqual(code, STOPPED, text)
             self.assertTrue((output / 'checkpoint.safetensors').exists(), text)
 
+    def test_stands_in_for_the_mpirun_of_a_shell(self):
+        """After `source launch/mpi-env`, Ctrl-C of mpirun strata-train leaves a checkpoint, says so, and nothing else."""
+        graph = self.build(SPEC, 2)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            command, output = self.train_command('--graph', graph, *JOB)
+            line = ' '.join(map(str, ['mpirun', '-n', 2, *command]))
+            process, log = self.start(['bash', '-c', f'source {RUN.parent}/mpi-env; {line}; echo "exit code $?"'])
+            self.wait_for_steps(process, log, output, 2)
+            launcher = subprocess.run(['pgrep', '-P', str(process.pid)], text=True, capture_output=True).stdout.split()
+            self.assertEqual(len(launcher), 1)
+            os.kill(int(launcher[0]), number)
+            process.wait(timeout=60)
+            text = log.read_text()
+            self.assertIn(f'exit code {STOPPED}', text)
+            self.assertIn(f'strata-train --resume {output}', text)
+            self.assertNotRegex(text, 'mpirun|----|ORTE')
+            self.assertTrue((output / 'checkpoint.safetensors').exists(), text)
+
     def test_passes_exit_codes_on(self):
         for options, code, told in [(['--', '--version'], 0, ''), (['--', '--nonsense'], 2, 'nonsense'), ([], 2, 'no -- was given'),
                                     (['--grace', 'x', '--'], 2, 'number of seconds')]:

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "strata/train/config.hpp"
+#include "strata/train/inference.hpp"
 
 namespace strata::cli {
 
@@ -11,12 +16,39 @@ namespace strata::cli {
 /// --version).
 struct ParsedOptions {
   std::optional<train::TrainConfig> config;
+  /// Of `predict` and `evaluate`: what the trained model is used for. `config` says where and how.
+  std::optional<train::InferenceRequest> inference;
+  std::vector<std::uint64_t> seeds;  ///< --seeds: a run for each; empty: one run
   std::string text;
 };
 
-/// Reads the options of strata-train, and a TOML file given with --config (same names; the command line
-/// wins). Throws InputError for options that are unknown ("did you mean --fanouts?"), malformed or
-/// contradictory.
+/// A command line of strata-train that is split into its words. What they mean may depend on the folder of an
+/// earlier run, which only one rank may see; it is read in between.
+///
+///     Command command(argc, argv);
+///     if (!command.text().empty()) ...            // --help
+///     auto options = command.complete(contents of run_file(), if there is one);
+class Command {
+ public:
+  /// Throws InputError for options that are unknown ("did you mean --fanouts?") or lack a value.
+  Command(int argc, const char* const* argv);
+  ~Command();
+  Command(Command&&) noexcept;
+  Command& operator=(Command&&) noexcept;
+
+  const std::string& text() const;  ///< to print instead of a run; empty: there is none
+  /// The file with the options of the run that is continued or used; empty: there is none.
+  std::string run_file() const;
+  /// `run_options`: the contents of run_file(); nothing if there is no such file. Reads the file of --config
+  /// (same names; the command line wins). Throws InputError for values that are malformed or contradictory.
+  ParsedOptions complete(const std::optional<std::string>& run_options) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// All of it, for a program whose ranks all see the folders of earlier runs.
 ParsedOptions parse_train_options(int argc, const char* const* argv);
 
 }  // namespace strata::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,29 @@
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/train/choices.hpp"
 #include "strata/util/log_level.hpp"
+#include "strata/util/terminal.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {
 
+/// Where the values of a configuration came from, for the records of a run.
+struct Provenance {
+  static constexpr const char* kCommandLine = "command line";
+  std::string command_line;  ///< empty for callers of the library
+  /// "hidden" -> "command line", or the place in a file, "job.toml:3:1". Other options have their defaults,
+  /// or what a caller of the library gave them.
+  std::map<std::string, std::string> given_by;
+};
+
 /// All that a user can ask of a training run. The command line fills it, or a caller of the library.
 struct TrainConfig {
-  graph::Source graph;         ///< partition directory, "synthetic:..." or "planted:..."
-  std::string output = "run";  ///< folder for model, checkpoint, metrics and log
+  graph::Source graph;  ///< partition directory, "synthetic:..." or "planted:..."
+  /// Folder for model, checkpoint, metrics, log and options; empty: runs/MODEL-DATE-NUMBER, with the link
+  /// runs/last to it.
+  std::string output;
+  bool overwrite = false;  ///< replaces a run in `output`
+  /// Run folder or model file whose weights training begins with; empty: random ones.
+  std::string init_from;
 
   nn::ModelKind model = nn::ModelKind::sage;
   /// The name of the caller's own model, for which train() gets a maker; empty: use `model`.
@@ -85,13 +101,18 @@ struct TrainConfig {
   int patience = 0;                  ///< evaluations without improvement before the run ends; 0: never
   int checkpoint_every = 1;          ///< epochs; 0: only when stopped
   bool resume = false;
-  std::string predictions;  ///< .npy file for the logits of all nodes; empty: none
+  std::string predictions;  ///< .npy or .csv file for the logits of all nodes; empty: none
 
   std::string trace;  ///< file that records what the stages did and when; empty: none
   int log_every = 0;  ///< steps; 0: only one line per epoch
   LogLevel log_level = LogLevel::info;
+  bool verbose = false;  ///< the terminal shows the stages of epochs, too
+  ProgressStyle progress = ProgressStyle::automatic;
+  ColorChoice color = ColorChoice::automatic;
   /// Seconds without progress of a rank, after loading, that end the run; 0: never.
   int watchdog_seconds = 300;
+
+  Provenance provenance;
 
   int num_layers() const { return static_cast<int>(fanouts.size()); }
 };
@@ -103,8 +124,7 @@ void validate(const TrainConfig& config);
 /// "sage", or the name of the caller's own model.
 std::string model_name(const TrainConfig& config);
 
-/// The part of the configuration that must be equal for a resumed run to be the same run, as one line of
-/// JSON.
+/// The options that must be equal for a resumed run to be the same run, by their names, as one line of JSON.
 std::string resume_signature(const TrainConfig& config, int num_ranks);
 
 }  // namespace strata::train

@@ -5,13 +5,12 @@
 #include <string>
 
 #include "strata/util/log_level.hpp"
+#include "strata/util/terminal.hpp"
 
 namespace strata {
 
-/// Sends the log to stderr, each line with time, level and `name` ("rank 3"). Call once, early in main.
-void init_log(const std::string& name, LogLevel level);
-
-/// Also appends every line to this file. Throws IoError.
-void add_log_file(const std::string& path);
+/// Sends the log to stderr: information as it is, warnings and errors with their level and `name` ("rank 3";
+/// empty: none). Call once, early in main.
+void init_log(const std::string& name, LogLevel level, ColorChoice color = ColorChoice::automatic);
 
 }  // namespace strata

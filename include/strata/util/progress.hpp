@@ -4,22 +4,25 @@
 #include <cstdint>
 #include <string>
 
+#include "strata/util/terminal.hpp"
+
 namespace strata {
 
-bool output_is_terminal();  ///< whether stderr is a terminal
+bool shows_bars();  ///< whether progress_style() is bar
 
-/// Says on stderr, in one line, that a phase of long work begins; nothing on a terminal, where bars say so.
+/// Says on stderr, in one line, that a phase of long work begins; nothing where bars say so, or progress is
+/// off.
 ///
 ///     reading ogb:arxiv ...
 void announce(const std::string& phase);
 
-/// Shows a bar with rate and time left on a terminal, and nothing elsewhere. `advance` is thread safe and
-/// cheap.
+/// Shows how far work has come, as progress_style() says: a bar with rate and time left, or every ten seconds
+/// a line. `advance` is thread safe and cheap.
 ///
 ///     partition  [#########.............]  41 %  1.2 M nodes/s  0:03 left
 class ProgressBar {
  public:
-  ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled = output_is_terminal());
+  ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled = true);
   ~ProgressBar();  ///< clears the line
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -28,10 +31,12 @@ class ProgressBar {
 
  private:
   void draw(std::int64_t done);
+  std::string state(std::int64_t done) const;
 
   std::string title_, unit_;
   std::int64_t total_;
   bool enabled_;
+  ProgressStyle style_;
   std::int64_t start_ns_;
   std::atomic<std::int64_t> done_{0}, last_draw_ns_{0};
 };

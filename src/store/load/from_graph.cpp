@@ -206,7 +206,7 @@ MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const
   const auto fill = [&](tensor::ChunkTensor& features, const GraphRegions&) {
     const tensor::TensorSpec& spec = features.spec();
     ProgressBar progress("place features", spec.rows * static_cast<Count>(spec.row_bytes()), "B",
-                         graph != nullptr && output_is_terminal());
+                         graph != nullptr);
     ThreadPool pool(graph != nullptr ? comm::resources_of(machine).cores_alone : 1);
     fill_features(machine, features, {source_of(graph.get()), options.row_normalize, progress, pool});
     graph.reset();

@@ -106,10 +106,9 @@ class Loading {
     budget_ = halo_budget(host_bytes);
     sizes.aliases = most_lists(sizes, budget_.list_bytes, machine_.size());
     state_.regions.emplace(GraphRegions::create(machine_, sizes));
-    if (show_progress && !output_is_terminal())
+    if (show_progress && progress_style() == ProgressStyle::lines)
       spdlog::info("loading the structure of the parts, {}", format_bytes(sizes.bytes()));
-    progress_.emplace("load graph", loader_->share_bytes(options_), "B",
-                      show_progress && output_is_terminal());
+    progress_.emplace("load graph", loader_->share_bytes(options_), "B", show_progress);
     machine_.together([&] {
       if (machine_.rank() == 0) std::ranges::fill(state_.regions->train.span(), NodeId{-1});
       loader_->read_structure(*state_.regions, *progress_);
@@ -148,7 +147,7 @@ class Loading {
   std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
 
   void fill_features(bool show_progress) {
-    if (show_progress && !output_is_terminal())
+    if (show_progress && progress_style() == ProgressStyle::lines)
       spdlog::info("loading features, {} of them in host memory", format_bytes(host_feature_bytes()));
     state_.make_features(machine_, placement_, options_);
     const FeatureSource source = loader_->features();

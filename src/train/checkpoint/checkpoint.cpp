@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/model_state.hpp"
+#include "checkpoint/same_config.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 /// JSON has no NaN, but an undefined ROC AUC is NaN.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
@@ -68,29 +69,29 @@ void from_json(const json& j, ProgressState& p) {
   p.evaluations_without_gain = j.at("evaluations_without_gain");
 }
 
-constexpr const char* kBatchSize = "global_batch_size";
+constexpr const char* kBatchSize = "global-batch-size";
 constexpr const char* kGraph = "graph";
 
-/// What to do about an option that differs from the checkpoint's.
-std::string remedy_for(const std::string& option, const json& saved) {
-  if (option == kBatchSize && saved.is_number())
+/// What to do about options that differ from the checkpoint's.
+std::string remedy_for(const json& saved, const json& wanted) {
+  const auto differs = [&](const char* option) {
+    return saved.value(option, json()) != wanted.value(option, json());
+  };
+  if (differs(kGraph))
+    return "Resume with the same graph (its parts may be others), or start anew without --resume.";
+  if (differs(kBatchSize) && saved.contains(kBatchSize))
     return fmt::format(
         "Give --global-batch-size {}, which any number of ranks can divide among them; or start "
         "anew without --resume.",
-        saved.dump());
-  if (option == kGraph)
-    return "Resume with the same graph (its parts may be others), or start anew without --resume.";
-  return "Resume with the graph and options of the first run, or start anew without --resume.";
+        saved[kBatchSize].dump());
+  return "Leave such options out to continue the run as it was, or start anew without --resume.";
 }
 
 void check_signature(const std::filesystem::path& path, const json& saved, const json& wanted) {
-  for (const auto& [option, value] : wanted.items()) {
-    const json known = saved.value(option, json("nothing"));
-    if (known == value) continue;
-    throw InputError(fmt::format("{}: the checkpoint has {} = {}, this run {}", path.string(), option,
-                                 known.dump(), value.dump()),
-                     remedy_for(option, known));
-  }
+  const std::string different = differences(wanted.dump(), saved.dump());
+  if (different.empty()) return;
+  throw InputError(fmt::format("{} is of another run: {}", path.string(), different),
+                   remedy_for(saved, wanted));
 }
 
 void copy_into(const std::filesystem::path& path, const nn::TensorFile& file, const std::string& name,

@@ -88,7 +88,8 @@ struct LayerwiseEvaluator::State {
                               .for_scored = for_scored});
   }
   bool is_scored(std::size_t v) const {
-    return members[v] != Member::none && context.graph->has_label(static_cast<Count>(v));
+    return members[v] != Member::none && !context.graph->labels().empty() &&
+           context.graph->has_label(static_cast<Count>(v));
   }
 
   /// Bytes that tables of rows may take on all GPUs of the machine. Collective over the machine.
@@ -208,6 +209,7 @@ struct LayerwiseEvaluator::State {
   void score(const std::vector<NodeId>& nodes, const float* rows, Count classes, ScoreBoard& valid,
              ScoreBoard& test) const {
     const auto width = static_cast<std::size_t>(classes);
+    if (context.graph->labels().empty()) return;
     const std::int32_t* labels = context.graph->labels().data();
     const Count words = context.graph->manifest().label_words();
     for (std::size_t i = 0; i < nodes.size(); ++i) {

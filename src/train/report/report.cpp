@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -50,6 +51,11 @@ std::string row_exchange_name(const RunFacts& facts) {
   return facts.row_exchange ? std::string(enum_name(*facts.row_exchange)) : std::string();
 }
 
+/// "1 rank", "2 ranks".
+std::string counted(Count count, const char* what) {
+  return fmt::format("{} {}{}", format_count(count), what, count == 1 ? "" : "s");
+}
+
 std::string plan_table(const std::vector<store::MachineGraph::PlanRow>& plan) {
   Table table({"tensor (machine 0)", "stratum", "rows", "size", "accesses", "GB/s"});
   for (const auto& row : plan) {
@@ -65,27 +71,40 @@ std::string plan_table(const std::vector<store::MachineGraph::PlanRow>& plan) {
 
 std::string banner(const RunFacts& facts) {
   const auto& manifest = facts.manifest;
+  const TrainConfig& config = facts.config;
   std::string text = fmt::format(
-      "graph {}: {} nodes, {} edges, {} features ({}), {} classes; {} / {} / {} training, validation, test "
-      "nodes\n",
+      "graph   {}: {} nodes, {} edges, {} features ({}), {} classes\n"
+      "        {} / {} / {} training, validation, test nodes\n",
       manifest.name, format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
       manifest.feature_cols, name_of(manifest.feature_dtype), manifest.num_classes,
       format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
   text += fmt::format(
-      "model {}: fanouts {}, hidden {}, {} parameters; {} lr {}, {} seeds a step, {} steps an epoch\n",
-      model_name(facts.config), fmt::join(facts.config.fanouts, ","), facts.config.hidden,
-      format_count(facts.num_parameters), enum_name(facts.config.optimizer), facts.config.learning_rate,
-      format_count(facts.global_batch), format_count(facts.steps_per_epoch));
-  text += fmt::format("{} ranks on {} {}machines, {} cores a rank, gradients over {}{}\n", num_ranks(facts),
-                      facts.topology.num_machines(), facts.topology.virtual_machines ? "virtual " : "",
-                      facts.cores, facts.reducer,
-                      facts.topology.num_machines() > 1
-                          ? fmt::format(", feature rows over {}", row_exchange_name(facts))
-                          : "");
+      "model   {}: fanouts {}, hidden {}, {} parameters\n"
+      "        {}, lr {}, {} per step, {} per epoch\n",
+      model_name(config), fmt::join(config.fanouts, ","), config.hidden, format_count(facts.num_parameters),
+      enum_name(config.optimizer), config.learning_rate, counted(facts.global_batch, "seed"),
+      counted(facts.steps_per_epoch, "step"));
+  text += fmt::format(
+      "ranks   {} on {}, {} per rank, gradients over {}{}\n",
+      counted(static_cast<Count>(num_ranks(facts)), "rank"),
+      counted(facts.topology.num_machines(), facts.topology.virtual_machines ? "virtual machine" : "machine"),
+      counted(facts.cores, "core"), facts.reducer,
+      facts.topology.num_machines() > 1
+          ? fmt::format(",\n        feature rows over {}", row_exchange_name(facts))
+          : "");
+  text += fmt::format("folder  {}\n", config.output);
   text += ranks_table(facts.topology) + plan_table(facts.plan);
   if (facts.presampled_batches > 0)
     text += fmt::format("planned from the accesses of {} batches\n", format_count(facts.presampled_batches));
   return text;
+}
+
+std::string fanouts_note(const std::vector<int>& fanouts) {
+  const auto none = std::ranges::find(fanouts, 0);
+  if (none == fanouts.end()) return {};
+  return fmt::format(
+      "--fanouts {}: hop {} takes no neighbors, so its layer sees each node only by itself; -1 takes all",
+      fmt::join(fanouts, ","), none - fanouts.begin() + 1);
 }
 
 json run_record(const RunFacts& facts) {
@@ -118,7 +137,13 @@ json run_record(const RunFacts& facts) {
           {"device", device_name(facts.topology)},
           {"sm_split", facts.config.sm_split},
           {"reducer", facts.reducer},
-          {"row_exchange", row_exchange_name(facts)}};
+          {"row_exchange", row_exchange_name(facts)},
+          {"strata", facts.origin.version},
+          {"libraries", facts.origin.libraries},
+          {"hosts", facts.origin.hosts},
+          {"started", facts.origin.started},
+          {"command", facts.config.provenance.command_line},
+          {"options", options_record(facts.config)}};
 }
 
 json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy) {
@@ -212,23 +237,45 @@ std::string gathered_text(const EpochReport& e) {
   return fmt::format("; rows: {}{:.1f} GB/s", text, static_cast<double>(sum) / e.seconds / kGiga);
 }
 
-}  // namespace
-
-std::string epoch_line(const EpochReport& e, int epochs) {
-  return fmt::format(
-      "epoch {}/{}  loss {:.4f}  train accuracy {:.4f}  {} ({} seeds/s; sample {}, gather {}; compute {}, "
-      "wait "
-      "for batches {}, sum over ranks {}{})",
-      e.epoch, epochs, e.loss, e.train_accuracy, format_seconds(e.seconds),
-      format_count(static_cast<Count>(e.seeds_per_second())), format_seconds(e.stages.sample),
-      format_seconds(e.stages.gather), format_seconds(e.compute_seconds()), format_seconds(e.stages.wait),
-      format_seconds(e.sum_seconds), gathered_text(e));
+/// "0.8125"; "-" for a score that there is not.
+std::string score_text(double score) {
+  return std::isfinite(score) ? fmt::format("{:.4f}", score) : std::string("-");
 }
 
-std::string evaluation_line(const Evaluation& evaluation, Metric metric) {
-  return fmt::format("  {}: validation {:.4f}, test {:.4f} ({})", enum_name(metric),
-                     evaluation.valid.of(metric), evaluation.test.of(metric),
-                     format_seconds(evaluation.seconds));
+/// "987", "49.0k", "1.39M".
+std::string short_count(double count) {
+  constexpr double kThousand = 1e3, kMillion = 1e6;
+  if (count >= kMillion) return fmt::format("{:.2f}M", count / kMillion);
+  if (count >= kThousand) return fmt::format("{:.1f}k", count / kThousand);
+  return fmt::format("{:.0f}", count);
+}
+
+}  // namespace
+
+std::string stages_line(const EpochReport& e) {
+  return fmt::format(
+      "  epoch {}: train accuracy {:.4f}; sample {}, gather {}; compute {}, wait for batches {}, sum over "
+      "ranks "
+      "{}{}",
+      e.epoch, e.train_accuracy, format_seconds(e.stages.sample), format_seconds(e.stages.gather),
+      format_seconds(e.compute_seconds()), format_seconds(e.stages.wait), format_seconds(e.sum_seconds),
+      gathered_text(e));
+}
+
+std::string epoch_line(const EpochNews& news) {
+  const std::string epochs = std::to_string(news.epochs);
+  std::string line = fmt::format("epoch {:>{}}/{}", news.epoch, epochs.size(), epochs);
+  if (news.trained != nullptr)
+    line += fmt::format("  loss {:.{}f}", news.trained->loss, news.trained->loss < 10 ? 4 : 3);
+  if (news.evaluation != nullptr) {
+    line += fmt::format("  valid {}  test {}", score_text(news.evaluation->valid.of(news.metric)),
+                        score_text(news.evaluation->test.of(news.metric)));
+  }
+  if (news.trained != nullptr) {
+    line += fmt::format("  {:>7}  {} seeds/s", format_seconds(news.trained->seconds),
+                        short_count(news.trained->seeds_per_second()));
+  }
+  return line + (news.is_best ? " *" : "");
 }
 
 std::string exchange_table(const ExchangeTotals& t) {
@@ -256,16 +303,31 @@ std::string final_table(const FinalReport& report) {
   Table table(
       {fmt::format("best epoch {}", r.best_epoch), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
   const auto row = [&](const std::string& name, const Scores& scores) {
-    table.row({name, fmt::format("{:.4f}", scores.accuracy), fmt::format("{:.4f}", scores.macro_f1),
-               std::isnan(scores.roc_auc) ? "-" : fmt::format("{:.4f}", scores.roc_auc),
-               fmt::format("{:.4f}", scores.loss), format_count(scores.nodes)});
+    table.row({name, score_text(scores.accuracy), score_text(scores.macro_f1), score_text(scores.roc_auc),
+               score_text(scores.loss), format_count(scores.nodes)});
   };
   row("validation", r.valid);
   row("test", r.test);
-  return table.str() +
-         fmt::format("{} seeds/s, peak host memory {} on this rank, peak of libtorch on the GPU {}\n",
-                     format_count(static_cast<Count>(r.seeds_per_second)),
-                     format_bytes(report.peak_host_bytes), format_bytes(report.peak_device_bytes));
+  const std::string on_gpu =
+      report.peak_device_bytes > 0
+          ? fmt::format(", of libtorch on its GPU {}", format_bytes(report.peak_device_bytes))
+          : std::string();
+  return table.str() + fmt::format("{} seeds/s, peak host memory of rank 0 {}{}\n",
+                                   format_count(static_cast<Count>(r.seeds_per_second)),
+                                   format_bytes(report.peak_host_bytes), on_gpu);
+}
+
+std::string farewell(const TrainConfig& config, const TrainResult& result) {
+  if (result.stopped) {
+    return fmt::format("stopped by a signal in epoch {}; continue with\n  strata-train --resume {}\n",
+                       result.epochs_done + 1, config.output);
+  }
+  std::string text =
+      fmt::format("model   {}/model.safetensors, of epoch {}\n", config.output, result.best_epoch);
+  if (!config.predictions.empty()) return text + fmt::format("logits  {}\n", config.predictions);
+  if (!config.own_model.empty()) return text;
+  return text + fmt::format("next    strata-train predict {} --graph {} \\\n          --output logits.npy\n",
+                            config.output, config.graph.text());
 }
 
 }  // namespace strata::train

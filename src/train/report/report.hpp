@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "report/config_record.hpp"
 #include "report/exchange_totals.hpp"
 #include "step/unlabelled.hpp"
 #include "strata/comm/machine.hpp"
@@ -27,6 +28,7 @@ namespace strata::train {
 /// What a run is.
 struct RunFacts {
   TrainConfig config;
+  RunOrigin origin;
   comm::Topology topology;
   graph::Manifest manifest;  ///< of the graph
   std::vector<store::MachineGraph::PlanRow> plan;
@@ -69,6 +71,9 @@ struct FinalReport {
 /// Graph, model, ranks, devices and memory plan.
 std::string banner(const RunFacts& facts);
 
+/// What a fanout of 0 means, for people who mean all neighbors by it; empty if there is none.
+std::string fanouts_note(const std::vector<int>& fanouts);
+
 nlohmann::json run_record(const RunFacts& facts);
 nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);
 nlohmann::json epoch_record(const EpochReport& epoch);
@@ -77,9 +82,22 @@ nlohmann::json evaluation_record(int epoch, const Evaluation& evaluation);
 nlohmann::json exchange_record(const ExchangeTotals& totals);
 nlohmann::json final_record(const FinalReport& report);
 
-std::string epoch_line(const EpochReport& epoch, int epochs);
-std::string evaluation_line(const Evaluation& evaluation, Metric metric);
+/// What is known of an epoch when its line is printed.
+struct EpochNews {
+  int epoch = 0, epochs = 0;               ///< 1-based, and of how many
+  const EpochReport* trained = nullptr;    ///< null: trained in an earlier process
+  const Evaluation* evaluation = nullptr;  ///< null: not evaluated
+  Metric metric = Metric::accuracy;
+  bool is_best = false;
+};
+/// "epoch  2/10  loss 0.5123  valid 0.7500  test 0.5000    4.0 s  49.0k seeds/s *", in 80 columns; * marks
+/// the best epoch so far.
+std::string epoch_line(const EpochNews& news);
+/// Where the time of an epoch went.
+std::string stages_line(const EpochReport& epoch);
 std::string exchange_table(const ExchangeTotals& totals);
 std::string final_table(const FinalReport& report);
+/// Where the model is and what to do with it, or how to continue a stopped run.
+std::string farewell(const TrainConfig& config, const TrainResult& result);
 
 }  // namespace strata::train

@@ -31,28 +31,6 @@ void require_f32(const torch::nn::Module& model) {
   }
 }
 
-std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const graph::Manifest& manifest,
-                                           const ModelFactory& make) {
-  set_up_torch(context);
-  const TrainConfig& config = context.config;
-  const nn::ModelOptions options{.kind = config.model,
-                                 .aggregate = config.aggregate,
-                                 .in_cols = manifest.feature_cols,
-                                 .hidden = config.hidden,
-                                 .out_cols = manifest.num_classes,
-                                 .num_layers = config.num_layers(),
-                                 .heads = config.heads,
-                                 .attention_dropout = config.attention_dropout,
-                                 .dropout = config.dropout,
-                                 .input_dropout = config.input_dropout,
-                                 .bf16 = config.precision == Precision::bf16,
-                                 .seed = config.seed};
-  std::shared_ptr<nn::BlockModel> model = make(options);
-  require_f32(*model);
-  model->to(torch_device(context.device));
-  return model;
-}
-
 /// Training nodes of each class. Collective.
 std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::Machine& machine,
                                  const comm::Communicator& communicator) {
@@ -107,8 +85,32 @@ std::unique_ptr<Optimizer> make_optimizer_of(const RunContext& context, Count nu
 
 }  // namespace
 
+std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const ModelShape& shape,
+                                           const ModelFactory& make) {
+  set_up_torch(context);
+  const TrainConfig& config = context.config;
+  const nn::ModelOptions options{.kind = config.model,
+                                 .aggregate = config.aggregate,
+                                 .in_cols = shape.in_cols,
+                                 .hidden = config.hidden,
+                                 .out_cols = shape.out_cols,
+                                 .num_layers = config.num_layers(),
+                                 .heads = config.heads,
+                                 .attention_dropout = config.attention_dropout,
+                                 .dropout = config.dropout,
+                                 .input_dropout = config.input_dropout,
+                                 .bf16 = config.precision == Precision::bf16,
+                                 .seed = config.seed};
+  std::shared_ptr<nn::BlockModel> model = make(options);
+  require_f32(*model);
+  model->to(torch_device(context.device));
+  return model;
+}
+
 Learner::Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make)
-    : model(make_model(context, graph.manifest(), make)),
+    : model(make_model(context,
+                       {.in_cols = graph.manifest().feature_cols, .out_cols = graph.manifest().num_classes},
+                       make)),
       parameters(*model, torch_device(context.device)),
       loss(make_loss(context, graph)),
       optimizer(make_optimizer_of(context, std::ssize(graph.train_nodes()), parameters)) {}

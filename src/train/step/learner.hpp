@@ -7,6 +7,7 @@
 #include "step/flat_parameters.hpp"
 #include "step/loss.hpp"
 #include "step/optimizer.hpp"
+#include "step/trained_weights.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -14,9 +15,14 @@
 
 namespace strata::train {
 
+/// Makes the model that the config names, on this rank's device. Sets libtorch up for this thread, too: its
+/// cores, its precision, and a stream of its own.
+std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const ModelShape& shape,
+                                           const ModelFactory& make_model);
+
 /// What a run trains, and with what: the model, its parameters, the loss and the optimizer. An owner.
 struct Learner {
-  /// Sets libtorch up for this thread, too: its cores, its precision, and a stream of its own. Collective.
+  /// Calls make_model(). Collective.
   Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make_model);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;

@@ -24,6 +24,19 @@ std::string who_computes(const comm::Topology& topology) {
                      ranks.size() == 1 ? "computes" : "compute");
 }
 
+/// Options that only GPUs can follow.
+void check_gpu_options(const TrainConfig& config) {
+  const auto refuse = [](const std::string& option) {
+    throw InputError(fmt::format("{} has no effect: no rank computes on a GPU", option),
+                     "Leave it out, or run where there is a GPU (--device cuda says why there is none).");
+  };
+  if (config.precision == Precision::tf32) refuse("--precision tf32");
+  if (config.gpu_memory_bytes > 0) refuse("--gpu-memory");
+  if (config.host_gather != tensor::HostPath::automatic)
+    refuse(fmt::format("--host-gather {}", enum_name(config.host_gather)));
+  if (config.host_threads > 0) refuse("--host-threads");
+}
+
 }  // namespace
 
 bool is_mixed(const comm::Topology& topology) {
@@ -44,6 +57,7 @@ bool measures_sm_splits(const TrainConfig& config, const comm::Topology& topolog
 }
 
 void check_device_options(const TrainConfig& config, const comm::Topology& topology) {
+  if (on_gpus(topology).empty()) check_gpu_options(config);
   if (!is_mixed(topology)) return;
   const auto refuse = [&](const std::string& option) {
     throw InputError(

@@ -49,7 +49,7 @@ TEST(Train, RefusesRanksWithDifferentOptions) {
                    c.eval_every = is_last ? 0 : 1;
                    c.metric = is_last ? Metric::macro_f1 : Metric::accuracy;
                  }),
-                 {"--eval-every 0 instead of 1", "--metric \"macro_f1\" instead of \"accuracy\""});
+                 {"--eval-every 0 instead of 1", "--metric macro_f1 instead of accuracy"});
 }
 
 TEST(Train, LetsRanksNameTheirOwnFiles) {

@@ -17,7 +17,9 @@ namespace {
 
 using testing::ElementsAre;
 
-train::TrainConfig config_of(std::string_view text) { return parse_config_file(text, "run.toml").config; }
+train::TrainConfig config_of(std::string_view text) {
+  return parse_config_file(text, "run.toml").settings.config;
+}
 
 void expect_refused(std::string_view text, const std::vector<std::string>& parts) {
   SCOPED_TRACE(text);
@@ -233,13 +235,13 @@ TEST(ConfigFile, IsAFileThatCanBeRead) {
   const auto refuse = [](const std::filesystem::path& path, const std::string& why) {
     test::expect_error<InputError>([&] { read_config_file(path); }, {"--config", path.string(), why});
   };
-  refuse(folder / "missing.toml", "does not exist");
+  refuse(folder / "missing.toml", "no such file");
   refuse(folder / "", "is a directory");
   std::ofstream(folder / "large.toml") << std::string(2 << 20, '\n');
   refuse(folder / "large.toml", "larger than 1 MiB");
   std::ofstream(folder / "run.toml") << "epochs = 3\n";
   const ConfigFile file = read_config_file(folder / "run.toml");
-  EXPECT_EQ(file.config.epochs, 3);
+  EXPECT_EQ(file.settings.config.epochs, 3);
   EXPECT_EQ(file.given_at.at("epochs"), (folder / "run.toml").string() + ":1:1");
 }
 

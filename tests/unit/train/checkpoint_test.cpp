@@ -116,9 +116,12 @@ TEST_F(Checkpoint, RefusesAnotherRun) {
   save_checkpoint(path_, saved.parts());
   test::TrainingRun other(1);
   other.signature = R"({"hidden":4,"model":"sage"})";
-  expect_refused(other, {"hidden = 3, this run 4", "--resume"});
+  expect_refused(other, {"--hidden 4 instead of 3", "--resume"});
   other.signature = R"({"hidden":3,"model":"sage","heads":2})";
-  expect_refused(other, {"heads = \"nothing\", this run 2"});
+  expect_refused(other, {"--heads 2 instead of nothing"});
+  other.signature = R"({"hidden":4,"lr":0.5,"model":"gat"})";
+  expect_refused(other,
+                 {"--hidden 4 instead of 3, --lr 0.5 instead of nothing, --model gat instead of sage"});
   test::TrainingRun wider(1, 4);
   expect_refused(wider, {"\"parameters\" has 18 elements, this run 24", "--resume"});
   test::TrainingRun sgd(1, 3, OptimizerKind::sgd), adam(1);
@@ -136,7 +139,7 @@ TEST_F(Checkpoint, RefusesAnotherBatchWithTheOptionThatHelps) {
   run.signature = resume_signature(given, 3);
   load_checkpoint(path_, run.parts());
   run.signature = resume_signature(four_ranks, 2);
-  expect_refused(run, {"global_batch_size = 400, this run 200", "--global-batch-size 400"});
+  expect_refused(run, {"--global-batch-size 200 instead of 400", "Give --global-batch-size 400"});
 }
 
 TEST_F(Checkpoint, RefusesAnotherEvaluation) {
@@ -146,7 +149,7 @@ TEST_F(Checkpoint, RefusesAnotherEvaluation) {
   run.signature = resume_signature(sampled, 1);
   save_checkpoint(path_, run.parts());
   run.signature = resume_signature(TrainConfig(), 1);
-  expect_refused(run, {"eval_fanouts = [4,4], this run []"});
+  expect_refused(run, {"--eval-fanouts [] instead of [4,4]"});
 }
 
 TEST_F(Checkpoint, RefusesAnotherGraph) {
@@ -159,7 +162,7 @@ TEST_F(Checkpoint, RefusesAnotherGraph) {
   run.signature = with_graph(options, manifest, "0123456789abcdef");
   save_checkpoint(path_, run.parts());
   run.signature = with_graph(options, manifest, "0123456789abcdee");  // of the same size
-  expect_refused(run, {"graph = ", "0123456789abcdef", "0123456789abcdee", "the same graph"});
+  expect_refused(run, {"--graph ", "0123456789abcdef", "0123456789abcdee", "the same graph"});
 
   manifest.book = graph::PartitionBook({0, 9});  // the same graph in other parts
   run.signature = with_graph(options, manifest, "0123456789abcdef");

@@ -118,6 +118,31 @@ TEST(Validate, RefusesWhatContradictsItself) {
       {"--patience needs evaluations", "--eval-every 1"});
 }
 
+TEST(Validate, RefusesWhatHasNoEffect) {
+  expect_refused([](auto& c) { c.heads = 2; }, {"--heads has no effect without --model gat"});
+  expect_refused([](auto& c) { c.attention_dropout = 0.5; }, {"--attention-dropout has no effect"});
+  expect_refused([](auto& c) { c.lr_gamma = 0.5; }, {"--lr-gamma has no effect without --lr-schedule step"});
+  expect_refused([](auto& c) { c.lr_step_size = 7; }, {"--lr-step-size has no effect"});
+  const auto name = [](const char* source) {
+    return [=](TrainConfig& c) { c.provenance.given_by["heads"] = source; };
+  };
+  expect_refused(name("command line"), {"--heads has no effect"});
+  TrainConfig read_back = good_config();
+  name("runs/first/config.toml:12:1")(read_back);
+  EXPECT_NO_THROW(validate(read_back)) << "a record of a run has every option";
+  TrainConfig own = good_config();
+  own.own_model = "mine";
+  own.heads = 2;
+  EXPECT_NO_THROW(validate(own)) << "it may use them";
+}
+
+TEST(Validate, KnowsWhatPredictionsCanBe) {
+  expect_refused([](auto& c) { c.predictions = "logits.txt"; }, {"neither with .npy nor with .csv"});
+  TrainConfig config = good_config();
+  config.predictions = "logits.csv";
+  EXPECT_NO_THROW(validate(config));
+}
+
 TEST(Validate, RefusesWhatOverflows) {
   expect_refused([](auto& c) { c.hidden = Count{1} << 40; },
                  {"--hidden: 1099511627776 is more than 1048576"});
@@ -160,6 +185,7 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
                                      [](TrainConfig& c) { c.seed = 9; },
                                      [](TrainConfig& c) { c.metric = Metric::macro_f1; },
                                      [](TrainConfig& c) { c.heads = 2; },
+                                     [](TrainConfig& c) { c.init_from = "runs/first"; },
                                      [](TrainConfig& c) { c.aggregate = nn::Aggregate::max; },
                                      [](TrainConfig& c) { c.lr_schedule = ScheduleKind::step; },
                                      [](TrainConfig& c) { c.warmup_steps = 9; },

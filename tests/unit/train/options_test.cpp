@@ -239,7 +239,6 @@ TEST(TrainOptions, AreNumbersInOneSense) {
   expect_refused({"--class-weights", "1,inf"}, {"--class-weights", "inf"});
   expect_refused({"--class-weights", "1,-2"}, {"--class-weights", "-2"});
   expect_refused({"--seed", "-1"}, {"--seed", "-1"});
-  expect_refused({"--resume=maybe"}, {"--resume", "maybe"});
 }
 
 TEST(TrainOptions, ThatAreWrongAreNamed) {
@@ -271,6 +270,73 @@ TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--placement", "gpu"}, {"--placement", "\"gpu\"", "replicate"});
   expect_refused({"--dropout", "1.5"}, {"--dropout: 1.5"});
   test::expect_error([] { parse({}); }, {"--graph is missing"});
+}
+
+TEST(TrainOptions, ThatOtherProgramsHaveAreExplained) {
+  expect_refused({"--num-layers", "3"},
+                 {"unknown option --num-layers", "--fanouts has one number per layer"});
+  expect_refused({"--num_layers", "3"}, {"--fanouts has one number per layer"});
+  expect_refused({"--learning-rate=1"}, {"Did you mean --lr?"});
+  expect_refused({"--lr_schedule", "step"}, {"Did you mean --lr-schedule?"});
+  expect_refused({"--model", "GraphSAGE"}, {"there is no \"GraphSAGE\"", "Did you mean sage?"});
+  expect_refused({"--model", "GAT"}, {"Did you mean gat?"});
+  expect_refused({"--device", "gpu"}, {"Did you mean cuda?"});
+  expect_refused({"run.toml"}, {"Did you mean --config run.toml?"});
+}
+
+TEST(TrainOptions, SayWhereTheyCameFrom) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder / "job.toml").string();
+  write_file_atomically(path, "hidden = 48\nepochs = 4\n");
+  const auto config = config_of({"--config", path, "--epochs", "5", "--output", "it's mine"});
+  EXPECT_EQ(config.provenance.given_by.at("hidden"), path + ":1:1");
+  EXPECT_EQ(config.provenance.given_by.at("epochs"), "command line");
+  EXPECT_FALSE(config.provenance.given_by.contains("lr"));
+  EXPECT_THAT(config.provenance.command_line, testing::StartsWith("strata-train --graph parts --config "));
+  EXPECT_THAT(config.provenance.command_line, testing::EndsWith(R"( --epochs 5 --output 'it'\''s mine')"));
+}
+
+TEST(TrainOptions, OfARunThatIsResumedAreInItsFolder) {
+  const test::TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_file_atomically(folder / "config.toml",
+                        "graph = \"mine\"\nhidden = 48\nepochs = 4\n# output = \"x\"\n");
+  for (const Arguments& arguments : {Arguments{"--resume", run}, Arguments{"--resume", "--output", run}}) {
+    const auto config = parse(arguments).config.value();
+    EXPECT_TRUE(config.resume);
+    EXPECT_EQ(config.output, run);
+    EXPECT_EQ(config.graph.text(), "mine");
+    EXPECT_EQ(config.hidden, 48);
+    EXPECT_EQ(config.provenance.given_by.at("hidden"), run + "/config.toml");
+  }
+  EXPECT_EQ(parse({"--resume", run, "--epochs", "9"}).config->epochs, 9);
+  expect_refused({"--resume", run, "--output", "elsewhere"}, {"contradicts --output elsewhere"});
+  expect_refused({"--resume", run, "--overwrite"}, {"--overwrite contradicts --resume"});
+}
+
+TEST(TrainOptions, OfAUseOfAModelAreItsRunsAndItsOwn) {
+  const test::TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_file_atomically(
+      folder / "config.toml",
+      "graph = \"mine\"\nhidden = 48\nmodel = \"gcn\"\npredictions = \"x.npy\"\nplacement = \"host\"\n");
+  const auto options = parse({"predict", run, "--graph", "parts", "--split", "test", "--output", "l.csv"});
+  EXPECT_EQ(options.config->model, nn::ModelKind::gcn);
+  EXPECT_EQ(options.config->hidden, 48);
+  EXPECT_EQ(options.config->graph.text(), "parts");
+  EXPECT_EQ(options.config->predictions, "");
+  EXPECT_EQ(options.config->placement, "auto") << "where the run was computed is nothing to another";
+  EXPECT_EQ(options.inference->run, run);
+  EXPECT_EQ(options.inference->logits, "l.csv");
+  EXPECT_EQ(options.inference->split, train::NodeSplit::test);
+  test::expect_error([&] { parse({"predict", run}); }, {"--graph is missing", "mine"});
+  test::expect_error([&] { parse({"predict"}); }, {"needs the folder of a run"});
+  test::expect_error(
+      [&] {
+        parse({"evaluate", run, "--graph", "p", "--lr", "1"});
+      },
+      {"--lr is no option of evaluate"});
+  test::expect_error([&] { parse({"evaluate", "nowhere", "--graph", "p"}); }, {"nowhere: no such run"});
 }
 
 TEST(TrainOptions, HelpAndVersionAreTexts) {

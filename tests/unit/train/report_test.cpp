@@ -29,6 +29,14 @@ RunFacts two_gpus() {
   facts.config.graph = "parts/products";
   facts.config.fanouts = {15, 10, 5};
   facts.config.seed = 7;
+  facts.config.output = "runs/first";
+  facts.config.provenance.command_line = "strata-train --graph parts/products";
+  facts.origin = {.version = "1.2.3, commit abc",
+                  .libraries = {"libtorch 9"},
+                  .hosts = {"alpha"},
+                  .num_ranks = 2,
+                  .folder = "/home/me",
+                  .started = "2026-11-22T20:30:00"};
   facts.topology.ranks = {rank_on("alpha", 0, {Device::Kind::cuda, 0}),
                           rank_on("alpha", 0, {Device::Kind::cuda, 1})};
   facts.topology.machines = {{0, 1}};
@@ -98,11 +106,12 @@ ExchangeTotals exchange_totals() {
 
 TEST(Banner, TellsGraphModelRanksAndPlan) {
   const std::string text = banner(two_gpus());
-  EXPECT_THAT(text, StartsWith("graph products: 2,500 nodes, 64,000 edges, 100 features (f32), 47 classes; "
-                               "1,200 / 300 / 40 training, validation, test nodes\n"
-                               "model sage: fanouts 15,10,5, hidden 256, 206,895 parameters; adam lr 0.003, "
-                               "2,048 seeds a step, 97 steps an epoch\n"
-                               "2 ranks on 1 machines, 8 cores a rank, gradients over nccl\n"));
+  EXPECT_THAT(text, StartsWith("graph   products: 2,500 nodes, 64,000 edges, 100 features (f32), 47 classes\n"
+                               "        1,200 / 300 / 40 training, validation, test nodes\n"
+                               "model   sage: fanouts 15,10,5, hidden 256, 206,895 parameters\n"
+                               "        adam, lr 0.003, 2,048 seeds per step, 97 steps per epoch\n"
+                               "ranks   2 ranks on 1 machine, 8 cores per rank, gradients over nccl\n"
+                               "folder  runs/first\n"));
   EXPECT_THAT(text, HasSubstr("cuda:0 cuda:1"));
   EXPECT_THAT(text, HasSubstr("90.0 %"));
   EXPECT_THAT(text, HasSubstr("1500.0"));
@@ -117,8 +126,8 @@ TEST(Banner, TellsWhatThePlanWasMadeFrom) {
 
 TEST(Banner, TellsHowMachinesExchangeRows) {
   RunFacts facts = two_machines();
-  EXPECT_THAT(banner(facts), HasSubstr("2 ranks on 2 machines, 8 cores a rank, gradients over mpi, feature "
-                                       "rows over mpi\n"));
+  EXPECT_THAT(banner(facts), HasSubstr("2 ranks on 2 machines, 8 cores per rank, gradients over mpi,\n"
+                                       "        feature rows over mpi\n"));
   facts.topology.virtual_machines = true;
   facts.row_exchange = Transport::nccl;
   EXPECT_THAT(banner(facts), HasSubstr("2 ranks on 2 virtual machines"));
@@ -128,17 +137,51 @@ TEST(Banner, TellsHowMachinesExchangeRows) {
 TEST(Banner, NamesTheModelOfAUser) {
   RunFacts facts = two_gpus();
   facts.config.own_model = "transformer";
-  EXPECT_THAT(banner(facts), HasSubstr("model transformer: "));
+  EXPECT_THAT(banner(facts), HasSubstr("model   transformer: "));
+}
+
+TEST(Banner, CountsOneOfAKindInTheSingular) {
+  RunFacts facts = two_gpus();
+  facts.topology.ranks.pop_back();
+  facts.topology.machines = {{0}};
+  facts.cores = 1;
+  facts.global_batch = facts.steps_per_epoch = 1;
+  const std::string text = banner(facts);
+  EXPECT_THAT(text, HasSubstr("1 seed per step, 1 step per epoch\n"));
+  EXPECT_THAT(text, HasSubstr("1 rank on 1 machine, 1 core per rank"));
+}
+
+TEST(ConfigRecord, HasEveryOptionWithItsSource) {
+  TrainConfig config = two_gpus().config;
+  config.provenance.given_by = {{"graph", "command line"}, {"fanouts", "job.toml:3:1"}};
+  const std::string text = config_record(config, two_gpus().origin);
+  EXPECT_THAT(text, StartsWith("# Strata 1.2.3, commit abc; libtorch 9\n"
+                               "# 2026-11-22T20:30:00, 2 ranks on alpha\n"
+                               "# in /home/me\n"
+                               "# strata-train --graph parts/products\n"));
+  EXPECT_THAT(text, HasSubstr("\n[data]\ngraph = \"parts/products\"  # command line\n"));
+  EXPECT_THAT(text, HasSubstr("\n# output = \"runs/first\"  # the program\n")) << "of this run only";
+  EXPECT_THAT(text, HasSubstr("\nfanouts = [15, 10, 5]  # job.toml:3:1\n"));
+  EXPECT_THAT(text, HasSubstr("\nseed = 7  # the program\n"));
+  EXPECT_THAT(text, HasSubstr("\nhidden = 256  # default\n"));
+  EXPECT_THAT(text, Not(HasSubstr("tf32 ="))) << "it is in precision";
 }
 
 TEST(RunRecord, HasWhatMakesTheRun) {
-  EXPECT_EQ(run_record(two_gpus()), json::parse(R"({
+  json record = run_record(two_gpus());
+  EXPECT_EQ(record["options"]["hidden"], 256);
+  EXPECT_EQ(record["options"]["fanouts"], json({15, 10, 5}));
+  EXPECT_EQ(record["options"]["lr-schedule"], "constant");
+  record.erase("options");
+  EXPECT_EQ(record, json::parse(R"({
     "type": "run", "version": 1, "graph": "parts/products", "nodes": 2500, "edges": 64000, "parts": 2,
     "model": "sage", "fanouts": [15, 10, 5], "sampler": "uniform", "replace": false,
     "labor_dependent": false, "hidden": 256, "global_batch_size": 2048, "steps_per_epoch": 97,
     "feature_cols": 100, "classes": 47, "unlabelled": {"train": 1, "valid": 2, "test": 3},
     "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "seed": 7, "ranks": 2,
-    "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": ""})"));
+    "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": "",
+    "strata": "1.2.3, commit abc", "libraries": ["libtorch 9"], "hosts": ["alpha"],
+    "started": "2026-11-22T20:30:00", "command": "strata-train --graph parts/products"})"));
 }
 
 TEST(RunRecord, HasNoSizesOfBatchesThatAreNotPadded) {
@@ -174,17 +217,69 @@ TEST(EpochRecord, HasNoNegativeTimes) {
   EXPECT_EQ(epoch_record(report).at("seeds_per_second"), 0.0);
 }
 
-TEST(EpochLine, TellsTimesAndRows) {
-  EXPECT_EQ(epoch_line(epoch_report(), 10),
-            "epoch 2/10  loss 0.5123  train accuracy 0.8750  4.0 s (49,000 seeds/s; sample 1.5 s, gather "
-            "250.0 ms; compute 2.5 s, wait for batches 500.0 ms, sum over ranks 1.0 s; rows: 7.5 GiB "
-            "replicated, 3.7 GiB host, 3.0 GB/s)");
+Evaluation evaluation_of(double valid, double test) {
+  return {.valid = scores(valid), .test = scores(test), .seconds = 2, .stopped = false};
 }
 
-TEST(EpochLine, LeavesOutRowsThatWereNotGathered) {
+TEST(EpochLine, TellsLossScoresTimeAndTheBest) {
+  const EpochReport trained = epoch_report();
+  const Evaluation evaluation = evaluation_of(0.75, 0.5);
+  EXPECT_EQ(
+      epoch_line({.epoch = 2, .epochs = 10, .trained = &trained, .evaluation = &evaluation, .is_best = true}),
+      "epoch  2/10  loss 0.5123  valid 0.7500  test 0.5000    4.0 s  49.0k seeds/s *");
+  EXPECT_EQ(epoch_line({.epoch = 2, .epochs = 9, .trained = &trained}),
+            "epoch 2/9  loss 0.5123    4.0 s  49.0k seeds/s");
+  EXPECT_EQ(epoch_line({.epoch = 2, .epochs = 9, .evaluation = &evaluation, .metric = Metric::macro_f1}),
+            "epoch 2/9  valid 0.2500  test 0.2500");
+}
+
+TEST(EpochLine, FitsIntoEightyColumns) {
+  EpochReport trained = epoch_report();
+  trained.loss = 12.34567;
+  trained.seconds = 12345;
+  trained.seeds = 123'456'789'012;
+  const Evaluation evaluation = evaluation_of(0.75, 0.5);
+  const std::string line = epoch_line(
+      {.epoch = 100, .epochs = 100, .trained = &trained, .evaluation = &evaluation, .is_best = true});
+  EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(EpochLine, HasADashForScoresThatThereAreNot) {
+  const Evaluation none = evaluation_of(kNan, 0.5);
+  EXPECT_EQ(epoch_line({.epoch = 1, .epochs = 1, .evaluation = &none}), "epoch 1/1  valid -  test 0.5000");
+}
+
+TEST(FanoutsNote, ExplainsZero) {
+  EXPECT_EQ(fanouts_note({10, -1}), "");
+  EXPECT_THAT(fanouts_note({10, 0}), HasSubstr("--fanouts 10,0: hop 2 takes no neighbors"));
+}
+
+TEST(StagesLine, TellsWhereTheTimeWent) {
   EpochReport report = epoch_report();
+  EXPECT_EQ(
+      stages_line(report),
+      "  epoch 2: train accuracy 0.8750; sample 1.5 s, gather 250.0 ms; compute 2.5 s, wait for batches "
+      "500.0 ms, sum over ranks 1.0 s; rows: 7.5 GiB replicated, 3.7 GiB host, 3.0 GB/s");
   report.gathered_bytes = {};
-  EXPECT_THAT(epoch_line(report, 10), EndsWith("sum over ranks 1.0 s)"));
+  EXPECT_THAT(stages_line(report), EndsWith("sum over ranks 1.0 s"));
+}
+
+TEST(Farewell, SaysWhereTheModelIsAndHowToGoOn) {
+  TrainConfig config;
+  config.output = "runs/first";
+  config.graph = "parts";
+  TrainResult complete, stopped;
+  complete.best_epoch = 4;
+  stopped.stopped = true;
+  stopped.epochs_done = 2;
+  EXPECT_EQ(farewell(config, complete),
+            "model   runs/first/model.safetensors, of epoch 4\n"
+            "next    strata-train predict runs/first --graph parts \\\n          --output logits.npy\n");
+  config.predictions = "all.csv";
+  EXPECT_THAT(farewell(config, complete), EndsWith("of epoch 4\nlogits  all.csv\n"));
+  EXPECT_THAT(
+      farewell(config, stopped),
+      HasSubstr("stopped by a signal in epoch 3; continue with\n  strata-train --resume runs/first\n"));
 }
 
 TEST(SmSplitRecord, HasEveryMeasuredSplit) {
@@ -202,14 +297,6 @@ TEST(EvaluationRecord, HasNullForScoresThatThereAreNot) {
     "type": "evaluation", "epoch": 3, "seconds": 2.0,
     "valid": {"nodes": 300, "loss": 0.5, "accuracy": 0.75, "macro_f1": 0.25, "roc_auc": null},
     "test": {"nodes": 300, "loss": 0.5, "accuracy": 0.5, "macro_f1": 0.25, "roc_auc": null}})"));
-}
-
-TEST(EvaluationLine, TellsTheMetricOfTheRun) {
-  const Evaluation evaluation{.valid = scores(0.75), .test = scores(0.5), .seconds = 2, .stopped = false};
-  EXPECT_EQ(evaluation_line(evaluation, Metric::accuracy),
-            "  accuracy: validation 0.7500, test 0.5000 (2.0 s)");
-  EXPECT_EQ(evaluation_line(evaluation, Metric::macro_f1),
-            "  macro_f1: validation 0.2500, test 0.2500 (2.0 s)");
 }
 
 TEST(ExchangeRecord, HasHopsAndRows) {
@@ -258,11 +345,14 @@ TEST(FinalRecord, HasTheScoresOfTheBestEpoch) {
 TEST(FinalTable, TellsScoresSpeedAndMemory) {
   FinalReport report = final_report();
   EXPECT_THAT(final_table(report), StartsWith("best epoch 4"));
-  EXPECT_THAT(final_table(report), EndsWith("49,000 seeds/s, peak host memory 3.0 MiB on this rank, peak of "
-                                            "libtorch on the GPU 5.0 MiB\n"));
+  EXPECT_THAT(final_table(report),
+              EndsWith("49,000 seeds/s, peak host memory of rank 0 3.0 MiB, of libtorch on "
+                       "its GPU 5.0 MiB\n"));
   EXPECT_THAT(final_table(report), Not(HasSubstr("nan")));
   report.result.valid.roc_auc = 0.875;
   EXPECT_THAT(final_table(report), HasSubstr("0.8750"));
+  report.peak_device_bytes = 0;
+  EXPECT_THAT(final_table(report), Not(HasSubstr("GPU"))) << "on the cpu";
 }
 
 }  // namespace

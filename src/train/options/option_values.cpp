@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "value_types.hpp"
+#include "strata/train/option_values.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include "strata/util/format.hpp"
 
-namespace strata::cli {
+namespace strata::options {
 namespace {
 
 constexpr const char* kIntegerRemedy =
@@ -90,6 +90,24 @@ double read_real(std::string_view what, std::string_view text) {
   return value;
 }
 
+std::string toml_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      (result += '\\') += c;
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    else
+      result += c;
+  }
+  return result + '"';
+}
+
+std::string Unsigned::literal(Value value) {
+  constexpr auto kMostOfToml = static_cast<Value>(std::numeric_limits<std::int64_t>::max());
+  return value <= kMostOfToml ? std::to_string(value) : toml_string(std::to_string(value));
+}
+
 std::string Text::from_file(std::string_view what, const FileValue& value) {
   const auto* text = value.as<std::string>();
   if (text == nullptr) refuse_type(what, value, "a string in quotes");
@@ -134,6 +152,7 @@ bool Switch::from_file(std::string_view what, const FileValue& value) {
 }
 
 std::uint64_t Unsigned::from_file(std::string_view what, const FileValue& value) {
+  if (const auto* text = value.as<std::string>()) return from_text(what, *text);
   const auto* integer = value.as<std::int64_t>();
   if (integer == nullptr) refuse_type(what, value, "an integer");
   return static_cast<std::uint64_t>(check_range(what, *integer, 0, std::numeric_limits<std::int64_t>::max()));
@@ -166,6 +185,50 @@ std::vector<int> Integers::from_file(std::string_view what, const FileValue& val
   for (const FileValue& entry : *array)
     values.push_back(Integer<int>::from_file(fmt::format("{}[{}]", what, values.size()), entry));
   return values;
+}
+
+std::string Unsigneds::literal(const Value& value) {
+  std::vector<std::string> literals;
+  for (const std::uint64_t entry : value) literals.push_back(Unsigned::literal(entry));
+  return fmt::format("[{}]", fmt::join(literals, ", "));
+}
+
+std::vector<std::uint64_t> Unsigneds::from_text(std::string_view what, std::string_view text) {
+  std::vector<std::uint64_t> values;
+  if (text.empty()) return values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    values.push_back(read_unsigned(what, text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return values;
+}
+
+std::vector<std::uint64_t> Unsigneds::from_file(std::string_view what, const FileValue& value) {
+  const auto* array = value.as<FileValue::Array>();
+  if (array == nullptr) refuse_type(what, value, "an array of integers such as [0, 1, 2]");
+  std::vector<std::uint64_t> values;
+  for (const FileValue& entry : *array)
+    values.push_back(Unsigned::from_file(fmt::format("{}[{}]", what, values.size()), entry));
+  return values;
+}
+
+std::string FlagOrText::literal(const Value& value) {
+  if (value.on && !value.text.empty()) return toml_string(value.text);
+  return Flag::literal(value.on);
+}
+
+FlagOrText::Value FlagOrText::from_text(std::string_view, std::string_view text) {
+  if (text == "false") return {};
+  return {.on = true, .text = text == "true" ? std::string() : std::string(text)};
+}
+
+FlagOrText::Value FlagOrText::from_file(std::string_view what, const FileValue& value) {
+  if (const auto* truth = value.as<bool>()) return {.on = *truth, .text = {}};
+  const auto* text = value.as<std::string>();
+  if (text == nullptr || *text == "true" || *text == "false")
+    refuse_type(what, value, "true or false, nor a text that is neither");
+  return {.on = true, .text = Text::from_file(what, value)};
 }
 
 std::int64_t Bytes::from_text(std::string_view what, std::string_view text) {
@@ -213,4 +276,4 @@ Count CountOrAuto::from_file(std::string_view what, const FileValue& value) {
   return from_text(what, *text);
 }
 
-}  // namespace strata::cli
+}  // namespace strata::options

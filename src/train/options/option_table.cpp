@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "option_table.hpp"
+#include "strata/train/option_table.hpp"
 
 #include <algorithm>
 
-namespace strata::cli {
+namespace strata::options {
 
 void OptionTable::group(std::string heading, std::string table) {
   heading_ = std::move(heading);
@@ -28,4 +28,4 @@ std::vector<std::string> OptionTable::tables() const {
   return tables;
 }
 
-}  // namespace strata::cli
+}  // namespace strata::options

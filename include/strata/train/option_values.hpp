@@ -18,10 +18,12 @@
 
 /// The types of option values on a command line and in a configuration file.
 ///
-/// A type has a Value, the word for --help (`hint`) and the text of a default (`shown`). It reads a value
-/// from a text or from a file's value. Both throw InputError whose message begins with `what`, the option as
-/// the user wrote it: "--hidden" or "hidden".
-namespace strata::cli {
+/// A type has a Value, the word for --help (`hint`), the text of a default (`shown`), and a value's
+/// `literal`, which is the same in TOML and JSON and which from_file() reads back. It reads a value from a
+/// text or from a file's value. Both throw InputError whose message begins with `what`, the option as the
+/// user wrote it:
+/// "--hidden" or "hidden".
+namespace strata::options {
 
 /// A value as a configuration file types it.
 struct FileValue {
@@ -48,10 +50,14 @@ std::uint64_t read_unsigned(std::string_view what, std::string_view text);
 double read_real(std::string_view what, std::string_view text);
 std::int64_t check_range(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most);
 
+/// "text", with escapes.
+std::string toml_string(std::string_view text);
+
 struct Text {
   using Value = std::string;
   static std::string hint() { return "TEXT"; }
   static std::string shown(const Value& value) { return value; }
+  static std::string literal(const Value& value) { return toml_string(value); }
   static Value from_text(std::string_view, std::string_view text) { return std::string(text); }
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -61,6 +67,7 @@ struct GraphSource {
   using Value = graph::Source;
   static std::string hint() { return "SPEC"; }
   static std::string shown(const Value& value) { return value.text(); }
+  static std::string literal(const Value& value) { return toml_string(value.text()); }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value) {
     return from_text(what, Text::from_file(what, value));
@@ -71,6 +78,7 @@ struct Flag {
   using Value = bool;
   static std::string hint() { return ""; }
   static std::string shown(Value) { return ""; }
+  static std::string literal(Value value) { return value ? "true" : "false"; }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -80,6 +88,7 @@ struct Switch {
   using Value = bool;
   static std::string hint() { return "{on,off}"; }
   static std::string shown(Value value) { return value ? "on" : "off"; }
+  static std::string literal(Value value) { return value ? "true" : "false"; }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -90,6 +99,7 @@ struct Integer {
   static constexpr std::int64_t kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
   static std::string hint() { return "INT"; }
   static std::string shown(Value value) { return std::to_string(value); }
+  static std::string literal(Value value) { return std::to_string(value); }
   static Value from_text(std::string_view what, std::string_view text) {
     return static_cast<T>(read_integer(what, text, kLeast, kMost));
   }
@@ -104,6 +114,7 @@ struct Unsigned {
   using Value = std::uint64_t;
   static std::string hint() { return "UINT"; }
   static std::string shown(Value value) { return std::to_string(value); }
+  static std::string literal(Value value);  ///< a string where TOML's integers end
   static Value from_text(std::string_view what, std::string_view text) { return read_unsigned(what, text); }
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -112,6 +123,7 @@ struct Real {
   using Value = double;
   static std::string hint() { return "FLOAT"; }
   static std::string shown(Value value) { return fmt::format("{}", value); }
+  static std::string literal(Value value) { return fmt::format("{}", value); }
   static Value from_text(std::string_view what, std::string_view text) { return read_real(what, text); }
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -121,6 +133,31 @@ struct Integers {
   using Value = std::vector<int>;
   static std::string hint() { return "INT,..."; }
   static std::string shown(const Value& value) { return fmt::format("{}", fmt::join(value, ",")); }
+  static std::string literal(const Value& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+  static Value from_text(std::string_view what, std::string_view text);
+  static Value from_file(std::string_view what, const FileValue& value);
+};
+
+/// 0,1,2; in a file [0, 1, 2].
+struct Unsigneds {
+  using Value = std::vector<std::uint64_t>;
+  static std::string hint() { return "UINT,..."; }
+  static std::string shown(const Value& value) { return fmt::format("{}", fmt::join(value, ",")); }
+  static std::string literal(const Value& value);
+  static Value from_text(std::string_view what, std::string_view text);
+  static Value from_file(std::string_view what, const FileValue& value);
+};
+
+/// A switch that may carry a text: --resume, --resume runs/last, or --resume=false; in a file true, false or
+/// a string.
+struct FlagOrText {
+  struct Value {
+    bool on = false;
+    std::string text;
+  };
+  static std::string hint() { return "[TEXT]"; }
+  static std::string shown(const Value&) { return ""; }
+  static std::string literal(const Value& value);
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -130,6 +167,7 @@ struct Choice {
   using Value = Enum;
   static std::string hint() { return fmt::format("{{{}}}", fmt::join(enum_choices<Enum>(), ",")); }
   static std::string shown(Value value) { return std::string(enum_name(value)); }
+  static std::string literal(Value value) { return toml_string(enum_name(value)); }
   static Value from_text(std::string_view what, std::string_view text) {
     return enum_value<Enum>(text, what);
   }
@@ -143,6 +181,7 @@ struct Bytes {
   using Value = std::int64_t;
   static std::string hint() { return "BYTES"; }
   static std::string shown(Value value) { return value == 0 ? "" : std::to_string(value); }
+  static std::string literal(Value value) { return std::to_string(value); }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -153,6 +192,9 @@ struct BytesOrAuto {
   static constexpr Value kAutomatic = -1;
   static std::string hint() { return "BYTES"; }
   static std::string shown(Value value) { return value == kAutomatic ? "auto" : std::to_string(value); }
+  static std::string literal(Value value) {
+    return value == kAutomatic ? toml_string("auto") : std::to_string(value);
+  }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -165,8 +207,11 @@ struct CountOrAuto {
   static std::string shown(Value value) {
     return value == kAutomatic ? "auto" : value == 0 ? "off" : std::to_string(value);
   }
+  static std::string literal(Value value) {
+    return value > 0 ? std::to_string(value) : toml_string(shown(value));
+  }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
-}  // namespace strata::cli
+}  // namespace strata::options

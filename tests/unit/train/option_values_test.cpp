@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "value_types.hpp"
+#include "strata/train/option_values.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "support/expect_error.hpp"
 
-namespace strata::cli {
+namespace strata::options {
 namespace {
 
 using testing::ElementsAre;
@@ -75,5 +75,18 @@ TEST(Counts, MayBeAutomatic) {
   refuse_texts<CountOrAuto>({"", "0", "-3", "064", "12x", "on"});
 }
 
+TEST(Literals, AreReadBack) {
+  EXPECT_EQ(Text::literal("a \"b\" \\ \n"), R"("a \"b\" \\ \u000a")");
+  EXPECT_EQ(Real::literal(1e-5), "1e-05");
+  EXPECT_EQ(Integers::literal({15, -1}), "[15, -1]");
+  EXPECT_EQ(Integers::literal({}), "[]");
+  EXPECT_EQ(Unsigned::literal(7), "7");
+  EXPECT_EQ(Unsigned::literal(~std::uint64_t{0}), "\"18446744073709551615\"");
+  EXPECT_EQ(Unsigned::from_file("x", {std::string("18446744073709551615")}), ~std::uint64_t{0});
+  EXPECT_EQ(CountOrAuto::literal(0), "\"off\"");
+  EXPECT_EQ(CountOrAuto::literal(64), "64");
+  EXPECT_EQ(BytesOrAuto::literal(BytesOrAuto::kAutomatic), "\"auto\"");
+}
+
 }  // namespace
-}  // namespace strata::cli
+}  // namespace strata::options

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "strata/util/enum_names.hpp"
+
+/// What the terminal shows, and the file that keeps it.
+namespace strata {
+
+/// How work is shown while it lasts.
+enum class ProgressStyle : std::uint8_t {
+  automatic,  ///< bar on a terminal, else lines
+  bar,
+  lines,  ///< a line every ten seconds
+  off,
+};
+enum class ColorChoice : std::uint8_t {
+  automatic,  ///< on a terminal, unless NO_COLOR is set
+  on,
+  off,
+};
+
+template <>
+inline constexpr auto enum_names<ProgressStyle> =
+    std::to_array<EnumName<ProgressStyle>>({{ProgressStyle::automatic, "auto"},
+                                            {ProgressStyle::bar, "bar"},
+                                            {ProgressStyle::lines, "lines"},
+                                            {ProgressStyle::off, "off"}});
+template <>
+inline constexpr auto enum_names<ColorChoice> = std::to_array<EnumName<ColorChoice>>(
+    {{ColorChoice::automatic, "auto"}, {ColorChoice::on, "on"}, {ColorChoice::off, "off"}});
+
+/// Decides for this process how progress is shown. Call it early in main.
+void choose_progress(ProgressStyle style);
+
+/// Whether what this process prints on stderr reaches a terminal: its own, or that of the mpirun above it.
+bool output_is_terminal();
+
+/// How progress is shown: never `automatic`.
+ProgressStyle progress_style();
+
+/// Whether colors are wanted on stderr.
+bool wants_color(ColorChoice choice);
+
+/// The columns of the terminal of stdout, else of COLUMNS, else `otherwise`.
+int terminal_columns(int otherwise);
+
+/// Prints a text as it is on stdout, and appends it to the log files. Does nothing where the log level leaves
+/// out what is for information.
+void tell(std::string_view text);
+
+/// Appends every line of the log, and what tell() prints, to a file until it is destroyed. An owner.
+class LogFile {
+ public:
+  explicit LogFile(const std::string& path);  ///< throws IoError
+  ~LogFile();
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  class Sink;
+
+ private:
+  std::shared_ptr<Sink> sink_;
+};
+
+}  // namespace strata

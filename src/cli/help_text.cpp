@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "help_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace strata::cli {
+namespace {
+
+using options::Option;
+
+constexpr int kIndent = 26;
+constexpr int kLeast = 40;  // columns, on whatever terminal
+
+constexpr std::string_view kUsage =
+    "strata-train --graph PARTS [OPTION...]          trains a graph neural network\n"
+    "strata-train --resume RUN                       continues a run with its options\n"
+    "strata-train evaluate RUN --graph PARTS         scores a trained model\n"
+    "strata-train predict RUN --graph PARTS --output logits.npy\n"
+    "\n"
+    "  strata-partition build --input npy:DIR --parts 2 --output parts\n"
+    "  mpirun -n 2 strata-train --graph parts --model sage --fanouts 15,10,5\n";
+
+}  // namespace
+
+std::string wrapped(std::string_view text, int indent, int columns) {
+  std::string result;
+  int column = indent;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (column > indent && column + 1 + static_cast<int>(word.size()) > columns) {
+      result += '\n' + std::string(static_cast<std::size_t>(indent), ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += static_cast<int>(word.size());
+    begin = end + 1;
+  }
+  return result + '\n';
+}
+
+std::string describe_option(const Option& option, int columns) {
+  std::string left = "  --" + option.name;
+  // Long lists of choices stand with the explanation.
+  const std::string hint = option.takes_value ? option.hint : "";
+  std::string help = option.help;
+  if (!hint.empty() && left.size() + 1 + hint.size() < kIndent)
+    left += ' ' + hint;
+  else if (!hint.empty())
+    help = hint + "  " + help;
+  if (!option.default_value.empty()) help += fmt::format(" [{}]", option.default_value);
+  if (left.size() >= kIndent) left += '\n' + std::string(kIndent, ' ');
+  if (left.find('\n') == std::string::npos) left.resize(kIndent, ' ');
+  return left + wrapped(help, kIndent, std::max(columns, kIndent + kLeast));
+}
+
+std::string train_help(const options::OptionTable& table, bool all, int columns) {
+  std::string text(kUsage), heading;
+  for (const Option& option : table.options()) {
+    if (!all && !option.is_common) continue;
+    if (option.heading != heading)
+      text += all ? fmt::format("\n{} ([{}] in a file)\n", option.heading, option.table)
+                  : fmt::format("\n{}\n", option.heading);
+    heading = option.heading;
+    text += describe_option(option, columns);
+  }
+  text += "\n";
+  text += wrapped(
+      "--config FILE reads options from a TOML file, --version tells the version, and --help all lists "
+      "every option.",
+      0, std::max(columns, kLeast));
+  return text;
+}
+
+}  // namespace strata::cli

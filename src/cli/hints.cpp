@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hints.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+
+namespace strata::cli {
+namespace {
+
+struct OptionHint {
+  std::string_view typed, hint;
+};
+
+constexpr std::string_view kLayers = "--fanouts has one number per layer: 15,10,5 makes three layers.";
+constexpr std::string_view kHidden = "Did you mean --hidden?";
+constexpr std::string_view kRate = "Did you mean --lr?";
+constexpr std::string_view kEpochs = "Did you mean --epochs?";
+constexpr std::string_view kGraph =
+    "Did you mean --graph? It takes the directory that strata-partition build wrote.";
+constexpr std::string_view kRanks = "Each rank computes on one GPU: mpirun -n 4 strata-train ... takes four.";
+constexpr std::string_view kOutput = "Did you mean --output?";
+constexpr std::string_view kThreads = "Did you mean --loader-threads?";
+
+constexpr auto kOptionHints = std::to_array<OptionHint>({
+    {"num-layers", kLayers},
+    {"n-layers", kLayers},
+    {"layers", kLayers},
+    {"num-neighbors", "Did you mean --fanouts?"},
+    {"neighbors", "Did you mean --fanouts?"},
+    {"hidden-channels", kHidden},
+    {"hidden-dim", kHidden},
+    {"num-hidden", kHidden},
+    {"hidden-size", kHidden},
+    {"learning-rate", kRate},
+    {"num-epochs", kEpochs},
+    {"n-epochs", kEpochs},
+    {"max-epochs", kEpochs},
+    {"wd", "Did you mean --weight-decay?"},
+    {"bs", "Did you mean --batch-size?"},
+    {"num-heads", "Did you mean --heads?"},
+    {"dataset", kGraph},
+    {"data", kGraph},
+    {"input", kGraph},
+    {"gpus", kRanks},
+    {"num-gpus", kRanks},
+    {"gpu", "Did you mean --device cuda?"},
+    {"cuda", "Did you mean --device cuda?"},
+    {"cpu", "Did you mean --device cpu?"},
+    {"num-workers", kThreads},
+    {"workers", kThreads},
+    {"out", kOutput},
+    {"save-dir", kOutput},
+    {"log-dir", kOutput},
+    {"early-stopping", "Did you mean --patience?"},
+    {"amp", "Did you mean --precision bf16?"},
+    {"fp16", "Did you mean --precision bf16?"},
+    {"bf16", "Did you mean --precision bf16?"},
+    {"scheduler", "Did you mean --lr-schedule?"},
+    {"checkpoint", "Did you mean --resume, or --init-from?"},
+    {"load", "Did you mean --resume, or --init-from?"},
+    {"pretrained", "Did you mean --init-from?"},
+    {"force", "Did you mean --overwrite?"},
+});
+
+struct ValueHint {
+  std::string_view option, typed, meant;
+};
+
+constexpr auto kValueHints = std::to_array<ValueHint>({
+    {"model", "graphsage", "sage"},      {"model", "sageconv", "sage"},
+    {"model", "gcnconv", "gcn"},         {"model", "gatconv", "gat"},
+    {"model", "ginconv", "gin"},         {"device", "gpu", "cuda"},
+    {"device", "cuda0", "cuda"},         {"device", "host", "cpu"},
+    {"sampler-device", "gpu", "cuda"},   {"precision", "fp32", "f32"},
+    {"precision", "float32", "f32"},     {"precision", "bfloat16", "bf16"},
+    {"precision", "fp16", "bf16"},       {"precision", "f16", "bf16"},
+    {"precision", "float16", "bf16"},    {"precision", "mixed", "bf16"},
+    {"lr-schedule", "none", "constant"}, {"lr-schedule", "cosineannealing", "cosine"},
+    {"lr-schedule", "steplr", "step"},   {"loss", "ce", "cross-entropy"},
+    {"loss", "nll", "cross-entropy"},    {"loss", "bcewithlogits", "bce"},
+    {"metric", "acc", "accuracy"},       {"metric", "f1", "macro_f1"},
+    {"metric", "auc", "roc_auc"},        {"metric", "rocauc", "roc_auc"},
+    {"sampler", "neighbor", "uniform"},  {"sampler", "random", "uniform"},
+});
+
+/// Without case, dashes, underscores and colons: "Graph-SAGE" -> "graphsage".
+std::string folded(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+}  // namespace
+
+std::string hint_for_option(std::string_view name) {
+  const std::string typed = folded(name);
+  const auto* const found = std::ranges::find_if(
+      kOptionHints, [&](const OptionHint& entry) { return folded(entry.typed) == typed; });
+  return found == kOptionHints.end() ? std::string() : std::string(found->hint);
+}
+
+std::string hint_for_value(std::string_view option, std::string_view value) {
+  const std::string typed = folded(value);
+  const auto* const found = std::ranges::find_if(kValueHints, [&](const ValueHint& entry) {
+    return entry.option == option && (entry.typed == typed || folded(entry.meant) == typed);
+  });
+  return found == kValueHints.end() ? std::string() : std::string(found->meant);
+}
+
+std::string hint_for_word(const std::string& word) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(word, ignored)) return fmt::format("Did you mean --graph {}?", word);
+  if (word.ends_with(".toml")) return fmt::format("Did you mean --config {}?", word);
+  return {};
+}
+
+}  // namespace strata::cli

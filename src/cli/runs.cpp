@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runs.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "strata/train/trainer.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/terminal.hpp"
+
+namespace strata::cli {
+namespace {
+
+int code_of(bool stopped) { return static_cast<int>(stopped ? ExitCode::stopped : ExitCode::ok); }
+
+/// "0.8130 ± 0.0065": mean and standard deviation; "-" if there is a score that is none.
+std::string mean_and_spread(const std::vector<double>& values) {
+  double mean = 0, squares = 0;
+  const auto count = static_cast<double>(values.size());
+  for (const double value : values) mean += value / count;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  if (!std::isfinite(mean)) return "-";
+  return fmt::format("{:.4f} ± {:.4f}", mean, count > 1 ? std::sqrt(squares / (count - 1)) : 0.0);
+}
+
+std::string table_of(const std::vector<train::TrainResult>& results, const std::vector<std::uint64_t>& seeds,
+                     train::Metric metric) {
+  Table table({"seed", "best epoch", fmt::format("validation {}", enum_name(metric)), "test"});
+  std::vector<double> valid, test;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    valid.push_back(results[i].valid.of(metric));
+    test.push_back(results[i].test.of(metric));
+    table.row({std::to_string(seeds[i]), std::to_string(results[i].best_epoch),
+               fmt::format("{:.4f}", valid.back()), fmt::format("{:.4f}", test.back())});
+  }
+  return table.str() + fmt::format("mean and standard deviation: validation {}, test {}\n",
+                                   mean_and_spread(valid), mean_and_spread(test));
+}
+
+/// Trains once with each seed. A folder of its own for each; what was finished before a stop stays.
+int train_seeds(const ParsedOptions& options, const comm::World& world, train::StopListener& stop) {
+  std::vector<train::TrainResult> results;
+  train::TrainConfig config = *options.config;
+  const std::string parent = config.output.empty() ? "runs/seeds" : config.output;
+  for (const std::uint64_t seed : options.seeds) {
+    config.seed = seed;
+    config.output = parent + "/seed-" + std::to_string(seed);
+    results.push_back(train::train(config, world, stop));
+    if (results.back().stopped) return code_of(true);
+  }
+  if (world.rank() == 0) tell(table_of(results, options.seeds, config.metric));
+  return code_of(false);
+}
+
+int use_model(const ParsedOptions& options, const comm::World& world, train::StopListener& stop) {
+  const train::InferenceResult result = train::infer(*options.config, *options.inference, world, stop);
+  if (world.rank() == 0 && !result.stopped) {
+    Table table({options.config->graph.text(), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
+    const auto row = [&](const char* name, const train::Scores& scores) {
+      const auto shown = [](double score) {
+        return std::isfinite(score) ? fmt::format("{:.4f}", score) : std::string("-");
+      };
+      table.row({name, shown(scores.accuracy), shown(scores.macro_f1), shown(scores.roc_auc),
+                 shown(scores.loss), format_count(scores.nodes)});
+    };
+    row("validation", result.valid);
+    row("test", result.test);
+    tell(table.str());
+    if (!options.inference->logits.empty()) tell(fmt::format("logits  {}\n", options.inference->logits));
+  }
+  return code_of(result.stopped);
+}
+
+}  // namespace
+
+int execute(const ParsedOptions& options, const comm::World& world, train::StopListener& stop) {
+  const train::TrainConfig& config = *options.config;
+  init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level, config.color);
+  choose_progress(config.progress);
+  if (options.inference) return use_model(options, world, stop);
+  if (!options.seeds.empty()) return train_seeds(options, world, stop);
+  return code_of(train::train(config, world, stop).stopped);
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/run_folder.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <ctime>
+#include <system_error>
+
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+
+namespace strata::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What only a run that got to its first step leaves.
+constexpr std::array kResults{"metrics.jsonl", "model.safetensors", "checkpoint.safetensors",
+                              "checkpoint.previous.safetensors"};
+constexpr std::array kRecords{"config.toml", "train.log"};
+constexpr const char* kRuns = "runs";
+constexpr const char* kLast = "last";
+
+bool has_run(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : kResults)
+    if (fs::exists(folder / name, ignored)) return true;
+  return false;
+}
+
+/// The directory of part files that the folder is, or lies in; empty if there is none.
+fs::path parts_around(const fs::path& folder) {
+  std::error_code ignored;
+  for (fs::path at = fs::absolute(folder).lexically_normal(); at.has_relative_path(); at = at.parent_path())
+    if (fs::exists(at / "manifest.json", ignored)) return at;
+  return {};
+}
+
+void check_place(const fs::path& folder) {
+  if (const fs::path parts = parts_around(folder); !parts.empty()) {
+    throw InputError(
+        fmt::format("--output {}: {} is a directory of part files", folder.string(), parts.string()),
+        "Give the run a folder elsewhere, such as runs/first, or leave --output out.");
+  }
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed || !can_write_file(folder / "train.log")) {
+    throw InputError(fmt::format("--output: cannot write into {}{}", folder.string(),
+                                 failed ? ": " + failed.message() : ""),
+                     "Give a folder that this user may write.");
+  }
+}
+
+/// Checks a file that is written when training has ended.
+void check_can_write(const char* option, const fs::path& file) {
+  std::error_code ignored;
+  if (file.empty() || can_write_file(file)) return;
+  const fs::path folder = folder_of(file);
+  throw InputError(
+      fs::is_directory(folder, ignored)
+          ? fmt::format("{}: cannot write {}", option, file.string())
+          : fmt::format("{}: cannot write {}: {}: no such directory", option, file.string(), folder.string()),
+      "Name a file in a folder that is there and that this user may write.");
+}
+
+/// Makes runs/sage-2026-11-22-1, or the next number that is free.
+fs::path make_next(const std::string& model) {
+  std::error_code failed;
+  fs::create_directories(kRuns, failed);
+  const std::time_t now = std::time(nullptr);
+  const std::string stem = fmt::format("{}-{:%Y-%m-%d}-", model, fmt::localtime(now));
+  for (int number = 1;; ++number) {
+    const fs::path folder = fs::path(kRuns) / (stem + std::to_string(number));
+    if (fs::create_directory(folder, failed)) return folder;
+    if (failed)
+      throw InputError(fmt::format("cannot make the folder {}: {}", folder.string(), failed.message()),
+                       "Start where this user may write, or give --output.");
+  }
+}
+
+/// The link is a help for people: where it cannot be made, the run goes on.
+void link_last(const fs::path& folder) {
+  std::error_code failed;
+  const fs::path link = fs::path(kRuns) / kLast,
+                 fresh = fs::path(kRuns) / (folder.filename().string() + ".link");
+  if (fs::exists(link, failed) && !fs::is_symlink(link, failed)) return;
+  fs::create_directory_symlink(folder.filename(), fresh, failed);
+  if (!failed) fs::rename(fresh, link, failed);
+  if (failed) fs::remove(fresh, failed);
+}
+
+void check_run(const fs::path& folder, const TrainConfig& config) {
+  if (config.resume || !has_run(folder)) return;
+  if (!config.overwrite) {
+    throw InputError(
+        fmt::format("--output {} has a run already", folder.string()),
+        fmt::format("Continue it (--resume {0}), replace it (--overwrite), or give another folder.",
+                    folder.string()));
+  }
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const TrainConfig& config, const comm::Communicator& communicator) {
+  std::string chosen;
+  communicator.together([&] {
+    if (communicator.rank() > 0) return;
+    take(config);
+    chosen = path_.string();
+  });
+  communicator.broadcast(chosen, 0);
+  path_ = chosen;
+}
+
+void RunFolder::take(const TrainConfig& config) {
+  check_can_write("--predictions", config.predictions);
+  check_can_write("--trace", config.trace);
+  std::error_code ignored;
+  const bool named = !config.output.empty();
+  if (named && config.resume && !fs::is_directory(config.output, ignored)) {
+    throw InputError(fmt::format("--resume {}: no such directory", config.output),
+                     "Give the folder of the run to continue, such as runs/last.");
+  }
+  const bool was_there = named && fs::exists(config.output, ignored);
+  path_ = named ? fs::path(config.output) : make_next(model_name(config));
+  made_here_ = !was_there;
+  check_place(path_);
+  lock_ = std::make_unique<OutputLock>(path_);
+  check_run(path_, config);
+  for (const char* name : kResults) {
+    remove_temporaries_of(path_ / name);
+    if (config.overwrite && !config.resume) fs::remove(path_ / name);
+  }
+  for (const char* name : kRecords)
+    if (!config.resume) fs::remove(path_ / name, ignored);
+  if (!config.trace.empty()) remove_temporaries_of(config.trace);
+  if (!named) link_last(path_);
+}
+
+RunFolder::~RunFolder() {
+  if (!lock_) return;
+  const bool forget = made_here_ && !has_run(path_);
+  lock_.reset();
+  if (!forget) return;
+  std::error_code ignored;
+  for (const char* name : kRecords) fs::remove(path_ / name, ignored);
+  fs::remove(path_, ignored);  // leaves it if there is anything else
+}
+
+}  // namespace strata::train

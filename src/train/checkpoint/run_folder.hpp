@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "checkpoint/output_lock.hpp"
+#include "strata/comm/communicator.hpp"
+#include "strata/train/config.hpp"
+
+namespace strata::train {
+
+/// The folder of a run. An owner of its lock; only the first rank touches the folder.
+///
+/// A folder without a result (metrics.jsonl, a model or a checkpoint) has no run, so that a run that was
+/// refused does not stand in the way of the next one. If such a folder was made here, it is removed again.
+class RunFolder {
+ public:
+  /// Chooses a folder if config.output is empty, makes it and locks it. Collective; throws InputError on all
+  /// ranks if the folder cannot be written, lies among part files, is another run's now, or has a run that
+  /// the config neither resumes nor overwrites.
+  RunFolder(const TrainConfig& config, const comm::Communicator& communicator);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }  ///< the same on all ranks
+  /// Throws Error if another run has taken the folder over. The first rank calls it before writing.
+  void require() const { lock_->require(); }
+
+ private:
+  void take(const TrainConfig& config);
+
+  std::filesystem::path path_;
+  bool made_here_ = false;
+  std::unique_ptr<OutputLock> lock_;  ///< null except on the first rank
+};
+
+}  // namespace strata::train

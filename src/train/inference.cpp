@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/train/inference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "evaluation/evaluators.hpp"
+#include "evaluation/logits_file.hpp"
+#include "evaluation/prediction_file.hpp"
+#include "load_graph.hpp"
+#include "memory_error.hpp"
+#include "run_context.hpp"
+#include "step/learner.hpp"
+#include "step/trained_weights.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/log.hpp"
+
+namespace strata::train {
+namespace {
+
+void check(const InferenceRequest& request) {
+  if (request.logits.empty()) return;
+  const bool known = request.logits.ends_with(".npy") || is_csv(request.logits);
+  if (!known)
+    throw InputError(
+        fmt::format("--output {}: the name ends neither with .npy nor with .csv", request.logits),
+        "Give logits.npy for NumPy, or logits.csv for text.");
+  if (!can_write_file(request.logits))
+    throw InputError(fmt::format("--output: cannot write {}", request.logits),
+                     "Name a file in a folder that is there and that this user may write.");
+}
+
+/// Original ids of the nodes of a split, ascending; the first rank's. Collective.
+std::vector<NodeId> nodes_of(NodeSplit split, const store::MachineGraph& graph, RunContext& context) {
+  const store::GraphView& view = graph.host_view();
+  std::vector<NodeId> mine;
+  const auto add = [&](std::span<const NodeId> nodes) {
+    for (const NodeId v : nodes) mine.push_back(view.original_ids[v]);
+  };
+  if (split == NodeSplit::train && context.first_rank()) add(graph.train_nodes());
+  if (split == NodeSplit::valid && context.machine.rank() == 0) add(graph.valid_nodes());
+  if (split == NodeSplit::test && context.machine.rank() == 0) add(graph.test_nodes());
+  const std::string blob(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(NodeId));
+  std::vector<NodeId> all;
+  for (const std::string& part : context.communicator().gather(blob, 0)) {
+    const std::size_t first = all.size(), count = part.size() / sizeof(NodeId);
+    all.resize(first + count);
+    std::copy_n(part.data(), part.size(), reinterpret_cast<char*>(all.data() + first));
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
+/// A use of a trained model on a graph, until its files are written.
+class Inference {
+ public:
+  Inference(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
+            StopListener& stop)
+      : request_(request),
+        context_(config, world, stop),
+        weights_(TrainedWeights::read(request.run, context_.communicator())),
+        graph_(load_graph(context_, GraphUse::inference)),
+        model_(make_model(context_, shape(), nn::make_model)),
+        evaluators_(context_, graph_, *model_) {
+    context_.alive("loading the model");
+    context_.communicator().together([&] { weights_.load_into(*model_, model_name(config)); });
+    if (writes() && selects()) nodes_ = chosen_nodes();
+  }
+
+  InferenceResult execute() {
+    Evaluation evaluation;
+    LayerwiseEvaluator& exact = evaluators_.exact();
+    if (!exact.fits(*model_, writes() ? LayerwiseEvaluator::Nodes::all : LayerwiseEvaluator::Nodes::scored))
+      throw OutOfMemory("the hidden rows of the nodes do not fit in memory",
+                        "Use more machines, or ranks on machines with more memory.");
+    if (!writes()) {
+      evaluation = exact.evaluate(*model_);
+    } else {
+      const std::string all = path_of_all_logits(request_.logits, selects());
+      evaluation = exact.predict(*model_, all);
+      context_.communicator().together([&] {
+        if (context_.first_rank() && !evaluation.stopped) finish_logits(all, request_.logits, nodes_);
+      });
+    }
+    context_.alive("closing");
+    evaluators_.close();
+    graph_.close(context_.machine);
+    context_.close();
+    return {.valid = evaluation.valid, .test = evaluation.test, .stopped = evaluation.stopped};
+  }
+
+ private:
+  bool writes() const { return !request_.logits.empty(); }
+  bool selects() const { return !request_.nodes.empty() || request_.split != NodeSplit::all; }
+
+  /// Of the graph; where that has no labels, as many classes as the run had.
+  ModelShape shape() const {
+    const graph::Manifest& manifest = graph_.manifest();
+    const ModelShape trained = weights_.shape();
+    const bool other_rows = trained.in_cols > 0 && manifest.feature_cols != trained.in_cols;
+    if (other_rows)
+      throw InputError(fmt::format("the model of {} reads {} feature columns, but {} has {}", request_.run,
+                                   trained.in_cols, context_.config.graph.text(), manifest.feature_cols),
+                       "Give a graph with the same feature columns as the one it was trained on.");
+    const bool labelled = manifest.num_classes > 0;
+    if (labelled && trained.out_cols > 0 && manifest.num_classes != trained.out_cols)
+      throw InputError(fmt::format("the model of {} tells {} classes apart, but {} has {}", request_.run,
+                                   trained.out_cols, context_.config.graph.text(), manifest.num_classes),
+                       "Give a graph with the same classes as the one it was trained on.");
+    return {.in_cols = manifest.feature_cols, .out_cols = labelled ? manifest.num_classes : trained.out_cols};
+  }
+
+  /// The first rank's; all ranks throw if the list cannot be used. Collective.
+  std::vector<NodeId> chosen_nodes() {
+    if (request_.nodes.empty()) return nodes_of(request_.split, graph_, context_);
+    std::vector<NodeId> ids;
+    context_.communicator().together([&] {
+      if (context_.first_rank())
+        ids = read_node_ids("--nodes", request_.nodes, graph_.manifest().book.num_nodes());
+    });
+    return ids;
+  }
+
+  const InferenceRequest& request_;
+  RunContext context_;
+  TrainedWeights weights_;
+  store::MachineGraph graph_;
+  std::shared_ptr<nn::BlockModel> model_;
+  Evaluators evaluators_;
+  std::optional<std::vector<NodeId>> nodes_;  ///< whose logits are written, on the first rank; nothing: all
+};
+
+}  // namespace
+
+TrainConfig inference_config(const TrainConfig& run) {
+  TrainConfig config;
+  config.model = run.model;
+  config.own_model = run.own_model;
+  config.aggregate = run.aggregate;
+  config.hidden = run.hidden;
+  config.heads = run.heads;
+  config.fanouts = run.fanouts;
+  config.sampler = run.sampler;
+  config.replace = run.replace;
+  config.labor_dependent = run.labor_dependent;
+  config.normalize_features = run.normalize_features;
+  config.loss = run.loss;
+  config.metric = run.metric;
+  config.seed = run.seed;
+  config.batch_size = run.batch_size;
+  return config;
+}
+
+InferenceResult infer(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
+                      StopListener& stop) {
+  world.communicator().together([&] {
+    validate(config);
+    if (!request.nodes.empty() && request.split != NodeSplit::all)
+      throw InputError("--nodes contradicts --split", "Give one of them.");
+    if (world.rank() == 0) check(request);
+  });
+  std::unique_ptr<Inference> inference;
+  try {
+    inference = std::make_unique<Inference>(config, request, world, stop);
+    stop.loaded();
+    return inference->execute();
+  } catch (...) {
+    (void)inference.release();  // it may wait for other ranks for ever
+    rethrow_explained();
+  }
+}
+
+}  // namespace strata::train

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/train/build_version.hpp"
+
+#include <string_view>
+
+#include "build_commit.hpp"  // made by cmake/BuildCommit.cmake
+
+namespace strata::train {
+
+std::string build_version() {
+  constexpr std::string_view commit = STRATA_COMMIT;
+  return STRATA_VERSION + (commit.empty() ? std::string() : ", commit " + std::string(commit));
+}
+
+}  // namespace strata::train

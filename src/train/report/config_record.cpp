@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/config_record.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "strata/train/build_version.hpp"
+#include "strata/train/train_options.hpp"
+
+namespace strata::train {
+namespace {
+
+using options::Option;
+
+/// Lines of a comment: a control character would end it.
+std::string as_comment(const std::string& text) {
+  std::string line = "# " + text;
+  std::ranges::replace_if(
+      line, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  return line + "\n";
+}
+
+std::string source_of(const Option& option, const TrainConfig& config) {
+  const auto& given = config.provenance.given_by;
+  if (const auto found = given.find(option.name); found != given.end()) return found->second;
+  TrainSettings defaults;
+  const options::OptionTable table = train_options(defaults);
+  return table.find(option.name)->literal() == option.literal() ? "default" : "the program";
+}
+
+}  // namespace
+
+RunOrigin run_origin(const std::vector<std::string>& hosts) {
+  RunOrigin origin{.version = build_version(),
+                   .libraries = {fmt::format("libtorch {}", TORCH_VERSION)},
+                   .hosts = {},
+                   .num_ranks = static_cast<int>(hosts.size()),
+                   .folder = {},
+                   .started = fmt::format("{:%Y-%m-%dT%H:%M:%S}", fmt::localtime(std::time(nullptr)))};
+  for (const std::string& host : hosts)
+    if (std::ranges::find(origin.hosts, host) == origin.hosts.end()) origin.hosts.push_back(host);
+  std::error_code failed;
+  origin.folder = std::filesystem::current_path(failed).string();
+  return origin;
+}
+
+std::string config_record(const TrainConfig& config, const RunOrigin& origin) {
+  std::string text =
+      as_comment(fmt::format("Strata {}; {}", origin.version, fmt::join(origin.libraries, ", "))) +
+      as_comment(fmt::format("{}, {} rank{} on {}", origin.started, origin.num_ranks,
+                             origin.num_ranks == 1 ? "" : "s", fmt::join(origin.hosts, ", "))) +
+      as_comment("in " + origin.folder);
+  if (!config.provenance.command_line.empty()) text += as_comment(config.provenance.command_line);
+  TrainSettings settings = settings_of(config);
+  const options::OptionTable options = train_options(settings);
+  for (const std::string& table : options.tables()) {
+    text += fmt::format("\n[{}]\n", table);
+    for (const Option& option : options.options()) {
+      if (option.table != table || option.is_shorthand) continue;
+      text += fmt::format("{}{} = {}  {}", option.of_one_run ? "# " : "", option.name, option.literal(),
+                          as_comment(source_of(option, config)));
+    }
+  }
+  return text;
+}
+
+nlohmann::json options_record(const TrainConfig& config) {
+  TrainSettings settings = settings_of(config);
+  const options::OptionTable table = train_options(settings);
+  nlohmann::json record = nlohmann::json::object();
+  for (const Option& option : table.options())
+    if (!option.is_shorthand) record[option.name] = nlohmann::json::parse(option.literal());
+  return record;
+}
+
+}  // namespace strata::train

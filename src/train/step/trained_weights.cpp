@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/trained_weights.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+
+namespace strata::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModel = "model";
+constexpr const char* kInCols = "feature_cols";
+constexpr const char* kOutCols = "classes";
+
+/// Throws InputError if there is none.
+fs::path model_file(const std::string& run) {
+  std::error_code ignored;
+  if (fs::is_regular_file(run, ignored)) return run;
+  if (!fs::is_directory(run, ignored))
+    throw InputError(fmt::format("{}: no such directory", run),
+                     "Name the folder of a run, such as runs/last, or its model.safetensors.");
+  const fs::path path = fs::path(run) / "model.safetensors";
+  if (!fs::exists(path, ignored))
+    throw InputError(fmt::format("{}: the run has no model yet", run),
+                     fmt::format("It has one after its first evaluation: strata-train --resume {}", run));
+  return path;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> model_facts(const TrainConfig& config, const ModelShape& shape,
+                                               int epoch) {
+  return {{"format", "pt"},
+          {kModel, model_name(config)},
+          {"aggregate", std::string(enum_name(config.aggregate))},
+          {"heads", std::to_string(config.heads)},
+          {kInCols, std::to_string(shape.in_cols)},
+          {kOutCols, std::to_string(shape.out_cols)},
+          {"epoch", std::to_string(epoch)}};
+}
+
+TrainedWeights TrainedWeights::read(const std::string& run, const comm::Communicator& communicator) {
+  TrainedWeights weights;
+  std::string contents;
+  communicator.together([&] {
+    if (communicator.rank() > 0) return;
+    weights.path_ = model_file(run).string();
+    contents = read_file(weights.path_);
+  });
+  communicator.broadcast(weights.path_, 0);
+  communicator.broadcast(contents, 0);
+  communicator.together([&] { weights.file_ = nn::parse_tensors(contents, weights.path_); });
+  return weights;
+}
+
+void TrainedWeights::load_into(torch::nn::Module& model, const std::string& name) const {
+  const auto kind = file_.metadata.find(kModel);
+  if (kind != file_.metadata.end() && kind->second != name)
+    throw InputError(fmt::format("{} is a model {}, not {}", path_, kind->second, name),
+                     fmt::format("Give --model {}.", kind->second));
+  nn::load_weights(model, file_, path_);
+}
+
+ModelShape TrainedWeights::shape() const {
+  const auto number = [&](const char* name) {
+    std::int64_t value = 0;
+    const auto found = file_.metadata.find(name);
+    if (found == file_.metadata.end()) return value;
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), value);
+    return value;
+  };
+  return {.in_cols = number(kInCols), .out_cols = number(kOutCols)};
+}
+
+}  // namespace strata::train

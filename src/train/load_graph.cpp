@@ -87,6 +87,7 @@ store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feat
   const GpuBudget budget = gpu_budget(context, num_nodes, feature_cols);
   return {.edge_weights = config.sampler == sampling::Method::weighted,
           .in_degrees = may_need_in_degrees(config),
+          .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
           .gpu_budget_bytes = budget.graph_bytes,
           .bytes_per_input_row = budget.bytes_per_input_row,
           .row_normalize = config.normalize_features,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The weights of a trained model, loaded into PyG, give the predictions that strata-train wrote."""
 import gzip
+import shutil
 import unittest
 
 import numpy as np
@@ -51,6 +52,37 @@ class Pyg(e2e.Case):
             written = np.load(predictions)
             self.assertEqual(written.shape, expected.shape)
             np.testing.assert_allclose(written, expected, rtol=2e-4, atol=2e-5)
+
+    @e2e.needs_data('cora')
+    def test_same_gcn_on_a_graph_with_loops(self):
+        """GCNConv replaces loops that the graph has; they are not counted twice, in training, too."""
+        folder = self.folder / 'loops'
+        shutil.copytree(e2e.DATA / 'cora', folder)
+        edges = np.loadtxt(gzip.open(folder / 'raw' / 'edge.csv.gz'), delimiter=',', dtype=np.int64)
+        looped = np.arange(0, 2708, 3)
+        edges = np.concatenate([edges, np.stack([looped, looped], 1)])
+        with gzip.open(folder / 'raw' / 'edge.csv.gz', 'wt') as file:
+            np.savetxt(file, edges, '%d', delimiter=',')
+        with gzip.open(folder / 'raw' / 'num-edge-list.csv.gz', 'wt') as file:
+            file.write(f'{len(edges)}\n')
+        features = torch.tensor(np.loadtxt(gzip.open(folder / 'raw' / 'node-feat.csv.gz'), delimiter=','), dtype=torch.float32)
+        features = features / features.sum(1, keepdim=True).clamp(min=1e-30)
+        both = torch.tensor(np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0).T)
+        graph = self.build(f'ogb:{folder}', 3, 'looped')
+        job = ['--model', 'gcn', '--hidden', '16', '--epochs', '3', '--lr', '0.01', '--normalize-features', '--dropout', '0', '--log-every', '1']
+        losses = []
+        for ranks, options in ((1, []), (2, ['--ranks-per-machine', '1', '--replicate-graph', 'off']), (2, ['--ranks-per-machine', '1'])):
+            predictions = self.folder / f'loops{len(losses)}.npy'
+            output, _ = self.train(graph, *job, '--fanouts', '-1,-1', '--global-batch-size', '200', '--predictions', predictions, *options,
+                                   ranks=ranks)
+            network = pyg.models.GCN(in_channels=features.shape[1], hidden_channels=16, num_layers=2, out_channels=7).eval()
+            network.load_state_dict(read_safetensors(output / 'model.safetensors'))
+            with torch.no_grad():
+                expected = network(features, both).numpy()
+            np.testing.assert_allclose(np.load(predictions), expected, rtol=2e-4, atol=2e-5)
+            losses.append(e2e.step_losses(output))
+        for other in losses[1:]:
+            np.testing.assert_allclose(other, losses[0], rtol=1e-4)
 
 
 if __name__ == '__main__':

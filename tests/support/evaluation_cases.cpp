@@ -41,12 +41,14 @@ struct Dense {
   at::Tensor degrees;    ///< [n, 1]
   at::Tensor shares;     ///< [n, n] how often v <- u counts, parallel edges together
   at::Tensor neighbors;  ///< [n, n] whether it counts at all
+  at::Tensor loops;      ///< [n, 1] edges from v to itself
 };
 
 Dense dense_of(const graph::Graph& graph, bool by_weight) {
   const auto n = graph.num_nodes();
   const auto& csc = graph.structure;
-  Dense dense{at::zeros({n, 1}, at::kDouble), at::zeros({n, n}, at::kDouble), {}};
+  Dense dense{
+      at::zeros({n, 1}, at::kDouble), at::zeros({n, n}, at::kDouble), {}, at::zeros({n, 1}, at::kDouble)};
   for (NodeId v = 0; v < n; ++v) {
     const auto begin = csc.indptr[static_cast<std::size_t>(v)],
                end = csc.indptr[static_cast<std::size_t>(v) + 1];
@@ -58,6 +60,7 @@ Dense dense_of(const graph::Graph& graph, bool by_weight) {
       const double weight = static_cast<double>(csc.weights[static_cast<std::size_t>(e)]);
       const double share = !by_weight ? 1 : sum > 0 ? degree * weight / sum : 0;
       dense.shares[v][csc.indices[static_cast<std::size_t>(e)]] += share;
+      if (csc.indices[static_cast<std::size_t>(e)] == v) dense.loops[v] += 1;
     }
   }
   dense.neighbors = dense.shares.gt(0);
@@ -87,9 +90,14 @@ at::Tensor sage(const LayerOf& of, const at::Tensor& x, const at::Tensor& aggreg
   return aggregated.mm(of.at("lin_l.weight").t()) + of.at("lin_l.bias") + x.mm(of.at("lin_r.weight").t());
 }
 
+/// Loops are replaced by the one that the layer adds: they count neither as edges nor for degrees.
 at::Tensor gcn(const LayerOf& of, const at::Tensor& x, const Dense& dense) {
-  const at::Tensor scale = dense.degrees.add(1).rsqrt();
-  const at::Tensor sum = scale * dense.shares.mm(scale * x) + x / dense.degrees.add(1);
+  const at::Tensor degrees = dense.degrees - dense.loops, scale = degrees.add(1).rsqrt();
+  at::Tensor shares = dense.shares.clone();
+  shares.fill_diagonal_(0);
+  const at::Tensor sums = shares.sum(1, true);
+  shares = at::where(sums > 0, shares * degrees / sums, at::zeros_like(shares));
+  const at::Tensor sum = scale * shares.mm(scale * x) + x / degrees.add(1);
   return sum.mm(of.at("lin.weight").t()) + of.at("bias");
 }
 
@@ -192,9 +200,11 @@ LoadedGraph::LoadedGraph(const comm::Communicator& world, const graph::Graph& gr
       folder_(common_folder(load.name + std::to_string(world.size()))) {
   if (world.rank() == 0) parts_.emplace(graph, 3, folder_ / "parts", 5);
   world.barrier();
-  graph_.emplace(store::MachineGraph::load(
-      folder_ / "parts", world, topology_, machine_,
-      {.edge_weights = true, .in_degrees = true, .gpu_budget_bytes = load.gpu_budget_bytes}));
+  graph_.emplace(store::MachineGraph::load(folder_ / "parts", world, topology_, machine_,
+                                           {.edge_weights = true,
+                                            .in_degrees = true,
+                                            .degrees_of_loops = load.degrees_of_loops,
+                                            .gpu_budget_bytes = load.gpu_budget_bytes}));
 }
 
 LoadedGraph::~LoadedGraph() {

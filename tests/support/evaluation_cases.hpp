@@ -50,6 +50,7 @@ struct LoadCase {
   int ranks_per_machine = 0;
   comm::TopologyOptions::Compute compute = comm::TopologyOptions::Compute::cpu;
   std::int64_t gpu_budget_bytes = 0;
+  bool degrees_of_loops = true;  ///< not for gcn
 };
 
 /// A graph in three parts, with edge weights and in-degrees, loaded by all ranks of a communicator. An owner

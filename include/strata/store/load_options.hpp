@@ -55,6 +55,7 @@ struct LoadOptions {
   bool edge_ids = false;
   bool edge_weights = false;  ///< InputError if the graph has none
   bool in_degrees = false;
+  bool degrees_of_loops = true;       ///< whether `in_degrees` count self-loops
   std::int64_t gpu_budget_bytes = 0;  ///< per GPU, for structure and features together; ignored on the cpu
   /// Bytes of the budget to leave free for each input row of a batch. The number of input rows is estimated
   /// from the structure.

@@ -46,7 +46,34 @@ struct Scales {
   Count num_dst = 0, num_src = 0;
   const Count* indptr = nullptr;             ///< [num_dst + 1]
   const std::int32_t* in_degrees = nullptr;  ///< [num_src] in the whole graph; null for mean_scales()
+  // Only gcn_scales() reads these, to find self-loops.
+  const std::int32_t* indices = nullptr;
+  const float* edge_weights = nullptr;  ///< parallel to `indices`; null: all 1
 };
+
+/// A node's sampled in-neighbors without itself, and its self-loops.
+struct NeighborsAndLoops {
+  float neighbors = 0, loops = 0;  ///< sums of their edges' weights
+};
+
+/// Of dst node v. A src node with the index v is v itself, because src nodes begin with the dst nodes.
+STRATA_HOST_DEVICE inline NeighborsAndLoops split_loops(const Scales& block, Count v) {
+  const Count begin = block.indptr[v], end = block.indptr[v + 1];
+  NeighborsAndLoops sums{.neighbors = static_cast<float>(end - begin), .loops = 0};
+  float weights = 0;
+  Count loops = 0;
+  for (Count e = begin; e < end; ++e) {
+    const bool loop = block.indices[e] == v;
+    loops += loop ? 1 : 0;
+    if (block.edge_weights == nullptr) continue;
+    (loop ? sums.loops : weights) += block.edge_weights[e];
+  }
+  if (loops == 0) return sums;  // weights are shares, whose sum is the number of edges
+  if (block.edge_weights == nullptr)
+    return {.neighbors = static_cast<float>(end - begin - loops), .loops = static_cast<float>(loops)};
+  sums.neighbors = weights;
+  return sums;
+}
 
 /// Which elements dropout keeps. Element (row, c) is dropped if its 16 keyed bits are below `threshold`.
 struct DropoutRule {

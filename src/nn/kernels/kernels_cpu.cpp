@@ -168,10 +168,9 @@ class CpuKernels final : public Kernels {
       const float degree = static_cast<float>(block.in_degrees[u]) + 1.0f;
       col[u] = 1.0f / std::sqrt(degree);
       if (u >= block.num_dst) continue;
-      const Count count = block.indptr[u + 1] - block.indptr[u];
-      row[u] =
-          count == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / static_cast<float>(count) * col[u];
-      self[u] = 1.0f / degree;
+      const auto [neighbors, loops] = split_loops(block, u);
+      row[u] = neighbors == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / neighbors * col[u];
+      self[u] = 1.0f / degree - loops * row[u] * col[u];
     }
   }
 

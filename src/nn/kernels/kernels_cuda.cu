@@ -124,9 +124,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   const float norm = 1.0f / sqrtf(degree);
   col[u] = norm;
   if (u >= block.num_dst) return;
-  const Count count = block.indptr[u + 1] - block.indptr[u];
-  row[u] = count == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / static_cast<float>(count) * norm;
-  self[u] = 1.0f / degree;
+  const NeighborsAndLoops sums = split_loops(block, u);
+  const float scale =
+      sums.neighbors == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / sums.neighbors * norm;
+  row[u] = scale;
+  self[u] = 1.0f / degree - sums.loops * scale * norm;
 }
 
 /// The eight columns that share a Philox block: row and first column of a thread.

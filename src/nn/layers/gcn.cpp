@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
 
 #include "layers/init.hpp"
 #include "layers/layers.hpp"
+#include "layers/op_support.hpp"
 #include "layers/ops.hpp"
 
 namespace strata::nn {
 namespace {
 
 /// PyG's GCNConv: the sum over in-neighbors and the node itself of x_u / sqrt(d(u) d(v)), d = in-degree + 1,
-/// mapped by lin.
+/// mapped by lin. In-degrees count no self-loops: a loop that the graph has is replaced, not added to.
 ///
 /// A sampled neighborhood represents the whole one, so its part is scaled by in-degree / sampled
-/// in-neighbors.
+/// in-neighbors. The sum over a block includes its loops; the self part takes them away again.
 struct GcnLayer : torch::nn::Module {
   GcnLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
     const double bound = std::sqrt(6.0 / static_cast<double>(in_cols + out_cols));  // Glorot
@@ -43,6 +46,20 @@ class GcnModel final : public StackedModel {
     return traits;
   }
 
+  /// The state is [1, cols + 1]: the sum so far, and the weights of the edges without loops.
+  at::Tensor add_piece(int, const at::Tensor& before, const NeighborPiece& piece) override {
+    const at::Tensor sum = sum_of_piece(piece.x, piece.block).to(at::kDouble);
+    const at::Tensor now = at::cat({sum, edge_weights(piece.block, false).view({1, 1})}, 1);
+    return before.defined() ? before.add(now) : now;
+  }
+  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
+    if (!state.defined()) return output_alone(layer, own);
+    const std::int64_t cols = state.size(1) - 1;
+    const double neighbors = state[0][cols].item<double>();
+    if (neighbors == 0) return output_alone(layer, own);
+    return output_from(layer, state.narrow(1, 0, cols).div(neighbors).to(at::kFloat), own);
+  }
+
   std::int64_t projected_cols(int layer) const override { return output_cols(layer); }
   at::Tensor project(int layer, const at::Tensor& x) override {
     return map_rows(at::kFloat, x, at_layer(layer).lin->weight);
@@ -63,7 +80,22 @@ class GcnModel final : public StackedModel {
   }
 
   at::Tensor sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const override {
-    return aggregate(x, piece, {.row = {}, .col = gcn_scales(piece).col, .self = {}});
+    const at::Tensor col = gcn_scales(piece).col;
+    const at::Tensor loops = edge_weights(piece, true).to(at::kFloat).view({1});
+    return aggregate(x, piece, {.row = {}, .col = col, .self = loops.mul(col.narrow(0, 0, 1)).neg()});
+  }
+
+  /// The sum over the loops, or over the other edges, of a block of one dst node. f64.
+  static at::Tensor edge_weights(const sampling::Block& piece, bool loops) {
+    const at::TensorOptions options = options_of(piece);
+    const at::Tensor indices = at::from_blob(const_cast<std::int32_t*>(piece.indices), {piece.num_edges},
+                                             options.dtype(at::kInt)),
+                     wanted = (loops ? indices.eq(0) : indices.ne(0)).to(at::kDouble);
+    if (piece.edge_weights == nullptr) return wanted.sum();
+    return at::from_blob(const_cast<float*>(piece.edge_weights), {piece.num_edges}, options)
+        .to(at::kDouble)
+        .mul(wanted)
+        .sum();
   }
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }

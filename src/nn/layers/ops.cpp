@@ -39,7 +39,9 @@ Scales degrees_of(const Block& block) {
   return {.num_dst = block.num_dst,
           .num_src = block.num_src,
           .indptr = block.indptr,
-          .in_degrees = block.src_in_degrees};
+          .in_degrees = block.src_in_degrees,
+          .indices = block.indices,
+          .edge_weights = block.edge_weights};
 }
 
 bool is_bf16(const at::Tensor& tensor) { return tensor.scalar_type() == at::kBFloat16; }

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "load/feature_rows.hpp"
+#include "load/loop_degrees.hpp"
 #include "placement/plan_placement.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/tensor/gpu_map.hpp"
@@ -176,6 +177,8 @@ std::int64_t least_host_bytes(const WholeGraph& graph, const comm::Machine& mach
 void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, const LoadOptions& options,
                        const FeatureFiller& fill, GraphState& state) {
   state.machine_offsets = {0, graph.sizes.num_nodes};
+  if (graph.sizes.in_degrees && !options.degrees_of_loops)
+    leave_loops_out(*state.regions, machine, machine.communicator());
   GraphPlacement placement =
       plan_placement(machine, *state.regions,
                      {.features = graph.features,

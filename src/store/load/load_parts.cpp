@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cache/halo_regions.hpp"
+#include "load/loop_degrees.hpp"
 #include "load/part_loader.hpp"
 #include "machine_graph_state.hpp"
 #include "placement/plan_placement.hpp"
@@ -275,6 +276,7 @@ MachineGraph MachineGraph::load(const graph::PartsOrigin& parts, const comm::Com
     loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
     loading.read_halo();
   });
+  if (options.in_degrees && !options.degrees_of_loops) leave_loops_out(*state->regions, machine, world);
   const MemoryShare share = memory_share(world, machine);
   world.together([&] {
     loading.plan(gpu_bytes, share.free);

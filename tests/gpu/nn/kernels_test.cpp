@@ -194,6 +194,20 @@ TEST_F(GpuTest, ScalesAgreeWithTheCpu) {
   EXPECT_LE(largest_difference(gpu.self, cpu.self), 1e-6);
 }
 
+TEST_F(GpuTest, ScalesAgreeWithTheCpuWhereNodesHaveLoops) {
+  // Of ten nodes, so that about one edge in ten is a loop.
+  const OwnedBlock block = random_block({.num_dst = 10, .num_src = 10, .max_degree = 40, .seed = 4}),
+                   moved = block.to(kGpu);
+  ASSERT_TRUE(block.edge_dst().eq(block.indices).any().item<bool>());
+  const BlockScales cpu = gcn_scales(block.view()), gpu = gcn_scales(moved.view());
+  EXPECT_LE(largest_difference(gpu.row, cpu.row), 1e-5);
+  EXPECT_LE(largest_difference(gpu.self, cpu.self), 1e-5);
+  const at::Tensor rows = random_rows(10, 33, 5);
+  EXPECT_LE(
+      largest_difference(aggregate(rows.to(kGpu), moved.view(), gpu), aggregate(rows, block.view(), cpu)),
+      1e-4);
+}
+
 struct Trained {
   at::Tensor output;
   std::vector<at::Tensor> gradients;

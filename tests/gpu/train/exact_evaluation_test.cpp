@@ -28,7 +28,8 @@ TEST_P(ExactEvaluationOnGpu, AgreesWithADenseForward) {
                                    {.name = "gpu_evaluation",
                                     .ranks_per_machine = ranks_per_machine,
                                     .compute = Compute::cuda,
-                                    .gpu_budget_bytes = GetParam().gpu_budget_bytes});
+                                    .gpu_budget_bytes = GetParam().gpu_budget_bytes,
+                                    .degrees_of_loops = GetParam().kind.kind != nn::ModelKind::gcn});
     const Device device = loaded.machine().device();
     use_own_stream(device);
     const auto model = test::hub_model(GetParam().kind, 3);

@@ -18,8 +18,9 @@ using testing::HasSubstr;
 
 TEST(FromGraph, TakesAGraphInItsOwnOrder) {
   std::uint64_t seed = 50;
-  for (const LoadOptions& options : {LoadOptions{.edge_ids = true, .edge_weights = true, .in_degrees = true},
-                                     LoadOptions{.row_normalize = true}}) {
+  for (const LoadOptions& options :
+       {LoadOptions{.edge_ids = true, .edge_weights = true, .in_degrees = true},
+        LoadOptions{.in_degrees = true, .degrees_of_loops = false}, LoadOptions{.row_normalize = true}}) {
     const RunSetup run(0);
     const DatasetOptions dataset{.num_nodes = 3000, .num_edges = 20000, .feature_cols = 11, .seed = ++seed};
     const auto expected = test::random_dataset(dataset);

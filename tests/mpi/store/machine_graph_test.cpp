@@ -25,6 +25,12 @@ TEST(Load, ReadsPartsOnVirtualMachines) {
   std::uint64_t seed = 20;
   for (const int parts : {3, 5}) {
     expect_loads({parts, 1, {.seed = ++seed}, {.edge_ids = true, .in_degrees = true}});
+    // So few nodes that some have several loops.
+    for (const Replication replication : {Replication::off, Replication::on})
+      expect_loads({parts,
+                    1,
+                    {.num_nodes = 40, .num_edges = 3000, .seed = ++seed},
+                    {.in_degrees = true, .degrees_of_loops = false, .replication = replication}});
   }
 }
 

@@ -30,7 +30,9 @@ class ExactEvaluationOfHubs : public testing::TestWithParam<Case> {
   std::unique_ptr<graph::Graph> graph_ = test::hub_graph({.seed = 4});
   LoadedGraph loaded_{test::world().communicator(),
                       *graph_,
-                      {.name = "weighted", .ranks_per_machine = GetParam().ranks_per_machine}};
+                      {.name = "weighted",
+                       .ranks_per_machine = GetParam().ranks_per_machine,
+                       .degrees_of_loops = GetParam().kind.kind != nn::ModelKind::gcn}};
   std::shared_ptr<nn::BlockModel> model_ = test::hub_model(GetParam().kind, 3);
   ThreadPool pool_{2};
 };

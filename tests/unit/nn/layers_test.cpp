@@ -65,10 +65,13 @@ at::Tensor reference_gcn(BlockModel& model, const at::Tensor& x, const OwnedBloc
   const auto p = model.named_parameters();
   const at::Tensor norm = f64(block.in_degrees).add(1).rsqrt().unsqueeze(1);
   const at::Tensor scaled = x.mul(norm), dst_norm = norm.slice(0, 0, block.num_dst);
-  const at::Tensor counts =
-      block.indptr.slice(0, 1).sub(block.indptr.slice(0, 0, block.num_dst)).clamp_min(1);
-  const at::Tensor whole = f64(block.in_degrees.slice(0, 0, block.num_dst)).div(f64(counts)).unsqueeze(1);
-  const at::Tensor sums = sum_by_dst(scaled.index_select(0, block.indices.to(at::kLong)), block).mul(whole);
+  // Loops count for nothing: a node's own row comes once, with the weight 1.
+  const at::Tensor other = f64(block.indices.to(at::kLong).ne(block.edge_dst()));
+  const at::Tensor counts = at::zeros({block.num_dst}, at::kDouble).index_add(0, block.edge_dst(), other);
+  const at::Tensor whole =
+      f64(block.in_degrees.slice(0, 0, block.num_dst)).div(counts.clamp_min(1)).unsqueeze(1);
+  const at::Tensor messages = scaled.index_select(0, block.indices.to(at::kLong)).mul(other.unsqueeze(1));
+  const at::Tensor sums = sum_by_dst(messages, block).mul(whole);
   return sums.add(scaled.slice(0, 0, block.num_dst))
       .mul(dst_norm)
       .mm(f64(p["convs.0.lin.weight"]).t())

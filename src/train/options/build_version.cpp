@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/train/build_version.hpp"
 
+#include <build_commit.hpp>  // made by cmake/BuildCommit.cmake
 #include <string_view>
-
-#include "build_commit.hpp"  // made by cmake/BuildCommit.cmake
 
 namespace strata::train {
 

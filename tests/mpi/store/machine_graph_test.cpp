@@ -29,7 +29,7 @@ TEST(Load, ReadsPartsOnVirtualMachines) {
     for (const Replication replication : {Replication::off, Replication::on})
       expect_loads({parts,
                     1,
-                    {.num_nodes = 40, .num_edges = 3000, .seed = ++seed},
+                    {.num_nodes = 200, .num_edges = 20000, .seed = ++seed},
                     {.in_degrees = true, .degrees_of_loops = false, .replication = replication}});
   }
 }

@@ -196,6 +196,17 @@ class Run(Signals):
             self.assertNotRegex(text, 'mpirun|-{60}|ORTE')   # the banner has rules of tables
             self.assertTrue((output / 'checkpoint.safetensors').exists(), text)
 
+    def test_says_that_a_rank_was_killed(self):
+        """mpirun keeps silent, because its pages about exit codes are turned off."""
+        command, output = self.train_command('--graph', self.build(SPEC, 2), *JOB)
+        process, log = self.start([RUN, '-n', 2, '--', *command[1:]])
+        self.wait_for_steps(process, log, output, 1)
+        mpirun = subprocess.run(['pgrep', '-P', str(process.pid), '-x', 'mpirun'], text=True, capture_output=True).stdout.split()
+        rank = subprocess.run(['pgrep', '-P', mpirun[0], '-x', 'strata-train'], text=True, capture_output=True).stdout.split()[0]
+        os.kill(int(rank), signal.SIGKILL)
+        self.assertEqual(process.wait(timeout=60), 128 + signal.SIGKILL, log.read_text())
+        self.assertIn('a rank was killed by signal 9', log.read_text())
+
     def test_passes_exit_codes_on(self):
         for options, code, told in [(['--', '--version'], 0, ''), (['--', '--nonsense'], 2, 'nonsense'), ([], 2, 'no -- was given'),
                                     (['--grace', 'x', '--'], 2, 'number of seconds')]:

@@ -49,7 +49,7 @@ class Rescale(e2e.Case):
         output, _ = self.train(graph, *job, '--epochs', '1', ranks=4)
         _, done = self.train(graph, *job, '--epochs', '2', '--resume', ranks=2, output=output, expect=2)
         self.assertIn('--global-batch-size 100 instead of 200', done.stderr)
-        remedy = re.search(r'--global-batch-size \d+', done.stderr).group().split()
+        remedy = re.search(r'Give (--global-batch-size \d+)', done.stderr).group(1).split()
         self.train(graph, *job, *remedy, '--epochs', '2', '--resume', ranks=2, output=output)
 
 

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "direct_rows_cuda.hpp"
+#include "direct_rows.hpp"
 #include "place_rows.hpp"
+#include "strata/comm/id_segments.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
@@ -17,15 +19,13 @@ constexpr const char* kWhat = "rows of other machines";
 constexpr int kHighestPriority = -64;  // CUDA clamps it to its own
 
 /// Numbers on the device: of this fetch, then of all fetches.
-enum Number : int { kIds, kOverflow, kRemote, kKept, kNumNumbers };
+enum Number : int { kOverflow, kRemote, kKept, kNumNumbers };
 
 /// The nodes of this machine, and those of others whose rows follow.
 struct Here {
   NodeId first, end;
   store::NodeIndexView halo;
 };
-
-__global__ void set_count(Count* count, Count value) { *count = value; }
 
 /// Splits ids into the rows that this machine has, by the place where they are wanted, and the ids to ask
 /// others for, in the order given.
@@ -51,9 +51,44 @@ cuda::Array<T> copied(const T* values, Count count, Device device, const cuda::S
   return copy;
 }
 
-}  // namespace
+class CudaDirectRows final : public DirectRows {
+ public:
+  CudaDirectRows(const LocalRows& local, const RowExchangeContext& exchange, Device device);
 
-DirectRows::DirectRows(const LocalRows& local, const RowExchangeContext& exchange, Device device)
+  void set_cap(Count rows) override { cap_ = rows; }
+  bool ready() const override { return cap_ >= 0; }
+  bool fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) override;
+  void add_to(RowExchangeReport& report) const override;
+
+ private:
+  void locate(const FetchedIds& ids, const cuda::Stream& stream);
+  void bring(const cuda::Stream& stream);
+  store::NodeIndexView copy_halo(const store::NodeIndex* halo);
+
+  const LocalRows& local_;
+  comm::DeviceExchange& wire_;
+  comm::LaunchOrder* order_;
+  Device device_;
+  NodeId end_of_machine_;
+  Count cap_ = -1;
+  comm::IdSegments<NodeId> segments_;
+  cuda::Stream stream_;  // for what crosses machines; other work must not hold it up
+  cuda::Event located_, arrived_, decided_, placed_;
+  cuda::Event sending_, gathered_;  // with timing, as arrived_
+
+  cuda::Array<std::uint32_t> halo_first_;  // this and all below: device memory
+  cuda::Array<NodeId> halo_nodes_;
+  cuda::Array<std::int32_t> halo_positions_;
+  store::NodeIndexView halo_;
+  cuda::Array<NodeId> local_ids_, asked_;
+  cuda::Array<Count> numbers_;   // see Number
+  cuda::Array<Count> overflow_;  // pinned
+  cuda::Array<float> served_rows_, arrived_rows_;
+
+  RowExchangeReport report_;
+};
+
+CudaDirectRows::CudaDirectRows(const LocalRows& local, const RowExchangeContext& exchange, Device device)
     : local_(local),
       wire_(*exchange.on_devices),
       order_(exchange.order),
@@ -76,7 +111,7 @@ DirectRows::DirectRows(const LocalRows& local, const RowExchangeContext& exchang
   stream_.synchronize();
 }
 
-store::NodeIndexView DirectRows::copy_halo(const store::NodeIndex* halo) {
+store::NodeIndexView CudaDirectRows::copy_halo(const store::NodeIndex* halo) {
   if (halo == nullptr || halo->size() == 0) return {};
   store::NodeIndexView view = halo->view();
   halo_first_ = copied(view.first, view.num_buckets + 1, device_, stream_);
@@ -90,26 +125,22 @@ store::NodeIndexView DirectRows::copy_halo(const store::NodeIndex* halo) {
 }
 
 /// Where the rows lie: local_ids_ for the gather, and the segments for the other machines.
-void DirectRows::locate(const FetchedIds& ids, const cuda::Stream& stream) {
+void CudaDirectRows::locate(const FetchedIds& ids, const cuda::Stream& stream) {
   local_ids_.reserve(kDevice, ids.count, "row ids", device_);
   asked_.reserve(kDevice, ids.count, "row ids", device_);
-  set_count<<<1, 1, 0, stream.get()>>>(numbers_.data() + kIds, ids.count);
-  cuda::check_launch("set_count");
   locate_rows<<<cuda::blocks_for(ids.count), cuda::kThreads, 0, stream.get()>>>(
       ids, Here{local_.first_node(), end_of_machine_, halo_}, local_ids_.data(), asked_.data(),
       numbers_.data() + kKept);
   cuda::check_launch("locate_rows");
-  set_count<<<1, 1, 0, stream.get()>>>(numbers_.data() + kOverflow, 0);
-  cuda::check_launch("set_count");
+  cuda::fill_async(numbers_.data() + kOverflow, 0, sizeof(Count), stream);
   segments_.pack({.ids = asked_.data(),
-                  .count = numbers_.data() + kIds,
                   .bound = ids.count,
                   .positions = ids.sorted == nullptr ? nullptr : ids.sorted_positions},
                  cap_, numbers_.data() + kRemote, numbers_.data() + kOverflow, stream);
 }
 
 /// The rows that were asked for, into arrived_rows_.
-void DirectRows::bring(const cuda::Stream& stream) {
+void CudaDirectRows::bring(const cuda::Stream& stream) {
   const Count served = segments_.num_served(), cols = local_.cols();
   served_rows_.reserve(kDevice, served * cols, "rows for other machines", device_);
   arrived_rows_.reserve(kDevice, segments_.num_asked() * cols, kWhat, device_);
@@ -122,7 +153,7 @@ void DirectRows::bring(const cuda::Stream& stream) {
   segments_.answer({&rows, 1}, stream);
 }
 
-bool DirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
+bool CudaDirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(device_);
   stream.wait(placed_);  // the fetch before may have had another stream
   locate(ids, stream);
@@ -155,7 +186,7 @@ bool DirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& st
   return overflow_[0] == 0;
 }
 
-void DirectRows::add_to(RowExchangeReport& report) const {
+void CudaDirectRows::add_to(RowExchangeReport& report) const {
   std::vector<Count> numbers(kNumNumbers);
   cuda::copy_async(numbers.data(), numbers_.data(), numbers.size() * sizeof(Count), stream_);
   stream_.synchronize();
@@ -165,6 +196,14 @@ void DirectRows::add_to(RowExchangeReport& report) const {
   report.bytes_received += report_.bytes_received;
   report.seconds += report_.seconds;
   report.waited_seconds += report_.waited_seconds;
+}
+
+}  // namespace
+
+std::unique_ptr<DirectRows> make_direct_rows(const LocalRows& local, const RowExchangeContext& exchange,
+                                             Device device) {
+  if (exchange.on_devices == nullptr || !device.is_cuda()) return nullptr;
+  return std::make_unique<CudaDirectRows>(local, exchange, device);
 }
 
 }  // namespace strata::feature

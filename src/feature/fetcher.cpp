@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/feature/fetcher.hpp"
 
+#include "direct_rows.hpp"
 #include "local_rows.hpp"
 #include "staged_rows.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/nvtx_range.hpp"
 #include "strata/cuda/stream.hpp"
-#if STRATA_WITH_CUDA
-#include "direct_rows_cuda.hpp"
-#endif
 
 namespace strata::feature {
 namespace {
@@ -28,9 +26,7 @@ struct RowFetcher::State {
   Device device;
   LocalRows local;
   std::unique_ptr<StagedRows> staged;  // null on one machine
-#if STRATA_WITH_CUDA
   std::unique_ptr<DirectRows> direct;  // null: only the host directs exchanges
-#endif
   Count num_rows = 0;
 
   State(const tensor::ChunkTensor& table, Device the_device, const RowExchangeContext& exchange,
@@ -38,29 +34,14 @@ struct RowFetcher::State {
       : device(the_device), local(table, first_node_of(exchange), the_device, pool) {
     if (!has_other_machines(exchange)) return;
     staged = std::make_unique<StagedRows>(local, exchange, device);
-#if STRATA_WITH_CUDA
-    if (exchange.on_devices != nullptr && device.is_cuda())
-      direct = std::make_unique<DirectRows>(local, exchange, device);
-#endif
-  }
-
-  /// False if the rows have to be brought by other means, on all ranks.
-  bool fetch_directly(const FetchedIds& ids, float* out, const cuda::Stream& stream, bool& tried) {
-#if STRATA_WITH_CUDA
-    tried = direct && direct->ready();
-    return tried && direct->fetch(ids, out, stream);
-#else
-    static_cast<void>(ids), static_cast<void>(out), static_cast<void>(stream);
-    tried = false;
-    return false;
-#endif
+    direct = make_direct_rows(local, exchange, device);
   }
 
   void fetch_with_remote(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
-    bool tried = false;
-    if (fetch_directly(ids, out, stream, tried)) return;
+    const bool directly = direct && direct->ready();
+    if (directly && direct->fetch(ids, out, stream)) return;
     // A step has one turn among the launches with NCCL.
-    staged->fetch(ids, out, stream, tried ? StagedRows::Transport::mpi : StagedRows::Transport::as_given);
+    staged->fetch(ids, out, stream, directly ? StagedRows::Wire::mpi : StagedRows::Wire::as_given);
   }
 };
 
@@ -87,18 +68,12 @@ Count RowFetcher::largest_request(const FetchedIds& ids, const cuda::Stream& str
 }
 
 void RowFetcher::bound_requests(Count rows) {
-#if STRATA_WITH_CUDA
   if (state_->direct) state_->direct->set_cap(rows);
-#else
-  static_cast<void>(rows);
-#endif
 }
 
 RowExchangeReport RowFetcher::report() const {
   RowExchangeReport report = state_->staged ? state_->staged->report() : RowExchangeReport{};
-#if STRATA_WITH_CUDA
   if (state_->direct) state_->direct->add_to(report);
-#endif
   report.rows = state_->num_rows;
   return report;
 }

@@ -260,8 +260,8 @@ Count StagedRows::largest_request(const FetchedIds& ids, const cuda::Stream& str
   return split(on_host(ids, stream)).largest();
 }
 
-void StagedRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream, Transport transport) {
-  const bool on_devices = exchange_.on_devices != nullptr && transport == Transport::as_given;
+void StagedRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream, Wire wire) {
+  const bool on_devices = exchange_.on_devices != nullptr && wire == Wire::as_given;
   placed_.synchronize();
   take_device_times();
   // NCCL's kernels wait for other blocks of the same kernel, and few SMs may not hold all of them at once.

@@ -19,9 +19,9 @@ class StagedRows {
   /// References must outlive it.
   StagedRows(const LocalRows& local, const RowExchangeContext& exchange, Device device);
 
-  enum class Transport { as_given, mpi };  ///< RowExchangeContext::on_devices if there is one, or not
+  enum class Wire { as_given, mpi };  ///< RowExchangeContext::on_devices if there is one, or not
   /// As RowFetcher::fetch().
-  void fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream, Transport transport);
+  void fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream, Wire wire);
   /// The most of the ids that one rank would be asked for. Waits for the stream; not collective.
   Count largest_request(const FetchedIds& ids, const cuda::Stream& stream);
   /// Of rows that crossed machines; RowExchangeReport::rows is left out.

@@ -42,7 +42,7 @@ class IdSegments {
   /// Ids on the device; -1 names none.
   struct Source {
     const NodeId* ids = nullptr;
-    const Count* count = nullptr;             ///< on the device
+    const Count* count = nullptr;             ///< on the device; null: the bound
     Count bound = 0;                          ///< at least the count
     const std::int32_t* positions = nullptr;  ///< of the ids; null: their indices
   };

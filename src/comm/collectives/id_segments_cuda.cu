@@ -35,7 +35,7 @@ struct MachineMap {
 template <typename Id>
 __global__ void pack_ids(typename IdSegments<Id>::Source source, MachineMap machines, Segments<Id> out,
                          Count* num_remote, Count* overflow) {
-  const Count size = *source.count;
+  const Count size = source.count == nullptr ? source.bound : *source.count;
   const Count whole_warps = (size + cuda::kWarp - 1) / cuda::kWarp * cuda::kWarp;
   std::uint32_t num_own = 0;
   for (Count i = cuda::first_item<Count>(); i < whole_warps; i += cuda::item_stride<Count>()) {

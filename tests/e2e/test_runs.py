@@ -188,7 +188,7 @@ class Terminal(Runs):
         epochs = [line for line in done.stderr.splitlines() if line.startswith('epoch ')]
         self.assertEqual(len(epochs), 3, done.stderr)
         for line in epochs:
-            self.assertRegex(line, r'^epoch \d/3  loss \d\.\d{4}  valid \d\.\d{4}  test \d\.\d{4} +[\d.]+ m?s  [\d.]+k? seeds/s( \*)?$')
+            self.assertRegex(line, r'^epoch \d/3  loss \d\.\d{4}  valid \d\.\d{4}  test \d\.\d{4} +[\d.]+ [mu]?s  [\d.]+k? seeds/s( \*)?$')
         self.assertIn(' *', epochs[0])
         self.assertIn('2 ranks on 1 machine,', done.stdout)
         self.assertNotIn('GPU', done.stdout)

@@ -63,6 +63,7 @@ class CudaDirectRows final : public DirectRows {
  private:
   void locate(const FetchedIds& ids, const cuda::Stream& stream);
   void bring(const cuda::Stream& stream);
+  void count_messages();
   store::NodeIndexView copy_halo(const store::NodeIndex* halo);
 
   const LocalRows& local_;
@@ -181,9 +182,21 @@ bool CudaDirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream
   constexpr double kMillisecond = 1e-3;
   report_.seconds += arrived_.elapsed_ms(sending_) * kMillisecond;
   report_.waited_seconds += std::max(0.0, arrived_.elapsed_ms(gathered_) * kMillisecond);
-  report_.bytes_sent += segments_.bytes_sent(local_.row_bytes());
-  report_.bytes_received += segments_.bytes_received(local_.row_bytes());
+  if (cap_ > 0) count_messages();
   return overflow_[0] == 0;
+}
+
+void CudaDirectRows::count_messages() {
+  const Count sent = segments_.bytes_sent(local_.row_bytes()), requested = segments_.bytes_sent(0);
+  report_.bytes_sent += sent;
+  report_.bytes_received += segments_.bytes_received(local_.row_bytes());
+  report_.request_messages += segments_.num_asked() / cap_;
+  report_.request_bytes += requested;
+  report_.row_messages += segments_.num_served() / cap_;
+  report_.row_bytes += sent - requested;
+  report_.rows_sent += segments_.num_served();
+  report_.rows_received += segments_.num_asked();
+  report_.rounds += 2;
 }
 
 void CudaDirectRows::add_to(RowExchangeReport& report) const {
@@ -194,6 +207,13 @@ void CudaDirectRows::add_to(RowExchangeReport& report) const {
   report.cached_rows += numbers[kKept];
   report.bytes_sent += report_.bytes_sent;
   report.bytes_received += report_.bytes_received;
+  report.request_messages += report_.request_messages;
+  report.request_bytes += report_.request_bytes;
+  report.row_messages += report_.row_messages;
+  report.row_bytes += report_.row_bytes;
+  report.rows_sent += report_.rows_sent;
+  report.rows_received += report_.rows_received;
+  report.rounds += report_.rounds;
   report.seconds += report_.seconds;
   report.waited_seconds += report_.waited_seconds;
 }

@@ -28,6 +28,7 @@ struct RowFetcher::State {
   std::unique_ptr<StagedRows> staged;  // null on one machine
   std::unique_ptr<DirectRows> direct;  // null: only the host directs exchanges
   Count num_rows = 0;
+  Count repeated = 0;  // fetches
 
   State(const tensor::ChunkTensor& table, Device the_device, const RowExchangeContext& exchange,
         ThreadPool& pool)
@@ -40,6 +41,7 @@ struct RowFetcher::State {
   void fetch_with_remote(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
     const bool directly = direct && direct->ready();
     if (directly && direct->fetch(ids, out, stream)) return;
+    repeated += directly;
     // A step has one turn among the launches with NCCL.
     staged->fetch(ids, out, stream, directly ? StagedRows::Wire::mpi : StagedRows::Wire::as_given);
   }
@@ -75,6 +77,7 @@ RowExchangeReport RowFetcher::report() const {
   RowExchangeReport report = state_->staged ? state_->staged->report() : RowExchangeReport{};
   if (state_->direct) state_->direct->add_to(report);
   report.rows = state_->num_rows;
+  report.repeated_fetches = state_->repeated;
   return report;
 }
 

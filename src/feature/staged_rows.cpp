@@ -155,6 +155,17 @@ StagedRows::Asked StagedRows::ask(const Requests& requests, Count round) {
   constexpr Count kIdBytes = sizeof(NodeId);
   report_.bytes_sent += num_wanted * kIdBytes + num_asked * row_bytes();
   report_.bytes_received += num_asked * kIdBytes + num_wanted * row_bytes();
+  const auto messages = [](std::span<const Count> rows) {
+    return std::ranges::count_if(rows, [](Count count) { return count > 0; });
+  };
+  report_.request_messages += messages(counts);
+  report_.request_bytes += num_wanted * kIdBytes;
+  report_.row_messages += messages(asked.counts);
+  report_.row_bytes += num_asked * row_bytes();
+  report_.rows_sent += num_asked;
+  report_.rows_received += num_wanted;
+  constexpr Count kRounds = 3;  // counts, ids, rows
+  report_.rounds += kRounds;
   return asked;
 }
 
@@ -274,6 +285,7 @@ void StagedRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& st
   local_.count(wanted.ids, wanted.count, stream);
   const auto start = Clock::now();
   const Count rounds = agreed_rounds(requests);
+  ++report_.rounds;
   const double agreed_seconds = seconds_of(Clock::now() - start);
   report_.seconds += agreed_seconds;
   report_.waited_seconds += agreed_seconds;

@@ -62,7 +62,10 @@ class CudaSampler final : public MiniBatchSampler {
   MiniBatch finish(int index) override {
     BufferSet& set = buffers_[static_cast<std::size_t>(index)];
     set.done.synchronize();
-    if (*set.counts_on_host().overflow > 0) sample_again(set, {&staged_, true});  // on all ranks alike
+    if (*set.counts_on_host().overflow > 0) {  // on all ranks alike
+      sample_again(set, {&staged_, true});
+      ++repeated_batches_;
+    }
     while (hops_.grow_room(set)) sample_again(set, {});
     const DeviceCounts counts = set.counts_on_host();
     if (counts.seeds->bad > 0) refuse_seed_at(counts.seeds->bad - 1, set);
@@ -88,6 +91,7 @@ class CudaSampler final : public MiniBatchSampler {
   ExchangeReport report() const override {
     ExchangeReport report = staged_.report();
     if (direct_) direct_->add_to(report);
+    report.repeated_batches = repeated_batches_;
     return report;
   }
 
@@ -177,6 +181,7 @@ class CudaSampler final : public MiniBatchSampler {
   DeviceHops<Id> hops_;
   cuda::Event scratch_free_;  // all buffer sets share scratch memory, whatever stream they are sampled on
   std::vector<BufferSet> buffers_;
+  Count repeated_batches_ = 0;
 };
 
 }  // namespace

@@ -86,6 +86,7 @@ RunFacts Session::facts() const {
           .global_batch = context.global_batch,
           .steps_per_epoch = pipeline.steps_per_epoch(),
           .batch_sizes = pipeline.batch_sizes(),
+          .batches_in_flight = pipeline.batches_in_flight(),
           .cores = context.cores,
           .reducer = reducer->name(),
           .row_exchange = alone ? std::nullopt : std::optional(pipeline.row_exchange())};
@@ -93,6 +94,10 @@ RunFacts Session::facts() const {
 
 ExchangeTotals Session::exchange_totals() const {
   return sum_reports(context.communicator(), pipeline.neighbor_exchange(), pipeline.row_exchange_report());
+}
+
+RankTraffic Session::traffic() const {
+  return {.neighbors = pipeline.neighbor_exchange(), .rows = pipeline.row_exchange_report()};
 }
 
 void Session::close() {

@@ -7,6 +7,7 @@
 #include "report/exchange_totals.hpp"
 #include "report/report.hpp"
 #include "report/trace.hpp"
+#include "report/traffic.hpp"
 #include "run_context.hpp"
 #include "step/learner.hpp"
 #include "step/unlabelled.hpp"
@@ -27,6 +28,7 @@ struct Session {
 
   RunFacts facts() const;                  ///< what the run's first lines and its first record tell
   ExchangeTotals exchange_totals() const;  ///< collective; between epochs
+  RankTraffic traffic() const;             ///< of this rank so far; between epochs
 
   RunContext& context;
   store::MachineGraph graph;

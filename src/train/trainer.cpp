@@ -211,6 +211,7 @@ class Run {
     session_.pipeline.take_times();
     steps_.take_sum_seconds();
     session_.pipeline.take_gathered_bytes();
+    const RankTraffic traffic_before = session_.traffic();
     loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
                     session_.pipeline.num_seeds(), "seeds", context_.first_rank());
@@ -236,10 +237,17 @@ class Run {
     train_seconds_ += report.seconds;
     trained_seeds_ += report.seeds;
     metrics_.write(epoch_record(report));
+    write_traffic(report, traffic_before);
     if (context_.first_rank() && config_.verbose) spdlog::info("{}", stages_line(report));
     told_ = report;
     if (!wants_evaluation_after(progress_.epoch + 1)) tell_epoch(nullptr, false);
     return true;
+  }
+
+  void write_traffic(const EpochReport& report, const RankTraffic& before) {
+    if (context_.topology.num_machines() == 1) return;
+    metrics_.write(traffic_record(context_.communicator(), context_.topology, report,
+                                  session_.traffic().since(before), session_.pipeline.batches_in_flight()));
   }
 
   /// Steps up to the next that shall run on other SMs, or to the end of the epoch; true if the ranks agreed

@@ -32,7 +32,7 @@ def dotted(record):
 class Metrics(e2e.Case):
     def test_follows_its_document(self):
         fields = documented_fields()
-        self.assertEqual(set(fields), {*KINDS, 'exchange', 'sm_split', 'Scores'})
+        self.assertEqual(set(fields), {*KINDS, 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'sm_split', 'Scores'})
         output, _ = self.train(SPEC.format(classes=3), *SMALL)
         for kind in KINDS:
             records = e2e.metrics(output, kind)
@@ -47,6 +47,34 @@ class Metrics(e2e.Case):
         output, _ = self.train(graph, *SMALL, '--ranks-per-machine', '1', ranks=2)
         records = e2e.metrics(output, 'exchange')
         self.assertEqual([dotted(record) for record in records], [documented_fields()['exchange']])
+
+    def test_tells_what_each_rank_sent_in_each_epoch(self):
+        graph = self.build(SPEC.format(classes=3), 2)
+        output, _ = self.train(graph, *SMALL, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', '0', ranks=2)
+        fields, records = documented_fields(), e2e.metrics(output, 'traffic')
+        self.assertEqual([record['epoch'] for record in records], [1, 2])
+        total, rows, row_bytes = 0, 0, 0
+        for record in records:
+            self.assertEqual(set(record), fields['traffic'])
+            self.assertEqual([rank['rank'] for rank in record['ranks']], [0, 1])
+            hops = [rank['neighbors']['hops'] for rank in record['ranks']]
+            for rank, mine in zip(record['ranks'], hops):
+                self.assertEqual(dotted(rank), fields['traffic: a rank'])
+                self.assertEqual([set(hop) for hop in mine], [fields['traffic: a hop']] * 2)
+            sent = [sum(hop['request_bytes'] + hop['answer_bytes'] for hop in mine) for mine in hops]
+            received = [sum(hop['received_bytes'] for hop in mine) for mine in hops]
+            self.assertEqual(sent, received[::-1], 'what one of two machines sends, the other one receives')
+            # counts, ids, numbers of picks, picks: four exchanges per hop and batch
+            self.assertEqual({hop['rounds'] for mine in hops for hop in mine}, {4 * record['steps']})
+            first, second = (rank['features'] for rank in record['ranks'])
+            self.assertEqual((first['rows_sent'], second['rows_sent']), (second['rows_received'], first['rows_received']))
+            self.assertEqual(first['row_bytes'], first['rows_sent'] * 8 * 4)
+            total += sum(sent)
+            rows += first['remote'] + second['remote']
+            row_bytes += sum(rank['features']['row_bytes'] + rank['features']['request_bytes'] for rank in record['ranks'])
+        whole, = e2e.metrics(output, 'exchange')
+        self.assertEqual(sum(hop['bytes'] for hop in whole['neighbors']['hops']), total)
+        self.assertEqual((whole['features']['remote'], whole['features']['bytes']), (rows, row_bytes))
 
     def test_tells_waiting_for_a_slow_rank_from_computing(self):
         pause = 2.0

@@ -50,7 +50,13 @@ struct RowExchangeReport {
   Count remote_rows = 0;  ///< of other machines' nodes
   Count cached_rows = 0;  ///< of these, read from the halo cache
   Count bytes_sent = 0, bytes_received = 0;
-  double seconds = 0;  ///< that messages took, including what other ranks let this one wait
+  Count request_messages = 0, request_bytes = 0;  ///< sent: ids of rows that this rank asks for
+  Count row_messages = 0, row_bytes = 0;          ///< sent: rows for those who ask
+  /// For and from other ranks; with the padding of messages that have a fixed size.
+  Count rows_sent = 0, rows_received = 0;
+  Count rounds = 0;            ///< exchanges that followed each other
+  Count repeated_fetches = 0;  ///< fetched once more, because a request did not fit its message
+  double seconds = 0;          ///< that messages took, including what other ranks let this one wait
   /// Those of these seconds that passed after the rows of this machine were gathered; all of them if MPI
   /// brings rows to a GPU.
   double waited_seconds = 0;

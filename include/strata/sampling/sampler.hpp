@@ -70,21 +70,43 @@ struct ExchangeContext {
   comm::LaunchOrder* order = nullptr;
 };
 
+/// What a rank sent and received for one hop of its batches.
+struct HopTraffic {
+  Count request_messages = 0, request_bytes = 0;  ///< sent: ids that this rank asks about
+  Count answer_messages = 0, answer_bytes = 0;    ///< sent: counts and picks for those who ask
+  Count received_bytes = 0;
+  /// Exchanges that followed each other, each of which takes at least the latency of a message.
+  Count rounds = 0;
+
+  HopTraffic& operator+=(const HopTraffic& other) {
+    request_messages += other.request_messages;
+    request_bytes += other.request_bytes;
+    answer_messages += other.answer_messages;
+    answer_bytes += other.answer_bytes;
+    received_bytes += other.received_bytes;
+    rounds += other.rounds;
+    return *this;
+  }
+};
+
 /// What an exchange did since it was made.
 struct ExchangeReport {
   std::vector<Count> frontier_nodes, remote_nodes;  ///< by hop; remote nodes belong to other machines
   std::vector<Count> cached_nodes;                  ///< by hop: remote nodes that the halo cache answered for
   std::vector<Count> hop_bytes;                     ///< bytes sent, by hop
+  std::vector<HopTraffic> traffic;                  ///< by hop
   std::vector<Count> largest_requests;              ///< by hop: most nodes asked of one rank in one batch
   Count bytes_sent = 0, bytes_received = 0;
-  double seconds = 0;         ///< that messages took, including waits for other ranks
-  double waited_seconds = 0;  ///< those that the sampler waited for; the others passed while it sampled
+  double seconds = 0;          ///< that messages took, including waits for other ranks
+  double waited_seconds = 0;   ///< those that the sampler waited for; the others passed while it sampled
+  Count repeated_batches = 0;  ///< sampled once more, because a request did not fit its message
 
   explicit ExchangeReport(std::size_t num_hops = 0)
       : frontier_nodes(num_hops),
         remote_nodes(num_hops),
         cached_nodes(num_hops),
         hop_bytes(num_hops),
+        traffic(num_hops),
         largest_requests(num_hops) {}
 };
 

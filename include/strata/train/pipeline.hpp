@@ -148,7 +148,8 @@ class Pipeline {
   /// released.
   void release_buffers();
 
-  bool pads() const;  ///< whether this rank's batches have a padded shape
+  int batches_in_flight() const;  ///< 1 without overlap
+  bool pads() const;              ///< whether this rank's batches have a padded shape
   const BatchSizes& batch_sizes() const;
   /// How feature rows come from other machines, mpi or nccl; mpi on one machine, where none do.
   Transport row_exchange() const;

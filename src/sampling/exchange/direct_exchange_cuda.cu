@@ -88,7 +88,8 @@ DirectExchange<Id>::DirectExchange(const ExchangeContext& context, const Sampler
       served_total_(kDevice, 1, kServing, device),
       frontier_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
       remote_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
-      hop_bytes_(options.fanouts.size()) {
+      hop_bytes_(options.fanouts.size()),
+      traffic_(options.fanouts.size()) {
   const cuda::Stream stream(device);
   fill(frontier_nodes_, stream);
   fill(remote_nodes_, stream);
@@ -222,8 +223,16 @@ template <typename Id>
 void DirectExchange<Id>::count_bytes(std::size_t hop, int fanout) {
   const auto entry = static_cast<Count>(sizeof(Id) + (edge_ids_ ? sizeof(EdgeId) : 0));
   const Count per_id = static_cast<Count>(sizeof(std::int32_t)) + fanout * entry;
-  hop_bytes_[hop] += segments_.bytes_sent(per_id);
+  const Count sent = segments_.bytes_sent(per_id), requested = segments_.bytes_sent(0);
+  hop_bytes_[hop] += sent;
   bytes_received_ += segments_.bytes_received(per_id);
+  const Count messages_per_answer = edge_ids_ ? 3 : 2;
+  traffic_[hop] += {.request_messages = segments_.num_asked() / caps_[hop],
+                    .request_bytes = requested,
+                    .answer_messages = segments_.num_served() / caps_[hop] * messages_per_answer,
+                    .answer_bytes = sent - requested,
+                    .received_bytes = segments_.bytes_received(per_id),
+                    .rounds = 2};
 }
 
 template <typename Id>
@@ -239,6 +248,7 @@ void DirectExchange<Id>::add_to(ExchangeReport& report) const {
     report.remote_nodes[hop] += remote[hop];
     report.hop_bytes[hop] += hop_bytes_[hop];
     report.bytes_sent += hop_bytes_[hop];
+    report.traffic[hop] += traffic_[hop];
   }
   report.bytes_received += bytes_received_;
 }

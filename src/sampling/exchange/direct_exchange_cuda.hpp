@@ -73,6 +73,7 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
 
   cuda::Array<Count> frontier_nodes_, remote_nodes_;  // of all batches, by hop
   std::vector<Count> hop_bytes_;
+  std::vector<HopTraffic> traffic_;  // by hop
   Count bytes_received_ = 0;
 };
 

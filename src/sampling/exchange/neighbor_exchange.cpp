@@ -107,8 +107,8 @@ void NeighborExchange<Id>::group(std::span<const NodeId> frontier) {
 
 template <typename Id>
 template <typename T>
-void NeighborExchange<Id>::transfer(std::span<const T> send, std::span<const Count> send_counts, T* received,
-                                    std::span<const Count> received_counts) {
+void NeighborExchange<Id>::transfer(Message kind, std::span<const T> send, std::span<const Count> send_counts,
+                                    T* received, std::span<const Count> received_counts) {
   constexpr auto kBytes = static_cast<Count>(sizeof(T));
   std::vector<Count> send_bytes, received_bytes;
   for (const Count count : send_counts) send_bytes.push_back(count * kBytes);
@@ -118,6 +118,13 @@ void NeighborExchange<Id>::transfer(std::span<const T> send, std::span<const Cou
   report_.bytes_sent += sent;
   report_.bytes_received += got;
   report_.hop_bytes[hop_] += sent;
+  HopTraffic& traffic = report_.traffic[hop_];
+  const Count messages = std::ranges::count_if(send_bytes, [](Count bytes) { return bytes > 0; });
+  const bool asks = kind == Message::request;
+  (asks ? traffic.request_messages : traffic.answer_messages) += messages;
+  (asks ? traffic.request_bytes : traffic.answer_bytes) += sent;
+  traffic.received_bytes += got;
+  ++traffic.rounds;
 }
 
 template <typename Id>
@@ -130,8 +137,9 @@ void NeighborExchange<Id>::start_ask(const PickQuery& query) {
   report_.largest_requests[hop_] = std::max(report_.largest_requests[hop_], std::ranges::max(asked_counts_));
   run_async([this] {
     incoming_counts_ = context_.communicator->exchange_counts(asked_counts_);
+    ++report_.traffic[hop_].rounds;
     incoming_.resize(static_cast<std::size_t>(sum_of(incoming_counts_)));
-    transfer<Id>(asked_, asked_counts_, incoming_.data(), incoming_counts_);
+    transfer<Id>(Message::request, asked_, asked_counts_, incoming_.data(), incoming_counts_);
     incoming_nodes_.assign(incoming_.begin(), incoming_.end());
   });
   measure_halo(query);
@@ -157,8 +165,10 @@ void NeighborExchange<Id>::measure_halo(const PickQuery& query) {
 
 template <typename Id>
 std::span<const std::int32_t> NeighborExchange<Id>::start_answer(const PickAnswers<Id>& picks) {
-  run_async(
-      [&] { transfer<std::int32_t>(picks.counts, incoming_counts_, answer_counts_.data(), asked_counts_); });
+  run_async([&] {
+    transfer<std::int32_t>(Message::answer, picks.counts, incoming_counts_, answer_counts_.data(),
+                           asked_counts_);
+  });
   wait();
   const std::span asked(answer_counts_.data(), asked_.size());
   const std::vector<Count> send = sums_of_groups(picks.counts, incoming_counts_),
@@ -172,8 +182,8 @@ std::span<const std::int32_t> NeighborExchange<Id>::start_answer(const PickAnswe
   answer_neighbors_.resize(static_cast<std::size_t>(total));
   answer_edge_ids_.resize(edge_ids_ ? static_cast<std::size_t>(total) : 0);
   run_async([this, picks, send, receive] {
-    transfer<Id>(picks.neighbors, send, answer_neighbors_.data(), receive);
-    if (edge_ids_) transfer<EdgeId>(picks.edge_ids, send, answer_edge_ids_.data(), receive);
+    transfer<Id>(Message::answer, picks.neighbors, send, answer_neighbors_.data(), receive);
+    if (edge_ids_) transfer<EdgeId>(Message::answer, picks.edge_ids, send, answer_edge_ids_.data(), receive);
   });
   return answer_counts_;
 }

@@ -66,8 +66,10 @@ class NeighborExchange {
   void choose_halo();
   void run_async(std::function<void()> work);
   void wait();
+  /// What the report counts a message as.
+  enum class Message : std::uint8_t { request, answer };
   template <typename T>
-  void transfer(std::span<const T> send, std::span<const Count> send_counts, T* received,
+  void transfer(Message kind, std::span<const T> send, std::span<const Count> send_counts, T* received,
                 std::span<const Count> received_counts);
 
   ExchangeContext context_;

@@ -58,6 +58,7 @@ struct Pipeline::State {
   std::unique_ptr<feature::RowFetcher> fetcher;
   Padding padding;
   std::unique_ptr<BatchLoader> loader;
+  bool overlap;
   std::array<Count, tensor::kNumStrata> told_rows{};  // of the fetcher
 
   State(const PipelineParts& p, const PipelineOptions& options)
@@ -77,7 +78,8 @@ struct Pipeline::State {
         fetcher(std::make_unique<feature::RowFetcher>(p.graph->features(), device, row_context(),
                                                       *p.gather_pool)),
         padding(options.pad ? measure(options) : Padding{}),
-        loader(make_loader(options)) {}
+        loader(make_loader(options)),
+        overlap(options.overlap) {}
 
   bool is_distributed() const { return parts.topology->num_machines() > 1; }
   comm::LaunchOrder* launch_order() { return wire ? &order : nullptr; }
@@ -175,6 +177,7 @@ void Pipeline::end() { state_->loader->end(); }
 void Pipeline::run_on(const cuda::SmGroup& sms) { state_->loader->run_on(sms); }
 void Pipeline::release_buffers() { state_->loader->release_buffers(); }
 
+int Pipeline::batches_in_flight() const { return state_->overlap ? kBuffers : 1; }
 bool Pipeline::pads() const { return !state_->padding.shape.entries.empty(); }
 const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
 Transport Pipeline::row_exchange() const {

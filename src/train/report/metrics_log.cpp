@@ -23,7 +23,7 @@ bool is_after(const ProgressState& progress, const nlohmann::json& record) {
   const Count done = progress.epoch, epoch = record.value("epoch", Count{0});
   if (type == "step")
     return epoch > done && (epoch > done + 1 || record.value("step", Count{0}) > progress.step_in_epoch);
-  if (type == "epoch") return epoch > done;
+  if (type == "epoch" || type == "traffic") return epoch > done;
   if (type == "evaluation") return epoch > done || (epoch == done && progress.evaluation_due);
   if (type == "final") return record.value("epochs", Count{0}) > done;
   return false;

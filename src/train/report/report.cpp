@@ -131,6 +131,8 @@ json run_record(const RunFacts& facts) {
             {"test", facts.unlabelled.test}}},
           {"batch_nodes", facts.batch_sizes.nodes},
           {"batch_edges", facts.batch_sizes.edges},
+          {"batches_in_flight", facts.batches_in_flight},
+          {"parameters", facts.num_parameters},
           {"seed", facts.config.seed},
           {"ranks", num_ranks(facts)},
           {"machines", facts.topology.num_machines()},

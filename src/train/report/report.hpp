@@ -38,6 +38,7 @@ struct RunFacts {
   Count global_batch = 0;  ///< seeds per step, over all ranks
   Count steps_per_epoch = 0;
   BatchSizes batch_sizes;
+  int batches_in_flight = 0;              ///< that are sampled, gathered or trained at the same time
   int cores = 0;                          ///< per rank
   std::string reducer;                    ///< what sums gradients
   std::optional<Transport> row_exchange;  ///< none on one machine

@@ -134,6 +134,15 @@ TEST(RowFetcher, CountsWhatTravels) {
   EXPECT_EQ(report.remote_rows, 1000 - local);
   EXPECT_EQ(report.bytes_received, (1000 - local) * 28 + others * local * 8);
   EXPECT_EQ(report.bytes_sent, (1000 - local) * 8 + others * local * 28);
+  EXPECT_EQ(report.request_bytes, (1000 - local) * 8);
+  EXPECT_EQ(report.row_bytes, others * local * 28);
+  EXPECT_EQ(report.rows_sent, others * local);
+  EXPECT_EQ(report.rows_received, 1000 - local);
+  EXPECT_EQ(report.request_messages, others);
+  EXPECT_EQ(report.row_messages, others);
+  EXPECT_EQ(report.rounds, others > 0 ? 4 : 0)
+      << "agreeing on the number of rounds; counts, ids and rows of one";
+  EXPECT_EQ(report.repeated_fetches, 0);
   stage.close();
 }
 

@@ -424,6 +424,9 @@ TEST_F(DirectExchange, ReportsWhatItDid) {
   for (std::size_t hop = 0; hop < 2; ++hop) {
     const Count fanout = scenario.options.fanouts[hop];
     EXPECT_EQ(direct.hop_bytes[hop], 3 * others * 100 * (kIdBytes + kCountBytes + fanout * kPickBytes));
+    EXPECT_EQ(direct.traffic[hop].request_bytes, 3 * others * 100 * kIdBytes);
+    EXPECT_EQ(direct.traffic[hop].request_messages, 3 * others);
+    EXPECT_EQ(direct.traffic[hop].rounds, 3 * 2);
   }
   EXPECT_EQ(direct.bytes_sent, direct.bytes_received);
 }
@@ -469,7 +472,13 @@ TEST_P(Exchange, ReportsWhatItDid) {
     }
     EXPECT_EQ(report.frontier_nodes[hop], 3 * block.num_dst);
     EXPECT_EQ(report.remote_nodes[hop], 3 * remote);
+    const HopTraffic& traffic = report.traffic[hop];
+    EXPECT_EQ(traffic.request_bytes, 3 * remote * 4);
+    EXPECT_EQ(traffic.request_bytes + traffic.answer_bytes, report.hop_bytes[hop]);
+    EXPECT_LE(traffic.request_messages, 3 * (num_machines - 1));
+    EXPECT_EQ(traffic.request_messages > 0, remote > 0);
   }
+  EXPECT_EQ(report.repeated_batches, 0);
   std::vector<std::int64_t> bytes{report.bytes_sent, report.bytes_received};
   test::world().communicator().all_reduce(bytes);
   EXPECT_GT(bytes[0], 0);

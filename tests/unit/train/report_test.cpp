@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "report/traffic.hpp"
+
 namespace strata::train {
 namespace {
 
@@ -59,6 +61,7 @@ RunFacts two_gpus() {
   facts.global_batch = 2048;
   facts.steps_per_epoch = 97;
   facts.batch_sizes = {.nodes = {1024, 9000.5}, .edges = {15000, 80000}};
+  facts.batches_in_flight = 3;
   facts.cores = 8;
   facts.reducer = "nccl";
   return facts;
@@ -178,7 +181,7 @@ TEST(RunRecord, HasWhatMakesTheRun) {
     "model": "sage", "fanouts": [15, 10, 5], "sampler": "uniform", "replace": false,
     "labor_dependent": false, "hidden": 256, "global_batch_size": 2048, "steps_per_epoch": 97,
     "feature_cols": 100, "classes": 47, "unlabelled": {"train": 1, "valid": 2, "test": 3},
-    "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "seed": 7, "ranks": 2,
+    "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "batches_in_flight": 3, "parameters": 206895, "seed": 7, "ranks": 2,
     "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": "",
     "strata": "1.2.3, commit abc", "libraries": ["libtorch 9"], "hosts": ["alpha"],
     "started": "2026-11-22T20:30:00", "command": "strata-train --graph parts/products"})"));
@@ -332,6 +335,29 @@ FinalReport final_report() {
                      .seeds_per_second = 49000},
           .peak_host_bytes = 3 << 20,
           .peak_device_bytes = 5 << 20};
+}
+
+TEST(RankTraffic, TellsWhatAnEpochAdded) {
+  RankTraffic before{.neighbors = sampling::ExchangeReport(1), .rows = {.rows = 10, .row_bytes = 7}};
+  before.neighbors.frontier_nodes = {100};
+  before.neighbors.traffic = {{.request_messages = 1, .request_bytes = 8, .rounds = 4}};
+  RankTraffic now = before;
+  now.neighbors.frontier_nodes = {150};
+  now.neighbors.traffic[0] += {.request_messages = 2, .request_bytes = 24, .answer_bytes = 5, .rounds = 4};
+  now.neighbors.seconds = 1.5;
+  now.rows.rows = 30;
+  now.rows.repeated_fetches = 1;
+  const json record = rank_traffic_json(3, 1, epoch_report(), now.since(before));
+  EXPECT_EQ(record.at("rank"), 3);
+  EXPECT_EQ(record.at("machine"), 1);
+  EXPECT_EQ(record.at("compute_seconds"), 2.5);
+  const json hop = json::parse(R"({"nodes": 50, "remote": 0, "cached": 0, "request_messages": 2,
+    "request_bytes": 24, "answer_messages": 0, "answer_bytes": 5, "received_bytes": 0, "rounds": 4})");
+  EXPECT_EQ(record.at("neighbors").at("hops"), json::array({hop}));
+  EXPECT_EQ(record.at("neighbors").at("seconds"), 1.5);
+  EXPECT_EQ(record.at("features").at("rows"), 20);
+  EXPECT_EQ(record.at("features").at("row_bytes"), 0);
+  EXPECT_EQ(record.at("features").at("repeated"), 1);
 }
 
 TEST(FinalRecord, HasTheScoresOfTheBestEpoch) {

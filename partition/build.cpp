@@ -16,6 +16,7 @@
 #include "strata/util/hash.hpp"
 #include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
+#include "version.hpp"
 
 namespace strata::partition {
 namespace {
@@ -208,7 +209,7 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   record.manifest = make_manifest(graph, structure, relabeling, options,
                                   build_id(graph_hash, part_of, options.assign.num_parts));
   record.constraints = measure_constraints(structure, graph.splits, part_of, options.assign);
-  record.build = {.program = "strata-partition " STRATA_VERSION,
+  record.build = {.program = "strata-partition " + program_version(),
                   .input = options.input,
                   .method = name_of(options.assign.method),
                   .seed = options.assign.seed,

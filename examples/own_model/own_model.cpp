@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of one's own, trained by Strata: mpirun -n 2 own_model --graph parts/ ..., with strata-train's
-// options.
+// A model of one's own in a program that does what strata-train does: README.md.
 #include <torch/torch.h>
 
-#include <cstdio>
-
-#include "strata/cli/options.hpp"
-#include "strata/train/trainer.hpp"
-#include "strata/util/error.hpp"
+#include "strata/cli/program.hpp"
 
 using strata::nn::ModelOptions, strata::nn::Pass, strata::sampling::Block;
 
@@ -62,21 +57,6 @@ class OwnModel final : public strata::nn::BlockModel {
 };
 
 int main(int argc, char** argv) {
-  strata::train::StopListener stop;  // first, before other threads
-  try {
-    auto options = strata::cli::parse_train_options(argc, argv);
-    if (!options.config) return std::puts(options.text.c_str()), 0;
-    options.config->own_model = "own";
-    strata::comm::World world(&argc, &argv);
-    try {
-      const auto make = [](const ModelOptions& of) { return std::make_shared<OwnModel>(of); };
-      strata::train::train(*options.config, world, stop, make);
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "%s\n", strata::format_error("own_model", error).c_str());
-      world.abort(1);
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", strata::format_error("own_model", error).c_str());
-    return 2;
-  }
+  const auto make = [](const ModelOptions& options) { return std::make_shared<OwnModel>(options); };
+  return strata::cli::run_program(argc, argv, {.name = "own_model", .own_model = "own", .make_model = make});
 }

@@ -21,6 +21,7 @@
 #include "strata/util/log.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/utf8.hpp"
+#include "version.hpp"
 
 namespace strata::partition {
 namespace {
@@ -320,7 +321,7 @@ int dispatch(int argc, char** argv) {
   CLI::App app{"Cuts a graph into parts for strata-train. Needs neither a GPU nor MPI."};
   Arguments args;
   app.name(kProgram);
-  app.set_version_flag("--version", STRATA_VERSION);
+  app.set_version_flag("--version", fmt::format("{} {}", kProgram, program_version()));
   app.require_subcommand(1);
   CLI::App* build_command =
       app.add_subcommand("build", "Read a graph, partition it and write one HDF5 file a part");

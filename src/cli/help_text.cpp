@@ -14,14 +14,14 @@ using options::Option;
 constexpr int kIndent = 26;
 constexpr int kLeast = 40;  // columns, on whatever terminal
 
-constexpr std::string_view kUsage =
-    "strata-train --graph PARTS [OPTION...]          trains a graph neural network\n"
-    "strata-train --resume RUN                       continues a run with its options\n"
-    "strata-train evaluate RUN --graph PARTS         scores a trained model\n"
-    "strata-train predict RUN --graph PARTS --output logits.npy\n"
+constexpr const char* kUsage =
+    "{0} --graph PARTS [OPTION...]          trains a graph neural network\n"
+    "{0} --resume RUN                       continues a run with its options\n"
+    "{0} evaluate RUN --graph PARTS         scores a trained model\n"
+    "{0} predict RUN --graph PARTS --output logits.npy\n"
     "\n"
     "  strata-partition build --input npy:DIR --parts 2 --output parts\n"
-    "  mpirun -n 2 strata-train --graph parts --model sage --fanouts 15,10,5\n";
+    "  mpirun -n 2 {0} --graph parts --model sage --fanouts 15,10,5\n";
 
 }  // namespace
 
@@ -60,8 +60,8 @@ std::string describe_option(const Option& option, int columns) {
   return left + wrapped(help, kIndent, std::max(columns, kIndent + kLeast));
 }
 
-std::string train_help(const options::OptionTable& table, bool all, int columns) {
-  std::string text(kUsage), heading;
+std::string train_help(const std::string& program, const options::OptionTable& table, bool all, int columns) {
+  std::string text = fmt::format(kUsage, program), heading;
   for (const Option& option : table.options()) {
     if (!all && !option.is_common) continue;
     if (option.heading != heading)
@@ -72,8 +72,8 @@ std::string train_help(const options::OptionTable& table, bool all, int columns)
   }
   text += "\n";
   text += wrapped(
-      "--config FILE reads options from a TOML file, --version tells the version, and --help all lists "
-      "every option.",
+      "--config FILE reads options from a TOML file, --version tells the version (with --verbose that of "
+      "libraries, too), and --help all lists every option.",
       0, std::max(columns, kLeast));
   return text;
 }

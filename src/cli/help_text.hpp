@@ -15,6 +15,6 @@ std::string wrapped(std::string_view text, int indent, int columns);
 std::string describe_option(const options::Option& option, int columns);
 
 /// --help: what the program does, and the common options, or all of them.
-std::string train_help(const options::OptionTable& table, bool all, int columns);
+std::string train_help(const std::string& program, const options::OptionTable& table, bool all, int columns);
 
 }  // namespace strata::cli

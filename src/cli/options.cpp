@@ -15,8 +15,9 @@
 #include "config_file.hpp"
 #include "help_text.hpp"
 #include "hints.hpp"
-#include "strata/train/build_version.hpp"
 #include "strata/train/train_options.hpp"
+#include "strata/train/versions.hpp"
+#include "strata/util/build_version.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
@@ -204,6 +205,7 @@ std::string folder_of_run(const std::string& run) {
 
 struct Command::State {
   std::vector<std::string> words;
+  std::string own_model;
   Purpose purpose = Purpose::train;
   train::TrainSettings defaults;
   options::OptionTable table = train::train_options(defaults);
@@ -214,7 +216,8 @@ struct Command::State {
   CommandLine line;
   std::string text;
 
-  State(int argc, const char* const* argv) : words(argv, argv + argc) {
+  State(int argc, const char* const* argv, const std::string& own_model)
+      : words(argv, argv + argc), own_model(own_model) {
     for (int i = 1; i < argc; ++i) require_utf8(argv[i], fmt::format("argument {}", i));  // records are JSON
     if (argc > 1)
       purpose = words[1] == "predict"    ? Purpose::predict
@@ -232,7 +235,7 @@ struct Command::State {
 
   bool asks_for_text() {
     for (std::size_t i = 1; i < words.size(); ++i) {
-      if (words[i] == "--version") text = fmt::format("strata-train {}\n", train::build_version());
+      if (words[i] == "--version") text = version();
       if (words[i] == "--help" || words[i] == "-h")
         text = help(i + 1 < words.size() && words[i + 1] == "all");
       if (!text.empty()) return true;
@@ -240,15 +243,28 @@ struct Command::State {
     return false;
   }
 
+  /// As it was called, without its folder.
+  std::string program() const { return fs::path(words.front()).filename().string(); }
+
+  /// A line; with --verbose, what it was built with besides.
+  std::string version() const {
+    std::string result = own_model.empty() ? "strata-train " : program() + ", with Strata ";
+    result += build_version() + '\n';
+    if (std::ranges::find(words, "--verbose") != words.end())
+      for (const std::string& library : train::library_versions()) result += "  " + library + '\n';
+    return result;
+  }
+
   std::string help(bool all) const {
     constexpr int kUsual = 80, kMost = 120;
     const int columns = std::min(terminal_columns(kUsual), kMost);
-    if (purpose == Purpose::train) return train_help(table, all, columns);
+    if (purpose == Purpose::train) return train_help(program(), table, all, columns);
     std::string result = purpose == Purpose::predict
-                             ? "strata-train predict RUN --graph PARTS [--split test] --output logits.npy\n\n"
+                             ? " predict RUN --graph PARTS [--split test] --output logits.npy\n\n"
                                "Writes the logits that a trained model gives the nodes of a graph.\n\n"
-                             : "strata-train evaluate RUN --graph PARTS\n\nScores a trained model on the "
+                             : " evaluate RUN --graph PARTS\n\nScores a trained model on the "
                                "nodes of a graph.\n\n";
+    result.insert(0, program());
     for (const Option& option : request_table.options()) result += describe_option(option, columns);
     for (const Option& option : table.options())
       if (is_for_inference(option)) result += describe_option(option, columns);
@@ -266,12 +282,12 @@ struct Command::State {
     const std::string name(name_of(purpose));
     if (words.size() < 3 || words[2].starts_with("-"))
       throw InputError(fmt::format("{} needs the folder of a run", name),
-                       fmt::format("strata-train {} runs/last --graph parts", name));
+                       fmt::format("{} {} runs/last --graph parts", program(), name));
     request.run = words[2];
     for (const Option& option : table.options())
       if (is_for_inference(option)) line.add(option);
     for (const Option& option : request_table.options()) line.add(option);
-    std::vector<const char*> rest{"strata-train"};
+    std::vector<const char*> rest{words.front().c_str()};
     for (std::size_t i = 3; i < words.size(); ++i) {
       refuse_option_of_the_run(words[i]);
       rest.push_back(words[i].c_str());
@@ -285,8 +301,8 @@ struct Command::State {
     const Option* option = table.find(name);
     if (option == nullptr || is_for_inference(*option) || request_table.find(name) != nullptr) return;
     throw InputError(fmt::format("--{} is no option of {}", name, name_of(purpose)),
-                     fmt::format("The model is as {} has it; strata-train {} --help lists the options.",
-                                 request.run, name_of(purpose)));
+                     fmt::format("The model is as {} has it; {} {} --help lists the options.", request.run,
+                                 program(), name_of(purpose)));
   }
 
   /// The folder of the run whose options count; empty: none.
@@ -323,6 +339,11 @@ struct Command::State {
     for (const auto& [name, place] : file.given_at) given_by[name] = place;
     for (const std::string& name : line.given()) given_by[name] = Provenance::kCommandLine;
     if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
+    config.own_model = own_model;
+    if (!own_model.empty() && given_by.contains("model"))
+      throw InputError(
+          fmt::format("--model has no effect: this program trains a model of its own, {}", own_model),
+          "Leave --model out, or call strata-train.");
     if (!settings.seeds.empty() && config.resume)
       throw InputError("--seeds contradicts --resume", "Resume one run: --resume OUTPUT/seed-N.");
     validate(config, file, line);
@@ -339,6 +360,7 @@ struct Command::State {
                                    name_of(purpose), run.settings.config.graph.text()));
     train::TrainSettings settings;
     settings.config = train::inference_config(run.settings.config);
+    settings.config.own_model = own_model;
     const options::OptionTable target = train::train_options(settings);
     train::InferenceRequest wanted = request;
     options::OptionTable wanted_table;
@@ -352,7 +374,8 @@ struct Command::State {
   }
 };
 
-Command::Command(int argc, const char* const* argv) : state_(std::make_unique<State>(argc, argv)) {}
+Command::Command(int argc, const char* const* argv, const std::string& own_model)
+    : state_(std::make_unique<State>(argc, argv, own_model)) {}
 Command::~Command() = default;
 Command::Command(Command&&) noexcept = default;
 Command& Command::operator=(Command&&) noexcept = default;

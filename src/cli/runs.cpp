@@ -42,22 +42,25 @@ std::string table_of(const std::vector<train::TrainResult>& results, const std::
 }
 
 /// Trains once with each seed. A folder of its own for each; what was finished before a stop stays.
-int train_seeds(const ParsedOptions& options, const comm::World& world, train::StopListener& stop) {
+int train_seeds(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
+                const train::ModelFactory& make_model) {
   std::vector<train::TrainResult> results;
   train::TrainConfig config = *options.config;
   const std::string parent = config.output.empty() ? "runs/seeds" : config.output;
   for (const std::uint64_t seed : options.seeds) {
     config.seed = seed;
     config.output = parent + "/seed-" + std::to_string(seed);
-    results.push_back(train::train(config, world, stop));
+    results.push_back(train::train(config, world, stop, make_model));
     if (results.back().stopped) return code_of(true);
   }
   if (world.rank() == 0) tell(table_of(results, options.seeds, config.metric));
   return code_of(false);
 }
 
-int use_model(const ParsedOptions& options, const comm::World& world, train::StopListener& stop) {
-  const train::InferenceResult result = train::infer(*options.config, *options.inference, world, stop);
+int use_model(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
+              const train::ModelFactory& make_model) {
+  const train::InferenceResult result =
+      train::infer(*options.config, *options.inference, world, stop, make_model);
   if (world.rank() == 0 && !result.stopped) {
     Table table({options.config->graph.text(), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
     const auto row = [&](const char* name, const train::Scores& scores) {
@@ -77,13 +80,14 @@ int use_model(const ParsedOptions& options, const comm::World& world, train::Sto
 
 }  // namespace
 
-int execute(const ParsedOptions& options, const comm::World& world, train::StopListener& stop) {
+int execute(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
+            const train::ModelFactory& make_model) {
   const train::TrainConfig& config = *options.config;
   init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level, config.color);
   choose_progress(config.progress);
-  if (options.inference) return use_model(options, world, stop);
-  if (!options.seeds.empty()) return train_seeds(options, world, stop);
-  return code_of(train::train(config, world, stop).stopped);
+  if (options.inference) return use_model(options, world, stop, make_model);
+  if (!options.seeds.empty()) return train_seeds(options, world, stop, make_model);
+  return code_of(train::train(config, world, stop, make_model).stopped);
 }
 
 }  // namespace strata::cli

@@ -3,11 +3,13 @@
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/train/stop_listener.hpp"
+#include "strata/train/trainer.hpp"
 
 namespace strata::cli {
 
 /// Does what the options ask for, and tells of it: one training run, one for each seed, or a use of a trained
 /// model. Returns the exit code. Collective; throws what the libraries throw.
-int execute(const ParsedOptions& options, const comm::World& world, train::StopListener& stop);
+int execute(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
+            const train::ModelFactory& make_model);
 
 }  // namespace strata::cli

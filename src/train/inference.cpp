@@ -62,15 +62,15 @@ std::vector<NodeId> nodes_of(NodeSplit split, const store::MachineGraph& graph, 
 class Inference {
  public:
   Inference(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
-            StopListener& stop)
+            StopListener& stop, const ModelFactory& make)
       : request_(request),
         context_(config, world, stop),
-        weights_(TrainedWeights::read(request.run, context_.communicator())),
+        weights_(TrainedWeights::read(request.run, config, context_.communicator())),
         graph_(load_graph(context_, GraphUse::inference)),
-        model_(make_model(context_, shape(), nn::make_model)),
+        model_(make_model(context_, shape(), make)),
         evaluators_(context_, graph_, *model_) {
     context_.alive("loading the model");
-    context_.communicator().together([&] { weights_.load_into(*model_, model_name(config)); });
+    context_.communicator().together([&] { weights_.load_into(*model_); });
     if (writes() && selects()) nodes_ = chosen_nodes();
   }
 
@@ -159,7 +159,7 @@ TrainConfig inference_config(const TrainConfig& run) {
 }
 
 InferenceResult infer(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
-                      StopListener& stop) {
+                      StopListener& stop, const ModelFactory& make_model) {
   world.communicator().together([&] {
     validate(config);
     if (!request.nodes.empty() && request.split != NodeSplit::all)
@@ -168,7 +168,7 @@ InferenceResult infer(const TrainConfig& config, const InferenceRequest& request
   });
   std::unique_ptr<Inference> inference;
   try {
-    inference = std::make_unique<Inference>(config, request, world, stop);
+    inference = std::make_unique<Inference>(config, request, world, stop, make_model);
     stop.loaded();
     return inference->execute();
   } catch (...) {

@@ -147,4 +147,9 @@ std::string graph_digest(const TrainConfig& config) {
   return graph::read_graph_digest(config.graph.parts().value());
 }
 
+std::string build_program(const TrainConfig& config) {
+  return config.graph.synthetic() != nullptr ? std::string()
+                                             : graph::read_build_program(config.graph.parts().value());
+}
+
 }  // namespace strata::train

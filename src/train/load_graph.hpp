@@ -17,4 +17,7 @@ store::MachineGraph load_graph(RunContext& context, GraphUse use = GraphUse::tra
 /// What tells the graph from others; see graph::read_graph_digest().
 std::string graph_digest(const TrainConfig& config);
 
+/// The program that made the parts; empty for a generated graph.
+std::string build_program(const TrainConfig& config);
+
 }  // namespace strata::train

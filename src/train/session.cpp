@@ -76,7 +76,7 @@ RunFacts Session::facts() const {
   for (const auto& rank : context.topology.ranks) hosts.push_back(rank.host);
   const bool alone = context.topology.num_machines() == 1;
   return {.config = context.config,
-          .origin = run_origin(hosts),
+          .origin = run_origin(hosts, context.first_rank() ? build_program(context.config) : ""),
           .topology = context.topology,
           .manifest = graph.manifest(),
           .plan = graph.plan(),

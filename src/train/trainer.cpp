@@ -174,9 +174,8 @@ class Run {
   }
 
   void begin_with_trained_weights() {
-    const TrainedWeights weights = TrainedWeights::read(config_.init_from, context_.communicator());
-    context_.communicator().together(
-        [&] { weights.load_into(*session_.learner.model, model_name(config_)); });
+    const TrainedWeights weights = TrainedWeights::read(config_.init_from, config_, context_.communicator());
+    context_.communicator().together([&] { weights.load_into(*session_.learner.model); });
   }
 
   /// Before anything is computed: it would be lost with what has no room in the end.

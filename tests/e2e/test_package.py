@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed package: examples/own_model finds it, builds, and trains its own model on one and two ranks."""
+"""The installed package: the C++ examples find it, build outside the tree, and do what their READMEs say."""
 import os
 import pathlib
 import shutil
+import subprocess
+import tempfile
 import unittest
+
+import numpy as np
 
 import strata_e2e as e2e
 
@@ -14,28 +18,60 @@ CMAKE = shutil.which('cmake', path=f'{os.environ.get("STRATA_PYTHON_ENV", "")}/b
 
 @unittest.skipUnless(CMAKE, 'cmake is not on the PATH')
 class Package(e2e.Case):
-    def checked(self, *command, timeout=1500):
-        done = self.run_program(command, timeout)
-        self.assertEqual(done.returncode, 0, done.stderr[-4000:] + done.stdout[-4000:])
+    @classmethod
+    def setUpClass(cls):
+        """One installation for all examples."""
+        cls.installed = pathlib.Path(tempfile.mkdtemp(prefix='strata-package-'))
+        cls.addClassCleanup(shutil.rmtree, cls.installed)
+        subprocess.run([CMAKE, '--install', BUILD, '--prefix', cls.installed, '--component', 'development'], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def checked(self, *command, expect=0, timeout=1500, **environment):
+        done = self.run_program(command, timeout, **environment)
+        self.assertEqual(done.returncode, expect, done.stderr[-4000:] + done.stdout[-4000:])
         return done
 
-    def test_a_model_of_ones_own(self):
-        prefix, build = self.folder / 'prefix', self.folder / 'build'
-        self.checked(CMAKE, '--install', BUILD, '--prefix', prefix, '--component', 'development')
+    def build_example(self, name):
+        """Builds a copy of it, so that it cannot lean on the tree; returns the folder of its programs."""
+        source, build = self.folder / 'source', self.folder / 'build'
+        shutil.copytree(e2e.REPOSITORY / 'examples' / name, source)
         generator = ['-G', 'Ninja'] if shutil.which('ninja', path=str(pathlib.Path(CMAKE).parent) + ':' + os.environ['PATH']) else []
-        self.checked(CMAKE, '-S', e2e.REPOSITORY / 'examples/own_model', '-B', build, f'-DCMAKE_PREFIX_PATH={prefix}',
-                     '-DCMAKE_BUILD_TYPE=Release', *generator)
+        self.checked(CMAKE, '-S', source, '-B', build, f'-DCMAKE_PREFIX_PATH={self.installed}', '-DCMAKE_BUILD_TYPE=Release', *generator)
         self.checked(CMAKE, '--build', build)
+        return build
+
+    def test_all_have_a_readme(self):
+        for example in (e2e.REPOSITORY / 'examples').iterdir():
+            if example.is_dir() and example.name != '__pycache__':
+                self.assertTrue((example / 'README.md').exists(), example)
+                self.assertTrue(hasattr(self, f'test_{example.name}'), f'{example} has no test here')
+
+    def test_random_walk(self):
+        build = self.build_example('random_walk')
+        told = self.checked(build / 'sample_random_walks', 'kind=sbm,nodes=2000,features=0').stdout
+        self.assertEqual(told.count('256 dst nodes'), 3, told)
+
+    def test_own_model(self):
+        build = self.build_example('own_model')
         graph = self.build(SPEC, 2)
         job = ['--graph', graph, '--device', 'cpu', '--fanouts', '5,5', '--hidden', '16', '--batch-size', '50', '--epochs', '6', '--lr',
                '0.01', '--normalize-features']
         for ranks in (1, 2):
             output = self.folder / f'own{ranks}'
-            command = [e2e.MPIRUN, '-n', ranks, '--oversubscribe', '--bind-to', 'none', build / 'own_model', *job, '--output', output]
-            self.checked(*command)
+            launch = [e2e.MPIRUN, '-n', ranks, '--oversubscribe', '--bind-to', 'none', build / 'own_model']
+            command = [*launch, *job, '--output', output]
+            predictions = self.folder / f'all{ranks}.npy'
+            told = self.checked(*launch, *job, '--predictions', predictions, '--output', output)
             self.assertGreater(e2e.final(output)['test']['accuracy'], 0.6)
             self.assertEqual(e2e.metrics(output, 'run')[0]['model'], 'own')
             self.assertIn(b'norms.0.running_mean', (output / 'model.safetensors').read_bytes())
+            self.compare_folders(output, graph, told.stdout)
+            # The model is used as any other one.
+            again = self.folder / f'again{ranks}.npy'
+            self.checked(*launch, 'predict', output, '--graph', graph, '--output', again, '--device', 'cpu')
+            np.testing.assert_allclose(np.load(again), np.load(predictions), rtol=1e-5, atol=1e-5)
+            told = self.checked(*launch, 'evaluate', output, '--graph', graph, '--device', 'cpu').stdout
+            self.assertIn(f'{e2e.final(output)["test"]["accuracy"]:.4f}', told)
             # Buffers are part of a checkpoint: the resumed run is the uninterrupted one.
             again = self.folder / f'again{ranks}'
             shutil.copytree(output, again)
@@ -43,6 +79,34 @@ class Package(e2e.Case):
             whole = self.folder / f'whole{ranks}'
             self.checked(*command[:-1], whole, '--epochs', '8')
             self.assertEqual((again / 'checkpoint.safetensors').read_bytes(), (whole / 'checkpoint.safetensors').read_bytes())
+        self.refuse(build / 'own_model', self.folder / 'own1', graph)
+
+    def compare_folders(self, own, graph, told):
+        """A run of a program of one's own has the files of strata-train."""
+        usual = self.folder / 'usual'
+        if not usual.exists():
+            self.train(graph, '--fanouts', '5,5', '--hidden', '16', '--epochs', '1', output=usual)
+        self.assertEqual({path.name for path in own.iterdir()}, {path.name for path in usual.iterdir()})
+        mine, theirs = (e2e.metrics(folder, 'run')[0] for folder in (own, usual))
+        self.assertEqual(set(mine), set(theirs))
+        self.assertEqual(set(mine['options']), set(theirs['options']))
+        self.assertEqual(mine['options']['model'], 'own')
+        config = (own / 'config.toml').read_text()
+        self.assertIn('\n# model = "own"  # the program\n', config)
+        self.assertIn('\nhidden = 16  # command line\n', config)
+        for line in told.splitlines():
+            self.assertIn(line, (own / 'train.log').read_text())
+
+    def refuse(self, program, run, graph):
+        """Each program says whose model a run has; messages have the program's name."""
+        done = self.checked(program, '--graph', graph, '--model', 'gcn', expect=2)
+        self.assertIn('own_model: --model has no effect', done.stderr)
+        done = self.checked(program, 'predict', self.folder / 'usual', '--graph', graph, '--output', self.folder / 'x.npy', expect=2)
+        self.assertRegex(done.stderr, r'is a model sage, not own\s+Call strata-train instead')
+        for words in (['predict', run, '--graph', graph, '--output', self.folder / 'x.npy'], ['evaluate', run, '--graph', graph],
+                      ['--graph', graph, '--init-from', run, '--fanouts', '5,5', '--hidden', '16', '--output', self.folder / 'x']):
+            done = self.checked(e2e.BIN / 'strata-train', *words, '--device', 'cpu', expect=2)
+            self.assertRegex(done.stderr, r'is a model own, not sage\s+Call the program that trained it')
 
 
 if __name__ == '__main__':

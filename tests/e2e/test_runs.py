@@ -73,10 +73,15 @@ class Folders(Runs):
         self.assertIn('--class-weights balanced', record['command'])
         self.assertEqual(len(record['hosts']), 1)
         self.assertRegex(record['strata'], r'^\d+\.\d+\.\d+')
+        for library in (r'libtorch \d+\.\d+', r'.*MPI.*\d+\.\d+', r'HDF5 \d+\.\d+\.\d+'):
+            self.assertEqual(len([name for name in record['libraries'] if re.fullmatch(library + '.*', name)]), 1, record['libraries'])
+        self.assertRegex(record['parts_by'], r'^strata-partition \d+\.\d+\.\d+.* \(METIS \d+\.\d+\.\d+, HDF5 \d+\.\d+\.\d+\)$')
         config = (self.folder / 'one/config.toml').read_text()
         self.assertRegex(config, r'\nhidden = 16  # command line\n')
         self.assertRegex(config, r'\noptimizer = "adam"  # default\n')
         self.assertIn('strata-train --graph parts2', config)
+        self.assertIn(f'# Strata {record["strata"]}; {", ".join(record["libraries"])}\n', config)
+        self.assertIn(f'# parts by {record["parts_by"]}\n', config)
         log = (self.folder / 'one/train.log').read_text()
         for line in done.stdout.splitlines():
             self.assertIn(line, log)
@@ -213,6 +218,15 @@ class Terminal(Runs):
         self.assertIn('--fanouts', short)
         self.assertNotIn('--label-smoothing', short)
         self.assertIn('--label-smoothing', full)
+
+    def test_tells_versions(self):
+        told = [subprocess.run([e2e.BIN / 'strata-train', *words], text=True, capture_output=True).stdout
+                for words in (['--version'], ['--version', '--verbose'])]
+        self.assertRegex(told[0], r'^strata-train \d+\.\d+\.\d+.*\n$')
+        self.assertTrue(told[1].startswith(told[0]))
+        for library in 'libtorch', 'MPI', 'HDF5':
+            self.assertIn(library, told[1])
+        self.assertIn('METIS', subprocess.run([e2e.BIN / 'strata-partition', '--version'], text=True, capture_output=True).stdout)
 
     def test_colors_warnings_if_asked(self):
         novalid = self.build(SPEC + ',valid=0', 1, 'novalid')

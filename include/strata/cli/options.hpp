@@ -30,8 +30,9 @@ struct ParsedOptions {
 ///     auto options = command.complete(contents of run_file(), if there is one);
 class Command {
  public:
-  /// Throws InputError for options that are unknown ("did you mean --fanouts?") or lack a value.
-  Command(int argc, const char* const* argv);
+  /// `own_model`: the name of the model that the program has of its own; empty: --model chooses. Throws
+  /// InputError for options that are unknown ("did you mean --fanouts?") or lack a value.
+  Command(int argc, const char* const* argv, const std::string& own_model = {});
   ~Command();
   Command(Command&&) noexcept;
   Command& operator=(Command&&) noexcept;

@@ -55,7 +55,7 @@ struct ConstraintRecord {
 
 /// How a partition directory was made; no reader of parts depends on it.
 struct BuildRecord {
-  std::string program;  ///< "strata-partition 0.1.0"
+  std::string program;  ///< "strata-partition 0.2.0, commit 1a2b3c4 (METIS 5.1.0, HDF5 1.10.8)"
   std::string input;    ///< as given
   std::string method;
   std::uint64_t seed = 0;
@@ -99,5 +99,9 @@ PartitionRecord read_partition_record(const std::filesystem::path& directory);
 /// Identifies the graph of a partition directory, however it was partitioned: its graph_digest; "build ID"
 /// for parts from before there was one; for a planted graph, a hash of its specification. Throws InputError.
 std::string read_graph_digest(const PartsOrigin& parts);
+
+/// The program that made a partition directory, as its BuildRecord has it; empty for a planted graph. Throws
+/// InputError.
+std::string read_build_program(const PartsOrigin& parts);
 
 }  // namespace strata::graph

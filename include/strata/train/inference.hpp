@@ -7,6 +7,7 @@
 #include "strata/train/config.hpp"
 #include "strata/train/metrics.hpp"
 #include "strata/train/stop_listener.hpp"
+#include "strata/train/trainer.hpp"
 #include "strata/util/enum_names.hpp"
 
 namespace strata::train {
@@ -31,10 +32,11 @@ struct InferenceResult {
 
 /// Loads config.graph, which may be another graph than the run's with the same feature columns and classes,
 /// and applies the run's model to it with all neighbors of every node. The config says which model it is
-/// (that of the run) and where it is computed. Logits of a split are in order of original ids; in a .csv file
-/// each row begins with its id. Collective; throws as train() does.
+/// (that of the run) and where it is computed; `make_model` makes it, as train()'s does. Logits of a split
+/// are in order of original ids; in a .csv file each row begins with its id. Collective; throws as train()
+/// does.
 InferenceResult infer(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
-                      StopListener& stop);
+                      StopListener& stop, const ModelFactory& make_model = nn::make_model);
 
 }  // namespace strata::train
 

@@ -370,6 +370,11 @@ std::string read_graph_digest(const PartsOrigin& parts) {
   return record.graph_digest.empty() ? "build " + record.manifest.build_id : record.graph_digest;
 }
 
+std::string read_build_program(const PartsOrigin& parts) {
+  const auto* directory = std::get_if<std::filesystem::path>(&parts);
+  return directory == nullptr ? std::string() : read_partition_record(*directory).build.program;
+}
+
 Manifest read_manifest(const PartsOrigin& parts) {
   if (const auto* planted = std::get_if<PlantedSpec>(&parts)) return planted_manifest(*planted);
   const auto& directory = std::get<std::filesystem::path>(parts);

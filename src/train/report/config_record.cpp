@@ -4,15 +4,15 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "strata/train/build_version.hpp"
 #include "strata/train/train_options.hpp"
+#include "strata/train/versions.hpp"
+#include "strata/util/build_version.hpp"
 
 namespace strata::train {
 namespace {
@@ -35,11 +35,17 @@ std::string source_of(const Option& option, const TrainConfig& config) {
   return table.find(option.name)->literal() == option.literal() ? "default" : "the program";
 }
 
+/// No value that --model takes.
+bool is_model_of_program(const Option& option, const TrainConfig& config) {
+  return option.name == "model" && !config.own_model.empty();
+}
+
 }  // namespace
 
-RunOrigin run_origin(const std::vector<std::string>& hosts) {
+RunOrigin run_origin(const std::vector<std::string>& hosts, const std::string& parts_by) {
   RunOrigin origin{.version = build_version(),
-                   .libraries = {fmt::format("libtorch {}", TORCH_VERSION)},
+                   .libraries = library_versions(),
+                   .parts_by = parts_by,
                    .hosts = {},
                    .num_ranks = static_cast<int>(hosts.size()),
                    .folder = {},
@@ -57,6 +63,7 @@ std::string config_record(const TrainConfig& config, const RunOrigin& origin) {
       as_comment(fmt::format("{}, {} rank{} on {}", origin.started, origin.num_ranks,
                              origin.num_ranks == 1 ? "" : "s", fmt::join(origin.hosts, ", "))) +
       as_comment("in " + origin.folder);
+  if (!origin.parts_by.empty()) text += as_comment("parts by " + origin.parts_by);
   if (!config.provenance.command_line.empty()) text += as_comment(config.provenance.command_line);
   TrainSettings settings = settings_of(config);
   const options::OptionTable options = train_options(settings);
@@ -64,8 +71,10 @@ std::string config_record(const TrainConfig& config, const RunOrigin& origin) {
     text += fmt::format("\n[{}]\n", table);
     for (const Option& option : options.options()) {
       if (option.table != table || option.is_shorthand) continue;
-      text += fmt::format("{}{} = {}  {}", option.of_one_run ? "# " : "", option.name, option.literal(),
-                          as_comment(source_of(option, config)));
+      const bool owned = is_model_of_program(option, config);
+      text += fmt::format("{}{} = {}  {}", option.of_one_run || owned ? "# " : "", option.name,
+                          owned ? nlohmann::json(config.own_model).dump() : option.literal(),
+                          as_comment(owned ? "the program" : source_of(option, config)));
     }
   }
   return text;
@@ -76,7 +85,9 @@ nlohmann::json options_record(const TrainConfig& config) {
   const options::OptionTable table = train_options(settings);
   nlohmann::json record = nlohmann::json::object();
   for (const Option& option : table.options())
-    if (!option.is_shorthand) record[option.name] = nlohmann::json::parse(option.literal());
+    if (!option.is_shorthand)
+      record[option.name] = is_model_of_program(option, config) ? nlohmann::json(config.own_model)
+                                                                : nlohmann::json::parse(option.literal());
   return record;
 }
 

@@ -11,7 +11,8 @@ namespace strata::train {
 /// What program a run is of, where and when.
 struct RunOrigin {
   std::string version;                 ///< "0.2.0, commit 1a2b3c4"
-  std::vector<std::string> libraries;  ///< "libtorch 2.9.1"
+  std::vector<std::string> libraries;  ///< "libtorch 2.9.1", "Open MPI v4.1.4", ...
+  std::string parts_by;                ///< the program that made the parts, and its libraries; "": none
   std::vector<std::string> hosts;      ///< each once, in order of their first rank
   int num_ranks = 1;
   std::string folder;   ///< in which it was started
@@ -19,10 +20,10 @@ struct RunOrigin {
 };
 
 /// Of this process; `hosts` are the hosts of the ranks.
-RunOrigin run_origin(const std::vector<std::string>& hosts);
+RunOrigin run_origin(const std::vector<std::string>& hosts, const std::string& parts_by);
 
 /// The contents of config.toml: every option with its value and where that came from. --config reads it back;
-/// options of this run only are comments there.
+/// options of this run only are comments there, and so is a model that a program has of its own.
 std::string config_record(const TrainConfig& config, const RunOrigin& origin);
 
 /// {"hidden": 256, ...}: every option with its value.

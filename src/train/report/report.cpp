@@ -142,6 +142,7 @@ json run_record(const RunFacts& facts) {
           {"row_exchange", row_exchange_name(facts)},
           {"strata", facts.origin.version},
           {"libraries", facts.origin.libraries},
+          {"parts_by", facts.origin.parts_by},
           {"hosts", facts.origin.hosts},
           {"started", facts.origin.started},
           {"command", facts.config.provenance.command_line},
@@ -320,15 +321,15 @@ std::string final_table(const FinalReport& report) {
 }
 
 std::string farewell(const TrainConfig& config, const TrainResult& result) {
+  const char* const program = config.own_model.empty() ? "strata-train" : "this program:";
   if (result.stopped) {
-    return fmt::format("stopped by a signal in epoch {}; continue with\n  strata-train --resume {}\n",
-                       result.epochs_done + 1, config.output);
+    return fmt::format("stopped by a signal in epoch {}; continue with\n  {} --resume {}\n",
+                       result.epochs_done + 1, program, config.output);
   }
   std::string text =
       fmt::format("model   {}/model.safetensors, of epoch {}\n", config.output, result.best_epoch);
   if (!config.predictions.empty()) return text + fmt::format("logits  {}\n", config.predictions);
-  if (!config.own_model.empty()) return text;
-  return text + fmt::format("next    strata-train predict {} --graph {} \\\n          --output logits.npy\n",
+  return text + fmt::format("next    {} predict {} --graph {} \\\n          --output logits.npy\n", program,
                             config.output, config.graph.text());
 }
 

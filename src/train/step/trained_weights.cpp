@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -45,7 +46,8 @@ std::map<std::string, std::string> model_facts(const TrainConfig& config, const 
           {"epoch", std::to_string(epoch)}};
 }
 
-TrainedWeights TrainedWeights::read(const std::string& run, const comm::Communicator& communicator) {
+TrainedWeights TrainedWeights::read(const std::string& run, const TrainConfig& config,
+                                    const comm::Communicator& communicator) {
   TrainedWeights weights;
   std::string contents;
   communicator.together([&] {
@@ -55,17 +57,25 @@ TrainedWeights TrainedWeights::read(const std::string& run, const comm::Communic
   });
   communicator.broadcast(weights.path_, 0);
   communicator.broadcast(contents, 0);
-  communicator.together([&] { weights.file_ = nn::parse_tensors(contents, weights.path_); });
+  communicator.together([&] {
+    weights.file_ = nn::parse_tensors(contents, weights.path_);
+    weights.require_model_of(config);
+  });
   return weights;
 }
 
-void TrainedWeights::load_into(torch::nn::Module& model, const std::string& name) const {
+void TrainedWeights::require_model_of(const TrainConfig& config) const {
   const auto kind = file_.metadata.find(kModel);
-  if (kind != file_.metadata.end() && kind->second != name)
-    throw InputError(fmt::format("{} is a model {}, not {}", path_, kind->second, name),
-                     fmt::format("Give --model {}.", kind->second));
-  nn::load_weights(model, file_, path_);
+  if (kind == file_.metadata.end() || kind->second == model_name(config)) return;
+  const bool comes_with_strata = std::ranges::any_of(enum_choices<nn::ModelKind>(),
+                                                     [&](const auto& name) { return name == kind->second; });
+  throw InputError(fmt::format("{} is a model {}, not {}", path_, kind->second, model_name(config)),
+                   !comes_with_strata         ? "Call the program that trained it: it takes the same options."
+                   : config.own_model.empty() ? fmt::format("Give --model {}.", kind->second)
+                                              : "Call strata-train instead: it takes the same options.");
 }
+
+void TrainedWeights::load_into(torch::nn::Module& model) const { nn::load_weights(model, file_, path_); }
 
 ModelShape TrainedWeights::shape() const {
   const auto number = [&](const char* name) {

@@ -20,16 +20,19 @@ std::map<std::string, std::string> model_facts(const TrainConfig& config, const 
 class TrainedWeights {
  public:
   /// Reads them from a run's folder, or from a model file, on the first rank for all. Collective; throws
-  /// InputError on all ranks if there is no model, or it is damaged.
-  static TrainedWeights read(const std::string& run, const comm::Communicator& communicator);
+  /// InputError on all ranks if there is no model, it is damaged, or it is another kind of model than the
+  /// config's.
+  static TrainedWeights read(const std::string& run, const TrainConfig& config,
+                             const comm::Communicator& communicator);
 
-  /// Copies the weights into a model. Throws InputError if they are of another kind of model, or of another
-  /// width.
-  void load_into(torch::nn::Module& model, const std::string& name) const;
+  /// Copies the weights into a model. Throws InputError if they are of another width.
+  void load_into(torch::nn::Module& model) const;
   /// 0 where the file does not say it.
   ModelShape shape() const;
 
  private:
+  void require_model_of(const TrainConfig& config) const;
+
   std::string path_;
   nn::TensorFile file_;
 };

@@ -35,6 +35,7 @@ RunFacts two_gpus() {
   facts.config.provenance.command_line = "strata-train --graph parts/products";
   facts.origin = {.version = "1.2.3, commit abc",
                   .libraries = {"libtorch 9"},
+                  .parts_by = "strata-partition 1.2.0",
                   .hosts = {"alpha"},
                   .num_ranks = 2,
                   .folder = "/home/me",
@@ -161,6 +162,7 @@ TEST(ConfigRecord, HasEveryOptionWithItsSource) {
   EXPECT_THAT(text, StartsWith("# Strata 1.2.3, commit abc; libtorch 9\n"
                                "# 2026-11-22T20:30:00, 2 ranks on alpha\n"
                                "# in /home/me\n"
+                               "# parts by strata-partition 1.2.0\n"
                                "# strata-train --graph parts/products\n"));
   EXPECT_THAT(text, HasSubstr("\n[data]\ngraph = \"parts/products\"  # command line\n"));
   EXPECT_THAT(text, HasSubstr("\n# output = \"runs/first\"  # the program\n")) << "of this run only";
@@ -168,6 +170,10 @@ TEST(ConfigRecord, HasEveryOptionWithItsSource) {
   EXPECT_THAT(text, HasSubstr("\nseed = 7  # the program\n"));
   EXPECT_THAT(text, HasSubstr("\nhidden = 256  # default\n"));
   EXPECT_THAT(text, Not(HasSubstr("tf32 ="))) << "it is in precision";
+  EXPECT_THAT(text, HasSubstr("\nmodel = \"sage\"  # default\n"));
+  config.own_model = "mine";
+  EXPECT_THAT(config_record(config, two_gpus().origin), HasSubstr("\n# model = \"mine\"  # the program\n"));
+  EXPECT_EQ(options_record(config)["model"], "mine");
 }
 
 TEST(RunRecord, HasWhatMakesTheRun) {
@@ -183,7 +189,8 @@ TEST(RunRecord, HasWhatMakesTheRun) {
     "feature_cols": 100, "classes": 47, "unlabelled": {"train": 1, "valid": 2, "test": 3},
     "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "batches_in_flight": 3, "parameters": 206895, "seed": 7, "ranks": 2,
     "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": "",
-    "strata": "1.2.3, commit abc", "libraries": ["libtorch 9"], "hosts": ["alpha"],
+    "strata": "1.2.3, commit abc", "libraries": ["libtorch 9"],
+    "parts_by": "strata-partition 1.2.0", "hosts": ["alpha"],
     "started": "2026-11-22T20:30:00", "command": "strata-train --graph parts/products"})"));
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 #include <string>
 
-namespace strata::train {
+namespace strata {
 
 /// "0.2.0", or "0.2.0, commit 1a2b3c4" where the build knows its commit; a "+" follows a changed one.
 std::string build_version();
 
-}  // namespace strata::train
+}  // namespace strata

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/build_version.hpp"
+#include "strata/util/build_version.hpp"
 
 #include <build_commit.hpp>  // made by cmake/BuildCommit.cmake
 #include <string_view>
 
-namespace strata::train {
+namespace strata {
 
 std::string build_version() {
   constexpr std::string_view commit = STRATA_COMMIT;
   return STRATA_VERSION + (commit.empty() ? std::string() : ", commit " + std::string(commit));
 }
 
-}  // namespace strata::train
+}  // namespace strata

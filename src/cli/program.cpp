@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/cli/program.hpp"
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "runs.hpp"
+#include "strata/cli/options.hpp"
+#include "strata/comm/communicator.hpp"
+#include "strata/comm/farewell.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/log.hpp"
+
+namespace strata::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Of an error on all ranks, that of the first rank stands for all.
+std::string speaker_name(const std::string& program, const comm::World& world, bool for_all) {
+  if (world.size() == 1 || (for_all && world.rank() == 0)) return program;
+  return fmt::format("{}: rank {} (host {})", program, world.rank(), world.host());
+}
+
+void print_error(const std::string& who, const std::exception& error) {
+  fmt::print(stderr, "{}\n", format_error(who, error));
+  std::fflush(stderr);
+}
+
+/// Ends the process if MPI does not finish: something may wait for what never comes.
+void limit_time_to_finish(int exit_code) {
+  static constexpr std::chrono::seconds kPatience{5};
+  std::thread([exit_code] {
+    std::this_thread::sleep_for(kPatience);
+    std::_Exit(exit_code);
+  }).detach();
+}
+
+/// Reports an error, once for all ranks. If all ranks met one before work began, the caller ends the run in
+/// order with this exit code. Otherwise it ends here for all ranks.
+int fail(const std::string& program, const comm::World& world, const comm::Farewell& farewell,
+         train::StopListener& stop, const std::exception& error) {
+  stop.loaded();  // mpirun terminates the ranks that are still there when the first has left
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  const bool echo = typed != nullptr && typed->is_echo();
+  const int code = static_cast<int>(exit_code(error));
+  // A rank that failed itself comes before its echoes, and lower ranks come first if all fail in the same
+  // way.
+  const milliseconds patience(echo ? 3000 : world.rank() == 0 ? 1000 : 2000);
+  const std::optional<int> speaker = farewell.meet(!echo, patience);
+  if (!speaker || *speaker == world.rank())
+    print_error(speaker_name(program, world, speaker.has_value()), error);
+  const bool in_order = speaker && exit_code(error) == ExitCode::bad_input;
+  if (!in_order) {
+    // The speaker needs a moment before the end reaches its process.
+    if (speaker && *speaker != world.rank()) std::this_thread::sleep_for(milliseconds(1000));
+    world.abort(code);
+  }
+  limit_time_to_finish(code);
+  return code;
+}
+
+/// Every step allocates and frees tensors of tens of megabytes. If malloc keeps their memory, it causes no
+/// page faults in the next step.
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
+
+/// Ends all ranks: there is nothing to save yet, and other ranks may wait for this one.
+[[noreturn]] void leave_while_loading(const std::string& program, const comm::World& world, int signal) {
+  // When a rank has failed, mpirun terminates the others and kills them a second later; the failed rank has
+  // already reported the error.
+  if (signal == SIGTERM) std::this_thread::sleep_for(milliseconds(1500));
+  if (world.rank() != 0) std::this_thread::sleep_for(milliseconds(500));  // so that only one rank reports it
+  fmt::print(stderr, "{}: stopped by a signal ({}) before the first step; nothing is lost\n", program,
+             strsignal(signal));
+  std::fflush(stderr);
+  world.abort(static_cast<int>(ExitCode::stopped));
+}
+
+/// A command line that was split, or why it was not.
+struct Split {
+  std::optional<Command> command;
+  std::exception_ptr error;
+};
+
+Split split(int argc, char** argv, const std::string& own_model) {
+  try {
+    return {.command = Command(argc, argv, own_model), .error = {}};
+  } catch (const std::exception&) {
+    return {.command = {}, .error = std::current_exception()};
+  }
+}
+
+/// The launcher's word on which rank this is; 0 without a launcher. MPI does not run yet.
+int rank_of_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  return 0;
+}
+
+/// What all ranks agree to do. The options of an earlier run are read by the first rank for all.
+ParsedOptions agree(const Split& split, const comm::Communicator& world) {
+  world.together([&] {
+    if (split.error) std::rethrow_exception(split.error);
+  });
+  std::string file = split.command->run_file();
+  const std::string mine = file;
+  world.broadcast(file, 0);
+  world.together([&] {
+    if (file != mine)
+      throw InputError(fmt::format("this rank was told to use the run of {}, rank 0 that of {}", mine, file),
+                       "Give all ranks the same options.");
+  });
+  std::string found, contents;
+  world.together([&] {
+    std::error_code ignored;
+    if (world.rank() > 0 || file.empty() || !std::filesystem::exists(file, ignored)) return;
+    contents = read_file(file);
+    found = "found";
+  });
+  world.broadcast(found, 0);
+  world.broadcast(contents, 0);
+  ParsedOptions options;
+  world.together(
+      [&] { options = split.command->complete(found.empty() ? std::nullopt : std::optional(contents)); });
+  return options;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, const Program& program) {
+  train::StopListener stop;  // first; start.cpp has blocked the signals of strata-train so far
+  keep_freed_memory();
+  // Bit-for-bit repeatable matrix products on the GPU need a fixed workspace; idle MPI ranks must not starve
+  // busy ones.
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  const Split words = split(argc, argv, program.own_model);
+  if (words.command && !words.command->text().empty()) {
+    if (rank_of_launcher() == 0) fmt::print("{}", words.command->text());
+    return 0;
+  }
+  comm::World world(&argc, &argv);
+  const comm::Farewell farewell(world.communicator());
+  stop.until_loaded([&](int signal) { leave_while_loading(program.name, world, signal); });
+  try {
+    return execute(agree(words, world.communicator()), world, stop, program.make_model);
+  } catch (const std::exception& e) {
+    return fail(program.name, world, farewell, stop, e);
+  }
+}
+
+}  // namespace strata::cli

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/graph/versions.hpp"
+
+#include <fmt/format.h>
+#include <hdf5.h>
+
+namespace strata::graph {
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format("HDF5 {}.{}.{}", major, minor, release);
+}
+
+}  // namespace strata::graph

@@ -54,8 +54,8 @@ class Pyg(e2e.Case):
             np.testing.assert_allclose(written, expected, rtol=2e-4, atol=2e-5)
 
     @e2e.needs_data('cora')
-    def test_same_gcn_on_a_graph_with_loops(self):
-        """GCNConv replaces loops that the graph has; they are not counted twice, in training, too."""
+    def test_same_predictions_on_a_graph_with_loops(self):
+        """GCNConv and GATConv replace loops that the graph has; they are not counted twice, in training, too."""
         folder = self.folder / 'loops'
         shutil.copytree(e2e.DATA / 'cora', folder)
         edges = np.loadtxt(gzip.open(folder / 'raw' / 'edge.csv.gz'), delimiter=',', dtype=np.int64)
@@ -69,16 +69,20 @@ class Pyg(e2e.Case):
         features = features / features.sum(1, keepdim=True).clamp(min=1e-30)
         both = torch.tensor(np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0).T)
         graph = self.build(f'ogb:{folder}', 3, 'looped')
-        job = ['--model', 'gcn', '--hidden', '16', '--epochs', '3', '--lr', '0.01', '--normalize-features', '--dropout', '0', '--log-every', '1']
+        job = ['--hidden', '16', '--epochs', '3', '--lr', '0.01', '--normalize-features', '--dropout', '0', '--log-every', '1']
+        for model, convolution, shape in ('gcn', pyg.models.GCN, {}), ('gat', pyg.models.GAT, {'heads': 4}):
+            self.compare_with_loops(graph, [*job, '--model', model], features, both,
+                                    convolution(in_channels=features.shape[1], hidden_channels=16, num_layers=2, out_channels=7, **shape))
+
+    def compare_with_loops(self, graph, job, features, edges, network):
         losses = []
         for ranks, options in ((1, []), (2, ['--ranks-per-machine', '1', '--replicate-graph', 'off']), (2, ['--ranks-per-machine', '1'])):
-            predictions = self.folder / f'loops{len(losses)}.npy'
+            predictions = self.folder / 'loops.npy'
             output, _ = self.train(graph, *job, '--fanouts', '-1,-1', '--global-batch-size', '200', '--predictions', predictions, *options,
                                    ranks=ranks)
-            network = pyg.models.GCN(in_channels=features.shape[1], hidden_channels=16, num_layers=2, out_channels=7).eval()
-            network.load_state_dict(read_safetensors(output / 'model.safetensors'))
+            network.eval().load_state_dict(read_safetensors(output / 'model.safetensors'))
             with torch.no_grad():
-                expected = network(features, both).numpy()
+                expected = network(features, edges).numpy()
             np.testing.assert_allclose(np.load(predictions), expected, rtol=2e-4, atol=2e-5)
             losses.append(e2e.step_losses(output))
         for other in losses[1:]:

@@ -120,6 +120,19 @@ TEST_P(GpuAttention, AgreesWithTheCpuAndRepeats) {
   }
 }
 
+TEST_P(GpuAttention, AgreesWithTheCpuWhereNodesHaveLoops) {
+  // Of ten nodes, so that about one edge in ten is a loop.
+  const OwnedBlock block = random_block({.num_dst = 10, .num_src = 10, .max_degree = 40, .seed = 4}),
+                   moved = block.to(kGpu);
+  ASSERT_TRUE(block.edge_dst().eq(block.indices).any().item<bool>());
+  const Outputs cpu = attend(cpu_attention_kernels(), block, GetParam(), 0.0, c10::kCPU, nullptr);
+  const Outputs gpu = attend(cuda_attention_kernels(), moved, GetParam(), 0.0, kGpu, stream());
+  for (at::Tensor Outputs::*member :
+       {&Outputs::out, &Outputs::log_sums, &Outputs::means, &Outputs::grad_dst_scores,
+        &Outputs::grad_src_scores, &Outputs::grad_rows})
+    EXPECT_LE(difference(gpu.*member, cpu.*member), 2e-5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttention,
                          testing::Values(Shape{1, 1, 5}, Shape{4, 64, 15}, Shape{1, 128, 15}, Shape{3, 7, 9},
                                          Shape{8, 8, 300}, Shape{2, 33, 12}, Shape{1, 256, 12},

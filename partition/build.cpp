@@ -5,6 +5,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "output/part_output.hpp"
 #include "output/relabel.hpp"
@@ -28,18 +30,32 @@ void hash_vector(Hasher& hasher, const std::vector<T>& values) {
   hasher.update(values.data(), values.size() * sizeof(T));
 }
 
+/// Lets go of what was hashed, in case the graph lies in scratch files.
+template <typename T>
+void hash_stored(Hasher& hasher, const T* values, Count count, const CompactGraph& structure) {
+  constexpr Count kPiece = Count{1} << 20;
+  for (Count first = 0; first < count; first += kPiece) {
+    hasher.update(values + first, sizeof(T) * static_cast<std::size_t>(std::min(kPiece, count - first)));
+    structure.breathe();
+  }
+}
+
+void hash_ids(Hasher& hasher, IdSpan ids, const CompactGraph& structure) {
+  ids.visit([&](const auto* values) { hash_stored(hasher, values, ids.size, structure); });
+}
+
 /// The same for the same structure, weights, labels, splits and features' shape, however the nodes are
 /// assigned to parts.
 std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& graph, DType feature_dtype) {
   Hasher hasher;
   hash_vector(hasher, structure.indptr);
-  structure.indices.span().visit([&](const auto* ids) {
-    hasher.update(ids, sizeof(*ids) * static_cast<std::size_t>(structure.indices.size()));
-  });
-  structure.edge_ids.span().visit([&](const auto* ids) {
-    hasher.update(ids, sizeof(*ids) * static_cast<std::size_t>(structure.edge_ids.size()));
-  });
-  if (!structure.weights.empty()) hash_vector(hasher, structure.weights);
+  hash_ids(hasher, structure.indices.span(), structure);
+  hash_ids(hasher, structure.edge_ids.span(), structure);
+  if (const std::span<const float> weights = structure.weights(); !weights.empty()) {
+    const std::uint64_t size = weights.size();
+    hasher.update(&size, sizeof size);
+    hash_stored(hasher, weights.data(), std::ssize(weights), structure);
+  }
   hash_vector(hasher, graph.labels);
   hash_vector(hasher, graph.splits.train);
   hash_vector(hasher, graph.splits.valid);
@@ -109,7 +125,7 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
           .book = graph::PartitionBook{relabeling.offsets},
           .num_edges = structure.num_edges(),
           .undirected = graph.undirected,
-          .has_edge_weights = !structure.weights.empty(),
+          .has_edge_weights = !structure.weights().empty(),
           .feature_cols = graph.features.cols,
           .feature_dtype = options.feature_dtype,
           .num_classes = graph.num_classes,
@@ -153,7 +169,7 @@ void check_disk(const std::filesystem::path& directory, const graph::Graph& grap
                 const CompactGraph& structure, const BuildOptions& options) {
   const Count row_bytes =
       8 + 8 + 4 + graph.features.cols * static_cast<Count>(size_of(options.feature_dtype));
-  const Count edge_bytes = structure.weights.empty() ? 16 : 20;
+  const Count edge_bytes = structure.weights().empty() ? 16 : 20;
   const Count wanted = structure.num_edges() * edge_bytes + graph.num_nodes() * row_bytes;
   if (const Count room = free_disk_bytes(directory); room < wanted) {
     throw IoError(fmt::format("{}: the disk is full: the parts take {}, {} are free", directory.string(),
@@ -161,6 +177,85 @@ void check_disk(const std::filesystem::path& directory, const graph::Graph& grap
                   "Free some space, choose another folder, or store features as bf16 (--features bf16).");
   }
 }
+
+/// What follows when the graph is compact: the cut and the part files.
+class Builder {
+ public:
+  Builder(graph::Graph& graph, const CompactGraph& structure, const BuildOptions& options, ThreadPool& pool,
+          StopFlag& stop)
+      : graph_{graph}, structure_{structure}, options_{options}, pool_{pool}, stop_{stop} {}
+
+  void add_phase(Phase phase) { report_.phases.push_back(std::move(phase)); }
+
+  BuildReport run() {
+    check_disk(folder_of(options_.output), graph_, structure_, options_);
+    assign();
+    describe();
+    write();
+    return std::move(report_);
+  }
+
+ private:
+  void assign() {
+    announce(fmt::format("assigning {} nodes to {} parts ({})", format_count(graph_.num_nodes()),
+                         options_.assign.num_parts, name_of(options_.assign.method)));
+    part_of_ = assign_parts(structure_, graph_.splits.train, options_.assign, pool_);
+    add_phase(clock_.end("assign"));
+    stop_.check();
+  }
+
+  void describe() {
+    announce("relabeling nodes");
+    relabeling_ = relabel(part_of_, options_.assign.num_parts, occurrences(structure_, pool_), pool_);
+    graph::PartitionRecord& record = report_.record;
+    graph_hash_ = hash_graph(structure_, graph_, options_.feature_dtype);
+    record.manifest = make_manifest(graph_, structure_, relabeling_, options_,
+                                    build_id(graph_hash_, part_of_, options_.assign.num_parts));
+    record.constraints = measure_constraints(structure_, graph_.splits, part_of_, options_.assign);
+    record.build = {.program = "strata-partition " + program_version(),
+                    .input = options_.input,
+                    .method = name_of(options_.assign.method),
+                    .seed = options_.assign.seed,
+                    .cleaning = graph_.cleaning};
+    warn_of_imbalance(record.constraints);
+    add_phase(clock_.end("relabel"));
+  }
+
+  void write() {
+    announce(fmt::format("writing {} parts to {}", options_.assign.num_parts, options_.output.string()));
+    graph::PartitionRecord& record = report_.record;
+    StagingDirectory staging{options_.output, options_.force, stop_};
+    WrittenParts written = write_parts(staging.path(),
+                                       {.structure = structure_,
+                                        .features = graph_.features,
+                                        .labels = graph_.labels,
+                                        .splits = graph_.splits,
+                                        .relabeling = relabeling_,
+                                        .manifest = record.manifest},
+                                       pool_, stop_);
+    record.parts = std::move(written.records);
+    record.graph_digest = graph_digest(graph_hash_, written.feature_digest);
+    write_manifest(staging.path(), record);
+    stop_.check();
+    if (!graph_.node_names.empty()) {
+      write_file_atomically(names_file(options_.output), graph_.node_names);
+      spdlog::info("the names of the nodes are in {}, one per line", names_file(options_.output).string());
+    }
+    staging.publish();
+    add_phase(clock_.end("write"));
+  }
+
+  graph::Graph& graph_;
+  const CompactGraph& structure_;
+  const BuildOptions& options_;
+  ThreadPool& pool_;
+  StopFlag& stop_;
+  PhaseClock clock_;
+  std::vector<std::int32_t> part_of_;
+  Relabeling relabeling_;
+  std::uint64_t graph_hash_ = 0;
+  BuildReport report_;
+};
 
 }  // namespace
 
@@ -185,59 +280,26 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   check_output(options);
   check_graph(graph);
   check_classes(graph, options.max_classes);
-  BuildReport report;
   PhaseClock clock;
   ThreadPool pool{options.num_threads};
   announce(fmt::format("compacting {} edges", format_count(graph.structure.num_edges())));
   const CompactGraph structure = compact(std::move(graph.structure), pool);
   graph.structure = {};
   graph.structure.num_nodes = structure.num_nodes;
-  check_disk(folder_of(options.output), graph, structure, options);
-  report.phases.push_back(clock.end("compact"));
+  Builder builder{graph, structure, options, pool, stop};
+  builder.add_phase(clock.end("compact"));
+  return builder.run();
+}
 
-  announce(fmt::format("assigning {} nodes to {} parts ({})", format_count(graph.num_nodes()),
-                       options.assign.num_parts, name_of(options.assign.method)));
-  const std::vector<std::int32_t> part_of = assign_parts(structure, graph.splits.train, options.assign, pool);
-  report.phases.push_back(clock.end("assign"));
-  stop.check();
-
-  announce("relabeling nodes");
-  const Relabeling relabeling =
-      relabel(part_of, options.assign.num_parts, occurrences(structure, pool), pool);
-  graph::PartitionRecord& record = report.record;
-  const std::uint64_t graph_hash = hash_graph(structure, graph, options.feature_dtype);
-  record.manifest = make_manifest(graph, structure, relabeling, options,
-                                  build_id(graph_hash, part_of, options.assign.num_parts));
-  record.constraints = measure_constraints(structure, graph.splits, part_of, options.assign);
-  record.build = {.program = "strata-partition " + program_version(),
-                  .input = options.input,
-                  .method = name_of(options.assign.method),
-                  .seed = options.assign.seed,
-                  .cleaning = graph.cleaning};
-  warn_of_imbalance(record.constraints);
-  report.phases.push_back(clock.end("relabel"));
-
-  announce(fmt::format("writing {} parts to {}", options.assign.num_parts, options.output.string()));
-  StagingDirectory staging{options.output, options.force, stop};
-  WrittenParts written = write_parts(staging.path(),
-                                     {.structure = structure,
-                                      .features = graph.features,
-                                      .labels = graph.labels,
-                                      .splits = graph.splits,
-                                      .relabeling = relabeling,
-                                      .manifest = record.manifest},
-                                     pool, stop);
-  record.parts = std::move(written.records);
-  record.graph_digest = graph_digest(graph_hash, written.feature_digest);
-  write_manifest(staging.path(), record);
-  stop.check();
-  if (!graph.node_names.empty()) {
-    write_file_atomically(names_file(options.output), graph.node_names);
-    spdlog::info("the names of the nodes are in {}, one per line", names_file(options.output).string());
-  }
-  staging.publish();
-  report.phases.push_back(clock.end("write"));
-  return report;
+BuildReport build(graph::StoredGraph stored, const BuildOptions& options, ScratchStore& scratch,
+                  StopFlag& stop) {
+  if (!stored.lists) return build(std::move(stored.graph), options, stop);
+  check_output(options);
+  check_graph(stored.graph);
+  check_classes(stored.graph, options.max_classes);
+  ThreadPool pool{options.num_threads};
+  const CompactGraph structure = compact(*std::exchange(stored.lists, std::nullopt), scratch);
+  return Builder{stored.graph, structure, options, pool, stop}.run();
 }
 
 }  // namespace strata::partition

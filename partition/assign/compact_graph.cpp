@@ -81,7 +81,18 @@ CompactGraph compact(graph::CscGraph graph, ThreadPool& pool) {
   result.indptr = std::move(graph.indptr);
   result.indices = narrow(std::move(graph.indices), pool);
   result.edge_ids = narrow(std::move(graph.edge_ids), pool);
-  result.weights = std::move(graph.weights);
+  result.own_weights = std::move(graph.weights);
+  return result;
+}
+
+CompactGraph compact(graph::StoredLists lists, ScratchStore& scratch) {
+  CompactGraph result;
+  result.num_nodes = lists.num_nodes();
+  result.indptr = std::move(lists.indptr);
+  result.indices = IdArray{lists.indices, std::move(lists.indices_memory)};
+  result.edge_ids = IdArray{lists.edge_ids, std::move(lists.edge_ids_memory)};
+  result.stored_weights = std::move(lists.weights);
+  result.scratch = &scratch;
   return result;
 }
 
@@ -89,6 +100,7 @@ std::vector<Count> occurrences(const CompactGraph& graph, ThreadPool& pool) {
   std::vector<Count> heat(static_cast<std::size_t>(graph.num_nodes));
   graph.indices.span().visit([&](const auto* indices) {
     pool.parallel_for(graph.num_edges(), kEdgeGrain, [&](Count begin, Count end) {
+      graph.breathe();
       for (Count e = begin; e < end; ++e) {
         std::atomic_ref{heat[static_cast<std::size_t>(indices[e])]}.fetch_add(1, std::memory_order_relaxed);
       }
@@ -101,6 +113,7 @@ bool is_symmetric(const CompactGraph& graph, ThreadPool& pool) {
   std::atomic<std::uint64_t> difference{0};
   graph.indices.span().visit([&](const auto* indices) {
     pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
+      graph.breathe();
       std::uint64_t sum = 0;
       for (Count v = begin; v < end; ++v) {
         const std::uint64_t v_hash = mix64(static_cast<std::uint64_t>(v));

@@ -62,9 +62,10 @@ NeighborLists merged(Count num_nodes, const Lists<Id>& in, const Lists<Id>& out,
 
 /// Whether no list repeats an id or contains its own node.
 template <typename Id>
-bool is_simple(Count num_nodes, const Lists<Id>& in, ThreadPool& pool) {
+bool is_simple(const CompactGraph& graph, const Lists<Id>& in, ThreadPool& pool) {
   std::atomic<bool> simple{true};
-  pool.parallel_for(num_nodes, kNodeGrain, [&](Count first, Count last) {
+  pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count first, Count last) {
+    graph.breathe();
     for (Count v = first; v < last; ++v) {
       for (Count e = in.begin[v]; e < in.begin[v + 1]; ++e) {
         const bool repeated = e > in.begin[v] && in.ids[e] == in.ids[e - 1];
@@ -93,16 +94,27 @@ struct Transposed {
   }
 };
 
+NeighborLists stored(const CompactGraph& graph, const AcceptSizes& accept, ThreadPool& pool) {
+  NeighborLists result;
+  result.num_nodes = graph.num_nodes;
+  result.stored = graph::neighbors_of(graph.indptr, graph.indices.span(), *graph.scratch, pool);
+  result.begin = result.stored.indptr.data();
+  result.ids = static_cast<const std::int32_t*>(result.stored.indices.data);
+  if (accept) accept(graph.num_nodes, result.begin);
+  return result;
+}
+
 template <typename Id>
 NeighborLists make(const CompactGraph& graph, const Id* indices, const AcceptSizes& accept,
                    ThreadPool& pool) {
   const Lists<Id> in{graph.indptr.data(), indices};
-  if (!is_symmetric(graph, pool)) {
+  const bool symmetric = is_symmetric(graph, pool);
+  if (!symmetric && graph.scratch == nullptr) {
     const Transposed<Id> out{graph.num_nodes, in, graph.num_edges()};
     return merged(graph.num_nodes, in, Lists<Id>{out.begin.data(), out.ids.data()}, accept, pool);
   }
   if constexpr (sizeof(Id) == sizeof(std::int32_t)) {
-    if (is_simple(graph.num_nodes, in, pool)) {
+    if (symmetric && is_simple(graph, in, pool)) {
       if (accept) accept(graph.num_nodes, in.begin);
       NeighborLists result;
       result.num_nodes = graph.num_nodes;
@@ -111,6 +123,7 @@ NeighborLists make(const CompactGraph& graph, const Id* indices, const AcceptSiz
       return result;
     }
   }
+  if (graph.scratch != nullptr) return stored(graph, accept, pool);
   return merged(graph.num_nodes, in, in, accept, pool);
 }
 

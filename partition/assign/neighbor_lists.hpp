@@ -16,6 +16,7 @@ struct NeighborLists {
   Count num_nodes = 0;
   std::vector<Count> own_begin{};       ///< empty if borrowed
   std::vector<std::int32_t> own_ids{};  ///< empty if borrowed
+  graph::StoredLists stored{};          ///< instead, of a graph whose lists lie in scratch files
   const Count* begin = nullptr;         ///< [num_nodes + 1]
   const std::int32_t* ids = nullptr;    ///< neighbors of v: ids[begin[v] .. begin[v + 1])
 

@@ -17,9 +17,13 @@
 #include "strata/partition/convert.hpp"
 #include "strata/partition/describe.hpp"
 #include "strata/partition/inspect.hpp"
+#include "strata/partition/memory_plan.hpp"
+#include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
+#include "strata/util/scratch.hpp"
 #include "strata/util/utf8.hpp"
 #include "version.hpp"
 
@@ -34,7 +38,7 @@ struct Arguments {
   std::string method = "auto", quality = "default", log_level = "info";
   std::vector<std::string> balance{"nodes"};
   std::filesystem::path directory;
-  std::string target;
+  std::string target, memory;
   bool json = false;
   BuildOptions build;
 };
@@ -46,6 +50,16 @@ void add_common(CLI::App& command, Arguments& args) {
       ->group("Running");
   command.add_option("--log-level", args.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str()
+      ->group("Running");
+}
+
+void add_memory(CLI::App& command, Arguments& args) {
+  command
+      .add_option(
+          "--memory", args.memory,
+          "Most memory that may be resident, such as 16GiB; default: what is free. Where the edges would "
+          "take more, they are cut from temporary files beside the output")
+      ->type_name("BYTES")
       ->group("Running");
 }
 
@@ -186,6 +200,30 @@ void finish_assign_options(Arguments& args, const CLI::App& command, bool repart
   args.build.assign.quality = args.quality == "strong" ? CutQuality::strong : CutQuality::standard;
 }
 
+/// 0 if none was given.
+std::int64_t memory_limit(const Arguments& args) {
+  if (args.memory.empty()) return 0;
+  constexpr std::int64_t kLeast = std::int64_t{64} << 20;
+  const std::int64_t limit = parse_bytes(args.memory);
+  if (limit < kLeast)
+    throw InputError(fmt::format("--memory {}: less than the program itself takes", args.memory),
+                     "Give 64MiB or more, such as --memory 16GiB.");
+  return limit;
+}
+
+/// Whether edges that the input lists once are taken in both directions, as far as one can tell before it is
+/// read.
+bool may_add_directions(const InputOptions& input) {
+  using Format = graph::DatasetSource::Format;
+  using Direction = graph::ReadOptions::Direction;
+  const graph::DatasetSource* const dataset = input.source.dataset();
+  const bool may_say_so =
+      dataset != nullptr && (dataset->format == Format::ogb || dataset->format == Format::edge_list ||
+                             dataset->format == Format::matrix_market);
+  return input.read.direction == Direction::undirected ||
+         (input.read.direction == Direction::automatic && may_say_so);
+}
+
 /// Reads what args.input names, partitions it and tells about it.
 int build_from_input(Arguments& args) {
   check_output(args.build);
@@ -194,9 +232,28 @@ int build_from_input(Arguments& args) {
   PhaseClock clock;
   try {
     announce("reading " + args.input.spec);
-    graph::Graph graph = args.input.read_graph();
-    const Phase reading = clock.end("read");
-    BuildReport report = build(std::move(graph), args.build, stop);
+    const graph::InputSize size = graph::measure_input(args.input.source, args.input.files);
+    const std::int64_t limit = memory_limit(args);
+    const MemoryPlan plan = plan_memory(
+        size, args.build.assign, {.limit_bytes = limit, .both_directions = may_add_directions(args.input)});
+    BuildReport report;
+    Phase reading;
+    if (plan.on_disk) {
+      spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
+                   folder_of(args.build.output).string(), format_bytes(plan.limit_bytes));
+      ScratchStore scratch{folder_of(args.build.output), plan.room_bytes};
+      graph::StoredGraph graph =
+          graph::read_stored_graph(args.input.source, args.input.read, args.input.files, scratch);
+      scratch.set_room(
+          room_for_nodes(graph.graph.num_nodes(), size.bytes_in_memory, args.build.assign, plan.limit_bytes));
+      return_freed_memory();
+      reading = clock.end("read");
+      report = build(std::move(graph), args.build, scratch, stop);
+    } else {
+      graph::Graph graph = args.input.read_graph();
+      reading = clock.end("read");
+      report = build(std::move(graph), args.build, stop);
+    }
     report.phases.insert(report.phases.begin(), reading);
     fmt::print("{}", report_text(report, args.build.output));
   } catch (const Stopped& stopped) {
@@ -339,6 +396,7 @@ int dispatch(int argc, char** argv) {
       "Check every byte and invariant of a partition directory. Takes 25 bytes of memory per "
       "node and, per thread, 4 MiB, an eighth of a byte per node and a 4096th of a part");
   args.input.add_to(*build_command, InputOptions::Naming::option);
+  add_memory(*build_command, args);
   add_class_limit(*build_command, args);
   add_partitioning(*build_command, args, kMethods);
   add_output(*build_command, args);

@@ -58,6 +58,7 @@ class Balancer {
   void relieve(int c) {
     std::vector<std::vector<Move>> found(at((graph_.num_nodes + kGrain - 1) / kGrain));
     pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
+      graph_.breathe();
       Shelf<Links>::Loan loan{shelf_};
       for (Count v = first; v < last; ++v) {
         const std::int32_t from = part_of_[at(v)];
@@ -78,7 +79,11 @@ class Balancer {
     std::stable_sort(moves.begin(), moves.end(),
                      [](const Move& a, const Move& b) { return a.loss < b.loss; });
     Shelf<Links>::Loan loan{shelf_};
-    for (const Move& move : moves) apply(move.node, c, *loan);
+    Breather breather{graph_.scratch};
+    for (const Move& move : moves) {
+      apply(move.node, c, *loan);
+      breather.step();
+    }
   }
 
   /// How far a part with such loads and a node more (sign 1) or less (-1) is above its limits: the sum of

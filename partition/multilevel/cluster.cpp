@@ -55,6 +55,7 @@ class Propagation {
   }
 
   void choose(Chunks::Range range, int round) {
+    graph_.breathe();
     Shelf<Sums>::Loan loan{shelf_};
     Sums& sums = *loan;
     for (Count v = range.begin; v < range.end; ++v) {

@@ -43,22 +43,28 @@ class Contraction {
     coarse.num_constraints = graph_.num_constraints;
     coarse.own_begin.resize(at(coarse.num_nodes + 1));
     coarse.node_weights.resize(at(coarse.num_nodes * coarse.num_constraints));
+    if (graph_.scratch != nullptr) {
+      run_stored(coarse);
+      return coarse;
+    }
     pieces_.resize(at((coarse.num_nodes + kGrain - 1) / kGrain));
-    pool_.parallel_for(coarse.num_nodes, kGrain,
-                       [&](Count first, Count last) { gather(first, last, coarse); });
+    pool_.parallel_for(coarse.num_nodes, kGrain, [&](Count first, Count last) {
+      gather(first, last, coarse, pieces_[at(first / kGrain)]);
+    });
     for (Count c = 0; c < coarse.num_nodes; ++c) coarse.own_begin[at(c + 1)] += coarse.own_begin[at(c)];
     coarse.own_ids.resize(at(coarse.own_begin.back()));
-    coarse.edge_weights.resize(at(coarse.own_begin.back()));
+    coarse.own_edge_weights.resize(at(coarse.own_begin.back()));
     pool_.parallel_for(coarse.num_nodes, kGrain, [&](Count first, Count) { put(first, coarse); });
     coarse.use_own_lists();
     return coarse;
   }
 
  private:
-  void gather(Count first, Count last, LevelGraph& coarse) {
+  void gather(Count first, Count last, LevelGraph& coarse, Piece& piece) {
     Shelf<Sums>::Loan loan{shelf_};
     Sums& sums = *loan;
-    Piece& piece = pieces_[at(first / kGrain)];
+    FarReader<std::int32_t> ids{graph_.scratch, graph_.ids};
+    FarReader<std::uint32_t> weights{graph_.scratch, graph_.edge_weights};
     for (Count c = first; c < last; ++c) {
       Count entries = 0;
       for (Count i = members_.begin[at(c)]; i < members_.begin[at(c + 1)]; ++i) {
@@ -68,8 +74,17 @@ class Contraction {
           coarse.node_weights[at(c * graph_.num_constraints + k)] += graph_.weight(v, k);
       }
       sums.reset(std::min(entries, clusters_.count));
-      for (Count i = members_.begin[at(c)]; i < members_.begin[at(c + 1)]; ++i)
-        add_neighbors(members_.nodes[at(i)], c, sums);
+      for (Count i = members_.begin[at(c)]; i < members_.begin[at(c + 1)]; ++i) {
+        const std::int32_t v = members_.nodes[at(i)];
+        const Count first_entry = graph_.begin[v], degree = graph_.degree(v);
+        const std::int32_t* const neighbors = ids.read(first_entry, degree);
+        const std::uint32_t* const of_edges =
+            graph_.edge_weights == nullptr ? nullptr : weights.read(first_entry, degree);
+        for (Count e = 0; e < degree; ++e) {
+          const std::int32_t other = clusters_.of_node[at(neighbors[e])];
+          if (other != c) sums.add(other, of_edges == nullptr ? 1 : of_edges[e]);
+        }
+      }
       const std::size_t before = piece.ids.size();
       sums.visit([&](std::int32_t other, Count weight) {
         piece.ids.push_back(other);
@@ -79,19 +94,68 @@ class Contraction {
     }
   }
 
-  void add_neighbors(Count v, Count cluster, Sums& sums) {
-    for (Count e = graph_.begin[v]; e < graph_.begin[v + 1]; ++e) {
-      const std::int32_t other = clusters_.of_node[at(graph_.ids[e])];
-      if (other != cluster) sums.add(other, graph_.edge_weight(e));
-    }
-  }
-
   void put(Count first, LevelGraph& coarse) {
     Piece& piece = pieces_[at(first / kGrain)];
     std::copy(piece.ids.begin(), piece.ids.end(), coarse.own_ids.begin() + coarse.own_begin[at(first)]);
     std::copy(piece.weights.begin(), piece.weights.end(),
-              coarse.edge_weights.begin() + coarse.own_begin[at(first)]);
+              coarse.own_edge_weights.begin() + coarse.own_begin[at(first)]);
     piece = {};
+  }
+
+  /// Runs of clusters of which one per thread fits the buffers.
+  std::vector<Count> bounds_by_entries() const {
+    constexpr Count kEntryBytes = 32;  // in a piece and in the table of sums
+    const Count most = graph_.scratch->buffer_limit() / kEntryBytes / pool_.num_threads();
+    std::vector<Count> bounds{0};
+    Count entries = 0;
+    for (Count c = 0; c < clusters_.count; ++c) {
+      for (Count i = members_.begin[at(c)]; i < members_.begin[at(c + 1)]; ++i)
+        entries += graph_.degree(members_.nodes[at(i)]);
+      if (entries < most && c + 1 < clusters_.count) continue;
+      bounds.push_back(c + 1);
+      entries = 0;
+    }
+    return bounds;
+  }
+
+  /// The lists of the coarse graph go to scratch files, some pieces at a time, and come back if memory has
+  /// room for them.
+  void run_stored(LevelGraph& coarse) {
+    ScratchWriter<std::int32_t> ids{*graph_.scratch};
+    ScratchWriter<std::uint32_t> weights{*graph_.scratch};
+    const std::vector<Count> bounds = bounds_by_entries();
+    const Count num_runs = std::ssize(bounds) - 1, at_once = pool_.num_threads();
+    for (Count begin = 0; begin < num_runs; begin += at_once) {
+      const Count runs = std::min(at_once, num_runs - begin);
+      pieces_.clear();
+      pieces_.resize(at(runs));
+      pool_.parallel_for(runs, 1, [&](Count i, Count) {
+        gather(bounds[at(begin + i)], bounds[at(begin + i + 1)], coarse, pieces_[at(i)]);
+      });
+      for (const Piece& piece : pieces_) {
+        ids.append(piece.ids);
+        weights.append(piece.weights);
+      }
+    }
+    pieces_ = {};
+    for (Count c = 0; c < coarse.num_nodes; ++c) coarse.own_begin[at(c + 1)] += coarse.own_begin[at(c)];
+    coarse.stored_ids = std::move(ids).finish();
+    coarse.stored_edge_weights = std::move(weights).finish();
+    const std::int64_t bytes = coarse.own_begin.back() * 8;
+    if (bytes <= graph_.scratch->array_limit()) {
+      const std::span<std::int32_t> all_ids = coarse.stored_ids.span();
+      const std::span<std::uint32_t> all_weights = coarse.stored_edge_weights.span();
+      coarse.own_ids.assign(all_ids.begin(), all_ids.end());
+      coarse.own_edge_weights.assign(all_weights.begin(), all_weights.end());
+      coarse.stored_ids = {};
+      coarse.stored_edge_weights = {};
+      coarse.use_own_lists();
+      return;
+    }
+    coarse.scratch = graph_.scratch;
+    coarse.begin = coarse.own_begin.data();
+    coarse.ids = coarse.stored_ids.data();
+    coarse.edge_weights = coarse.stored_edge_weights.data();
   }
 
   const LevelGraph& graph_;

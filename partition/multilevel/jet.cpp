@@ -85,6 +85,7 @@ class Jet {
   /// Finds the best move of every node near which something has changed.
   void look() {
     pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
+      graph_.breathe();
       Shelf<Links>::Loan loan{shelf_};
       Links& links = *loan;
       for (Count v = first; v < last; ++v) {
@@ -139,6 +140,7 @@ class Jet {
   /// Chooses the candidates that gain if the candidates before them have moved.
   void filter() {
     pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
+      graph_.breathe();
       for (Count v = first; v < last; ++v) {
         if ((state_[at(v)] & kCandidate) == 0) continue;
         const std::int32_t from = part_of_[at(v)], to = target_[at(v)];
@@ -175,16 +177,22 @@ class Jet {
     std::atomic<Count> twice{0};
     pool_.parallel_for(std::ssize(moved), kGrain, [&](Count first, Count last) {
       Count change = 0;
+      FarReader<std::int32_t> ids{graph_.scratch, graph_.ids};
+      FarReader<std::uint32_t> weights{graph_.scratch, graph_.edge_weights};
       for (Count i = first; i < last; ++i) {
         const std::int32_t v = moved[at(i)];
         const std::int32_t now = part_of_[at(v)], before = old_[at(v)];
         std::atomic_ref{stale_[at(v)]}.store(1, std::memory_order_relaxed);
-        for (Count e = graph_.begin[v]; e < graph_.begin[v + 1]; ++e) {
-          const std::int32_t u = graph_.ids[e];
+        const Count degree = graph_.degree(v);
+        const std::int32_t* const neighbors = ids.read(graph_.begin[v], degree);
+        const std::uint32_t* const of_edges =
+            graph_.edge_weights == nullptr ? nullptr : weights.read(graph_.begin[v], degree);
+        for (Count e = 0; e < degree; ++e) {
+          const std::int32_t u = neighbors[e];
           std::atomic_ref{stale_[at(u)]}.store(1, std::memory_order_relaxed);
           const Count share = part_of_[at(u)] == old_[at(u)] ? 2 : 1;  // else the neighbor counts the rest
           const int more = (now != part_of_[at(u)]) - (before != old_[at(u)]);
-          change += more * share * graph_.edge_weight(e);
+          change += more * share * (of_edges == nullptr ? 1 : of_edges[e]);
         }
       }
       twice += change;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 
 namespace strata::partition {
 namespace {
@@ -31,6 +32,7 @@ Count cut_of(const LevelGraph& graph, const std::vector<std::int32_t>& part_of, 
   std::atomic<Count> twice{0};
   const std::int32_t* parts = part_of.data();
   pool.parallel_for(graph.num_nodes, kGrain, [&](Count first, Count last) {
+    graph.breathe();
     Count sum = 0;
     for (Count v = first; v < last; ++v) {
       for (Count e = graph.begin[v]; e < graph.begin[v + 1]; ++e)
@@ -39,6 +41,16 @@ Count cut_of(const LevelGraph& graph, const std::vector<std::int32_t>& part_of, 
     twice += sum;
   });
   return twice / 2;
+}
+
+Count total_edge_weight(const LevelGraph& graph, ThreadPool& pool) {
+  if (graph.edge_weights == nullptr) return graph.num_entries();
+  std::atomic<Count> total{0};
+  pool.parallel_for(graph.num_entries(), Count{1} << 16, [&](Count first, Count last) {
+    graph.breathe();
+    total += std::accumulate(graph.edge_weights + first, graph.edge_weights + last, Count{0});
+  });
+  return total;
 }
 
 }  // namespace strata::partition

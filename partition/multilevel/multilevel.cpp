@@ -83,6 +83,9 @@ struct Level {
   Clusters clusters;  // of the next finer level: the nodes of this graph
 };
 
+/// METIS and the local search keep a multiple of the lists in memory.
+bool is_stored(const LevelGraph& graph) { return graph.scratch != nullptr; }
+
 class Multilevel {
  public:
   Multilevel(const LevelGraph& finest, const MultilevelOptions& options, ThreadPool& pool)
@@ -103,7 +106,8 @@ class Multilevel {
       best_score = mine;
     };
     for (cycle_ = 1; cycle_ < effort_.cycles; ++cycle_) consider(cycle(best));
-    if (options_.try_metis && finest_.num_entries() <= kSmallGraph) consider(initial(finest_, kMetisTries));
+    if (options_.try_metis && !is_stored(finest_) && finest_.num_entries() <= kSmallGraph)
+      consider(initial(finest_, kMetisTries));
     return best;
   }
 
@@ -129,6 +133,7 @@ class Multilevel {
     if (again) {
       refine(coarsest, given);
     } else {
+      if (exceeds_metis(coarsest) && loose_.count == 0) loose_ = nodes_as_clusters(coarsest);
       given = loose_.count > 0 ? scattered(coarsest) : initial(coarsest, effort_.initial_tries);
     }
     while (!levels.empty()) {
@@ -140,6 +145,18 @@ class Multilevel {
       refine(levels.empty() ? finest_ : levels.back().graph, given);
     }
     return given;
+  }
+
+  /// Whether METIS would take more than the room of a graph on disk.
+  static bool exceeds_metis(const LevelGraph& graph) {
+    constexpr std::int64_t kMetisEntryBytes = 40;  // measured
+    return is_stored(graph) && graph.num_entries() * kMetisEntryBytes > graph.scratch->room() / 4 * 3;
+  }
+
+  static Clusters nodes_as_clusters(const LevelGraph& graph) {
+    Clusters clusters{std::vector<std::int32_t>(at(graph.num_nodes)), graph.num_nodes};
+    std::iota(clusters.of_node.begin(), clusters.of_node.end(), 0);
+    return clusters;
   }
 
   std::vector<Count> cluster_limits(const LevelGraph& graph) const {
@@ -155,9 +172,7 @@ class Multilevel {
 
   /// The share of the weight of all edges that leads from one cluster to another.
   double share_between(const LevelGraph& graph, const Clusters& clusters) const {
-    const Count weight = graph.edge_weights.empty() ? graph.num_entries()
-                                                    : std::accumulate(graph.edge_weights.begin(),
-                                                                      graph.edge_weights.end(), Count{0});
+    const Count weight = total_edge_weight(graph, pool_);
     if (weight == 0) return 0;
     return 2.0 * static_cast<double>(cut_of(graph, clusters.of_node, pool_)) / static_cast<double>(weight);
   }
@@ -176,8 +191,11 @@ class Multilevel {
                                   pool_);
       note.say(fmt::format("{} nodes in {} clusters", format_count(graph->num_nodes),
                            format_count(clusters.count)));
-      if (clusters.count * 100 > graph->num_nodes * 95) break;
-      if (levels.empty() && graph->num_entries() > kSmallGraph &&
+      if (clusters.count * 100 > graph->num_nodes * 95) {
+        if (within == nullptr && is_stored(*graph)) loose_ = std::move(clusters);
+        break;
+      }
+      if ((levels.empty() || is_stored(*graph)) && graph->num_entries() > kSmallGraph &&
           share_between(*graph, clusters) > kNoCommunities) {
         if (within == nullptr) loose_ = std::move(clusters);
         break;
@@ -252,7 +270,8 @@ class Multilevel {
     Loads loads{graph, parts, options_.num_parts, limits_for(graph, parts)};
     if (loads.any_is_over()) balance_level(graph, loads, parts, pool_);
     Count cut = refine_jet(graph, loads, parts, effort_.jet, pool_);
-    if (graph.num_entries() <= effort_.search_entries && local_search_pays(graph, options_.num_parts))
+    if (graph.num_entries() <= effort_.search_entries && !is_stored(graph) &&
+        local_search_pays(graph, options_.num_parts))
       cut -= search_locally(graph, loads, parts, {.seed = key(200)});
     note.say(fmt::format("refined {} nodes, cut {}", format_count(graph.num_nodes), format_count(cut)));
   }

@@ -67,13 +67,15 @@ std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std
   if (options.num_parts == 1) return std::vector<std::int32_t>(at(graph.num_nodes), 0);
   Weights weights = usable_weights(graph, train, options);
   if (weights.empty()) weights.push_back(weights_of(Constraint::nodes, graph, train));
+  const bool only_nodes = options.balance == std::vector{Constraint::nodes};
   const NeighborLists lists = neighbor_lists(graph, check_size, pool);
   LevelGraph level;
   level.num_nodes = graph.num_nodes;
   level.num_constraints = static_cast<int>(weights.size());
   level.begin = lists.begin;
   level.ids = lists.ids;
-  level.node_weights = interleave<Count>(weights, graph.num_nodes);
+  level.scratch = graph.scratch;
+  if (!only_nodes) level.node_weights = interleave<Count>(weights, graph.num_nodes);
   const std::vector<Count> limits = limits_of(weights, options);
   weights.clear();
   std::vector<std::int32_t> part_of = parts_of(level, limits, options, pool);

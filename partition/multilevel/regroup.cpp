@@ -23,7 +23,7 @@ LevelGraph part_of_graph(const LevelGraph& graph, const std::vector<std::int32_t
     for (Count e = graph.begin[v]; e < graph.begin[v + 1]; ++e) {
       if (given[at(graph.ids[e])] != given[at(v)]) continue;
       result.own_ids.push_back(number[at(graph.ids[e])]);
-      if (!graph.edge_weights.empty()) result.edge_weights.push_back(graph.edge_weights[at(e)]);
+      if (graph.edge_weights != nullptr) result.own_edge_weights.push_back(graph.edge_weights[at(e)]);
     }
     result.own_begin.push_back(std::ssize(result.own_ids));
     for (int c = 0; c < graph.num_constraints && !graph.node_weights.empty(); ++c)

@@ -104,11 +104,13 @@ RowConverter choose(DType from, DType to) {
 }  // namespace
 
 std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeId* nodes, Count num_nodes,
-                                   DType dtype) {
+                                   DType dtype, ScratchStore* scratch) {
   const RowConverter convert = choose(table.dtype, dtype);
   const std::size_t out_bytes = static_cast<std::size_t>(table.cols) * size_of(dtype);
   std::vector<std::byte> rows(static_cast<std::size_t>(num_nodes) * out_bytes);
+  Breather breather{scratch};
   for (Count i = 0; i < num_nodes; ++i) {
+    breather.step();
     const std::byte* row = table.data + static_cast<std::size_t>(nodes[i]) * table.row_bytes();
     convert(row, nodes[i], table.cols, rows.data() + static_cast<std::size_t>(i) * out_bytes);
   }

@@ -134,30 +134,46 @@ class PartsOutput {
       indptr.push_back(edges_before(id) - before_part);
     std::vector<NodeId> indices(at(edges_before(piece.last) - first_edge));
     std::vector<EdgeId> edge_ids(indices.size());
-    std::vector<float> weights;
-    const IdSpan ids = source_.structure.edge_ids.span();
-    source_.structure.indices.span().visit([&](const auto* sources) {
-      Count to = 0;
-      for (NodeId id = piece.first; id < piece.last; ++id) {
-        const NodeId v = source_.relabeling.original_ids[at(id)];
-        for (Count e = source_.structure.indptr[at(v)]; e < source_.structure.indptr[at(v) + 1]; ++e, ++to) {
-          indices[at(to)] = source_.relabeling.global_ids[at(sources[e])];
-          edge_ids[at(to)] = ids.size == 0 ? e : ids[e];
-        }
-      }
+    const CompactGraph& graph = source_.structure;
+    graph.indices.span().visit([&](const auto* sources) {
+      copy_lists(piece, sources, indices.data(),
+                 [this](NodeId u) { return source_.relabeling.global_ids[at(u)]; });
     });
-    if (source_.manifest.has_edge_weights) {
-      for (NodeId id = piece.first; id < piece.last; ++id) {
-        const NodeId v = source_.relabeling.original_ids[at(id)];
-        weights.insert(weights.end(), source_.structure.weights.begin() + source_.structure.indptr[at(v)],
-                       source_.structure.weights.begin() + source_.structure.indptr[at(v) + 1]);
-      }
-    }
+    if (const IdSpan ids = graph.edge_ids.span(); ids.size > 0)
+      ids.visit([&](const auto* edges) {
+        copy_lists(piece, edges, edge_ids.data(), [](EdgeId edge) { return edge; });
+      });
+    else
+      number_lists(piece, edge_ids.data());
+    std::vector<float> weights(source_.manifest.has_edge_weights ? indices.size() : 0);
+    if (source_.manifest.has_edge_weights)
+      copy_lists(piece, graph.weights().data(), weights.data(), [](float weight) { return weight; });
     const PartWriter& writer = writers_[at(piece.part)];
     writer.write_indptr(piece.first - begin_of(piece.part), indptr);
     writer.write_indices(first_edge - before_part, indices);
     writer.write_edge_ids(first_edge - before_part, edge_ids);
     if (source_.manifest.has_edge_weights) writer.write_weights(first_edge - before_part, weights);
+  }
+
+  /// Puts what belongs to the lists of a piece one after the other.
+  template <typename From, typename To, typename Convert>
+  void copy_lists(const Piece& piece, const From* all, To* to, Convert convert) const {
+    const CompactGraph& graph = source_.structure;
+    FarReader<From> far{graph.scratch, all};
+    for (NodeId id = piece.first; id < piece.last; ++id) {
+      const NodeId v = source_.relabeling.original_ids[at(id)];
+      const Count degree = graph.in_degree(v);
+      const From* const list = far.read(graph.indptr[at(v)], degree);
+      to = std::transform(list, list + degree, to, convert);
+    }
+  }
+
+  /// Entry e is edge e.
+  void number_lists(const Piece& piece, EdgeId* to) const {
+    for (NodeId id = piece.first; id < piece.last; ++id) {
+      const NodeId v = source_.relabeling.original_ids[at(id)];
+      for (Count e = source_.structure.indptr[at(v)]; e < source_.structure.indptr[at(v) + 1]; ++e) *to++ = e;
+    }
   }
 
   void write_nodes(const Piece& piece) {
@@ -173,8 +189,8 @@ class PartsOutput {
       writer.write_labels(row, labels);
     }
     if (source_.manifest.feature_cols > 0) {
-      const std::vector<std::byte> rows =
-          gather_rows(source_.features, originals, count, source_.manifest.feature_dtype);
+      const std::vector<std::byte> rows = gather_rows(
+          source_.features, originals, count, source_.manifest.feature_dtype, source_.structure.scratch);
       writer.write_features(row, rows);
       feature_digest_ += sum_of_hashes(rows, originals, count);
     }
@@ -210,11 +226,14 @@ class PartsOutput {
   void count_border(int part, graph::PartRecord& record) const {
     const NodeId first = begin_of(part), last = end_of(part);
     std::vector<bool> seen(source_.relabeling.original_ids.size());
-    source_.structure.indices.span().visit([&](const auto* sources) {
+    source_.structure.indices.span().visit([&]<typename Id>(const Id* sources) {
+      FarReader<Id> far{source_.structure.scratch, sources};
       for (NodeId id = first; id < last; ++id) {
         const NodeId v = source_.relabeling.original_ids[at(id)];
-        for (Count e = source_.structure.indptr[at(v)]; e < source_.structure.indptr[at(v) + 1]; ++e) {
-          const NodeId global = source_.relabeling.global_ids[at(sources[e])];
+        const Count degree = source_.structure.in_degree(v);
+        const Id* const list = far.read(source_.structure.indptr[at(v)], degree);
+        for (Count e = 0; e < degree; ++e) {
+          const NodeId global = source_.relabeling.global_ids[at(list[e])];
           if (global >= first && global < last) continue;
           ++record.cut_edges;
           if (!seen[at(global)]) ++record.halo_nodes;

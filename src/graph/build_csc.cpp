@@ -10,7 +10,6 @@
 #include <numeric>
 #include <utility>
 
-#include "clean_lists.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
@@ -52,13 +51,6 @@ struct TypedEdges {
   NodeId source(Count i) const { return sources[i * stride]; }
   NodeId destination(Count i) const { return destinations[i * stride]; }
 };
-
-[[noreturn]] void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destination,
-                            Count num_nodes) {
-  throw InputError(fmt::format("{}: edge {} goes from {} to {}, but ids must be within [0, {})", edges.origin,
-                               edge, source, destination, num_nodes),
-                   "Correct the edge or the stated number of nodes; ids count from 0.");
-}
 
 /// Calls emit(destination, source, edge) for every entry of edges [begin, end).
 template <typename Id, typename Emit>
@@ -229,22 +221,33 @@ class Builder {
 
 }  // namespace
 
+void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destination, Count num_nodes) {
+  throw InputError(fmt::format("{}: edge {} goes from {} to {}, but ids must be within [0, {})", edges.origin,
+                               edge, source, destination, num_nodes),
+                   "Correct the edge or the stated number of nodes; ids count from 0.");
+}
+
+CleaningReport report_for(const EdgeList& edges, const ListCounts& met, const CleanPolicies& policies,
+                          bool add_reverse, Count num_edges) {
+  CleaningReport report = report_of(met, policies);
+  report.edges_read = edges.count;
+  if (!add_reverse) return report;
+  // An undirected duplicate was counted in the lists of both ends, a self-loop in only one list.
+  const Count pairs_again = (met.duplicates - met.duplicate_loops) / 2;
+  report.duplicates -= pairs_again;
+  if (policies.duplicates == EdgePolicy::remove) report.duplicates_removed -= pairs_again;
+  report.reverse_added =
+      num_edges - (report.edges_read - report.self_loops_removed - report.duplicates_removed);
+  return report;
+}
+
 BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& options, ThreadPool& pool) {
   BuiltCsc built{.structure = edges.wide ? Builder<std::int64_t>(num_nodes, edges, options, pool).build()
                                          : Builder<std::int32_t>(num_nodes, edges, options, pool).build(),
                  .cleaning = {}};
   const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
   const ListCounts met = clean_lists(built.structure, policies, pool);
-  built.cleaning = report_of(met, policies);
-  CleaningReport& report = built.cleaning;
-  report.edges_read = edges.count;
-  if (!options.add_reverse) return built;
-  // An undirected duplicate was counted in the lists of both ends, a self-loop in only one list.
-  const Count pairs_again = (met.duplicates - met.duplicate_loops) / 2;
-  report.duplicates -= pairs_again;
-  if (options.duplicates == EdgePolicy::remove) report.duplicates_removed -= pairs_again;
-  report.reverse_added = built.structure.num_edges() -
-                         (report.edges_read - report.self_loops_removed - report.duplicates_removed);
+  built.cleaning = report_for(edges, met, policies, options.add_reverse, built.structure.num_edges());
   return built;
 }
 

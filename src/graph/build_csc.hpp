@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "clean_lists.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
@@ -49,6 +50,15 @@ struct BuiltCsc {
 /// the edges, unless few nodes have most of them. Throws InputError for an id outside [0, num_nodes), with
 /// the edge's number; OutOfMemory before anything large is allocated.
 BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& options, ThreadPool& pool);
+
+/// Throws the InputError about an id outside [0, num_nodes).
+[[noreturn]] void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destination,
+                            Count num_nodes);
+
+/// The report for `edges` from what their lists held before they were cleaned; afterwards they have
+/// `num_edges` entries.
+CleaningReport report_for(const EdgeList& edges, const ListCounts& met, const CleanPolicies& policies,
+                          bool add_reverse, Count num_edges);
 
 /// Whether every edge has its opposite. REQUIRES: lists ordered by source.
 bool is_symmetric(const CscGraph& graph, ThreadPool& pool);

@@ -8,6 +8,7 @@
 
 #include "strata/graph/graph.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/stored_graph.hpp"
 #include "strata/partition/assign.hpp"
 #include "strata/partition/stop.hpp"
 
@@ -61,5 +62,10 @@ void check_output(const BuildOptions& options);
 /// Consumes the graph piece by piece. Throws InputError, IoError, OutOfMemory or Stopped, and leaves nothing
 /// behind then.
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop);
+
+/// The same of a graph whose edges lie in scratch files, which take no memory that grows with the edges.
+/// Repeats the parts of the other way where that cuts without METIS and the local search on the whole graph.
+BuildReport build(graph::StoredGraph graph, const BuildOptions& options, ScratchStore& scratch,
+                  StopFlag& stop);
 
 }  // namespace strata::partition

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "readers/columns.hpp"
+#include "stored_lists.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/utf8.hpp"
 
@@ -105,13 +106,38 @@ void warn_of_probable_mistakes(const Graph& graph, const std::string& origin) {
 }  // namespace
 
 void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const ReadOptions& options,
-                     bool add_reverse, ThreadPool& pool) {
-  BuiltCsc built = build_csc(
-      num_nodes, edges,
-      {.duplicates = options.duplicates, .self_loops = options.self_loops, .add_reverse = add_reverse}, pool);
+                     bool add_reverse, Assembly& assembly) {
+  const CscOptions how{
+      .duplicates = options.duplicates, .self_loops = options.self_loops, .add_reverse = add_reverse};
+  if (assembly.scratch != nullptr) {
+    BuiltLists built = build_stored_lists(num_nodes, edges, how, *assembly.scratch, assembly.pool);
+    graph.structure.num_nodes = num_nodes;
+    graph.cleaning = built.cleaning;
+    graph.undirected = add_reverse || built.symmetric;
+    assembly.lists = std::move(built.lists);
+    return;
+  }
+  BuiltCsc built = build_csc(num_nodes, edges, how, assembly.pool);
   graph.structure = std::move(built.structure);
   graph.cleaning = built.cleaning;
-  graph.undirected = add_reverse || is_symmetric(graph.structure, pool);
+  graph.undirected = add_reverse || is_symmetric(graph.structure, assembly.pool);
+}
+
+void give_weights(Graph& graph, const std::vector<float>& of_edges, Assembly& assembly) {
+  if (assembly.scratch == nullptr) return give_weights(graph.structure, of_edges);
+  constexpr Count kPiece = Count{1} << 16;
+  ScratchWriter<float> weights(*assembly.scratch);
+  std::vector<float> piece;
+  assembly.lists.edge_ids.visit([&](const auto* edges) {
+    for (Count first = 0; first < assembly.lists.num_edges(); first += kPiece) {
+      piece.clear();
+      for (Count e = first; e < std::min(first + kPiece, assembly.lists.num_edges()); ++e)
+        piece.push_back(of_edges[static_cast<std::size_t>(edges[e])]);
+      weights.append(piece);
+      assembly.scratch->trim();
+    }
+  });
+  assembly.lists.weights = std::move(weights).finish();
 }
 
 void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool) {

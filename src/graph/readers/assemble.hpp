@@ -5,24 +5,41 @@
 #include "build_csc.hpp"
 #include "strata/graph/dataset_source.hpp"
 #include "strata/graph/graph.hpp"
+#include "strata/graph/stored_graph.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::graph {
 
+/// What a reader works with. With `scratch`, the lists of the graph go to scratch files instead of its
+/// `structure`.
+struct Assembly {
+  ThreadPool& pool;
+  ScratchStore* scratch = nullptr;
+  StoredLists lists = {};  ///< with `scratch`, after build_structure()
+
+  bool has_weights(const Graph& graph) const {
+    return !graph.structure.weights.empty() || lists.weights.size() > 0;
+  }
+};
+
 /// One reader per format; read_graph() has the contracts, and calls finish_graph() on the result.
-Graph read_ogb(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
-Graph read_graphbolt(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
-Graph read_npy_folder(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
-Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
-Graph read_metis(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
-Graph read_igb(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
-Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
-Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool);
+Graph read_ogb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_graphbolt(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_npy_folder(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_metis(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 
 /// Gives the graph its structure: the lists of in-neighbors, what cleaning changed, and whether every edge
 /// has its opposite. Edges are added in both directions with `add_reverse`.
 void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const ReadOptions& options,
-                     bool add_reverse, ThreadPool& pool);
+                     bool add_reverse, Assembly& assembly);
+
+/// Gives every entry of the lists the weight of its edge. REQUIRES: `of_edges` has a weight of each edge that
+/// was read.
+void give_weights(Graph& graph, const std::vector<float>& of_edges, Assembly& assembly);
 
 /// Sorts the splits and checks them for bad ids, repetitions and overlaps. Checks labels against the numbers
 /// of nodes and classes. Scales feature rows if `options` say so.

@@ -7,6 +7,7 @@
 #include "readers/csv.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/util/scratch.hpp"
 
 namespace strata::graph {
 
@@ -21,8 +22,10 @@ struct FeatureMemory {
 FeatureMemory allocate_features(Count rows, Count cols, DType dtype);
 
 /// Features of an array of shape (rows, cols) or (rows,). f32 and f16 in C order are used in place; every
-/// other type becomes f32. NaN and infinite values are refused.
-FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool);
+/// other type becomes f32. NaN and infinite values are refused. `scratch`, if there is one, bounds how much
+/// of a mapped array becomes resident.
+FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool,
+                         ScratchStore* scratch = nullptr);
 FeatureTable features_of(CsvTable<float> table, const std::string& origin, ThreadPool& pool);
 
 /// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay.

@@ -38,8 +38,12 @@ struct Chunks {
 
 class DglChunkedReader {
  public:
-  DglChunkedReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
-      : folder_(source.place), file_(folder_ / "metadata.json"), options_(options), pool_(pool) {}
+  DglChunkedReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
+      : folder_(source.place),
+        file_(folder_ / "metadata.json"),
+        options_(options),
+        pool_(assembly.pool),
+        assembly_(assembly) {}
 
   Graph read() {
     load();
@@ -146,7 +150,7 @@ class DglChunkedReader {
   void read_edges(const std::string& type) {
     const Json& of_types = require(root_, "edges");
     const Chunks chunks = chunks_of(require(of_types, type.c_str()), "the edges");
-    EdgeBuffer edges(file_.string());
+    EdgeBuffer edges(file_.string(), assembly_.scratch);
     for (std::size_t i = 0; i < chunks.files.size(); ++i) {
       const double share = static_cast<double>(i + 1) / static_cast<double>(chunks.files.size());
       if (chunks.format == "csv")
@@ -159,7 +163,7 @@ class DglChunkedReader {
       refuse(fmt::format("{} edges in the files, but {} are stated", edges.size(), stated),
              "Copy the files again.");
     build_structure(graph_, num_nodes_, edges.list(), options_,
-                    options_.direction == ReadOptions::Direction::undirected, pool_);
+                    options_.direction == ReadOptions::Direction::undirected, assembly_);
   }
 
   void read_pairs(const fs::path& path, char delimiter, EdgeBuffer& edges) {
@@ -247,7 +251,7 @@ class DglChunkedReader {
       if (std::ssize(weights) != graph_.cleaning.edges_read)
         refuse(fmt::format("{} weights for {} edges", weights.size(), graph_.cleaning.edges_read),
                "Copy the files again.");
-      give_weights(graph_.structure, weights);
+      give_weights(graph_, weights, assembly_);
       return true;
     });
   }
@@ -255,7 +259,7 @@ class DglChunkedReader {
   void read_node_data(const std::string& type) {
     for_each_field("node_data", type, [&](const std::string& name, const Json& entry) {
       if (name == "feat") {
-        graph_.features = features_of(array_of(chunks_of(entry, name)), num_nodes_, pool_);
+        graph_.features = features_of(array_of(chunks_of(entry, name)), num_nodes_, pool_, assembly_.scratch);
       } else if (name == "label" || name == "labels") {
         take_labels(labels_of(array_of(chunks_of(entry, name))));
       } else if (name == "train_mask" || name == "val_mask" || name == "test_mask") {
@@ -281,6 +285,7 @@ class DglChunkedReader {
   fs::path folder_, file_;
   const ReadOptions& options_;
   ThreadPool& pool_;
+  Assembly& assembly_;
   Json root_;
   Count num_nodes_ = 0;
   Graph graph_;
@@ -288,8 +293,8 @@ class DglChunkedReader {
 
 }  // namespace
 
-Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
-  return DglChunkedReader(source, options, pool).read();
+Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return DglChunkedReader(source, options, assembly).read();
 }
 
 }  // namespace strata::graph

@@ -34,9 +34,10 @@ bool all_finite(const Bits* values, Count count, Bits exponent) {
 
 template <typename Bits, typename ToFloat>
 void check_rows(const FeatureTable& features, const std::string& origin, Bits exponent, ToFloat to_float,
-                ThreadPool& pool) {
+                ThreadPool& pool, ScratchStore* scratch) {
   const Bits* const values = reinterpret_cast<const Bits*>(features.data);
   pool.parallel_for(features.rows, kRowsPerPiece, [&](Count begin, Count end) {
+    if (scratch != nullptr) scratch->trim();
     const Bits* const first = values + begin * features.cols;
     const Count count = (end - begin) * features.cols;
     if (all_finite(first, count, exponent)) return;
@@ -46,13 +47,15 @@ void check_rows(const FeatureTable& features, const std::string& origin, Bits ex
   });
 }
 
-void check_finite(const FeatureTable& features, const std::string& origin, ThreadPool& pool) {
+void check_finite(const FeatureTable& features, const std::string& origin, ThreadPool& pool,
+                  ScratchStore* scratch) {
   if (features.dtype == DType::f32)
     check_rows<std::uint32_t>(
-        features, origin, 0x7f800000u, [](std::uint32_t b) { return __builtin_bit_cast(float, b); }, pool);
+        features, origin, 0x7f800000u, [](std::uint32_t b) { return __builtin_bit_cast(float, b); }, pool,
+        scratch);
   else
     check_rows<std::uint16_t>(
-        features, origin, 0x7c00u, [](std::uint16_t b) { return f16_to_f32(b); }, pool);
+        features, origin, 0x7c00u, [](std::uint16_t b) { return f16_to_f32(b); }, pool, scratch);
 }
 
 struct Extents {
@@ -110,7 +113,7 @@ FeatureMemory allocate_features(Count rows, Count cols, DType dtype) {
           .bytes = memory};
 }
 
-FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool) {
+FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool, ScratchStore* scratch) {
   const Extents extents = extents_of(array);
   if (extents.rows != rows)
     throw InputError(fmt::format("{}: {} rows of features for {} nodes", array.origin, extents.rows, rows),
@@ -122,7 +125,7 @@ FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool) {
                                                   .data = array.data,
                                                   .keep_alive = array.keep_alive}
                                    : converted(array, extents, pool);
-  check_finite(features, array.origin, pool);
+  check_finite(features, array.origin, pool, scratch);
   return features;
 }
 
@@ -133,7 +136,7 @@ FeatureTable features_of(CsvTable<float> table, const std::string& origin, Threa
                         .dtype = DType::f32,
                         .data = reinterpret_cast<const std::byte*>(values->data()),
                         .keep_alive = values};
-  check_finite(features, origin, pool);
+  check_finite(features, origin, pool, nullptr);
   return features;
 }
 

@@ -44,12 +44,13 @@ const KnownFields kSetData{
 
 class GraphboltReader {
  public:
-  GraphboltReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
+  GraphboltReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
       : folder_(source.place),
         document_(folder_ / "metadata.yaml"),
         task_(source.choice),
         options_(options),
-        pool_(pool) {}
+        pool_(assembly.pool),
+        assembly_(assembly) {}
 
   Graph read() {
     read_root(document_.root());
@@ -119,7 +120,7 @@ class GraphboltReader {
   /// Automatic direction: as listed, because GraphBolt lists both directions of undirected edges.
   void build(const EdgeList& edges) {
     build_structure(graph_, num_nodes_, edges, options_,
-                    options_.direction == ReadOptions::Direction::undirected, pool_);
+                    options_.direction == ReadOptions::Direction::undirected, assembly_);
   }
 
   /// Reads the edge feature called `weight` from the graph's own list, where GraphBolt's samplers look, or
@@ -132,13 +133,13 @@ class GraphboltReader {
         note_unread_edge_feature(entry, name);
         continue;
       }
-      if (!graph_.structure.weights.empty())
+      if (assembly_.has_weights(graph_))
         refuse(entry, "a second weight of edges", "Name one feature of the edges 'weight'.");
       const std::vector<float> listed = edge_weights_of(array_of(entry));
       if (std::ssize(listed) != graph_.cleaning.edges_read)
         refuse(entry, fmt::format("{} weights for {} edges", listed.size(), graph_.cleaning.edges_read),
                "Write one weight an edge, in the order of the edges.");
-      give_weights(graph_.structure, listed);
+      give_weights(graph_, listed, assembly_);
     }
   }
 
@@ -154,7 +155,7 @@ class GraphboltReader {
   void refuse_misnamed_weight() const {
     if (!misnamed_weight_) return;
     const std::string name = printable(document_.require_text(*misnamed_weight_, "name"));
-    if (graph_.structure.weights.empty())
+    if (!assembly_.has_weights(graph_))
       refuse(*misnamed_weight_, fmt::format("edge feature '{}' is not read", name),
              "Did you mean 'weight'? Edges are sampled by a feature of this name; remove the entry if it is "
              "none.");
@@ -185,7 +186,7 @@ class GraphboltReader {
     if (names.size() > 1)
       document_.warn(*chosen, fmt::format("of the node features {}, only 'feat' is read",
                                           printable(fmt::format("{}", fmt::join(names, ", ")))));
-    graph_.features = features_of(array_of(*chosen), num_nodes_, pool_);
+    graph_.features = features_of(array_of(*chosen), num_nodes_, pool_, assembly_.scratch);
   }
 
   void read_all_labels(const YAML::Node& entry) {
@@ -312,6 +313,7 @@ class GraphboltReader {
   std::string task_;
   ReadOptions options_;
   ThreadPool& pool_;
+  Assembly& assembly_;
   Count num_nodes_ = 0;
   Count set_of_ = 0;  ///< classes of a matrix of labels
   std::optional<YAML::Node> misnamed_weight_;
@@ -320,8 +322,8 @@ class GraphboltReader {
 
 }  // namespace
 
-Graph read_graphbolt(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
-  return GraphboltReader(source, options, pool).read();
+Graph read_graphbolt(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return GraphboltReader(source, options, assembly).read();
 }
 
 }  // namespace strata::graph

@@ -70,7 +70,7 @@ Splits splits_of(const std::vector<std::int32_t>& labels) {
 
 }  // namespace
 
-Graph read_igb(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
+Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
   const fs::path folder = processed_folder(source.place);
   Graph graph;
   graph.name = "igb-" + fs::weakly_canonical(source.place).filename().string();
@@ -82,9 +82,9 @@ Graph read_igb(const DatasetSource& source, const ReadOptions& options, ThreadPo
   {
     const EdgeArray edges = edges_of(read_npy(folder / "paper__cites__paper" / "edge_index.npy"));
     build_structure(graph, nodes, edges.list, options,
-                    options.direction == ReadOptions::Direction::undirected, pool);
+                    options.direction == ReadOptions::Direction::undirected, assembly);
   }
-  graph.features = features_of(features, nodes, pool);
+  graph.features = features_of(features, nodes, assembly.pool, assembly.scratch);
   const char* const file = source.classes == 19 ? "node_label_19.npy" : "node_label_2K.npy";
   NodeLabels labels = labels_of(read_floats(folder / "paper" / file, 0));
   if (labels.rows > nodes || labels.set_of > 0)

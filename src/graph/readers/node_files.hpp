@@ -6,6 +6,7 @@
 
 #include "strata/graph/graph.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/util/scratch.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::graph {
@@ -16,7 +17,9 @@ namespace strata::graph {
 /// The rows of an array or a table; none if it is a scalar.
 std::optional<Count> rows_of_file(const std::filesystem::path& path, ThreadPool& pool);
 
-FeatureTable read_features_file(const std::filesystem::path& path, Count num_nodes, ThreadPool& pool);
+/// `scratch` as for features_of().
+FeatureTable read_features_file(const std::filesystem::path& path, Count num_nodes, ThreadPool& pool,
+                                ScratchStore* scratch);
 
 /// Sets labels, multi_label and num_classes of the graph.
 void read_labels_file(Graph& graph, const std::filesystem::path& path, ThreadPool& pool);

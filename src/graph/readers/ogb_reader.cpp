@@ -49,13 +49,14 @@ bool is_among(const auto& sets, const std::string& name) {
 
 class OgbReader {
  public:
-  OgbReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
+  OgbReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
       : folder_(source.place),
         raw_(folder_ / "raw"),
         split_(source.choice),
         weight_column_(source.weight_column),
         options_(options),
-        pool_(pool) {
+        pool_(assembly.pool),
+        assembly_(assembly) {
     graph_.name = fs::weakly_canonical(folder_).filename().string();
   }
 
@@ -116,7 +117,7 @@ class OgbReader {
       throw InputError(
           fmt::format("{}: {} rows for {} edges", array.origin, weights.size(), graph_.cleaning.edges_read),
           "Write one row per edge, in the order of the edges.");
-    give_weights(graph_.structure, weights);
+    give_weights(graph_, weights, assembly_);
   }
 
   /// Reads a list with one entry per graph; datasets of many graphs are refused.
@@ -189,7 +190,7 @@ class OgbReader {
 
   void build(Count nodes, const EdgeList& edges) {
     const bool directed = is_directed();
-    build_structure(graph_, nodes, edges, options_, !directed, pool_);
+    build_structure(graph_, nodes, edges, options_, !directed, assembly_);
   }
 
   void read_splits() {
@@ -225,13 +226,14 @@ class OgbReader {
   std::optional<Count> weight_column_;
   ReadOptions options_;
   ThreadPool& pool_;
+  Assembly& assembly_;
   Graph graph_;
 };
 
 }  // namespace
 
-Graph read_ogb(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
-  return OgbReader(source, options, pool).read();
+Graph read_ogb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return OgbReader(source, options, assembly).read();
 }
 
 }  // namespace strata::graph

@@ -52,33 +52,35 @@ void check_place(const DatasetSource& source) {
                    near.empty() ? "Check the path." : fmt::format("Did you mean {}?", printable(near)));
 }
 
-Graph read_dataset(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
+Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
   check_place(source);
   switch (source.format) {
     case DatasetSource::Format::ogb:
-      return read_ogb(source, options, pool);
+      return read_ogb(source, options, assembly);
     case DatasetSource::Format::graphbolt:
-      return read_graphbolt(source, options, pool);
+      return read_graphbolt(source, options, assembly);
     case DatasetSource::Format::npy:
-      return read_npy_folder(source, options, pool);
+      return read_npy_folder(source, options, assembly);
     case DatasetSource::Format::edge_list:
-      return read_edge_list(source, options, pool);
+      return read_edge_list(source, options, assembly);
     case DatasetSource::Format::metis:
-      return read_metis(source, options, pool);
+      return read_metis(source, options, assembly);
     case DatasetSource::Format::igb:
-      return read_igb(source, options, pool);
+      return read_igb(source, options, assembly);
     case DatasetSource::Format::dgl_chunked:
-      return read_dgl_chunked(source, options, pool);
+      return read_dgl_chunked(source, options, assembly);
     case DatasetSource::Format::matrix_market:
-      return read_matrix_market(source, options, pool);
+      return read_matrix_market(source, options, assembly);
   }
   throw Error("unknown format");
 }
 
 /// Takes what the files say instead of what the dataset does.
-void replace_by_files(Graph& graph, const NodeFiles& files, ThreadPool& pool) {
+void replace_by_files(Graph& graph, const NodeFiles& files, Assembly& assembly) {
+  ThreadPool& pool = assembly.pool;
   const Count nodes = graph.num_nodes();
-  if (!files.features.empty()) graph.features = read_features_file(files.features, nodes, pool);
+  if (!files.features.empty())
+    graph.features = read_features_file(files.features, nodes, pool, assembly.scratch);
   if (!files.labels.empty()) read_labels_file(graph, files.labels, pool);
   const auto replace = [&](std::vector<NodeId>& split, const fs::path& path) {
     if (!path.empty()) split = read_split_file(path, nodes, pool);
@@ -108,27 +110,41 @@ DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, Thread
   return source;
 }
 
-}  // namespace
-
-Graph read_graph(const Source& source, const ReadOptions& options, const NodeFiles& files) {
-  ThreadPool pool(options.num_threads);
+Graph read(const Source& source, const ReadOptions& options, const NodeFiles& files, Assembly& assembly) {
   Graph graph;
   std::string origin = source.text();
   if (const auto parts = source.parts()) {
     check_parts(source, *parts);
-    graph = read_whole_graph(*parts, pool);
+    graph = read_whole_graph(*parts, assembly.pool);
   } else if (const SyntheticSpec* spec = source.synthetic()) {
-    graph = generate(*spec, options, pool);
+    graph = generate(*spec, options, assembly.pool);
     if (!files.any()) return graph;
   } else {
     const DatasetSource& dataset = *source.dataset();
-    graph = read_dataset(with_nodes_of(files, dataset, pool), options, pool);
+    graph = read_dataset(with_nodes_of(files, dataset, assembly.pool), options, assembly);
     const bool described = dataset.format == DatasetSource::Format::graphbolt;
     origin = (described ? dataset.place / "metadata.yaml" : dataset.place).string();
   }
-  replace_by_files(graph, files, pool);
-  finish_graph(graph, origin, options, pool);
+  replace_by_files(graph, files, assembly);
+  finish_graph(graph, origin, options, assembly.pool);
   return graph;
+}
+
+}  // namespace
+
+Graph read_graph(const Source& source, const ReadOptions& options, const NodeFiles& files) {
+  ThreadPool pool(options.num_threads);
+  Assembly assembly{.pool = pool};
+  return read(source, options, files, assembly);
+}
+
+StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, const NodeFiles& files,
+                              ScratchStore& scratch) {
+  ThreadPool pool(options.num_threads);
+  Assembly assembly{.pool = pool, .scratch = &scratch};
+  StoredGraph result{.graph = read(source, options, files, assembly)};
+  if (source.dataset() != nullptr) result.lists = std::move(assembly.lists);
+  return result;
 }
 
 }  // namespace strata::graph

@@ -12,8 +12,11 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "strata/util/files.hpp"
+#include "strata/util/random.hpp"
+#include "strata/util/types.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::partition {
@@ -36,6 +39,55 @@ Outcome run_shell(const std::string& command) {
     outcome.output.append(buffer, got);
   outcome.exit_code = WEXITSTATUS(pclose(pipe));
   return outcome;
+}
+
+std::string graph_header(Count edges) {
+  std::string text =
+      "{'descr': '<i8', 'fortran_order': False, 'shape': (2, " + std::to_string(edges) + "), }";
+  text.resize(117, ' ');
+  return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + text + "\n";
+}
+
+/// Writes random edges as npy:DIR, of which every fourth pair is in a community of 1000 consecutive nodes.
+void write_edges(const fs::path& folder, Count nodes, Count edges) {
+  fs::create_directory(folder);
+  std::ofstream file{folder / "edge_index.npy", std::ios::binary};
+  file << graph_header(edges);
+  std::vector<std::int64_t> piece;
+  for (const bool destinations : {false, true})
+    for (Count first = 0; first < edges; first += 1 << 16) {
+      piece.clear();
+      for (Count e = first; e < std::min(first + (1 << 16), edges); ++e) {
+        const auto u =
+            static_cast<Count>(mix64(static_cast<std::uint64_t>(e)) % static_cast<std::uint64_t>(nodes));
+        const auto v =
+            static_cast<Count>(mix64(static_cast<std::uint64_t>(e) + 1) % static_cast<std::uint64_t>(nodes));
+        piece.push_back(!destinations ? u : e % 4 == 0 ? v : u / 1000 * 1000 + v % 1000);
+      }
+      file.write(reinterpret_cast<const char*>(piece.data()), std::ssize(piece) * 8);
+    }
+}
+
+/// What the child took, and its exit code.
+struct Usage {
+  int exit_code = -1;
+  std::int64_t peak_bytes = 0;
+};
+
+Usage run_measured(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), STRATA_PARTITION);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<char*> words;
+    for (std::string& argument : arguments) words.push_back(argument.data());
+    words.push_back(nullptr);
+    execv(STRATA_PARTITION, words.data());
+    _exit(127);
+  }
+  int status = 0;
+  struct rusage usage {};
+  wait4(child, &status, 0, &usage);
+  return {WEXITSTATUS(status), std::int64_t{usage.ru_maxrss} * 1024};
 }
 
 class CommandLine : public testing::Test {
@@ -244,17 +296,29 @@ TEST_F(CommandLine, VerifiesLargePartsInLittleMemory) {
   const std::string input = "synthetic:kind=rmat,nodes=20000,degree=200,classes=2,features=1,seed=1";
   const Outcome built = run("build --parts 1 --input " + input + " --output " + out());
   ASSERT_EQ(built.exit_code, 0) << built.output;
-  const pid_t child = fork();
-  if (child == 0) {
-    execl(STRATA_PARTITION, STRATA_PARTITION, "verify", "--threads", "1", out().c_str(), nullptr);
-    _exit(127);
-  }
-  int status = 0;
-  struct rusage usage {};
-  wait4(child, &status, 0, &usage);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const Usage usage = run_measured({"verify", "--threads", "1", out()});
+  EXPECT_EQ(usage.exit_code, 0);
   EXPECT_GT(fs::file_size(out() + "/part-00000.h5"), 40'000'000u);
-  EXPECT_LT(usage.ru_maxrss, 32 * 1024) << "KiB";
+  EXPECT_LT(usage.peak_bytes, 32 << 20);
+}
+
+// The edges are three times the memory, as they lie in the file; in memory their lists would take ten times
+// as much.
+TEST_F(CommandLine, KeepsTheMemoryThatItWasPromised) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory would be counted";
+#endif
+  write_edges(folder_ / "edges", 100'000, 20'000'000);
+  const std::string input = "npy:" + (folder_ / "edges").string();
+  const Usage usage =
+      run_measured({"build", "--input", input, "--parts", "8", "--memory", "96MiB", "--output", out()});
+  EXPECT_EQ(usage.exit_code, 0);
+  EXPECT_LT(usage.peak_bytes, 96 << 20);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2) << "a temporary file is left";
+  EXPECT_EQ(run("verify " + out()).exit_code, 0);
+  const Outcome refused = run("build --parts 8 --memory 64MiB --input " + input + " --output " + out() + "2");
+  EXPECT_EQ(refused.exit_code, 3) << refused.output;
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("bytes each"), HasSubstr("Give --memory")));
 }
 
 TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {

@@ -33,7 +33,7 @@ LevelGraph to_level(const Neighbors& neighbors) {
   for (const auto& list : neighbors) {
     for (const auto& [id, weight] : list) {
       graph.own_ids.push_back(id);
-      graph.edge_weights.push_back(weight);
+      graph.own_edge_weights.push_back(weight);
     }
     graph.own_begin.push_back(std::ssize(graph.own_ids));
   }
@@ -108,7 +108,7 @@ TEST(Contract, KeepsWeightsAndCuts) {
     const Clusters clusters = cluster(graph, {.limits = {5}, .seed = seed}, one);
     const LevelGraph coarse = contract(graph, clusters, one), same = contract(graph, clusters, three);
     EXPECT_EQ(coarse.own_ids, same.own_ids);
-    EXPECT_EQ(coarse.edge_weights, same.edge_weights);
+    EXPECT_EQ(coarse.own_edge_weights, same.own_edge_weights);
     EXPECT_EQ(total_weights(coarse), total_weights(graph));
     const Parts parts = modulo(coarse.num_nodes, 4);
     Parts fine(at(graph.num_nodes));
@@ -167,7 +167,7 @@ TEST(LocalSearch, SavesWhatItReportsWithinTheLimits) {
 TEST(InitialParts, TakesWeightsBeyond32Bits) {
   LevelGraph graph = random_level(300, 1500, 5);
   graph.node_weights.assign(300, Count{1} << 40);
-  for (std::uint32_t& weight : graph.edge_weights) weight = 4'000'000'000u;
+  for (std::uint32_t& weight : graph.own_edge_weights) weight = 4'000'000'000u;
   const Parts parts = initial_parts(graph, {.num_parts = 3});
   const Loads loads{graph, parts, 3, {(Count{1} << 40) * 110}};
   EXPECT_FALSE(loads.any_is_over());

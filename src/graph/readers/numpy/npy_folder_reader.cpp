@@ -51,8 +51,8 @@ const std::map<std::string, std::string> kOtherNames{{"features", "x"},
 
 class NpyFolderReader {
  public:
-  NpyFolderReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
-      : source_(source), folder_(source.place), options_(options), pool_(pool) {
+  NpyFolderReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
+      : source_(source), folder_(source.place), options_(options), pool_(assembly.pool), assembly_(assembly) {
     graph_.name = fs::weakly_canonical(folder_).filename().string();
   }
 
@@ -63,7 +63,7 @@ class NpyFolderReader {
         throw InputError(fmt::format("{}: not a folder", folder_.string()),
                          "Give the folder that holds edge_index.npy, or a sparse matrix that "
                          "scipy.sparse.save_npz wrote (.npz).");
-      take_edges(sparse_edges(folder_, pool_));
+      take_edges(sparse_edges(folder_, assembly_));
       return std::move(graph_);
     }
     if (!fs::is_directory(folder_, code))
@@ -111,9 +111,9 @@ class NpyFolderReader {
       const EdgeArray edges = edges_of(array);
       build(edges.list, std::nullopt);
     } else if (lists) {
-      take_edges(list_edges(folder_ / "indptr.npy", folder_ / "indices.npy"));
+      take_edges(list_edges(folder_ / "indptr.npy", folder_ / "indices.npy", assembly_.scratch));
     } else {
-      take_edges(sparse_edges(folder_ / "adjacency.npz", pool_));
+      take_edges(sparse_edges(folder_ / "adjacency.npz", assembly_));
     }
     if (has("edge_weight.npy")) read_weights();
   }
@@ -127,7 +127,7 @@ class NpyFolderReader {
 
   void take_edges(const SparseEdges& edges) {
     build(edges.list, edges.num_nodes);
-    if (!edges.weights.empty()) give_weights(graph_.structure, edges.weights);
+    if (!edges.weights.empty()) give_weights(graph_, edges.weights, assembly_);
   }
 
   /// The number of nodes that the files state: all of them must agree.
@@ -147,7 +147,7 @@ class NpyFolderReader {
     if (has("num_nodes.npy")) take(stated_number(), "num_nodes.npy");
     for (const char* const name : {"x.npy", "y.npy"})
       if (has(name)) take(rows_of_file(folder_ / name, pool_), name);
-    return nodes ? *nodes : largest_id(edges) + 1;
+    return nodes ? *nodes : largest_id(edges, assembly_.scratch) + 1;
   }
 
   Count stated_number() const {
@@ -161,23 +161,24 @@ class NpyFolderReader {
 
   void build(const EdgeList& edges, std::optional<Count> nodes) {
     build_structure(graph_, count_nodes(edges, nodes), edges, options_,
-                    options_.direction == ReadOptions::Direction::undirected, pool_);
+                    options_.direction == ReadOptions::Direction::undirected, assembly_);
   }
 
   void read_weights() {
     const fs::path path = folder_ / "edge_weight.npy";
-    if (!graph_.structure.weights.empty())
+    if (assembly_.has_weights(graph_))
       throw InputError(fmt::format("{}: the matrix has weights, too", path.string()), "Remove one of them.");
     const std::vector<float> weights = edge_weights_of(read_npy(path));
     if (std::ssize(weights) != graph_.cleaning.edges_read)
       throw InputError(fmt::format("{}: {} weights for {} edges", path.string(), weights.size(),
                                    graph_.cleaning.edges_read),
                        "Write one weight per edge, in the order of the edges.");
-    give_weights(graph_.structure, weights);
+    give_weights(graph_, weights, assembly_);
   }
 
   void read_nodes() {
-    if (has("x.npy")) graph_.features = read_features_file(folder_ / "x.npy", graph_.num_nodes(), pool_);
+    if (has("x.npy"))
+      graph_.features = read_features_file(folder_ / "x.npy", graph_.num_nodes(), pool_, assembly_.scratch);
     if (has("y.npy")) read_labels_file(graph_, folder_ / "y.npy", pool_);
     if (has("valid.npy") && has("val.npy"))
       throw InputError(fmt::format("{}: both valid.npy and val.npy", folder_.string()),
@@ -196,13 +197,14 @@ class NpyFolderReader {
   fs::path folder_;
   const ReadOptions& options_;
   ThreadPool& pool_;
+  Assembly& assembly_;
   Graph graph_;
 };
 
 }  // namespace
 
-Graph read_npy_folder(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
-  return NpyFolderReader(source, options, pool).read();
+Graph read_npy_folder(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return NpyFolderReader(source, options, assembly).read();
 }
 
 }  // namespace strata::graph

@@ -47,8 +47,30 @@ std::vector<Id> expanded(const std::vector<NodeId>& pointers) {
   return rows;
 }
 
-/// Ids of an array as they lie, or widened if both arrays of a list do not have the same type.
-const void* expand_rows(SparseEdges& edges, const std::vector<NodeId>& pointers, bool wide) {
+/// The same in a scratch file.
+template <typename Id>
+ScratchArray<Id> expanded(const std::vector<NodeId>& pointers, ScratchStore& scratch) {
+  ScratchWriter<Id> rows(scratch);
+  std::vector<Id> row;
+  for (std::size_t v = 0; v + 1 < pointers.size(); ++v) {
+    row.assign(static_cast<std::size_t>(pointers[v + 1] - pointers[v]), static_cast<Id>(v));
+    rows.append(row);
+  }
+  return std::move(rows).finish();
+}
+
+template <typename Id>
+const void* expand_to(ScratchStore& scratch, SparseEdges& edges, const std::vector<NodeId>& pointers) {
+  const ScratchArray<Id> rows = expanded<Id>(pointers, scratch);
+  edges.stored = rows.keep_alive();
+  return rows.data();
+}
+
+const void* expand_rows(SparseEdges& edges, const std::vector<NodeId>& pointers, bool wide,
+                        ScratchStore* scratch) {
+  if (scratch != nullptr)
+    return wide ? expand_to<std::int64_t>(*scratch, edges, pointers)
+                : expand_to<std::int32_t>(*scratch, edges, pointers);
   const std::int64_t wanted = pointers.back() * (wide ? 8 : 4);
   if (const std::int64_t free = available_host_bytes(); wanted > free)
     throw OutOfMemory(
@@ -68,7 +90,7 @@ struct Compressed {
   bool by_destination = true;  ///< whether indptr runs over the destinations of edges
 };
 
-SparseEdges edges_of_compressed(Compressed lists) {
+SparseEdges edges_of_compressed(Compressed lists, ScratchStore* scratch) {
   require_vector(lists.indptr, "indptr");
   require_vector(lists.indices, "indices");
   const std::vector<NodeId> pointers = ids_of(lists.indptr);
@@ -77,7 +99,7 @@ SparseEdges edges_of_compressed(Compressed lists) {
   edges.second = std::move(lists.indices);
   const NpyArray& indices = edges.second;
   const bool wide = indices.item_bytes == 8;
-  const void* const rows = expand_rows(edges, pointers, wide);
+  const void* const rows = expand_rows(edges, pointers, wide, scratch);
   edges.list = {.sources = lists.by_destination ? indices.data : rows,
                 .destinations = lists.by_destination ? rows : indices.data,
                 .count = indices.shape[0],
@@ -142,11 +164,13 @@ std::vector<float> weights_unless_ones(const NpyArray& values, Count count) {
 
 }  // namespace
 
-SparseEdges list_edges(const std::filesystem::path& indptr, const std::filesystem::path& indices) {
-  return edges_of_compressed({.indptr = read_npy(indptr), .indices = read_npy(indices)});
+SparseEdges list_edges(const std::filesystem::path& indptr, const std::filesystem::path& indices,
+                       ScratchStore* scratch) {
+  return edges_of_compressed({.indptr = read_npy(indptr), .indices = read_npy(indices)}, scratch);
 }
 
-SparseEdges sparse_edges(const std::filesystem::path& path, ThreadPool& pool) {
+SparseEdges sparse_edges(const std::filesystem::path& path, Assembly& assembly) {
+  ThreadPool& pool = assembly.pool;
   const NpzFile file(path);
   const std::string format = format_of(file, path);
   const Count nodes = side_of(file, path);
@@ -154,7 +178,8 @@ SparseEdges sparse_edges(const std::filesystem::path& path, ThreadPool& pool) {
   if (format == "csr" || format == "csc") {
     edges = edges_of_compressed({.indptr = file.array("indptr", &pool),
                                  .indices = file.array("indices", &pool),
-                                 .by_destination = format == "csc"});
+                                 .by_destination = format == "csc"},
+                                assembly.scratch);
     if (*edges.num_nodes != nodes)
       throw InputError(
           fmt::format("{}: indptr is of {} rows, the matrix of {}", path.string(), *edges.num_nodes, nodes),
@@ -170,11 +195,14 @@ SparseEdges sparse_edges(const std::filesystem::path& path, ThreadPool& pool) {
   return edges;
 }
 
-NodeId largest_id(const EdgeList& edges) {
+NodeId largest_id(const EdgeList& edges, ScratchStore* scratch) {
+  constexpr Count kBreath = Count{1} << 16;
   NodeId largest = -1;
   const auto scan = [&]<typename Id>(const Id* sources, const Id* destinations) {
-    for (Count i = 0; i < edges.count; ++i)
+    for (Count i = 0; i < edges.count; ++i) {
+      if (scratch != nullptr && i % kBreath == 0) scratch->trim();
       largest = std::max<NodeId>({largest, sources[i * edges.stride], destinations[i * edges.stride]});
+    }
   };
   if (edges.wide)
     scan(static_cast<const std::int64_t*>(edges.sources),

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "readers/assemble.hpp"
 #include "readers/columns.hpp"
-#include "strata/util/thread_pool.hpp"
 
 namespace strata::graph {
 
@@ -17,17 +17,19 @@ struct SparseEdges {
   NpyArray first = {}, second = {};       ///< keep `list` valid
   std::vector<std::int32_t> narrow = {};  ///< expanded ids, if the others have 32 bits
   std::vector<std::int64_t> wide = {}, converted = {};
+  std::shared_ptr<const void> stored = {};  ///< expanded ids in a scratch file instead
 };
 
 /// In-neighbors of every node: indices[indptr[v]..indptr[v+1]), int32 or int64. Throws InputError with the
 /// position if indptr does not rise from 0 to the length of `indices`.
-SparseEdges list_edges(const std::filesystem::path& indptr, const std::filesystem::path& indices);
+SparseEdges list_edges(const std::filesystem::path& indptr, const std::filesystem::path& indices,
+                       ScratchStore* scratch);
 
 /// A sparse matrix as scipy.sparse.save_npz writes it (csr, csc or coo), in which an entry in row u and
 /// column v is an edge from u to v. Values that are not all 1 become weights.
-SparseEdges sparse_edges(const std::filesystem::path& path, ThreadPool& pool);
+SparseEdges sparse_edges(const std::filesystem::path& path, Assembly& assembly);
 
 /// The largest id of a list, which may be wrong; -1 for an empty one.
-NodeId largest_id(const EdgeList& edges);
+NodeId largest_id(const EdgeList& edges, ScratchStore* scratch);
 
 }  // namespace strata::graph

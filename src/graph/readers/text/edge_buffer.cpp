@@ -12,6 +12,11 @@
 
 namespace strata::graph {
 
+EdgeBuffer::EdgeBuffer(std::string origin, ScratchStore* scratch)
+    : origin_(std::move(origin)), scratch_(scratch) {
+  if (scratch_ != nullptr) narrow_file_.emplace(*scratch_);
+}
+
 void EdgeBuffer::append(std::span<const NodeId> pairs, double share_read) {
   NodeId largest = largest_, least = 0;
   for (const NodeId id : pairs) {
@@ -22,6 +27,14 @@ void EdgeBuffer::append(std::span<const NodeId> pairs, double share_read) {
   if (!wide_ && (largest > std::numeric_limits<std::int32_t>::max() ||
                  least < std::numeric_limits<std::int32_t>::min()))
     widen();
+  num_ids_ += std::ssize(pairs);
+  if (scratch_ != nullptr) {
+    if (wide_)
+      wide_file_->append(pairs);
+    else
+      narrow_file_->append(std::vector<std::int32_t>(pairs.begin(), pairs.end()));
+    return;
+  }
   make_room(pairs.size(), share_read);
   if (wide_)
     wide_ids_.insert(wide_ids_.end(), pairs.begin(), pairs.end());
@@ -30,8 +43,11 @@ void EdgeBuffer::append(std::span<const NodeId> pairs, double share_read) {
                            [](NodeId id) { return static_cast<std::int32_t>(id); });
 }
 
-EdgeList EdgeBuffer::list() const {
-  const void* const first = wide_ ? static_cast<const void*>(wide_ids_.data()) : narrow_ids_.data();
+EdgeList EdgeBuffer::list() {
+  close_files();
+  const void* first = wide_ ? static_cast<const void*>(wide_ids_.data()) : narrow_ids_.data();
+  if (scratch_ != nullptr)
+    first = wide_ ? static_cast<const void*>(wide_stored_.data()) : narrow_stored_.data();
   const std::size_t id_bytes = wide_ ? 8 : 4;
   return {.sources = first,
           .destinations = size() == 0 ? first : static_cast<const std::byte*>(first) + id_bytes,
@@ -43,17 +59,19 @@ EdgeList EdgeBuffer::list() const {
 
 void EdgeBuffer::renumber(std::span<const NodeId> map, ThreadPool& pool) {
   constexpr Count kGrain = Count{1} << 16;
-  const auto apply = [&](auto& ids) {
+  close_files();
+  const auto apply = [&](auto ids) {
     pool.parallel_for(std::ssize(ids), kGrain, [&](Count begin, Count end) {
+      if (scratch_ != nullptr) scratch_->trim();
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
         ids[i] =
             static_cast<std::remove_reference_t<decltype(ids[i])>>(map[static_cast<std::size_t>(ids[i])]);
     });
   };
   if (wide_)
-    apply(wide_ids_);
+    apply(scratch_ != nullptr ? wide_stored_.span() : std::span(wide_ids_));
   else
-    apply(narrow_ids_);
+    apply(scratch_ != nullptr ? narrow_stored_.span() : std::span(narrow_ids_));
 }
 
 /// Reserves what the whole input will take, by what was read so far, so that growing copies little.
@@ -79,7 +97,27 @@ void EdgeBuffer::make_room(std::size_t more, double share_read) {
     narrow_ids_.reserve(reserve);
 }
 
+void EdgeBuffer::close_files() {
+  if (narrow_file_) narrow_stored_ = std::move(*narrow_file_).finish();
+  if (wide_file_) wide_stored_ = std::move(*wide_file_).finish();
+  narrow_file_.reset();
+  wide_file_.reset();
+}
+
 void EdgeBuffer::widen() {
+  if (scratch_ != nullptr) {
+    constexpr Count kPiece = Count{1} << 16;
+    close_files();
+    wide_file_.emplace(*scratch_);
+    for (Count first = 0; first < num_ids_; first += kPiece) {
+      const std::int32_t* const ids = narrow_stored_.data();
+      wide_file_->append(std::vector<std::int64_t>(ids + first, ids + std::min(first + kPiece, num_ids_)));
+      scratch_->trim();
+    }
+    narrow_stored_ = {};
+    wide_ = true;
+    return;
+  }
   wide_ids_.assign(narrow_ids_.begin(), narrow_ids_.end());
   narrow_ids_ = {};
   wide_ = true;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "build_csc.hpp"
+#include "strata/util/scratch.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
@@ -13,15 +15,16 @@ namespace strata::graph {
 /// Edges as they are read: pairs of 32 bits per id while all ids fit, then of 64. An owner.
 class EdgeBuffer {
  public:
-  explicit EdgeBuffer(std::string origin) : origin_(std::move(origin)) {}
+  /// With `scratch`, which must outlive the buffer, the edges lie in scratch files.
+  explicit EdgeBuffer(std::string origin, ScratchStore* scratch = nullptr);
 
   /// Appends (source, destination) pairs. `share_read` is how much of the input they and all before them are;
   /// memory for the rest is reserved by it. Throws OutOfMemory in time.
   void append(std::span<const NodeId> pairs, double share_read);
 
-  Count size() const { return static_cast<Count>((wide_ ? wide_ids_.size() : narrow_ids_.size()) / 2); }
+  Count size() const { return num_ids_ / 2; }
   NodeId largest() const { return largest_; }  ///< -1 if there is no edge
-  EdgeList list() const;
+  EdgeList list();                             ///< nothing can be appended then
 
   /// Replaces every id by map[id].
   void renumber(std::span<const NodeId> map, ThreadPool& pool);
@@ -29,10 +32,17 @@ class EdgeBuffer {
  private:
   void make_room(std::size_t more, double share_read);
   void widen();
+  void close_files();
 
   std::string origin_;
   std::vector<std::int32_t> narrow_ids_;
   std::vector<std::int64_t> wide_ids_;
+  ScratchStore* scratch_;
+  std::optional<ScratchWriter<std::int32_t>> narrow_file_;
+  std::optional<ScratchWriter<std::int64_t>> wide_file_;
+  ScratchArray<std::int32_t> narrow_stored_;
+  ScratchArray<std::int64_t> wide_stored_;
+  Count num_ids_ = 0;
   bool wide_ = false;
   NodeId largest_ = -1;
 };

@@ -52,8 +52,13 @@ bool is_number(std::string_view field) {
 
 class EdgeListReader {
  public:
-  EdgeListReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
-      : source_(source), options_(options), pool_(pool), path_(source.place.string()), edges_(path_) {}
+  EdgeListReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
+      : source_(source),
+        options_(options),
+        pool_(assembly.pool),
+        assembly_(assembly),
+        path_(source.place.string()),
+        edges_(path_, assembly.scratch) {}
 
   Graph read() {
     find_layout();
@@ -66,8 +71,8 @@ class EdgeListReader {
     graph.name = std::filesystem::path(path_).stem().string();
     graph.node_names = std::move(names_);
     const Count nodes = count_nodes();
-    build_structure(graph, nodes, edges_.list(), options_, is_undirected(), pool_);
-    if (source_.weight_column) give_weights(graph.structure, weights_);
+    build_structure(graph, nodes, edges_.list(), options_, is_undirected(), assembly_);
+    if (source_.weight_column) give_weights(graph, weights_, assembly_);
     if (!direction_known_ && !graph.undirected)
       spdlog::warn(
           "{}: a list of edges does not say whether they have a direction: each is taken from its first node "
@@ -220,6 +225,7 @@ class EdgeListReader {
   const DatasetSource& source_;
   const ReadOptions& options_;
   ThreadPool& pool_;
+  Assembly& assembly_;
   std::string path_;
   Layout layout_;
   bool listed_once_ = false;
@@ -233,8 +239,8 @@ class EdgeListReader {
 
 }  // namespace
 
-Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
-  return EdgeListReader(source, options, pool).read();
+Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return EdgeListReader(source, options, assembly).read();
 }
 
 }  // namespace strata::graph

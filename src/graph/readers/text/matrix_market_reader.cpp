@@ -33,8 +33,13 @@ struct Piece {
 
 class MatrixMarketReader {
  public:
-  MatrixMarketReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
-      : source_(source), options_(options), pool_(pool), path_(source.place.string()), edges_(path_) {}
+  MatrixMarketReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
+      : source_(source),
+        options_(options),
+        pool_(assembly.pool),
+        assembly_(assembly),
+        path_(source.place.string()),
+        edges_(path_, assembly.scratch) {}
 
   Graph read() {
     read_header();
@@ -53,9 +58,9 @@ class MatrixMarketReader {
     graph.name = std::filesystem::path(path_).stem().stem().string();
     const bool both = header_.symmetric && options_.direction != ReadOptions::Direction::directed;
     build_structure(graph, header_.nodes, edges_.list(), options_,
-                    both || options_.direction == ReadOptions::Direction::undirected, pool_);
+                    both || options_.direction == ReadOptions::Direction::undirected, assembly_);
     if (std::ranges::any_of(weights_, [](float weight) { return weight != 1; }))
-      give_weights(graph.structure, weights_);
+      give_weights(graph, weights_, assembly_);
     return graph;
   }
 
@@ -154,6 +159,7 @@ class MatrixMarketReader {
   const DatasetSource& source_;
   const ReadOptions& options_;
   ThreadPool& pool_;
+  Assembly& assembly_;
   std::string path_;
   Header header_;
   EdgeBuffer edges_;
@@ -162,8 +168,8 @@ class MatrixMarketReader {
 
 }  // namespace
 
-Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
-  return MatrixMarketReader(source, options, pool).read();
+Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return MatrixMarketReader(source, options, assembly).read();
 }
 
 }  // namespace strata::graph

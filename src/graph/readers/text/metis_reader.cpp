@@ -35,8 +35,13 @@ struct Piece {
 
 class MetisReader {
  public:
-  MetisReader(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool)
-      : source_(source), options_(options), pool_(pool), path_(source.place.string()), edges_(path_) {}
+  MetisReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
+      : source_(source),
+        options_(options),
+        pool_(assembly.pool),
+        assembly_(assembly),
+        path_(source.place.string()),
+        edges_(path_, assembly.scratch) {}
 
   Graph read() {
     read_header();
@@ -50,8 +55,8 @@ class MetisReader {
     Graph graph;
     graph.name = std::filesystem::path(path_).stem().stem().string();
     build_structure(graph, header_.nodes, edges_.list(), options_,
-                    options_.direction == ReadOptions::Direction::undirected, pool_);
-    if (header_.edge_weights) give_weights(graph.structure, weights_);
+                    options_.direction == ReadOptions::Direction::undirected, assembly_);
+    if (header_.edge_weights) give_weights(graph, weights_, assembly_);
     refuse_one_way(graph);
     return graph;
   }
@@ -193,6 +198,7 @@ class MetisReader {
   const DatasetSource& source_;
   const ReadOptions& options_;
   ThreadPool& pool_;
+  Assembly& assembly_;
   std::string path_;
   Header header_;
   Count nodes_read_ = 0;
@@ -202,8 +208,8 @@ class MetisReader {
 
 }  // namespace
 
-Graph read_metis(const DatasetSource& source, const ReadOptions& options, ThreadPool& pool) {
-  return MetisReader(source, options, pool).read();
+Graph read_metis(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return MetisReader(source, options, assembly).read();
 }
 
 }  // namespace strata::graph

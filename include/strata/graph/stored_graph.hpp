@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
+#include "strata/graph/source.hpp"
+#include "strata/util/scratch.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::graph {
+
+/// A CscGraph whose lists lie in scratch files; memory holds only `indptr`. Ids have 32 bits if they fit.
+struct StoredLists {
+  std::vector<Count> indptr;  ///< [num_nodes + 1]
+  IdSpan indices{};           ///< [num_edges]
+  IdSpan edge_ids{};          ///< [num_edges], or empty: entry e of `indices` is edge e
+  ScratchArray<float> weights{};
+  std::shared_ptr<const void> indices_memory{}, edge_ids_memory{};  ///< keep the views valid
+
+  Count num_nodes() const { return static_cast<Count>(indptr.size()) - 1; }
+  Count num_edges() const { return indptr.back(); }
+};
+
+/// A graph that may be too large for memory. With `lists`, its `structure` has only the number of nodes.
+struct StoredGraph {
+  Graph graph;
+  std::optional<StoredLists> lists{};
+};
+
+/// As read_graph(), but the edges go from their files to scratch files. What grows with the edges in memory
+/// are their weights (4 bytes per edge), ids that files do not hold as plain arrays (csv files of ogb and
+/// graphbolt, compressed arrays), and the whole of parts and generated graphs, which have no `lists`.
+StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, const NodeFiles& files,
+                              ScratchStore& scratch);
+
+/// Every pair of neighbors once in each direction, without self-loops; ids have 32 bits. REQUIRES: fewer than
+/// 2^31 nodes.
+StoredLists neighbors_of(std::span<const Count> indptr, IdSpan indices, ScratchStore& scratch,
+                         ThreadPool& pool);
+
+/// What is known of an input before it is read; sizes are upper bounds where files do not state them.
+struct InputSize {
+  Count nodes = 0;                   ///< 0: not known
+  Count edges = 0;                   ///< as listed
+  bool streams = true;               ///< whether read_stored_graph() keeps its edges out of memory
+  std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files
+  std::int64_t bytes_mapped = 0;     ///< of features that are read in place
+};
+
+/// Looks at headers and file sizes only. Files that cannot be read count nothing; reading refuses them.
+InputSize measure_input(const Source& source, const NodeFiles& files = {});
+
+}  // namespace strata::graph

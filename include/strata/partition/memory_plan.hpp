@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "strata/graph/stored_graph.hpp"
+#include "strata/partition/assign.hpp"
+
+namespace strata::partition {
+
+struct MemoryOptions {
+  std::int64_t limit_bytes = 0;  ///< the most that may be resident; 0: what is free
+  bool both_directions = false;  ///< whether edges are added in the other direction, or may be
+};
+
+/// How a graph is read and cut.
+struct MemoryPlan {
+  bool on_disk = false;          ///< edges lie in scratch files
+  std::int64_t limit_bytes = 0;  ///< that may be resident
+  std::int64_t room_bytes = 0;   ///< for the ScratchStore, if `on_disk`
+};
+
+/// Decides whether the edges of an input stay in memory. Estimates are upper bounds; sizes that the input
+/// does not state count nothing here, see room_for_nodes().
+///
+/// Throws OutOfMemory with what is needed and why if there is a limit that neither way can keep.
+MemoryPlan plan_memory(const graph::InputSize& input, const AssignOptions& assign,
+                       const MemoryOptions& options);
+
+/// What the limit leaves beside memory that grows with the nodes, for graphs on disk. Throws OutOfMemory with
+/// what is needed and why if too little is left.
+std::int64_t room_for_nodes(Count nodes, std::int64_t bytes_in_memory, const AssignOptions& assign,
+                            std::int64_t limit_bytes);
+
+}  // namespace strata::partition

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/partition/memory_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/memory.hpp"
+
+namespace strata::partition {
+namespace {
+
+constexpr std::int64_t kProgramBytes = std::int64_t{32} << 20;  // the program, its stacks and small buffers
+constexpr std::int64_t kLeastRoomBytes = std::int64_t{32} << 20;
+constexpr double kShareOfFree = 0.9;
+
+constexpr std::int64_t kEntryBytes = 28;  // in memory: the sorted lists beside their input, or coarse levels
+constexpr Count kNodeBytesInMemory = 120;
+constexpr Count kEdgesPerUnknownNode = 8;
+
+/// Most per node at one time, measured (tests/unit/partition): clusters, gains and parts of the finest level.
+std::int64_t bytes_per_node(const AssignOptions& assign) {
+  const bool only_nodes = assign.balance == std::vector{Constraint::nodes};
+  return 72 + (only_nodes ? 0 : 20 * std::ssize(assign.balance));
+}
+
+std::int64_t bytes_in_memory(const graph::InputSize& input, bool both_directions) {
+  const Count entries = input.edges * (both_directions ? 2 : 1);
+  const Count nodes = input.nodes > 0 ? input.nodes : input.edges / kEdgesPerUnknownNode;
+  return kProgramBytes + entries * kEntryBytes + nodes * kNodeBytesInMemory + input.bytes_in_memory +
+         input.bytes_mapped;
+}
+
+}  // namespace
+
+std::int64_t room_for_nodes(Count nodes, std::int64_t held_bytes, const AssignOptions& assign,
+                            std::int64_t limit_bytes) {
+  const std::int64_t per_node = bytes_per_node(assign);
+  const std::int64_t needed = kProgramBytes + nodes * per_node + held_bytes + kLeastRoomBytes;
+  if (needed <= limit_bytes) return limit_bytes - needed + kLeastRoomBytes;
+  throw OutOfMemory(
+      fmt::format(
+          "the cut takes at least {} of memory even with the edges on disk, {} may be used: {} for {} "
+          "nodes ({} bytes each), {} for what is read as a whole, {} for buffers and the program",
+          format_bytes(needed), format_bytes(limit_bytes), format_bytes(nodes * per_node),
+          format_count(nodes), per_node, format_bytes(held_bytes),
+          format_bytes(kProgramBytes + kLeastRoomBytes)),
+      fmt::format("Give --memory {} or more, or use --method random or range on a host with that much.",
+                  format_bytes(needed)));
+}
+
+MemoryPlan plan_memory(const graph::InputSize& input, const AssignOptions& assign,
+                       const MemoryOptions& options) {
+  const bool asked = options.limit_bytes > 0;
+  const std::int64_t limit =
+      asked ? options.limit_bytes
+            : static_cast<std::int64_t>(kShareOfFree * static_cast<double>(available_host_bytes()));
+  const std::int64_t wanted = bytes_in_memory(input, options.both_directions);
+  if (wanted <= limit) return {.limit_bytes = limit};
+  if (!input.streams) {
+    if (!asked) return {.limit_bytes = limit};  // reading says if there is no room
+    throw OutOfMemory(
+        fmt::format("this input is read as a whole: {} for {} edges and {} nodes, {} may be used",
+                    format_bytes(wanted), format_count(input.edges), format_count(input.nodes),
+                    format_bytes(limit)),
+        "Give more --memory, or the files that the graph came from: their edges are read piece by piece.");
+  }
+  if (assign.method == PartitionMethod::metis)
+    throw OutOfMemory(fmt::format("METIS takes the whole graph in memory: {} for {} edges, {} may be used",
+                                  format_bytes(wanted), format_count(input.edges), format_bytes(limit)),
+                      "Use --method auto, which keeps edges on disk, or give more --memory.");
+  return {.on_disk = true,
+          .limit_bytes = limit,
+          .room_bytes = room_for_nodes(input.nodes, input.bytes_in_memory, assign, limit)};
+}
+
+}  // namespace strata::partition

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "readers/text/fields.hpp"
+#include "readers/text/line_blocks.hpp"
+#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/manifest_file.hpp"
+#include "strata/graph/npy.hpp"
+#include "strata/graph/stored_graph.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+namespace {
+
+namespace fs = std::filesystem;
+using Format = DatasetSource::Format;
+
+constexpr Count kLeastBytesPerEdge = 6;  // of tables: "12,34\n"; larger graphs have longer ids
+constexpr Count kInflation = 6;          // of compressed text
+constexpr double kMargin = 1.1;          // lines may get shorter
+
+bool is_compressed(const fs::path& file) {
+  const fs::path ending = file.extension();
+  return ending == ".gz" || ending == ".zst" || ending == ".zstd" || ending == ".npz";
+}
+
+/// The bytes of a file or of the files in a folder that `counts`, as if they were not compressed.
+std::int64_t bytes_of(const fs::path& place, const std::function<bool(const fs::path&)>& counts) {
+  std::error_code code;
+  const auto bytes = [&](const fs::path& file) {
+    const std::uintmax_t size = fs::file_size(file, code);
+    return code ? 0 : static_cast<std::int64_t>(size) * (is_compressed(file) ? kInflation : 1);
+  };
+  if (!fs::is_directory(place, code)) return bytes(place);
+  std::int64_t sum = 0;
+  for (auto entry = fs::recursive_directory_iterator(place, code);
+       !code && entry != fs::recursive_directory_iterator(); entry.increment(code))
+    if (entry->is_regular_file(code) && counts(entry->path())) sum += bytes(entry->path());
+  return sum;
+}
+
+bool is_about_nodes(const fs::path& file) {
+  const std::string name = file.filename().string();
+  for (const char* const word : {"node", "feat", "label", "split", "train", "valid", "test"})
+    if (name.find(word) != name.npos) return true;
+  return false;
+}
+
+void add_features(const fs::path& file, InputSize& size) {
+  if (!fs::exists(file)) return;
+  const NpyArray array = read_npy(file);
+  if (!array.shape.empty()) size.nodes = std::max(size.nodes, array.shape[0]);
+  const bool in_place = !array.fortran_order && (array.is('f', 4) || array.is('f', 2));
+  (in_place ? size.bytes_mapped : size.bytes_in_memory) += array.size() * (in_place ? array.item_bytes : 4);
+}
+
+void add_edges(const fs::path& file, InputSize& size) {
+  const NpyArray array = read_npy(file);
+  size.edges = array.size() / 2;
+  if (!array.is('i', 4) && !array.is('i', 8)) size.bytes_in_memory += 8 * array.size();
+}
+
+void measure_npy(const fs::path& place, InputSize& size) {
+  std::error_code code;
+  if (!fs::is_directory(place, code) || fs::exists(place / "adjacency.npz")) {
+    const fs::path matrix = fs::is_directory(place, code) ? place / "adjacency.npz" : place;
+    const std::int64_t bytes = bytes_of(matrix, {});
+    size.edges = bytes / 8;
+    size.bytes_in_memory = bytes;
+  } else if (fs::exists(place / "edge_index.npy")) {
+    add_edges(place / "edge_index.npy", size);
+  } else {
+    size.edges = read_npy(place / "indices.npy").size();
+    size.nodes = read_npy(place / "indptr.npy").size() - 1;
+  }
+  add_features(place / "x.npy", size);
+  if (fs::exists(place / "edge_weight.npy")) size.bytes_in_memory += 4 * size.edges;
+}
+
+void measure_igb(const fs::path& place, InputSize& size) {
+  const fs::path folder = fs::is_directory(place / "processed") ? place / "processed" : place;
+  add_edges(folder / "paper__cites__paper" / "edge_index.npy", size);
+}
+
+struct Header {
+  std::string first_line;
+  std::vector<Count> numbers;  ///< of the first line that is no comment; at least three
+};
+
+Header header_of(const fs::path& place) {
+  LineBlocks blocks(place);
+  Block block;
+  Header header;
+  std::vector<Count>& numbers = header.numbers;
+  while (numbers.empty() && blocks.next(block)) {
+    if (header.first_line.empty()) header.first_line = block.text.substr(0, block.text.find('\n'));
+    Lines lines(block.text);
+    for (std::string_view line; numbers.empty() && lines.next(line);) {
+      if (is_comment(line, "%")) continue;
+      std::istringstream fields{std::string(line)};
+      for (Count number = 0; fields >> number;) numbers.push_back(number);
+    }
+  }
+  numbers.resize(std::max<std::size_t>(numbers.size(), 3));
+  return header;
+}
+
+/// METIS and Matrix Market files state their sizes.
+void measure_stated(const DatasetSource& source, InputSize& size) {
+  const Header header = header_of(source.place);
+  const bool metis = source.format == Format::metis;
+  size.nodes = header.numbers[0];
+  size.edges = metis ? 2 * header.numbers[1] : header.numbers[2];
+  const bool weights = metis
+                           ? header.numbers[2] % 10 == 1
+                           : !source.ignore_values && header.first_line.find("pattern") == std::string::npos;
+  if (weights) size.bytes_in_memory = 4 * size.edges;
+}
+
+/// Of a list of edges, by the length of its first lines.
+void measure_list(const DatasetSource& source, InputSize& size) {
+  LineBlocks blocks(source.place);
+  Block block;
+  if (!blocks.next(block) || block.text.empty()) return;
+  const auto lines = std::max<std::ptrdiff_t>(1, std::ranges::count(block.text, '\n'));
+  const double line_bytes = static_cast<double>(block.text.size()) / static_cast<double>(lines);
+  const auto bytes = static_cast<double>(bytes_of(source.place, {}));
+  const bool whole = bytes <= static_cast<double>(block.text.size());
+  size.edges = whole ? lines + 1 : static_cast<Count>(kMargin * bytes / line_bytes);
+  if (source.weight_column) size.bytes_in_memory = 4 * size.edges;
+  constexpr Count kNamedNodeBytes = 64;  // in the table of names or numbers, with a node per four edges
+  if (source.ids != DatasetSource::Ids::number) size.bytes_in_memory += size.edges / 4 * kNamedNodeBytes;
+}
+
+void measure_dataset(const DatasetSource& source, InputSize& size) {
+  switch (source.format) {
+    case Format::npy:
+      return measure_npy(source.place, size);
+    case Format::igb:
+      return measure_igb(source.place, size);
+    case Format::edge_list:
+      return measure_list(source, size);
+    case Format::metis:
+    case Format::matrix_market:
+      return measure_stated(source, size);
+    case Format::ogb:
+    case Format::graphbolt:
+    case Format::dgl_chunked:
+      const std::int64_t bytes =
+          bytes_of(source.place, [](const fs::path& file) { return !is_about_nodes(file); });
+      size.edges = bytes / kLeastBytesPerEdge;
+      if (source.format == Format::ogb) size.bytes_in_memory = 16 * size.edges;
+  }
+}
+
+}  // namespace
+
+InputSize measure_input(const Source& source, const NodeFiles& files) {
+  InputSize size;
+  try {
+    if (const auto parts = source.parts()) {
+      const Manifest manifest = read_manifest(*parts);
+      size = {.nodes = manifest.book.num_nodes(), .edges = manifest.num_edges, .streams = false};
+      size.bytes_in_memory =
+          size.nodes * manifest.feature_cols * static_cast<std::int64_t>(size_of(manifest.feature_dtype));
+    } else if (const SyntheticSpec* const spec = source.synthetic()) {
+      size = {.nodes = spec->nodes, .edges = spec->edges, .streams = false};
+    } else {
+      measure_dataset(*source.dataset(), size);
+    }
+    if (files.features.extension() == ".npy") add_features(files.features, size);
+  } catch (const Error&) {
+    return size;  // reading says what is wrong
+  }
+  return size;
+}
+
+}  // namespace strata::graph

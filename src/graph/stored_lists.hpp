@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "build_csc.hpp"
+#include "strata/graph/stored_graph.hpp"
+
+namespace strata::graph {
+
+struct BuiltLists {
+  StoredLists lists;
+  CleaningReport cleaning;
+  bool symmetric = false;  ///< every edge has its opposite (two sums of hashes agree)
+};
+
+/// As build_csc(), into scratch files: edges are dealt to runs of nodes on disk, and each run is sorted in
+/// memory. `options.memory_bytes` has no effect. The same for every number of threads. Throws InputError,
+/// IoError if the disk is full, and OutOfMemory if single nodes have so many edges that a run does not fit
+/// the buffers.
+BuiltLists build_stored_lists(Count num_nodes, const EdgeList& edges, const CscOptions& options,
+                              ScratchStore& scratch, ThreadPool& pool);
+
+}  // namespace strata::graph

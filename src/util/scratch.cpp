@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/util/scratch.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::size_t kLeastWatched = std::size_t{1} << 20;  // of a mapped input
+
+/// A file that has no name, or that loses it at once where the file system knows no others.
+int open_nameless(const std::filesystem::path& folder) {
+  const int nameless = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (nameless >= 0) return nameless;
+  std::string name = (folder / ".strata-scratch-XXXXXX").string();
+  const int named = ::mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(name.c_str());
+  return named;
+}
+
+/// A mapping of a file, as /proc/self/maps lists it.
+struct FileMapping {
+  std::uintptr_t first = 0, last = 0;
+  std::string access, path;
+};
+
+std::vector<FileMapping> file_mappings() {
+  std::vector<FileMapping> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    FileMapping mapping;
+    const std::size_t path = line.find('/');
+    if (path == line.npos) continue;
+    const char* const end = line.data() + line.size();
+    const auto dash = std::from_chars(line.data(), end, mapping.first, 16);
+    const auto space = std::from_chars(dash.ptr + 1, end, mapping.last, 16);
+    mapping.access.assign(space.ptr + 1, 4);
+    mapping.path = line.substr(path);
+    found.push_back(std::move(mapping));
+  }
+  return found;
+}
+
+/// Lets go of the resident pages of files that are mapped only for reading: those of the input. Such pages
+/// have no other contents than the file, so they come back as they were. Programs and libraries are left
+/// alone: the loader writes into them before it takes the right to.
+void drop_pages_of_inputs() {
+  const std::vector<FileMapping> mappings = file_mappings();
+  std::set<std::string> programs;
+  for (const FileMapping& mapping : mappings)
+    if (mapping.access[2] == 'x') programs.insert(mapping.path);
+  for (const FileMapping& mapping : mappings) {
+    if (!mapping.access.starts_with("r--") || programs.contains(mapping.path) ||
+        mapping.last - mapping.first < kLeastWatched)
+      continue;
+    ::madvise(reinterpret_cast<void*>(mapping.first), mapping.last - mapping.first, MADV_DONTNEED);
+  }
+}
+
+}  // namespace
+
+ScratchStore::ScratchStore(std::filesystem::path folder, std::int64_t room_bytes)
+    : folder_(std::move(folder)), room_bytes_(room_bytes) {
+  statm_ = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  at_start_ = resident_bytes_of_files();
+}
+
+ScratchStore::~ScratchStore() {
+  if (statm_ >= 0) ::close(statm_);
+}
+
+std::int64_t ScratchStore::resident_bytes_of_files() const {
+  char text[128] = {};
+  if (statm_ < 0 || ::pread(statm_, text, sizeof text - 1, 0) <= 0) return 0;
+  long long total = 0, resident = 0, of_files = 0;
+  if (std::sscanf(text, "%lld %lld %lld", &total, &resident, &of_files) != 3) return 0;
+  return of_files * ::sysconf(_SC_PAGESIZE);
+}
+
+void ScratchStore::trim() {
+  if (resident_bytes_of_files() - at_start_ <= resident_limit()) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;  // another thread is at it
+  for (const Range& range : ranges_) ::madvise(range.first, range.bytes, MADV_DONTNEED);
+  if (resident_bytes_of_files() - at_start_ > resident_limit() / 4) drop_pages_of_inputs();
+}
+
+void ScratchStore::add(Range range) {
+  const std::lock_guard lock(mutex_);
+  ranges_.push_back(range);
+}
+
+void ScratchStore::remove(const std::byte* first) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(ranges_, first, &Range::first);
+  ::munmap(found->first, found->bytes);
+  ::close(found->descriptor);
+  ranges_.erase(found);
+}
+
+ScratchStore::Place ScratchStore::find(const void* address) {
+  const auto* const wanted = static_cast<const std::byte*>(address);
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(ranges_, [&](const Range& range) {
+    return wanted >= range.first && wanted < range.first + range.bytes;
+  });
+  if (found == ranges_.end()) throw Error("an address outside the scratch files");
+  return {found->descriptor, wanted - found->first};
+}
+
+void ScratchStore::Place::read(Count at, std::size_t bytes, void* out) const {
+  auto* to = static_cast<std::byte*>(out);
+  Count from = offset + at;
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor, to, bytes, static_cast<off_t>(from));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      throw IoError(fmt::format("reading a temporary file of the cut failed: {}",
+                                got < 0 ? std::strerror(errno) : "it is too short"));
+    to += got;
+    from += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+ScratchFile::ScratchFile(ScratchStore& store) : store_(&store), descriptor_(open_nameless(store.folder_)) {
+  if (descriptor_ < 0) fail("no temporary file can be made there", errno);
+}
+
+ScratchFile::ScratchFile(ScratchFile&& other) noexcept
+    : store_(other.store_),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      written_(other.written_),
+      buffer_(std::move(other.buffer_)) {}
+
+ScratchFile::~ScratchFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void ScratchFile::fail(const char* what, int error) const {
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  throw IoError(
+      fmt::format("{}: temporary files of the cut: {}: {}; {} are free", store_->folder_.string(), what,
+                  std::strerror(error), format_bytes(free_disk_bytes(store_->folder_))),
+      full
+          ? "Free some space, or choose an --output on another disk: a graph that is cut on disk takes about "
+            "20 bytes per edge beside its parts for a while."
+          : "Choose an --output whose folder can be written.");
+}
+
+void ScratchFile::append(const void* data, std::size_t bytes) {
+  if (buffer_.capacity() == 0) buffer_.reserve(kBufferBytes);
+  const auto* from = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const std::size_t some = std::min(bytes, kBufferBytes - buffer_.size());
+    buffer_.insert(buffer_.end(), from, from + some);
+    from += some;
+    bytes -= some;
+    if (buffer_.size() == kBufferBytes) flush();
+  }
+}
+
+void ScratchFile::flush() {
+  write_at(written_, buffer_.data(), buffer_.size());
+  written_ += buffer_.size();
+  buffer_.clear();
+}
+
+void ScratchFile::reserve(std::size_t bytes) {
+  if (bytes > 0)
+    if (const int error = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes)); error != 0)
+      fail(fmt::format("{} are wanted", format_bytes(static_cast<std::int64_t>(bytes))).c_str(), error);
+  written_ = bytes;
+}
+
+void ScratchFile::write_at(std::size_t offset, const void* data, std::size_t bytes) const {
+  const auto* from = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t wrote = ::pwrite(descriptor_, from, bytes, static_cast<off_t>(offset));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) fail("writing failed", wrote < 0 ? errno : ENOSPC);
+    from += wrote;
+    offset += static_cast<std::size_t>(wrote);
+    bytes -= static_cast<std::size_t>(wrote);
+  }
+}
+
+std::shared_ptr<std::byte> ScratchFile::map() && {
+  flush();
+  buffer_ = {};
+  if (written_ == 0) return {};
+  void* const mapped = ::mmap(nullptr, written_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (mapped == MAP_FAILED) fail("mmap failed", errno);
+  auto* const first = static_cast<std::byte*>(mapped);
+  store_->add({first, written_, std::exchange(descriptor_, -1)});
+  return {first, [store = store_](std::byte* mapping) { store->remove(mapping); }};
+}
+
+}  // namespace strata

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs whose edges lie in scratch files, beside the same graphs in memory.
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "random_graph.hpp"
+#include "strata/partition/build.hpp"
+#include "strata/partition/inspect.hpp"
+#include "strata/partition/memory_plan.hpp"
+#include "strata/util/random.hpp"
+#include "support/expect_error.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata::partition {
+namespace {
+
+using test::expect_error;
+using test::random_graph;
+
+constexpr std::int64_t kMib = 1 << 20;
+
+std::size_t at(Count i) { return static_cast<std::size_t>(i); }
+
+graph::StoredLists stored(const graph::CscGraph& graph, bool wide, ScratchStore& scratch) {
+  graph::StoredLists lists;
+  lists.indptr = graph.indptr;
+  const auto store = [&]<typename Id>(Id, const std::vector<std::int64_t>& ids, IdSpan& span,
+                                      std::shared_ptr<const void>& memory) {
+    ScratchWriter<Id> writer(scratch);
+    writer.append(std::vector<Id>(ids.begin(), ids.end()));
+    const ScratchArray<Id> array = std::move(writer).finish();
+    span = {array.data(), array.size(), sizeof(Id) == 8};
+    memory = array.keep_alive();
+  };
+  if (wide) {
+    store(std::int64_t{}, graph.indices, lists.indices, lists.indices_memory);
+    store(std::int64_t{}, graph.edge_ids, lists.edge_ids, lists.edge_ids_memory);
+  } else {
+    store(std::int32_t{}, graph.indices, lists.indices, lists.indices_memory);
+    store(std::int32_t{}, graph.edge_ids, lists.edge_ids, lists.edge_ids_memory);
+  }
+  if (!graph.weights.empty()) {
+    ScratchWriter<float> writer(scratch);
+    writer.append(graph.weights);
+    lists.weights = std::move(writer).finish();
+  }
+  return lists;
+}
+
+/// 64 communities of nodes that lie far from each other in the numbering.
+graph::CscGraph communities(Count nodes, Count pairs) {
+  std::vector<std::pair<NodeId, NodeId>> entries;
+  for (Count e = 0; e < pairs; ++e) {
+    const std::uint64_t word = mix64(static_cast<std::uint64_t>(e) + 77);
+    const auto u = static_cast<Count>(word % static_cast<std::uint64_t>(nodes));
+    const auto other = static_cast<Count>(mix64(word) % static_cast<std::uint64_t>(nodes));
+    const Count v = word % 10 == 0 ? other : other / 64 * 64 % nodes + u % 64;
+    if (u == v || v >= nodes) continue;
+    entries.emplace_back(u, v);
+    entries.emplace_back(v, u);
+  }
+  std::sort(entries.begin(), entries.end());
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  graph::CscGraph graph;
+  graph.num_nodes = nodes;
+  graph.indptr.assign(at(nodes + 1), 0);
+  for (const auto& [v, u] : entries) {
+    ++graph.indptr[at(v + 1)];
+    graph.indices.push_back(u);
+    graph.edge_ids.push_back(std::ssize(graph.edge_ids));
+  }
+  std::partial_sum(graph.indptr.begin(), graph.indptr.end(), graph.indptr.begin());
+  return graph;
+}
+
+Count cut_of(const graph::CscGraph& graph, const std::vector<std::int32_t>& parts) {
+  Count cut = 0;
+  for (NodeId v = 0; v < graph.num_nodes; ++v)
+    for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v + 1)]; ++e)
+      cut += parts[at(v)] != parts[at(graph.indices[at(e)])];
+  return cut;
+}
+
+class Stored : public testing::Test {
+ protected:
+  std::vector<std::int32_t> in_memory(const graph::CscGraph& graph, const AssignOptions& options) {
+    ThreadPool pool{2};
+    return assign_parts(compact(graph, pool), train_, options, pool);
+  }
+  std::vector<std::int32_t> on_disk(const graph::CscGraph& graph, const AssignOptions& options,
+                                    std::int64_t room, int threads) {
+    ThreadPool pool{threads};
+    ScratchStore scratch{folder_.path(), room};
+    const CompactGraph lists = compact(stored(graph, false, scratch), scratch);
+    return assign_parts(lists, train_, options, pool);
+  }
+
+  std::vector<NodeId> train_{0, 5, 9, 14, 100, 101, 102, 103};
+  test::TemporaryFolder folder_;
+};
+
+// With the smaller room, contracted graphs stay on disk, too, and METIS has none of it.
+TEST_F(Stored, IsCutNearlyAsInMemoryAndTheSameForEveryNumberOfThreads) {
+  const graph::CscGraph graph = communities(20'000, 150'000);
+  for (const auto& balance : {std::vector{Constraint::nodes}, {Constraint::nodes, Constraint::edges}}) {
+    const AssignOptions options{
+        .num_parts = 8, .method = PartitionMethod::multilevel, .balance = balance, .seed = 3};
+    const Count expected = cut_of(graph, in_memory(graph, options));
+    for (const std::int64_t room : {64 * kMib, kMib}) {
+      const std::vector<std::int32_t> parts = on_disk(graph, options, room, 1);
+      EXPECT_EQ(on_disk(graph, options, room, 3), parts);
+      EXPECT_LE(static_cast<double>(cut_of(graph, parts)),
+                (room > kMib ? 1.08 : 1.15) * static_cast<double>(expected));
+      std::vector<Count> nodes(8), edges(8);
+      for (NodeId v = 0; v < graph.num_nodes; ++v) {
+        ++nodes[at(parts[at(v)])];
+        edges[at(parts[at(v)])] += graph.indptr[at(v + 1)] - graph.indptr[at(v)];
+      }
+      EXPECT_LE(*std::ranges::max_element(nodes), 20'000 / 8 * 1.03 + 1);
+      if (balance.size() > 1) {
+        EXPECT_LE(static_cast<double>(*std::ranges::max_element(edges)),
+                  static_cast<double>(graph.num_edges()) / 8 * 1.03 + 1);
+      }
+    }
+  }
+}
+
+TEST_F(Stored, IsCutWithDirectionsLoopsAndRepetitions) {
+  const graph::Graph graph = random_graph({.num_nodes = 5000, .num_edges = 40'000, .feature_cols = 0});
+  const AssignOptions options{
+      .num_parts = 5, .method = PartitionMethod::multilevel, .quality = CutQuality::strong};
+  const std::vector<std::int32_t> parts = on_disk(graph.structure, options, 8 * kMib, 2);
+  EXPECT_LE(static_cast<double>(cut_of(graph.structure, parts)),
+            1.1 * static_cast<double>(cut_of(graph.structure, in_memory(graph.structure, options))));
+}
+
+TEST_F(Stored, IsWrittenAsTheSameGraph) {
+  for (const bool wide : {false, true})
+    for (const bool weights : {false, true}) {
+      const auto make = [&] {
+        return random_graph({.num_nodes = 700, .num_edges = 9000, .undirected = weights, .weights = weights});
+      };
+      StopFlag stop;
+      BuildOptions options{.output = folder_ / "memory", .assign = {.num_parts = 4}, .force = true};
+      const BuildReport expected = build(make(), options, stop);
+      options.output = folder_ / "disk";
+      ScratchStore scratch{folder_.path(), 8 * kMib};
+      graph::Graph graph = make();
+      graph::StoredLists lists = stored(graph.structure, wide, scratch);
+      graph.structure = {};
+      graph.structure.num_nodes = 700;
+      const BuildReport got =
+          build(graph::StoredGraph{std::move(graph), std::move(lists)}, options, scratch, stop);
+      if (!wide) {
+        EXPECT_EQ(got.record.graph_digest, expected.record.graph_digest);
+      }
+      EXPECT_TRUE(verify(options.output, 2).empty());
+    }
+}
+
+TEST(MemoryPlans, KeepEdgesInMemoryWhereTheyFit) {
+  const graph::InputSize input{.nodes = 1'000'000, .edges = 20'000'000};
+  EXPECT_FALSE(plan_memory(input, {}, {.limit_bytes = 2000 * kMib}).on_disk);
+  const MemoryPlan plan = plan_memory(input, {}, {.limit_bytes = 200 * kMib});
+  EXPECT_TRUE(plan.on_disk);
+  EXPECT_GT(plan.room_bytes, 64 * kMib);
+  EXPECT_TRUE(plan_memory(input, {}, {.limit_bytes = 700 * kMib, .both_directions = true}).on_disk);
+}
+
+TEST(MemoryPlans, SayWhatIsNeededAndWhyBeforeWorkBegins) {
+  expect_error<OutOfMemory>(
+      [] { plan_memory({.nodes = 10'000'000, .edges = 1'000'000'000}, {}, {.limit_bytes = 500 * kMib}); },
+      {"10,000,000 nodes (72 bytes each)", "500.0 MiB may be used", "--memory"});
+  expect_error<OutOfMemory>(
+      [] {
+        plan_memory({.nodes = 1000, .edges = 1'000'000'000, .streams = false}, {},
+                    {.limit_bytes = 500 * kMib});
+      },
+      {"read as a whole", "1,000,000,000 edges"});
+  expect_error<OutOfMemory>(
+      [] {
+        plan_memory({.nodes = 1000, .edges = 1'000'000'000}, {.method = PartitionMethod::metis},
+                    {.limit_bytes = 500 * kMib});
+      },
+      {"METIS takes the whole graph", "--method auto"});
+}
+
+}  // namespace
+}  // namespace strata::partition

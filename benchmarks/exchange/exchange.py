@@ -4,16 +4,17 @@
 
     exchange.py [--graph SPEC|planted:...] [--machines 2] [--ranks 1] [--methods metis,random] [--json FILE] [-- OPTIONS OF strata-train]
 
-Builds parts of SPEC, one a machine, by each method (of planted:... each machine generates its own), and trains two epochs on
-virtual machines of this host: with halo caches, without, and with the structure replicated. The second epoch counts. The bytes
-of rows that ranks sent are compared with a count from the distinct nodes that were asked for. Needs the built programs
-(STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
+Builds parts of SPEC, one per machine, by each method (of planted:... each machine generates its own), and trains two epochs on
+virtual machines of this host: with halo caches, without, and with the structure replicated; and beside them on one machine of
+as many ranks. The second epoch counts, and of several runs the median. The bytes of rows that ranks sent are compared with a
+count from the distinct nodes that were asked for. Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
 """
 import argparse
 import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import tempfile
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 EPOCHS = 2
 KEPT = ['caches', 'none', 'replicated']
+ONE_MACHINE = 'one machine'
 PLANTED = 'planted:'
 ID_BYTES = 8
 
@@ -39,8 +41,10 @@ def run(command):
         sys.exit(done.stdout + done.stderr)
 
 
-def options_for(kept, cache):
-    return ['--replicate-graph', 'on' if kept == 'replicated' else 'off', '--halo-cache', '0' if kept == 'none' else cache]
+def options_for(kept, ranks, cache):
+    if kept == ONE_MACHINE:
+        return []
+    return ['--ranks-per-machine', ranks, '--replicate-graph', 'on' if kept == 'replicated' else 'off', '--halo-cache', '0' if kept == 'none' else cache]
 
 
 def train(parts, arguments, kept, folder):
@@ -49,10 +53,14 @@ def train(parts, arguments, kept, folder):
     shutil.rmtree(output, ignore_errors=True)
     fanouts = next((value for name, value in zip(arguments.options, arguments.options[1:]) if name == '--fanouts'), '15,10,5')
     run(['mpirun', '-n', arguments.machines * arguments.ranks, '--oversubscribe', '--bind-to', 'none', bin_folder() / 'strata-train',
-         '--graph', parts, '--output', output, '--ranks-per-machine', arguments.ranks, '--epochs', EPOCHS, '--eval-every', 0,
-         '--eval-fanouts', ','.join('1' for _ in fanouts.split(',')), '--checkpoint-every', 0, *options_for(kept, arguments.cache),
-         *arguments.options])
+         '--graph', parts, '--output', output, '--epochs', EPOCHS, '--eval-every', 0,
+         '--eval-fanouts', ','.join('1' for _ in fanouts.split(',')), '--checkpoint-every', 0,
+         *options_for(kept, arguments.ranks, arguments.cache), *arguments.options])
     return {record['type']: record for record in map(json.loads, (output / 'metrics.jsonl').read_text().splitlines())}
+
+
+def step_ms(records):
+    return 1e3 * records['epoch']['seconds'] / records['epoch']['steps']
 
 
 def share(part, whole):
@@ -68,15 +76,26 @@ def row_of(method, kept, records, feature_bytes):
     return {'method': method, 'kept': kept, 'row_exchange': setup['row_exchange'], 'device': setup['device'],
             'remote_nodes': [share(hop['remote'], hop['nodes']) for hop in neighbors['hops']],
             'cached_nodes': [share(hop['cached'], hop['remote']) for hop in neighbors['hops']],
-            'hop_bytes_a_step': [hop['bytes'] / steps for hop in neighbors['hops']],
+            'hop_bytes_per_step': [hop['bytes'] / steps for hop in neighbors['hops']],
             'remote_rows': share(features['remote'], features['rows']), 'cached_rows': share(features['cached'], features['remote']),
-            'row_bytes_a_step': features['bytes'] / steps,
+            'row_bytes_per_step': features['bytes'] / steps,
             'row_bytes_by_count': share(features['bytes'], asked * (ID_BYTES + feature_bytes)),
             'exchange_ms': 1e3 * (neighbors['seconds'] + features['seconds']) / steps,
             'stage_waited_ms': 1e3 * (neighbors['waited_seconds'] + features['waited_seconds']) / steps,
             'training_waited_ms': 1e3 * epoch['wait_seconds'] / epoch['steps'],
             'sum_ms': 1e3 * epoch['sum_seconds'] / epoch['steps'], 'compute_ms': 1e3 * epoch['compute_seconds'] / epoch['steps'],
-            'epoch_seconds': epoch['seconds'], 'seeds_per_second': epoch['seeds_per_second'], 'ranks': ranks}
+            'step_ms': step_ms(records), 'loss': epoch['loss'], 'epoch_seconds': epoch['seconds'], 'seeds_per_second': epoch['seeds_per_second'], 'ranks': ranks}
+
+
+def measured(method, kept, parts, arguments, folder):
+    """The run with the median step, and how much the slowest of the runs took of the fastest."""
+    rows = [row_of(method, kept, train(parts, arguments, kept, folder), 4 * arguments.features) for _ in range(arguments.runs)]
+    rows.sort(key=lambda row: row['step_ms'])
+    return rows[len(rows) // 2] | {'spread': rows[-1]['step_ms'] / rows[0]['step_ms']}
+
+
+def on_one_machine(parts, arguments, folder):
+    return statistics.median(step_ms(train(parts, arguments, ONE_MACHINE, folder)) for _ in range(arguments.runs))
 
 
 def percents(values):
@@ -84,14 +103,16 @@ def percents(values):
 
 
 def print_table(rows):
-    print(f'{"parts":>8} {"kept":>10} {"remote % a hop":>15} {"cached %":>12} {"rows remote, cached %":>22} {"MB a step":>10} {"of count":>9} '
-          f'{"exchange ms":>12} {"stages wait":>12} {"waits for batches":>18} {"sums":>8} {"computes":>9} {"waits/computes":>15}')
+    print(f'{"parts":>8} {"kept":>10} {"step ms":>8} {"of one machine":>14} {"spread":>6} {"remote % per hop":>16} {"cached %":>12} '
+          f'{"rows remote, cached %":>22} {"MB per step":>11} {"of count":>8} {"exchange ms":>11} {"stages wait":>11} '
+          f'{"waits for batches":>17} {"sums":>6} {"computes":>8}')
     for row in rows:
-        megabytes = (sum(row['hop_bytes_a_step']) + row['row_bytes_a_step']) / 1e6
-        print(f'{row["method"]:>8} {row["kept"]:>10} {percents(row["remote_nodes"]):>15} {percents(row["cached_nodes"]):>12} '
-              f'{100 * row["remote_rows"]:>12.1f}, {100 * row["cached_rows"]:>8.1f} {megabytes:>10.2f} {row["row_bytes_by_count"]:>9.3f} '
-              f'{row["exchange_ms"]:>12.2f} {row["stage_waited_ms"]:>12.2f} {row["training_waited_ms"]:>18.2f} {row["sum_ms"]:>8.2f} '
-              f'{row["compute_ms"]:>9.2f} {share(row["training_waited_ms"] + row["sum_ms"], row["compute_ms"]):>15.2f}')
+        megabytes = (sum(row['hop_bytes_per_step']) + row['row_bytes_per_step']) / 1e6
+        print(f'{row["method"]:>8} {row["kept"]:>10} {row["step_ms"]:>8.3f} {row["step_ms"] / row["one_machine_ms"]:>14.2f} {row["spread"]:>6.2f} '
+              f'{percents(row["remote_nodes"]):>16} {percents(row["cached_nodes"]):>12} '
+              f'{100 * row["remote_rows"]:>12.1f}, {100 * row["cached_rows"]:>8.1f} {megabytes:>11.2f} {row["row_bytes_by_count"]:>8.3f} '
+              f'{row["exchange_ms"]:>11.2f} {row["stage_waited_ms"]:>11.2f} {row["training_waited_ms"]:>17.2f} {row["sum_ms"]:>6.2f} '
+              f'{row["compute_ms"]:>8.2f}')
 
 
 def main():
@@ -104,6 +125,7 @@ def main():
     parser.add_argument('--kept', default=','.join(KEPT), help='what machines keep of each other: caches, none, replicated')
     parser.add_argument('--cache', default='auto', help='of a machine, for `caches` and `replicated`: 1GiB')
     parser.add_argument('--folder', help='for parts; kept, and not built again')
+    parser.add_argument('--runs', type=int, default=1, help='of each case, of which the median counts')
     parser.add_argument('--json')
     arguments, options = parser.parse_known_args()
     arguments.options = [option for option in options if option != '--']
@@ -116,9 +138,11 @@ def main():
             elif not parts.exists():
                 run([bin_folder() / 'strata-partition', 'build', '--input', arguments.graph, '--parts', arguments.machines,
                      '--method', method, '--output', parts])
+            alone = on_one_machine(parts, arguments, scratch)
             for kept in arguments.kept.split(','):
-                rows.append(row_of(method, kept, train(parts, arguments, kept, scratch), 4 * arguments.features))
-    print(f'{arguments.graph}, {arguments.machines} machines of {arguments.ranks} ranks on {rows[0]["device"]}, rows over {rows[0]["row_exchange"]}')
+                rows.append(measured(method, kept, parts, arguments, scratch) | {'one_machine_ms': alone})
+    print(f'{arguments.graph}, {arguments.machines} machines of {arguments.ranks} ranks on {rows[0]["device"]}, '
+          f'rows over {rows[0]["row_exchange"]}; one machine of as many ranks beside them')
     print_table(rows)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps({'graph': arguments.graph, 'machines': arguments.machines, 'rows': rows}, indent=1) + '\n')

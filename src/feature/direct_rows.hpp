@@ -14,7 +14,7 @@ class DirectRows {
  public:
   virtual ~DirectRows() = default;
 
-  /// The most rows to ask one rank for. The same on all ranks.
+  /// The most rows to ask one rank for. The same on all ranks. It grows when a fetch does not fit.
   virtual void set_cap(Count rows) = 0;
   virtual bool ready() const = 0;  ///< set_cap() was called
 

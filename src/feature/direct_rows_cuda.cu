@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "direct_rows.hpp"
@@ -9,6 +10,7 @@
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/graph.hpp"
 #include "strata/cuda/launch.cuh"
 
 namespace strata::feature {
@@ -55,14 +57,16 @@ class CudaDirectRows final : public DirectRows {
  public:
   CudaDirectRows(const LocalRows& local, const RowExchangeContext& exchange, Device device);
 
-  void set_cap(Count rows) override { cap_ = rows; }
+  void set_cap(Count rows) override;
   bool ready() const override { return cap_ >= 0; }
   bool fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) override;
   void add_to(RowExchangeReport& report) const override;
 
  private:
   void locate(const FetchedIds& ids, const cuda::Stream& stream);
-  void bring(const cuda::Stream& stream);
+  void bring();
+  void launch(cuda::Graph& recorded, const std::function<void()>& enqueue);
+  void take_times();
   void count_messages();
   store::NodeIndexView copy_halo(const store::NodeIndex* halo);
 
@@ -74,8 +78,10 @@ class CudaDirectRows final : public DirectRows {
   Count cap_ = -1;
   comm::IdSegments<NodeId> segments_;
   cuda::Stream stream_;  // for what crosses machines; other work must not hold it up
-  cuda::Event located_, arrived_, decided_, placed_;
-  cuda::Event sending_, gathered_;  // with timing, as arrived_
+  cuda::Event located_, placed_;
+  cuda::Event sending_, gathered_, arrived_;  // with timing
+  cuda::Graph requests_, answers_;            // what crosses machines, whose addresses and sizes stay
+  bool warm_ = false;                         // they can be recorded: all memory is there
 
   cuda::Array<std::uint32_t> halo_first_;  // this and all below: device memory
   cuda::Array<NodeId> halo_nodes_;
@@ -100,11 +106,10 @@ CudaDirectRows::CudaDirectRows(const LocalRows& local, const RowExchangeContext&
           wire_, device),
       stream_(device, kHighestPriority),
       located_(device),
-      arrived_(device, true),
-      decided_(device),
       placed_(device),
       sending_(device, true),
       gathered_(device, true),
+      arrived_(device, true),
       halo_(copy_halo(exchange.halo)),
       numbers_(kDevice, kNumNumbers, kWhat, device),
       overflow_(cuda::Memory::pinned, 1, kWhat, device) {
@@ -140,18 +145,38 @@ void CudaDirectRows::locate(const FetchedIds& ids, const cuda::Stream& stream) {
                  cap_, numbers_.data() + kRemote, numbers_.data() + kOverflow, stream);
 }
 
-/// The rows that were asked for, into arrived_rows_.
-void CudaDirectRows::bring(const cuda::Stream& stream) {
+void CudaDirectRows::set_cap(Count rows) {
+  stream_.synchronize();
+  cap_ = rows;
+  requests_ = {};
+  answers_ = {};
+  warm_ = false;
+}
+
+void CudaDirectRows::launch(cuda::Graph& recorded, const std::function<void()>& enqueue) {
+  if (!warm_) return enqueue();
+  if (!recorded) recorded = cuda::Graph::record(stream_, enqueue);
+  recorded.launch(stream_);
+}
+
+/// The rows that were asked for, into arrived_rows_, and whether all ranks' requests fitted.
+void CudaDirectRows::bring() {
   const Count served = segments_.num_served(), cols = local_.cols();
   served_rows_.reserve(kDevice, served * cols, "rows for other machines", device_);
   arrived_rows_.reserve(kDevice, segments_.num_asked() * cols, kWhat, device_);
-  segments_.request(stream);
+  if (cap_ > 0) launch(requests_, [this] { segments_.request(stream_); });
   if (served > 0) {
-    local_.count(segments_.served(), served, stream);
-    local_.gather(segments_.served(), served, served_rows_.data(), stream);
+    local_.count(segments_.served(), served, stream_);
+    local_.gather(segments_.served(), served, served_rows_.data(), stream_);
   }
-  const comm::IdSegments<NodeId>::Answer rows{served_rows_.data(), arrived_rows_.data(), local_.row_bytes()};
-  segments_.answer({&rows, 1}, stream);
+  launch(answers_, [this] {
+    const comm::IdSegments<NodeId>::Answer rows{served_rows_.data(), arrived_rows_.data(),
+                                                local_.row_bytes()};
+    if (cap_ > 0) segments_.answer({&rows, 1}, stream_);
+    wire_.max(numbers_.data() + kOverflow, 1, stream_);
+    cuda::copy_async(overflow_.data(), numbers_.data() + kOverflow, sizeof(Count), stream_);
+  });
+  warm_ = wire_.can_be_recorded();
 }
 
 bool CudaDirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& stream) {
@@ -166,24 +191,29 @@ bool CudaDirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream
   if (order_ != nullptr) order_->begin_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
   stream_.wait(located_);
   sending_.record(stream_);
-  if (cap_ > 0) bring(stream_);
+  bring();
   arrived_.record(stream_);
-  wire_.max(numbers_.data() + kOverflow, 1, stream_);
-  cuda::copy_async(overflow_.data(), numbers_.data() + kOverflow, sizeof(Count), stream_);
-  decided_.record(stream_);
   if (order_ != nullptr) order_->end_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
 
   stream.wait(arrived_);
   place_rows_on_gpu({arrived_rows_.data(), segments_.positions(), segments_.num_asked(), local_.cols()}, out,
                     stream);
   placed_.record(stream);
-  decided_.synchronize();
+  take_times();
+  if (cap_ > 0) count_messages();
+  const bool fits = overflow_[0] == 0;
+  if (!fits) set_cap(comm::grown_cap(cap_));
+  return fits;
+}
+
+/// Waits until all rows are there.
+void CudaDirectRows::take_times() {
+  arrived_.synchronize();
   gathered_.synchronize();
   constexpr double kMillisecond = 1e-3;
-  report_.seconds += arrived_.elapsed_ms(sending_) * kMillisecond;
-  report_.waited_seconds += std::max(0.0, arrived_.elapsed_ms(gathered_) * kMillisecond);
-  if (cap_ > 0) count_messages();
-  return overflow_[0] == 0;
+  const double seconds = arrived_.elapsed_ms(sending_) * kMillisecond;
+  report_.seconds += seconds;
+  report_.waited_seconds += std::clamp(arrived_.elapsed_ms(gathered_) * kMillisecond, 0.0, seconds);
 }
 
 void CudaDirectRows::count_messages() {

@@ -8,12 +8,9 @@
 #include <numeric>
 
 #include "strata/util/error.hpp"
-#include "strata/util/range_finder.hpp"
 
 namespace strata::feature {
 namespace {
-
-constexpr int kLocal = -1;
 
 void check_id(NodeId id, std::span<const NodeId> offsets) {
   if (id >= 0 && id < offsets.back()) return;
@@ -53,16 +50,6 @@ void merge_runs(std::span<Wanted> wanted) {
 
 }  // namespace
 
-Servers Servers::of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank) {
-  Servers servers{.machine_offsets = machine_offsets,
-                  .machine = topology.ranks[static_cast<std::size_t>(world_rank)].machine,
-                  .rank_of_machine = {},
-                  .num_ranks = static_cast<int>(topology.ranks.size())};
-  for (int m = 0; m < topology.num_machines(); ++m)
-    servers.rank_of_machine.push_back(topology.rail(world_rank, m));
-  return servers;
-}
-
 Count Requests::largest() const {
   Count most = 0;
   for (std::size_t r = 0; r + 1 < first_of_rank.size(); ++r)
@@ -70,44 +57,27 @@ Count Requests::largest() const {
   return most;
 }
 
-Requests split_requests(std::span<const NodeId> ids, const Servers& servers, const SplitTarget& target) {
+Requests split_requests(std::span<const NodeId> ids, const store::Servers& servers,
+                        const SplitTarget& target) {
   check_count(ids.size());
-  std::vector<int> server_of(ids.size());
-  Requests requests{.remote_ids = {},
-                    .first_of_rank = std::vector<Count>(static_cast<std::size_t>(servers.num_ranks) + 1)};
-  RangeFinder machine_of(servers.machine_offsets);
-  const NodeId end_of_machine = servers.machine_offsets[static_cast<std::size_t>(servers.machine) + 1];
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    int machine = servers.machine;
-    if (ids[i] != -1) {
-      check_id(ids[i], servers.machine_offsets);
-      machine = machine_of(ids[i]);
-    }
-    target.local_ids[i] = ids[i];
-    server_of[i] = kLocal;
-    if (machine == servers.machine) continue;
-    if (const Count kept = servers.halo != nullptr ? servers.halo->find(ids[i]) : -1; kept >= 0) {
-      target.local_ids[i] = end_of_machine + kept;
-      ++requests.cached;
-      continue;
-    }
-    target.local_ids[i] = -1;
-    server_of[i] = servers.rank_of_machine[static_cast<std::size_t>(machine)];
-    ++requests.first_of_rank[static_cast<std::size_t>(server_of[i]) + 1];
+  store::OwnerSplit split;
+  split.run(ids, servers);
+  std::ranges::copy(ids, target.local_ids);
+  for (const auto& kept : split.kept())
+    target.local_ids[kept.index] = servers.end_of_machine() + kept.position;
+
+  std::vector<Wanted> wanted;
+  wanted.reserve(split.asked().size());
+  for (const std::int32_t index : split.asked()) {
+    wanted.push_back({ids[static_cast<std::size_t>(index)], index});
+    target.local_ids[index] = -1;
   }
-  std::partial_sum(requests.first_of_rank.begin(), requests.first_of_rank.end(),
-                   requests.first_of_rank.begin());
-  std::vector<Wanted> wanted(static_cast<std::size_t>(requests.first_of_rank.back()));
-  std::vector<Count> next(requests.first_of_rank);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (server_of[i] == kLocal) continue;
-    const Count place = next[static_cast<std::size_t>(server_of[i])]++;
-    wanted[static_cast<std::size_t>(place)] = {ids[i], static_cast<std::int32_t>(i)};
-  }
-  for (int rank = 0; rank < servers.num_ranks; ++rank) {
-    merge_runs(std::span(wanted).subspan(
-        static_cast<std::size_t>(requests.first_of_rank[static_cast<std::size_t>(rank)]),
-        static_cast<std::size_t>(requests.count_for(rank))));
+  Requests requests{
+      .remote_ids = {}, .first_of_rank = {0}, .cached = static_cast<Count>(split.kept().size())};
+  for (const Count count : split.counts()) {
+    const Count first = requests.first_of_rank.back();
+    merge_runs(std::span(wanted).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+    requests.first_of_rank.push_back(first + count);
   }
   requests.remote_ids.reserve(wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -120,14 +90,13 @@ Requests split_requests(std::span<const NodeId> ids, const Servers& servers, con
 namespace {
 
 /// Asks for the ids of one other machine, except for those of the halo.
-void ask_for(const SortedIds& of_machine, const Servers& servers, const SplitTarget& target,
+void ask_for(const SortedIds& of_machine, const store::Servers& servers, const SplitTarget& target,
              Requests& requests) {
-  const NodeId end_of_machine = servers.machine_offsets[static_cast<std::size_t>(servers.machine) + 1];
   for (std::size_t i = 0; i < of_machine.ids.size(); ++i) {
     const NodeId id = of_machine.ids[i];
     const std::int32_t position = of_machine.positions[i];
     if (const Count kept = servers.halo != nullptr ? servers.halo->find(id) : -1; kept >= 0) {
-      target.local_ids[position] = end_of_machine + kept;
+      target.local_ids[position] = servers.end_of_machine() + kept;
       ++requests.cached;
       continue;
     }
@@ -140,7 +109,7 @@ void ask_for(const SortedIds& of_machine, const Servers& servers, const SplitTar
 }  // namespace
 
 // The ids of a machine are consecutive among the sorted ids.
-Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const Servers& servers,
+Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const store::Servers& servers,
                         const SplitTarget& target) {
   check_count(ids.size());
   if (!sorted.ids.empty()) {

@@ -3,22 +3,10 @@
 #include <span>
 #include <vector>
 
-#include "strata/comm/machine.hpp"
-#include "strata/store/halo.hpp"
+#include "strata/store/owner_split.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::feature {
-
-/// Which rank of each machine serves this rank's requests for the machine's nodes.
-struct Servers {
-  std::span<const NodeId> machine_offsets;  ///< [machines + 1]
-  int machine = 0;                          ///< this rank's own
-  std::vector<int> rank_of_machine;         ///< world rank, rail-aligned
-  int num_ranks = 0;                        ///< of the world
-  const store::NodeIndex* halo = nullptr;   ///< other machines' nodes whose rows this machine keeps
-
-  static Servers of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank);
-};
 
 /// The ids of one fetch, split into those that this machine has and those to ask of each rank.
 ///
@@ -43,7 +31,8 @@ struct SplitTarget {
 };
 
 /// Throws Error for an id that is neither -1 nor a node of the graph, and for 2^31 ids or more.
-Requests split_requests(std::span<const NodeId> ids, const Servers& servers, const SplitTarget& target);
+Requests split_requests(std::span<const NodeId> ids, const store::Servers& servers,
+                        const SplitTarget& target);
 
 /// Ids in ascending order, none of them -1, and the position of each among the ids as they were given.
 struct SortedIds {
@@ -52,7 +41,7 @@ struct SortedIds {
 };
 
 /// The same for ids whose order is known: it looks only at those of other machines, one after the other.
-Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const Servers& servers,
+Requests split_requests(std::span<const NodeId> ids, const SortedIds& sorted, const store::Servers& servers,
                         const SplitTarget& target);
 
 }  // namespace strata::feature

@@ -39,7 +39,8 @@ StagedRows::StagedRows(const LocalRows& local, const RowExchangeContext& exchang
     : local_(local),
       exchange_(exchange),
       device_(device),
-      servers_(Servers::of(*exchange.topology, exchange.machine_offsets, exchange.communicator->rank())),
+      servers_(
+          store::Servers::of(*exchange.topology, exchange.machine_offsets, exchange.communicator->rank())),
       serving_(device.is_cuda() ? cuda::Stream(device) : cuda::Stream()),
       placed_(device),
       asked_copied_(device),

@@ -63,7 +63,7 @@ class StagedRows {
   RowExchangeContext exchange_;
   Device device_;
   RowExchangeReport report_;
-  Servers servers_;
+  store::Servers servers_;
   cuda::Stream serving_;  // for rows that others asked for, which must not wait for this rank's rows
   cuda::Event placed_;    // the last fetch has read its pinned arrays
   cuda::Array<NodeId> ids_, sorted_ids_, local_ids_, asked_ids_;  // pinned

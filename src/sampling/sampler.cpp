@@ -116,7 +116,7 @@ MiniBatch blocks_of(const MiniBatchBuffers& buffers, const SamplerOptions& optio
 
 bool pad(MiniBatch& batch, const PaddedShape& shape) {
   const std::size_t hops = batch.blocks.size();
-  if (shape.entries.size() != hops) return false;
+  if (!batch.can_be_padded || shape.entries.size() != hops) return false;
   for (std::size_t hop = 0; hop < hops; ++hop) {
     const Block& block = batch.blocks[hops - 1 - hop];
     if (block.num_dst > shape.nodes[hop] || block.num_src > shape.nodes[hop + 1]) return false;

@@ -46,14 +46,12 @@ class CudaSampler final : public MiniBatchSampler {
     if (hops_.follow(stream)) forget_graphs();
     begin(seeds, key, set, stream);
     stream.wait(scratch_free_);
-    if (staged_.active()) {
-      run_with_exchange(set, stream);
-    } else if (!set.warm || !has_fixed_fanouts()) {
-      hops_.run(set, {}, stream);
-      set.warm = true;
+    if (!staged_.active()) {
+      run(set, {}, stream);
+    } else if (!direct_ || !direct_->ready()) {
+      hops_.run(set, {&staged_, true}, stream);
     } else {
-      if (!set.graph) set.graph = cuda::Graph::record(stream, [&] { hops_.run(set, {}, stream); });
-      set.graph.launch(stream);
+      run_directly(set, stream);
     }
     scratch_free_.record(stream);
     set.done.record(stream);
@@ -62,7 +60,9 @@ class CudaSampler final : public MiniBatchSampler {
   MiniBatch finish(int index) override {
     BufferSet& set = buffers_[static_cast<std::size_t>(index)];
     set.done.synchronize();
-    if (*set.counts_on_host().overflow > 0) {  // on all ranks alike
+    const bool repeated = *set.counts_on_host().overflow > 0;  // on all ranks alike
+    if (repeated) {
+      direct_->grow_caps();
       sample_again(set, {&staged_, true});
       ++repeated_batches_;
     }
@@ -77,6 +77,7 @@ class CudaSampler final : public MiniBatchSampler {
     }
     check_local_ids_suffice(counts.nodes[buffers.hops.size()]);
     MiniBatch batch = blocks_of(buffers, options_, view_.device, set.num_seeds);
+    batch.can_be_padded = !repeated;
     batch.device_counts = set.counts.data();
     batch.device_key = &set.device_header()->key;
     batch.blocks.front().global_indices = !options_.compact_inputs;
@@ -106,6 +107,7 @@ class CudaSampler final : public MiniBatchSampler {
     hops_.pad_nodes(std::min(shape.nodes.back(), most.nodes.back()));
     if (direct_) direct_->set_caps(shape.requests);
     forget_graphs();
+    for (BufferSet& set : buffers_) set.warm = false;  // requests have another size
   }
 
  private:
@@ -119,16 +121,24 @@ class CudaSampler final : public MiniBatchSampler {
     return std::ranges::all_of(options_.fanouts, [](int fanout) { return fanout >= 0; });
   }
 
-  /// Requests have a fixed size once pad_nodes() has told it.
-  void run_with_exchange(BufferSet& set, const cuda::Stream& stream) {
-    if (!direct_ || !direct_->ready()) {
-      hops_.run(set, {&staged_, true}, stream);
+  /// Enqueues a batch, as a recording if one like it went before.
+  void run(BufferSet& set, const RemoteSource<Id>& remote, const cuda::Stream& stream) {
+    if (!set.warm || !has_fixed_fanouts()) {
+      hops_.run(set, remote, stream);
+      set.warm = !direct_ || direct_->can_be_recorded();
       return;
     }
+    if (!set.graph) set.graph = cuda::Graph::record(stream, [&] { hops_.run(set, remote, stream); });
+    set.graph.launch(stream);
+  }
+
+  // The wire is not thread safe, and a recording calls it, too: both have to await their turn.
+  void run_directly(BufferSet& set, const cuda::Stream& stream) {
     using Exchange = comm::LaunchOrder::Exchange;
     if (order_ != nullptr) order_->begin_exchange(Exchange::sample, stream);
     direct_->begin(set.device_counts().overflow);
-    hops_.run(set, {direct_.get(), false}, stream);
+    run(set, {direct_.get(), false}, stream);
+    direct_->count_batch();
     if (order_ != nullptr) order_->end_exchange(Exchange::sample, stream);
   }
 

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "gpu_budget.hpp"
 #include "loading/presampler.hpp"
+#include "strata/comm/device_exchange.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
@@ -82,6 +84,16 @@ store::Presampling presampling_of(RunContext& context) {
   return presampling;
 }
 
+/// Whether the pipeline will ask other machines for neighbors in a way that passes by the halo's lists.
+bool asks_from_gpu_to_gpu(const RunContext& context) {
+  const TrainConfig& config = context.config;
+  return config.neighbor_exchange != Transport::mpi &&
+         comm::can_exchange_on_devices(context.topology, context.device) && config.own_model.empty() &&
+         config.sampler_device != comm::TopologyOptions::Compute::cpu &&
+         config.sampler != sampling::Method::labor &&
+         std::ranges::all_of(config.fanouts, [](int fanout) { return fanout >= 0; });
+}
+
 store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feature_cols) {
   const TrainConfig& config = context.config;
   const GpuBudget budget = gpu_budget(context, num_nodes, feature_cols);
@@ -98,7 +110,8 @@ store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feat
           .presampling = presampling_of(context),
           .verify_parts = config.verify_parts,
           .replication = config.replicate_graph,
-          .halo_bytes = config.halo_cache_bytes};
+          .halo_bytes = config.halo_cache_bytes,
+          .halo_lists = !asks_from_gpu_to_gpu(context)};
 }
 
 store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& spec, GraphUse use) {

@@ -37,9 +37,10 @@ PipelineOptions pipeline_options(const Session& session) {
 /// Throws InputError where --cuda-graph on cannot be obeyed.
 bool replays(CudaGraphs requested, bool pads) {
   if (requested == CudaGraphs::on && !pads) {
-    throw InputError("--cuda-graph on is not possible here",
-                     "It needs a GPU, one machine, fanouts without -1, and a model that "
-                     "tolerates padded batches; --cuda-graph auto goes on without.");
+    throw InputError(
+        "--cuda-graph on is not possible here",
+        "It needs a GPU, of its own for every rank of several machines, fanouts without -1, and a "
+        "model that tolerates padded batches; --cuda-graph auto goes on without.");
   }
   return requested != CudaGraphs::off && pads;
 }

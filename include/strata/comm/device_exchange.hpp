@@ -39,6 +39,10 @@ class DeviceExchange {
   void all_to_all(const void* send, std::span<const Count> send_bytes, void* recv,
                   std::span<const Count> recv_bytes, const cuda::Stream& stream);
 
+  /// Whether a cuda::Graph can record calls, after one like them went before. Replays count as calls. Owners
+  /// of such graphs end before close().
+  virtual bool can_be_recorded() const = 0;
+
   virtual void close() = 0;  ///< collective
 };
 

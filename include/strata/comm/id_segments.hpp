@@ -21,6 +21,10 @@ struct SegmentPeers {
   static SegmentPeers of(const Topology& topology, std::span<const NodeId> machine_offsets, int world_rank);
 };
 
+/// The cap for what comes after a batch that did not fit `cap`. Every rank learns of such a batch and grows
+/// alike.
+constexpr Count grown_cap(Count cap) { return cap + cap / 10 + 64; }
+
 /// Asks other machines about nodes, from GPU to GPU and in messages of fixed size: the host sees no id and
 /// waits for nothing, so that the work can be recorded. An owner of its device memory.
 ///

@@ -58,6 +58,8 @@ struct Block {
 struct MiniBatch {
   std::vector<Block> blocks;
   Count num_seeds = 0;
+  /// False: the arrays end with the batch, because it was sampled by other means than batches of one shape.
+  bool can_be_padded = true;
   /// The sizes, on the device, for work that does not wait for the host: first the nodes known before hop 0,
   /// after hop 0 and so on, [hops + 1]; then the edges of each hop, [hops]. Null on the cpu.
   const Count* device_counts = nullptr;
@@ -89,7 +91,8 @@ struct PaddedShape {
   std::vector<Count> requests = {};
 };
 
-/// Pads a batch of a GPU sampler to the shape. Returns false and changes nothing if the batch does not fit.
+/// Pads a batch of a GPU sampler to the shape. Returns false and changes nothing if the batch does not fit,
+/// or cannot be padded.
 /// Padded nodes have no edges in the block and its transpose. Those after all sampled nodes are -1 if the
 /// sampler was told about them (MiniBatchSampler::pad_nodes).
 bool pad(MiniBatch& batch, const PaddedShape& shape);

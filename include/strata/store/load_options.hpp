@@ -71,6 +71,7 @@ struct LoadOptions {
   /// Host memory per machine for what it keeps of other machines' nodes, the hottest first: a quarter of it
   /// for neighbor lists (unless the structure is replicated), the rest for feature rows.
   std::int64_t halo_bytes = 0;
+  bool halo_lists = true;  ///< false: rows get all of `halo_bytes`, for samplers that never read the lists
   static constexpr std::int64_t kAutomatic = -1;  ///< as `halo_bytes`: a tenth of what is free
 };
 

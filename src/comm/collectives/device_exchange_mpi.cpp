@@ -48,6 +48,8 @@ class MpiExchange final : public DeviceExchange {
     copied_.record(stream);
   }
 
+  bool can_be_recorded() const override { return false; }
+
   void close() override { communicator_.close(); }
 
  private:

@@ -46,6 +46,8 @@ class NcclExchange final : public DeviceExchange {
                  "ncclAllReduce");
   }
 
+  bool can_be_recorded() const override { return true; }
+
   void close() override {
     const cuda::DeviceGuard guard(device_);
     nccl_.close();

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "exchange/direct_exchange_cuda.hpp"
 #include "strata/cuda/copy.hpp"
 
@@ -88,7 +90,7 @@ DirectExchange<Id>::DirectExchange(const ExchangeContext& context, const Sampler
       served_total_(kDevice, 1, kServing, device),
       frontier_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
       remote_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
-      hop_bytes_(options.fanouts.size()),
+      batch_traffic_(options.fanouts.size()),
       traffic_(options.fanouts.size()) {
   const cuda::Stream stream(device);
   fill(frontier_nodes_, stream);
@@ -100,6 +102,12 @@ DirectExchange<Id>::DirectExchange(const ExchangeContext& context, const Sampler
 template <typename Id>
 void DirectExchange<Id>::set_caps(std::span<const Count> caps) {
   caps_.assign(caps.begin(), caps.end());
+  std::ranges::fill(batch_traffic_, HopTraffic{});
+}
+
+template <typename Id>
+void DirectExchange<Id>::grow_caps() {
+  std::ranges::transform(caps_, caps_.begin(), comm::grown_cap);
 }
 
 template <typename Id>
@@ -119,7 +127,7 @@ void DirectExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& ch
   reserve_answers(query.fanout, stream);
   serve(query, chooser, stream);
   send_answers(query.fanout, stream);
-  count_bytes(query.hop, query.fanout);
+  describe_traffic(query.hop, query.fanout);
 }
 
 template <typename Id>
@@ -220,24 +228,27 @@ void DirectExchange<Id>::agree(const cuda::Stream& stream) {
 }
 
 template <typename Id>
-void DirectExchange<Id>::count_bytes(std::size_t hop, int fanout) {
+void DirectExchange<Id>::describe_traffic(std::size_t hop, int fanout) {
   const auto entry = static_cast<Count>(sizeof(Id) + (edge_ids_ ? sizeof(EdgeId) : 0));
   const Count per_id = static_cast<Count>(sizeof(std::int32_t)) + fanout * entry;
   const Count sent = segments_.bytes_sent(per_id), requested = segments_.bytes_sent(0);
-  hop_bytes_[hop] += sent;
-  bytes_received_ += segments_.bytes_received(per_id);
   const Count messages_per_answer = edge_ids_ ? 3 : 2;
-  traffic_[hop] += {.request_messages = segments_.num_asked() / caps_[hop],
-                    .request_bytes = requested,
-                    .answer_messages = segments_.num_served() / caps_[hop] * messages_per_answer,
-                    .answer_bytes = sent - requested,
-                    .received_bytes = segments_.bytes_received(per_id),
-                    .rounds = 2};
+  batch_traffic_[hop] = {.request_messages = segments_.num_asked() / caps_[hop],
+                         .request_bytes = requested,
+                         .answer_messages = segments_.num_served() / caps_[hop] * messages_per_answer,
+                         .answer_bytes = sent - requested,
+                         .received_bytes = segments_.bytes_received(per_id),
+                         .rounds = 2};
+}
+
+template <typename Id>
+void DirectExchange<Id>::count_batch() {
+  for (std::size_t hop = 0; hop < traffic_.size(); ++hop) traffic_[hop] += batch_traffic_[hop];
 }
 
 template <typename Id>
 void DirectExchange<Id>::add_to(ExchangeReport& report) const {
-  const std::size_t hops = hop_bytes_.size();
+  const std::size_t hops = traffic_.size();
   std::vector<Count> frontier(hops), remote(hops);
   const cuda::Stream stream(device_);
   cuda::copy_async(frontier.data(), frontier_nodes_.data(), hops * sizeof(Count), stream);
@@ -246,11 +257,12 @@ void DirectExchange<Id>::add_to(ExchangeReport& report) const {
   for (std::size_t hop = 0; hop < hops; ++hop) {
     report.frontier_nodes[hop] += frontier[hop];
     report.remote_nodes[hop] += remote[hop];
-    report.hop_bytes[hop] += hop_bytes_[hop];
-    report.bytes_sent += hop_bytes_[hop];
-    report.traffic[hop] += traffic_[hop];
+    const HopTraffic& traffic = traffic_[hop];
+    report.hop_bytes[hop] += traffic.request_bytes + traffic.answer_bytes;
+    report.bytes_sent += traffic.request_bytes + traffic.answer_bytes;
+    report.bytes_received += traffic.received_bytes;
+    report.traffic[hop] += traffic;
   }
-  report.bytes_received += bytes_received_;
 }
 
 template class DirectExchange<std::int32_t>;

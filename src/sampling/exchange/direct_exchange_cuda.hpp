@@ -30,9 +30,11 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
 
   /// Nodes that a segment has room for, by hop; 0: nothing is sent at that hop. The same on all ranks.
   void set_caps(std::span<const Count> caps);
+  void grow_caps();  ///< after an overflow, by a tenth
   bool ready() const { return !caps_.empty(); }
 
-  /// Begins a batch; `overflow` is a number on the device, which is 0.
+  /// Begins a batch; `overflow` is a number on the device, which is 0. From here to agree() the work can be
+  /// recorded, if a batch with the same caps went before.
   void begin(Count* overflow) { overflow_ = overflow; }
   void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream) override;
   void place_counts(Count* counts, const cuda::Stream& stream) override;
@@ -40,6 +42,8 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   /// Ends a batch: *overflow becomes that of any rank.
   void agree(const cuda::Stream& stream) override;
 
+  bool can_be_recorded() const { return wire_.can_be_recorded(); }
+  void count_batch();  ///< counts a batch that was launched, recorded or not
   /// Adds what was exchanged to `report`. Waits for the device.
   void add_to(ExchangeReport& report) const;
 
@@ -48,7 +52,7 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   void serve(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
   void serve_packed(const DeviceQuery& asked, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
   void send_answers(int fanout, const cuda::Stream& stream);
-  void count_bytes(std::size_t hop, int fanout);
+  void describe_traffic(std::size_t hop, int fanout);
 
   comm::DeviceExchange& wire_;
   Device device_;
@@ -72,9 +76,7 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   cuda::Array<EdgeId> served_edge_ids_, packed_edge_ids_;
 
   cuda::Array<Count> frontier_nodes_, remote_nodes_;  // of all batches, by hop
-  std::vector<Count> hop_bytes_;
-  std::vector<HopTraffic> traffic_;  // by hop
-  Count bytes_received_ = 0;
+  std::vector<HopTraffic> batch_traffic_, traffic_;   // of one batch and of all, by hop
 };
 
 }  // namespace strata::sampling

@@ -6,14 +6,10 @@
 #include <numeric>
 #include <utility>
 
-#include "strata/util/range_finder.hpp"
-
 namespace strata::sampling {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::int32_t kLocal = -1, kKept = -2;  // instead of the rank to ask for a node
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -43,13 +39,11 @@ NeighborExchange<Id>::NeighborExchange(const ExchangeContext& context, const Sam
   active_ =
       context.communicator != nullptr && context.topology != nullptr && context.topology->num_machines() > 1;
   if (!active_) return;
-  const int rank = context.communicator->rank();
-  machine_ = context.topology->ranks[static_cast<std::size_t>(rank)].machine;
-  for (int m = 0; m < context.topology->num_machines(); ++m)
-    rank_of_machine_.push_back(context.topology->rail(rank, m));
+  servers_ = store::Servers::of(*context.topology, context.machine_offsets, context.communicator->rank());
   const bool by_lists = options.chooser == nullptr;  // a user's chooser knows only global ids
-  if (by_lists && context.halo != nullptr && context.halo->index.size() > 0)
-    halo_chooser_ = make_pick_chooser<Id>(context.halo->view, options, *context.pool);
+  if (!by_lists || context.halo == nullptr || context.halo->index.size() == 0) return;
+  servers_.halo = &context.halo->index;
+  halo_chooser_ = make_pick_chooser<Id>(context.halo->view, options, *context.pool);
 }
 
 /// Runs `work` on another thread, which uses the communicator until wait().
@@ -71,38 +65,16 @@ void NeighborExchange<Id>::wait() {
 /// Divides the frontier into own nodes, nodes whose lists are kept here, and the others by the rank to ask.
 template <typename Id>
 void NeighborExchange<Id>::group(std::span<const NodeId> frontier) {
-  rank_of_node_.resize(frontier.size());
-  asked_counts_.assign(static_cast<std::size_t>(context_.communicator->size()), 0);
+  split_.run(frontier, servers_);
+  remote_positions_.assign(split_.asked().begin(), split_.asked().end());
+  asked_.clear();
+  for (const std::int32_t index : split_.asked())
+    asked_.push_back(static_cast<Id>(frontier[static_cast<std::size_t>(index)]));
   halo_nodes_.clear();
-  halo_positions_.clear();
-  RangeFinder machine_of(context_.machine_offsets);
-  for (std::size_t i = 0; i < frontier.size(); ++i) {
-    const int machine = machine_of(frontier[i]);
-    if (machine == machine_) {
-      rank_of_node_[i] = kLocal;
-      continue;
-    }
-    if (const Count position = halo_chooser_ ? context_.halo->index.find(frontier[i]) : -1; position >= 0) {
-      rank_of_node_[i] = kKept;
-      halo_nodes_.push_back(context_.halo->view.first_node + position);
-      halo_positions_.push_back(static_cast<Count>(i));
-      continue;
-    }
-    rank_of_node_[i] = rank_of_machine_[static_cast<std::size_t>(machine)];
-    ++asked_counts_[static_cast<std::size_t>(rank_of_node_[i])];
+  for (const auto& kept : split_.kept()) {
+    halo_nodes_.push_back(context_.halo->view.first_node + kept.position);
+    remote_positions_.push_back(kept.index);
   }
-  std::vector<Count> next(asked_counts_.size());
-  std::exclusive_scan(asked_counts_.begin(), asked_counts_.end(), next.begin(), Count{0});
-  const auto num_asked = static_cast<std::size_t>(next.back() + asked_counts_.back());
-  remote_positions_.resize(num_asked);
-  asked_.resize(num_asked);
-  for (std::size_t i = 0; i < frontier.size(); ++i) {
-    if (rank_of_node_[i] < 0) continue;
-    const auto place = static_cast<std::size_t>(next[static_cast<std::size_t>(rank_of_node_[i])]++);
-    remote_positions_[place] = static_cast<Count>(i);
-    asked_[place] = static_cast<Id>(frontier[i]);
-  }
-  remote_positions_.insert(remote_positions_.end(), halo_positions_.begin(), halo_positions_.end());
 }
 
 template <typename Id>
@@ -134,12 +106,13 @@ void NeighborExchange<Id>::start_ask(const PickQuery& query) {
   report_.frontier_nodes[hop_] += static_cast<Count>(query.nodes.size());
   report_.remote_nodes[hop_] += static_cast<Count>(remote_positions_.size());
   report_.cached_nodes[hop_] += static_cast<Count>(halo_nodes_.size());
-  report_.largest_requests[hop_] = std::max(report_.largest_requests[hop_], std::ranges::max(asked_counts_));
+  report_.largest_requests[hop_] =
+      std::max(report_.largest_requests[hop_], std::ranges::max(split_.counts()));
   run_async([this] {
-    incoming_counts_ = context_.communicator->exchange_counts(asked_counts_);
+    incoming_counts_ = context_.communicator->exchange_counts(split_.counts());
     ++report_.traffic[hop_].rounds;
     incoming_.resize(static_cast<std::size_t>(sum_of(incoming_counts_)));
-    transfer<Id>(Message::request, asked_, asked_counts_, incoming_.data(), incoming_counts_);
+    transfer<Id>(Message::request, asked_, split_.counts(), incoming_.data(), incoming_counts_);
     incoming_nodes_.assign(incoming_.begin(), incoming_.end());
   });
   measure_halo(query);
@@ -167,12 +140,12 @@ template <typename Id>
 std::span<const std::int32_t> NeighborExchange<Id>::start_answer(const PickAnswers<Id>& picks) {
   run_async([&] {
     transfer<std::int32_t>(Message::answer, picks.counts, incoming_counts_, answer_counts_.data(),
-                           asked_counts_);
+                           split_.counts());
   });
   wait();
   const std::span asked(answer_counts_.data(), asked_.size());
   const std::vector<Count> send = sums_of_groups(picks.counts, incoming_counts_),
-                           receive = sums_of_groups(asked, asked_counts_);
+                           receive = sums_of_groups(asked, split_.counts());
   Count total = sum_of(receive);
   for (std::size_t i = 0; i < halo_nodes_.size(); ++i) {
     halo_offsets_[i] = total;

@@ -8,6 +8,7 @@
 
 #include "choosers/pick_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
+#include "strata/store/owner_split.hpp"
 #include "strata/util/worker.hpp"
 
 namespace strata::sampling {
@@ -74,13 +75,12 @@ class NeighborExchange {
 
   ExchangeContext context_;
   bool active_ = false, edge_ids_ = false;
-  int machine_ = 0;
-  std::vector<int> rank_of_machine_;  // the rank that this rank asks, by machine
+  store::Servers servers_;
   std::size_t hop_ = 0;
 
-  std::vector<std::int32_t> rank_of_node_;
-  std::vector<Count> asked_counts_, incoming_counts_;  // nodes, by world rank
-  std::vector<Count> remote_positions_;                // first those asked for, then those kept here
+  store::OwnerSplit split_;
+  std::vector<Count> incoming_counts_;   // nodes, by world rank
+  std::vector<Count> remote_positions_;  // first those asked for, then those kept here
   std::vector<Id> asked_, incoming_;
   std::vector<NodeId> incoming_nodes_;
 
@@ -88,7 +88,7 @@ class NeighborExchange {
   PickQuery halo_query_;
   PickPlan halo_plan_;
   std::vector<NodeId> halo_nodes_;
-  std::vector<Count> halo_positions_, halo_offsets_;  // offsets within the answer
+  std::vector<Count> halo_offsets_;  // within the answer
 
   std::vector<std::int32_t> answer_counts_;
   std::vector<Id> answer_neighbors_;

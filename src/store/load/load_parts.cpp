@@ -183,7 +183,7 @@ class Loading {
     if (num_machines_ == 1) return {};
     const std::int64_t bytes =
         options_.halo_bytes == LoadOptions::kAutomatic ? free_bytes / 10 : options_.halo_bytes;
-    const std::int64_t lists = replicated_ ? 0 : bytes / 4;
+    const std::int64_t lists = replicated_ || !options_.halo_lists ? 0 : bytes / 4;
     return {.list_bytes = lists, .row_bytes = state_.manifest.feature_cols > 0 ? bytes - lists : 0};
   }
 

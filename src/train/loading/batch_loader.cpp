@@ -75,9 +75,9 @@ struct BatchLoader::State {
 
   void run_on(const cuda::SmGroup& sms) {
     if (!options.device.is_cuda()) return;
-    sample_stream = cuda::Stream(options.device, 0, sms);
-    // A gather is a chain of short kernels that keep PCIe and NVLink busy. Without priority, training would
-    // fill the GPU before each of them.
+    // What brings data is a chain of short kernels that keep PCIe, NVLink or the network busy. Without
+    // priority, training would fill the GPU before each of them, and other ranks would wait, too.
+    sample_stream = cuda::Stream(options.device, options.launches.samples ? kHighestPriority : 0, sms);
     gather_stream = cuda::Stream(options.device, kHighestPriority, sms);
   }
 

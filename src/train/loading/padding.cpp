@@ -48,11 +48,11 @@ Count with_margin(Count seen, Count bound) {
   return std::min(bound, wanted / kMultiple * kMultiple);
 }
 
-/// Room for what ranks ask each other for, by hop and for rows at the end; the same on all ranks. A batch
-/// that needs more costs several times as much, and unused room little.
+/// Room for what ranks ask each other for, by hop and for rows at the end; the same on all ranks. All of it
+/// crosses the wire, used or not; a batch that needs more makes it grow.
 std::vector<Count> agreed_requests(const PaddingOptions& options, const Largest& largest) {
-  constexpr double kMargin = 1.15;
-  constexpr Count kSpare = 64;
+  constexpr double kMargin = 1.04;
+  constexpr Count kSpare = 32;
   std::vector<Count> requests = options.sampler->report().largest_requests;
   requests.push_back(largest.rows);
   options.communicator->all_reduce(requests, comm::Communicator::Op::max);

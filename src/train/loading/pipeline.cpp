@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "loading/batch_loader.hpp"
 #include "loading/padding.hpp"
 #include "loading/sampler_choice.hpp"
@@ -30,8 +32,7 @@ bool can_exchange_on_devices(const PipelineParts& parts) {
 }
 
 /// Whether an exchange goes from GPU to GPU. Throws InputError if it must and cannot.
-bool goes_on_devices(const PipelineParts& parts, Transport requested, Transport automatic,
-                     const char* option) {
+bool goes_on_devices(const PipelineParts& parts, Transport requested, const char* option) {
   const bool possible = can_exchange_on_devices(parts);
   if (requested == Transport::nccl && !possible) {
     throw InputError(fmt::format("{} nccl is not possible here", option),
@@ -39,7 +40,7 @@ bool goes_on_devices(const PipelineParts& parts, Transport requested, Transport 
                                  "without.",
                                  option));
   }
-  return possible && (requested == Transport::automatic ? automatic : requested) == Transport::nccl;
+  return possible && requested != Transport::mpi;
 }
 
 }  // namespace
@@ -68,9 +69,8 @@ struct Pipeline::State {
         sample_communicator(p.world->duplicate()),
         gather_communicator(p.world->duplicate()),
         order(device),
-        rows_on_devices(goes_on_devices(p, options.row_exchange, Transport::nccl, "--row-exchange")),
-        requests_on_devices(
-            goes_on_devices(p, options.neighbor_exchange, Transport::mpi, "--neighbor-exchange")),
+        rows_on_devices(goes_on_devices(p, options.row_exchange, "--row-exchange")),
+        requests_on_devices(goes_on_devices(p, options.neighbor_exchange, "--neighbor-exchange")),
         neighbors_on_devices(requests_on_devices && !p.graph->is_replicated()),
         wire(rows_on_devices || neighbors_on_devices ? comm::make_device_exchange(*p.world, device)
                                                      : nullptr),
@@ -94,22 +94,32 @@ struct Pipeline::State {
                   .pool = parts.sample_pool,
                   .on_devices = neighbors_on_devices ? wire.get() : nullptr,
                   .order = neighbors_on_devices ? &order : nullptr};
-      if (neighbors_on_devices) exchange.halo = nullptr;
     }
     sampling::SamplerOptions sampler_options = options.sampler;
     sampler_options.max_seeds = schedule.max_seeds();
-    // The fetch of other machines' rows asks for them in this order.
-    sampler_options.sorted_inputs = is_distributed();
-    return make_training_sampler({.graph = parts.graph,
-                                  .options = sampler_options,
-                                  .exchange = exchange,
-                                  .num_buffers = kBuffers,
-                                  .pool = parts.sample_pool,
-                                  .device = device,
-                                  .requested = options.sampler_device,
-                                  .schedule = &schedule,
-                                  .seed = options.seed,
-                                  .log = parts.world->rank() == 0});
+    SamplerChoice choice{.graph = parts.graph,
+                         .options = sampler_options,
+                         .exchange = exchange,
+                         .num_buffers = kBuffers,
+                         .pool = parts.sample_pool,
+                         .device = device,
+                         .requested = options.sampler_device,
+                         .schedule = &schedule,
+                         .seed = options.seed,
+                         .log = parts.world->rank() == 0};
+    const bool directly = asks_directly(options, choice);
+    if (directly) choice.exchange.halo = nullptr;  // it would be missing in the measured sizes of requests
+    // A host that looks at the ids of other machines' rows needs them in order.
+    choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices);
+    return make_training_sampler(choice);
+  }
+
+  /// Whether batches can be padded, so that no host looks at their ids; see sampling::PaddedShape.
+  bool asks_directly(const PipelineOptions& options, const SamplerChoice& choice) const {
+    const sampling::SamplerOptions& sampling = options.sampler;
+    return requests_on_devices && options.pad && samples_on_gpu(choice) &&
+           sampling.method != sampling::Method::labor && !sampling.device_chooser.narrow &&
+           std::ranges::all_of(sampling.fanouts, [](int fanout) { return fanout >= 0; });
   }
 
   feature::RowExchangeContext row_context() {

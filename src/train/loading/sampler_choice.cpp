@@ -66,6 +66,12 @@ Sampler faster_one(const SamplerChoice& choice) {
 
 }  // namespace
 
+bool samples_on_gpu(const SamplerChoice& choice) {
+  if (!choice.device.is_cuda() || choice.requested == Compute::cpu) return false;
+  return choice.requested == Compute::cuda || choice.exchange.communicator != nullptr ||
+         !lists_are_far(choice.graph->view());
+}
+
 std::unique_ptr<sampling::MiniBatchSampler> make_training_sampler(const SamplerChoice& choice) {
   if (!choice.device.is_cuda()) {
     if (choice.requested == Compute::cuda) {
@@ -78,15 +84,12 @@ std::unique_ptr<sampling::MiniBatchSampler> make_training_sampler(const SamplerC
     tell(choice, "the CPU samples, as asked for");
     return on_cpu(choice);
   }
-  const bool exchanges = choice.exchange.communicator != nullptr;
-  if (choice.requested == Compute::cuda || exchanges || !lists_are_far(choice.graph->view())) {
-    tell(choice, fmt::format("the GPU samples{}",
-                             choice.requested == Compute::cuda ? ", as asked for"
-                             : exchanges ? ": neighbors of other machines are asked for meanwhile"
-                                         : ": neighbor lists lie in GPU memory, all or some"));
-    return at_the_view(choice);
-  }
-  return faster_one(choice);
+  if (!samples_on_gpu(choice)) return faster_one(choice);
+  tell(choice, fmt::format("the GPU samples{}", choice.requested == Compute::cuda ? ", as asked for"
+                                                : choice.exchange.communicator != nullptr
+                                                    ? ": neighbors of other machines are asked for meanwhile"
+                                                    : ": neighbor lists lie in GPU memory, all or some"));
+  return at_the_view(choice);
 }
 
 }  // namespace strata::train

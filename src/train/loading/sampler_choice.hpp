@@ -24,6 +24,9 @@ struct SamplerChoice {
   bool log = false;  ///< this rank logs what was chosen and why
 };
 
+/// Whether the GPU samples in any case, so that nothing is measured.
+bool samples_on_gpu(const SamplerChoice& choice);
+
 /// Makes the sampler. The CPU samples for a GPU if that was requested, or if all neighbor lists lie in host
 /// memory and it is faster, which some batches on each measure. Throws InputError if `requested` is
 /// impossible.

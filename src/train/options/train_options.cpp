@@ -130,8 +130,8 @@ void add_training_options(OptionTable& table, TrainSettings& settings) {
             "Epochs between checkpoints; 0: only when stopped by a signal");
   table.add("cuda-graph", c.cuda_graph,
             "Replay sampling and training of a step as CUDA graphs: auto (where shapes can be padded: a "
-            "GPU, one machine, no fanout of -1), on (or end with what stands against it), off (the same "
-            "numbers)");
+            "GPU, no fanout of -1, on several machines a neighbor exchange over NCCL), on (or end with what "
+            "stands against it), off (the same numbers)");
   table.add_as<options::Switch>(
       "pipeline", c.pipeline,
       "Overlap sampling and gathering with training (on), or not (off: the same numbers)");
@@ -192,10 +192,11 @@ void add_machine_options(OptionTable& table, TrainConfig& c) {
   table.add("replicate-graph", c.replicate_graph,
             "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
             "auto (where it fits), on, off");
-  table.add("neighbor-exchange", c.neighbor_exchange,
-            "How requests for other machines' neighbors and rows travel: mpi (auto, too), through the host; "
-            "nccl (new), from GPU to GPU, where every rank has one of its own and no fanout is -1; the same "
-            "numbers");
+  table.add(
+      "neighbor-exchange", c.neighbor_exchange,
+      "How requests for other machines' neighbors and rows travel: nccl (from GPU to GPU, where every "
+      "rank has one of its own; not for fanouts of -1 and LABOR), mpi (through the host), or auto (nccl "
+      "where it can be); the same numbers");
   table.add("row-exchange", c.row_exchange,
             "How feature rows go from machine to machine: nccl (from GPU to GPU, where every rank has one of "
             "its own), mpi, or auto (nccl where it can be); the same numbers");

@@ -122,7 +122,9 @@ struct Scenario {
   std::vector<Count> caps = {};
   std::chrono::milliseconds longest_delay{0};  ///< of a rank before each minibatch, at random
 
-  std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1) const {
+  /// The blocks of the last of some equal batches; `can_be_padded` gets each one's.
+  std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1,
+                                       std::vector<bool>* can_be_padded = nullptr) const {
     const int rank = test::world().rank();
     const auto machine = static_cast<std::size_t>(topology.ranks[static_cast<std::size_t>(rank)].machine);
     const ViewOwner owner(
@@ -133,14 +135,14 @@ struct Scenario {
     comm::Communicator communicator = test::world().communicator().duplicate();
     const Halo halo(graph.front(), offsets[machine], offsets[machine + 1], wide);
     const auto wire = caps.empty() ? nullptr : make_wire();
-    const auto sampler = make_sampler(owner.view(), options,
-                                      {.communicator = &communicator,
-                                       .topology = &topology,
-                                       .machine_offsets = offsets,
-                                       .halo = with_halo ? &halo.lists() : nullptr,
-                                       .pool = &pool,
-                                       .on_devices = wire.get()},
-                                      1, pool);
+    auto sampler = make_sampler(owner.view(), options,
+                                {.communicator = &communicator,
+                                 .topology = &topology,
+                                 .machine_offsets = offsets,
+                                 .halo = with_halo ? &halo.lists() : nullptr,
+                                 .pool = &pool,
+                                 .on_devices = wire.get()},
+                                1, pool);
     if (PaddedShape shape = sampler->bounds(); wire && !shape.nodes.empty()) {
       shape.requests = caps;
       sampler->pad_nodes(shape);
@@ -150,10 +152,12 @@ struct Scenario {
     for (int i = 0; i < repetitions; ++i) {
       if (longest_delay.count() > 0)
         std::this_thread::sleep_for(longest_delay * static_cast<double>(random() % 1000) / 1000);
-      blocks =
-          test::plain_blocks(sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, stream), stream);
+      const MiniBatch batch = sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, stream);
+      blocks = test::plain_blocks(batch, stream);
+      if (can_be_padded != nullptr) can_be_padded->push_back(batch.can_be_padded);
     }
     if (report != nullptr) *report = sampler->report();
+    sampler.reset();  // its recordings end before the wire
     if (wire) wire->close();
     communicator.close();
     return blocks;
@@ -209,7 +213,8 @@ Scenario make_scenario(Device device, const std::vector<int>& machines, const st
 // Even the blocks are those of a rank that has the whole graph.
 void expect_reference(const Scenario& scenario) {
   const auto& seeds = scenario.seeds[static_cast<std::size_t>(test::world().rank())];
-  test::expect_equal(scenario.sample(),
+  const int repetitions = scenario.caps.empty() ? 1 : 3;  // the second one is recorded, the third replays it
+  test::expect_equal(scenario.sample(nullptr, repetitions),
                      test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
 }
 
@@ -402,6 +407,17 @@ TEST_F(DirectExchange, SamplesAgainWhatDoesNotFit) {
     scenario.options.strided = true;
     expect_reference(scenario);
   }
+}
+
+TEST_F(DirectExchange, MakesRoomForWhatDidNotFit) {
+  Scenario scenario = make(a_machine_a_rank(), {5, 4, 3}, {60, 4, 2}, kPlenty);
+  if (scenario.topology.num_machines() == 1) GTEST_SKIP() << "needs two machines";
+  scenario.caps[0] = 2;
+  ExchangeReport report;
+  std::vector<bool> can_be_padded;
+  scenario.sample(&report, 3, &can_be_padded);
+  EXPECT_EQ(report.repeated_batches, 1);
+  EXPECT_EQ(can_be_padded, (std::vector<bool>{false, true, true}));
 }
 
 TEST_F(DirectExchange, TakesRanksWithoutSeeds) {

@@ -37,14 +37,8 @@ comm::Topology topology() {
 
 const std::vector<NodeId> kOffsets{0, 10, 20, 20 + 10};
 
-TEST(Servers, AreRailAligned) {
-  EXPECT_THAT(Servers::of(topology(), kOffsets, 1).rank_of_machine, ElementsAre(1, 2, 4));
-  EXPECT_THAT(Servers::of(topology(), kOffsets, 5).rank_of_machine, ElementsAre(0, 2, 5));
-  EXPECT_EQ(Servers::of(topology(), kOffsets, 5).machine, 2);
-}
-
 TEST(SplitRequests, SortsIdsByServer) {
-  const Servers servers = Servers::of(topology(), kOffsets, 1);
+  const store::Servers servers = store::Servers::of(topology(), kOffsets, 1);
   const std::vector<NodeId> ids{25, 3, -1, 12, 29, 9, 10};
   std::vector<NodeId> local(ids.size());
   std::vector<std::int32_t> positions(ids.size(), -7);
@@ -64,7 +58,7 @@ TEST(SplitRequests, SortWhatIsAskedOfAServer) {
     two.machines.push_back({machine});
     two.ranks.push_back({.host = "h", .machine = machine, .device = {}, .gpu_uuid = {}});
   }
-  const Servers servers = Servers::of(two, offsets, 0);
+  const store::Servers servers = store::Servers::of(two, offsets, 0);
   std::mt19937_64 random(4);
   for (const std::size_t runs : {1, 2, 3, 7}) {  // of ascending ids, as hops give them
     std::vector<NodeId> ids(3000);
@@ -83,7 +77,7 @@ TEST(SplitRequests, SortWhatIsAskedOfAServer) {
 }
 
 TEST(SplitRequests, ReadRowsOfTheHaloHere) {
-  Servers servers = Servers::of(topology(), kOffsets, 0);
+  store::Servers servers = store::Servers::of(topology(), kOffsets, 0);
   const std::vector<NodeId> kept{29, 12};
   const store::NodeIndex halo(kept, 30);
   servers.halo = &halo;
@@ -109,11 +103,11 @@ TEST(SplitRequests, AreTheSameForIdsWhoseOrderIsKnown) {
     for (const int machine : {0, 1, 3}) {
       for (const bool with_halo : {false, true}) {
         SCOPED_TRACE(testing::Message() << count << " ids on machine " << machine << ", halo " << with_halo);
-        const Servers servers{.machine_offsets = offsets,
-                              .machine = machine,
-                              .rank_of_machine = {4, 1, 0, 3},
-                              .num_ranks = 5,
-                              .halo = with_halo ? &halo : nullptr};
+        const store::Servers servers{.machine_offsets = offsets,
+                                     .machine = machine,
+                                     .rank_of_machine = {4, 1, 0, 3},
+                                     .num_ranks = 5,
+                                     .halo = with_halo ? &halo : nullptr};
         std::vector<NodeId> ids(count), sorted;
         for (NodeId& id : ids) id = static_cast<NodeId>(random() % kNodes);
         std::vector<std::int32_t> order(count);
@@ -142,7 +136,7 @@ TEST(SplitRequests, AreTheSameForIdsWhoseOrderIsKnown) {
 }
 
 TEST(SplitRequests, RefusesIdsOutOfRange) {
-  const Servers servers = Servers::of(topology(), kOffsets, 0);
+  const store::Servers servers = store::Servers::of(topology(), kOffsets, 0);
   std::vector<NodeId> local(1);
   std::vector<std::int32_t> positions(1);
   for (const NodeId bad : {NodeId{-2}, NodeId{30}, std::numeric_limits<NodeId>::max()}) {

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -178,6 +179,16 @@ void check_disk(const std::filesystem::path& directory, const graph::Graph& grap
   }
 }
 
+std::vector<Count> degree_histogram(const CompactGraph& graph) {
+  std::vector<Count> nodes;
+  for (NodeId v = 0; v < graph.num_nodes; ++v) {
+    const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(graph.in_degree(v))));
+    if (bin >= nodes.size()) nodes.resize(bin + 1);
+    ++nodes[bin];
+  }
+  return nodes;
+}
+
 /// What follows when the graph is compact: the cut and the part files.
 class Builder {
  public:
@@ -218,6 +229,7 @@ class Builder {
                     .seed = options_.assign.seed,
                     .cleaning = graph_.cleaning};
     warn_of_imbalance(record.constraints);
+    if (options_.detailed) report_.degree_histogram = degree_histogram(structure_);
     add_phase(clock_.end("relabel"));
   }
 
@@ -231,11 +243,14 @@ class Builder {
                                         .labels = graph_.labels,
                                         .splits = graph_.splits,
                                         .relabeling = relabeling_,
-                                        .manifest = record.manifest},
+                                        .manifest = record.manifest,
+                                        .count_between = options_.detailed},
                                        pool_, stop_);
+    report_.edges_between = std::move(written.edges_between);
     record.parts = std::move(written.records);
     record.graph_digest = graph_digest(graph_hash_, written.feature_digest);
     write_manifest(staging.path(), record);
+    if (options_.before_publishing) options_.before_publishing();
     stop_.check();
     if (!graph_.node_names.empty()) {
       write_file_atomically(names_file(options_.output), graph_.node_names);

@@ -13,11 +13,13 @@
 #include "cli/input_options.hpp"
 #include "cli/interrupt.hpp"
 #include "strata/graph/dataset_source.hpp"
+#include "strata/graph/input_stamp.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/convert.hpp"
 #include "strata/partition/describe.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/partition/memory_plan.hpp"
+#include "strata/partition/report.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
@@ -37,7 +39,7 @@ struct Arguments {
   InputOptions input;
   std::string method = "auto", quality = "default", log_level = "info";
   std::vector<std::string> balance{"nodes"};
-  std::filesystem::path directory;
+  std::filesystem::path directory, report;
   std::string target, memory;
   bool json = false;
   BuildOptions build;
@@ -126,6 +128,12 @@ void add_output(CLI::App& command, Arguments& args) {
   command.add_option("--output", args.build.output, "Directory to make; published in one step at the end")
       ->type_name("DIR")
       ->required()
+      ->group(kGroup);
+  command
+      .add_option("--report", args.report,
+                  "Also write a page of HTML that shows the partition: balance, edges between parts, halo "
+                  "nodes, degrees, time and memory")
+      ->type_name("FILE")
       ->group(kGroup);
   command.add_flag("--force", args.build.force, "Replace an existing partition directory")->group(kGroup);
 }
@@ -224,9 +232,19 @@ bool may_add_directions(const InputOptions& input) {
          (input.read.direction == Direction::automatic && may_say_so);
 }
 
+void check_report(const Arguments& args) {
+  if (args.report.empty() || can_write_file(args.report)) return;
+  throw InputError(fmt::format("--report {}: cannot be written", args.report.string()),
+                   "Choose a file in a folder that exists and can be written.");
+}
+
 /// Reads what args.input names, partitions it and tells about it.
 int build_from_input(Arguments& args) {
   check_output(args.build);
+  check_report(args);
+  const graph::InputStamp stamp(args.input.source, args.input.files);
+  args.build.before_publishing = [&stamp] { stamp.require_unchanged(); };
+  args.build.detailed = !args.report.empty();
   StopFlag stop;
   const InterruptGuard guard{stop};
   PhaseClock clock;
@@ -256,6 +274,7 @@ int build_from_input(Arguments& args) {
     }
     report.phases.insert(report.phases.begin(), reading);
     fmt::print("{}", report_text(report, args.build.output));
+    if (!args.report.empty()) write_file_atomically(args.report, report_html(report));
   } catch (const Stopped& stopped) {
     fmt::print(stderr, "{}", format_error(kProgram, stopped));
     return 128 + guard.signal();

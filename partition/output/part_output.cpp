@@ -7,6 +7,7 @@
 
 #include "output/feature_rows.hpp"
 #include "strata/graph/part_writer.hpp"
+#include "strata/partition/build.hpp"
 #include "strata/util/hash.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/random.hpp"
@@ -56,7 +57,13 @@ class PartsOutput {
     create_files(directory);
     write_splits();
     write_rows();
-    return {.records = finish(), .feature_digest = feature_digest_};
+    const auto parts = at(num_parts());
+    if (source_.count_between && num_parts() <= BuildReport::kMostPartsBetween)
+      edges_between_.resize(parts * parts);
+    std::vector<graph::PartRecord> records = finish();
+    return {.edges_between = std::move(edges_between_),
+            .records = std::move(records),
+            .feature_digest = feature_digest_};
   }
 
  private:
@@ -223,9 +230,10 @@ class PartsOutput {
   }
 
   /// Edges from other parts, and their distinct sources.
-  void count_border(int part, graph::PartRecord& record) const {
+  void count_border(int part, graph::PartRecord& record) {
     const NodeId first = begin_of(part), last = end_of(part);
     std::vector<bool> seen(source_.relabeling.original_ids.size());
+    Count* const row = edges_between_.data() + Count{part} * (edges_between_.empty() ? 0 : num_parts());
     source_.structure.indices.span().visit([&]<typename Id>(const Id* sources) {
       FarReader<Id> far{source_.structure.scratch, sources};
       for (NodeId id = first; id < last; ++id) {
@@ -236,11 +244,13 @@ class PartsOutput {
           const NodeId global = source_.relabeling.global_ids[at(list[e])];
           if (global >= first && global < last) continue;
           ++record.cut_edges;
+          if (!edges_between_.empty()) ++row[source_.manifest.book.part_of(global)];
           if (!seen[at(global)]) ++record.halo_nodes;
           seen[at(global)] = true;
         }
       }
     });
+    if (!edges_between_.empty()) row[part] = record.num_edges - record.cut_edges;
   }
 
   const PartSource& source_;
@@ -250,6 +260,7 @@ class PartsOutput {
   std::vector<PartData::SplitRows> train_, valid_, test_;
   std::vector<PartWriter> writers_;
   std::atomic<std::uint64_t> feature_digest_{0};
+  std::vector<Count> edges_between_;
 };
 
 }  // namespace

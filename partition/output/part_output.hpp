@@ -19,9 +19,11 @@ struct PartSource {
   const graph::Splits& splits;
   const Relabeling& relabeling;
   const graph::Manifest& manifest;
+  bool count_between = false;  ///< whether to fill WrittenParts::edges_between
 };
 
 struct WrittenParts {
+  std::vector<Count> edges_between{};      ///< as in BuildReport
   std::vector<graph::PartRecord> records;  ///< including halo nodes and cut edges
   std::uint64_t feature_digest = 0;  ///< of all rows as stored, independent of the parts; 0: no features
 };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct BuildOptions {
   Count max_classes = 100'000;
   int num_threads = 0;  ///< 0: all cores of this process
   std::string input{};  ///< as the user named it; for the manifest
+  /// Called when all is written and before it appears: what it throws ends the build.
+  std::function<void()> before_publishing{};
+  bool detailed = false;  ///< count what BuildReport has for report_html(), too
 };
 
 /// The cost of one phase of a build.
@@ -47,6 +51,12 @@ class PhaseClock {
 struct BuildReport {
   graph::PartitionRecord record;
   std::vector<Phase> phases;
+  /// If it is detailed: [part of the destination][part of the source], for at most kMostPartsBetween parts.
+  std::vector<Count> edges_between{};
+  /// If it is detailed: nodes without in-neighbors, then those with [2^i, 2^(i + 1)) for each i.
+  std::vector<Count> degree_histogram{};
+
+  static constexpr int kMostPartsBetween = 1024;
 };
 
 /// Where a build writes the names of nodes that are not named by their numbers: "parts.ids.txt".

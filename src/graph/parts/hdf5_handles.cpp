@@ -25,6 +25,10 @@ herr_t append_entry(unsigned, const H5E_error2_t* entry, void* text) {
 std::unique_lock<std::mutex> lock_library() {
   static std::mutex mutex;
   std::unique_lock lock{mutex};
+  // At the end of the process HDF5 would close files again that could not be closed on a full disk, and
+  // crash.
+  static const herr_t no_cleanup = H5dont_atexit();
+  (void)no_cleanup;
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are thrown, not printed
   return lock;
 }

@@ -19,7 +19,11 @@ constexpr const char* kRebuild =
     "Run strata-partition build again; strata-partition verify tells what else is wrong.";
 
 void require(bool ok, const std::filesystem::path& path, const char* call) {
-  if (!ok) throw IoError(fmt::format("{}: {} failed: {}", path.string(), call, h5::last_error()));
+  if (ok) return;
+  const std::string error = h5::last_error();
+  const bool full = error.find("No space left") != error.npos || error.find("File too large") != error.npos;
+  throw IoError(fmt::format("{}: {} failed: {}", path.string(), call, error),
+                full ? "Free some space, or choose another folder." : "");
 }
 
 h5::Handle string_type(std::size_t bytes) {

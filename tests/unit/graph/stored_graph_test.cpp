@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <set>
 #include <utility>
 
 #include "build_csc.hpp"
 #include "stored_lists.hpp"
+#include "strata/graph/input_stamp.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/random.hpp"
 #include "support/dataset_files.hpp"
@@ -191,6 +193,25 @@ TEST_F(StoredGraphTest, HasNoListsWhereTheInputIsReadAsAWhole) {
   const Source source("synthetic:kind=sbm,nodes=100,degree=4,features=2");
   EXPECT_FALSE(read_stored_graph(source, {}, {}, scratch_).lists);
   EXPECT_FALSE(measure_input(source).streams);
+}
+
+TEST(InputStamps, NoticeFilesThatChangeOrGo) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "set");
+  write_text(folder / "set/edge_index.npy", "a");
+  write_text(folder / "x.npy", "a");
+  const InputStamp stamp(Source("npy:" + (folder / "set").string()), {.features = folder / "x.npy"});
+  stamp.require_unchanged();
+  write_text(folder / "x.npy", "ab");
+  test::expect_error<InputError>([&] { stamp.require_unchanged(); }, {"x.npy changed while it was read"});
+  write_text(folder / "x.npy", "a");
+  std::filesystem::last_write_time(folder / "x.npy",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  test::expect_error<InputError>([&] { stamp.require_unchanged(); }, {"x.npy changed"});
+  const InputStamp other(Source("npy:" + (folder / "set").string()));
+  std::filesystem::remove(folder / "set/edge_index.npy");
+  test::expect_error<InputError>([&] { other.require_unchanged(); }, {"edge_index.npy went away"});
+  InputStamp(Source("synthetic:nodes=10")).require_unchanged();
 }
 
 }  // namespace

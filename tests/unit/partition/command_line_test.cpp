@@ -321,6 +321,33 @@ TEST_F(CommandLine, KeepsTheMemoryThatItWasPromised) {
   EXPECT_THAT(refused.output, AllOf(HasSubstr("bytes each"), HasSubstr("Give --memory")));
 }
 
+TEST_F(CommandLine, ReportsAsAPageThatNeedsNothingElse) {
+  const std::string page = (folder_ / "report.html").string();
+  const Outcome built = build("--parts 3 --balance nodes --output " + out() + " --report " + page);
+  ASSERT_EQ(built.exit_code, 0) << built.output;
+  const std::string html = read_file(page);
+  EXPECT_THAT(html, AllOf(HasSubstr("in 3 parts</title>"), HasSubstr("nodes: the largest part has"),
+                          HasSubstr("from part 0 to part 2: "), HasSubstr("part 2: 6"),
+                          HasSubstr("in-neighbors"), HasSubstr("<td>assign</td>"), HasSubstr(kInput)));
+  for (const char* const outside : {"<script", "href=", "src=", "url("})
+    EXPECT_EQ(html.find(outside), html.npos);
+  EXPECT_EQ(html.find("<p class=\"bad\""), html.npos);
+  const std::string parse = " -c \"import sys, xml.etree.ElementTree as E; E.parse(sys.argv[1])\" ";
+  EXPECT_EQ(run_shell("python3" + parse + page).exit_code, 0);
+
+  std::ofstream lines{folder_ / "bad.txt"};
+  for (int v = 0; v < 2000; ++v) lines << (v < 1500 ? 0 : v % 2 + 1) << "\n";
+  lines.close();
+  ASSERT_EQ(build("--parts 3 --output " + out() + "2 --method file:" + (folder_ / "bad.txt").string() +
+                  " --report " + page)
+                .exit_code,
+            0);
+  EXPECT_THAT(read_file(page), HasSubstr("nodes: the largest part has 2.250 times the mean"));
+  const Outcome refused = build("--parts 3 --output " + out() + "3 --report /nowhere/r.html");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("--report /nowhere/r.html: cannot be written"));
+}
+
 TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {
   const Outcome help = run("build --help");
   EXPECT_EQ(help.exit_code, 0);

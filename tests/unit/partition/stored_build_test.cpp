@@ -8,6 +8,7 @@
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/partition/memory_plan.hpp"
+#include "strata/util/error.hpp"
 #include "strata/util/random.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -157,6 +158,14 @@ TEST_F(Stored, IsWrittenAsTheSameGraph) {
       }
       EXPECT_TRUE(verify(options.output, 2).empty());
     }
+}
+
+TEST_F(Stored, OutputAppearsOnlyIfTheLastCheckPasses) {
+  StopFlag stop;
+  BuildOptions options{.output = folder_ / "out", .assign = {.num_parts = 2}};
+  options.before_publishing = [] { throw InputError("the input changed", "Start again."); };
+  expect_error<InputError>([&] { build(random_graph({}), options, stop); }, {"the input changed"});
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST(MemoryPlans, KeepEdgesInMemoryWhereTheyFit) {

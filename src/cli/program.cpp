@@ -148,6 +148,8 @@ int run_program(int argc, char** argv, const Program& program) {
   // busy ones.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  // comm::LaunchOrder orders recorded launches among the others, so NCCL need not do it once more.
+  setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
   const Split words = split(argc, argv, program.own_model);
   if (words.command && !words.command->text().empty()) {
     if (rank_of_launcher() == 0) fmt::print("{}", words.command->text());

@@ -12,13 +12,13 @@
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/graph.hpp"
 #include "strata/cuda/launch.cuh"
+#include "strata/cuda/priority.hpp"
 
 namespace strata::feature {
 namespace {
 
 constexpr auto kDevice = cuda::Memory::device;
 constexpr const char* kWhat = "rows of other machines";
-constexpr int kHighestPriority = -64;  // CUDA clamps it to its own
 
 /// Numbers on the device: of this fetch, then of all fetches.
 enum Number : int { kOverflow, kRemote, kKept, kNumNumbers };
@@ -104,7 +104,7 @@ CudaDirectRows::CudaDirectRows(const LocalRows& local, const RowExchangeContext&
       segments_(
           comm::SegmentPeers::of(*exchange.topology, exchange.machine_offsets, exchange.communicator->rank()),
           wire_, device),
-      stream_(device, kHighestPriority),
+      stream_(device, cuda::kHighestPriority),
       located_(device),
       placed_(device),
       sending_(device, true),
@@ -142,7 +142,8 @@ void CudaDirectRows::locate(const FetchedIds& ids, const cuda::Stream& stream) {
   segments_.pack({.ids = asked_.data(),
                   .bound = ids.count,
                   .positions = ids.sorted == nullptr ? nullptr : ids.sorted_positions},
-                 cap_, numbers_.data() + kRemote, numbers_.data() + kOverflow, stream);
+                 cap_, {.remote = numbers_.data() + kRemote, .overflow = numbers_.data() + kOverflow},
+                 stream);
 }
 
 void CudaDirectRows::set_cap(Count rows) {

@@ -4,6 +4,7 @@
 #include "node_kernels_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
+#include "strata/cuda/priority.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -37,12 +38,15 @@ DeviceHops<Id>::DeviceHops(const store::GraphView& view, const SamplerOptions& o
       options_(options),
       distributed_(distributed),
       chooser_(make_device_chooser<Id>(view, options)),
+      serving_chooser_(distributed ? make_device_chooser<Id>(view, options) : nullptr),
       compactor_({view.num_nodes, num_hops(), options.sorted_inputs}, view.device),
       scan_(view.device),
       transpose_(view.device),
-      side_(view.device),
+      side_(view.device, distributed ? cuda::kHighestPriority : 0),  // others wait for all of a batch
+      local_(view.device, cuda::kHighestPriority),
       forked_(view.device),
       joined_(view.device),
+      chosen_(view.device),
       room_(options.fanouts.size(), 0) {}
 
 template <typename Id>
@@ -186,16 +190,30 @@ DeviceEdges<Id> DeviceHops<Id>::choose_strided(const DeviceQuery& query, HopBuff
   hop.stride = query.fanout;
   reserve(hop.counts, kDevice, query.frontier.bound, 0, "counts of a block", stream);
   reserve_edges(hop, bound, stream);
-  if (remote_.exchange != nullptr) remote_.exchange->ask(query, *chooser_, stream);
   const DevicePickOutput<Id> out{.neighbors = neighbors_of(hop),
                                  .edge_ids = options_.edge_ids ? hop.edge_ids.data() : nullptr,
                                  .edge_bound = bound,
                                  .counts = hop.counts.data(),
                                  .num_edges = counts.edges + query.hop,
                                  .met = marks(query)};
-  chooser_->choose(query, nullptr, out, stream);
-  if (remote_.exchange != nullptr) remote_.exchange->place_picks(out, stream);
+  if (remote_.exchange == nullptr)
+    chooser_->choose(query, nullptr, out, stream);
+  else
+    choose_everywhere(query, out, stream);
   return {neighbors_of(hop), bound, query.frontier.count, query.fanout, hop.counts.data()};
+}
+
+/// Chooses the local nodes' picks while those of the others travel.
+template <typename Id>
+void DeviceHops<Id>::choose_everywhere(const DeviceQuery& query, const DevicePickOutput<Id>& out,
+                                       const cuda::Stream& stream) {
+  forked_.record(stream);
+  local_.wait(forked_);
+  chooser_->choose(query, nullptr, out, local_);
+  chosen_.record(local_);
+  remote_.exchange->ask(query, *serving_chooser_, stream);
+  stream.wait(chosen_);
+  remote_.exchange->place_picks(out, stream);
 }
 
 template <typename Id>
@@ -206,7 +224,7 @@ DeviceEdges<Id> DeviceHops<Id>::choose_packed(const DeviceQuery& query, BufferSe
   hop.stride = 0;
   reserve(hop.indptr, kDevice, query.frontier.bound + 1, 0, "indptr of a block", stream);
   reserve(plan_, kDevice, query.frontier.bound, 0, "ranges of neighbors", stream);
-  if (remote_.exchange != nullptr) remote_.exchange->ask(query, *chooser_, stream);
+  if (remote_.exchange != nullptr) remote_.exchange->ask(query, *serving_chooser_, stream);
   chooser_->measure(query, plan_.data(), hop.indptr.data(), stream);
   if (remote_.exchange != nullptr) remote_.exchange->place_counts(hop.indptr.data(), stream);
   scan_.exclusive(hop.indptr.data(), query.frontier.bound + 1, stream);

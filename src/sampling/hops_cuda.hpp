@@ -42,8 +42,11 @@ class DeviceHops {
   void pad_nodes(Count num_nodes) { padded_nodes_ = num_nodes; }
   /// Remembers the room that a batch lacked; returns whether any hop lacked room.
   bool grow_room(const BufferSet& set);
-  /// Runs the work beside the hops with the priority and the SMs of `stream`; returns whether that is new.
-  bool follow(const cuda::Stream& stream) { return side_.follow(stream); }
+  /// Runs the work beside the hops on the SMs of `stream`; returns whether that is new.
+  bool follow(const cuda::Stream& stream) {
+    const bool changed = side_.follow(stream);
+    return local_.follow(stream) || changed;
+  }
 
  private:
   int num_hops() const { return static_cast<int>(options_.fanouts.size()); }
@@ -58,6 +61,8 @@ class DeviceHops {
   Count run_hop(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream);
   DeviceEdges<Id> choose_strided(const DeviceQuery& query, HopBuffers& hop, const DeviceCounts& counts,
                                  const cuda::Stream& stream);
+  void choose_everywhere(const DeviceQuery& query, const DevicePickOutput<Id>& out,
+                         const cuda::Stream& stream);
   DeviceEdges<Id> choose_packed(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream);
   void relabel(const DeviceQuery& query, HopBuffers& hop, const DeviceEdges<Id>& edges, Count node_bound,
                const DeviceCounts& counts, const cuda::Stream& stream);
@@ -82,11 +87,13 @@ class DeviceHops {
   bool distributed_;
   RemoteSource<Id> remote_;  // of the batch that is being enqueued
   std::unique_ptr<DevicePickChooser<Id>> chooser_;
+  std::unique_ptr<DevicePickChooser<Id>> serving_chooser_;  // for nodes that others ask about; null: nobody
   DeviceCompactor<Id> compactor_;
   DeviceScan scan_;
   DeviceTranspose transpose_;
-  cuda::Stream side_;  // for work that the next hop need not wait for
-  cuda::Event forked_, joined_;
+  cuda::Stream side_;   // for work that the next hop need not wait for
+  cuda::Stream local_;  // for local picks while others travel
+  cuda::Event forked_, joined_, chosen_;
   Count padded_nodes_ = 0;
   std::vector<Count> room_;  // by hop: least room for edges
   cuda::Array<DeviceRange> plan_;

@@ -10,9 +10,6 @@ namespace strata::train {
 
 at::Device torch_device(Device device);
 
-/// Of the stream of use_own_stream(); CUDA clamps it to the GPU's range.
-constexpr int kHighestPriority = -64;
-
 /// Makes a new stream libtorch's current one for this thread, so that nothing runs on the legacy default
 /// stream. Does nothing on the cpu.
 void use_own_stream(Device device);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -50,15 +51,25 @@ class IdSegments {
     Count bound = 0;                          ///< at least the count
     const std::int32_t* positions = nullptr;  ///< of the ids; null: their indices
   };
-  /// Adds the number of ids of other machines to *num_remote. Where a machine's ids do not fit its segment,
-  /// the rest is left out and *overflow becomes 1.
-  void pack(const Source& source, Count cap, Count* num_remote, Count* overflow, const cuda::Stream& stream);
+  /// Numbers on the device that packing changes.
+  struct Tally {
+    Count* ids = nullptr;       ///< the number of ids is added; null: not wanted
+    Count* remote = nullptr;    ///< the number of ids of other machines is added
+    Count* overflow = nullptr;  ///< becomes 1 if a machine's ids do not fit its segment; the rest is left out
+  };
+  void pack(const Source& source, Count cap, const Tally& tally, const cuda::Stream& stream);
+  /// What pack() writes, in one array, so that one call clears it.
+  struct Packed {
+    Count* last;              ///< [servers] the last index in use of each segment, or beyond the cap
+    Id* asked;                ///< [num_asked()]
+    std::int32_t* positions;  ///< [num_asked()]
+  };
   void request(const cuda::Stream& stream);  ///< sends the packed ids, and receives those of the clients
 
   Count num_asked() const { return num_servers() * cap_; }   ///< with padding
   Count num_served() const { return num_clients() * cap_; }  ///< with padding
   /// [num_asked()] where the packed ids came from; -1: padding.
-  const std::int32_t* positions() const { return positions_.data(); }
+  const std::int32_t* positions() const { return packed().positions; }
   /// [num_served()] ids that the clients ask for; -1: padding.
   const Id* served() const { return served_.data(); }
 
@@ -75,6 +86,8 @@ class IdSegments {
   Count bytes_received(Count bytes_per_id) const;
 
  private:
+  Packed packed() const;
+  Count packed_bytes() const;
   Count num_servers() const { return std::ssize(peers_.servers); }
   Count num_clients() const { return std::ssize(peers_.clients); }
 
@@ -82,9 +95,9 @@ class IdSegments {
   DeviceExchange& wire_;
   Device device_;
   Count cap_ = 0;
-  cuda::Array<Count> machine_offsets_, sizes_;  // this and all below: device memory
-  cuda::Array<Id> asked_, served_;
-  cuda::Array<std::int32_t> positions_;
+  cuda::Array<Count> machine_offsets_;  // this and all below: device memory
+  cuda::Array<std::byte> packed_;
+  cuda::Array<Id> served_;
 };
 
 }  // namespace strata::comm

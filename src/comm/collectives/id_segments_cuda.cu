@@ -10,14 +10,6 @@ namespace {
 
 constexpr const char* kWhat = "ids for other machines";
 
-template <typename Id>
-struct Segments {
-  Id* ids;                  // [machines - 1, cap]
-  std::int32_t* positions;  // [machines - 1, cap]
-  Count* sizes;             // [machines - 1]; more than cap if not all ids fit
-  Count cap;
-};
-
 struct MachineMap {
   const Count* offsets;  // [machines + 1]
   Count num_machines;
@@ -31,11 +23,13 @@ struct MachineMap {
   }
 };
 
-// The lanes of a warp whose ids go to one segment take their places there together.
+// The lanes of a warp whose ids go to one segment take their places there together. out.last begins with -1.
 template <typename Id>
-__global__ void pack_ids(typename IdSegments<Id>::Source source, MachineMap machines, Segments<Id> out,
-                         Count* num_remote, Count* overflow) {
+__global__ void pack_ids(typename IdSegments<Id>::Source source, MachineMap machines,
+                         typename IdSegments<Id>::Packed out, Count cap,
+                         typename IdSegments<Id>::Tally tally) {
   const Count size = source.count == nullptr ? source.bound : *source.count;
+  if (tally.ids != nullptr && cuda::first_item<Count>() == 0) *tally.ids += size;
   const Count whole_warps = (size + cuda::kWarp - 1) / cuda::kWarp * cuda::kWarp;
   std::uint32_t num_own = 0;
   for (Count i = cuda::first_item<Count>(); i < whole_warps; i += cuda::item_stride<Count>()) {
@@ -45,27 +39,22 @@ __global__ void pack_ids(typename IdSegments<Id>::Source source, MachineMap mach
     const unsigned leader = static_cast<unsigned>(__ffs(static_cast<int>(peers))) - 1u;
     unsigned long long first = 0;
     if (segment >= 0 && cuda::lane_index() == leader) {
-      first = atomicAdd(reinterpret_cast<unsigned long long*>(out.sizes + segment),
-                        static_cast<unsigned long long>(__popc(peers)));
+      first = 1 + atomicAdd(reinterpret_cast<unsigned long long*>(out.last + segment),
+                            static_cast<unsigned long long>(__popc(peers)));
     }
     first = __shfl_sync(cuda::kAllLanes, first, static_cast<int>(leader));
     if (segment < 0) continue;
     ++num_own;
     const Count place = static_cast<Count>(first) + __popc(peers & cuda::lanes_below());
-    if (place >= out.cap) {
-      *overflow = 1;
+    if (place >= cap) {
+      *tally.overflow = 1;
       continue;
     }
-    out.ids[segment * out.cap + place] = static_cast<Id>(node);
-    out.positions[segment * out.cap + place] =
+    out.asked[segment * cap + place] = static_cast<Id>(node);
+    out.positions[segment * cap + place] =
         source.positions == nullptr ? static_cast<std::int32_t>(i) : source.positions[i];
   }
-  cuda::add_to_total(num_remote, num_own);
-}
-
-template <typename T>
-void fill(cuda::Array<T>& array, int byte, Count count, const cuda::Stream& stream) {
-  if (count > 0) cuda::fill_async(array.data(), byte, static_cast<std::size_t>(count) * sizeof(T), stream);
+  cuda::add_to_total(tally.remote, num_own);
 }
 
 }  // namespace
@@ -75,8 +64,7 @@ IdSegments<Id>::IdSegments(const SegmentPeers& peers, DeviceExchange& wire, Devi
     : peers_(peers),
       wire_(wire),
       device_(device),
-      machine_offsets_(cuda::Memory::device, std::ssize(peers.machine_offsets), kWhat, device),
-      sizes_(cuda::Memory::device, num_servers() + 1, kWhat, device) {
+      machine_offsets_(cuda::Memory::device, std::ssize(peers.machine_offsets), kWhat, device) {
   const cuda::Stream stream(device);
   cuda::copy_async(machine_offsets_.data(), peers.machine_offsets.data(), peers.machine_offsets.size_bytes(),
                    stream);
@@ -84,20 +72,28 @@ IdSegments<Id>::IdSegments(const SegmentPeers& peers, DeviceExchange& wire, Devi
 }
 
 template <typename Id>
-void IdSegments<Id>::pack(const Source& source, Count cap, Count* num_remote, Count* overflow,
-                          const cuda::Stream& stream) {
+void IdSegments<Id>::pack(const Source& source, Count cap, const Tally& tally, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(device_);
   cap_ = cap;
-  asked_.reserve(cuda::Memory::device, num_asked(), kWhat, device_);
-  positions_.reserve(cuda::Memory::device, num_asked(), kWhat, device_);
+  packed_.reserve(cuda::Memory::device, packed_bytes(), kWhat, device_);
   served_.reserve(cuda::Memory::device, num_served(), kWhat, device_);
-  fill(asked_, -1, num_asked(), stream);
-  fill(positions_, -1, num_asked(), stream);
-  fill(sizes_, 0, num_servers(), stream);
+  cuda::fill_async(packed_.data(), -1, static_cast<std::size_t>(packed_bytes()), stream);
   pack_ids<Id><<<cuda::blocks_for(source.bound), cuda::kThreads, 0, stream.get()>>>(
-      source, MachineMap{machine_offsets_.data(), num_servers() + 1, peers_.machine},
-      Segments<Id>{asked_.data(), positions_.data(), sizes_.data(), cap}, num_remote, overflow);
+      source, MachineMap{machine_offsets_.data(), num_servers() + 1, peers_.machine}, packed(), cap, tally);
   cuda::check_launch("pack_ids");
+}
+
+template <typename Id>
+Count IdSegments<Id>::packed_bytes() const {
+  return num_servers() * static_cast<Count>(sizeof(Count)) +
+         num_asked() * static_cast<Count>(sizeof(Id) + sizeof(std::int32_t));
+}
+
+template <typename Id>
+IdSegments<Id>::Packed IdSegments<Id>::packed() const {
+  auto* const last = reinterpret_cast<Count*>(packed_.data());
+  auto* const asked = reinterpret_cast<Id*>(last + num_servers());
+  return {last, asked, reinterpret_cast<std::int32_t*>(asked + num_asked())};
 }
 
 template <typename Id>
@@ -106,7 +102,7 @@ void IdSegments<Id>::request(const cuda::Stream& stream) {
   std::vector<DeviceExchange::Incoming> receives;
   const Count bytes = cap_ * static_cast<Count>(sizeof(Id));
   for (Count s = 0; s < num_servers(); ++s)
-    sends.push_back({peers_.servers[static_cast<std::size_t>(s)], asked_.data() + s * cap_, bytes});
+    sends.push_back({peers_.servers[static_cast<std::size_t>(s)], packed().asked + s * cap_, bytes});
   for (Count c = 0; c < num_clients(); ++c)
     receives.push_back({peers_.clients[static_cast<std::size_t>(c)], served_.data() + c * cap_, bytes});
   wire_.exchange(sends, receives, stream);

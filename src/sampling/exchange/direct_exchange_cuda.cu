@@ -11,10 +11,10 @@ constexpr auto kDevice = cuda::Memory::device;
 constexpr const char* kAsking = "sampling on other machines";
 constexpr const char* kServing = "sampling for other machines";
 
-__global__ void add_count(const Count* count, Count* total) { *total += *count; }
-
+/// The ids that were asked for, and their number, as a frontier.
 template <typename Id>
-__global__ void widen(const Id* ids, Count count, NodeId* nodes) {
+__global__ void widen(const Id* ids, Count count, NodeId* nodes, Count* num_nodes) {
+  if (first_item<Count>() == 0) *num_nodes = count;
   for (Count i = first_item<Count>(); i < count; i += item_stride<Count>()) nodes[i] = ids[i];
 }
 
@@ -40,8 +40,6 @@ __global__ void spread(const Count* offsets, const Id* neighbors, const EdgeId* 
     if (out.edge_ids != nullptr) out.edge_ids[e] = edge_ids[first + pick];
   }
 }
-
-__global__ void set_count(Count* count, Count value) { *count = value; }
 
 __global__ void scatter_counts(const std::int32_t* positions, const std::int32_t* answered, Count num_asked,
                                Count* counts) {
@@ -118,9 +116,10 @@ void DirectExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& ch
   if (query.fanout == 0) return;
   const DeviceFrontier& frontier = query.frontier;
   segments_.pack({.ids = frontier.nodes, .count = frontier.count, .bound = frontier.bound}, caps_[query.hop],
-                 remote_nodes_.data() + query.hop, overflow_, stream);
-  add_count<<<1, 1, 0, stream.get()>>>(frontier.count, frontier_nodes_.data() + query.hop);
-  cuda::check_launch("add_count");
+                 {.ids = frontier_nodes_.data() + query.hop,
+                  .remote = remote_nodes_.data() + query.hop,
+                  .overflow = overflow_},
+                 stream);
   num_asked_ = segments_.num_asked();
   if (caps_[query.hop] == 0) return;
   segments_.request(stream);
@@ -162,10 +161,8 @@ void DirectExchange<Id>::serve(const DeviceQuery& query, DevicePickChooser<Id>& 
   const Count num_served = segments_.num_served();
   if (num_served == 0) return;
   widen<<<blocks_for(num_served), kThreads, 0, stream.get()>>>(segments_.served(), num_served,
-                                                               served_nodes_.data());
+                                                               served_nodes_.data(), served_count_.data());
   cuda::check_launch("widen");
-  set_count<<<1, 1, 0, stream.get()>>>(served_count_.data(), num_served);
-  cuda::check_launch("set_count");
   const DeviceQuery asked{
       {served_nodes_.data(), served_count_.data(), num_served}, query.fanout, query.key, query.hop};
   if (!chooser.fills_strided(query.fanout)) {

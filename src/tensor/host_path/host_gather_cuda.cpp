@@ -17,6 +17,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/thread_pool.hpp"
@@ -28,9 +29,8 @@ constexpr Count kSmallJob = 4096;  // rows; zero copy would be done before the t
 constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 constexpr std::size_t kLeastChunkBytes = std::size_t{32} << 10;
 constexpr int kSlotsPerThread = 4;
-constexpr int kChunksPerThread = 16;   // so that threads end at about the same time
-constexpr int kMultiprocessors = 8;    // some thousand rows in flight; translation needs only a few hundred
-constexpr int kHighestPriority = -64;  // CUDA clamps it to the GPU's range
+constexpr int kChunksPerThread = 16;  // so that threads end at about the same time
+constexpr int kMultiprocessors = 8;   // some thousand rows in flight; translation needs only a few hundred
 constexpr int kMaxThreads = 1024;
 
 /// A job that shows how fast both sides are. Only one is under way at a time.
@@ -132,7 +132,7 @@ HostGather::State::State(Device on, const Source& from, const Options& with)
       slot_bytes(std::max(kSlotBytes, (row_bytes + 255) / 256 * 256)),
       threads(with.threads > 0 ? with.threads : default_host_threads(available_cores())),
       zero_copy(with.zero_copy),
-      side(on, kHighestPriority),
+      side(on, cuda::kHighestPriority),
       forked(on),
       joined(on),
       done(on),

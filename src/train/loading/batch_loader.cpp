@@ -13,6 +13,7 @@
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/nvtx_range.hpp"
+#include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
 #include "torch_device.hpp"
 
@@ -77,8 +78,8 @@ struct BatchLoader::State {
     if (!options.device.is_cuda()) return;
     // What brings data is a chain of short kernels that keep PCIe, NVLink or the network busy. Without
     // priority, training would fill the GPU before each of them, and other ranks would wait, too.
-    sample_stream = cuda::Stream(options.device, options.launches.samples ? kHighestPriority : 0, sms);
-    gather_stream = cuda::Stream(options.device, kHighestPriority, sms);
+    sample_stream = cuda::Stream(options.device, options.launches.samples ? cuda::kHighestPriority : 0, sms);
+    gather_stream = cuda::Stream(options.device, cuda::kHighestPriority, sms);
   }
 
   void sample(int index) {

@@ -9,6 +9,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/nvtx_range.hpp"
+#include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
 #include "torch_device.hpp"
 
@@ -25,7 +26,7 @@ RecordedBatch RecordedBatch::of(const LoadedBatch& batch) {
 
 StepRunner::StepRunner(const Parts& parts)
     : parts_(parts),
-      all_sms_(parts.device, kHighestPriority),
+      all_sms_(parts.device, cuda::kHighestPriority),
       computed_(parts.device),
       summed_(parts.device) {
   local_loss_ = at::zeros({1}, parts.parameters->values().options());

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
 #include "torch_device.hpp"
 
@@ -18,7 +19,7 @@ void StageSms::move_to(const cuda::SmSplit& split) {
   stream_.synchronize();
   pipeline_.run_on(split.first);
   stream_ = split.second.is_all() ? cuda::Stream::borrow(device_, whole_.get())
-                                  : cuda::Stream(device_, kHighestPriority, split.second);
+                                  : cuda::Stream(device_, cuda::kHighestPriority, split.second);
   use_stream(stream_);
   return_torch_memory();  // memory that was freed on the old stream could be reused only there
   split_ = split;

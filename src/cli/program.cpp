@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "runs.hpp"
@@ -33,8 +34,17 @@ std::string speaker_name(const std::string& program, const comm::World& world, b
   return fmt::format("{}: rank {} (host {})", program, world.rank(), world.host());
 }
 
+/// Whether an mpirun that was not told to be quiet adds its own words about the exit code.
+bool mpirun_will_comment() {
+  const char* quiet = std::getenv("OMPI_MCA_orte_execute_quiet");  // also of mpirun -q
+  return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr &&
+         (quiet == nullptr || quiet != std::string_view("1"));
+}
+
 void print_error(const std::string& who, const std::exception& error) {
   fmt::print(stderr, "{}\n", format_error(who, error));
+  if (mpirun_will_comment())
+    fmt::print(stderr, "  (mpirun only adds the exit code; mpirun -q or launch/mpi-env leaves it out.)\n");
   std::fflush(stderr);
 }
 

@@ -118,6 +118,7 @@ class Run {
       progress_.evaluation_due = wants_evaluation_after(progress_.epoch);
       if (wants_checkpoint()) write_checkpoint();
       if (progress_.evaluation_due) stopped = !end_epoch();
+      stopped = stopped || (stop_after_epoch_ && !finished());
     }
     if (stopped) write_checkpoint();
     return finish(stopped);
@@ -200,7 +201,7 @@ class Run {
     return true;
   }
 
-  /// False if the ranks agreed to stop; progress_ then says where.
+  /// False if the ranks agreed to stop within it; progress_ then says where.
   bool train_epoch() {
     weights_agreed_ = false;
     const auto start = Clock::now();
@@ -218,7 +219,8 @@ class Run {
     while (!stopping && progress_.step_in_epoch < session_.pipeline.steps_per_epoch())
       stopping = train_segment(bar);
     loader_threads_.end_epoch();
-    if (stopping) return false;
+    stop_after_epoch_ = stopping && progress_.step_in_epoch == session_.pipeline.steps_per_epoch();
+    if (stopping && !stop_after_epoch_) return false;
 
     EpochReport report{.epoch = static_cast<int>(progress_.epoch) + 1,
                        .steps = progress_.step_in_epoch - first_step,
@@ -273,7 +275,7 @@ class Run {
       loader_threads_.end_step();
       sms_.end_step();
     }
-    if (const auto outcome = steps_.drain()) note(*outcome);
+    if (const auto outcome = steps_.drain()) stopping = note(*outcome) || stopping;
     sms_.end_segment();
     log_sms();
     return stopping;
@@ -471,6 +473,7 @@ class Run {
   ProgressState progress_;
   MetricsLog metrics_;
   bool weights_agreed_ = false;
+  bool stop_after_epoch_ = false;    ///< the ranks agreed to stop in its last step
   std::optional<EpochReport> told_;  ///< of the epoch whose line is not printed yet
   double train_seconds_ = 0;
   Count trained_seeds_ = 0;

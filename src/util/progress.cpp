@@ -19,8 +19,8 @@ std::int64_t now_ns() {
 }
 
 std::string format_rate(double rate) {
-  if (rate >= 1e6) return fmt::format("{:.1f} M", rate / 1e6);
-  if (rate >= 1e3) return fmt::format("{:.1f} k", rate / 1e3);
+  if (rate >= 1e6) return fmt::format("{:.1f}M ", rate / 1e6);
+  if (rate >= 1e3) return fmt::format("{:.1f}k ", rate / 1e3);
   return fmt::format("{:.1f} ", rate);
 }
 
@@ -54,7 +54,7 @@ void ProgressBar::advance(std::int64_t amount) {
   draw(done);
 }
 
-/// " 41 %  1.2 M nodes/s  0:03 left"
+/// " 41 %  1.2M nodes/s  0:03 left"
 std::string ProgressBar::state(std::int64_t done) const {
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
   const double seconds = static_cast<double>(now_ns() - start_ns_) * 1e-9;

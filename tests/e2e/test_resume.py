@@ -49,6 +49,12 @@ class Resume(e2e.Case):
         steps_an_epoch = 48
         self.compare(2, '--patience', '2', '--eval-every', '2', '--checkpoint-every', '3', '--lr', '0.05', after=5 * steps_an_epoch)
 
+    def test_with_epochs_of_one_step(self):
+        """The ranks agree on a stop in a step that is the last of its epoch; no evaluation asks."""
+        options = ['--batch-size', '4000', '--epochs', '100', '--eval-every', '100', '--checkpoint-every', '100']
+        self.compare(2, *options)
+        self.assertTrue(0 < e2e.metrics(self.folder / 'stopped2', 'final')[0]['epochs'] < 100)
+
     def test_sigterm_and_sigint_stop_with_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             output = self.folder / f'signal{int(number)}'

@@ -19,7 +19,7 @@ void announce(const std::string& phase);
 /// Shows how far work has come, as progress_style() says: a bar with rate and time left, or every ten seconds
 /// a line. `advance` is thread safe and cheap.
 ///
-///     partition  [#########.............]  41 %  1.2 M nodes/s  0:03 left
+///     partition  [#########.............]  41 %  1.2M nodes/s  0:03 left
 class ProgressBar {
  public:
   ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled = true);

@@ -59,12 +59,14 @@ void LoaderThreads::end_step() {
 }
 
 void LoaderThreads::tell() const {
-  std::string measured;
-  for (std::size_t i = 0; i < candidates_.size(); ++i)
-    measured +=
-        fmt::format("{}{} with {}", i > 0 ? ", " : "", format_seconds(trial_.medians()[i]), candidates_[i]);
+  const auto median = [&](std::size_t i) { return format_seconds(trial_.medians()[i]); };
   spdlog::info("{} of {} threads sample and gather beside training: a step takes {}", threads(),
-               options_.cores, measured);
+               options_.cores, median(static_cast<std::size_t>(trial_.setting())));
+  std::string others;
+  for (std::size_t i = 0; i < candidates_.size(); ++i)
+    if (static_cast<int>(i) != trial_.setting())
+      others += fmt::format("{} {} with {}", others.empty() ? "" : ",", median(i), candidates_[i]);
+  if (!others.empty()) spdlog::info(" {}", others);
 }
 
 }  // namespace strata::train

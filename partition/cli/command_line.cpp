@@ -386,6 +386,10 @@ std::vector<std::string> known_words(const CLI::App& app) {
         throw InputError(
             fmt::format("unknown argument {}", word),
             fmt::format("Name the command first: {} {} {} ...", kProgram, command->get_name(), word));
+  const bool takes_input = !used.empty() && used.front()->get_option_no_throw("--input") != nullptr;
+  if (takes_input && !word.starts_with("-") && used.front()->count("--input") == 0)
+    throw InputError(fmt::format("unexpected argument {}", unknown.front()),
+                     fmt::format("Did you mean --input {}?", unknown.front()));
   const std::string near = closest(word, known_words(app));
   throw InputError(fmt::format("unknown argument {}", word),
                    near.empty() ? help : fmt::format("Did you mean {}? {}", near, help));

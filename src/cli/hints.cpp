@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <span>
 
 namespace strata::cli {
 namespace {
@@ -64,6 +65,27 @@ constexpr auto kOptionHints = std::to_array<OptionHint>({
     {"load", "Did you mean --resume, or --init-from?"},
     {"pretrained", "Did you mean --init-from?"},
     {"force", "Did you mean --overwrite?"},
+    {"g", "Did you mean --graph?"},
+    {"m", "Did you mean --model?"},
+    {"e", kEpochs},
+    {"o", kOutput},
+    {"v", "Did you mean --version, or --verbose?"},
+});
+
+/// Words in the place of a command, or of what other programs have as one.
+constexpr auto kWordHints = std::to_array<OptionHint>({
+    {"train", "Leave it out: strata-train --graph parts trains."},
+    {"build",
+     "Parts are built by another program: strata-partition build --input SPEC --parts 2 --output parts."},
+    {"info", "Did you mean strata-partition info?"},
+    {"resume", "Did you mean --resume RUN?"},
+    {"eval", "Did you mean evaluate?"},
+    {"test", "Did you mean evaluate?"},
+    {"score", "Did you mean evaluate?"},
+    {"infer", "Did you mean predict?"},
+    {"inference", "Did you mean predict?"},
+    {"help", "Did you mean --help?"},
+    {"version", "Did you mean --version?"},
 });
 
 struct ValueHint {
@@ -96,14 +118,16 @@ std::string folded(std::string_view text) {
   return result;
 }
 
+std::string find_hint(std::span<const OptionHint> hints, std::string_view name) {
+  const std::string typed = folded(name);
+  const auto found =
+      std::ranges::find_if(hints, [&](const OptionHint& entry) { return folded(entry.typed) == typed; });
+  return found == hints.end() ? std::string() : std::string(found->hint);
+}
+
 }  // namespace
 
-std::string hint_for_option(std::string_view name) {
-  const std::string typed = folded(name);
-  const auto* const found = std::ranges::find_if(
-      kOptionHints, [&](const OptionHint& entry) { return folded(entry.typed) == typed; });
-  return found == kOptionHints.end() ? std::string() : std::string(found->hint);
-}
+std::string hint_for_option(std::string_view name) { return find_hint(kOptionHints, name); }
 
 std::string hint_for_value(std::string_view option, std::string_view value) {
   const std::string typed = folded(value);
@@ -117,7 +141,7 @@ std::string hint_for_word(const std::string& word) {
   std::error_code ignored;
   if (std::filesystem::is_directory(word, ignored)) return fmt::format("Did you mean --graph {}?", word);
   if (word.ends_with(".toml")) return fmt::format("Did you mean --config {}?", word);
-  return {};
+  return find_hint(kWordHints, word);
 }
 
 }  // namespace strata::cli

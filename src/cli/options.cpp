@@ -77,6 +77,9 @@ class CommandLine {
   void parse(int argc, const char* const* argv) {
     try {
       app_.parse(argc, argv);
+    } catch (const CLI::ArgumentMismatch& e) {
+      const std::string_view text = e.what();  // "--graph: 1 required TEXT missing"
+      throw InputError(fmt::format("{} needs a value", text.substr(0, text.find(':'))), kAllOptions);
     } catch (const CLI::ParseError& e) {
       throw InputError(e.what(), kAllOptions);
     }
@@ -199,6 +202,28 @@ std::string joined(const std::vector<std::string>& words) {
 /// The run folder that a command line names may also be its model.safetensors.
 std::string folder_of_run(const std::string& run) {
   return run.ends_with(".safetensors") ? folder_of(run).string() : run;
+}
+
+/// A run that cannot be continued, and so has no options to take: what is missing is not --graph.
+void check_resume(const train::TrainConfig& config) {
+  if (!config.resume) return;
+  std::error_code ignored;
+  if (fs::is_regular_file(config.output, ignored))
+    throw InputError(
+        fmt::format("--resume {}: a file, not a folder", config.output),
+        fmt::format("Give the folder of the run: --resume {}.", folder_of(config.output).string()));
+  if (!config.graph.empty()) return;
+  if (config.output.empty())
+    throw InputError("--resume does not say which run goes on", "Name its folder: --resume runs/last.");
+  if (!fs::is_directory(config.output, ignored))
+    throw InputError(fmt::format("--resume {}: no such directory", config.output),
+                     "Give the folder of the run to continue, such as runs/last.");
+}
+
+void check_seeds(std::vector<std::uint64_t> seeds) {
+  std::ranges::sort(seeds);
+  if (const auto twice = std::ranges::adjacent_find(seeds); twice != seeds.end())
+    throw InputError(fmt::format("--seeds: {} is there twice", *twice), "Give every seed once: 0,1,2.");
 }
 
 }  // namespace
@@ -344,6 +369,8 @@ struct Command::State {
       throw InputError(
           fmt::format("--model has no effect: this program trains a model of its own, {}", own_model),
           "Leave --model out, or call strata-train.");
+    check_resume(config);
+    check_seeds(settings.seeds);
     if (!settings.seeds.empty() && config.resume)
       throw InputError("--seeds contradicts --resume", "Resume one run: --resume OUTPUT/seed-N.");
     validate(config, file, line);
@@ -351,6 +378,10 @@ struct Command::State {
   }
 
   ParsedOptions complete_inference(const ConfigFile& run, bool is_missing) const {
+    std::error_code ignored;
+    if (is_missing && !fs::exists(run_folder(), ignored))
+      throw InputError(fmt::format("{}: no such directory", run_folder()),
+                       "Name a folder that strata-train wrote, such as runs/last.");
     if (is_missing)
       throw InputError(fmt::format("{}: no such run: it has no {}", run_folder(), kConfigFile),
                        "Name a folder that strata-train wrote, such as runs/last.");
@@ -367,6 +398,10 @@ struct Command::State {
     add_inference_options(wanted_table, wanted, purpose);
     line.apply(target);
     line.apply(wanted_table);
+    if (purpose == Purpose::predict && wanted.logits.empty())
+      throw InputError(
+          "--output is missing: predict writes logits into a file",
+          fmt::format("Give --output logits.npy; {} evaluate {} tells scores.", program(), request.run));
     train::TrainConfig& config = settings.config;
     if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
     train::validate(config);

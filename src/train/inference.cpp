@@ -26,6 +26,9 @@ namespace strata::train {
 namespace {
 
 void check(const InferenceRequest& request) {
+  std::error_code ignored;
+  if (!request.nodes.empty() && !std::filesystem::exists(request.nodes, ignored))
+    throw InputError(fmt::format("--nodes {}: no such file", request.nodes), "Check the path.");
   if (request.logits.empty()) return;
   const bool known = request.logits.ends_with(".npy") || is_csv(request.logits);
   if (!known)

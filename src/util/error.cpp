@@ -19,8 +19,9 @@ std::string format_error(const std::string& program, const std::exception& error
   const auto* own = dynamic_cast<const Error*>(&error);
   if (own == nullptr) return text;
   if (!own->remedy().empty()) text += "\n  " + own->remedy();
-  // Bad input needs no source location in its message; a failure that somebody will report does.
-  if (exit_code(error) == ExitCode::failure) {
+  // Bad input and files need no source location in their message; a failure that somebody will report does.
+  const bool is_of_files = dynamic_cast<const IoError*>(&error) != nullptr;
+  if (exit_code(error) == ExitCode::failure && !is_of_files) {
     text += fmt::format("\n  at {}:{}", own->where().file_name(), own->where().line());
   }
   return text;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -172,6 +173,7 @@ void sync_to_disk(const std::filesystem::path& path) {
 std::int64_t free_disk_bytes(const std::filesystem::path& folder) {
   struct statvfs info {};
   if (::statvfs(folder.c_str(), &info) != 0) fail("look at", folder, errno);
+  if (info.f_blocks == 0) return std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
 }
 

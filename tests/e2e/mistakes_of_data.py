@@ -83,6 +83,7 @@ BUILD = 'strata-partition build --parts 1 --output p --input '
 TABLE = (
     Mistake(f'strata-partition build --input {SPEC} --parts 0 --output p', ('--parts',)),
     Mistake(f'strata-partition build --input {SPEC} --part 2 --output p', ('--part', '--parts')),
+    Mistake(f'strata-partition build {SPEC} --parts 2 --output p', ('unexpected argument synthetic:', 'Did you mean --input synthetic:')),
     Mistake(f'strata-partition --input {SPEC} --parts 2 --output p', ('unknown argument --input', 'strata-partition build --input')),
     Mistake(f'strata-partition build --input {SPEC} --parts 2 --output taken', ('taken exists', '--force')),
     Mistake(f'strata-partition build --input {SPEC} --parts 2 --output no/p', ('no does not exist', 'mkdir')),

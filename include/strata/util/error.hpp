@@ -88,8 +88,8 @@ enum class ExitCode : int {
 /// The exit code for this exception.
 ExitCode exit_code(const std::exception& error) noexcept;
 
-/// "strata-train: <message>\n  <remedy>" with the source location last. `program` may contain the rank and
-/// host.
+/// "strata-train: <message>\n  <remedy>", with the source location last if somebody may have to look there.
+/// `program` may contain the rank and host.
 std::string format_error(const std::string& program, const std::exception& error);
 
 }  // namespace strata

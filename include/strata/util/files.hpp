@@ -37,6 +37,7 @@ std::string read_file(const std::filesystem::path& path);  ///< whole file; thro
 /// Flushes a file or a directory entry to disk. Throws IoError.
 void sync_to_disk(const std::filesystem::path& path);
 
+/// The largest number where the file system does not count its blocks, as /proc does not.
 std::int64_t free_disk_bytes(const std::filesystem::path& folder);
 
 }  // namespace strata

@@ -119,6 +119,8 @@ void RunFolder::take(const TrainConfig& config) {
   check_can_write("--trace", config.trace);
   std::error_code ignored;
   const bool named = !config.output.empty();
+  if (config.resume && !named)
+    throw InputError("--resume does not say which run goes on", "Name its folder: --resume runs/last.");
   if (named && config.resume && !fs::is_directory(config.output, ignored)) {
     throw InputError(fmt::format("--resume {}: no such directory", config.output),
                      "Give the folder of the run to continue, such as runs/last.");

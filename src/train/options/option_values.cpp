@@ -38,6 +38,12 @@ T parse_integer(std::string_view what, std::string_view text) {
   return value;
 }
 
+void check_list(std::string_view what, std::string_view text) {
+  if (text.find_first_of(" []()") != std::string_view::npos)
+    throw InputError(fmt::format("{}: \"{}\" has blanks or brackets", what, text),
+                     "Write a list with commas only, such as 15,10,5.");
+}
+
 std::string describe(const FileValue& value) {
   struct {
     std::string operator()(bool truth) const { return fmt::format("the boolean {}", truth); }
@@ -168,6 +174,7 @@ double Real::from_file(std::string_view what, const FileValue& value) {
 }
 
 std::vector<int> Integers::from_text(std::string_view what, std::string_view text) {
+  check_list(what, text);
   std::vector<int> values;
   if (text.empty()) return values;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -194,6 +201,7 @@ std::string Unsigneds::literal(const Value& value) {
 }
 
 std::vector<std::uint64_t> Unsigneds::from_text(std::string_view what, std::string_view text) {
+  check_list(what, text);
   std::vector<std::uint64_t> values;
   if (text.empty()) return values;
   for (std::size_t begin = 0; begin <= text.size();) {

@@ -336,7 +336,7 @@ TEST(TrainOptions, OfAUseOfAModelAreItsRunsAndItsOwn) {
         parse({"evaluate", run, "--graph", "p", "--lr", "1"});
       },
       {"--lr is no option of evaluate"});
-  test::expect_error([&] { parse({"evaluate", "nowhere", "--graph", "p"}); }, {"nowhere: no such run"});
+  test::expect_error([&] { parse({"evaluate", "nowhere", "--graph", "p"}); }, {"nowhere: no such directory"});
 }
 
 TEST(TrainOptions, HelpAndVersionAreTexts) {

@@ -36,10 +36,15 @@ TEST(FormatError, HasMessageAndRemedy) {
 }
 
 TEST(FormatError, NamesThePlaceOfFailures) {
-  const IoError error("cannot read", "Try again.");
+  const CudaError error("cannot copy", "Try again.");
   const std::string text = format_error("strata-train: rank 3", error);
-  EXPECT_EQ(text.find("strata-train: rank 3: cannot read\n  Try again.\n  at "), 0u) << text;
+  EXPECT_EQ(text.find("strata-train: rank 3: cannot copy\n  Try again.\n  at "), 0u) << text;
   EXPECT_NE(text.find("error_test.cpp:" + std::to_string(error.where().line())), std::string::npos) << text;
+}
+
+TEST(FormatError, NamesOnlyTheFileIfOneCannotBeRead) {
+  EXPECT_EQ(format_error("strata-train", IoError("x.npy: the disk is full", "Free some space.")),
+            "strata-train: x.npy: the disk is full\n  Free some space.");
 }
 
 TEST(Errors, KeepTheirParts) {

@@ -22,6 +22,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/progress.hpp"
 
 namespace strata::cli {
 namespace {
@@ -42,6 +43,7 @@ bool mpirun_will_comment() {
 }
 
 void print_error(const std::string& who, const std::exception& error) {
+  clear_bar();
   fmt::print(stderr, "{}\n", format_error(who, error));
   if (mpirun_will_comment())
     fmt::print(stderr, "  (mpirun only adds the exit code; mpirun -q or launch/mpi-env leaves it out.)\n");

@@ -4,6 +4,8 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
+#include "strata/util/progress.hpp"
+
 namespace strata {
 
 namespace {
@@ -31,6 +33,7 @@ class TerminalFormatter final : public spdlog::formatter {
  public:
   explicit TerminalFormatter(bool named) : named_(named) {}
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    clear_bar();
     (message.level == spdlog::level::info ? plain_ : marked_).format(message, line);
   }
   std::unique_ptr<spdlog::formatter> clone() const override {

@@ -24,7 +24,19 @@ std::string format_rate(double rate) {
   return fmt::format("{:.1f} ", rate);
 }
 
+constexpr const char* kClear = "\r\x1b[K";
+
+/// Whether the last that was written on the terminal's line is a bar.
+std::atomic<bool>& bar_is_there() {
+  static std::atomic<bool> is_there{false};
+  return is_there;
+}
+
 }  // namespace
+
+void clear_bar() {
+  if (bar_is_there().exchange(false)) std::fputs(kClear, stderr);
+}
 
 bool shows_bars() { return progress_style() == ProgressStyle::bar; }
 
@@ -41,7 +53,7 @@ ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit
       start_ns_(now_ns()) {}
 
 ProgressBar::~ProgressBar() {
-  if (enabled_ && style_ == ProgressStyle::bar && last_draw_ns_ != 0) std::fputs("\r\x1b[K", stderr);
+  if (enabled_ && style_ == ProgressStyle::bar && last_draw_ns_ != 0) clear_bar();
 }
 
 void ProgressBar::advance(std::int64_t amount) {
@@ -75,6 +87,7 @@ void ProgressBar::draw(std::int64_t done) {
       fmt::format("\r{:<14} [{}{}] {}\x1b[K", title_, std::string(static_cast<std::size_t>(filled), '#'),
                   std::string(static_cast<std::size_t>(kWidth - filled), '.'), state(done));
   std::fputs(line.c_str(), stderr);
+  bar_is_there() = true;
 }
 
 }  // namespace strata

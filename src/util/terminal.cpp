@@ -21,6 +21,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/progress.hpp"
 
 namespace strata {
 namespace {
@@ -112,6 +113,7 @@ LogFile::~LogFile() { std::erase(spdlog::default_logger()->sinks(), sink_); }
 void tell(std::string_view text) {
   const auto logger = spdlog::default_logger();
   if (!logger->should_log(spdlog::level::info)) return;
+  clear_bar();
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
   for (const auto& sink : logger->sinks())

@@ -16,6 +16,9 @@ bool shows_bars();  ///< whether progress_style() is bar
 ///     reading ogb:arxiv ...
 void announce(const std::string& phase);
 
+/// Clears the line of a bar that this process has drawn, before something else is written there.
+void clear_bar();
+
 /// Shows how far work has come, as progress_style() says: a bar with rate and time left, or every ten seconds
 /// a line. `advance` is thread safe and cheap.
 ///

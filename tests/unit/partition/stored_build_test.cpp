@@ -174,7 +174,8 @@ TEST(MemoryPlans, KeepEdgesInMemoryWhereTheyFit) {
   const MemoryPlan plan = plan_memory(input, {}, {.limit_bytes = 200 * kMib});
   EXPECT_TRUE(plan.on_disk);
   EXPECT_GT(plan.room_bytes, 64 * kMib);
-  EXPECT_TRUE(plan_memory(input, {}, {.limit_bytes = 700 * kMib, .both_directions = true}).on_disk);
+  EXPECT_TRUE(
+      plan_memory(input, {}, {.limit_bytes = 1000 * kMib}).on_disk);  // the list may be of one direction
 }
 
 TEST(MemoryPlans, SayWhatIsNeededAndWhyBeforeWorkBegins) {

@@ -97,8 +97,8 @@ std::int64_t ScratchStore::resident_bytes_of_files() const {
 
 void ScratchStore::trim() {
   if (resident_bytes_of_files() - at_start_ <= resident_limit()) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;  // another thread is at it
+  const std::lock_guard lock(mutex_);  // others wait, or they would bring in more than goes
+  if (resident_bytes_of_files() - at_start_ <= resident_limit()) return;
   for (const Range& range : ranges_) ::madvise(range.first, range.bytes, MADV_DONTNEED);
   if (resident_bytes_of_files() - at_start_ > resident_limit() / 4) drop_pages_of_inputs();
 }

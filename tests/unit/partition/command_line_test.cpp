@@ -41,9 +41,9 @@ Outcome run_shell(const std::string& command) {
   return outcome;
 }
 
-std::string graph_header(Count edges) {
-  std::string text =
-      "{'descr': '<i8', 'fortran_order': False, 'shape': (2, " + std::to_string(edges) + "), }";
+std::string npy_header(const std::string& type, Count rows, Count cols) {
+  std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + std::to_string(rows) +
+                     ", " + std::to_string(cols) + "), }";
   text.resize(117, ' ');
   return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + text + "\n";
 }
@@ -52,7 +52,7 @@ std::string graph_header(Count edges) {
 void write_edges(const fs::path& folder, Count nodes, Count edges) {
   fs::create_directory(folder);
   std::ofstream file{folder / "edge_index.npy", std::ios::binary};
-  file << graph_header(edges);
+  file << npy_header("<i8", 2, edges);
   std::vector<std::int64_t> piece;
   for (const bool destinations : {false, true})
     for (Count first = 0; first < edges; first += 1 << 16) {
@@ -309,6 +309,9 @@ TEST_F(CommandLine, KeepsTheMemoryThatItWasPromised) {
   GTEST_SKIP() << "the sanitizer's own memory would be counted";
 #endif
   write_edges(folder_ / "edges", 100'000, 20'000'000);
+  constexpr Count kCols = 256;  // of zeros: 102 MB
+  std::ofstream{folder_ / "edges/x.npy", std::ios::binary} << npy_header("<f4", 100'000, kCols);
+  fs::resize_file(folder_ / "edges/x.npy", 128 + 100'000 * kCols * 4);
   const std::string input = "npy:" + (folder_ / "edges").string();
   const Usage usage =
       run_measured({"build", "--input", input, "--parts", "8", "--memory", "96MiB", "--output", out()});

@@ -15,10 +15,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       expect_result_or_error([&] { archive.array(name).size(); });
   });
   static ThreadPool pool(1);
+  static graph::Assembly assembly{.pool = pool};
   expect_result_or_error([&] {
-    const graph::SparseEdges edges = graph::sparse_edges(file.path(), pool);
+    const graph::SparseEdges edges = graph::sparse_edges(file.path(), assembly);
     if (edges.num_nodes.value_or(0) > 1'000'000) return;
-    graph::build_csc(edges.num_nodes.value_or(graph::largest_id(edges.list) + 1), edges.list, {}, pool);
+    graph::build_csc(edges.num_nodes.value_or(graph::largest_id(edges.list, nullptr) + 1), edges.list, {},
+                     pool);
   });
   return 0;
 }

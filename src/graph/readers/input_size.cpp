@@ -113,12 +113,15 @@ Header header_of(const fs::path& place) {
   return header;
 }
 
+/// What a file states may be anything; reading refuses what cannot be.
+Count stated(Count number) { return std::clamp<Count>(number, 0, Count{1} << 48); }
+
 /// METIS and Matrix Market files state their sizes.
 void measure_stated(const DatasetSource& source, InputSize& size) {
   const Header header = header_of(source.place);
   const bool metis = source.format == Format::metis;
-  size.nodes = header.numbers[0];
-  size.edges = metis ? 2 * header.numbers[1] : header.numbers[2];
+  size.nodes = stated(header.numbers[0]);
+  size.edges = metis ? 2 * stated(header.numbers[1]) : stated(header.numbers[2]);
   const bool weights = metis
                            ? header.numbers[2] % 10 == 1
                            : !source.ignore_values && header.first_line.find("pattern") == std::string::npos;

@@ -374,7 +374,23 @@ struct Command::State {
     if (!settings.seeds.empty() && config.resume)
       throw InputError("--seeds contradicts --resume", "Resume one run: --resume OUTPUT/seed-N.");
     validate(config, file, line);
-    return {.config = config, .inference = {}, .seeds = settings.seeds, .text = {}};
+    return {.config = config,
+            .inference = {},
+            .plan = plan_request(settings),
+            .seeds = settings.seeds,
+            .text = {}};
+  }
+
+  static std::optional<train::PlanRequest> plan_request(const train::TrainSettings& settings) {
+    const options::FlagOrText::Value& plan = settings.plan;
+    if (!plan.on && !settings.cluster.empty())
+      throw InputError("--cluster has no effect without --plan-only",
+                       "Leave --cluster out, or give --plan-only.");
+    if (!plan.on) return std::nullopt;
+    if (!plan.text.empty() && plan.text != "json")
+      throw InputError(fmt::format("--plan-only {}: the plan is told in tables or as json", plan.text),
+                       "Give --plan-only, or --plan-only json.");
+    return train::PlanRequest{.cluster = settings.cluster, .json = !plan.text.empty()};
   }
 
   ParsedOptions complete_inference(const ConfigFile& run, bool is_missing) const {
@@ -405,7 +421,7 @@ struct Command::State {
     train::TrainConfig& config = settings.config;
     if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
     train::validate(config);
-    return {.config = config, .inference = wanted, .seeds = {}, .text = {}};
+    return {.config = config, .inference = wanted, .plan = {}, .seeds = {}, .text = {}};
   }
 };
 
@@ -428,7 +444,8 @@ ParsedOptions Command::complete(const std::optional<std::string>& run_options) c
 
 ParsedOptions parse_train_options(int argc, const char* const* argv) {
   const Command command(argc, argv);
-  if (!command.text().empty()) return {.config = {}, .inference = {}, .seeds = {}, .text = command.text()};
+  if (!command.text().empty())
+    return {.config = {}, .inference = {}, .plan = {}, .seeds = {}, .text = command.text()};
   const std::string file = command.run_file();
   std::error_code ignored;
   std::optional<std::string> contents;

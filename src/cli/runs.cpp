@@ -85,6 +85,10 @@ int execute(const ParsedOptions& options, const comm::World& world, train::StopL
   const train::TrainConfig& config = *options.config;
   init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level, config.color);
   choose_progress(config.progress);
+  if (options.plan) {
+    tell(train::plan_run(config, *options.plan, world));
+    return code_of(false);
+  }
   if (options.inference) return use_model(options, world, stop, make_model);
   if (!options.seeds.empty()) return train_seeds(options, world, stop, make_model);
   return code_of(train::train(config, world, stop, make_model).stopped);

@@ -22,6 +22,25 @@ NodeId first_node_of(const RowExchangeContext& exchange) {
 
 }  // namespace
 
+RowExchangeReport& RowExchangeReport::operator+=(const RowExchangeReport& other) {
+  rows += other.rows;
+  remote_rows += other.remote_rows;
+  cached_rows += other.cached_rows;
+  bytes_sent += other.bytes_sent;
+  bytes_received += other.bytes_received;
+  request_messages += other.request_messages;
+  request_bytes += other.request_bytes;
+  row_messages += other.row_messages;
+  row_bytes += other.row_bytes;
+  rows_sent += other.rows_sent;
+  rows_received += other.rows_received;
+  rounds += other.rounds;
+  repeated_fetches += other.repeated_fetches;
+  seconds += other.seconds;
+  waited_seconds += other.waited_seconds;
+  return *this;
+}
+
 struct RowFetcher::State {
   Device device;
   LocalRows local;

@@ -138,7 +138,7 @@ std::vector<Count> StagedRows::counts_of_round(const Requests& requests, Count r
 
 std::vector<Count> StagedRows::in_bytes(std::span<const Count> rows) const {
   std::vector<Count> bytes(rows.begin(), rows.end());
-  for (Count& count : bytes) count *= row_bytes();
+  for (Count& count : bytes) count *= sent_row_bytes();
   return bytes;
 }
 
@@ -154,15 +154,15 @@ StagedRows::Asked StagedRows::ask(const Requests& requests, Count round) {
   auto asked = exchange_.communicator->all_to_all(std::span<const NodeId>(round_ids), counts);
   const Count num_asked = std::ssize(asked.values), num_wanted = std::ssize(round_ids);
   constexpr Count kIdBytes = sizeof(NodeId);
-  report_.bytes_sent += num_wanted * kIdBytes + num_asked * row_bytes();
-  report_.bytes_received += num_asked * kIdBytes + num_wanted * row_bytes();
+  report_.bytes_sent += num_wanted * kIdBytes + num_asked * sent_row_bytes();
+  report_.bytes_received += num_asked * kIdBytes + num_wanted * sent_row_bytes();
   const auto messages = [](std::span<const Count> rows) {
     return std::ranges::count_if(rows, [](Count count) { return count > 0; });
   };
   report_.request_messages += messages(counts);
   report_.request_bytes += num_wanted * kIdBytes;
   report_.row_messages += messages(asked.counts);
-  report_.row_bytes += num_asked * row_bytes();
+  report_.row_bytes += num_asked * sent_row_bytes();
   report_.rows_sent += num_asked;
   report_.rows_received += num_wanted;
   constexpr Count kRounds = 3;  // counts, ids, rows
@@ -176,7 +176,26 @@ void StagedRows::exchange_over_mpi(const Asked& asked, std::span<const Count> co
   const Count wanted = std::reduce(counts.begin(), counts.end());
   placed_.synchronize();  // `arrived_` may still be read by the round before
   float* target = arrived_.reserve(cuda::Memory::pinned, wanted * cols(), "rows of other machines", device_);
-  exchange_.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
+  if (exchange_.in_bf16)
+    exchange_in_bf16({rows, std::ssize(asked.values), in_bytes(asked.counts)},
+                     {target, wanted, in_bytes(counts)});
+  else
+    exchange_.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
+}
+
+void StagedRows::exchange_in_bf16(const Rows<const float>& send, const Rows<float>& receive) {
+  constexpr Count kGrain = Count{1} << 14;
+  const Count sent = send.count * cols(), received = receive.count * cols();
+  std::uint16_t* narrow = narrow_served_.reserve(cuda::Memory::host, sent, "rows for other machines", {});
+  std::uint16_t* arrived =
+      narrow_arrived_.reserve(cuda::Memory::host, received, "rows of other machines", {});
+  local_.pool().parallel_for(sent, kGrain, [&](Count begin, Count end) {
+    for (Count i = begin; i < end; ++i) narrow[i] = f32_to_bf16(send.data[i]);
+  });
+  exchange_.communicator->all_to_all(narrow, send.bytes, arrived, receive.bytes);
+  local_.pool().parallel_for(received, kGrain, [&](Count begin, Count end) {
+    for (Count i = begin; i < end; ++i) receive.data[i] = bf16_to_f32(arrived[i]);
+  });
 }
 
 /// Receives them into `device_arrived`; ready when `serving` reaches this point.

@@ -114,6 +114,23 @@ MiniBatch blocks_of(const MiniBatchBuffers& buffers, const SamplerOptions& optio
   return batch;
 }
 
+ExchangeReport& ExchangeReport::operator+=(const ExchangeReport& other) {
+  for (std::size_t hop = 0; hop < traffic.size(); ++hop) {
+    frontier_nodes[hop] += other.frontier_nodes[hop];
+    remote_nodes[hop] += other.remote_nodes[hop];
+    cached_nodes[hop] += other.cached_nodes[hop];
+    hop_bytes[hop] += other.hop_bytes[hop];
+    traffic[hop] += other.traffic[hop];
+    largest_requests[hop] = std::max(largest_requests[hop], other.largest_requests[hop]);
+  }
+  bytes_sent += other.bytes_sent;
+  bytes_received += other.bytes_received;
+  seconds += other.seconds;
+  waited_seconds += other.waited_seconds;
+  repeated_batches += other.repeated_batches;
+  return *this;
+}
+
 bool pad(MiniBatch& batch, const PaddedShape& shape) {
   const std::size_t hops = batch.blocks.size();
   if (!batch.can_be_padded || shape.entries.size() != hops) return false;

@@ -61,6 +61,7 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.host_gather, "--host-gather");
   check_choice(c.neighbor_exchange, "--neighbor-exchange");
   check_choice(c.row_exchange, "--row-exchange");
+  check_choice(c.row_exchange_precision, "--row-exchange-precision");
   check_choice(c.replicate_graph, "--replicate-graph");
   check_choice(c.precision, "--precision");
   check_choice(c.cuda_graph, "--cuda-graph");
@@ -178,6 +179,14 @@ void validate(const TrainConfig& c) {
   require(c.halo_cache_bytes >= 0 || c.halo_cache_bytes == store::LoadOptions::kAutomatic,
           fmt::format("--halo-cache: {} is negative", c.halo_cache_bytes),
           "Give an amount of memory, 0 for none, or auto.");
+  require(c.batches_in_flight == TrainConfig::kAutomatic ||
+              (c.batches_in_flight >= 2 && c.batches_in_flight <= TrainConfig::kMostInFlight),
+          fmt::format("--batches-in-flight: {} is not in 2 to {}", c.batches_in_flight,
+                      TrainConfig::kMostInFlight),
+          "Give a number such as 4, or auto; --pipeline off works on one batch at a time.");
+  require(c.batches_in_flight == TrainConfig::kAutomatic || c.pipeline,
+          fmt::format("--batches-in-flight {} contradicts --pipeline off", c.batches_in_flight),
+          "One batch at a time is in work without overlap; leave one of the two out.");
   require(c.presample >= 0 || c.presample == TrainConfig::kAutomatic,
           fmt::format("--presample: {} is negative", c.presample),
           "Give a number of batches, 0 for none, or auto.");

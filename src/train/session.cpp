@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "load_graph.hpp"
@@ -30,6 +31,8 @@ PipelineOptions pipeline_options(const Session& session) {
           .pad = model.traits().tolerates_padding,
           .row_exchange = config.row_exchange,
           .neighbor_exchange = config.neighbor_exchange,
+          .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
+          .batches_in_flight = static_cast<int>(std::max<Count>(0, config.batches_in_flight)),
           .missing_label = missing_label(session.graph.manifest()),
           .trace = session.trace.get()};
 }
@@ -88,6 +91,7 @@ RunFacts Session::facts() const {
           .steps_per_epoch = pipeline.steps_per_epoch(),
           .batch_sizes = pipeline.batch_sizes(),
           .batches_in_flight = pipeline.batches_in_flight(),
+          .link = pipeline.link(),
           .cores = context.cores,
           .reducer = reducer->name(),
           .row_exchange = alone ? std::nullopt : std::optional(pipeline.row_exchange())};

@@ -125,6 +125,8 @@ class Run {
   }
 
  private:
+  static constexpr Count kTimedSteps = 16;  ///< after which the batches in flight are chosen
+
   std::filesystem::path path(const std::string& name) const {
     return std::filesystem::path(config_.output) / name;
   }
@@ -209,6 +211,7 @@ class Run {
     const double seeds_before = progress_.seeds;
     const Count skipped_before = session_.learner.optimizer->counters().skipped;
     session_.pipeline.take_times();
+    first_times_ = {};
     steps_.take_sum_seconds();
     session_.pipeline.take_gathered_bytes();
     const RankTraffic traffic_before = session_.traffic();
@@ -230,7 +233,7 @@ class Run {
                        .loss = progress_.loss_sum / progress_.seeds,
                        .train_accuracy = progress_.correct / progress_.seeds,
                        .seconds = seconds_since(start),
-                       .stages = session_.pipeline.take_times(),
+                       .stages = session_.pipeline.take_times() + std::exchange(first_times_, {}),
                        .sum_seconds = steps_.take_sum_seconds(),
                        .gathered_bytes = session_.pipeline.take_gathered_bytes(),
                        .peak_host_bytes = peak_resident_bytes()};
@@ -256,8 +259,12 @@ class Run {
   bool train_segment(ProgressBar& bar) {
     const Count steps = session_.pipeline.steps_per_epoch();
     const auto epochs = static_cast<Count>(config_.epochs) - progress_.epoch;
-    const Count end = sms_.begin_segment(
+    Count end = sms_.begin_segment(
         {.first = progress_.step_in_epoch, .end = steps, .all = epochs * steps - progress_.step_in_epoch});
+    const bool timed = session_.pipeline.wants_step_times();
+    if (timed) end = std::min(end, progress_.step_in_epoch + kTimedSteps);
+    const Count first = progress_.step_in_epoch;
+    const auto start = Clock::now();
     log_sms();
     session_.pipeline.begin({.epoch = progress_.epoch, .first = progress_.step_in_epoch, .end = end});
     bool stopping = false;
@@ -278,7 +285,15 @@ class Run {
     if (const auto outcome = steps_.drain()) stopping = note(*outcome) || stopping;
     sms_.end_segment();
     log_sms();
+    if (timed && !stopping) choose_in_flight(seconds_since(start), progress_.step_in_epoch - first);
     return stopping;
+  }
+
+  /// From the first steps of the run, whose times still count for their epoch.
+  void choose_in_flight(double seconds, Count steps) {
+    const LoaderTimes times = session_.pipeline.take_times();
+    first_times_ = times;
+    session_.pipeline.choose_in_flight(times, std::max(0.0, seconds - times.wait), steps);
   }
 
   void log_sms() {
@@ -472,6 +487,7 @@ class Run {
   CheckpointFiles checkpoints_;
   ProgressState progress_;
   MetricsLog metrics_;
+  LoaderTimes first_times_;  ///< of this epoch, taken before its end
   bool weights_agreed_ = false;
   bool stop_after_epoch_ = false;    ///< the ranks agreed to stop in its last step
   std::optional<EpochReport> told_;  ///< of the epoch whose line is not printed yet

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -23,13 +24,14 @@ struct DistributedTable {
     DType dtype = DType::f32;
     std::uint64_t seed = 1;
     double on_gpu = 0;  ///< fraction of a machine's rows that is replicated on its GPUs
+    bool fine = false;  ///< f32 values that bf16 does not hold
     Count kept = 0;     ///< of the nodes of other machines, each that it divides is kept in the halo; 0: none
   };
 
   DistributedTable(const RunSetup& run, const Options& options)
       : cols(options.cols),
         offsets(random_offsets(run, options)),
-        all_(random_values(options.rows * options.cols, options.dtype, options.seed)),
+        all_(values_of(options)),
         kept_(kept_nodes(run, options)),
         halo(kept_, options.rows),
         tensor(make(run, options)) {}
@@ -50,6 +52,15 @@ struct DistributedTable {
   std::vector<NodeId> offsets;
 
  private:
+  static RandomValues values_of(const Options& options) {
+    RandomValues values = random_values(options.rows * options.cols, options.dtype, options.seed);
+    if (!options.fine) return values;
+    constexpr float kFine = 1.001f;
+    for (float& value : values.floats) value *= kFine;
+    std::memcpy(values.bytes.data(), values.floats.data(), values.floats.size() * sizeof(float));
+    return values;
+  }
+
   RandomValues all_;
   std::vector<NodeId> kept_;
 

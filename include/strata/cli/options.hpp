@@ -9,6 +9,7 @@
 
 #include "strata/train/config.hpp"
 #include "strata/train/inference.hpp"
+#include "strata/train/planning.hpp"
 
 namespace strata::cli {
 
@@ -18,7 +19,8 @@ struct ParsedOptions {
   std::optional<train::TrainConfig> config;
   /// Of `predict` and `evaluate`: what the trained model is used for. `config` says where and how.
   std::optional<train::InferenceRequest> inference;
-  std::vector<std::uint64_t> seeds;  ///< --seeds: a run for each; empty: one run
+  std::optional<train::PlanRequest> plan;  ///< --plan-only: nothing is trained
+  std::vector<std::uint64_t> seeds;        ///< --seeds: a run for each; empty: one run
   std::string text;
 };
 

@@ -29,6 +29,9 @@ struct RowExchangeContext {
   /// Brings rows from GPU to GPU; `communicator` then carries only ids, and after bound_requests() nothing.
   /// The bits are the same. Null: rows travel by MPI.
   comm::DeviceExchange* on_devices = nullptr;
+  /// Rows cross machines as bf16, rounded to the nearest, and become f32 again where they arrive. Only
+  /// without `on_devices`.
+  bool in_bf16 = false;
   /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;
 };
@@ -60,6 +63,8 @@ struct RowExchangeReport {
   /// Those of these seconds that passed after the rows of this machine were gathered; all of them if MPI
   /// brings rows to a GPU.
   double waited_seconds = 0;
+
+  RowExchangeReport& operator+=(const RowExchangeReport& other);
 };
 
 /// Reads rows of a tensor that is distributed over machines. The row of global id g is row g -

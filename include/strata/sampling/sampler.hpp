@@ -108,6 +108,9 @@ struct ExchangeReport {
         hop_bytes(num_hops),
         traffic(num_hops),
         largest_requests(num_hops) {}
+
+  /// Adds what another exchange did with the same hops.
+  ExchangeReport& operator+=(const ExchangeReport& other);
 };
 
 /// Samples minibatches of blocks. Random choices are keyed by (batch, hop, original id), so the set of

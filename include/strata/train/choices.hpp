@@ -27,6 +27,8 @@ enum class Precision : std::uint8_t {
   tf32,  ///< matrix products on GPUs
   bf16,  ///< activations and matrix products; see nn::ModelOptions
 };
+/// Of feature rows on their way between machines; they are f32 where they are read.
+enum class RowPrecision : std::uint8_t { f32, bf16 };
 enum class CudaGraphs : std::uint8_t {
   automatic,  ///< if they are possible
   on,         ///< required: else the run is refused
@@ -72,6 +74,10 @@ inline constexpr auto enum_names<train::OnNan> =
 template <>
 inline constexpr auto enum_names<train::Precision> = std::to_array<EnumName<train::Precision>>(
     {{train::Precision::f32, "f32"}, {train::Precision::tf32, "tf32"}, {train::Precision::bf16, "bf16"}});
+
+template <>
+inline constexpr auto enum_names<train::RowPrecision> = std::to_array<EnumName<train::RowPrecision>>(
+    {{train::RowPrecision::f32, "f32"}, {train::RowPrecision::bf16, "bf16"}});
 
 template <>
 inline constexpr auto enum_names<train::CudaGraphs> = std::to_array<EnumName<train::CudaGraphs>>(

@@ -81,6 +81,11 @@ struct TrainConfig {
   int loader_threads = 0;  ///< threads that sample and gather while a CPU trains; 0: measured
   Transport neighbor_exchange = Transport::automatic;  ///< how requests travel between machines
   Transport row_exchange = Transport::automatic;       ///< how feature rows travel between machines
+  RowPrecision row_exchange_precision = RowPrecision::f32;
+  static constexpr int kMostInFlight = 8;
+  /// Batches that are sampled, gathered or trained at the same time; -1: as many as hide the latency of the
+  /// network.
+  Count batches_in_flight = -1;
   /// Whether every machine keeps the whole structure.
   store::Replication replicate_graph = store::Replication::automatic;
   std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;  ///< per machine; 0: none

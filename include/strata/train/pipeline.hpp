@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/comm/launch_order.hpp"
+#include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/sm_group.hpp"
 #include "strata/cuda/stream.hpp"
@@ -25,7 +26,7 @@ class Trace;
 /// A batch ready to train on: a view of one of the pipeline's buffers. Everything lies on the device of the
 /// pipeline's machine.
 struct LoadedBatch {
-  int buffer = 0;  ///< which one, in [0, Pipeline::kBuffers)
+  int buffer = 0;  ///< which one, in [0, Pipeline::kMostBuffers)
   BatchKey key;
   Count step_in_epoch = 0;
   Count num_global_seeds = 0;  ///< of all ranks in this step
@@ -46,6 +47,10 @@ struct LoaderTimes {
   double sample = 0, gather = 0;
   double train = 0;  ///< from next() to release(); on a GPU only
   double wait = 0;   ///< that the caller of next() waited
+
+  LoaderTimes operator+(const LoaderTimes& other) const {
+    return {sample + other.sample, gather + other.gather, train + other.train, wait + other.wait};
+  }
 };
 
 /// What a pipeline works with. A view: all of it outlives the pipeline.
@@ -75,6 +80,9 @@ struct PipelineOptions {
   Transport row_exchange = Transport::automatic;  ///< how rows come from other machines
   /// How requests for rows and neighbors travel, and picks of neighbors; over NCCL only for padded batches.
   Transport neighbor_exchange = Transport::automatic;
+  bool rows_in_bf16 = false;  ///< rows of other machines travel rounded
+  /// Batches in work at the same time, 2 to 8; 0: kBuffers until choose_in_flight() knows better.
+  int batches_in_flight = 0;
   /// The words of a label that is missing, as many as the graph's label_words(); empty: batches have no
   /// labels.
   std::vector<std::int32_t> missing_label = {};
@@ -111,7 +119,8 @@ struct BatchSizes {
 /// one is asked for.
 class Pipeline {
  public:
-  static constexpr int kBuffers = 3;
+  static constexpr int kBuffers = 3;      ///< where nothing else is asked for or measured
+  static constexpr int kMostBuffers = 8;  ///< batches in flight at most
 
   /// Collective over `world`; the first rank logs what samples. Throws InputError for a device that cannot
   /// sample, or a row exchange that cannot be had, on all ranks alike.
@@ -149,7 +158,14 @@ class Pipeline {
   void release_buffers();
 
   int batches_in_flight() const;  ///< 1 without overlap
-  bool pads() const;              ///< whether this rank's batches have a padded shape
+  /// Whether the number of batches in flight is still to be chosen from the times of some steps.
+  bool wants_step_times() const;
+  /// Chooses it, so that the round trips between machines are hidden, and logs the choice on the first rank.
+  /// Between steps of begin(), after some steps; `times` are those of `steps` steps. Collective, with the
+  /// same choice on all ranks. REQUIRES: wants_step_times().
+  void choose_in_flight(const LoaderTimes& times, double train_seconds, Count steps);
+  const comm::LinkFacts& link() const;  ///< between machines, measured
+  bool pads() const;                    ///< whether this rank's batches have a padded shape
   const BatchSizes& batch_sizes() const;
   /// How feature rows come from other machines, mpi or nccl; mpi on one machine, where none do.
   Transport row_exchange() const;

@@ -13,6 +13,8 @@ struct TrainSettings {
   TrainConfig config;
   bool tf32 = false;                  ///< --tf32, another way to ask for a precision
   options::FlagOrText::Value resume;  ///< --resume [RUN]
+  options::FlagOrText::Value plan;    ///< --plan-only [json]
+  std::string cluster;                ///< --cluster, of --plan-only
   std::vector<std::uint64_t> seeds;   ///< --seeds: one run for each; empty: one with config.seed
 };
 

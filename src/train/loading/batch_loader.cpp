@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "loading/channel.hpp"
+#include "loading/step_board.hpp"
 #include "loading/stream_clock.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
@@ -52,15 +52,15 @@ void reserve(cuda::Array<T>& array, Count size, cuda::Memory memory, const char*
 struct BatchLoader::State {
   Options options;
   cuda::Stream sample_stream, gather_stream;
-  std::array<RingBuffer, kBuffers> ring;
+  std::array<RingBuffer, Pipeline::kMostBuffers> ring;
 
   std::uint32_t epoch = 0;
-  Count next_step = 0, end_step = 0;
+  Count first_step = 0, next_step = 0, end_step = 0;  // next_step: that next() gives
 
-  /// The threads of one epoch and the buffers between them.
+  /// The threads of some steps, which they count from 0.
   struct Stages {
-    Channel<int> free, sampled, gathered;
-    std::thread sampler, gatherer;
+    StepBoard board;
+    std::vector<std::thread> threads;
   };
   std::unique_ptr<Stages> stages;
   std::atomic<Count> unpadded{0};
@@ -82,11 +82,10 @@ struct BatchLoader::State {
     gather_stream = cuda::Stream(options.device, cuda::kHighestPriority, sms);
   }
 
-  void sample(int index) {
+  void sample(Count step, int index, sampling::MiniBatchSampler& sampler) {
     const Stopwatch watch(sample_seconds);
     const cuda::NvtxRange range("sample");
     RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
-    const Count step = next_step++;
     const auto global_step =
         static_cast<std::uint32_t>(static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step);
     const TraceSpan span(options.trace, Trace::Lane::sample, global_step);
@@ -98,7 +97,7 @@ struct BatchLoader::State {
     batch.num_global_seeds = seeds.num_global;
     sample_stream.wait(buffer.trained.ended());
     buffer.sampled.begin(sample_stream);
-    batch.sample = options.sampler->sample(seeds.seeds, batch.key, index, sample_stream);
+    batch.sample = sampler.sample(seeds.seeds, batch.key, index, sample_stream);
     buffer.sampled.end(sample_stream);
     batch.num_inputs = batch.sample.num_inputs();
     batch.padded = sampling::pad(batch.sample, options.padding);
@@ -127,7 +126,7 @@ struct BatchLoader::State {
     }
   }
 
-  void gather(int index) {
+  void gather(int index, feature::RowFetcher& fetcher) {
     const Stopwatch watch(gather_seconds);
     const cuda::NvtxRange range("gather");
     RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
@@ -141,11 +140,11 @@ struct BatchLoader::State {
       cuda::Array<float>& features = pads() && !batch.padded ? buffer.unpadded_features : buffer.features;
       reserve(features, rows * options.feature_cols, cuda::memory_on(options.device), "gathered features",
               options.device);
-      options.fetcher->fetch({.ids = batch.sample.input_nodes(),
-                              .count = batch.num_inputs,
-                              .sorted = batch.sample.sorted_inputs,
-                              .sorted_positions = batch.sample.sorted_positions},
-                             features.data(), gather_stream);
+      fetcher.fetch({.ids = batch.sample.input_nodes(),
+                     .count = batch.num_inputs,
+                     .sorted = batch.sample.sorted_inputs,
+                     .sorted_positions = batch.sample.sorted_positions},
+                    features.data(), gather_stream);
       const Count gathered = batch.num_inputs * options.feature_cols, all = rows * options.feature_cols;
       if (gathered < all) {
         cuda::fill_async(features.data() + gathered, 0,
@@ -172,20 +171,19 @@ struct BatchLoader::State {
     }
   }
 
-  /// Runs `work` on every buffer that comes from `in` and passes it on to `out`, until `in` closes.
+  /// Adds a thread that does `work` for the steps `lane`, lane + lanes, ... while it returns true.
   template <typename Work>
-  void stage(Channel<int>& in, Channel<int>& out, Work&& work) {
-    try {
-      const cuda::DeviceGuard guard(options.device);
-      while (const auto index = in.receive()) {
-        if (!work(*index)) break;
-        out.send(*index);
+  void add_thread(std::size_t lane, std::size_t lanes, Work work) {
+    stages->threads.emplace_back([this, lane, lanes, work = std::move(work)] {
+      try {
+        const cuda::DeviceGuard guard(options.device);
+        const auto stride = static_cast<Count>(lanes);
+        for (auto step = static_cast<Count>(lane); work(step); step += stride) continue;
+      } catch (...) {
+        open_order();
+        stages->board.fail(std::current_exception());
       }
-      out.close();
-    } catch (...) {
-      open_order();
-      out.close(std::current_exception());
-    }
+    });
   }
 
   /// Opens the launch order, so that no launch waits for another.
@@ -193,32 +191,34 @@ struct BatchLoader::State {
     if (options.order != nullptr) options.order->open();
   }
 
-  bool steps_left() const { return next_step < end_step; }
+  int buffer_of(Count step) const { return static_cast<int>(step % options.lanes.buffers); }
 
   void start_stages() {
-    stages = std::make_unique<Stages>();
-    for (int i = 0; i < kBuffers; ++i) stages->free.send(i);
-    stages->sampler = std::thread([this] {
-      stage(stages->free, stages->sampled, [this](int index) {
-        if (!steps_left()) return false;
-        sample(index);
+    stages.reset(new Stages{.board = {end_step - first_step, options.lanes.buffers}, .threads = {}});
+    const auto& [samplers, fetchers, buffers] = options.lanes;
+    for (std::size_t lane = 0; lane < samplers.size(); ++lane) {
+      add_thread(lane, samplers.size(), [this, sampler = samplers[lane]](Count step) {
+        if (!stages->board.wait_until_free(step)) return false;
+        sample(first_step + step, buffer_of(step), *sampler);
+        stages->board.sampled(step);
         return true;
       });
-    });
-    stages->gatherer = std::thread([this] {
-      stage(stages->sampled, stages->gathered, [this](int index) {
-        gather(index);
+    }
+    for (std::size_t lane = 0; lane < fetchers.size(); ++lane) {
+      add_thread(lane, fetchers.size(), [this, fetcher = fetchers[lane]](Count step) {
+        if (!stages->board.wait_until_sampled(step)) return false;
+        gather(buffer_of(step), *fetcher);
+        stages->board.gathered(step);
         return true;
       });
-    });
+    }
   }
 
   void end_stages() {
     if (!stages) return;
     open_order();
-    stages->free.close();
-    stages->sampler.join();
-    stages->gatherer.join();
+    stages->board.close();
+    for (std::thread& thread : stages->threads) thread.join();
     stages.reset();
   }
 };
@@ -233,10 +233,15 @@ void BatchLoader::run_on(const cuda::SmGroup& sms) {
   state_->run_on(sms);
 }
 
+void BatchLoader::work_with(const BatchLanes& lanes) {
+  state_->end_stages();
+  state_->options.lanes = lanes;
+}
+
 void BatchLoader::begin(const Pipeline::Steps& steps) {
   state_->end_stages();
   state_->epoch = steps.epoch;
-  state_->next_step = steps.first;
+  state_->first_step = state_->next_step = steps.first;
   state_->end_step = steps.end;
   if (state_->options.order != nullptr)
     state_->options.order->begin({.steps = steps.end - steps.first,
@@ -253,15 +258,15 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
     const Stopwatch watch(s.wait_seconds);
     if (s.options.overlap) {
       const TraceSpan span(s.options.trace, Trace::Lane::wait);
-      if (!s.stages) return nullptr;
-      const auto received = s.stages->gathered.receive();
-      if (!received) return nullptr;
-      index = *received;
+      const Count step = s.next_step - s.first_step;
+      if (!s.stages || !s.stages->board.wait_until_gathered(step)) return nullptr;
+      index = s.buffer_of(step);
     } else {
-      if (!s.steps_left()) return nullptr;
-      s.sample(index);
-      s.gather(index);
+      if (s.next_step >= s.end_step) return nullptr;
+      s.sample(s.next_step, index, *s.options.lanes.samplers.front());
+      s.gather(index, *s.options.lanes.fetchers.front());
     }
+    ++s.next_step;
   }
   RingBuffer& buffer = s.ring[static_cast<std::size_t>(index)];
   stream.wait(buffer.gathered.ended());
@@ -272,7 +277,7 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
 void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) {
   state_->ring[static_cast<std::size_t>(batch.buffer)].trained.end(stream);
   if (state_->options.order != nullptr) state_->options.order->end_step();
-  if (state_->stages) state_->stages->free.send(batch.buffer);
+  if (state_->stages) state_->stages->board.release(batch.step_in_epoch - state_->first_step);
 }
 
 void BatchLoader::end() {

@@ -14,8 +14,17 @@
 
 namespace strata::train {
 
-/// The first two stages of training: samples batch t + 2 and gathers batch t + 1 while the caller trains
-/// batch t.
+/// What samples and gathers. Several samplers, or fetchers, work on different steps at the same time: number
+/// k of K on steps k, k + K, k + 2 K and so on, so that each meets its like on the other ranks. More than one
+/// only on the cpu.
+struct BatchLanes {
+  std::vector<sampling::MiniBatchSampler*> samplers;  ///< each with `buffers` buffers
+  std::vector<feature::RowFetcher*> fetchers;
+  int buffers = Pipeline::kBuffers;  ///< batches in flight, the one that the caller uses included
+};
+
+/// The first two stages of training: with one sampler, one fetcher and three buffers it samples batch t + 2
+/// and gathers batch t + 1 while the caller trains batch t.
 ///
 /// Each stage has its own thread, stream and communicator; buffers are handed over by events. Without
 /// `overlap` both run inside next(), with the same results. next() rethrows an exception of a stage.
@@ -24,8 +33,7 @@ class BatchLoader {
   struct Options {
     Device device;
     const SeedSchedule* schedule = nullptr;
-    sampling::MiniBatchSampler* sampler = nullptr;  ///< with kBuffers buffers
-    feature::RowFetcher* fetcher = nullptr;
+    BatchLanes lanes;
     std::span<const std::int32_t> labels;       ///< by local id of this machine, as the graph has them
     std::vector<std::int32_t> no_label = {-1};  ///< a missing label; as many words as each has; empty: none
     NodeId first_node = 0;
@@ -39,8 +47,6 @@ class BatchLoader {
     /// Shape of batches that fit into it; without hops: no batch is padded.
     sampling::PaddedShape padding = {};
   };
-  static constexpr int kBuffers = Pipeline::kBuffers;
-
   explicit BatchLoader(const Options& options);
   ~BatchLoader();  ///< ends the stages; if they wait for another rank, the run must have ended
   BatchLoader(const BatchLoader&) = delete;
@@ -49,6 +55,8 @@ class BatchLoader {
   /// Moves both stages to these SMs of the GPU. Call it only after the last batch.
   void run_on(const cuda::SmGroup& sms);
 
+  /// From the next begin() on. Ends the stages; all batches are released. Every rank gives as many of each.
+  void work_with(const BatchLanes& lanes);
   /// Begins to load these steps of an epoch. Every rank must begin the same.
   void begin(const Pipeline::Steps& steps);
   /// The next batch; its memory is valid until release(). Null after the last. `stream` waits for the data.

@@ -2,15 +2,21 @@
 #include "strata/train/pipeline.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "loading/batch_loader.hpp"
+#include "loading/in_flight.hpp"
 #include "loading/padding.hpp"
 #include "loading/sampler_choice.hpp"
 #include "loading/seed_schedule.hpp"
 #include "strata/comm/device_exchange.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::train {
 namespace {
@@ -47,6 +53,7 @@ bool goes_on_devices(const PipelineParts& parts, Transport requested, const char
 
 struct Pipeline::State {
   PipelineParts parts;
+  PipelineOptions options;
   Device device;
   SeedSchedule schedule;
   comm::Communicator sample_communicator, gather_communicator;
@@ -58,12 +65,26 @@ struct Pipeline::State {
   std::unique_ptr<sampling::MiniBatchSampler> sampler;
   std::unique_ptr<feature::RowFetcher> fetcher;
   Padding padding;
+  /// Beside `sampler` and `fetcher`, for batches that are sampled or gathered at the same time.
+  struct MoreSampling {
+    comm::Communicator communicator;
+    std::unique_ptr<sampling::MiniBatchSampler> sampler;
+  };
+  struct MoreGathering {
+    comm::Communicator communicator;
+    std::unique_ptr<feature::RowFetcher> fetcher;
+  };
+  std::vector<std::unique_ptr<MoreSampling>> more_sampling;
+  std::vector<std::unique_ptr<MoreGathering>> more_gathering;
+  comm::LinkFacts link;
+  InFlight in_flight;
+  bool in_flight_is_chosen = true;
   std::unique_ptr<BatchLoader> loader;
-  bool overlap;
-  std::array<Count, tensor::kNumStrata> told_rows{};  // of the fetcher
+  std::array<Count, tensor::kNumStrata> told_rows{};  // of the fetchers
 
-  State(const PipelineParts& p, const PipelineOptions& options)
+  State(const PipelineParts& p, const PipelineOptions& o)
       : parts(p),
+        options(o),
         device(p.machine->device()),
         schedule(schedule_of(p, options)),
         sample_communicator(p.world->duplicate()),
@@ -74,20 +95,122 @@ struct Pipeline::State {
         neighbors_on_devices(requests_on_devices && !p.graph->is_replicated()),
         wire(rows_on_devices || neighbors_on_devices ? comm::make_device_exchange(*p.world, device)
                                                      : nullptr),
-        sampler(make_sampler(options)),
-        fetcher(std::make_unique<feature::RowFetcher>(p.graph->features(), device, row_context(),
-                                                      *p.gather_pool)),
-        padding(options.pad ? measure(options) : Padding{}),
-        loader(make_loader(options)),
-        overlap(options.overlap) {}
+        sampler(make_sampler(sample_communicator, p.world->rank() == 0)),
+        fetcher(make_fetcher(gather_communicator)),
+        padding(options.pad ? measure() : Padding{}),
+        link(comm::measure_link(sample_communicator, *p.topology)) {
+    refuse_what_is_impossible();
+    in_flight_is_chosen = !can_widen() || options.batches_in_flight > 0;
+    if (options.batches_in_flight > 0 && can_widen()) widen(in_flight_of(options.batches_in_flight));
+    loader = make_loader();
+  }
+
+  /// Whether several batches can be sampled, or gathered, at the same time, and whether it can help.
+  bool can_widen() const { return is_distributed() && !device.is_cuda() && options.overlap; }
+
+  void refuse_what_is_impossible() const {
+    if (device.is_cuda() && options.batches_in_flight > kBuffers) {
+      throw InputError(
+          fmt::format("--batches-in-flight {} is not possible on a GPU", options.batches_in_flight),
+          fmt::format("Its stages work on one batch each: give at most {}, or auto.", kBuffers));
+    }
+    if (options.rows_in_bf16 && rows_on_devices) {
+      throw InputError("--row-exchange-precision bf16 is not possible where rows go from GPU to GPU",
+                       "Give --row-exchange mpi with it, or leave it out.");
+    }
+  }
+
+  /// Collective.
+  void widen(const InFlight& wanted) {
+    while (std::ssize(more_sampling) + 1 < wanted.sampled) {
+      more_sampling.push_back(std::make_unique<MoreSampling>(MoreSampling{parts.world->duplicate(), {}}));
+      more_sampling.back()->sampler = make_sampler(more_sampling.back()->communicator, false);
+    }
+    while (std::ssize(more_gathering) + 1 < wanted.gathered) {
+      more_gathering.push_back(std::make_unique<MoreGathering>(MoreGathering{parts.world->duplicate(), {}}));
+      more_gathering.back()->fetcher = make_fetcher(more_gathering.back()->communicator);
+    }
+    in_flight = wanted;
+  }
+
+  BatchLanes lanes() const {
+    BatchLanes lanes{
+        .samplers = {sampler.get()}, .fetchers = {fetcher.get()}, .buffers = batches_in_flight()};
+    for (const auto& more : more_sampling) lanes.samplers.push_back(more->sampler.get());
+    for (const auto& more : more_gathering) lanes.fetchers.push_back(more->fetcher.get());
+    return lanes;
+  }
+
+  /// More only where a number of batches was given that cannot be worked on at the same time.
+  int batches_in_flight() const {
+    if (!options.overlap) return 1;
+    if (options.batches_in_flight > 0) return options.batches_in_flight;
+    return in_flight.batches();
+  }
+
+  /// The most batches in flight for which the memory suffices: an eighth of what is free is for more than
+  /// three.
+  int most_in_flight(Count batches) const {
+    const auto rows =
+        static_cast<double>(fetcher->report().rows) / static_cast<double>(std::max<Count>(1, batches));
+    const double row_bytes = static_cast<double>(parts.graph->manifest().feature_cols) * sizeof(float);
+    constexpr double kGrowth = 1.25, kBytesPerNode = 5,
+                     kShare = 8;  // of a buffer; of a sampler; of the memory
+    const double bytes =
+        kGrowth * rows * row_bytes + kBytesPerNode * static_cast<double>(parts.graph->view().num_nodes);
+    const auto free = static_cast<double>(comm::resources_of(*parts.machine).free_memory().share_bytes);
+    const double more = bytes > 0 ? free / kShare / bytes : 0;
+    return kBuffers + static_cast<int>(std::min<double>(kMostBuffers - kBuffers, more));
+  }
+
+  StageTimes stage_times(const LoaderTimes& times, double train_seconds, Count steps) const {
+    const double batches = static_cast<double>(std::max<Count>(1, steps));
+    Count sample_rounds = 0;
+    for (const sampling::HopTraffic& hop : sampler->report().traffic) sample_rounds += hop.rounds;
+    const auto of_rounds = [&](Count rounds) {
+      return static_cast<double>(rounds) * link.round_seconds / batches;
+    };
+    return {.sample = times.sample / batches,
+            .gather = times.gather / batches,
+            .train = train_seconds / batches,
+            .sample_latency = of_rounds(sample_rounds),
+            .gather_latency = of_rounds(fetcher->report().rounds)};
+  }
+
+  void choose_in_flight(const LoaderTimes& times, double train_seconds, Count steps) {
+    const StageTimes of_batch = stage_times(times, train_seconds, steps);
+    std::int64_t most = most_in_flight(steps);
+    sample_communicator.all_reduce(std::span(&most, 1), comm::Communicator::Op::min);
+    const InFlight mine = in_flight_for(of_batch, static_cast<int>(most));
+    std::array<std::int64_t, 2> wanted{mine.sampled, mine.gathered};
+    sample_communicator.all_reduce(wanted, comm::Communicator::Op::max);
+    InFlight agreed{.sampled = static_cast<int>(wanted[0]), .gathered = static_cast<int>(wanted[1])};
+    while (agreed.batches() > most) --(agreed.sampled >= agreed.gathered ? agreed.sampled : agreed.gathered);
+    in_flight_is_chosen = true;
+    if (agreed == in_flight) return;
+    widen(agreed);
+    loader->work_with(lanes());
+    if (parts.world->rank() != 0) return;
+    spdlog::info(
+        "{} batches in flight, {} of them sampled and {} gathered at a time: a round trip between machines "
+        "takes "
+        "{}, and a batch {} of round trips",
+        agreed.batches(), agreed.sampled, agreed.gathered, format_seconds(link.round_seconds),
+        format_seconds(of_batch.sample_latency + of_batch.gather_latency));
+  }
 
   bool is_distributed() const { return parts.topology->num_machines() > 1; }
   comm::LaunchOrder* launch_order() { return wire ? &order : nullptr; }
 
-  std::unique_ptr<sampling::MiniBatchSampler> make_sampler(const PipelineOptions& options) {
+  std::unique_ptr<feature::RowFetcher> make_fetcher(const comm::Communicator& communicator) {
+    return std::make_unique<feature::RowFetcher>(parts.graph->features(), device, row_context(communicator),
+                                                 *parts.gather_pool);
+  }
+
+  std::unique_ptr<sampling::MiniBatchSampler> make_sampler(const comm::Communicator& communicator, bool log) {
     sampling::ExchangeContext exchange;
     if (is_distributed() && !parts.graph->is_replicated()) {
-      exchange = {.communicator = &sample_communicator,
+      exchange = {.communicator = &communicator,
                   .topology = parts.topology,
                   .machine_offsets = parts.graph->machine_offsets(),
                   .halo = parts.graph->halo_lists(),
@@ -100,14 +223,14 @@ struct Pipeline::State {
     SamplerChoice choice{.graph = parts.graph,
                          .options = sampler_options,
                          .exchange = exchange,
-                         .num_buffers = kBuffers,
+                         .num_buffers = device.is_cuda() ? kBuffers : kMostBuffers,
                          .pool = parts.sample_pool,
                          .device = device,
                          .requested = options.sampler_device,
                          .schedule = &schedule,
                          .seed = options.seed,
-                         .log = parts.world->rank() == 0};
-    const bool directly = asks_directly(options, choice);
+                         .log = log};
+    const bool directly = asks_directly(choice);
     if (directly) choice.exchange.halo = nullptr;  // it would be missing in the measured sizes of requests
     // A host that looks at the ids of other machines' rows needs them in order.
     choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices);
@@ -115,25 +238,26 @@ struct Pipeline::State {
   }
 
   /// Whether batches can be padded, so that no host looks at their ids; see sampling::PaddedShape.
-  bool asks_directly(const PipelineOptions& options, const SamplerChoice& choice) const {
+  bool asks_directly(const SamplerChoice& choice) const {
     const sampling::SamplerOptions& sampling = options.sampler;
     return requests_on_devices && options.pad && samples_on_gpu(choice) &&
            sampling.method != sampling::Method::labor && !sampling.device_chooser.narrow &&
            std::ranges::all_of(sampling.fanouts, [](int fanout) { return fanout >= 0; });
   }
 
-  feature::RowExchangeContext row_context() {
+  feature::RowExchangeContext row_context(const comm::Communicator& communicator) {
     if (!is_distributed()) return {};
-    return {.communicator = &gather_communicator,
+    return {.communicator = &communicator,
             .topology = parts.topology,
             .machine_offsets = parts.graph->machine_offsets(),
             .machine = parts.machine->index(),
             .halo = parts.graph->halo_rows(),
             .on_devices = rows_on_devices ? wire.get() : nullptr,
+            .in_bf16 = options.rows_in_bf16,
             .order = rows_on_devices ? &order : nullptr};
   }
 
-  Padding measure(const PipelineOptions& options) const {
+  Padding measure() const {
     return measure_padding({.sampler = sampler.get(),
                             .fetcher = requests_on_devices ? fetcher.get() : nullptr,
                             .communicator = &gather_communicator,
@@ -144,12 +268,11 @@ struct Pipeline::State {
                            cuda::Stream(device));
   }
 
-  std::unique_ptr<BatchLoader> make_loader(const PipelineOptions& options) {
+  std::unique_ptr<BatchLoader> make_loader() {
     return std::make_unique<BatchLoader>(
         BatchLoader::Options{.device = device,
                              .schedule = &schedule,
-                             .sampler = sampler.get(),
-                             .fetcher = fetcher.get(),
+                             .lanes = lanes(),
                              .labels = parts.graph->labels(),
                              .no_label = options.missing_label,
                              .first_node = parts.graph->host_view().first_node,
@@ -187,7 +310,12 @@ void Pipeline::end() { state_->loader->end(); }
 void Pipeline::run_on(const cuda::SmGroup& sms) { state_->loader->run_on(sms); }
 void Pipeline::release_buffers() { state_->loader->release_buffers(); }
 
-int Pipeline::batches_in_flight() const { return state_->overlap ? kBuffers : 1; }
+int Pipeline::batches_in_flight() const { return state_->batches_in_flight(); }
+bool Pipeline::wants_step_times() const { return !state_->in_flight_is_chosen; }
+void Pipeline::choose_in_flight(const LoaderTimes& times, double train_seconds, Count steps) {
+  state_->choose_in_flight(times, train_seconds, steps);
+}
+const comm::LinkFacts& Pipeline::link() const { return state_->link; }
 bool Pipeline::pads() const { return !state_->padding.shape.entries.empty(); }
 const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
 Transport Pipeline::row_exchange() const {
@@ -202,7 +330,11 @@ LoaderTimes Pipeline::take_times() { return state_->loader->take_times(); }
 Count Pipeline::take_unpadded() { return state_->loader->take_unpadded(); }
 
 std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {
-  const auto rows = state_->fetcher->rows_by_stratum();
+  auto rows = state_->fetcher->rows_by_stratum();
+  for (const auto& more : state_->more_gathering) {
+    const auto further = more->fetcher->rows_by_stratum();
+    for (std::size_t s = 0; s < rows.size(); ++s) rows[s] += further[s];
+  }
   std::array<std::int64_t, tensor::kNumStrata> bytes;
   const auto row_bytes = static_cast<std::int64_t>(state_->parts.graph->features().spec().row_bytes());
   for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - state_->told_rows[s]) * row_bytes;
@@ -210,12 +342,28 @@ std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {
   return bytes;
 }
 
-sampling::ExchangeReport Pipeline::neighbor_exchange() const { return state_->sampler->report(); }
-feature::RowExchangeReport Pipeline::row_exchange_report() const { return state_->fetcher->report(); }
+sampling::ExchangeReport Pipeline::neighbor_exchange() const {
+  sampling::ExchangeReport report = state_->sampler->report();
+  for (const auto& more : state_->more_sampling) report += more->sampler->report();
+  return report;
+}
+feature::RowExchangeReport Pipeline::row_exchange_report() const {
+  feature::RowExchangeReport report = state_->fetcher->report();
+  for (const auto& more : state_->more_gathering) report += more->fetcher->report();
+  return report;
+}
 
 void Pipeline::close() {
   State& s = *state_;
   s.loader.reset();
+  for (const auto& more : s.more_gathering) {
+    more->fetcher.reset();
+    more->communicator.close();
+  }
+  for (const auto& more : s.more_sampling) {
+    more->sampler.reset();
+    more->communicator.close();
+  }
   s.fetcher.reset();
   s.sampler.reset();
   if (s.wire) s.wire->close();

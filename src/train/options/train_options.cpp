@@ -159,8 +159,22 @@ void add_evaluation_options(OptionTable& table, TrainConfig& c) {
   table.add("patience", c.patience, "Evaluations without a gain before the run ends; 0: never").common();
 }
 
-void add_machine_options(OptionTable& table, TrainConfig& c) {
+void add_machine_options(OptionTable& table, TrainSettings& settings) {
+  TrainConfig& c = settings.config;
   table.group("Machines and devices", "machines");
+  table
+      .add_as<options::FlagOrText>(
+          "plan-only", settings.plan,
+          "Train nothing: tell what memory the run would take on each GPU and host, where rows would lie, "
+          "how "
+          "long a step would take and what limits it; --plan-only json for one line of JSON")
+      .common()
+      .per_run();
+  table
+      .add("cluster", settings.cluster,
+           "Plan for these machines instead of the present ones: machines=16,gpus=8,link=400Gbit/s, "
+           "latency=10us,gpu-memory=140GiB,host-memory=1TiB,... (docs/scaling.md has all keys)")
+      .per_run();
   table.add("device", c.topology.compute, "What ranks compute on; auto: a GPU where there is one").common();
   table.add("ranks-per-machine", c.topology.ranks_per_machine,
             "Make virtual machines of so many ranks that share nothing; 0: a machine is a host");
@@ -200,6 +214,17 @@ void add_machine_options(OptionTable& table, TrainConfig& c) {
   table.add("row-exchange", c.row_exchange,
             "How feature rows go from machine to machine: nccl (from GPU to GPU, where every rank has one of "
             "its own), mpi, or auto (nccl where it can be); the same numbers");
+  table
+      .add("row-exchange-precision", c.row_exchange_precision,
+           "What feature rows are between machines: f32, or bf16, which halves their bytes and rounds the "
+           "rows "
+           "of other machines' nodes; they are f32 again where they are read")
+      .fixed();
+  table.add_as<options::CountOrAuto>(
+      "batches-in-flight", c.batches_in_flight,
+      "Batches that are sampled, gathered or trained at the same time, 2 to 8: auto (3; on CPUs of several "
+      "machines as many as hide the measured latency of the network), or a number. The same numbers in any "
+      "case");
   table.add_as<options::BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
       "Host memory of a machine for the hottest neighbor lists and feature rows of other machines' "
@@ -233,6 +258,8 @@ TrainSettings settings_of(const TrainConfig& config) {
   return {.config = config,
           .tf32 = config.precision == Precision::tf32,
           .resume = {.on = config.resume, .text = {}},
+          .plan = {},
+          .cluster = {},
           .seeds = {}};
 }
 
@@ -242,7 +269,7 @@ OptionTable train_options(TrainSettings& settings) {
   add_model_options(table, settings.config);
   add_training_options(table, settings);
   add_evaluation_options(table, settings.config);
-  add_machine_options(table, settings.config);
+  add_machine_options(table, settings);
   add_log_options(table, settings.config);
   return table;
 }

@@ -107,6 +107,16 @@ std::string fanouts_note(const std::vector<int>& fanouts) {
       fmt::join(fanouts, ","), none - fanouts.begin() + 1);
 }
 
+namespace {
+
+/// null on one machine.
+json link_json(const RunFacts& facts) {
+  if (facts.topology.num_machines() == 1) return nullptr;
+  return {{"round_seconds", facts.link.round_seconds}, {"bytes_per_second", facts.link.bytes_per_second}};
+}
+
+}  // namespace
+
 json run_record(const RunFacts& facts) {
   const auto& manifest = facts.manifest;
   return {{"type", "run"},
@@ -133,6 +143,7 @@ json run_record(const RunFacts& facts) {
           {"batch_edges", facts.batch_sizes.edges},
           {"batches_in_flight", facts.batches_in_flight},
           {"parameters", facts.num_parameters},
+          {"link", link_json(facts)},
           {"seed", facts.config.seed},
           {"ranks", num_ranks(facts)},
           {"machines", facts.topology.num_machines()},

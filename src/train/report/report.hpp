@@ -11,6 +11,7 @@
 #include "report/config_record.hpp"
 #include "report/exchange_totals.hpp"
 #include "step/unlabelled.hpp"
+#include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -39,6 +40,7 @@ struct RunFacts {
   Count steps_per_epoch = 0;
   BatchSizes batch_sizes;
   int batches_in_flight = 0;              ///< that are sampled, gathered or trained at the same time
+  comm::LinkFacts link;                   ///< between machines; all zero on one
   int cores = 0;                          ///< per rank
   std::string reducer;                    ///< what sums gradients
   std::optional<Transport> row_exchange;  ///< none on one machine

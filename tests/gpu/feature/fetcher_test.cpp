@@ -28,6 +28,7 @@ struct Stage {
     Count cap = -1;  ///< of RowFetcher::bound_requests(); -1: not called
     Count round_bytes = Count{64} << 20;
     bool ordered = false;
+    bool in_bf16 = false;
   };
 
   Stage(const Options& options, const DistributedTable::Options& table_options)
@@ -49,6 +50,7 @@ struct Stage {
                                        .round_bytes = options.round_bytes,
                                        .halo = &table.halo,
                                        .on_devices = exchange.get(),
+                                       .in_bf16 = options.in_bf16,
                                        .order = options.ordered ? &order : nullptr},
                     pool);
     if (options.cap >= 0) fetcher->bound_requests(options.cap);
@@ -134,6 +136,21 @@ TEST_P(RowFetcherOnGpu, SplitsLargeFetchesIntoRounds) {
         << round_bytes;
     const RowExchangeReport report = stage.fetcher->report();
     EXPECT_GE(report.seconds, report.waited_seconds);
+    stage.close();
+  }
+}
+
+// What is stored in bf16 loses nothing on the way.
+TEST_P(RowFetcherOnGpu, SendsRowsInBf16OverMpi) {
+  if (GetParam().on_devices) GTEST_SKIP() << "needs rows over MPI";
+  for (const double on_gpu : {0.0, 1.0}) {
+    Stage stage({.ranks_per_machine = GetParam().ranks_per_machine, .in_bf16 = true},
+                {.cols = 9, .dtype = DType::bf16, .seed = 21, .on_gpu = on_gpu});
+    const auto ids = ids_of_batch(1, 21);
+    EXPECT_EQ(test::fetched(*stage.fetcher, stage.run.machine.device(), ids, 9), stage.table.expected(ids))
+        << "on GPU " << on_gpu;
+    const RowExchangeReport report = stage.fetcher->report();
+    EXPECT_EQ(report.row_bytes, report.rows_sent * 9 * 2);
     stage.close();
   }
 }

@@ -148,6 +148,75 @@ TEST_P(PipelineTest, GivesTheSameBatchesWithoutOverlap) {
   pipeline.close();
 }
 
+TEST_P(PipelineTest, GivesTheSameBatchesForEveryNumberInFlight) {
+  Pipeline usual(parts(), options());
+  const Pipeline::Steps steps{.epoch = 1, .first = 0, .end = usual.steps_per_epoch()};
+  const auto expected = load(usual, steps);
+  for (const int batches : {2, 4, 5, 8}) {
+    PipelineOptions chosen = options();
+    chosen.batches_in_flight = batches;
+    Pipeline pipeline(parts(), chosen);
+    EXPECT_EQ(pipeline.batches_in_flight(), batches);
+    EXPECT_FALSE(pipeline.wants_step_times());
+    EXPECT_EQ(load(pipeline, steps), expected) << batches << " in flight";
+    const LoadedBatch* batch = nullptr;
+    pipeline.begin(steps);
+    batch = pipeline.next({});
+    ASSERT_NE(batch, nullptr);
+    pipeline.release(*batch, {});
+    pipeline.end();  // at the same batch on all ranks
+    EXPECT_EQ(load(pipeline, steps), expected) << batches << " in flight, begun anew";
+    pipeline.close();
+  }
+  usual.close();
+}
+
+TEST_P(PipelineTest, HidesRoundTripsBehindMoreBatches) {
+  Pipeline pipeline(parts(), options());
+  const Pipeline::Steps steps{.epoch = 1, .first = 0, .end = pipeline.steps_per_epoch()};
+  const auto expected = load(pipeline, steps);
+  const bool distributed = run_->topology.num_machines() > 1;
+  ASSERT_EQ(pipeline.wants_step_times(), distributed);
+  EXPECT_EQ(pipeline.batches_in_flight(), Pipeline::kBuffers);
+  if (distributed) {
+    EXPECT_GT(pipeline.link().round_seconds, 0);
+    const Count rows_before = sum_over_ranks(pipeline.row_exchange_report().rows);
+    // As if nearly all of the time of a stage had been round trips.
+    const double latency = 12 * pipeline.link().round_seconds;
+    pipeline.choose_in_flight({.sample = 20 * latency, .gather = 20 * latency}, 0.01 * latency, 1);
+    EXPECT_FALSE(pipeline.wants_step_times());
+    std::vector<std::int64_t> chosen{pipeline.batches_in_flight()};
+    test::world().communicator().all_reduce(chosen, comm::Communicator::Op::max);
+    EXPECT_EQ(chosen[0], pipeline.batches_in_flight()) << "all ranks have as many";
+    EXPECT_EQ(load(pipeline, steps), expected);
+    EXPECT_EQ(sum_over_ranks(pipeline.row_exchange_report().rows), 2 * rows_before);
+  }
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, RoundsOnlyRowsOfOtherMachinesWhereTheyTravelInBf16) {
+  const std::vector<float> rows = test::features_as_floats(*dataset_);
+  PipelineOptions narrow = options();
+  narrow.rows_in_bf16 = true;
+  Pipeline pipeline(parts(), narrow);
+  const std::span<const NodeId> offsets = graph_->machine_offsets();
+  const auto machine = static_cast<std::size_t>(run_->machine.index());
+  for (const SeenBatch& batch : load(pipeline, {.epoch = 0, .first = 0, .end = 3})) {
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+      const bool own = batch.inputs[i] >= offsets[machine] && batch.inputs[i] < offsets[machine + 1];
+      for (Count col = 0; col < kCols; ++col) {
+        const float whole = rows[static_cast<std::size_t>(batch.input_original_ids[i] * kCols + col)];
+        const float got = batch.features[i * kCols + static_cast<std::size_t>(col)];
+        ASSERT_EQ(got, own ? whole : bf16_to_f32(f32_to_bf16(whole))) << "node " << batch.inputs[i];
+      }
+    }
+  }
+  const feature::RowExchangeReport report = pipeline.row_exchange_report();
+  EXPECT_EQ(sum_over_ranks(report.rows_sent) > 0, run_->topology.num_machines() > 1);
+  EXPECT_EQ(report.row_bytes, report.rows_sent * kCols * 2);
+  pipeline.close();
+}
+
 TEST_P(PipelineTest, EndsWhereItsCallerStopsAndBeginsAnew) {
   for (const bool overlap : {true, false}) {
     PipelineOptions chosen = options();

@@ -187,7 +187,7 @@ TEST(RunRecord, HasWhatMakesTheRun) {
     "model": "sage", "fanouts": [15, 10, 5], "sampler": "uniform", "replace": false,
     "labor_dependent": false, "hidden": 256, "global_batch_size": 2048, "steps_per_epoch": 97,
     "feature_cols": 100, "classes": 47, "unlabelled": {"train": 1, "valid": 2, "test": 3},
-    "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "batches_in_flight": 3, "parameters": 206895, "seed": 7, "ranks": 2,
+    "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "batches_in_flight": 3, "parameters": 206895, "link": null, "seed": 7, "ranks": 2,
     "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": "",
     "strata": "1.2.3, commit abc", "libraries": ["libtorch 9"],
     "parts_by": "strata-partition 1.2.0", "hosts": ["alpha"],

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "strata/comm/communicator.hpp"
+#include "strata/train/config.hpp"
+
+namespace strata::train {
+
+/// What --plan-only asks for.
+struct PlanRequest {
+  /// --cluster: "machines=16,gpus=8,link=400Gbit/s,..."; empty: the machines of this run.
+  std::string cluster;
+  bool json = false;  ///< one line of JSON instead of tables
+};
+
+/// What a run with this configuration would need and how fast it would be: memory per GPU and host, where
+/// rows would lie, the expected step and what limits it. Nothing is loaded as a whole and nothing is trained.
+/// Throws InputError as validate(), for a malformed cluster, and for graphs without parts. Collective; the
+/// first rank works, and the text is empty elsewhere.
+std::string plan_run(const TrainConfig& config, const PlanRequest& request, const comm::World& world);
+
+}  // namespace strata::train

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/batch_profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <random>
+
+#include "loading/seed_schedule.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+/// Training nodes of all parts, in the order of their original ids.
+std::vector<NodeId> train_nodes_of(const std::vector<graph::PartReader>& parts,
+                                   const graph::Manifest& manifest) {
+  std::vector<NodeId> nodes(static_cast<std::size_t>(manifest.num_train));
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const auto split = parts[part].read_split(graph::PartReader::Split::train);
+    for (std::size_t i = 0; i < split.rows.size(); ++i)
+      nodes.at(static_cast<std::size_t>(split.ranks[i])) =
+          manifest.book.global_of(static_cast<int>(part), split.rows[i]);
+  }
+  return nodes;
+}
+
+/// Reads neighbor lists where they lie, and picks from them.
+class ListSampler {
+ public:
+  ListSampler(const std::vector<graph::PartReader>& parts, const graph::PartitionBook& book,
+              std::uint64_t seed)
+      : parts_(parts), book_(book), random_(seed) {}
+
+  /// Appends the picks of a node; returns how many there are.
+  Count pick(NodeId node, int fanout, std::vector<NodeId>& picks) {
+    const int part = book_.part_of(node);
+    const graph::PartReader& reader = parts_[static_cast<std::size_t>(part)];
+    Count ends[2];
+    reader.read_indptr(book_.local_of(node), 2, ends);
+    const Count degree = ends[1] - ends[0];
+    if (degree == 0 || fanout == 0) return 0;
+    const Count wanted = fanout < 0 ? degree : std::min<Count>(degree, fanout);
+    if (degree > kLongList && wanted < degree) return pick_from_long(reader, ends[0], degree, wanted, picks);
+    list_.resize(static_cast<std::size_t>(degree));
+    reader.read_indices(ends[0], degree, list_.data());
+    std::ranges::sample(list_, std::back_inserter(picks), wanted, random_);
+    return wanted;
+  }
+
+ private:
+  static constexpr Count kLongList = 4096;
+
+  Count pick_from_long(const graph::PartReader& reader, Count first, Count degree, Count wanted,
+                       std::vector<NodeId>& picks) {
+    std::uniform_int_distribution<Count> place(0, degree - 1);
+    std::vector<Count> places;
+    while (std::ssize(places) < wanted) {
+      const Count chosen = place(random_);
+      if (std::ranges::find(places, chosen) == places.end()) places.push_back(chosen);
+    }
+    for (const Count chosen : places) {
+      NodeId neighbor = 0;
+      reader.read_indices(first + chosen, 1, &neighbor);
+      picks.push_back(neighbor);
+    }
+    return wanted;
+  }
+
+  const std::vector<graph::PartReader>& parts_;
+  const graph::PartitionBook& book_;
+  std::mt19937_64 random_;
+  std::vector<NodeId> list_;
+};
+
+struct OwnRange {
+  NodeId begin, end;
+  bool has(NodeId node) const { return node >= begin && node < end; }
+};
+
+/// In how many of the levels a row lies.
+void add_heat(std::array<double, BatchProfile::kLevels>& heat, double place) {
+  for (std::size_t level = 0; level < heat.size(); ++level)
+    if (place < std::ldexp(1.0, -static_cast<int>(level))) ++heat[level];
+}
+
+void add_inputs(const std::vector<NodeId>& inputs, const graph::PartitionBook& book, const OwnRange& own,
+                BatchProfile& sum) {
+  for (const NodeId node : inputs) {
+    const auto part = static_cast<std::size_t>(book.part_of(node));
+    const auto size = static_cast<double>(book.offsets()[part + 1] - book.offsets()[part]);
+    const double place = static_cast<double>(node - book.offsets()[part]) / size;
+    add_heat(sum.heat, place);
+    ++sum.inputs;
+    if (own.has(node)) continue;
+    add_heat(sum.remote_heat, place);
+    ++sum.remote_inputs;
+  }
+}
+
+void add_batch(std::vector<NodeId> nodes, const std::vector<int>& fanouts, const OwnRange& own,
+               ListSampler& sampler, const graph::PartitionBook& book, BatchProfile& sum) {
+  std::ranges::sort(nodes);
+  std::vector<NodeId> picks, found;
+  for (std::size_t hop = 0; hop < fanouts.size(); ++hop) {
+    BatchProfile::Hop& of_hop = sum.hops[hop];
+    picks.clear();
+    for (const NodeId node : nodes) {
+      const Count taken = sampler.pick(node, fanouts[hop], picks);
+      ++of_hop.nodes;
+      of_hop.picks += static_cast<double>(taken);
+      if (own.has(node)) continue;
+      ++of_hop.remote_nodes;
+      of_hop.remote_picks += static_cast<double>(taken);
+    }
+    std::ranges::sort(picks);
+    picks.erase(std::unique(picks.begin(), picks.end()), picks.end());
+    found.clear();
+    std::ranges::set_union(nodes, picks, std::back_inserter(found));
+    nodes.swap(found);
+  }
+  add_inputs(nodes, book, own, sum);
+}
+
+void divide(BatchProfile& sum) {
+  for (double& share : sum.heat) share /= std::max(1.0, sum.inputs);
+  for (double& share : sum.remote_heat) share /= std::max(1.0, sum.remote_inputs);
+  const double batches = std::max(1, sum.batches);
+  sum.inputs /= batches;
+  sum.remote_inputs /= batches;
+  for (BatchProfile::Hop& hop : sum.hops)
+    for (double* value : {&hop.nodes, &hop.picks, &hop.remote_nodes, &hop.remote_picks}) *value /= batches;
+}
+
+}  // namespace
+
+BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manifest& manifest,
+                             const ProfiledJob& job) {
+  const graph::PartitionBook& book = manifest.book;
+  const std::vector<int> first_part = graph::parts_of_machines(book.num_parts(), job.machines);
+  std::vector<graph::PartReader> readers;
+  for (int part = 0; part < book.num_parts(); ++part)
+    readers.push_back(graph::PartReader::open(parts, manifest, part, graph::Verify::off));
+  const std::vector<NodeId> train_nodes = train_nodes_of(readers, manifest);
+  std::vector<NodeId> machine_offsets;
+  for (const int part : first_part) machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
+
+  BatchProfile sum;
+  sum.hops.resize(job.fanouts.size());
+  ListSampler sampler(readers, book, job.seed + 1);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < job.batches; ++i) {
+    if (i > 0 && std::chrono::steady_clock::now() - start > job.time_limit) break;
+    const auto machine = static_cast<std::size_t>(i * job.machines / job.batches);
+    const auto first = static_cast<std::size_t>(first_part[machine]),
+               last = static_cast<std::size_t>(first_part[machine + 1]);
+    const SeedSchedule schedule({.train_nodes = train_nodes,
+                                 .machine_offsets = machine_offsets,
+                                 .part_offsets = book.offsets().subspan(first, last - first + 1),
+                                 .machine = static_cast<int>(machine),
+                                 .local_rank = i % job.ranks_per_machine,
+                                 .machine_ranks = job.ranks_per_machine,
+                                 .global_batch = job.global_batch,
+                                 .seed = job.seed});
+    sum.steps_per_epoch = schedule.steps_per_epoch();
+    const Count step = i * schedule.steps_per_epoch() / job.batches;
+    const OwnRange own{machine_offsets[machine], machine_offsets[machine + 1]};
+    add_batch(schedule.step(0, step).seeds, job.fanouts, own, sampler, book, sum);
+    ++sum.batches;
+  }
+  divide(sum);
+  return sum;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/memory_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "strata/graph/manifest_file.hpp"
+#include "strata/placement/placement_request.hpp"
+#include "strata/train/pipeline.hpp"
+
+namespace strata::train {
+namespace {
+
+constexpr double kUsableGpu = 0.92;  // as gpu_budget(): the driver, NCCL and fragmentation take the rest
+
+/// The parts of the machine that has most of the graph.
+struct Largest {
+  Count nodes = 0, edges = 0;
+  std::vector<Count> part_nodes;
+};
+
+Count edges_of_part(const graph::Manifest& manifest, int part) {
+  if (manifest.part_records) return (*manifest.part_records)[static_cast<std::size_t>(part)].num_edges;
+  return manifest.num_edges / manifest.book.num_parts();  // planted parts are alike
+}
+
+Largest largest_machine(const graph::Manifest& manifest, int machines, std::int64_t row_bytes) {
+  const std::vector<int> first = graph::parts_of_machines(manifest.book.num_parts(), machines);
+  Largest largest;
+  const auto bytes = [&](const Largest& m) { return m.nodes * row_bytes + m.edges * 8; };
+  for (std::size_t m = 0; m + 1 < first.size(); ++m) {
+    Largest machine;
+    for (int part = first[m]; part < first[m + 1]; ++part) {
+      const auto offsets = manifest.book.offsets().subspan(static_cast<std::size_t>(part), 2);
+      machine.part_nodes.push_back(offsets[1] - offsets[0]);
+      machine.nodes += machine.part_nodes.back();
+      machine.edges += edges_of_part(manifest, part);
+    }
+    if (bytes(machine) > bytes(largest)) largest = std::move(machine);
+  }
+  return largest;
+}
+
+std::int64_t id_bytes(const graph::Manifest& manifest) {
+  return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
+}
+
+/// As store::RegionSizes::bytes().
+std::int64_t structure_bytes(const TrainConfig& config, const graph::Manifest& manifest,
+                             const Largest& largest, int machines, bool replicated) {
+  const Count nodes = manifest.book.num_nodes(), width = id_bytes(manifest);
+  const Count lists = replicated ? nodes : largest.nodes,
+              edges = replicated ? manifest.num_edges : largest.edges;
+  std::int64_t sum = (lists + 1) * 8 + edges * width + nodes * width;
+  sum += (manifest.num_train + (manifest.num_valid + manifest.num_test) / machines) * 8;
+  if (config.sampler == sampling::Method::weighted) sum += edges * 4;
+  if (config.model == nn::ModelKind::gcn || config.model == nn::ModelKind::gin) sum += nodes * 4;
+  return sum + largest.nodes * manifest.label_words() * 4;
+}
+
+/// What the hottest rows of other machines answer, if so many of `all` are kept.
+double cached_share(const BatchProfile& profile, double kept, double all) {
+  if (kept <= 0 || all <= 0) return 0;
+  const double level = std::max(0.0, -std::log2(std::min(1.0, kept / all)));
+  const auto low = std::min<std::size_t>(static_cast<std::size_t>(level), BatchProfile::kLevels - 1),
+             high = std::min<std::size_t>(low + 1, BatchProfile::kLevels - 1);
+  const double share = level - static_cast<double>(low);
+  return profile.remote_heat[low] * (1 - share) + profile.remote_heat[high] * share;
+}
+
+void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+                const BatchProfile& profile, const Largest& largest, std::int64_t row_bytes,
+                MemoryPlan& plan) {
+  if (cluster.machines == 1) return;
+  const std::int64_t free = cluster.host_memory - plan.structure_bytes - plan.feature_bytes;
+  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
+  const std::int64_t allowed = automatic ? std::max<std::int64_t>(0, free / 10) : config.halo_cache_bytes;
+  const auto others = static_cast<double>(manifest.book.num_nodes() - largest.nodes);
+  const double mean_degree =
+      static_cast<double>(manifest.num_edges) / static_cast<double>(manifest.book.num_nodes());
+  const double list_bytes = 8 + mean_degree * static_cast<double>(id_bytes(manifest));
+  const double for_lists = plan.replicated ? 0 : static_cast<double>(allowed) / 4;
+  const double lists = std::min(others, for_lists / list_bytes),
+               rows = std::min(others,
+                               (static_cast<double>(allowed) - for_lists) / static_cast<double>(row_bytes));
+  plan.cached_lists = cached_share(profile, lists, others);
+  plan.cached_rows = cached_share(profile, rows, others);
+  plan.cache_bytes = static_cast<std::int64_t>(lists * list_bytes + rows * static_cast<double>(row_bytes));
+}
+
+/// Rates of a GPU such as an H200, measured: benchmarks/gather.
+constexpr placement::PathRates kRowRates{
+    .local = 1.95e12, .peer = 4.3e11, .host = 4.9e10, .host_start = 5e-6};
+constexpr placement::PathRates kEntryRates{.local = 1e11, .peer = 0, .host = 1e9, .host_start = 5e-6};
+
+placement::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
+  placement::HeatCurve curve;
+  for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
+    const Count below = rows >> level;
+    if (below <= (curve.points.empty() ? 0 : curve.points.back().rows)) continue;
+    curve.points.push_back({below, accesses * profile.heat[static_cast<std::size_t>(level)]});
+  }
+  return curve;
+}
+
+void plan_gpus(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+               const BatchProfile& profile, const Largest& largest, std::int64_t row_bytes,
+               MemoryPlan& plan) {
+  const Count nodes = manifest.book.num_nodes();
+  const Count seeds =
+      config.global_batch_size > 0 ? config.global_batch_size / cluster.all_ranks() + 1 : config.batch_size;
+  plan.gpu_training_bytes = training_device_bytes(config, seeds * cluster.machines, nodes);
+  const auto usable = static_cast<std::int64_t>(kUsableGpu * static_cast<double>(cluster.gpu_memory));
+  const std::int64_t budget = config.gpu_memory_bytes > 0
+                                  ? config.gpu_memory_bytes
+                                  : std::max<std::int64_t>(0, usable - plan.gpu_training_bytes);
+  plan.fits_gpu = plan.gpu_training_bytes <= usable;
+  placement::TensorDemand features{.name = "features", .row_bytes = row_bytes, .rates = kRowRates};
+  for (const Count rows : largest.part_nodes) {
+    const double share = static_cast<double>(rows) / static_cast<double>(largest.nodes);
+    features.segments.push_back(curve_of(rows, profile.inputs * share, profile));
+  }
+  double picks = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
+  const Count edges = plan.replicated ? manifest.num_edges : largest.edges;
+  placement::TensorDemand indices{.name = "indices",
+                                  .row_bytes = id_bytes(manifest),
+                                  .segments = {placement::HeatCurve::flat(edges, picks)},
+                                  .rates = kEntryRates,
+                                  .whole = true};
+  std::vector<placement::TensorDemand> demands{std::move(features), std::move(indices)};
+  const placement::PlanLimits limits{.gpu_bytes = budget, .num_gpus = cluster.gpus};
+  placement::fix_placements(placement::parse_placement(config.placement), limits, demands);
+  plan.placement = placement::plan_tensors(demands, limits);
+  plan.gpu_graph_bytes = plan.placement.gpu_bytes;
+}
+
+}  // namespace
+
+std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes) {
+  double rows = static_cast<double>(std::min(seeds, num_nodes));
+  double activations = 0;
+  for (const int fanout : config.fanouts) {
+    activations +=
+        rows * static_cast<double>(config.hidden) * sizeof(float) * 8;  // forward, gradients and workspaces
+    rows = fanout < 0 ? static_cast<double>(num_nodes)
+                      : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
+  }
+  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * Pipeline::kBuffers;
+  constexpr double kLibraries = 1.5 * (1 << 30);
+  return static_cast<std::int64_t>(activations + sampling + kLibraries);
+}
+
+MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+                       const BatchProfile& profile) {
+  const auto row_bytes = manifest.feature_cols * static_cast<std::int64_t>(size_of(manifest.feature_dtype));
+  const Largest largest = largest_machine(manifest, cluster.machines, row_bytes);
+  MemoryPlan plan;
+  plan.feature_bytes = largest.nodes * row_bytes;
+  if (cluster.machines > 1 && config.replicate_graph != store::Replication::off) {
+    const std::int64_t whole = structure_bytes(config, manifest, largest, cluster.machines, true);
+    constexpr double kLeft = 0.2;  // of the memory, which automatic replication leaves free
+    const auto most = static_cast<double>(cluster.host_memory) * (1 - kLeft);
+    plan.replicated = config.replicate_graph == store::Replication::on ||
+                      static_cast<double>(whole + plan.feature_bytes) <= most;
+  }
+  plan.structure_bytes = structure_bytes(config, manifest, largest, cluster.machines, plan.replicated);
+  if (cluster.has_gpus()) {
+    plan_gpus(config, manifest, cluster, profile, largest, row_bytes, plan);
+    plan.feature_bytes = 0;
+    for (const placement::StratumEstimate& stratum : plan.placement.tensors.front().strata)
+      if (stratum.stratum == tensor::Stratum::host) plan.feature_bytes = stratum.rows * row_bytes;
+  }
+  plan_cache(config, manifest, cluster, profile, largest, row_bytes, plan);
+  plan.fits_host = plan.host_bytes() <= cluster.host_memory;
+  return plan;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planning/batch_profile.hpp"
+#include "planning/cluster.hpp"
+#include "strata/graph/part_file.hpp"
+#include "strata/placement/planner.hpp"
+#include "strata/train/config.hpp"
+
+namespace strata::train {
+
+/// An upper bound of what a rank takes of a GPU beside the graph: a batch of which every pick of every fanout
+/// finds a new node, with its activations, and the libraries.
+std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes);
+
+/// What lies where on the largest machine.
+struct MemoryPlan {
+  std::int64_t structure_bytes = 0;  ///< in host memory: lists, ids, labels, splits
+  std::int64_t feature_bytes = 0;    ///< in host memory: rows that the GPUs have no room for, or all
+  std::int64_t cache_bytes = 0;      ///< in host memory, of what other machines own
+  std::int64_t host_bytes() const { return structure_bytes + feature_bytes + cache_bytes; }
+  std::int64_t gpu_training_bytes = 0, gpu_graph_bytes = 0;  ///< per GPU
+  bool replicated = false;                                   ///< the structure of the whole graph
+  double cached_lists = 0, cached_rows = 0;  ///< share of remote lists and rows that the cache answers
+  placement::MachinePlan placement;          ///< of features and structure; empty on CPUs
+  bool fits_host = true, fits_gpu = true;
+};
+
+MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+                       const BatchProfile& profile);
+
+}  // namespace strata::train

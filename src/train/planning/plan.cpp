@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planning/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "loading/in_flight.hpp"
+#include "planning/measured_run.hpp"
+#include "strata/graph/part_file.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+constexpr double kMargin = 1.04;  // of messages of fixed size: padding.cpp
+
+std::int64_t id_bytes_of(const graph::Manifest& manifest) {
+  return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
+}
+
+/// One model's multiplications per row of a layer's output, and whether it multiplies each input row first.
+struct LayerWork {
+  double per_output = 0, per_input = 0;
+};
+
+LayerWork work_of_layer(nn::ModelKind model, double in, double out) {
+  switch (model) {
+    case nn::ModelKind::sage:
+      return {.per_output = 2 * in * out};
+    case nn::ModelKind::gcn:
+      return {.per_output = in * out};
+    case nn::ModelKind::gin:
+      return {.per_output = in * out + out * out};
+    case nn::ModelKind::gat:
+      return {.per_input = in * out};
+  }
+  return {};
+}
+
+void check_same_model(const MeasuredRun& run, const TrainConfig& config) {
+  const std::string fanouts = fmt::format("[{}]", fmt::join(config.fanouts, ","));
+  if (run.model == planned_model(config) && run.hidden == config.hidden && run.fanouts == fanouts) return;
+  throw InputError(
+      fmt::format("--cluster measured: that run trained {} with hidden {} and fanouts {}, not {} with "
+                  "hidden {} and fanouts {}",
+                  run.model, run.hidden, run.fanouts, planned_model(config), config.hidden, fanouts),
+      "Name a run of the same model, or leave measured out.");
+}
+
+double seeds_per_rank(const StepPlan& plan) {
+  return static_cast<double>(plan.global_batch) / plan.cluster.all_ranks();
+}
+
+void estimate_seconds(const TrainConfig& config, const graph::Manifest& manifest, StepPlan& plan) {
+  const RankSpeed speed = speed_of(plan.cluster, config.precision);
+  const StepWork work = work_of(config, manifest, plan.profile);
+  double picks = 0;
+  for (const BatchProfile::Hop& hop : plan.profile.hops) picks += hop.picks;
+  StepInputs& inputs = plan.inputs;
+  inputs.sample_seconds = picks / speed.picks;
+  const auto row_bytes = static_cast<double>(manifest.feature_cols * size_of(manifest.feature_dtype));
+  inputs.gather_seconds = plan.cluster.has_gpus() ? plan.memory.placement.seconds.batch()
+                                                  : plan.profile.inputs * row_bytes / speed.row_bytes;
+  inputs.compute_seconds =
+      speed.start_seconds + work.flops / speed.flops + work.aggregated_bytes / speed.aggregated_bytes;
+  plan.basis =
+      plan.cluster.has_gpus() ? "estimated for a GPU such as an H200" : "estimated for one CPU core per rank";
+}
+
+/// What was measured takes the place of estimates; seeds scale it.
+void take_measured(const TrainConfig& config, StepPlan& plan) {
+  const Cluster& cluster = plan.cluster;
+  StepInputs& inputs = plan.inputs;
+  if (!cluster.measured.empty()) {
+    const MeasuredRun run = read_measured_run(cluster.measured);
+    check_same_model(run, config);
+    const double scale = seeds_per_rank(plan) / run.seeds_per_rank;
+    inputs.sample_seconds = run.sample_seconds * scale;
+    inputs.gather_seconds = run.gather_seconds * scale;
+    inputs.compute_seconds = run.compute_seconds * scale;
+    if (!run.one_by_one) inputs.loading_share = 0;
+    plan.basis = fmt::format("measured in {}", cluster.measured);
+  }
+  if (cluster.sample_seconds) inputs.sample_seconds = *cluster.sample_seconds;
+  if (cluster.gather_seconds) inputs.gather_seconds = *cluster.gather_seconds;
+  if (!cluster.compute_seconds) return;
+  inputs.compute_seconds = *cluster.compute_seconds;
+  inputs.loading_share = 0;
+  plan.basis = "given";
+}
+
+/// On CPUs of several machines a run hides round trips behind further batches.
+void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
+  StepInputs& inputs = plan.inputs;
+  if (!config.pipeline) return;
+  if (config.batches_in_flight > 0) inputs.batches_in_flight = static_cast<int>(config.batches_in_flight);
+  if (plan.cluster.has_gpus() || inputs.machines == 1) return;
+  InFlight chosen;
+  if (config.batches_in_flight > 0) {
+    chosen = in_flight_of(inputs.batches_in_flight);
+  } else {
+    const StepEstimate one_each = estimate_step(inputs);
+    double sample_rounds = 0;
+    for (const WireLoad& hop : inputs.hops) sample_rounds += hop.rounds;
+    chosen = in_flight_for({.sample = one_each.sample,
+                            .gather = one_each.gather,
+                            .train = one_each.train,
+                            .sample_latency = sample_rounds * inputs.link.latency_seconds,
+                            .gather_latency = inputs.rows.rounds * inputs.link.latency_seconds},
+                           TrainConfig::kMostInFlight);
+    inputs.batches_in_flight = chosen.batches();
+  }
+  inputs.sampled_at_once = chosen.sampled;
+  inputs.gathered_at_once = chosen.gathered;
+}
+
+double parameters_of(const TrainConfig& config, const graph::Manifest& manifest) {
+  double sum = 0;
+  for (std::size_t layer = 0; layer < config.fanouts.size(); ++layer) {
+    const auto in = static_cast<double>(layer == 0 ? manifest.feature_cols : config.hidden);
+    const auto out =
+        static_cast<double>(layer + 1 == config.fanouts.size() ? manifest.num_classes : config.hidden);
+    const LayerWork work = work_of_layer(config.model, in, out);
+    sum += work.per_output + work.per_input + out;
+  }
+  return sum;
+}
+
+}  // namespace
+
+RankSpeed speed_of(const Cluster& cluster, Precision precision) {
+  if (!cluster.has_gpus())
+    return {.flops = 4e10, .aggregated_bytes = 8e9, .picks = 2e7, .row_bytes = 3e9, .start_seconds = 1e-3};
+  const double factor = precision == Precision::f32 ? 0.25 : precision == Precision::bf16 ? 1.5 : 1;
+  return {.flops = factor * 1.5e14,
+          .aggregated_bytes = 3e12 * (precision == Precision::bf16 ? 1.5 : 1),
+          .picks = 8e9,
+          .row_bytes = 1.9e12,
+          .start_seconds = 1e-4};
+}
+
+StepWork work_of(const TrainConfig& config, const graph::Manifest& manifest, const BatchProfile& profile) {
+  StepWork work;
+  const std::size_t layers = profile.hops.size();
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::size_t hop = layers - 1 - layer;
+    const auto in = static_cast<double>(layer == 0 ? manifest.feature_cols : config.hidden);
+    const auto out = static_cast<double>(layer + 1 == layers ? manifest.num_classes : config.hidden);
+    const double outputs = profile.hops[hop].nodes,
+                 sources = hop + 1 < layers ? profile.hops[hop + 1].nodes : profile.inputs;
+    const LayerWork rows = work_of_layer(config.model, in, out);
+    const double passes = layer == 0 ? 2 : 3;  // forward, for the weights, and for the input
+    work.flops += 2 * passes * (outputs * rows.per_output + sources * rows.per_input);
+    work.aggregated_bytes += (passes - 1) * profile.hops[hop].picks * in * sizeof(float);
+  }
+  return work;
+}
+
+ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
+                       int machines, bool direct, std::int64_t id_bytes, std::int64_t row_bytes) {
+  ExchangeLoads loads;
+  if (machines == 1) return loads;
+  const double others = machines - 1, id = static_cast<double>(id_bytes);
+  constexpr double kCount = sizeof(std::int32_t), kRowId = sizeof(NodeId);
+  for (std::size_t hop = 0; !memory.replicated && hop < profile.hops.size(); ++hop) {
+    const BatchProfile::Hop& h = profile.hops[hop];
+    const double left = direct ? 1 : 1 - memory.cached_lists;  // direct requests know no cache of lists
+    const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
+    if (direct) {
+      loads.hops.push_back(nodes < 0.5
+                               ? WireLoad{}
+                               : WireLoad{.bytes = kMargin * nodes * (id + kCount + fanouts[hop] * id),
+                                          .messages = 3 * others,
+                                          .rounds = 2});
+      continue;
+    }
+    // numbers of requests, requests, numbers of picks, picks
+    const double messages = nodes < 0.5 ? others : 4 * others;
+    loads.hops.push_back({.bytes = nodes * (id + kCount) + picks * id, .messages = messages, .rounds = 4});
+  }
+  const double rows = profile.remote_inputs * (1 - memory.cached_rows);
+  const double bytes = rows * (kRowId + static_cast<double>(row_bytes));
+  // Rows between GPUs: ids, rows, and the agreement that all fitted; else how many, numbers, ids, rows.
+  loads.rows = direct ? WireLoad{.bytes = kMargin * bytes, .messages = 2 * others, .rounds = 3}
+                      : WireLoad{.bytes = bytes, .messages = 4 * others, .rounds = 4};
+  return loads;
+}
+
+StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
+  const auto origin = config.graph.parts();
+  if (!origin) {
+    throw InputError(fmt::format("--plan-only: {} has no parts", config.graph.text()),
+                     "Give a partition directory, or planted:parts=N,..., whose lists are made one by one.");
+  }
+  const graph::Manifest manifest = graph::read_manifest(*origin);
+  StepPlan plan{.cluster = cluster};
+  plan.global_batch =
+      config.global_batch_size > 0 ? config.global_batch_size : config.batch_size * cluster.all_ranks();
+  plan.profile = profile_batches(*origin, manifest,
+                                 {.machines = cluster.machines,
+                                  .ranks_per_machine = cluster.ranks_per_machine(),
+                                  .global_batch = plan.global_batch,
+                                  .fanouts = config.fanouts,
+                                  .seed = config.seed});
+  plan.memory = plan_memory(config, manifest, cluster, plan.profile);
+  const bool bounded = std::ranges::all_of(config.fanouts, [](int fanout) { return fanout >= 0; });
+  plan.direct = cluster.has_gpus() && config.neighbor_exchange != Transport::mpi && bounded &&
+                config.sampler != sampling::Method::labor;
+  const bool narrow = config.row_exchange_precision == RowPrecision::bf16;
+  const auto value_bytes = static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
+  const ExchangeLoads loads =
+      loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines, plan.direct,
+               id_bytes_of(manifest), manifest.feature_cols * value_bytes);
+  constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: docs/scaling.md
+  plan.inputs = {.hops = loads.hops,
+                 .rows = loads.rows,
+                 .gradient_bytes = parameters_of(config, manifest) * sizeof(float),
+                 .ranks = cluster.all_ranks(),
+                 .machines = cluster.machines,
+                 .batches_in_flight = config.pipeline ? 3 : 1,
+                 .loading_share = cluster.has_gpus() ? 0.0 : 1.0,
+                 .wire_share = cluster.has_gpus() ? kWireShareOfGpu : 1.0,
+                 .link = cluster.link_of_rank()};
+  estimate_seconds(config, manifest, plan);
+  take_measured(config, plan);
+  take_batches_in_flight(config, plan);
+  plan.estimate = estimate_step(plan.inputs);
+  plan.alone = estimate_step(without_wire(plan.inputs));
+  return plan;
+}
+
+}  // namespace strata::train

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "planning/batch_profile.hpp"
+#include "planning/cluster.hpp"
+#include "planning/memory_plan.hpp"
+#include "planning/step_model.hpp"
+#include "strata/train/config.hpp"
+
+namespace strata::train {
+
+/// What a run would need and how fast it would be.
+struct StepPlan {
+  Cluster cluster = {};
+  Count global_batch = 0;
+  BatchProfile profile = {};
+  MemoryPlan memory = {};
+  StepInputs inputs = {};
+  StepEstimate estimate = {}, alone = {};  ///< alone: the same batches without other machines
+  std::string basis = {};                  ///< where the seconds of compute come from
+  bool direct = false;                     ///< requests go from GPU to GPU
+
+  double efficiency() const { return estimate.step > 0 ? alone.step / estimate.step : 0; }
+};
+
+/// As model_name(), for a library that knows no libtorch.
+inline std::string planned_model(const TrainConfig& config) {
+  return config.own_model.empty() ? std::string(enum_name(config.model)) : config.own_model;
+}
+
+/// How fast a rank computes, samples and gathers, where nothing was measured.
+struct RankSpeed {
+  double flops = 0, aggregated_bytes = 0;  ///< per second
+  double picks = 0, row_bytes = 0;         ///< per second
+  double start_seconds = 0;                ///< of a step's kernels
+};
+RankSpeed speed_of(const Cluster& cluster, Precision precision);
+
+/// Floating-point operations and bytes of neighbors' rows of one step: forward, and backward for all but the
+/// first layer's input.
+struct StepWork {
+  double flops = 0, aggregated_bytes = 0;
+};
+StepWork work_of(const TrainConfig& config, const graph::Manifest& manifest, const BatchProfile& profile);
+
+/// The messages of a batch: as they are counted in `traffic`. Requests and answers of fixed size (`direct`)
+/// have a margin, and counts travel in them.
+struct ExchangeLoads {
+  std::vector<WireLoad> hops = {};
+  WireLoad rows = {};
+};
+ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
+                       int machines, bool direct, std::int64_t id_bytes, std::int64_t row_bytes);
+
+/// Samples some batches and adds up. Reads of a graph its manifest and the lists of these batches. Throws
+/// InputError for a graph without parts, and for measured runs of another model.
+StepPlan make_plan(const TrainConfig& config, const Cluster& cluster);
+
+std::string plan_text(const TrainConfig& config, const StepPlan& plan);
+nlohmann::json plan_record(const TrainConfig& config, const StepPlan& plan);
+
+}  // namespace strata::train

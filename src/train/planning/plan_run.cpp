@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
+#include "planning/plan.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/train/planning.hpp"
+
+namespace strata::train {
+namespace {
+
+/// The machines of this run, as far as a plan knows machines: all like the first one.
+Cluster present_cluster(const TrainConfig& config, const comm::World& world) {
+  const comm::Topology topology = comm::discover(world.communicator(), config.topology);
+  comm::Machine machine(world.communicator(), topology);
+  Cluster cluster;
+  cluster.machines = topology.num_machines();
+  cluster.ranks = machine.size();
+  cluster.host_memory = comm::free_host_memory(machine).share_bytes;
+  if (comm::computes_on_gpus(machine)) {
+    cluster.gpus = machine.size();
+    cluster.gpu_memory = static_cast<std::int64_t>(cuda::device_memory(machine.device().index).free_bytes);
+  }
+  machine.close();
+  return cluster;
+}
+
+}  // namespace
+
+std::string plan_run(const TrainConfig& config, const PlanRequest& request, const comm::World& world) {
+  world.communicator().together([&] { validate(config); });
+  Cluster cluster;
+  if (request.cluster.empty())
+    cluster = present_cluster(config, world);
+  else
+    world.communicator().together([&] { cluster = parse_cluster(request.cluster); });
+  std::string text;
+  world.communicator().together([&] {
+    if (world.rank() != 0) return;
+    const StepPlan plan = make_plan(config, cluster);
+    text = request.json ? plan_record(config, plan).dump() + "\n" : plan_text(config, plan);
+  });
+  return text;
+}
+
+}  // namespace strata::train

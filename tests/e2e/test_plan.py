@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""strata-train --plan-only tells what a run would need and trains nothing."""
+import json
+
+import strata_e2e as e2e
+
+PLANTED = 'planted:parts=4,within=0.8,nodes=40000,edges=400000,features=32,classes=4,train=20000,seed=1'
+SMALL = ['--fanouts', '5,3', '--hidden', '32', '--batch-size', '200']
+CLUSTER = 'machines=4,gpus=2,link=100Gbit/s,latency=10us,gpu-memory=40GiB,host-memory=64GiB'
+
+
+class Plan(e2e.Case):
+    def plan(self, graph, *options, expect=0, ranks=1, json_text=True):
+        """Also checks that nothing is written."""
+        command = e2e.mpirun_command(ranks, ['--graph', graph, '--device', 'cpu', *SMALL, *options])
+        plan = ['--plan-only', 'json'] if json_text else ['--plan-only']
+        done = self.run_program([*command, *plan])
+        self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
+        return json.loads(done.stdout.splitlines()[-1]) if expect == 0 and json_text else done.stdout + done.stderr
+
+    def test_tells_what_a_cluster_would_do(self):
+        text = self.plan(PLANTED, '--cluster', CLUSTER, json_text=False)
+        for word in ('4 machines of 2 GPUs', '100.0 Gbit/s per rank', 'training up to', 'every GPU', 'neighbors, hop 2', 'limited by', 'epoch'):
+            self.assertIn(word, text)
+
+    def test_sees_more_leave_the_more_machines_there_are(self):
+        plans = [self.plan(PLANTED, '--cluster', CLUSTER.replace('machines=4', f'machines={m}')) for m in (1, 2, 4)]
+        remote = [plan['rows']['remote'] / plan['rows']['nodes'] for plan in plans]
+        self.assertEqual(remote[0], 0)
+        self.assertLess(remote[1], remote[2])
+        self.assertEqual(plans[0]['efficiency'], 1)
+        self.assertLess(plans[2]['efficiency'], 1)
+        self.assertEqual([plan['ranks'] for plan in plans], [2, 4, 8])
+
+    def test_counts_what_a_run_then_sends(self):
+        graph = self.build(PLANTED.replace('planted:parts=4,within=0.8', 'synthetic:kind=sbm'), 2, 'parts2')
+        kept = ['--replicate-graph', 'off', '--halo-cache', '0', '--ranks-per-machine', '1']
+        plan = self.plan(graph, '--cluster', 'machines=2,ranks=1', *kept[:4])
+        output, _ = self.train(graph, *SMALL, *kept, '--epochs', '1', '--eval-fanouts', '2,2', ranks=2)
+        record, = e2e.metrics(output, 'traffic')
+        for rank in record['ranks']:
+            sent = [(hop['request_bytes'] + hop['answer_bytes']) / record['steps'] for hop in rank['neighbors']['hops']]
+            for hop, bytes_sent in zip(plan['hops'], sent):
+                self.assertAlmostEqual(hop['bytes'], bytes_sent, delta=0.1 * bytes_sent + 1)
+            rows = (rank['features']['request_bytes'] + rank['features']['row_bytes']) / record['steps']
+            self.assertAlmostEqual(plan['rows']['bytes'], rows, delta=0.1 * rows)
+        self.assertEqual(plan['steps_per_epoch'], record['steps'])
+
+    def test_plans_for_the_machines_at_hand(self):
+        plan = self.plan(PLANTED, '--ranks-per-machine', '1', ranks=2)
+        self.assertEqual((plan['machines'], plan['ranks']), (2, 2))
+
+    def test_takes_the_times_of_a_run(self):
+        output, _ = self.train(PLANTED, *SMALL, '--epochs', '1', '--eval-fanouts', '2,2', '--pipeline', 'off')
+        epoch, = e2e.metrics(output, 'epoch')
+        plan = self.plan(PLANTED, '--cluster', f'machines=2,ranks=1,measured={output}')
+        step = sum(epoch[f'{stage}_seconds'] for stage in ('sample', 'gather', 'compute')) / epoch['steps']
+        self.assertAlmostEqual(plan['alone_seconds'], step, delta=0.02 * step)
+        self.assertIn('measured', plan['basis'])
+        text = self.plan(PLANTED, '--cluster', f'machines=2,measured={output}', '--hidden', '16', expect=2)
+        self.assertIn('that run trained sage with hidden 32', text)
+
+    def test_refuses_what_it_cannot_plan(self):
+        for options, word in ((['--cluster', 'machine=2'], 'did you mean machines'), (['--cluster', 'machines=5'], '5 machines'),
+                              (['--cluster', 'measured=/nowhere'], 'no metrics.jsonl')):
+            self.assertIn(word, self.plan(PLANTED, *options, expect=2))
+        self.assertIn('planted:', self.plan('synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes=3,seed=1', expect=2))
+        _, done = self.train(PLANTED, '--cluster', 'machines=2', expect=2)
+        self.assertIn('--cluster has no effect without --plan-only', done.stderr)
+        _, done = self.train(PLANTED, '--plan-only', 'yaml', expect=2)
+        self.assertIn('--plan-only', done.stderr)
+
+
+if __name__ == '__main__':
+    e2e.main()

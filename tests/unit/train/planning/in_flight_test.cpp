@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/in_flight.hpp"
+
+#include <gtest/gtest.h>
+
+namespace strata::train {
+namespace {
+
+TEST(InFlight, GivesTheFiguresOfItsExample) {
+  const InFlight chosen =
+      in_flight_for({.sample = 5, .gather = 2.5, .train = 2, .sample_latency = 4, .gather_latency = 2}, 8);
+  EXPECT_EQ(chosen, (InFlight{.sampled = 3, .gathered = 2}));
+  EXPECT_EQ(chosen.batches(), 6);
+}
+
+TEST(InFlight, IsThreeWithoutRoundTrips) {
+  EXPECT_EQ(in_flight_for({.sample = 9, .gather = 3, .train = 1}, 8), InFlight{});
+  EXPECT_EQ(in_flight_for({}, 8), InFlight{});
+  EXPECT_EQ(in_flight_for({.sample = 1.05, .gather = 0.1, .train = 1, .sample_latency = 0.2}, 8), InFlight{})
+      << "a twentieth is not worth a further batch";
+}
+
+TEST(InFlight, KeepsToTheMost) {
+  const StageTimes slow{
+      .sample = 50, .gather = 30, .train = 1, .sample_latency = 49.5, .gather_latency = 29.5};
+  EXPECT_EQ(in_flight_for(slow, 8).batches(), 8);
+  EXPECT_EQ(in_flight_for(slow, 5).batches(), 5);
+  EXPECT_EQ(in_flight_for(slow, 1), InFlight{}) << "three stages have a batch each";
+}
+
+TEST(InFlight, DividesANumber) {
+  EXPECT_EQ(in_flight_of(2), (InFlight{.sampled = 1, .gathered = 1}));
+  EXPECT_EQ(in_flight_of(3), (InFlight{.sampled = 1, .gathered = 1}));
+  EXPECT_EQ(in_flight_of(5), (InFlight{.sampled = 3, .gathered = 1}));
+  EXPECT_EQ(in_flight_of(8), (InFlight{.sampled = 5, .gathered = 2}));
+}
+
+}  // namespace
+}  // namespace strata::train

@@ -48,8 +48,10 @@ class LaunchOrder {
   void begin_reduction(const cuda::Stream& stream);
   void end_reduction(const cuda::Stream& stream);
   void end_step();  ///< ends step s after its reduction, if it has one
-  /// Says that no reductions will follow, so that exchanges wait no more. A thread that fails calls it, too,
-  /// so that the others can end.
+  /// Says that no reductions will follow, and exchanges only of the first `steps` steps, the same number on
+  /// all ranks. These keep their order.
+  void finish(Count steps);
+  /// A thread that fails says so, and the others wait no more for anything.
   void open();
 
  private:

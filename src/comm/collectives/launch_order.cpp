@@ -97,6 +97,15 @@ void LaunchOrder::end_step() {
   changed_.notify_all();
 }
 
+void LaunchOrder::finish(Count steps) {
+  {
+    const std::lock_guard lock(mutex_);
+    run_.steps = std::min(run_.steps, steps);
+    ended_ = run_.steps;
+  }
+  changed_.notify_all();
+}
+
 void LaunchOrder::open() {
   {
     const std::lock_guard lock(mutex_);

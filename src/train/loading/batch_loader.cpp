@@ -216,8 +216,8 @@ struct BatchLoader::State {
 
   void end_stages() {
     if (!stages) return;
-    open_order();
-    stages->board.close();
+    const Count begun = stages->board.close();
+    if (options.order != nullptr) options.order->finish(begun);
     for (std::thread& thread : stages->threads) thread.join();
     stages.reset();
   }

@@ -52,10 +52,12 @@ class StepBoard {
     changed_.notify_all();
   }
 
-  void close() {
+  /// Returns how many steps are begun in all.
+  Count close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     changed_.notify_all();
+    return limit();
   }
   void fail(std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);

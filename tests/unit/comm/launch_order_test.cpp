@@ -103,23 +103,38 @@ TEST(LaunchOrder, OfBothExchangesIsTheSameHoweverThreadsRun) {
   }
 }
 
-TEST(LaunchOrder, LetsExchangesGoOnAfterTheLastReduction) {
-  LaunchOrder order{Device()};
-  const cuda::Stream stream;
-  order.begin({.steps = 10});
-  Count exchanged = 0;
-  std::thread exchanges([&] {
-    for (; exchanged < 4; ++exchanged) {
-      order.begin_exchange(Exchange::fetch, stream);
-      order.end_exchange(Exchange::fetch, stream);
+// Two of ten steps are used, and the three that buffers had room for are sampled and fetched all the same.
+TEST(LaunchOrder, KeepsTheOrderOfExchangesAfterTheLastReduction) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    LaunchOrder order{Device()};
+    const cuda::Stream stream;
+    Launches launched;
+    order.begin({.steps = 10, .samples = true});
+    const auto exchange = [&](Exchange kind, char name, unsigned jitter_seed) {
+      Jitter jitter(jitter_seed);
+      for (Count s = 0; s < 5; ++s) {
+        jitter();
+        order.begin_exchange(kind, stream);
+        launched.add(name, s);
+        order.end_exchange(kind, stream);
+      }
+    };
+    std::thread samples(exchange, Exchange::sample, 'S', seed),
+        fetches(exchange, Exchange::fetch, 'F', seed + 1);
+    Jitter jitter(seed + 2);
+    for (Count s = 0; s < 2; ++s) {
+      jitter();
+      order.begin_reduction(stream);
+      launched.add('R', s);
+      order.end_reduction(stream);
+      order.end_step();
     }
-  });
-  order.begin_reduction(stream);
-  order.end_reduction(stream);
-  order.end_step();
-  order.open();
-  exchanges.join();
-  EXPECT_EQ(exchanged, 4);
+    jitter();
+    order.finish(5);
+    samples.join();
+    fetches.join();
+    ASSERT_EQ(launched.text(), "S0 S1 F0 S2 F1 R0 S3 F2 R1 S4 F3 F4") << seed;
+  }
 }
 
 TEST(LaunchOrder, FreesAReductionWhoseExchangeFailed) {
@@ -142,7 +157,7 @@ TEST(LaunchOrder, StartsAnewWithARunOfSteps) {
     order.begin_reduction(stream);
     order.end_reduction(stream);
     order.end_step();
-    order.open();
+    order.finish(1);
   }
 }
 

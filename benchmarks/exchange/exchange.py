@@ -11,7 +11,6 @@ count from the distinct nodes that were asked for. Needs the built programs (STR
 """
 import argparse
 import json
-import os
 import pathlib
 import shutil
 import statistics
@@ -19,19 +18,14 @@ import subprocess
 import sys
 import tempfile
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from programs import bin_folder  # noqa: E402
+
 EPOCHS = 2
 KEPT = ['caches', 'none', 'replicated']
 ONE_MACHINE = 'one machine'
 PLANTED = 'planted:'
 ID_BYTES = 8
-
-
-def bin_folder():
-    for folder in filter(None, [os.environ.get('STRATA_BIN'), REPOSITORY / 'build/cuda/bin', REPOSITORY / 'build/cpu/bin']):
-        if (pathlib.Path(folder) / 'strata-train').exists():
-            return pathlib.Path(folder)
-    sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
 
 
 def run(command):

@@ -17,16 +17,11 @@ import subprocess
 import sys
 import tempfile
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from programs import bin_folder  # noqa: E402
+
 GRAPH = 'planted:parts=6,within=0.9,nodes=300000,edges=6000000,features=64,classes=16,train=60000,seed=1'
 OPTIONS = ['--fanouts', '10,5', '--hidden', '64', '--batch-size', '256']
-
-
-def bin_folder():
-    for folder in filter(None, [os.environ.get('STRATA_BIN'), REPOSITORY / 'build/cuda/bin', REPOSITORY / 'build/cpu/bin']):
-        if (pathlib.Path(folder) / 'strata-train').exists():
-            return pathlib.Path(folder)
-    sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
 
 
 def train(arguments, latency, in_flight, folder):

@@ -19,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from programs import bin_folder  # noqa: E402
+
 GRAPH = 'planted:parts=6,within=0.5,nodes=300000,edges=6000000,features=64,classes=16,train=60000,seed=1'
 OPTIONS = ['--fanouts', '10,5', '--hidden', '64', '--batch-size', '256']
 PLAIN = {'mpi_yield_when_idle': '1', 'btl_vader_single_copy_mechanism': 'none'}
@@ -33,13 +35,6 @@ SETTINGS = {'as launch/mpi-env sets it': ({}, ['--bind-to', 'none']),
             'btl tcp,self, yield 0': ({'btl': 'tcp,self', 'mpi_yield_when_idle': '0'}, ['--bind-to', 'none']),
             'eager limit 64 KiB': ({'btl_vader_eager_limit': '65536'}, ['--bind-to', 'none']),
             'coll ^tuned': ({'coll': '^tuned'}, ['--bind-to', 'none'])}
-
-
-def bin_folder():
-    for folder in filter(None, [os.environ.get('STRATA_BIN'), REPOSITORY / 'build/cuda/bin', REPOSITORY / 'build/cpu/bin']):
-        if (pathlib.Path(folder) / 'strata-train').exists():
-            return pathlib.Path(folder)
-    sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
 
 
 def train(arguments, name, folder):

@@ -18,7 +18,9 @@ import subprocess
 import sys
 import tempfile
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from programs import REPOSITORY, bin_folder  # noqa: E402
+
 PAGE = REPOSITORY / 'docs/scaling.md'
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
                    OMPI_MCA_btl_vader_single_copy_mechanism='none')
@@ -41,13 +43,6 @@ CASES = [{'within': 0.9, 'features': 64, 'options': ['--fanouts', '10,5', '--hid
 NOTHING_KEPT = ['--replicate-graph', 'off', '--halo-cache', '0']
 
 
-def bin_folder():
-    for folder in filter(None, [os.environ.get('STRATA_BIN'), REPOSITORY / 'build/cuda/bin', REPOSITORY / 'build/cpu/bin']):
-        if (pathlib.Path(folder) / 'strata-train').exists():
-            return pathlib.Path(folder)
-    sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
-
-
 def run(command):
     print('+', ' '.join(map(str, command)), file=sys.stderr)
     done = subprocess.run([str(word) for word in command], text=True, capture_output=True, env=ENVIRONMENT)
@@ -58,6 +53,10 @@ def run(command):
 
 def plan(graph, cluster, options):
     return json.loads(run([bin_folder() / 'strata-train', '--graph', graph, '--plan-only', 'json', '--cluster', cluster, *options]))
+
+
+def sent_bytes(found):
+    return sum(hop['bytes'] for hop in found['hops']) + found['rows']['bytes']
 
 
 def scaling_table():
@@ -71,7 +70,7 @@ def scaling_table():
                     continue
                 found = plan(graph, f'machines={machines},{CLUSTER}{key}', GPU_OPTIONS)
                 alone = alone or found['step_seconds']
-                sent = sum(hop['bytes'] for hop in found['hops']) + found['rows']['bytes']
+                sent = sent_bytes(found)
                 remote = found['rows']['remote'] / found['rows']['nodes']
                 seeds = 1024 * found['ranks'] / found['step_seconds']
                 lines.append(f'| {name} | {links if machines > 1 else "-"} | {machines} | {sent / 1e6:.0f} MB | {100 * remote:.0f} % | '
@@ -112,7 +111,7 @@ def validation_table(folder):
             cluster = (f'machines={machines},ranks=1,link={link["bytes_per_second"] / 1e6:.3f}MB/s,latency={1e6 * link["round_seconds"]:.3f}us,'
                        f'measured={alone}')
             found = plan(graph, cluster, [*case['options'], *NOTHING_KEPT])
-            sent = sum(hop['bytes'] for hop in found['hops']) + found['rows']['bytes']
+            sent = sent_bytes(found)
             lines.append(f'| {100 * case["within"]:.0f} % within, {case["features"]} features, {" ".join(case["options"][1::2])} | {machines} | '
                          f'{sent / 1e6:.2f} MB | {1e3 * measured:.1f} ms | {1e3 * found["step_seconds"]:.1f} ms | '
                          f'{100 * (found["step_seconds"] / measured - 1):+.0f} % |')

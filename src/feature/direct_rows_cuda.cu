@@ -234,19 +234,9 @@ void CudaDirectRows::add_to(RowExchangeReport& report) const {
   std::vector<Count> numbers(kNumNumbers);
   cuda::copy_async(numbers.data(), numbers_.data(), numbers.size() * sizeof(Count), stream_);
   stream_.synchronize();
+  report += report_;
   report.remote_rows += numbers[kRemote] + numbers[kKept];
   report.cached_rows += numbers[kKept];
-  report.bytes_sent += report_.bytes_sent;
-  report.bytes_received += report_.bytes_received;
-  report.request_messages += report_.request_messages;
-  report.request_bytes += report_.request_bytes;
-  report.row_messages += report_.row_messages;
-  report.row_bytes += report_.row_bytes;
-  report.rows_sent += report_.rows_sent;
-  report.rows_received += report_.rows_received;
-  report.rounds += report_.rounds;
-  report.seconds += report_.seconds;
-  report.waited_seconds += report_.waited_seconds;
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "gpu_budget.hpp"
 #include "loading/presampler.hpp"
+#include "loading/sampler_choice.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
@@ -90,8 +90,7 @@ bool asks_from_gpu_to_gpu(const RunContext& context) {
   return config.neighbor_exchange != Transport::mpi &&
          comm::can_exchange_on_devices(context.topology, context.device) && config.own_model.empty() &&
          config.sampler_device != comm::TopologyOptions::Compute::cpu &&
-         config.sampler != sampling::Method::labor &&
-         std::ranges::all_of(config.fanouts, [](int fanout) { return fanout >= 0; });
+         bounds_requests(context.neighbor_choice());
 }
 
 store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feature_cols) {

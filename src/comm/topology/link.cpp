@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "strata/comm/id_segments.hpp"
+
 namespace strata::comm {
 namespace {
 
@@ -35,15 +37,10 @@ struct Messages {
 
 Messages rail_messages(const Communicator& ranks, const Topology& topology, Count bytes) {
   const auto size = static_cast<std::size_t>(ranks.size());
-  const int me = ranks.rank();
   Messages messages{.send = std::vector<Count>(size), .receive = std::vector<Count>(size)};
-  const int machine = topology.ranks[static_cast<std::size_t>(me)].machine;
-  for (int m = 0; m < topology.num_machines(); ++m)
-    if (m != machine) messages.send[static_cast<std::size_t>(topology.rail(me, m))] = bytes;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    if (topology.ranks[static_cast<std::size_t>(rank)].machine == machine) continue;
-    if (topology.rail(rank, machine) == me) messages.receive[static_cast<std::size_t>(rank)] = bytes;
-  }
+  const SegmentPeers peers = SegmentPeers::of(topology, {}, ranks.rank());
+  for (const int server : peers.servers) messages.send[static_cast<std::size_t>(server)] = bytes;
+  for (const int client : peers.clients) messages.receive[static_cast<std::size_t>(client)] = bytes;
   return messages;
 }
 

@@ -237,12 +237,9 @@ struct Pipeline::State {
     return make_training_sampler(choice);
   }
 
-  /// Whether batches can be padded, so that no host looks at their ids; see sampling::PaddedShape.
+  /// Whether batches can be padded, so that no host looks at their ids.
   bool asks_directly(const SamplerChoice& choice) const {
-    const sampling::SamplerOptions& sampling = options.sampler;
-    return requests_on_devices && options.pad && samples_on_gpu(choice) &&
-           sampling.method != sampling::Method::labor && !sampling.device_chooser.narrow &&
-           std::ranges::all_of(sampling.fanouts, [](int fanout) { return fanout >= 0; });
+    return requests_on_devices && options.pad && samples_on_gpu(choice) && bounds_requests(options.sampler);
   }
 
   feature::RowExchangeContext row_context(const comm::Communicator& communicator) {

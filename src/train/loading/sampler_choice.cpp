@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "strata/cuda/buffer.hpp"
@@ -65,6 +66,11 @@ Sampler faster_one(const SamplerChoice& choice) {
 }
 
 }  // namespace
+
+bool bounds_requests(const sampling::SamplerOptions& options) {
+  return options.method != sampling::Method::labor && !options.device_chooser.narrow &&
+         std::ranges::all_of(options.fanouts, [](int fanout) { return fanout >= 0; });
+}
 
 bool samples_on_gpu(const SamplerChoice& choice) {
   if (!choice.device.is_cuda() || choice.requested == Compute::cpu) return false;

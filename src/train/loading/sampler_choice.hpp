@@ -24,6 +24,10 @@ struct SamplerChoice {
   bool log = false;  ///< this rank logs what was chosen and why
 };
 
+/// Whether what a batch asks other machines for is bounded by its fanouts, so that messages can have one size
+/// for all batches; see sampling::PaddedShape.
+bool bounds_requests(const sampling::SamplerOptions& options);
+
 /// Whether the GPU samples in any case, so that nothing is measured.
 bool samples_on_gpu(const SamplerChoice& choice);
 

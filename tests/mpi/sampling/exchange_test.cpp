@@ -12,6 +12,7 @@
 #include "support/methods.hpp"
 #include "support/mpi_world.hpp"
 #include "support/reference_sampler.hpp"
+#include "support/topologies.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -32,22 +33,6 @@ INSTANTIATE_TEST_SUITE_P(Devices, Exchange, testing::Values(Device::Kind::cpu, D
                          [](const auto& info) { return info.param == Device::Kind::cpu ? "cpu" : "cuda"; });
 
 const BatchKey kKey{.seed = 5, .epoch = 1, .step = 17};
-
-/// How the ranks of the run form machines: `machine_of[r]` is the machine of world rank r.
-comm::Topology topology_of(const std::vector<int>& machine_of) {
-  comm::Topology topology;
-  topology.virtual_machines = true;
-  for (std::size_t rank = 0; rank < machine_of.size(); ++rank) {
-    const auto machine = static_cast<std::size_t>(machine_of[rank]);
-    if (machine >= topology.machines.size()) topology.machines.resize(machine + 1);
-    comm::Topology::Rank entry;
-    entry.machine = machine_of[rank];
-    entry.local_rank = static_cast<int>(topology.machines[machine].size());
-    topology.ranks.push_back(entry);
-    topology.machines[machine].push_back(static_cast<int>(rank));
-  }
-  return topology;
-}
 
 std::vector<int> a_machine_a_rank() {
   std::vector<int> machines(static_cast<std::size_t>(test::world().size()));
@@ -189,7 +174,7 @@ Scenario make_scenario(Device device, const std::vector<int>& machines, const st
                        const std::vector<Count>& seeds_of_ranks) {
   Scenario scenario{.graph = {test::renumbered(
                         test::random_graph({.num_nodes = 2000, .mean_degree = 6, .hub_degree = 5000}), 8)},
-                    .topology = topology_of(machines),
+                    .topology = test::topology_of(machines),
                     .offsets = {},
                     .seeds = {},
                     .options = {.fanouts = fanouts,

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "strata/util/error.hpp"
+#include "support/topologies.hpp"
 
 namespace strata::feature {
 namespace {
@@ -16,24 +17,7 @@ namespace {
 using testing::ElementsAre;
 
 /// Machines of 2, 1 and 3 ranks, in this order.
-comm::Topology topology() {
-  comm::Topology topology;
-  int machine = 0;
-  for (const int ranks : {2, 1, 3}) {
-    topology.machines.emplace_back();
-    for (int local = 0; local < ranks; ++local) {
-      topology.machines.back().push_back(static_cast<int>(topology.ranks.size()));
-      topology.ranks.push_back({.host = "h",
-                                .machine = machine,
-                                .local_rank = local,
-                                .host_rank = 0,
-                                .device = {},
-                                .gpu_uuid = {}});
-    }
-    ++machine;
-  }
-  return topology;
-}
+comm::Topology topology() { return test::topology_of({0, 0, 1, 2, 2, 2}); }
 
 const std::vector<NodeId> kOffsets{0, 10, 20, 20 + 10};
 
@@ -53,11 +37,7 @@ TEST(SplitRequests, SortsIdsByServer) {
 
 TEST(SplitRequests, SortWhatIsAskedOfAServer) {
   const std::vector<NodeId> offsets{0, 1000, 5000};
-  comm::Topology two;
-  for (int machine = 0; machine < 2; ++machine) {
-    two.machines.push_back({machine});
-    two.ranks.push_back({.host = "h", .machine = machine, .device = {}, .gpu_uuid = {}});
-  }
+  const comm::Topology two = test::topology_of({0, 1});
   const store::Servers servers = store::Servers::of(two, offsets, 0);
   std::mt19937_64 random(4);
   for (const std::size_t runs : {1, 2, 3, 7}) {  // of ascending ids, as hops give them

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "strata/util/error.hpp"
+#include "support/topologies.hpp"
 
 namespace strata::store {
 namespace {
@@ -16,24 +17,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 /// Machines of 2, 1 and 3 ranks, in this order.
-comm::Topology topology() {
-  comm::Topology topology;
-  int machine = 0;
-  for (const int ranks : {2, 1, 3}) {
-    topology.machines.emplace_back();
-    for (int local = 0; local < ranks; ++local) {
-      topology.machines.back().push_back(static_cast<int>(topology.ranks.size()));
-      topology.ranks.push_back({.host = "h",
-                                .machine = machine,
-                                .local_rank = local,
-                                .host_rank = 0,
-                                .device = {},
-                                .gpu_uuid = {}});
-    }
-    ++machine;
-  }
-  return topology;
-}
+comm::Topology topology() { return test::topology_of({0, 0, 1, 2, 2, 2}); }
 
 const std::vector<NodeId> kOffsets{0, 10, 20, 30};
 

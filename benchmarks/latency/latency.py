@@ -1,63 +1,86 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Epochs on links of different latency, with three batches in flight and with as many as strata-train chooses.
+"""Steps on links of different latency, with three batches in flight and with as many as strata-train chooses.
 
-    latency.py [--latencies 10,200,1000] [--ranks 2] [--graph SPEC] [-- OPTIONS OF strata-train]
+    latency.py [--latencies 10,200,1000] [--ranks 2] [--rounds 3] [--graph SPEC] [-- OPTIONS OF strata-train]
 
 Each rank is a virtual machine of this host. tests/support/slow_link.c lets every message arrive late by the given microseconds; a thread
-that waits sleeps. Prints the median of the epochs after the first. Needs the built programs (STRATA_BIN, or build/cuda/bin, or
-build/cpu/bin) and the target strata_slow_link.
+that waits sleeps. All cases take turns, in rounds, and every second round goes backwards. The table has the median step of a case, and the
+median, smallest and largest of its ratios to the first latency with as many batches in flight in the same round. Needs the built programs
+(STRATA_BIN, or build/cuda/bin, or build/cpu/bin) and the target strata_slow_link.
 """
 import argparse
 import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from programs import bin_folder  # noqa: E402
+from programs import Failed, bin_folder, finished  # noqa: E402
 
 GRAPH = 'planted:parts=6,within=0.9,nodes=300000,edges=6000000,features=64,classes=16,train=60000,seed=1'
 OPTIONS = ['--fanouts', '10,5', '--hidden', '64', '--batch-size', '256']
+IN_FLIGHT = ['3', 'auto']
 
 
 def train(arguments, latency, in_flight, folder):
     slow_link = bin_folder().parent / 'lib/libstrata_slow_link.so'
     if not slow_link.exists():
         sys.exit(f'{slow_link} is not there; run launch/build strata_slow_link')
-    output = pathlib.Path(folder) / f'{latency}-{in_flight}'
-    environment = dict(os.environ, LD_PRELOAD=str(slow_link), STRATA_SLOW_LINK_US=str(latency), OMPI_ALLOW_RUN_AS_ROOT='1',
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_btl_vader_single_copy_mechanism='none')
+    output = pathlib.Path(folder) / 'run'
+    environment = dict(os.environ, LD_PRELOAD=str(slow_link), STRATA_SLOW_LINK_US=latency, OMPI_ALLOW_RUN_AS_ROOT='1',
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_btl_vader_single_copy_mechanism='none', OMPI_MCA_mpi_yield_when_idle='1')
     command = ['mpirun', '-n', arguments.ranks, '--oversubscribe', '--bind-to', 'none', '-x', 'LD_PRELOAD', '-x', 'STRATA_SLOW_LINK_US',
                bin_folder() / 'strata-train', '--graph', arguments.graph, '--device', 'cpu', '--ranks-per-machine', 1, '--replicate-graph', 'off',
-               '--halo-cache', 0, '--epochs', 4, '--eval-every', 0, '--eval-fanouts', '1,1', '--output', output, '--log-level', 'warn',
-               '--batches-in-flight', in_flight, *OPTIONS, *arguments.options]
-    done = subprocess.run([str(word) for word in command], env=environment, text=True, capture_output=True)
-    if done.returncode != 0:
-        sys.exit(done.stdout + done.stderr)
+               '--halo-cache', 0, '--epochs', 4, '--eval-every', 0, '--eval-fanouts', '1,1', '--checkpoint-every', 0, '--output', output,
+               '--overwrite', '--log-level', 'warn', '--batches-in-flight', in_flight, *OPTIONS, *arguments.options]
+    try:
+        finished(command, environment)
+    except Failed as failure:
+        sys.exit(f'{latency} us, {in_flight} in flight: {failure}')
     records = [json.loads(line) for line in (output / 'metrics.jsonl').read_text().splitlines()]
     return {'round': next(r for r in records if r['type'] == 'run')['link']['round_seconds'],
-            'epoch': statistics.median(r['seconds'] for r in records if r['type'] == 'epoch' and r['epoch'] > 1),
-            'steps': next(r for r in records if r['type'] == 'epoch')['steps'],
+            'step': statistics.median(r['seconds'] / r['steps'] for r in records if r['type'] == 'epoch' and r['epoch'] > 1),
             'batches': [r for r in records if r['type'] == 'traffic'][-1]['batches_in_flight']}
+
+
+def measure(arguments, folder):
+    """By case, a latency and a number of batches, its runs by round."""
+    cases = [(latency, in_flight) for latency in arguments.latencies.split(',') for in_flight in IN_FLIGHT]
+    runs = {case: [] for case in cases}
+    for number in range(arguments.rounds):
+        for case in cases if number % 2 == 0 else reversed(cases):
+            runs[case].append(train(arguments, *case, folder))
+            print(f'{case[0]} us, {case[1]} in flight: {1e3 * runs[case][-1]["step"]:.1f} ms', file=sys.stderr, flush=True)
+    return runs
+
+
+def cell(of_case, of_first):
+    ratios = [run['step'] / first['step'] for run, first in zip(of_case, of_first)]
+    step = 1e3 * statistics.median(run['step'] for run in of_case)
+    return f'{step:.1f} ms | {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})'
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--latencies', default='10,200,1000', help='microseconds')
     parser.add_argument('--ranks', type=int, default=2)
+    parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--graph', default=GRAPH)
     arguments, options = parser.parse_known_args()
     arguments.options = [option for option in options if option != '--']
-    print('| late by | a round takes | 3 in flight: step | chosen: step | in flight |\n|---|---|---|---|---|')
     with tempfile.TemporaryDirectory(prefix='strata-latency-') as folder:
-        for latency in arguments.latencies.split(','):
-            three, chosen = (train(arguments, latency, batches, folder) for batches in (3, 'auto'))
-            print(f'| {latency} us | {1e6 * chosen["round"]:.0f} us | {1e3 * three["epoch"] / three["steps"]:.1f} ms | '
-                  f'{1e3 * chosen["epoch"] / chosen["steps"]:.1f} ms | {chosen["batches"]} |', flush=True)
+        runs = measure(arguments, folder)
+    latencies = arguments.latencies.split(',')
+    print(f'| late by | a round takes | 3 in flight: step | of {latencies[0]} us | chosen: step | of {latencies[0]} us | in flight |\n'
+          '|---|---|---|---|---|---|---|')
+    for latency in latencies:
+        three, chosen = (cell(runs[latency, kind], runs[latencies[0], kind]) for kind in IN_FLIGHT)
+        batches = sorted({run['batches'] for run in runs[latency, 'auto']})
+        round_us = 1e6 * statistics.median(run['round'] for run in runs[latency, 'auto'])
+        print(f'| {latency} us | {round_us:.0f} us | {three} | {chosen} | {", ".join(map(str, batches))} |')
 
 
 if __name__ == '__main__':

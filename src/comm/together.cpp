@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "mpi_state.hpp"
+#include "state.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {
@@ -23,7 +23,7 @@ bool is_echo(const std::exception& error) {
 }
 
 /// The message to the other ranks: kind, message, a zero byte, remedy. An echo already names its rank.
-std::string encode(const std::exception& error, const MpiState& state) {
+std::string encode(const std::exception& error, const GroupState& state) {
   const auto* typed = dynamic_cast<const Error*>(&error);
   return static_cast<char>(kind_of(error)) + (is_echo(error) ? "" : state.who() + ": ") + error.what() +
          '\0' + (typed ? typed->remedy() : "");
@@ -63,7 +63,7 @@ std::string encode(const std::exception& error, const MpiState& state) {
 }  // namespace
 
 void Communicator::together(const std::function<void()>& work) const {
-  const MpiState& state = Internals::of(*this);
+  const GroupState& state = Internals::of(*this);
   std::string blob;
   std::exception_ptr own;
   std::int64_t first_failed = std::int64_t{2} * state.size;  // echoes come after all others

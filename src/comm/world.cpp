@@ -1,60 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <mpi.h>
-#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <utility>
 
-#include "mpi_state.hpp"
-#include "strata/util/error.hpp"
+#include "state.hpp"
 
 namespace strata::comm {
-namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
-
-void require_threads(int provided) {
-  if (provided == MPI_THREAD_MULTIPLE) return;
-  throw CommError(
-      fmt::format("this MPI library gives thread level {} where {} (MPI_THREAD_MULTIPLE) is needed", provided,
-                  static_cast<int>(MPI_THREAD_MULTIPLE)),
-      "Use an MPI library that was built with thread support (ompi_info | grep THREAD_MULTIPLE).");
-}
-
-}  // namespace
 
 struct World::State {
   explicit State(Communicator all) : communicator(std::move(all)) {}
   Communicator communicator;
 };
 
-World::World(int* argc, char*** argv) {
-  MpiState world{.handle = MPI_COMM_WORLD, .owned = false, .host = host_name()};
-  int provided = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", world);
-  require_threads(provided);
-  check(MPI_Comm_rank(MPI_COMM_WORLD, &world.world_rank), "MPI_Comm_rank", world);
-  check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", world);
-  state_ = std::make_unique<State>(Internals::adopt(MPI_COMM_WORLD, world));
-  Internals::state(state_->communicator).owned = false;
-}
+World::World(int* argc, char*** argv) : World(mpi_backend(argc, argv)) {}
+
+World::World(std::shared_ptr<Backend> backend)
+    : state_(std::make_unique<State>(Internals::adopt(std::move(backend), kPieceBytes))) {}
 
 World::~World() {
-  // MPI_Finalize waits for all ranks. During an exception the others may never come, and main aborts the run.
+  // The end of a run waits for all ranks. During an exception the others may never come, and main aborts the
+  // run.
   if (std::uncaught_exceptions() > 0) return;
-  MPI_Finalize();
+  try {
+    state_->communicator.close();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "strata: the ranks did not part in order: {}\n", error.what());
+  }
 }
 
 const Communicator& World::communicator() const { return state_->communicator; }
-std::string World::host() const { return Internals::of(state_->communicator).host; }
+std::string World::host() const { return Internals::of(state_->communicator).backend->self().host; }
+const char* World::backend() const { return Internals::of(state_->communicator).backend->name(); }
 
 void World::abort(int exit_code) const {
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
-  std::_Exit(exit_code);
+  Internals::of(state_->communicator).backend->abort(exit_code);
+  std::_Exit(exit_code);  // because the compiler does not believe a virtual function
 }
 
 }  // namespace strata::comm

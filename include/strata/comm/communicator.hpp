@@ -13,12 +13,13 @@
 
 namespace strata::comm {
 
-/// An MPI communicator for one stage or purpose; an owner. Only one thread at a time may use it, but
-/// different threads may use different communicators at once (MPI_THREAD_MULTIPLE).
+class Backend;
+
+/// Ranks that exchange messages for one stage or purpose, over whatever started them (backend.hpp); an owner.
+/// Only one thread at a time may use it, but different threads may use different communicators at once.
 ///
-/// Counts are 64-bit: more than an MPI int can count is sent in pieces. Every call throws CommError with
-/// MPI's text, the rank and the host. All calls except rank() and size() are collective over the
-/// communicator.
+/// Counts are 64-bit: what MPI cannot count is sent in pieces. Every call throws CommError with the backend's
+/// text, the rank and the host. All calls except rank() and size() are collective over the communicator.
 class Communicator {
  public:
   Communicator(Communicator&&) noexcept;
@@ -80,18 +81,19 @@ class Communicator {
 
  private:
   friend class World;
-  friend struct Internals;  // gives the sources of this module MPI's handle
+  friend struct Internals;  // gives the sources of this module the backend
   struct State;
   explicit Communicator(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
-/// Initialises MPI with MPI_THREAD_MULTIPLE and finalises it. A program has exactly one, made in main before
-/// any thread starts.
+/// All ranks of the run. A program has exactly one, made in main before any thread starts.
 class World {
  public:
-  World(int* argc, char*** argv);
-  ~World();
+  World(int* argc, char*** argv);  ///< over MPI, which is initialised here and finalised at the end
+  /// Over what backend.hpp offers, whose first group it owns.
+  explicit World(std::shared_ptr<Backend> backend);
+  ~World();  ///< waits for all ranks, except while an exception is on its way
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -99,6 +101,7 @@ class World {
   int rank() const { return communicator().rank(); }
   int size() const { return communicator().size(); }
   std::string host() const;
+  const char* backend() const;  ///< "mpi", "torch", "solo"
 
   /// Ends all ranks of the run with `exit_code`. Never returns.
   [[noreturn]] void abort(int exit_code) const;

@@ -22,9 +22,16 @@ struct SegmentPeers {
   static SegmentPeers of(const Topology& topology, std::span<const NodeId> machine_offsets, int world_rank);
 };
 
+/// A cap, rounded up so that every segment begins at a multiple of 16 bytes, whatever even number of bytes an
+/// answer has. Elsewhere NCCL copies byte by byte.
+constexpr Count rounded_cap(Count cap) {
+  constexpr Count kMultiple = 8;
+  return (cap + kMultiple - 1) / kMultiple * kMultiple;
+}
+
 /// The cap for what comes after a batch that did not fit `cap`. Every rank learns of such a batch and grows
 /// alike.
-constexpr Count grown_cap(Count cap) { return cap + cap / 10 + 64; }
+constexpr Count grown_cap(Count cap) { return rounded_cap(cap + cap / 10 + 64); }
 
 /// Asks other machines about nodes, from GPU to GPU and in messages of fixed size: the host sees no id and
 /// waits for nothing, so that the work can be recorded. An owner of its device memory.
@@ -60,7 +67,7 @@ class IdSegments {
   void pack(const Source& source, Count cap, const Tally& tally, const cuda::Stream& stream);
   /// What pack() writes, in one array, so that one call clears it.
   struct Packed {
-    Count* last;              ///< [servers] the last index in use of each segment, or beyond the cap
+    Count* last;              ///< [servers] the last index in use of each segment, or beyond the cap; padded
     Id* asked;                ///< [num_asked()]
     std::int32_t* positions;  ///< [num_asked()]
   };
@@ -87,6 +94,7 @@ class IdSegments {
 
  private:
   Packed packed() const;
+  Count num_last() const;
   Count packed_bytes() const;
   Count num_servers() const { return std::ssize(peers_.servers); }
   Count num_clients() const { return std::ssize(peers_.clients); }

@@ -7,15 +7,15 @@
 
 namespace strata::comm {
 
-/// Sums a flat buffer over all ranks, in place: with NCCL if every rank has a GPU of its own, else with MPI
-/// through pinned memory. The order of the sum is fixed for a given number of ranks.
+/// Sums a flat buffer over all ranks, in place: with NCCL if every rank has a GPU of its own, else with the
+/// ranks' own messages through pinned memory. The order of the sum is fixed for a given number of ranks.
 class AllReducer {
  public:
   virtual ~AllReducer() = default;
-  /// data [count] f32 on the device of the reducer. Collective; asynchronous on `stream` with NCCL, blocking
-  /// with MPI.
+  /// data [count] f32 on the device of the reducer. Collective; asynchronous on `stream` with NCCL, else
+  /// blocking.
   virtual void sum(float* data, Count count, const cuda::Stream& stream) = 0;
-  virtual const char* name() const = 0;  ///< "nccl", "mpi"
+  virtual const char* name() const = 0;  ///< "nccl", or that of the backend: "mpi", "torch", "solo"
   virtual void close() = 0;              ///< collective
 };
 

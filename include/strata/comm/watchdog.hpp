@@ -3,6 +3,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "strata/comm/communicator.hpp"
 
@@ -28,6 +30,11 @@ class Watchdog {
     /// Whether the run was asked to stop. If ranks fall silent in such a run, it ends with
     /// ExitCode::stopped_unsaved.
     std::function<bool()> stop_requested = [] { return false; };
+    /// What the user may do next; printed below the message.
+    std::string advice = {};
+    /// Called in place of printing the message, on the thread that watches, with the ranks that it names;
+    /// returns the exit code.
+    std::function<int(const std::string& message, const std::vector<int>& ranks)> last_words = {};
   };
   Watchdog(const World& world, const Options& options);  ///< collective
   ~Watchdog();

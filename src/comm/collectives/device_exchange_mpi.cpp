@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "collectives/transfers.hpp"
-#include "mpi_state.hpp"
+#include "state.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"

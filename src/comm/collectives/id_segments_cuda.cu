@@ -84,15 +84,20 @@ void IdSegments<Id>::pack(const Source& source, Count cap, const Tally& tally, c
 }
 
 template <typename Id>
+Count IdSegments<Id>::num_last() const {
+  return (num_servers() + 1) / 2 * 2;  // so that the ids begin at a multiple of 16 bytes
+}
+
+template <typename Id>
 Count IdSegments<Id>::packed_bytes() const {
-  return num_servers() * static_cast<Count>(sizeof(Count)) +
+  return num_last() * static_cast<Count>(sizeof(Count)) +
          num_asked() * static_cast<Count>(sizeof(Id) + sizeof(std::int32_t));
 }
 
 template <typename Id>
 IdSegments<Id>::Packed IdSegments<Id>::packed() const {
   auto* const last = reinterpret_cast<Count*>(packed_.data());
-  auto* const asked = reinterpret_cast<Id*>(last + num_servers());
+  auto* const asked = reinterpret_cast<Id*>(last + num_last());
   return {last, asked, reinterpret_cast<std::int32_t*>(asked + num_asked())};
 }
 

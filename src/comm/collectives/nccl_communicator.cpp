@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "mpi_state.hpp"
+#include "state.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 

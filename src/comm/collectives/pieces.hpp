@@ -5,7 +5,7 @@
 
 namespace strata::comm {
 
-/// The most bytes of one MPI call: below what an MPI int can count.
+/// The most bytes of one call of a backend: below what an int of MPI can count.
 inline constexpr Count kPieceBytes = Count{1} << 30;
 
 /// Lets tests make pieces small, so that even a few bytes are sent in many pieces. Communicators made from

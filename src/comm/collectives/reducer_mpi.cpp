@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "collectives/transfers.hpp"
-#include "mpi_state.hpp"
+#include "state.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
@@ -14,6 +14,8 @@ namespace strata::comm {
 
 MpiReducer::MpiReducer(const Communicator& world, Device device, Count chunk)
     : communicator_(world.duplicate()), device_(device), chunk_(chunk) {}
+
+const char* MpiReducer::name() const { return Internals::of(communicator_).backend->name(); }
 
 void MpiReducer::sum(float* data, Count count, const cuda::Stream& stream) {
   if (communicator_.size() == 1) return;
@@ -47,7 +49,7 @@ void MpiReducer::sum_on_host(float* data, Count count) {
 }
 
 void MpiReducer::sum_chunk(float* data, Count count) {
-  const MpiState& state = Internals::of(communicator_);
+  const GroupState& state = Internals::of(communicator_);
   const int size = state.size, self = state.rank;
   const auto bytes_of = [&](int rank) {
     return (slice_begin(count, rank + 1) - slice_begin(count, rank)) * static_cast<Count>(sizeof(float));

@@ -8,15 +8,15 @@
 
 namespace strata::comm {
 
-/// Sums over MPI: every rank sums a slice of the buffer, always in order of rank, and sends the sums to all.
-/// So each rank sends and receives about twice the buffer, and all ranks and runs get the same bits.
+/// Sums in host memory: every rank sums a slice of the buffer, always in order of rank, and sends the sums to
+/// all. So each rank sends and receives about twice the buffer, and all ranks and runs get the same bits.
 class MpiReducer final : public AllReducer {
  public:
   /// Works on `chunk` values at a time, which bounds the staging memory.
   MpiReducer(const Communicator& world, Device device, Count chunk = Count{1} << 22);
 
   void sum(float* data, Count count, const cuda::Stream& stream) override;
-  const char* name() const override { return "mpi"; }
+  const char* name() const override;
   void close() override { communicator_.close(); }
 
  private:

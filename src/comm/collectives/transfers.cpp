@@ -4,61 +4,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "strata/util/error.hpp"
 
 namespace strata::comm {
-namespace {
-
-constexpr int kTag = 1;
-
-}  // namespace
 
 void Transfers::send(const void* data, Count bytes, int peer) {
-  for (Count begin = 0; begin < bytes; begin += state_.piece_bytes) {
-    const int piece = static_cast<int>(std::min(state_.piece_bytes, bytes - begin));
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Isend(static_cast<const char*>(data) + begin, piece, MPI_BYTE, peer, kTag, state_.handle,
-                    &request),
-          "MPI_Isend", state_);
-    requests_.push_back(request);
-    pieces_.push_back({.bytes = piece, .peer = peer, .incoming = false});
-  }
+  if (bytes > 0 && peer == state_.rank) return own_sends_.push_back({data, bytes});
+  for (Count begin = 0; begin < bytes; begin += state_.piece_bytes)
+    messages_->send(static_cast<const char*>(data) + begin, std::min(state_.piece_bytes, bytes - begin),
+                    peer);
 }
 
 void Transfers::receive(void* data, Count bytes, int peer) {
-  for (Count begin = 0; begin < bytes; begin += state_.piece_bytes) {
-    const int piece = static_cast<int>(std::min(state_.piece_bytes, bytes - begin));
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(static_cast<char*>(data) + begin, piece, MPI_BYTE, peer, kTag, state_.handle, &request),
-          "MPI_Irecv", state_);
-    requests_.push_back(request);
-    pieces_.push_back({.bytes = piece, .peer = peer, .incoming = true});
-  }
+  if (bytes > 0 && peer == state_.rank) return own_receives_.push_back({data, bytes});
+  for (Count begin = 0; begin < bytes; begin += state_.piece_bytes)
+    messages_->receive(static_cast<char*>(data) + begin, std::min(state_.piece_bytes, bytes - begin), peer);
 }
 
 void Transfers::wait() {
-  std::vector<MPI_Status> statuses(requests_.size());
-  const int code = MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses.data());
-  if (code == MPI_ERR_IN_STATUS) {
-    for (const MPI_Status& status : statuses) {
-      if (status.MPI_ERROR != MPI_ERR_PENDING) check(status.MPI_ERROR, "MPI_Waitall", state_);
-    }
-  }
-  check(code, "MPI_Waitall", state_);
-  for (std::size_t i = 0; i < pieces_.size(); ++i) check_piece(pieces_[i], statuses[i]);
-  requests_.clear();
-  pieces_.clear();
+  copy_own();
+  messages_->wait();
 }
 
-void Transfers::check_piece(const Piece& piece, const MPI_Status& status) const {
-  if (!piece.incoming) return;
-  int bytes = 0;
-  check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count", state_);
-  if (bytes != piece.bytes) {
-    throw CommError(fmt::format("rank {} of the communicator sent {} bytes where {} were expected ({})",
-                                piece.peer, bytes, piece.bytes, state_.who()));
+void Transfers::copy_own() {
+  for (std::size_t i = 0; i < std::max(own_sends_.size(), own_receives_.size()); ++i) {
+    const Count sent = i < own_sends_.size() ? own_sends_[i].bytes : 0;
+    const Count expected = i < own_receives_.size() ? own_receives_[i].bytes : 0;
+    if (sent != expected) {
+      throw CommError(fmt::format("{} bytes to itself, {} from itself ({})", sent, expected, state_.who()));
+    }
+    std::memcpy(own_receives_[i].data, own_sends_[i].data, static_cast<std::size_t>(sent));
   }
+  own_sends_.clear();
+  own_receives_.clear();
 }
 
 }  // namespace strata::comm

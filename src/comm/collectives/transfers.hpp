@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <mpi.h>
-
+#include <memory>
 #include <vector>
 
-#include "mpi_state.hpp"
+#include "state.hpp"
 
 namespace strata::comm {
 
 /// Sends and receives of any size between pairs of ranks, all in flight at once. A transfer of 0 bytes makes
-/// no message.
+/// no message, and a rank that sends to itself copies.
 ///
 /// The memory must stay valid until wait() has returned. Pieces between two ranks arrive in the order of the
 /// calls, which must be the same on both sides.
 class Transfers {
  public:
-  explicit Transfers(const MpiState& state) : state_(state) {}
+  explicit Transfers(const GroupState& state) : state_(state), messages_(state.backend->messages()) {}
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
@@ -26,16 +25,17 @@ class Transfers {
   void wait();
 
  private:
-  struct Piece {
-    int bytes;
-    int peer;
-    bool incoming;
+  template <typename Byte>
+  struct Own {
+    Byte* data;
+    Count bytes;
   };
-  void check_piece(const Piece& piece, const MPI_Status& status) const;
+  void copy_own();
 
-  const MpiState& state_;
-  std::vector<MPI_Request> requests_;
-  std::vector<Piece> pieces_;
+  const GroupState& state_;
+  std::unique_ptr<Backend::Messages> messages_;
+  std::vector<Own<const void>> own_sends_;
+  std::vector<Own<void>> own_receives_;
 };
 
 }  // namespace strata::comm

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "strata/comm/id_segments.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::comm {
 namespace {
@@ -67,6 +70,54 @@ LinkFacts measure_link(const Communicator& ranks, const Topology& topology) {
   });
   const double moving = std::max(seconds - facts.round_seconds, seconds / 10);
   facts.bytes_per_second = static_cast<double>(kBytes / others * others) / moving;
+  return facts;
+}
+
+/// Sends some bytes to each rank that this one asks, and gets as many from each that asks it.
+class DeviceMessages {
+ public:
+  DeviceMessages(const SegmentPeers& peers, Count most_bytes, Device device)
+      : peers_(peers),
+        sent_(cuda::memory_on(device), std::ssize(peers.servers) * most_bytes, "bytes to measure with",
+              device),
+        received_(cuda::memory_on(device), std::ssize(peers.clients) * most_bytes, "bytes to measure with",
+                  device) {}
+
+  void exchange(DeviceExchange& wire, Count bytes, const cuda::Stream& stream) const {
+    std::vector<DeviceExchange::Outgoing> sends;
+    std::vector<DeviceExchange::Incoming> receives;
+    for (const int rank : peers_.servers)
+      sends.push_back({rank, sent_.data() + std::ssize(sends) * bytes, bytes});
+    for (const int rank : peers_.clients)
+      receives.push_back({rank, received_.data() + std::ssize(receives) * bytes, bytes});
+    wire.exchange(sends, receives, stream);
+  }
+
+ private:
+  SegmentPeers peers_;
+  cuda::Array<std::byte> sent_, received_;
+};
+
+LinkFacts measure_link(DeviceExchange& wire, const Communicator& ranks, const Topology& topology,
+                       Device device) {
+  if (topology.num_machines() == 1) return {};
+  constexpr int kTimes = 5, kInARow = 20, kTransfersInARow = 4;
+  constexpr Count kBytes = Count{8} << 20, kNumber = 16;  // the first of a rank, to all machines together
+  const cuda::DeviceGuard guard(device);
+  const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
+  const Count others = topology.num_machines() - 1, bytes = kBytes / others / kNumber * kNumber;
+  const DeviceMessages messages(SegmentPeers::of(topology, {}, ranks.rank()), bytes, device);
+  const auto seconds_of = [&](Count message_bytes, int in_a_row) {
+    const double seconds = median_seconds(ranks, kTimes, [&] {
+      for (int i = 0; i < in_a_row; ++i) messages.exchange(wire, message_bytes, stream);
+      stream.synchronize();
+    });
+    return seconds / in_a_row;
+  };
+  LinkFacts facts{.round_seconds = seconds_of(kNumber, kInARow), .bytes_per_second = 0};
+  const double seconds = seconds_of(bytes, kTransfersInARow);
+  const double moving = std::max(seconds - facts.round_seconds, seconds / 10);
+  facts.bytes_per_second = static_cast<double>(bytes * others) / moving;
   return facts;
 }
 

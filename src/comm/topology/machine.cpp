@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "mpi_state.hpp"
+#include "state.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 #include "topology/rank_limits.hpp"
@@ -23,7 +23,7 @@ std::vector<std::string> visible_gpus(TopologyOptions::Compute compute) {
 }
 
 int leader_of_host(const Communicator& world) {
-  Communicator host = Internals::split_shared(world);
+  Communicator host = Internals::split_by_host(world);
   int leader = world.rank();
   host.broadcast(&leader, sizeof(leader), 0);
   host.close();
@@ -58,7 +58,7 @@ const MachineResources& found_for(const Machine& machine) {
 }  // namespace
 
 Topology discover(const Communicator& world, const TopologyOptions& options) {
-  RankFacts own{.host = Internals::of(world).host,
+  RankFacts own{.host = Internals::of(world).backend->self().host,
                 .host_leader = leader_of_host(world),
                 .gpus = {},
                 .options = options};

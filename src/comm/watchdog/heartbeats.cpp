@@ -2,14 +2,30 @@
 #include "watchdog/heartbeats.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <span>
 #include <type_traits>
+#include <utility>
+
+#include "polling.hpp"
 
 namespace strata::comm {
 namespace {
 
-constexpr int kTag = 2;
 static_assert(std::is_trivially_copyable_v<Heartbeat>);
+
+std::vector<int> ranks_of(const std::vector<Peer>& peers) {
+  std::vector<int> ranks;
+  for (const Peer& peer : peers) ranks.push_back(peer.rank);
+  return ranks;
+}
+
+/// Messages need a moment.
+template <typename Done>
+void poll(Done&& done) {
+  poll_until(std::chrono::steady_clock::time_point::max(), std::forward<Done>(done));
+}
 
 }  // namespace
 
@@ -28,52 +44,25 @@ Heartbeats::Heartbeats(Communicator communicator) : communicator_(std::move(comm
     peer.rank = rank;
     peers_.push_back(peer);
   }
-  outgoing_.resize(peers_.size());
+  mailbox_ = Internals::of(communicator_).backend->mailbox(ranks_of(peers_), sizeof(Heartbeat));
 }
 
 void Heartbeats::tick(const Heartbeat& own) {
-  const MpiState& state = Internals::of(communicator_);
   for (std::size_t p = 0; p < peers_.size(); ++p) {
-    int sent = 0;
-    check(MPI_Test(&outgoing_[p].request, &sent, MPI_STATUS_IGNORE), "MPI_Test", state);
-    // else the previous one is still on its way, and a queue of heartbeats is useless
-    if (sent) send(p, own);
+    // Nothing is sent while the previous one is on its way, because a queue of heartbeats is useless.
+    mailbox_->post(p, std::as_bytes(std::span(&own, 1)));
     ++peers_[p].silent_ticks;
   }
   take_in();
 }
 
-void Heartbeats::send(std::size_t peer, const Heartbeat& heartbeat) {
-  const MpiState& state = Internals::of(communicator_);
-  Outgoing& outgoing = outgoing_[peer];
-  outgoing.heartbeat = heartbeat;
-  check(MPI_Isend(&outgoing.heartbeat, sizeof(Heartbeat), MPI_BYTE, peers_[peer].rank, kTag, state.handle,
-                  &outgoing.request),
-        "MPI_Isend", state);
-}
-
 void Heartbeats::take_in() {
-  const MpiState& state = Internals::of(communicator_);
-  for (;;) {
-    int waiting = 0;
-    MPI_Status status;
-    check(MPI_Iprobe(MPI_ANY_SOURCE, kTag, state.handle, &waiting, &status), "MPI_Iprobe", state);
-    if (!waiting) return;
-    receive_from(status.MPI_SOURCE);
+  Heartbeat heartbeat;
+  while (const auto p = mailbox_->take(std::as_writable_bytes(std::span(&heartbeat, 1)))) {
+    peers_[*p].last = heartbeat;
+    peers_[*p].silent_ticks = 0;
+    peers_[*p].left = heartbeat.leaving != 0;
   }
-}
-
-void Heartbeats::receive_from(int rank) {
-  const MpiState& state = Internals::of(communicator_);
-  Peer& peer = peer_of(rank);
-  check(MPI_Recv(&peer.last, sizeof(Heartbeat), MPI_BYTE, rank, kTag, state.handle, MPI_STATUS_IGNORE),
-        "MPI_Recv", state);
-  peer.silent_ticks = 0;
-  peer.left = peer.last.leaving != 0;
-}
-
-Peer& Heartbeats::peer_of(int rank) {
-  return peers_[communicator_.rank() == 0 ? static_cast<std::size_t>(rank - 1) : 0];
 }
 
 std::vector<Progress> Heartbeats::stuck(const Heartbeat& own, std::int64_t patience_ticks) const {
@@ -96,18 +85,16 @@ bool Heartbeats::any_busy(const Heartbeat& own) const {
 }
 
 void Heartbeats::close() {
-  const MpiState& state = Internals::of(communicator_);
   Heartbeat farewell = make_heartbeat(0, "leaving", false);
   farewell.leaving = 1;
-  for (std::size_t p = 0; p < peers_.size(); ++p) {
-    check(MPI_Wait(&outgoing_[p].request, MPI_STATUS_IGNORE), "MPI_Wait", state);
-    send(p, farewell);
-  }
-  for (Peer& peer : peers_) {
-    while (!peer.left) receive_from(peer.rank);
-  }
-  for (Outgoing& outgoing : outgoing_)
-    check(MPI_Wait(&outgoing.request, MPI_STATUS_IGNORE), "MPI_Wait", state);
+  for (std::size_t p = 0; p < peers_.size(); ++p)
+    poll([&] { return mailbox_->post(p, std::as_bytes(std::span(&farewell, 1))); });
+  poll([&] {
+    take_in();
+    return std::ranges::all_of(peers_, &Peer::left);
+  });
+  for (std::size_t p = 0; p < peers_.size(); ++p) poll([&] { return mailbox_->has_left(p); });
+  mailbox_.reset();
   communicator_.close();
 }
 

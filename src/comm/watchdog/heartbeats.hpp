@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "mpi_state.hpp"
+#include "state.hpp"
 
 namespace strata::comm {
 
@@ -48,18 +48,11 @@ class Heartbeats {
   void close();
 
  private:
-  struct Outgoing {
-    Heartbeat heartbeat;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-  void send(std::size_t peer, const Heartbeat& heartbeat);
   void take_in();
-  void receive_from(int rank);
-  Peer& peer_of(int rank);
 
   Communicator communicator_;
   std::vector<Peer> peers_;
-  std::vector<Outgoing> outgoing_;  // one per peer; MPI reads it until its request is complete
+  std::unique_ptr<Backend::Mailbox> mailbox_;  // to and from the peers
 };
 
 }  // namespace strata::comm

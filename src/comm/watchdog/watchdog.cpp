@@ -2,7 +2,6 @@
 #include "strata/comm/watchdog.hpp"
 
 #include <fmt/format.h>
-#include <mpi.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "mpi_state.hpp"
+#include "state.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "watchdog/heartbeats.hpp"
@@ -73,7 +72,8 @@ struct Watchdog::State {
   }
   bool is_silent(const Peer& peer, std::int64_t earlier) const;
   std::vector<Peer> silent_peers() const;
-  [[noreturn]] void end_run(const std::string& message, ExitCode code = ExitCode::failure) const;
+  [[noreturn]] void end_run(const std::string& message, const std::vector<int>& ranks,
+                            ExitCode code = ExitCode::failure) const;
 
   const World& world;
   const Options options;
@@ -95,8 +95,11 @@ struct Watchdog::State {
   std::thread thread;
 };
 
-void Watchdog::State::end_run(const std::string& message, ExitCode code) const {
-  fmt::print(stderr, "strata watchdog: {}\nThe run is aborted.\n", message);
+void Watchdog::State::end_run(const std::string& message, const std::vector<int>& ranks,
+                              ExitCode code) const {
+  if (options.last_words) world.abort(options.last_words(message, ranks));
+  fmt::print(stderr, "strata watchdog: {}\nThe run is aborted.\n{}", message,
+             options.advice.empty() ? std::string() : options.advice + "\n");
   std::fflush(stderr);
   world.abort(static_cast<int>(code));
 }
@@ -110,7 +113,7 @@ void Watchdog::State::watch() {
       lock.lock();
     }
   } catch (const std::exception& error) {
-    end_run(fmt::format("{} cannot watch any longer: {}", name(world.rank()), error.what()));
+    end_run(fmt::format("{} cannot watch any longer: {}", name(world.rank()), error.what()), {world.rank()});
   }
 }
 
@@ -160,9 +163,11 @@ void Watchdog::State::check_silence() {
   message += fmt::format("{} stopped, {} host is gone, or the network to {} is down.",
                          silent.size() == 1 ? "Its process is" : "Their processes are",
                          silent.size() == 1 ? "its" : "their", name(world.rank()));
-  if (!options.stop_requested()) end_run(message);
+  std::vector<int> ranks;
+  for (const Peer& peer : silent) ranks.push_back(peer.rank);
+  if (!options.stop_requested()) end_run(message, ranks);
   end_run(message + "\nA signal had asked this run to stop, but without them no checkpoint could be written.",
-          ExitCode::stopped_unsaved);
+          ranks, ExitCode::stopped_unsaved);
 }
 
 void Watchdog::State::check_progress() {
@@ -179,7 +184,7 @@ void Watchdog::State::check_progress() {
                            time(stuck[i].idle_ticks), stuck[i].what);
   }
   if (stuck.size() > kMostNamed) message += fmt::format("\n  and {} more", stuck.size() - kMostNamed);
-  end_run(message);
+  end_run(message, {stuck.front().rank});
 }
 
 void Watchdog::State::stop_thread() {
@@ -200,7 +205,7 @@ Watchdog::Watchdog(const World& world, const Options& options) {
 Watchdog::~Watchdog() {
   if (!state_) return;
   state_->stop_thread();
-  state_.release();  // not closed: MPI may still read a heartbeat, so its memory must stay
+  state_.release();  // not closed: a heartbeat may still be on its way, so its memory must stay
 }
 
 void Watchdog::alive(const char* what) noexcept {

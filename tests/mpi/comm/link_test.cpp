@@ -8,10 +8,8 @@
 namespace strata::comm {
 namespace {
 
-TEST(Link, IsMeasuredAlikeOnAllRanks) {
-  const test::RunSetup run(1);
-  const LinkFacts mine = measure_link(test::world().communicator(), run.topology);
-  if (run.topology.num_machines() == 1) {
+void expect_alike(const LinkFacts& mine, const Topology& topology) {
+  if (topology.num_machines() == 1) {
     EXPECT_EQ(mine.round_seconds, 0);
     EXPECT_EQ(mine.bytes_per_second, 0);
     return;
@@ -24,6 +22,21 @@ TEST(Link, IsMeasuredAlikeOnAllRanks) {
   test::world().communicator().all_reduce(most, Communicator::Op::max);
   EXPECT_EQ(least[0], most[0]);
   EXPECT_EQ(least[1], most[1]);
+}
+
+TEST(Link, IsMeasuredAlikeOnAllRanks) {
+  const test::RunSetup run(1);
+  expect_alike(measure_link(test::world().communicator(), run.topology), run.topology);
+}
+
+TEST(Link, BetweenDevicesIsMeasuredAlikeOnAllRanks) {
+  const Communicator& world = test::world().communicator();
+  const test::RunSetup run(1, TopologyOptions::Compute::automatic);
+  const Device device = run.machine.device();
+  const auto wire = can_exchange_on_devices(run.topology, device) ? make_device_exchange(world, device)
+                                                                  : make_mpi_exchange(world, device);
+  expect_alike(measure_link(*wire, world, run.topology, device), run.topology);
+  wire->close();
 }
 
 TEST(Link, IsNothingWithinAMachine) {

@@ -63,10 +63,10 @@ TEST(MpiReducerTest, GivesTheSameBitsOnAllRanks) {
   reducer.close();
 }
 
-TEST(MakeAllReducer, ChoosesMpiForTheCpu) {
+TEST(MakeAllReducer, ChoosesTheRanksOwnMessagesForTheCpu) {
   const Topology topology = discover(world().communicator(), {.compute = TopologyOptions::Compute::cpu});
   const auto reducer = make_all_reducer(world().communicator(), topology, Device{});
-  EXPECT_STREQ(reducer->name(), "mpi");
+  EXPECT_STREQ(reducer->name(), world().backend());
   float one = 1;
   reducer->sum(&one, 1, cuda::Stream());
   EXPECT_EQ(one, static_cast<float>(world().size()));

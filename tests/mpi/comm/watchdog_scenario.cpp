@@ -11,6 +11,7 @@
 
 #include "strata/comm/watchdog.hpp"
 #include "strata/util/error.hpp"
+#include "support/start_ranks.hpp"
 
 namespace {
 
@@ -130,7 +131,7 @@ void refuse_bad_options(const World& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const World world(&argc, &argv);
+  const World world(strata::test::start_ranks(&argc, &argv));
   const std::string scenario = argc > 1 ? argv[1] : "healthy";
   if (scenario == "bad-options") {
     refuse_bad_options(world);

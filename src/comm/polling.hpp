@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <chrono>
+#include <thread>
+
+namespace strata::comm {
+
+/// Calls again what reports whether it is done, for what nobody is told of; returns whether it was in time.
+template <typename Done>
+bool poll_until(std::chrono::steady_clock::time_point deadline, Done&& done) {
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace strata::comm

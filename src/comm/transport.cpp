@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/transport.hpp"
+
+#include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
+
+#include <fstream>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace strata::comm {
+namespace {
+
+/// "btl/tcp" of ".../mca_btl_tcp.so"; empty if the line names no component that moves messages.
+std::string component_of(std::string_view line) {
+  constexpr std::string_view kEnd = ".so";
+  for (const std::string_view kind : {"pml", "mtl", "btl"}) {
+    const std::string start = std::string("mca_").append(kind).append("_");
+    const std::size_t found = line.find(start);
+    if (found == std::string_view::npos) continue;
+    const std::string_view rest = line.substr(found + start.size());
+    return std::string(kind).append("/").append(rest.substr(0, rest.find(kEnd)));
+  }
+  return {};
+}
+
+/// Open MPI unloads the components that it has not chosen.
+std::vector<std::string> loaded_components() {
+  std::set<std::string> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (std::string component = component_of(line); !component.empty()) found.insert(std::move(component));
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace
+
+TransportFacts transport_facts() {
+  TransportFacts facts{.components = loaded_components()};
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+  facts.cuda_aware = MPIX_Query_cuda_support() == 1;
+#endif
+  return facts;
+}
+
+}  // namespace strata::comm

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <thread>
+
+#include "strata/util/error.hpp"
+
+namespace strata::torch_ranks {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Worlds of a process follow each other, on all ranks alike, so their number tells them apart in a store
+/// that outlives them.
+int next_world() {
+  static std::atomic<int> number{0};
+  return number++;
+}
+
+std::string prefix_of(const Environment& environment) {
+  if (environment.store_is_open) return "strata/meeting";  // a store of this world only
+  return fmt::format("strata/{}/{}", environment.attempt, next_world());
+}
+
+}  // namespace
+
+Run::Run(const Environment& environment, milliseconds patience)
+    : environment_(environment),
+      process_(getpid()),
+      store_(
+          c10::make_intrusive<c10d::PrefixStore>(prefix_of(environment), open_store(environment, patience))),
+      ranks_(arrive(*store_, environment, patience)),
+      self_{.world_rank = environment.rank, .host = comm::host_name()} {}
+
+std::string Run::name_of(int world_rank) const {
+  return fmt::format("rank {} (host {})", world_rank, ranks_[static_cast<std::size_t>(world_rank)].host);
+}
+
+Run::Connection Run::connect() const {
+  const std::lock_guard lock(connections_mutex_);
+  if (free_connections_.empty()) return {*this, store_->clone()};
+  StorePtr store = std::move(free_connections_.back());
+  free_connections_.pop_back();
+  return {*this, std::move(store)};
+}
+
+Run::Connection::~Connection() {
+  if (!store_) return;
+  const std::lock_guard lock(run_->connections_mutex_);
+  run_->free_connections_.push_back(std::move(store_));
+}
+
+std::shared_ptr<::gloo::transport::Device> Run::make_device() const {
+  if (const char* names = std::getenv("GLOO_SOCKET_IFNAME")) {
+    const std::string all = names;
+    return Gloo::createDeviceForInterface(all.substr(0, all.find(',')));
+  }
+  const bool one_host = std::ranges::all_of(
+      ranks_, [&](const Arrival& rank) { return rank.network == ranks_.front().network; });
+  return one_host ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice();
+}
+
+GlooPtr Run::connect_group(const std::string& key, int rank, int size) const {
+  constexpr std::chrono::seconds kPatience{30};
+  try {
+    auto options = Gloo::Options::create(kPatience);
+    options->threads = 1;  // for one thread that uses the group
+    options->devices.push_back(make_device());
+    const Connection store = connect();  // which the group needs only now, though it keeps a reference
+    return c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(key, store.get()), rank, size,
+                                     options);
+  } catch (const std::exception& error) {
+    throw CommError(
+        fmt::format("{} ranks could not connect to each other: {} ({})", size, text_of(error), self_.who()),
+        "Has one of them ended? Between hosts, GLOO_SOCKET_IFNAME names the network interface to use.");
+  }
+}
+
+bool Run::is_own_process() const { return getpid() == process_; }
+
+void Run::check_process() const {
+  if (is_own_process()) return;
+  throw CommError(
+      fmt::format("a process that was forked from {} after its run began cannot speak for it", self_.who()),
+      "Start such processes before the World, or with the start method 'spawn'; or let them not use it.");
+}
+
+void Run::abort(int exit_code) const {
+  // The store's host may be stopped, and then the call would never return.
+  std::promise<void> told;
+  const std::future<void> done = told.get_future();
+  std::thread([this, exit_code, &told] {
+    try {
+      const std::string verdict = fmt::format("{}{} as {} asked", kAbort, exit_code, self_.who());
+      connect()->compareSet(kVerdictKey, bytes_of(""), bytes_of(verdict));
+    } catch (const std::exception&) {  // without a store, the others have noticed
+    }
+    told.set_value();
+  }).detach();
+  done.wait_for(std::chrono::seconds(2));
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
+}
+
+}  // namespace strata::torch_ranks

@@ -67,12 +67,18 @@ std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& grap
   return hasher.digest();
 }
 
+/// Where every node lies, by original id.
+struct Assignment {
+  std::vector<std::int32_t> part_of, cluster_of;  ///< clusters may be empty: none
+};
+
 /// The same for the same graph and assignment, so that a repeated build gives the same bytes.
-std::string build_id(std::uint64_t graph_hash, const std::vector<std::int32_t>& part_of, int num_parts) {
+std::string build_id(std::uint64_t graph_hash, const Assignment& assignment, int num_parts) {
   Hasher hasher;
   hasher.update(&graph_hash, sizeof graph_hash);
-  hash_vector(hasher, part_of);
+  hash_vector(hasher, assignment.part_of);
   hasher.update(&num_parts, sizeof num_parts);
+  if (!assignment.cluster_of.empty()) hash_vector(hasher, assignment.cluster_of);
   return hex64(hasher.digest());
 }
 
@@ -134,7 +140,8 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
           .multi_label = graph.multi_label,
           .num_train = static_cast<Count>(graph.splits.train.size()),
           .num_valid = static_cast<Count>(graph.splits.valid.size()),
-          .num_test = static_cast<Count>(graph.splits.test.size())};
+          .num_test = static_cast<Count>(graph.splits.test.size()),
+          .num_clusters = options.assign.clusters};
 }
 
 std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& structure,
@@ -168,8 +175,8 @@ void warn_of_imbalance(const std::vector<graph::ConstraintRecord>& constraints) 
 /// Checks that the disk has room for the data, before METIS takes its time.
 void check_disk(const std::filesystem::path& directory, const graph::Graph& graph,
                 const CompactGraph& structure, const BuildOptions& options) {
-  const Count row_bytes =
-      8 + 8 + 4 + graph.features.cols * static_cast<Count>(size_of(options.feature_dtype));
+  const Count row_bytes = 8 + 8 + 4 + (options.assign.clusters > 0 ? 4 : 0) +
+                          graph.features.cols * static_cast<Count>(size_of(options.feature_dtype));
   const Count edge_bytes = structure.weights().empty() ? 16 : 20;
   const Count wanted = structure.num_edges() * edge_bytes + graph.num_nodes() * row_bytes;
   if (const Count room = free_disk_bytes(directory); room < wanted) {
@@ -210,19 +217,27 @@ class Builder {
   void assign() {
     announce(fmt::format("assigning {} nodes to {} parts ({})", format_count(graph_.num_nodes()),
                          options_.assign.num_parts, name_of(options_.assign.method)));
-    part_of_ = assign_parts(structure_, graph_.splits.train, options_.assign, pool_);
+    AssignOptions how = options_.assign;
+    how.stop = &stop_;
+    assignment_.part_of = assign_parts(structure_, graph_.splits.train, how, pool_);
     add_phase(clock_.end("assign"));
+    stop_.check();
+    if (options_.assign.clusters == 0) return;
+    announce(fmt::format("cutting each part into {} clusters", options_.assign.clusters));
+    assignment_.cluster_of = cut_clusters(structure_, assignment_.part_of, how, pool_);
+    add_phase(clock_.end("clusters"));
     stop_.check();
   }
 
   void describe() {
     announce("relabeling nodes");
-    relabeling_ = relabel(part_of_, options_.assign.num_parts, occurrences(structure_, pool_), pool_);
+    relabeling_ =
+        relabel(assignment_.part_of, options_.assign.num_parts, occurrences(structure_, pool_), pool_);
     graph::PartitionRecord& record = report_.record;
     graph_hash_ = hash_graph(structure_, graph_, options_.feature_dtype);
     record.manifest = make_manifest(graph_, structure_, relabeling_, options_,
-                                    build_id(graph_hash_, part_of_, options_.assign.num_parts));
-    record.constraints = measure_constraints(structure_, graph_.splits, part_of_, options_.assign);
+                                    build_id(graph_hash_, assignment_, options_.assign.num_parts));
+    record.constraints = measure_constraints(structure_, graph_.splits, assignment_.part_of, options_.assign);
     record.build = {.program = "strata-partition " + program_version(),
                     .input = options_.input,
                     .method = name_of(options_.assign.method),
@@ -241,6 +256,7 @@ class Builder {
                                        {.structure = structure_,
                                         .features = graph_.features,
                                         .labels = graph_.labels,
+                                        .clusters = assignment_.cluster_of,
                                         .splits = graph_.splits,
                                         .relabeling = relabeling_,
                                         .manifest = record.manifest,
@@ -266,7 +282,7 @@ class Builder {
   ThreadPool& pool_;
   StopFlag& stop_;
   PhaseClock clock_;
-  std::vector<std::int32_t> part_of_;
+  Assignment assignment_;
   Relabeling relabeling_;
   std::uint64_t graph_hash_ = 0;
   BuildReport report_;

@@ -27,6 +27,11 @@ void check(const CompactGraph& graph, const AssignOptions& options) {
         fmt::format("{} parts for {} nodes: some would be empty", options.num_parts, graph.num_nodes),
         "Give --parts at most the number of nodes.");
   }
+  if (Count{options.clusters} * options.num_parts > graph.num_nodes) {
+    throw InputError(fmt::format("{} clusters in each of {} parts for {} nodes", options.clusters,
+                                 options.num_parts, graph.num_nodes),
+                     "Give fewer --clusters: together at most the number of nodes.");
+  }
   if (options.method != PartitionMethod::merge && options.method != PartitionMethod::split) return;
   check_regrouping(options);
   if (std::ssize(options.given->of_node) != graph.num_nodes)
@@ -168,6 +173,12 @@ std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vec
       return from_file(graph, options);
   }
   throw Error("unknown method");
+}
+
+std::vector<std::int32_t> cut_clusters(const CompactGraph& graph, const std::vector<std::int32_t>& part_of,
+                                       const AssignOptions& options, ThreadPool& pool) {
+  check(graph, options);
+  return multilevel_clusters(graph, part_of, options, pool);
 }
 
 }  // namespace strata::partition

@@ -22,12 +22,6 @@ constexpr std::int64_t kEntryBytes = 28, kMostEdgeBytes = 2 * kEntryBytes;
 constexpr Count kNodeBytesInMemory = 120;
 constexpr Count kEdgesPerUnknownNode = 8;
 
-/// Most per node at one time, measured (tests/unit/partition): clusters, gains and parts of the finest level.
-std::int64_t bytes_per_node(const AssignOptions& assign) {
-  const bool only_nodes = assign.balance == std::vector{Constraint::nodes};
-  return 72 + (only_nodes ? 0 : 20 * std::ssize(assign.balance));
-}
-
 /// A promise needs the upper bound; without one, most inputs list both directions.
 std::int64_t bytes_in_memory(const graph::InputSize& input, const MemoryOptions& options) {
   const bool most = options.limit_bytes > 0 || options.both_directions;
@@ -38,24 +32,40 @@ std::int64_t bytes_in_memory(const graph::InputSize& input, const MemoryOptions&
 
 }  // namespace
 
-std::int64_t room_for_nodes(Count nodes, std::int64_t held_bytes, const AssignOptions& assign,
+MemoryUse memory_of_cut(const AssignOptions& assign) {
+  // Most per node at one time, measured (tests/unit/partition): clusters, gains and parts of the finest
+  // level.
+  constexpr std::int64_t kOfCut = 72, kOfConstraint = 20;
+  constexpr std::int64_t kOfPieces =
+      16;  // the parts, their nodes and the pieces, while parts are cut further
+  const bool only_nodes = assign.balance == std::vector{Constraint::nodes};
+  const bool pieces = assign.clusters > 0 || assign.method == PartitionMethod::split;
+  const bool given = assign.method == PartitionMethod::merge || assign.method == PartitionMethod::split;
+  return {.what = "the cut",
+          .bytes_per_node = kOfCut + (only_nodes ? 0 : kOfConstraint * std::ssize(assign.balance)) +
+                            (pieces ? kOfPieces : 0) + (given ? 4 : 0),
+          .whole_graph = assign.method == PartitionMethod::metis};
+}
+
+// Most per node at one time while lists are made (8 of their bounds, and ids of parts), and in use.
+MemoryUse memory_of_summary() { return {.what = "a summary", .bytes_per_node = 48}; }
+MemoryUse memory_of_conversion() { return {.what = "a conversion", .bytes_per_node = 48}; }
+
+std::int64_t room_for_nodes(Count nodes, std::int64_t held_bytes, const MemoryUse& use,
                             std::int64_t limit_bytes) {
-  const std::int64_t per_node = bytes_per_node(assign);
+  const std::int64_t per_node = use.bytes_per_node;
   const std::int64_t needed = kProgramBytes + nodes * per_node + held_bytes + kLeastRoomBytes;
   if (needed <= limit_bytes) return limit_bytes - needed + kLeastRoomBytes;
   throw OutOfMemory(
-      fmt::format(
-          "the cut takes at least {} of memory even with the edges on disk, {} may be used: {} for {} "
-          "nodes ({} bytes each), {} for what is read as a whole, {} for buffers and the program",
-          format_bytes(needed), format_bytes(limit_bytes), format_bytes(nodes * per_node),
-          format_count(nodes), per_node, format_bytes(held_bytes),
-          format_bytes(kProgramBytes + kLeastRoomBytes)),
-      fmt::format("Give --memory {} or more, or use --method random or range on a host with that much.",
-                  format_bytes(needed)));
+      fmt::format("{} takes at least {} of memory even with the edges on disk, {} may be used: {} for {} "
+                  "nodes ({} bytes each), {} for what is read as a whole, {} for buffers and the program",
+                  use.what, format_bytes(needed), format_bytes(limit_bytes), format_bytes(nodes * per_node),
+                  format_count(nodes), per_node, format_bytes(held_bytes),
+                  format_bytes(kProgramBytes + kLeastRoomBytes)),
+      fmt::format("Give --memory {} or more, on a host with that much.", format_bytes(needed)));
 }
 
-MemoryPlan plan_memory(const graph::InputSize& input, const AssignOptions& assign,
-                       const MemoryOptions& options) {
+MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, const MemoryOptions& options) {
   const bool asked = options.limit_bytes > 0;
   const std::int64_t limit =
       asked ? options.limit_bytes
@@ -70,13 +80,13 @@ MemoryPlan plan_memory(const graph::InputSize& input, const AssignOptions& assig
                     format_bytes(limit)),
         "Give more --memory, or the files that the graph came from: their edges are read piece by piece.");
   }
-  if (assign.method == PartitionMethod::metis)
+  if (use.whole_graph)
     throw OutOfMemory(fmt::format("METIS takes the whole graph in memory: {} for {} edges, {} may be used",
                                   format_bytes(wanted), format_count(input.edges), format_bytes(limit)),
                       "Use --method auto, which keeps edges on disk, or give more --memory.");
   return {.on_disk = true,
           .limit_bytes = limit,
-          .room_bytes = room_for_nodes(input.nodes, input.bytes_in_memory, assign, limit)};
+          .room_bytes = room_for_nodes(input.nodes, input.bytes_in_memory, use, limit)};
 }
 
 }  // namespace strata::partition

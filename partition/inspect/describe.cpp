@@ -13,23 +13,29 @@ namespace {
 constexpr Count kGrain = Count{1} << 16;
 constexpr Count kMostListed = 10;
 
-GraphSummary::Degrees degrees_of(const graph::CscGraph& graph) {
-  GraphSummary::Degrees facts;
-  const auto nodes = static_cast<std::size_t>(graph.num_nodes);
-  if (nodes == 0) return facts;
-  std::vector<Count> degrees(nodes);
-  for (std::size_t v = 0; v < nodes; ++v) degrees[v] = graph.indptr[v + 1] - graph.indptr[v];
-  std::vector<NodeId> order(nodes);
-  std::iota(order.begin(), order.end(), NodeId{0});
-  const auto listed = std::min(std::ssize(order), kMostListed);
-  std::ranges::partial_sort(order, order.begin() + listed, [&](NodeId a, NodeId b) {
-    const Count da = degrees[static_cast<std::size_t>(a)], db = degrees[static_cast<std::size_t>(b)];
-    return da != db ? da > db : a < b;
-  });
-  for (Count i = 0; i < listed; ++i) {
-    const NodeId node = order[static_cast<std::size_t>(i)];
-    facts.largest.push_back({node, degrees[static_cast<std::size_t>(node)]});
+/// The ten nodes with the largest degrees.
+std::vector<GraphSummary::NodeDegree> largest_of(const graph::ListsView& lists) {
+  const auto before = [](const GraphSummary::NodeDegree& a, const GraphSummary::NodeDegree& b) {
+    return a.degree != b.degree ? a.degree > b.degree : a.node < b.node;
+  };
+  std::vector<GraphSummary::NodeDegree> largest;
+  for (NodeId v = 0; v < lists.num_nodes; ++v) {
+    const auto at = static_cast<std::size_t>(v);
+    const GraphSummary::NodeDegree here{v, lists.indptr[at + 1] - lists.indptr[at]};
+    if (std::ssize(largest) == kMostListed && !before(here, largest.back())) continue;
+    largest.insert(std::ranges::upper_bound(largest, here, before), here);
+    if (std::ssize(largest) > kMostListed) largest.pop_back();
   }
+  return largest;
+}
+
+GraphSummary::Degrees degrees_of(const graph::ListsView& lists) {
+  GraphSummary::Degrees facts;
+  const auto nodes = static_cast<std::size_t>(lists.num_nodes);
+  if (nodes == 0) return facts;
+  facts.largest = largest_of(lists);
+  std::vector<Count> degrees(nodes);
+  for (std::size_t v = 0; v < nodes; ++v) degrees[v] = lists.indptr[v + 1] - lists.indptr[v];
   std::ranges::sort(degrees);
   const auto quantile = [&](double share) {
     return degrees[static_cast<std::size_t>(share * static_cast<double>(nodes - 1))];
@@ -39,9 +45,26 @@ GraphSummary::Degrees degrees_of(const graph::CscGraph& graph) {
   facts.p90 = quantile(0.9);
   facts.p99 = quantile(0.99);
   facts.most = degrees.back();
-  facts.mean = static_cast<double>(graph.num_edges()) / static_cast<double>(nodes);
+  facts.mean = static_cast<double>(lists.num_edges()) / static_cast<double>(nodes);
   facts.without_neighbors = std::ranges::upper_bound(degrees, 0) - degrees.begin();
   return facts;
+}
+
+/// Calls visit(node, in-neighbor) for every edge to the nodes [begin, end).
+template <typename Visit>
+void each_edge(const graph::ListsView& lists, NodeId begin, NodeId end, Visit&& visit) {
+  constexpr Count kBreath = Count{1} << 18;
+  lists.indices.visit([&](const auto* sources) {
+    Count met = 0;
+    for (NodeId v = begin; v < end; ++v) {
+      const Count first = lists.indptr[static_cast<std::size_t>(v)],
+                  last = lists.indptr[static_cast<std::size_t>(v) + 1];
+      for (Count e = first; e < last; ++e) {
+        visit(v, static_cast<NodeId>(sources[e]));
+        if (++met % kBreath == 0) lists.breathe();
+      }
+    }
+  });
 }
 
 /// Sets of connected nodes, merged edge by edge.
@@ -77,37 +100,31 @@ class Components {
   std::vector<NodeId> parent_;
 };
 
-void find_components(const graph::CscGraph& graph, GraphSummary& summary) {
-  Components components(graph.num_nodes);
-  for (NodeId v = 0; v < graph.num_nodes; ++v)
-    for (Count e = graph.indptr[static_cast<std::size_t>(v)];
-         e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e)
-      components.merge(v, graph.indices[static_cast<std::size_t>(e)]);
+void find_components(const graph::ListsView& lists, GraphSummary& summary) {
+  Components components(lists.num_nodes);
+  each_edge(lists, 0, lists.num_nodes, [&](NodeId v, NodeId u) { components.merge(v, u); });
   const std::vector<Count> sizes = components.sizes();
   summary.components = std::ssize(sizes);
   summary.largest_component = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
 }
 
 /// Fills homophily. REQUIRES: one class per node.
-void compare_ends(const graph::Graph& graph, GraphSummary::Labels& facts, ThreadPool& pool) {
+void compare_ends(const graph::Graph& graph, const graph::ListsView& lists, GraphSummary::Labels& facts,
+                  ThreadPool& pool) {
   std::atomic<Count> same{0}, known{0};
   std::vector<std::atomic<Count>> ends(static_cast<std::size_t>(graph.num_classes));
   pool.parallel_for(graph.num_nodes(), kGrain, [&](Count begin, Count end) {
     Count same_here = 0, known_here = 0;
     std::vector<Count> ends_here(ends.size(), 0);
-    for (NodeId v = begin; v < end; ++v) {
-      const std::int32_t mine = graph.labels[static_cast<std::size_t>(v)];
-      for (Count e = graph.structure.indptr[static_cast<std::size_t>(v)];
-           mine >= 0 && e < graph.structure.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
-        const NodeId u = graph.structure.indices[static_cast<std::size_t>(e)];
-        const std::int32_t other = graph.labels[static_cast<std::size_t>(u)];
-        if (other < 0 || u == v) continue;
-        ++known_here;
-        same_here += other == mine;
-        ++ends_here[static_cast<std::size_t>(mine)];
-        ++ends_here[static_cast<std::size_t>(other)];
-      }
-    }
+    each_edge(lists, begin, end, [&](NodeId v, NodeId u) {
+      const std::int32_t mine = graph.labels[static_cast<std::size_t>(v)],
+                         other = graph.labels[static_cast<std::size_t>(u)];
+      if (mine < 0 || other < 0 || u == v) return;
+      ++known_here;
+      same_here += other == mine;
+      ++ends_here[static_cast<std::size_t>(mine)];
+      ++ends_here[static_cast<std::size_t>(other)];
+    });
     same += same_here;
     known += known_here;
     for (std::size_t c = 0; c < ends.size(); ++c) ends[c] += ends_here[c];
@@ -123,7 +140,7 @@ void compare_ends(const graph::Graph& graph, GraphSummary::Labels& facts, Thread
   facts.homophily_by_chance = chance;
 }
 
-GraphSummary::Labels labels_of(const graph::Graph& graph, ThreadPool& pool) {
+GraphSummary::Labels labels_of(const graph::Graph& graph, const graph::ListsView& lists, ThreadPool& pool) {
   GraphSummary::Labels facts;
   facts.nodes_of_class.assign(static_cast<std::size_t>(graph.num_classes), 0);
   for (NodeId v = 0; v < graph.num_nodes(); ++v) {
@@ -137,14 +154,14 @@ GraphSummary::Labels labels_of(const graph::Graph& graph, ThreadPool& pool) {
         facts.nodes_of_class[static_cast<std::size_t>(c)] += has_class(words, c);
     }
   }
-  if (!graph.multi_label) compare_ends(graph, facts, pool);
+  if (!graph.multi_label) compare_ends(graph, lists, facts, pool);
   return facts;
 }
 
-GraphSummary::Memory memory_of(const graph::Graph& graph) {
+GraphSummary::Memory memory_of(const graph::Graph& graph, const graph::ListsView& lists) {
   const Count values = graph.num_nodes() * graph.features.cols;
-  const Count edge_bytes = 8 + (graph.structure.weights.empty() ? 0 : 4);
-  return {.structure_bytes = graph.structure.num_edges() * edge_bytes + (graph.num_nodes() + 1) * 8,
+  const Count edge_bytes = 8 + (lists.weights.empty() ? 0 : 4);
+  return {.structure_bytes = lists.num_edges() * edge_bytes + (graph.num_nodes() + 1) * 8,
           .feature_bytes = values * 4,
           .feature_bytes_16_bits = values * 2,
           .label_bytes = static_cast<Count>(graph.labels.size() * sizeof(std::int32_t))};
@@ -152,24 +169,28 @@ GraphSummary::Memory memory_of(const graph::Graph& graph) {
 
 }  // namespace
 
-GraphSummary summarize(const graph::Graph& graph, ThreadPool& pool) {
+GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists, ThreadPool& pool) {
   GraphSummary summary{.name = graph.name,
                        .nodes = graph.num_nodes(),
-                       .edges = graph.structure.num_edges(),
+                       .edges = lists.num_edges(),
                        .undirected = graph.undirected,
-                       .has_weights = !graph.structure.weights.empty(),
+                       .has_weights = !lists.weights.empty(),
                        .multi_label = graph.multi_label,
                        .cleaning = graph.cleaning,
-                       .in_degrees = degrees_of(graph.structure),
+                       .in_degrees = degrees_of(lists),
                        .feature_cols = graph.features.cols,
                        .feature_dtype = graph.features.dtype,
                        .train = std::ssize(graph.splits.train),
                        .valid = std::ssize(graph.splits.valid),
                        .test = std::ssize(graph.splits.test),
-                       .memory = memory_of(graph)};
-  find_components(graph.structure, summary);
-  if (!graph.labels.empty()) summary.labels = labels_of(graph, pool);
+                       .memory = memory_of(graph, lists)};
+  find_components(lists, summary);
+  if (!graph.labels.empty()) summary.labels = labels_of(graph, lists, pool);
   return summary;
+}
+
+GraphSummary summarize(const graph::Graph& graph, ThreadPool& pool) {
+  return summarize(graph, lists_of(graph.structure), pool);
 }
 
 }  // namespace strata::partition

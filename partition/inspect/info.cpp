@@ -37,6 +37,7 @@ std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
   const graph::Manifest& m = record.manifest;
   Table table({"graph", m.name.empty() ? "(unnamed)" : m.name});
   table.row({"parts", format_count(m.book.num_parts())});
+  if (m.num_clusters > 0) table.row({"clusters per part", format_count(m.num_clusters)});
   table.row({"nodes", format_count(m.book.num_nodes())});
   table.row({"edges", format_count(m.num_edges) + (m.undirected ? " (both directions)" : " (directed)")});
   table.row({"edge cut", cut_text(record, sum)});
@@ -141,6 +142,7 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"num_parts", m.book.num_parts()},
       {"num_nodes", m.book.num_nodes()},
       {"num_edges", m.num_edges},
+      {"clusters", m.num_clusters},
       {"undirected", m.undirected},
       {"edge_weights", m.has_edge_weights},
       {"cut_edges", sum.cut_edges},

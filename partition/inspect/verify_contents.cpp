@@ -65,6 +65,7 @@ class ContentsCheck {
     each_part([&](const PartReader& reader, int part) {
       check_structure(reader, part);
       check_labels(reader, part);
+      check_clusters(reader);
       check_features(reader, part);
     });
     if (problems_.empty()) check_whole_structure();
@@ -242,6 +243,14 @@ class ContentsCheck {
       return false;
     }
     return true;
+  }
+
+  /// The reader refuses what is out of range.
+  void check_clusters(const PartReader& reader) const {
+    if (manifest_.num_clusters == 0) return;
+    std::vector<std::int32_t> clusters(at(std::min(kRows, reader.num_inner())));
+    for (Count first = 0; first < reader.num_inner(); first += kRows)
+      reader.read_clusters(first, std::min(kRows, reader.num_inner() - first), clusters.data());
   }
 
   bool finite(const std::byte* row, Count col) const {

@@ -114,6 +114,10 @@ class Multilevel {
  private:
   using Score = std::pair<Count, Count>;  // weight above the limits, cut
 
+  void check_stop() const {
+    if (options_.stop != nullptr) options_.stop->check();
+  }
+
   Score score(const LevelGraph& graph, const Parts& parts, const std::vector<Count>& limits) const {
     const Loads loads{graph, parts, options_.num_parts, limits};
     return {loads.total_excess(), cut_of(graph, parts, pool_)};
@@ -182,6 +186,7 @@ class Multilevel {
   void coarsen(std::list<Level>& levels, Parts* within) {
     const LevelGraph* graph = &finest_;
     while (graph->num_nodes > least_nodes_) {
+      check_stop();
       const Note note{*graph};
       Clusters clusters = cluster(*graph,
                                   {.limits = cluster_limits(*graph),
@@ -235,6 +240,7 @@ class Multilevel {
     Score best_score;
     const Note note{graph};
     for (int i = 0; i < tries; ++i) {
+      check_stop();
       Parts parts = initial_parts(
           graph, {.num_parts = options_.num_parts, .imbalance = options_.imbalance, .seed = key(100 + i)});
       refine(graph, parts);
@@ -266,6 +272,7 @@ class Multilevel {
   }
 
   void refine(const LevelGraph& graph, Parts& parts) {
+    check_stop();
     const Note note{graph};
     Loads loads{graph, parts, options_.num_parts, limits_for(graph, parts)};
     if (loads.any_is_over()) balance_level(graph, loads, parts, pool_);

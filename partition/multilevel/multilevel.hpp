@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "multilevel/level_graph.hpp"
+#include "strata/partition/stop.hpp"
 
 namespace strata::partition {
 
@@ -14,6 +15,7 @@ struct MultilevelOptions {
   bool strong = false;        ///< more initial partitions and cycles
   bool try_metis = false;  ///< on a small graph also refine METIS's own partitions of it, and keep the best
   std::uint64_t seed = 0;
+  const StopFlag* stop = nullptr;  ///< asked between levels and before METIS, if there is one
 };
 
 /// A partition with few cut edges: clusters are contracted until METIS can take the rest, and on the way back

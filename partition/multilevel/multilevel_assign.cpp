@@ -24,6 +24,16 @@ void check_size(Count num_nodes, const Count* begin) {
                    "Use --method random or range.");
 }
 
+/// The finest level, whose nodes weigh one each. Borrows the lists.
+LevelGraph level_of(const CompactGraph& graph, const NeighborLists& lists) {
+  LevelGraph level;
+  level.num_nodes = graph.num_nodes;
+  level.begin = lists.begin;
+  level.ids = lists.ids;
+  level.scratch = graph.scratch;
+  return level;
+}
+
 /// Gives every empty part a node of a part that has several: those with the fewest neighbors go first.
 void fill_empty_parts(const LevelGraph& graph, int num_parts, std::vector<std::int32_t>& part_of) {
   std::vector<Count> sizes(at(num_parts));
@@ -52,7 +62,8 @@ std::vector<std::int32_t> parts_of(const LevelGraph& graph, const std::vector<Co
                               .limits = limits,
                               .strong = options.quality == CutQuality::strong,
                               .try_metis = options.method != PartitionMethod::multilevel,
-                              .seed = options.seed};
+                              .seed = options.seed,
+                              .stop = options.stop};
   if (options.method == PartitionMethod::merge)
     return merge_parts(graph, options.given->of_node, options.given->count, how, pool);
   if (options.method == PartitionMethod::split)
@@ -69,18 +80,29 @@ std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std
   if (weights.empty()) weights.push_back(weights_of(Constraint::nodes, graph, train));
   const bool only_nodes = options.balance == std::vector{Constraint::nodes};
   const NeighborLists lists = neighbor_lists(graph, check_size, pool);
-  LevelGraph level;
-  level.num_nodes = graph.num_nodes;
+  LevelGraph level = level_of(graph, lists);
   level.num_constraints = static_cast<int>(weights.size());
-  level.begin = lists.begin;
-  level.ids = lists.ids;
-  level.scratch = graph.scratch;
   if (!only_nodes) level.node_weights = interleave<Count>(weights, graph.num_nodes);
   const std::vector<Count> limits = limits_of(weights, options);
   weights.clear();
   std::vector<std::int32_t> part_of = parts_of(level, limits, options, pool);
   fill_empty_parts(level, options.num_parts, part_of);
   return part_of;
+}
+
+std::vector<std::int32_t> multilevel_clusters(const CompactGraph& graph,
+                                              const std::vector<std::int32_t>& part_of,
+                                              const AssignOptions& options, ThreadPool& pool) {
+  const NeighborLists lists = neighbor_lists(graph, check_size, pool);
+  return clusters_of_parts(level_of(graph, lists), part_of, options.num_parts,
+                           {.num_parts = options.clusters,
+                            .imbalance = options.imbalance,
+                            .limits = {},
+                            .strong = options.quality == CutQuality::strong,
+                            .try_metis = options.method != PartitionMethod::multilevel,
+                            .seed = options.seed,
+                            .stop = options.stop},
+                           pool);
 }
 
 }  // namespace strata::partition

@@ -11,4 +11,9 @@ namespace strata::partition {
 std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
                                             const AssignOptions& options, ThreadPool& pool);
 
+/// clusters_of_parts() for the neighbors of a graph.
+std::vector<std::int32_t> multilevel_clusters(const CompactGraph& graph,
+                                              const std::vector<std::int32_t>& part_of,
+                                              const AssignOptions& options, ThreadPool& pool);
+
 }  // namespace strata::partition

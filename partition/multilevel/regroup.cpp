@@ -1,15 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "multilevel/regroup.hpp"
 
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "multilevel/contract.hpp"
+#include "multilevel/linear_order.hpp"
 #include "multilevel/loads.hpp"
+#include "strata/util/progress.hpp"
+#include "strata/util/scratch.hpp"
 
 namespace strata::partition {
 namespace {
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
+
+/// Neighbors of one node after another: in memory, or in a scratch file where the graph has its own there.
+class ListsOfPiece {
+ public:
+  explicit ListsOfPiece(ScratchStore* scratch) : scratch_{scratch} {
+    if (scratch != nullptr) writer_.emplace(*scratch);
+  }
+  void append(const std::vector<std::int32_t>& list) {
+    begin_.push_back(begin_.back() + std::ssize(list));
+    if (writer_)
+      writer_->append(list);
+    else
+      ids_.insert(ids_.end(), list.begin(), list.end());
+  }
+  /// The lists come back from the file if memory has room for them.
+  void finish(LevelGraph& piece) && {
+    piece.own_begin = std::move(begin_);
+    piece.own_ids = std::move(ids_);
+    if (!writer_) return piece.use_own_lists();
+    piece.stored_ids = std::move(*writer_).finish();
+    const std::span<std::int32_t> stored = piece.stored_ids.span();
+    constexpr std::int64_t kEntryBytes = 8;  // METIS may take the piece as a whole then, with 40 bytes each
+    if (std::ssize(stored) * kEntryBytes <= scratch_->array_limit()) {
+      piece.own_ids.assign(stored.begin(), stored.end());
+      piece.stored_ids = {};
+      return piece.use_own_lists();
+    }
+    piece.scratch = scratch_;
+    piece.begin = piece.own_begin.data();
+    piece.ids = stored.data();
+  }
+
+ private:
+  ScratchStore* scratch_;
+  std::vector<Count> begin_{0};
+  std::vector<std::int32_t> ids_;
+  std::optional<ScratchWriter<std::int32_t>> writer_;
+};
 
 /// The nodes of one part and the edges between them. `number` has the new id of every node of the part.
 LevelGraph part_of_graph(const LevelGraph& graph, const std::vector<std::int32_t>& nodes,
@@ -17,19 +60,34 @@ LevelGraph part_of_graph(const LevelGraph& graph, const std::vector<std::int32_t
   LevelGraph result;
   result.num_nodes = std::ssize(nodes);
   result.num_constraints = graph.num_constraints;
-  result.own_begin = {0};
   for (std::size_t i = 0; i < nodes.size(); ++i) number[at(nodes[i])] = static_cast<std::int32_t>(i);
+  ListsOfPiece lists{graph.scratch};
+  FarReader<std::int32_t> far{graph.scratch, graph.ids};
+  std::vector<std::int32_t> list;
   for (const std::int32_t v : nodes) {
-    for (Count e = graph.begin[v]; e < graph.begin[v + 1]; ++e) {
-      if (given[at(graph.ids[e])] != given[at(v)]) continue;
-      result.own_ids.push_back(number[at(graph.ids[e])]);
-      if (graph.edge_weights != nullptr) result.own_edge_weights.push_back(graph.edge_weights[at(e)]);
-    }
-    result.own_begin.push_back(std::ssize(result.own_ids));
+    const Count degree = graph.degree(v);
+    const std::int32_t* const neighbors = far.read(graph.begin[v], degree);
+    list.clear();
+    for (Count e = 0; e < degree; ++e)
+      if (given[at(neighbors[e])] == given[at(v)]) list.push_back(number[at(neighbors[e])]);
+    lists.append(list);
     for (int c = 0; c < graph.num_constraints && !graph.node_weights.empty(); ++c)
       result.node_weights.push_back(graph.weight(v, c));
   }
-  result.use_own_lists();
+  std::move(lists).finish(result);
+  return result;
+}
+
+std::vector<std::vector<std::int32_t>> nodes_of_parts(const std::vector<std::int32_t>& given, int num_given) {
+  std::vector<std::vector<std::int32_t>> nodes(at(num_given));
+  for (std::size_t v = 0; v < given.size(); ++v) nodes[at(given[v])].push_back(static_cast<std::int32_t>(v));
+  return nodes;
+}
+
+/// Runs of the nodes' own order, for parts that hardly have more nodes than they get pieces.
+std::vector<std::int32_t> runs(Count num_nodes, int num_pieces) {
+  std::vector<std::int32_t> result(at(num_nodes));
+  for (Count i = 0; i < num_nodes; ++i) result[at(i)] = static_cast<std::int32_t>(i * num_pieces / num_nodes);
   return result;
 }
 
@@ -57,8 +115,7 @@ std::vector<std::int32_t> merge_parts(const LevelGraph& graph, const std::vector
 std::vector<std::int32_t> split_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
                                       int num_given, const MultilevelOptions& options, ThreadPool& pool) {
   const int pieces = options.num_parts / num_given;
-  std::vector<std::vector<std::int32_t>> nodes(at(num_given));
-  for (std::size_t v = 0; v < given.size(); ++v) nodes[at(given[v])].push_back(static_cast<std::int32_t>(v));
+  const std::vector<std::vector<std::int32_t>> nodes = nodes_of_parts(given, num_given);
   std::vector<std::int32_t> result(given.size()), number(given.size());
   MultilevelOptions of_part = options;
   of_part.num_parts = pieces;
@@ -67,6 +124,32 @@ std::vector<std::int32_t> split_parts(const LevelGraph& graph, const std::vector
     const LevelGraph piece = part_of_graph(graph, mine, given, number);
     const std::vector<std::int32_t> pieces_of = multilevel_parts(piece, of_part, pool);
     for (std::size_t i = 0; i < mine.size(); ++i) result[at(mine[i])] = part * pieces + pieces_of[i];
+  }
+  return result;
+}
+
+std::vector<std::int32_t> clusters_of_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
+                                            int num_given, const MultilevelOptions& options,
+                                            ThreadPool& pool) {
+  constexpr Count kLeastNodesPerCluster = 4;
+  MultilevelOptions of_part = options;
+  const auto cut = [&](const LevelGraph& piece) {
+    if (piece.num_nodes < kLeastNodesPerCluster * options.num_parts)
+      return runs(piece.num_nodes, options.num_parts);
+    const double mean = static_cast<double>(piece.num_nodes) / options.num_parts;
+    of_part.limits = {static_cast<Count>(std::ceil(mean * (1 + options.imbalance)))};
+    std::vector<std::int32_t> clusters = multilevel_parts(piece, of_part, pool);
+    number_by_nearness(piece, options.num_parts, options.seed, pool, clusters);
+    return clusters;
+  };
+  if (num_given == 1) return cut(graph);
+  const std::vector<std::vector<std::int32_t>> nodes = nodes_of_parts(given, num_given);
+  std::vector<std::int32_t> result(given.size()), number(given.size());
+  ProgressBar bar{"clusters", num_given, "parts"};
+  for (const auto& mine : nodes) {
+    const std::vector<std::int32_t> clusters = cut(part_of_graph(graph, mine, given, number));
+    for (std::size_t i = 0; i < mine.size(); ++i) result[at(mine[i])] = clusters[i];
+    bar.advance();
   }
   return result;
 }

@@ -16,4 +16,11 @@ std::vector<std::int32_t> merge_parts(const LevelGraph& graph, const std::vector
 std::vector<std::int32_t> split_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
                                       int num_given, const MultilevelOptions& options, ThreadPool& pool);
 
+/// Cuts every part into options.num_parts clusters of about as many nodes, numbered by nearness, and returns
+/// the number of each node's cluster within its part. options.limits are not used. A part with few nodes may
+/// have fewer clusters.
+std::vector<std::int32_t> clusters_of_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
+                                            int num_given, const MultilevelOptions& options,
+                                            ThreadPool& pool);
+
 }  // namespace strata::partition

@@ -63,9 +63,10 @@ class NpyWriter {
   std::FILE* file_;
 };
 
-/// Writes `count` numbers, of which value(i) makes each.
+/// Writes `count` numbers, of which value(i) makes each, perhaps from scratch files.
 template <typename T>
-void write_numbers(NpyWriter& file, Count count, const std::function<T(Count)>& value, const StopFlag& stop) {
+void write_numbers(NpyWriter& file, Count count, const std::function<T(Count)>& value, ScratchStore* scratch,
+                   const StopFlag& stop) {
   std::vector<T> piece;
   for (Count begin = 0; begin < count; begin += kElementsPerPiece) {
     stop.check();
@@ -73,34 +74,37 @@ void write_numbers(NpyWriter& file, Count count, const std::function<T(Count)>& 
     piece.resize(static_cast<std::size_t>(end - begin));
     for (Count i = begin; i < end; ++i) piece[static_cast<std::size_t>(i - begin)] = value(i);
     file.write(piece.data(), piece.size() * sizeof(T));
+    if (scratch != nullptr) scratch->trim();
   }
 }
 
 template <typename Id>
-void write_edges(const graph::CscGraph& graph, const fs::path& path, const StopFlag& stop) {
-  NpyWriter file(path, sizeof(Id) == 4 ? DType::i32 : DType::i64, {2, graph.num_edges()});
-  write_numbers<Id>(
-      file, graph.num_edges(),
-      [&](Count e) { return static_cast<Id>(graph.indices[static_cast<std::size_t>(e)]); }, stop);
+void write_edges(const graph::ListsView& lists, const fs::path& path, const StopFlag& stop) {
+  NpyWriter file(path, sizeof(Id) == 4 ? DType::i32 : DType::i64, {2, lists.num_edges()});
+  lists.indices.visit([&](const auto* sources) {
+    write_numbers<Id>(
+        file, lists.num_edges(), [&](Count e) { return static_cast<Id>(sources[e]); }, lists.scratch, stop);
+  });
   NodeId destination = 0;
   write_numbers<Id>(
-      file, graph.num_edges(),
+      file, lists.num_edges(),
       [&](Count e) {
-        while (graph.indptr[static_cast<std::size_t>(destination) + 1] <= e) ++destination;
+        while (lists.indptr[static_cast<std::size_t>(destination) + 1] <= e) ++destination;
         return static_cast<Id>(destination);
       },
-      stop);
+      lists.scratch, stop);
   file.close();
 }
 
-void write_features(const graph::FeatureTable& features, const fs::path& path, const StopFlag& stop) {
+void write_features(const graph::FeatureTable& features, const fs::path& path, ScratchStore* scratch,
+                    const StopFlag& stop) {
   const bool bf16 = features.dtype == DType::bf16;
   NpyWriter file(path, bf16 ? DType::f32 : features.dtype, {features.rows, features.cols});
   const Count values = features.rows * features.cols;
   if (bf16) {
     const auto* const bits = reinterpret_cast<const std::uint16_t*>(features.data);
     write_numbers<float>(
-        file, values, [bits](Count i) { return bf16_to_f32(bits[i]); }, stop);
+        file, values, [bits](Count i) { return bf16_to_f32(bits[i]); }, scratch, stop);
   } else {
     const std::size_t row_bytes = features.row_bytes();
     const Count rows_per_piece = std::max<Count>(1, (Count{8} << 20) / static_cast<Count>(row_bytes));
@@ -109,6 +113,7 @@ void write_features(const graph::FeatureTable& features, const fs::path& path, c
       const Count rows = std::min(rows_per_piece, features.rows - row);
       file.write(features.data + static_cast<std::size_t>(row) * row_bytes,
                  static_cast<std::size_t>(rows) * row_bytes);
+      if (scratch != nullptr) scratch->trim();
     }
   }
   file.close();
@@ -124,7 +129,7 @@ void write_label_sets(const graph::Graph& graph, const fs::path& path, const Sto
         const std::int32_t* const words = graph.labels.data() + i / classes * graph.label_words();
         return is_unlabelled(words, classes) ? -1 : has_class(words, i % classes);
       },
-      stop);
+      nullptr, stop);
   file.close();
 }
 
@@ -142,11 +147,10 @@ void write_split(const std::vector<NodeId>& nodes, const fs::path& path) {
   file.close();
 }
 
-void check_disk(const fs::path& folder, const graph::Graph& graph) {
+void check_disk(const fs::path& folder, const graph::Graph& graph, const graph::ListsView& lists) {
   const Count id_bytes = graph.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
-  const Count wanted =
-      graph.structure.num_edges() * (2 * id_bytes + (graph.structure.weights.empty() ? 0 : 4)) +
-      graph.num_nodes() * (4 * graph.features.cols + 4);
+  const Count wanted = lists.num_edges() * (2 * id_bytes + (lists.weights.empty() ? 0 : 4)) +
+                       graph.num_nodes() * (4 * graph.features.cols + 4);
   if (const Count room = free_disk_bytes(folder); room < wanted)
     throw IoError(fmt::format("{}: the disk is full: the arrays take up to {}, {} are free", folder.string(),
                               format_bytes(wanted), format_bytes(room)),
@@ -155,20 +159,23 @@ void check_disk(const fs::path& folder, const graph::Graph& graph) {
 
 }  // namespace
 
-void write_npy_folder(const graph::Graph& graph, const fs::path& output, StopFlag& stop) {
+void write_npy_folder(const graph::Graph& graph, const graph::ListsView& lists, const fs::path& output,
+                      StopFlag& stop, const std::function<void()>& before_publishing) {
   StagingDirectory staging(output, false, stop);
-  check_disk(staging.path(), graph);
+  check_disk(staging.path(), graph, lists);
   const fs::path& folder = staging.path();
   if (graph.num_nodes() > std::numeric_limits<std::int32_t>::max())
-    write_edges<std::int64_t>(graph.structure, folder / "edge_index.npy", stop);
+    write_edges<std::int64_t>(lists, folder / "edge_index.npy", stop);
   else
-    write_edges<std::int32_t>(graph.structure, folder / "edge_index.npy", stop);
-  if (!graph.structure.weights.empty()) {
-    NpyWriter file(folder / "edge_weight.npy", DType::f32, {graph.structure.num_edges()});
-    file.write(graph.structure.weights.data(), graph.structure.weights.size() * sizeof(float));
+    write_edges<std::int32_t>(lists, folder / "edge_index.npy", stop);
+  if (!lists.weights.empty()) {
+    NpyWriter file(folder / "edge_weight.npy", DType::f32, {lists.num_edges()});
+    write_numbers<float>(
+        file, lists.num_edges(), [&](Count e) { return lists.weights[static_cast<std::size_t>(e)]; },
+        lists.scratch, stop);
     file.close();
   }
-  if (graph.features.cols > 0) write_features(graph.features, folder / "x.npy", stop);
+  if (graph.features.cols > 0) write_features(graph.features, folder / "x.npy", lists.scratch, stop);
   if (!graph.labels.empty()) write_labels(graph, folder / "y.npy", stop);
   if (graph.features.cols == 0 && graph.labels.empty()) {
     NpyWriter file(folder / "num_nodes.npy", DType::i64, {1});
@@ -180,7 +187,12 @@ void write_npy_folder(const graph::Graph& graph, const fs::path& output, StopFla
   write_split(graph.splits.valid, folder / "valid.npy");
   write_split(graph.splits.test, folder / "test.npy");
   if (!graph.node_names.empty()) write_file_atomically(folder / "names.txt", graph.node_names);
+  if (before_publishing) before_publishing();
   staging.publish();
+}
+
+void write_npy_folder(const graph::Graph& graph, const fs::path& output, StopFlag& stop) {
+  write_npy_folder(graph, lists_of(graph.structure), output, stop);
 }
 
 }  // namespace strata::partition

@@ -195,6 +195,12 @@ class PartsOutput {
         std::copy_n(source_.labels.data() + originals[i] * words, words, labels.data() + i * words);
       writer.write_labels(row, labels);
     }
+    if (source_.manifest.num_clusters > 0) {
+      std::vector<std::int32_t> clusters(at(count));
+      std::transform(originals, originals + count, clusters.begin(),
+                     [this](NodeId v) { return source_.clusters[at(v)]; });
+      writer.write_clusters(row, clusters);
+    }
     if (source_.manifest.feature_cols > 0) {
       const std::vector<std::byte> rows = gather_rows(
           source_.features, originals, count, source_.manifest.feature_dtype, source_.structure.scratch);

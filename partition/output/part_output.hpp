@@ -15,7 +15,8 @@ namespace strata::partition {
 struct PartSource {
   const CompactGraph& structure;
   const graph::FeatureTable& features;
-  const std::vector<std::int32_t>& labels;  ///< as graph::Graph has them
+  const std::vector<std::int32_t>& labels;    ///< as graph::Graph has them
+  const std::vector<std::int32_t>& clusters;  ///< by original id, within the part; empty: none
   const graph::Splits& splits;
   const Relabeling& relabeling;
   const graph::Manifest& manifest;

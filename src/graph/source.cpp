@@ -184,7 +184,7 @@ void refuse_unknown_prefix(const std::string& text, std::string_view prefix) {
   if (lower == "pyg" || lower == "networkx" || lower == "parquet")
     throw InputError(fmt::format("'{}:' is not read", prefix),
                      lower == "parquet"
-                         ? "Write the table of edges as CSV (pandas.read_parquet, to_csv) and give csv:FILE."
+                         ? "Write the tables as NumPy arrays (examples/from_parquet.py) and give npy:DIR."
                          : "Write the graph as NumPy arrays (examples/from_pyg.py, from_dgl.py, "
                            "from_networkx.py) and give npy:DIR.");
   const std::string near = closest(lower, prefixes);

@@ -16,7 +16,7 @@ class InputStamp {
   /// Looks at all files below the input's folder and at `files`; generated graphs have none.
   explicit InputStamp(const Source& source, const NodeFiles& files = {});
 
-  /// Throws InputError naming a file that changed or went since.
+  /// Throws InputError naming a file that changed or went since. Calls refuse_truncated_inputs().
   void require_unchanged() const;
 
  private:
@@ -31,5 +31,8 @@ class InputStamp {
   std::vector<std::filesystem::path> places_;
   Stamps stamps_;
 };
+
+/// Throws InputError once if an array of an input got shorter since it was mapped, which then reads as zeros.
+void refuse_truncated_inputs();
 
 }  // namespace strata::graph

@@ -2,6 +2,7 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Manifest {
   bool has_labels = false;
   bool multi_label = false;
   Count num_train = 0, num_valid = 0, num_test = 0;
+  Count num_clusters = 0;  ///< in each part; 0: none
   /// By part, what its bytes must be; null if there is no manifest.json (generated parts).
   std::shared_ptr<const std::vector<PartRecord>> part_records = {};
 
@@ -49,15 +51,16 @@ std::filesystem::path part_path(const std::filesystem::path& directory, int part
 /// `indices` are global.
 struct PartData {
   int part = 0;
-  std::vector<Count> indptr;         ///< [inner + 1]
-  std::vector<NodeId> indices;       ///< [edges], each list in the order of original ids
-  std::vector<EdgeId> edge_ids;      ///< [edges]
-  std::vector<float> weights = {};   ///< [edges]; empty: none
-  std::vector<NodeId> original_ids;  ///< [inner]
-  std::vector<std::int32_t> labels;  ///< [inner, label_words()], -1 missing; empty: none
-  struct SplitRows {                 ///< of one split, ascending by original id
-    std::vector<Count> rows;         ///< local ids
-    std::vector<Count> ranks;        ///< position in the whole graph's split, ordered by original id
+  std::vector<Count> indptr;                ///< [inner + 1]
+  std::vector<NodeId> indices;              ///< [edges], each list in the order of original ids
+  std::vector<EdgeId> edge_ids;             ///< [edges]
+  std::vector<float> weights = {};          ///< [edges]; empty: none
+  std::vector<NodeId> original_ids;         ///< [inner]
+  std::vector<std::int32_t> labels;         ///< [inner, label_words()], -1 missing; empty: none
+  std::vector<std::int32_t> clusters = {};  ///< [inner], in [0, num_clusters); empty: none
+  struct SplitRows {                        ///< of one split, ascending by original id
+    std::vector<Count> rows;                ///< local ids
+    std::vector<Count> ranks;               ///< position in the whole graph's split, ordered by original id
   } train, valid, test;
 };
 
@@ -108,6 +111,9 @@ class PartReader {
   void read_weights(Count first, Count count, float* out, RecentBlocks* recent = nullptr) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
   void read_labels(Count first, Count count, std::int32_t* out) const;  ///< of `count` nodes
+  /// Reads which cluster of the part each row is in; refuses what is out of range.
+  void read_clusters(Count first, Count count, std::int32_t* out, RecentBlocks* recent = nullptr) const;
+  std::vector<std::int32_t> read_clusters_of(std::span<const Count> rows) const;  ///< rows in any order
   /// Reads rows in the manifest's dtype.
   void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent = nullptr) const;
   Count feature_block_rows() const;  ///< rows per block; readings of whole blocks are the cheapest

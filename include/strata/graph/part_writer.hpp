@@ -37,6 +37,7 @@ class PartWriter {
   void write_weights(Count first, std::span<const float> values) const;
   void write_original_ids(Count first, std::span<const NodeId> values) const;
   void write_labels(Count first, std::span<const std::int32_t> values) const;
+  void write_clusters(Count first, std::span<const std::int32_t> values) const;
   /// Whole rows of the manifest's dtype.
   void write_features(Count first_row, std::span<const std::byte> rows) const;
   void write_split(PartReader::Split split, const PartData::SplitRows& rows) const;

@@ -30,9 +30,27 @@ struct StoredGraph {
   std::optional<StoredLists> lists{};
 };
 
+/// The lists of a graph, wherever they lie. A view.
+struct ListsView {
+  Count num_nodes = 0;
+  std::span<const Count> indptr{};  ///< [num_nodes + 1]
+  IdSpan indices{};
+  std::span<const float> weights{};  ///< empty: none
+  ScratchStore* scratch = nullptr;   ///< null: all is in memory
+
+  Count num_edges() const { return indices.size; }
+  /// To be called between pieces of a walk.
+  void breathe() const {
+    if (scratch != nullptr) scratch->trim();
+  }
+};
+ListsView lists_of(const CscGraph& graph);
+ListsView lists_of(const StoredLists& lists, ScratchStore& scratch);
+
 /// As read_graph(), but the edges go from their files to scratch files. What grows with the edges in memory
 /// are their weights (4 bytes per edge), ids that files do not hold as plain arrays (csv files of ogb and
-/// graphbolt, compressed arrays), and the whole of parts and generated graphs, which have no `lists`.
+/// graphbolt, compressed arrays), and the whole of generated graphs, which have no `lists`. Features of parts
+/// go to scratch files, too.
 StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, const NodeFiles& files,
                               ScratchStore& scratch);
 
@@ -47,7 +65,7 @@ struct InputSize {
   Count edges = 0;                   ///< as listed
   bool streams = true;               ///< whether read_stored_graph() keeps its edges out of memory
   std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files
-  std::int64_t bytes_mapped = 0;     ///< of features that are read in place
+  std::int64_t bytes_mapped = 0;     ///< of features that are read in place, or go to scratch files
 };
 
 /// Looks at headers and file sizes only. Files that cannot be read count nothing; reading refuses them.

@@ -47,9 +47,9 @@ struct SyntheticSpec {
 ///     a, b, c             rmat                                                            [0.57 0.19 0.19]
 ///     width               grid                           [about the square root of nodes]
 ///
-/// A first entry without "=" names a preset: `products` or `papers100M` (lognormal graphs of the shape of
-/// those datasets). If `nodes` is given, the preset's edges and splits are scaled with it. Throws InputError
-/// for an unknown key, kind or preset (with the closest known one), and for a value out of range.
+/// A first entry without "=" names a preset: `products`, `reddit` or `papers100M` (lognormal graphs of the
+/// shape of those datasets). If `nodes` is given, the preset's edges and splits are scaled with it. Throws
+/// InputError for an unknown key, kind or preset (with the closest known one), and for a value out of range.
 SyntheticSpec parse_synthetic(std::string_view text);
 
 std::string synthetic_name(const SyntheticSpec& spec);  ///< name of the graph: "synthetic-sbm"

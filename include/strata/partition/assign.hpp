@@ -8,6 +8,7 @@
 
 #include "strata/graph/graph.hpp"
 #include "strata/partition/compact_graph.hpp"
+#include "strata/partition/stop.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::partition {
@@ -45,8 +46,10 @@ struct AssignOptions {
   std::filesystem::path file{};                        ///< of PartitionMethod::file
   std::shared_ptr<const GivenParts> given{};           ///< of PartitionMethod::merge and split
   std::vector<Constraint> balance{Constraint::nodes};  ///< of the methods that look for few cut edges
+  int clusters = 0;         ///< 2 or more: cut_clusters() cuts every part into as many
   double imbalance = 0.03;  ///< in each constraint a part may be this share above the mean
   std::uint64_t seed = 0;
+  const StopFlag* stop = nullptr;  ///< asked between the levels of a graph, if there is one
 };
 
 /// Whether the method balances what it is asked to, and cuts few edges.
@@ -73,6 +76,14 @@ std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& 
 /// Throws InputError if there are more parts than nodes, check_regrouping() does, the file does not match the
 /// graph, or the graph exceeds METIS's integers; OutOfMemory.
 std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vector<NodeId>& train,
+                                       const AssignOptions& options, ThreadPool& pool);
+
+/// The cluster of every node within its part, in [0, options.clusters): nodes of a cluster share many
+/// neighbors, clusters of a part are of about the same size, and those with near numbers tend to be near each
+/// other. The same for every number of threads.
+///
+/// Throws InputError if there are more clusters than nodes, and as assign_parts(); OutOfMemory.
+std::vector<std::int32_t> cut_clusters(const CompactGraph& graph, const std::vector<std::int32_t>& part_of,
                                        const AssignOptions& options, ThreadPool& pool);
 
 /// Moves nodes out of parts that exceed their limit of a constraint, into parts with room for all of the

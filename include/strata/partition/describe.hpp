@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/graph/graph.hpp"
+#include "strata/graph/stored_graph.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::partition {
@@ -48,6 +49,8 @@ struct GraphSummary {
 
 /// Takes 16 bytes per node.
 GraphSummary summarize(const graph::Graph& graph, ThreadPool& pool);
+/// The same of a graph whose lists lie elsewhere than in `structure`, which has only the number of nodes.
+GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists, ThreadPool& pool);
 
 std::string summary_text(const GraphSummary& summary);  ///< tables for a person
 std::string summary_json(const GraphSummary& summary);

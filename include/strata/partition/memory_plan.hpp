@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "strata/graph/stored_graph.hpp"
 #include "strata/partition/assign.hpp"
@@ -13,7 +14,17 @@ struct MemoryOptions {
   bool both_directions = false;  ///< whether edges are added in the other direction, or may be
 };
 
-/// How a graph is read and cut.
+/// What is done with a graph, as far as memory is concerned.
+struct MemoryUse {
+  std::string what;                 ///< "the cut": the subject of messages
+  std::int64_t bytes_per_node = 0;  ///< that work takes where the edges are on disk
+  bool whole_graph = false;         ///< METIS takes it as a whole
+};
+MemoryUse memory_of_cut(const AssignOptions& assign);
+MemoryUse memory_of_summary();     ///< summarize() of a graph
+MemoryUse memory_of_conversion();  ///< write_npy_folder()
+
+/// How a graph is read and used.
 struct MemoryPlan {
   bool on_disk = false;          ///< edges lie in scratch files
   std::int64_t limit_bytes = 0;  ///< that may be resident
@@ -24,12 +35,11 @@ struct MemoryPlan {
 /// does not state count nothing here, see room_for_nodes().
 ///
 /// Throws OutOfMemory with what is needed and why if there is a limit that neither way can keep.
-MemoryPlan plan_memory(const graph::InputSize& input, const AssignOptions& assign,
-                       const MemoryOptions& options);
+MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, const MemoryOptions& options);
 
 /// What the limit leaves beside memory that grows with the nodes, for graphs on disk. Throws OutOfMemory with
 /// what is needed and why if too little is left.
-std::int64_t room_for_nodes(Count nodes, std::int64_t bytes_in_memory, const AssignOptions& assign,
+std::int64_t room_for_nodes(Count nodes, std::int64_t bytes_in_memory, const MemoryUse& use,
                             std::int64_t limit_bytes);
 
 }  // namespace strata::partition

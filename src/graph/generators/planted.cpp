@@ -195,6 +195,7 @@ class PlantedPart final : public PartSource {
     check(first, count, size_);
     for (Count i = 0; i < count; ++i) out[i] = formulas_.label(first_ + first + i);
   }
+  void read_clusters(Count, Count, std::int32_t*, RecentBlocks*) const override { lacks("clusters"); }
   void read_features(Count first_row, Count num_rows, void* out, RecentBlocks*) const override {
     check(first_row, num_rows, size_);
     const FeatureFormula formula = formulas_.features();

@@ -62,6 +62,7 @@ struct Preset {
 constexpr Preset kPlain{"", Kind::sbm, 10'000, 200'000, 32, 8, 6'000, 2'000, 2'000};
 constexpr std::array kPresets = {
     Preset{"products", Kind::lognormal, 2'449'029, 123'718'280, 100, 47, 196'615, 39'323, 2'213'091},
+    Preset{"reddit", Kind::lognormal, 232'965, 114'615'892, 602, 41, 153'431, 23'831, 55'703},
     Preset{"papers100M", Kind::lognormal, 111'059'956, 1'615'685'872, 128, 172, 1'207'179, 125'265, 214'338}};
 
 template <typename Known>

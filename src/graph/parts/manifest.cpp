@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -21,7 +22,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kChecksum = "xxh3";
-constexpr int kMostDepth = 16;  // a manifest takes 6
+constexpr Count kMostClusters = std::numeric_limits<std::int32_t>::max();  // of all parts
+constexpr int kMostDepth = 16;                                             // a manifest takes 6
 constexpr const char* kRebuild = "Copy the directory again, or run strata-partition build again.";
 
 std::string canonical(const Json& json) { return json.dump(1) + "\n"; }
@@ -193,20 +195,26 @@ DType feature_dtype_from(const Fields& f) {
 
 Manifest manifest_from(const Fields& f) {
   const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
-  return {.name = f.get<std::string>("name"),
-          .build_id = f.get<std::string>("build_id"),
-          .book = PartitionBook{f.counts("offsets")},
-          .num_edges = f.count("num_edges"),
-          .undirected = f.get<bool>("undirected"),
-          .has_edge_weights = f.has("edge_weights") && f.get<bool>("edge_weights"),
-          .feature_cols = features.count("cols"),
-          .feature_dtype = feature_dtype_from(features),
-          .num_classes = labels.count("classes"),
-          .has_labels = labels.get<bool>("present"),
-          .multi_label = labels.has("multi") && labels.get<bool>("multi"),
-          .num_train = splits.count("train"),
-          .num_valid = splits.count("valid"),
-          .num_test = splits.count("test")};
+  Manifest manifest{.name = f.get<std::string>("name"),
+                    .build_id = f.get<std::string>("build_id"),
+                    .book = PartitionBook{f.counts("offsets")},
+                    .num_edges = f.count("num_edges"),
+                    .undirected = f.get<bool>("undirected"),
+                    .has_edge_weights = f.has("edge_weights") && f.get<bool>("edge_weights"),
+                    .feature_cols = features.count("cols"),
+                    .feature_dtype = feature_dtype_from(features),
+                    .num_classes = labels.count("classes"),
+                    .has_labels = labels.get<bool>("present"),
+                    .multi_label = labels.has("multi") && labels.get<bool>("multi"),
+                    .num_train = splits.count("train"),
+                    .num_valid = splits.count("valid"),
+                    .num_test = splits.count("test"),
+                    .num_clusters = f.has("clusters") ? f.count("clusters") : 0};
+  const Count parts = std::max(1, manifest.book.num_parts());
+  if (f.has("clusters") && (manifest.num_clusters < 2 || manifest.num_clusters > kMostClusters / parts))
+    f.refuse("clusters", fmt::format("is {} for {} parts, wanted 2 to {}", manifest.num_clusters, parts,
+                                     kMostClusters / parts));
+  return manifest;
 }
 
 /// Checks first that the file is a manifest of Strata and that this program can read its version.
@@ -290,6 +298,7 @@ std::string format_manifest(const PartitionRecord& record) {
   if (!record.graph_digest.empty()) json["graph_digest"] = record.graph_digest;
   if (m.has_edge_weights) json["edge_weights"] = true;
   if (m.multi_label) json["labels"]["multi"] = true;
+  if (m.num_clusters > 0) json["clusters"] = m.num_clusters;
   json["constraints"] = Json::array();
   for (const ConstraintRecord& constraint : record.constraints)
     json["constraints"].push_back(to_json(constraint));

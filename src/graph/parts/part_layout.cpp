@@ -66,6 +66,8 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
   if (manifest.has_labels) self[Field::labels].shape = {inner};
   if (manifest.has_labels && manifest.multi_label)
     self[Field::labels].shape = {inner, manifest.label_words()};
+  self[Field::clusters] = {kNode + "cluster", "i32", {}};
+  if (manifest.num_clusters > 0) self[Field::clusters].shape = {inner};
   self[Field::features] = {kNode + "feat", std::string(name_of(manifest.feature_dtype)), {}};
   if (manifest.feature_cols > 0) self[Field::features].shape = {inner, manifest.feature_cols};
   const auto add_split = [&](Field row, Field rank, const std::string& name, Count size) {

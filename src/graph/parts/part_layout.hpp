@@ -20,6 +20,7 @@ enum class Field {
   weights,
   original_ids,
   labels,
+  clusters,
   features,
   train_row,
   train_rank,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "generators/planted.hpp"
@@ -18,11 +20,14 @@ class FilePart final : public PartSource {
  public:
   struct Contents {
     PartLayout layout;
-    Count num_inner = 0;
+    Count num_inner = 0, num_clusters = 0;
   };
   /// `record` has the hashes to check; null: bytes are not checked.
   FilePart(PositionedFile file, Contents contents, const PartRecord* record)
-      : file_(std::move(file)), layout_(std::move(contents.layout)), num_inner_(contents.num_inner) {
+      : file_(std::move(file)),
+        layout_(std::move(contents.layout)),
+        num_inner_(contents.num_inner),
+        num_clusters_(contents.num_clusters) {
     if (record == nullptr) return;
     check_places(file_, layout_, *record);
     checked_.emplace(file_, layout_, record->datasets.back().hash);
@@ -48,6 +53,15 @@ class FilePart final : public PartSource {
   void read_labels(Count first, Count count, std::int32_t* out) const override {
     const Count words = row_elements(layout_[Field::labels]);
     read(Field::labels, first * words, count * words, out);
+  }
+  void read_clusters(Count first, Count count, std::int32_t* out, RecentBlocks* recent) const override {
+    read(Field::clusters, first, count, out, recent);
+    const std::int32_t* const bad =
+        std::find_if(out, out + count, [this](std::int32_t c) { return c < 0 || c >= num_clusters_; });
+    if (bad == out + count) return;
+    throw InputError(fmt::format("{}: row {} is in cluster {}, but clusters are 0 to {}",
+                                 file_.path().string(), first + (bad - out), *bad, num_clusters_ - 1),
+                     "Run strata-partition build again.");
   }
   void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent) const override {
     const Count cols = row_elements(layout_[Field::features]);
@@ -90,7 +104,7 @@ class FilePart final : public PartSource {
 
   PositionedFile file_;
   PartLayout layout_;
-  Count num_inner_;
+  Count num_inner_, num_clusters_;
   std::optional<CheckedFile> checked_;
 };
 
@@ -119,9 +133,11 @@ PartReader PartReader::open(const PartsOrigin& parts, const Manifest& manifest, 
   PositionedFile file(path, PositionedFile::Mode::read);
   if (record != nullptr) check_outside(file, *record);
   auto state = std::make_unique<State>();
-  state->source = std::make_unique<FilePart>(
-      std::move(file), FilePart::Contents{open_layout(path, manifest, part), inner_nodes(manifest, part)},
-      record);
+  state->source =
+      std::make_unique<FilePart>(std::move(file),
+                                 FilePart::Contents{open_layout(path, manifest, part),
+                                                    inner_nodes(manifest, part), manifest.num_clusters},
+                                 record);
   PartReader reader(std::move(state));
   Count first = 0, last = 0;
   reader.read_indptr(0, 1, &first);
@@ -164,6 +180,20 @@ void PartReader::read_original_ids(Count first, Count count, NodeId* out) const 
 void PartReader::read_labels(Count first, Count count, std::int32_t* out) const {
   state_->source->read_labels(first, count, out);
 }
+void PartReader::read_clusters(Count first, Count count, std::int32_t* out, RecentBlocks* recent) const {
+  state_->source->read_clusters(first, count, out, recent);
+}
+
+std::vector<std::int32_t> PartReader::read_clusters_of(std::span<const Count> rows) const {
+  std::vector<std::int32_t> clusters(rows.size());
+  std::vector<std::size_t> ascending(rows.size());
+  std::iota(ascending.begin(), ascending.end(), std::size_t{0});
+  std::ranges::sort(ascending, {}, [&](std::size_t i) { return rows[i]; });
+  RecentBlocks recent;
+  for (const std::size_t i : ascending) read_clusters(rows[i], 1, &clusters[i], &recent);
+  return clusters;
+}
+
 void PartReader::read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent) const {
   state_->source->read_features(first_row, num_rows, out, recent);
 }

@@ -18,6 +18,7 @@ class PartSource {
   virtual void read_weights(Count first, Count count, float* out, RecentBlocks* recent) const = 0;
   virtual void read_original_ids(Count first, Count count, NodeId* out) const = 0;
   virtual void read_labels(Count first, Count count, std::int32_t* out) const = 0;
+  virtual void read_clusters(Count first, Count count, std::int32_t* out, RecentBlocks* recent) const = 0;
   virtual void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent) const = 0;
   virtual Count feature_block_rows() const = 0;
   virtual PartData::SplitRows read_split(PartReader::Split split) const = 0;

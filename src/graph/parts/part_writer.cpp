@@ -174,6 +174,9 @@ void PartWriter::write_original_ids(Count first, std::span<const NodeId> values)
 void PartWriter::write_labels(Count first, std::span<const std::int32_t> values) const {
   state_->write(Field::labels, first * row_elements(state_->layout[Field::labels]), values);
 }
+void PartWriter::write_clusters(Count first, std::span<const std::int32_t> values) const {
+  state_->write(Field::clusters, first, values);
+}
 
 void PartWriter::write_features(Count first_row, std::span<const std::byte> rows) const {
   const Extent& extent = state_->layout[Field::features];
@@ -228,6 +231,7 @@ PartRecord write_part(const std::filesystem::path& directory, const Manifest& ma
   if (manifest.has_edge_weights) writer.write_weights(0, data.weights);
   writer.write_original_ids(0, data.original_ids);
   if (manifest.has_labels) writer.write_labels(0, data.labels);
+  if (manifest.num_clusters > 0) writer.write_clusters(0, data.clusters);
   if (manifest.feature_cols > 0) writer.write_features(0, features);
   writer.write_split(PartReader::Split::train, data.train);
   writer.write_split(PartReader::Split::valid, data.valid);

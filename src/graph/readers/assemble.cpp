@@ -90,6 +90,8 @@ bool looks_one_hot(const Graph& graph) {
   return labelled > 1;
 }
 
+}  // namespace
+
 void warn_of_probable_mistakes(const Graph& graph, const std::string& origin) {
   if (looks_one_hot(graph))
     spdlog::warn(
@@ -102,8 +104,6 @@ void warn_of_probable_mistakes(const Graph& graph, const std::string& origin) {
     spdlog::warn("{}: no validation nodes: training will keep the last epoch's model, not the best one's",
                  origin);
 }
-
-}  // namespace
 
 void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const ReadOptions& options,
                      bool add_reverse, Assembly& assembly) {
@@ -146,7 +146,6 @@ void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& op
     graph.features = normalized(graph.features, pool);
   check_splits(graph, origin);
   check_labels(graph, origin);
-  warn_of_probable_mistakes(graph, origin);
 }
 
 }  // namespace strata::graph

@@ -44,8 +44,11 @@ void give_weights(Graph& graph, const std::vector<float>& of_edges, Assembly& as
 /// Sorts the splits and checks them for bad ids, repetitions and overlaps. Checks labels against the numbers
 /// of nodes and classes. Scales feature rows if `options` say so.
 ///
-/// If num_classes is 0, it becomes the largest label + 1. `origin` names the dataset in messages. Warns of
-/// what is probably a mistake. Throws InputError.
+/// If num_classes is 0, it becomes the largest label + 1. `origin` names the dataset in messages. Throws
+/// InputError.
 void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool);
+
+/// Of a finished graph.
+void warn_of_probable_mistakes(const Graph& graph, const std::string& origin);
 
 }  // namespace strata::graph

@@ -47,6 +47,7 @@ InputStamp::Stamps InputStamp::look() const {
 }
 
 void InputStamp::require_unchanged() const {
+  refuse_truncated_inputs();
   const Stamps now = look();
   for (const auto& [file, stamp] : stamps_) {
     const auto found = now.find(file);

@@ -8,6 +8,7 @@
 #include "readers/assemble.hpp"
 #include "readers/node_files.hpp"
 #include "strata/graph/dataset_source.hpp"
+#include "strata/graph/input_stamp.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
@@ -115,7 +116,7 @@ Graph read(const Source& source, const ReadOptions& options, const NodeFiles& fi
   std::string origin = source.text();
   if (const auto parts = source.parts()) {
     check_parts(source, *parts);
-    graph = read_whole_graph(*parts, assembly.pool);
+    graph = read_whole_graph(*parts, assembly);
   } else if (const SyntheticSpec* spec = source.synthetic()) {
     graph = generate(*spec, options, assembly.pool);
     if (!files.any()) return graph;
@@ -127,6 +128,8 @@ Graph read(const Source& source, const ReadOptions& options, const NodeFiles& fi
   }
   replace_by_files(graph, files, assembly);
   finish_graph(graph, origin, options, assembly.pool);
+  refuse_truncated_inputs();
+  warn_of_probable_mistakes(graph, origin);
   return graph;
 }
 
@@ -143,8 +146,23 @@ StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, 
   ThreadPool pool(options.num_threads);
   Assembly assembly{.pool = pool, .scratch = &scratch};
   StoredGraph result{.graph = read(source, options, files, assembly)};
-  if (source.dataset() != nullptr) result.lists = std::move(assembly.lists);
+  if (source.synthetic() == nullptr) result.lists = std::move(assembly.lists);
   return result;
+}
+
+ListsView lists_of(const CscGraph& graph) {
+  return {.num_nodes = graph.num_nodes,
+          .indptr = graph.indptr,
+          .indices = {graph.indices.data(), graph.num_edges(), true},
+          .weights = graph.weights};
+}
+
+ListsView lists_of(const StoredLists& lists, ScratchStore& scratch) {
+  return {.num_nodes = lists.num_nodes(),
+          .indptr = lists.indptr,
+          .indices = lists.indices,
+          .weights = lists.weights.span(),
+          .scratch = &scratch};
 }
 
 }  // namespace strata::graph

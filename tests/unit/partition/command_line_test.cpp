@@ -24,7 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Outcome {
   int exit_code = -1;
@@ -259,6 +261,40 @@ TEST_F(CommandLine, RepartitionsPartsWithoutTheirInput) {
   refuse("", "--parts is required");
 }
 
+TEST_F(CommandLine, CutsPartsIntoClustersAndKeepsThemInNewParts) {
+  const auto clusters_of = [&](const std::string& parts) {
+    return run("info " + (folder_ / parts).string()).output;
+  };
+  const auto make = [&](const std::string& words, const std::string& parts) {
+    const Outcome made = run(words + " --output " + (folder_ / parts).string());
+    EXPECT_EQ(made.exit_code, 0) << made.output;
+    const Outcome verified = run("verify " + (folder_ / parts).string());
+    EXPECT_EQ(verified.exit_code, 0) << verified.output;
+    return made.output;
+  };
+  make("build --parts 2 --clusters 5 --input " + std::string(kInput), "two");
+  EXPECT_THAT(clusters_of("two"), ContainsRegex("clusters per part +5"));
+  const std::string repartition = "repartition " + (folder_ / "two").string();
+  EXPECT_THAT(make(repartition + " --parts 4 --method split", "four"),
+              HasSubstr("cutting the new parts into 5 clusters each"));
+  EXPECT_THAT(clusters_of("four"), ContainsRegex("clusters per part +5"));
+  make(repartition + " --parts 1 --method merge --clusters 3", "one");
+  EXPECT_THAT(clusters_of("one"), ContainsRegex("clusters per part +3"));
+  make(repartition + " --parts 3 --clusters 0", "three");
+  EXPECT_THAT(clusters_of("three"), Not(HasSubstr("clusters")));
+  const auto refuse = [&](const std::string& clusters, const std::string& message) {
+    const Outcome refused = run("build --parts 2 --input " + std::string(kInput) + " --output " + out() +
+                                " --clusters " + clusters);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.output, HasSubstr(message));
+    EXPECT_FALSE(fs::exists(out()));
+  };
+  refuse("1", "--clusters 1 makes no difference");
+  refuse("60000", "60000 clusters in each of 2 parts for");
+  refuse("-2", "--clusters");
+  refuse("few", "--clusters");
+}
+
 TEST_F(CommandLine, RefusesLabelsThatMakeTooManyClasses) {
   const fs::path set = folder_ / "set";
   fs::create_directories(set / "raw");
@@ -322,6 +358,53 @@ TEST_F(CommandLine, KeepsTheMemoryThatItWasPromised) {
   const Outcome refused = run("build --parts 8 --memory 64MiB --input " + input + " --output " + out() + "2");
   EXPECT_EQ(refused.exit_code, 3) << refused.output;
   EXPECT_THAT(refused.output, AllOf(HasSubstr("bytes each"), HasSubstr("Give --memory")));
+}
+
+// The lists would take twice the memory, and the features nearly as much as it.
+TEST_F(CommandLine, KeepsThePromiseWithPartsAndInEveryCommand) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory would be counted";
+#endif
+  write_edges(folder_ / "edges", 100'000, 3'000'000);
+  constexpr Count kCols = 200;
+  std::ofstream{folder_ / "edges/x.npy", std::ios::binary} << npy_header("<f4", 100'000, kCols);
+  fs::resize_file(folder_ / "edges/x.npy", 128 + 100'000 * kCols * 4);
+  const std::string input = "npy:" + (folder_ / "edges").string();
+  const auto path = [&](const std::string& name) { return (folder_ / name).string(); };
+  const auto digest = [&](const std::string& parts) {
+    const std::string text = run("info --json " + path(parts)).output;
+    return text.substr(text.find("graph_digest"), 40);
+  };
+  const auto keeps = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--memory", "88MiB", "--threads", "2"});
+    const Usage usage = run_measured(words);
+    EXPECT_EQ(usage.exit_code, 0) << words[0];
+    EXPECT_LT(usage.peak_bytes, 88 << 20) << words[0];
+  };
+  keeps({"build", "--input", input, "--parts", "4", "--clusters", "3", "--output", path("four")});
+  EXPECT_EQ(run("verify " + path("four")).exit_code, 0);
+  const auto expect_new_parts = [&](const std::string& method, const std::string& parts) {
+    keeps({"repartition", path("four"), "--method", method, "--parts", parts, "--output", path(method)});
+    EXPECT_EQ(run("verify " + path(method)).exit_code, 0);
+    EXPECT_EQ(digest(method), digest("four")) << method;
+  };
+  expect_new_parts("auto", "3");
+  expect_new_parts("merge", "2");
+  expect_new_parts("split", "8");
+  keeps({"convert", path("four"), "npy:" + path("written")});
+  EXPECT_EQ(run("convert " + path("four") + " npy:" + path("in-memory")).exit_code, 0);
+  for (const char* const name : {"edge_index.npy", "x.npy"})
+    EXPECT_EQ(read_file(folder_ / "written" / name), read_file(folder_ / "in-memory" / name)) << name;
+  keeps({"info", input});
+  EXPECT_EQ(run("info --memory 88MiB --log-level warn " + input + " 2>/dev/null").output,
+            run("info --log-level warn " + input + " 2>/dev/null").output);
+  for (const std::string& command : {"info " + input, "convert " + input + " npy:" + path("none"),
+                                     "repartition " + path("four") + " --parts 2 --output " + path("none")}) {
+    const Outcome refused = run(command + " --memory 64MiB");
+    EXPECT_EQ(refused.exit_code, 3) << refused.output;
+    EXPECT_THAT(refused.output, AllOf(HasSubstr("64.0 MiB may be used"), HasSubstr("Give --memory")));
+    EXPECT_FALSE(fs::exists(folder_ / "none"));
+  }
 }
 
 TEST_F(CommandLine, ReportsAsAPageThatNeedsNothingElse) {

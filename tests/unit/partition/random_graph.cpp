@@ -3,11 +3,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <set>
 
+#include "strata/util/random.hpp"
+
 namespace strata::test {
 namespace {
+
+std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
 struct Edge {
   NodeId source, target;
@@ -94,6 +99,57 @@ graph::Graph random_graph(const RandomGraphOptions& options) {
     if (split == 2) graph.splits.valid.push_back(v);
     if (split == 3) graph.splits.test.push_back(v);
   }
+  return graph;
+}
+
+graph::StoredLists stored(const graph::CscGraph& graph, bool wide, ScratchStore& scratch) {
+  graph::StoredLists lists;
+  lists.indptr = graph.indptr;
+  const auto store = [&]<typename Id>(Id, const std::vector<std::int64_t>& ids, IdSpan& span,
+                                      std::shared_ptr<const void>& memory) {
+    ScratchWriter<Id> writer(scratch);
+    writer.append(std::vector<Id>(ids.begin(), ids.end()));
+    const ScratchArray<Id> array = std::move(writer).finish();
+    span = {array.data(), array.size(), sizeof(Id) == 8};
+    memory = array.keep_alive();
+  };
+  if (wide) {
+    store(std::int64_t{}, graph.indices, lists.indices, lists.indices_memory);
+    store(std::int64_t{}, graph.edge_ids, lists.edge_ids, lists.edge_ids_memory);
+  } else {
+    store(std::int32_t{}, graph.indices, lists.indices, lists.indices_memory);
+    store(std::int32_t{}, graph.edge_ids, lists.edge_ids, lists.edge_ids_memory);
+  }
+  if (!graph.weights.empty()) {
+    ScratchWriter<float> writer(scratch);
+    writer.append(graph.weights);
+    lists.weights = std::move(writer).finish();
+  }
+  return lists;
+}
+
+graph::CscGraph communities(Count nodes, Count pairs) {
+  std::vector<std::pair<NodeId, NodeId>> entries;
+  for (Count e = 0; e < pairs; ++e) {
+    const std::uint64_t word = mix64(static_cast<std::uint64_t>(e) + 77);
+    const auto u = static_cast<Count>(word % static_cast<std::uint64_t>(nodes));
+    const auto other = static_cast<Count>(mix64(word) % static_cast<std::uint64_t>(nodes));
+    const Count v = word % 10 == 0 ? other : other / 64 * 64 % nodes + u % 64;
+    if (u == v || v >= nodes) continue;
+    entries.emplace_back(u, v);
+    entries.emplace_back(v, u);
+  }
+  std::sort(entries.begin(), entries.end());
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  graph::CscGraph graph;
+  graph.num_nodes = nodes;
+  graph.indptr.assign(at(nodes + 1), 0);
+  for (const auto& [v, u] : entries) {
+    ++graph.indptr[at(v + 1)];
+    graph.indices.push_back(u);
+    graph.edge_ids.push_back(std::ssize(graph.edge_ids));
+  }
+  std::partial_sum(graph.indptr.begin(), graph.indptr.end(), graph.indptr.begin());
   return graph;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "strata/graph/graph.hpp"
+#include "strata/graph/stored_graph.hpp"
+#include "strata/util/scratch.hpp"
 
 namespace strata::test {
 
@@ -20,5 +22,12 @@ struct RandomGraphOptions {
 /// A graph with skewed degrees, isolated nodes, labels of which some are missing, and splits that leave nodes
 /// out.
 graph::Graph random_graph(const RandomGraphOptions& options);
+
+/// 64 communities of nodes that lie far from each other in the numbering: node v is in community v % 64. Nine
+/// of ten edges lie within one.
+graph::CscGraph communities(Count nodes, Count pairs);
+
+/// The same graph in scratch files, with ids of 64 bits or of 32.
+graph::StoredLists stored(const graph::CscGraph& graph, bool wide, ScratchStore& scratch);
 
 }  // namespace strata::test

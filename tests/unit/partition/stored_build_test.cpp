@@ -2,78 +2,25 @@
 // Graphs whose edges lie in scratch files, beside the same graphs in memory.
 #include <gmock/gmock.h>
 
-#include <numeric>
-
 #include "random_graph.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/partition/memory_plan.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/random.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::partition {
 namespace {
 
+using test::communities;
 using test::expect_error;
 using test::random_graph;
+using test::stored;
 
 constexpr std::int64_t kMib = 1 << 20;
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
-graph::StoredLists stored(const graph::CscGraph& graph, bool wide, ScratchStore& scratch) {
-  graph::StoredLists lists;
-  lists.indptr = graph.indptr;
-  const auto store = [&]<typename Id>(Id, const std::vector<std::int64_t>& ids, IdSpan& span,
-                                      std::shared_ptr<const void>& memory) {
-    ScratchWriter<Id> writer(scratch);
-    writer.append(std::vector<Id>(ids.begin(), ids.end()));
-    const ScratchArray<Id> array = std::move(writer).finish();
-    span = {array.data(), array.size(), sizeof(Id) == 8};
-    memory = array.keep_alive();
-  };
-  if (wide) {
-    store(std::int64_t{}, graph.indices, lists.indices, lists.indices_memory);
-    store(std::int64_t{}, graph.edge_ids, lists.edge_ids, lists.edge_ids_memory);
-  } else {
-    store(std::int32_t{}, graph.indices, lists.indices, lists.indices_memory);
-    store(std::int32_t{}, graph.edge_ids, lists.edge_ids, lists.edge_ids_memory);
-  }
-  if (!graph.weights.empty()) {
-    ScratchWriter<float> writer(scratch);
-    writer.append(graph.weights);
-    lists.weights = std::move(writer).finish();
-  }
-  return lists;
-}
-
-/// 64 communities of nodes that lie far from each other in the numbering.
-graph::CscGraph communities(Count nodes, Count pairs) {
-  std::vector<std::pair<NodeId, NodeId>> entries;
-  for (Count e = 0; e < pairs; ++e) {
-    const std::uint64_t word = mix64(static_cast<std::uint64_t>(e) + 77);
-    const auto u = static_cast<Count>(word % static_cast<std::uint64_t>(nodes));
-    const auto other = static_cast<Count>(mix64(word) % static_cast<std::uint64_t>(nodes));
-    const Count v = word % 10 == 0 ? other : other / 64 * 64 % nodes + u % 64;
-    if (u == v || v >= nodes) continue;
-    entries.emplace_back(u, v);
-    entries.emplace_back(v, u);
-  }
-  std::sort(entries.begin(), entries.end());
-  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
-  graph::CscGraph graph;
-  graph.num_nodes = nodes;
-  graph.indptr.assign(at(nodes + 1), 0);
-  for (const auto& [v, u] : entries) {
-    ++graph.indptr[at(v + 1)];
-    graph.indices.push_back(u);
-    graph.edge_ids.push_back(std::ssize(graph.edge_ids));
-  }
-  std::partial_sum(graph.indptr.begin(), graph.indptr.end(), graph.indptr.begin());
-  return graph;
-}
 
 Count cut_of(const graph::CscGraph& graph, const std::vector<std::int32_t>& parts) {
   Count cut = 0;
@@ -160,6 +107,32 @@ TEST_F(Stored, IsWrittenAsTheSameGraph) {
     }
 }
 
+TEST_F(Stored, IsReadFromPartsAsTheSameGraph) {
+  for (const bool wide : {false, true})
+    for (const bool weights : {false, true}) {
+      graph::Graph original =
+          random_graph({.num_nodes = 700, .num_edges = 9000, .labels = false, .weights = weights});
+      for (EdgeId& id : original.structure.edge_ids) id += wide ? EdgeId{1} << 40 : 0;
+      StopFlag stop;
+      BuildOptions options{.output = folder_ / "memory", .assign = {.num_parts = 4}, .force = true};
+      const BuildReport expected = build(std::move(original), options, stop);
+      const graph::Source parts(options.output.string());
+      const graph::ReadOptions as_they_are{.duplicates = graph::EdgePolicy::keep};
+      ScratchStore scratch{folder_.path(), 8 * kMib};
+      graph::StoredGraph read = graph::read_stored_graph(parts, as_they_are, {}, scratch);
+      ASSERT_TRUE(read.lists.has_value());
+      EXPECT_EQ(read.lists->edge_ids.wide, wide);
+      const graph::CleaningReport in_memory = graph::read_graph(parts, as_they_are).cleaning;
+      EXPECT_GT(in_memory.self_loops, 0);
+      EXPECT_EQ(read.graph.cleaning.self_loops, in_memory.self_loops);
+      EXPECT_EQ(read.graph.cleaning.duplicates, in_memory.duplicates);
+      options.output = folder_ / "disk";
+      const BuildReport got = build(std::move(read), options, scratch, stop);
+      EXPECT_EQ(got.record.graph_digest, expected.record.graph_digest);
+      EXPECT_TRUE(verify(options.output, 2).empty());
+    }
+}
+
 TEST_F(Stored, OutputAppearsOnlyIfTheLastCheckPasses) {
   StopFlag stop;
   BuildOptions options{.output = folder_ / "out", .assign = {.num_parts = 2}};
@@ -170,28 +143,31 @@ TEST_F(Stored, OutputAppearsOnlyIfTheLastCheckPasses) {
 
 TEST(MemoryPlans, KeepEdgesInMemoryWhereTheyFit) {
   const graph::InputSize input{.nodes = 1'000'000, .edges = 20'000'000};
-  EXPECT_FALSE(plan_memory(input, {}, {.limit_bytes = 2000 * kMib}).on_disk);
-  const MemoryPlan plan = plan_memory(input, {}, {.limit_bytes = 200 * kMib});
+  EXPECT_FALSE(plan_memory(input, memory_of_cut({}), {.limit_bytes = 2000 * kMib}).on_disk);
+  const MemoryPlan plan = plan_memory(input, memory_of_cut({}), {.limit_bytes = 200 * kMib});
   EXPECT_TRUE(plan.on_disk);
   EXPECT_GT(plan.room_bytes, 64 * kMib);
-  EXPECT_TRUE(
-      plan_memory(input, {}, {.limit_bytes = 1000 * kMib}).on_disk);  // the list may be of one direction
+  EXPECT_TRUE(plan_memory(input, memory_of_cut({}), {.limit_bytes = 1000 * kMib})
+                  .on_disk);  // the list may be of one direction
 }
 
 TEST(MemoryPlans, SayWhatIsNeededAndWhyBeforeWorkBegins) {
   expect_error<OutOfMemory>(
-      [] { plan_memory({.nodes = 10'000'000, .edges = 1'000'000'000}, {}, {.limit_bytes = 500 * kMib}); },
+      [] {
+        plan_memory({.nodes = 10'000'000, .edges = 1'000'000'000}, memory_of_cut({}),
+                    {.limit_bytes = 500 * kMib});
+      },
       {"10,000,000 nodes (72 bytes each)", "500.0 MiB may be used", "--memory"});
   expect_error<OutOfMemory>(
       [] {
-        plan_memory({.nodes = 1000, .edges = 1'000'000'000, .streams = false}, {},
+        plan_memory({.nodes = 1000, .edges = 1'000'000'000, .streams = false}, memory_of_cut({}),
                     {.limit_bytes = 500 * kMib});
       },
       {"read as a whole", "1,000,000,000 edges"});
   expect_error<OutOfMemory>(
       [] {
-        plan_memory({.nodes = 1000, .edges = 1'000'000'000}, {.method = PartitionMethod::metis},
-                    {.limit_bytes = 500 * kMib});
+        plan_memory({.nodes = 1000, .edges = 1'000'000'000},
+                    memory_of_cut({.method = PartitionMethod::metis}), {.limit_bytes = 500 * kMib});
       },
       {"METIS takes the whole graph", "--method auto"});
 }

@@ -186,6 +186,13 @@ TEST(VerifyInvariants, FindsEachBrokenOne) {
     expect([set](Forgery& f) { f.record.manifest.multi_label = true, f.parts[1].labels = {set}; },
            "part-00001.h5: /nodes/node/label: row 0 is no set of 2 classes");
   }
+  expect(
+      [](Forgery& f) {
+        f.record.manifest.num_clusters = 2;
+        f.parts[0].clusters = {0, 2};
+        f.parts[1].clusters = {0};
+      },
+      "part-00000.h5: row 1 is in cluster 2, but clusters are 0 to 1");
   expect([](Forgery& f) { f.features[0][3] = std::nanf(""); }, "feat: row 1, column 1 is not finite");
   expect([](Forgery& f) { f.features[1][0] = INFINITY; }, "feat: row 0, column 0 is not finite");
   expect([](Forgery& f) { f.parts[0].train.rows = {2}; }, "split/train: holds a row");

@@ -51,9 +51,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (mapped == MAP_FAILED) fail(path, "mmap", errno);
   data_ = static_cast<const std::byte*>(mapped);
+  guard_.emplace(data_, size_, path);
 }
 
 MappedFile::~MappedFile() {
+  guard_.reset();
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 

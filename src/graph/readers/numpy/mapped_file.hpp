@@ -2,10 +2,14 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <optional>
+
+#include "readers/numpy/truncation_guard.hpp"
 
 namespace strata::graph {
 
-/// A whole file, mapped read-only. An owner. An empty file has null data.
+/// A whole file, mapped read-only. An owner. An empty file has null data. If the file gets shorter, what went
+/// reads as zeros, and refuse_truncated_inputs() tells.
 class MappedFile {
  public:
   /// Throws InputError if there is no such file, IoError if it cannot be opened or mapped.
@@ -20,6 +24,7 @@ class MappedFile {
  private:
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::optional<TruncationGuard> guard_;
 };
 
 }  // namespace strata::graph

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/build_report.hpp"
+#include "commands/build_report.hpp"
 
 #include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
 
 #include "strata/partition/inspect.hpp"
 #include "strata/util/format.hpp"
@@ -31,6 +33,24 @@ std::string phase_table(const std::vector<Phase>& phases) {
 }
 
 }  // namespace
+
+std::string report_json(const BuildReport& report, const std::filesystem::path& output) {
+  using Json = nlohmann::ordered_json;
+  const graph::CleaningReport& cleaning = report.record.build.cleaning;
+  Json phases = Json::array();
+  for (const Phase& phase : report.phases)
+    phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}, {"peak_bytes", phase.peak_bytes}});
+  Json json{{"path", output.string()}};
+  json.update(Json::parse(info_json(report.record)));
+  json["listed"] = {{"edges", cleaning.edges_read},
+                    {"self_loops", cleaning.self_loops},
+                    {"self_loops_removed", cleaning.self_loops_removed},
+                    {"duplicates", cleaning.duplicates},
+                    {"duplicates_removed", cleaning.duplicates_removed},
+                    {"reverse_added", cleaning.reverse_added}};
+  json["phases"] = std::move(phases);
+  return json.dump(2) + "\n";
+}
 
 std::string report_text(const BuildReport& report, const std::filesystem::path& output) {
   const Summary sum = summarize(report.record);

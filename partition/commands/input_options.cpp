@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/input_options.hpp"
+#include "commands/input_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

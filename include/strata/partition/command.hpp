@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/partition/stop.hpp"
+#include "strata/util/log_level.hpp"
+
+namespace strata::partition {
+
+/// What a command of strata-partition came to.
+struct CommandResult {
+  std::string text;       ///< for a person; ends with a newline
+  std::string json;       ///< the same for programs
+  bool succeeded = true;  ///< false: `verify` found something wrong
+};
+
+/// An option of a call from a program: its name, with '-' or '_' between words, and its values as texts.
+struct NamedArgument {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+/// A command of strata-partition: build, info, convert, repartition or verify, with its options.
+///
+///     Command command({"build", "--input", "synthetic:", "--parts", "4", "--output", "parts"});
+///     fmt::print("{}", command.run(stop).text);
+class Command {
+ public:
+  /// The words after the program's name. Throws InputError for what is unknown ("did you mean --parts?"),
+  /// malformed or missing.
+  explicit Command(const std::vector<std::string>& words);
+  /// The same of a call from a program, which `caller` is in messages: "strata.partition". `places` are the
+  /// arguments without a name, such as a directory. REQUIRES: there is such a command.
+  Command(const std::string& command, const std::vector<std::string>& places,
+          const std::vector<NamedArgument>& options, const std::string& caller);
+  ~Command();
+  Command(Command&&) noexcept;
+  Command& operator=(Command&&) noexcept;
+
+  const std::string& help() const;  ///< a text to print instead of a run (--help, --version), or empty
+  LogLevel log_level() const;
+  bool wants_json() const;
+
+  /// Does what was asked for. Throws InputError, IoError, OutOfMemory or Stopped, and leaves nothing behind
+  /// then. A stop becomes effective between the pieces of work; METIS cannot be interrupted.
+  CommandResult run(StopFlag& stop);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace strata::partition

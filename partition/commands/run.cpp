@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands/run.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "commands/build_report.hpp"
+#include "commands/read_input.hpp"
+#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/input_stamp.hpp"
+#include "strata/partition/build.hpp"
+#include "strata/partition/convert.hpp"
+#include "strata/partition/describe.hpp"
+#include "strata/partition/inspect.hpp"
+#include "strata/partition/memory_plan.hpp"
+#include "strata/partition/report.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/progress.hpp"
+
+namespace strata::partition {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void check_report(const Arguments& args) {
+  if (args.report.empty() || can_write_file(args.report)) return;
+  throw InputError(fmt::format("--report {}: cannot be written", args.report.string()),
+                   "Choose a file in a folder that exists and can be written.");
+}
+
+/// Reads what args.input names, partitions it and tells about it.
+CommandResult build_from_input(Arguments& args, StopFlag& stop) {
+  check_output(args.build);
+  check_report(args);
+  const graph::InputStamp stamp(args.input.source, args.input.files);
+  args.build.before_publishing = [&stamp] { stamp.require_unchanged(); };
+  args.build.detailed = !args.report.empty();
+  PhaseClock clock;
+  ReadInput input =
+      read_input(args.input, args.memory, memory_of_cut(args.build.assign), folder_of(args.build.output));
+  const Phase reading = clock.end("read");
+  stop.check();
+  BuildReport report = input.scratch ? build(std::move(input.stored), args.build, *input.scratch, stop)
+                                     : build(std::move(input.stored.graph), args.build, stop);
+  report.phases.insert(report.phases.begin(), reading);
+  if (!args.report.empty()) write_file_atomically(args.report, report_html(report));
+  return {.text = report_text(report, args.build.output), .json = report_json(report, args.build.output)};
+}
+
+/// New parts get as many clusters each as the old ones have, unless another number is given.
+void take_clusters(Arguments& args, const CLI::App& command, const graph::Manifest& manifest) {
+  if (manifest.num_clusters == 0 || command.count("--clusters") > 0) return;
+  args.build.assign.clusters = static_cast<int>(manifest.num_clusters);
+  spdlog::info("cutting the new parts into {} clusters each, as the old ones; --clusters 0 leaves them out",
+               manifest.num_clusters);
+}
+
+/// Describes a graph that is not partitioned.
+CommandResult run_summary(Arguments& args, const StopFlag& stop) {
+  const graph::InputStamp stamp(args.input.source, args.input.files);
+  std::error_code none;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
+  const ReadInput input = read_input(args.input, args.memory, memory_of_summary(), none ? "." : temporary);
+  stop.check();
+  ThreadPool pool(args.build.num_threads);
+  announce("describing the graph");
+  const GraphSummary summary = summarize(input.stored.graph, input.lists(), pool);
+  stamp.require_unchanged();
+  return {.text = summary_text(summary), .json = summary_json(summary)};
+}
+
+}  // namespace
+
+CommandResult run_build(Arguments& args, const CLI::App& command, StopFlag& stop) {
+  finish_assign_options(args, command, false);
+  args.input.finish(command, args.build.num_threads);
+  args.build.feature_dtype = args.input.feature_dtype;
+  args.build.input = args.input.source.text();
+  return build_from_input(args, stop);
+}
+
+/// Partitions what parts hold anew: the same graph, with features as they are stored.
+CommandResult run_repartition(Arguments& args, const CLI::App& command, StopFlag& stop) {
+  finish_assign_options(args, command, true);
+  const graph::PartitionRecord record = graph::read_partition_record(args.directory);
+  take_clusters(args, command, record.manifest);
+  args.input.spec = args.directory.string();
+  args.input.duplicates = args.input.self_loops = "keep";
+  args.input.finish(command, args.build.num_threads);
+  args.build.feature_dtype = record.manifest.feature_dtype;
+  args.build.max_classes = std::max(args.build.max_classes, record.manifest.num_classes);
+  args.build.input = record.build.input;
+  AssignOptions& assign = args.build.assign;
+  if (assign.method == PartitionMethod::merge || assign.method == PartitionMethod::split) {
+    assign.given = std::make_shared<const GivenParts>(read_given_parts(args.directory));
+    check_regrouping(assign);
+  }
+  return build_from_input(args, stop);
+}
+
+CommandResult run_info(Arguments& args, const CLI::App& command, const StopFlag& stop) {
+  args.input.finish(command, args.build.num_threads);
+  const auto parts = args.input.source.parts();
+  const auto* const directory = parts ? std::get_if<std::filesystem::path>(&*parts) : nullptr;
+  if (directory == nullptr) return run_summary(args, stop);
+  for (const char* const name : {"--features", "--labels", "--split", "--normalize-features"})
+    if (command.count(name) > 0)
+      throw InputError(fmt::format("{} has no effect on {}, which has parts", name, args.input.spec),
+                       "Leave it out.");
+  const graph::PartitionRecord record = graph::read_partition_record(*directory);
+  return {.text = info_text(record), .json = info_json(record)};
+}
+
+CommandResult run_convert(Arguments& args, const CLI::App& command, StopFlag& stop) {
+  args.input.finish(command, args.build.num_threads);
+  const graph::Source target(args.target);
+  const graph::DatasetSource* const folder = target.dataset();
+  if (folder == nullptr || folder->format != graph::DatasetSource::Format::npy || folder->nodes)
+    throw InputError(fmt::format("{} cannot be written", args.target),
+                     "Write npy:DIR, a folder of NumPy arrays.");
+  const graph::InputStamp stamp(args.input.source, args.input.files);
+  const ReadInput input =
+      read_input(args.input, args.memory, memory_of_conversion(), folder_of(folder->place));
+  stop.check();
+  const graph::ListsView lists = input.lists();
+  announce("writing " + folder->place.string());
+  write_npy_folder(input.stored.graph, lists, folder->place, stop, [&stamp] { stamp.require_unchanged(); });
+  const std::string path = folder->place.string();
+  return {
+      .text = fmt::format("{}: {} nodes, {} edges\n", path, format_count(lists.num_nodes),
+                          format_count(lists.num_edges())),
+      .json = Json{{"path", path}, {"num_nodes", lists.num_nodes}, {"num_edges", lists.num_edges()}}.dump(2) +
+              "\n"};
+}
+
+CommandResult run_verify(const Arguments& args) {
+  const std::vector<Problem> problems = verify(args.directory, args.build.num_threads);
+  return {.text = verify_text(args.directory, problems),
+          .json = verify_json(args.directory, problems),
+          .succeeded = problems.empty()};
+}
+
+}  // namespace strata::partition

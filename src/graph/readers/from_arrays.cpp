@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/graph/from_arrays.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "readers/assemble.hpp"
+#include "readers/columns.hpp"
+#include "readers/node_files.hpp"
+#include "readers/numpy/sparse_matrix.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::graph {
+namespace {
+
+bool is_there(const NpyArray& array) { return array.data != nullptr || !array.shape.empty(); }
+
+/// The number of nodes that the arrays state; all of them must agree.
+Count count_nodes(const GraphArrays& arrays, const EdgeList& edges) {
+  std::optional<Count> nodes = arrays.num_nodes;
+  std::string stated_by = "num_nodes";
+  for (const auto& [array, name] : {std::pair{&arrays.x, "x"}, std::pair{&arrays.y, "y"}}) {
+    if (!is_there(*array) || array->shape.empty()) continue;
+    if (nodes && *nodes != array->shape[0]) {
+      throw InputError(
+          fmt::format("{} says {} nodes, {} has {} rows", stated_by, *nodes, name, array->shape[0]),
+          "Give one row per node.");
+    }
+    nodes = array->shape[0];
+    stated_by = name;
+  }
+  return nodes ? *nodes : largest_id(edges, nullptr) + 1;
+}
+
+void refuse_pairs(const NpyArray& edges) {
+  if (edges.shape.size() == 2 && edges.shape[0] == 2) return;
+  throw InputError(fmt::format("{} has the shape {}", edges.origin, edges.shape_text()),
+                   "Edges have the shape (2, E), sources first.");
+}
+
+void give_labels(Graph& graph, const NpyArray& array) {
+  NodeLabels labels = labels_of(array);
+  graph.labels = std::move(labels.values);
+  graph.multi_label = labels.set_of > 0;
+  graph.num_classes = labels.set_of;
+}
+
+void give_weights(Graph& graph, const NpyArray& array, Assembly& assembly) {
+  const std::vector<float> weights = edge_weights_of(array);
+  if (std::ssize(weights) != graph.cleaning.edges_read) {
+    throw InputError(
+        fmt::format("{}: {} weights for {} edges", array.origin, weights.size(), graph.cleaning.edges_read),
+        "Give one weight per edge, in the order of the edges.");
+  }
+  graph::give_weights(graph, weights, assembly);
+}
+
+std::vector<NodeId> split_of(const NpyArray& array, Count num_nodes) {
+  if (!is_there(array)) return {};
+  return array.kind == 'b' ? nodes_of_mask(array, num_nodes) : ids_of(array);
+}
+
+}  // namespace
+
+Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options) {
+  ThreadPool pool(options.num_threads);
+  Assembly assembly{.pool = pool};
+  Graph graph;
+  graph.name = arrays.name;
+  refuse_pairs(arrays.edge_index);
+  const EdgeArray edges = edges_of(arrays.edge_index);
+  const Count nodes = count_nodes(arrays, edges.list);
+  build_structure(graph, nodes, edges.list, options, options.direction == ReadOptions::Direction::undirected,
+                  assembly);
+  if (is_there(arrays.edge_weight)) give_weights(graph, arrays.edge_weight, assembly);
+  if (is_there(arrays.x)) graph.features = features_of(arrays.x, nodes, pool);
+  if (is_there(arrays.y)) give_labels(graph, arrays.y);
+  graph.splits = {.train = split_of(arrays.train, nodes),
+                  .valid = split_of(arrays.valid, nodes),
+                  .test = split_of(arrays.test, nodes)};
+  finish_graph(graph, arrays.name, options, pool);
+  return graph;
+}
+
+}  // namespace strata::graph

@@ -25,6 +25,22 @@ __global__ void clamp_offsets(Count* offsets, Count size, Count room, const Coun
   }
 }
 
+/// Copies nodes [*first, *last) to the front of `out`, and their number.
+__global__ void take_range(const NodeId* nodes, const Count* first, const Count* last, NodeId* out,
+                           Count* count) {
+  const Count begin = *first, size = *last - begin;
+  for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) out[i] = nodes[begin + i];
+  if (first_item<Count>() == 0) *count = size;
+}
+
+/// Offsets of a block's lists from those of its last *count nodes, which begin at *first; the nodes before
+/// have no edges, and those from `size` on do not exist.
+__global__ void lay_out_lists(const Count* offsets, const Count* count, const Count* first, Count size,
+                              Count* indptr) {
+  for (Count i = first_item<Count>(); i < size; i += item_stride<Count>())
+    indptr[i] = i < *first ? 0 : offsets[std::min(i - *first, *count)];
+}
+
 void copy_counts(const BufferSet& set, const cuda::Stream& stream) {
   cuda::copy_async(set.host_counts.data(), set.counts.data(),
                    static_cast<std::size_t>(set.counts.size()) * sizeof(Count), stream);
@@ -65,8 +81,13 @@ void DeviceHops<Id>::run(BufferSet& set, const RemoteSource<Id>& remote, const c
                    stream);
   fork(stream);
   describe(set.buffers, nullptr, counts.nodes, bound, true);
+  new_bound_ = bound;
   for (int hop = 0; hop < num_hops(); ++hop) {
-    if (remote_.staged) bound = read_counts(set, stream).nodes[hop];
+    if (remote_.staged) {
+      const Count* const known = read_counts(set, stream).nodes;
+      bound = known[hop];
+      new_bound_ = hop == 0 ? bound : bound - known[hop - 1];
+    }
     const DeviceQuery query{{set.buffers.nodes.data(), counts.nodes + hop, bound},
                             options_.fanouts[static_cast<std::size_t>(hop)],
                             &set.device_header()->key,
@@ -115,6 +136,7 @@ Count DeviceHops<Id>::run_hop(const DeviceQuery& query, BufferSet& set, const cu
   const bool strided = !remote_.staged && fills_strided(query.fanout);
   const DeviceEdges<Id> edges =
       strided ? choose_strided(query, hop, counts, stream) : choose_packed(query, set, stream);
+  new_bound_ = std::min(view_.num_nodes, edges.bound);
   const int number = static_cast<int>(query.hop);
   Count node_bound = query.frontier.bound;
   if (is_last(number) && !options_.compact_inputs) {
@@ -216,26 +238,57 @@ void DeviceHops<Id>::choose_everywhere(const DeviceQuery& query, const DevicePic
   remote_.exchange->place_picks(out, stream);
 }
 
+/// Packed lists of all nodes of the block.
 template <typename Id>
 DeviceEdges<Id> DeviceHops<Id>::choose_packed(const DeviceQuery& query, BufferSet& set,
                                               const cuda::Stream& stream) {
   HopBuffers& hop = set.buffers.hops[query.hop];
-  const Count* num_edges = set.device_counts().edges + query.hop;
   hop.stride = 0;
-  reserve(hop.indptr, kDevice, query.frontier.bound + 1, 0, "indptr of a block", stream);
+  const Count size = query.frontier.bound + 1;
+  reserve(hop.indptr, kDevice, size, 0, "indptr of a block", stream);
+  if (!options_.new_nodes_only || query.hop == 0) return choose_lists(query, hop.indptr.data(), set, stream);
+  const DeviceQuery of_new = query_of_new_nodes(query, stream);
+  reserve(new_offsets_, kDevice, of_new.frontier.bound + 1, 0, "lists of new nodes", stream);
+  const DeviceEdges<Id> edges = choose_lists(of_new, new_offsets_.data(), set, stream);
+  lay_out_lists<<<blocks_for(size), kThreads, 0, stream.get()>>>(
+      new_offsets_.data(), of_new.frontier.count, query.frontier.count - 1, size, hop.indptr.data());
+  cuda::check_launch("lay_out_lists");
+  return edges;
+}
+
+/// The query's last nodes, which the hop before found.
+template <typename Id>
+DeviceQuery DeviceHops<Id>::query_of_new_nodes(const DeviceQuery& query, const cuda::Stream& stream) {
+  reserve(new_nodes_, kDevice, new_bound_, 0, "new nodes of a hop", stream);
+  reserve(num_new_, kDevice, num_hops(), 0, "numbers of new nodes", stream);
+  Count* const count = num_new_.data() + query.hop;
+  take_range<<<blocks_for(new_bound_), kThreads, 0, stream.get()>>>(
+      query.frontier.nodes, query.frontier.count - 1, query.frontier.count, new_nodes_.data(), count);
+  cuda::check_launch("take_range");
+  DeviceQuery of_new = query;
+  of_new.frontier = {new_nodes_.data(), count, new_bound_};
+  return of_new;
+}
+
+/// Lists of the query's nodes, of which `offsets` [bound + 1] gets the begins.
+template <typename Id>
+DeviceEdges<Id> DeviceHops<Id>::choose_lists(const DeviceQuery& query, Count* offsets, BufferSet& set,
+                                             const cuda::Stream& stream) {
+  HopBuffers& hop = set.buffers.hops[query.hop];
+  const Count* num_edges = set.device_counts().edges + query.hop;
   reserve(plan_, kDevice, query.frontier.bound, 0, "ranges of neighbors", stream);
   if (remote_.exchange != nullptr) remote_.exchange->ask(query, *serving_chooser_, stream);
-  chooser_->measure(query, plan_.data(), hop.indptr.data(), stream);
-  if (remote_.exchange != nullptr) remote_.exchange->place_counts(hop.indptr.data(), stream);
-  scan_.exclusive(hop.indptr.data(), query.frontier.bound + 1, stream);
+  chooser_->measure(query, plan_.data(), offsets, stream);
+  if (remote_.exchange != nullptr) remote_.exchange->place_counts(offsets, stream);
+  scan_.exclusive(offsets, query.frontier.bound + 1, stream);
   if (may_overflow(query.fanout)) {
     const Count size = query.frontier.bound + 1;
     clamp_offsets<<<blocks_for(size), kThreads, 0, stream.get()>>>(
-        hop.indptr.data(), size, bound_of_edges(query.frontier.bound, static_cast<int>(query.hop)),
+        offsets, size, bound_of_edges(query.frontier.bound, static_cast<int>(query.hop)),
         query.frontier.count, set.device_counts().wanted + query.hop);
     cuda::check_launch("clamp_offsets");
   }
-  read_edge_count<<<1, 1, 0, stream.get()>>>(hop.indptr.data(), query.frontier.count,
+  read_edge_count<<<1, 1, 0, stream.get()>>>(offsets, query.frontier.count,
                                              set.device_counts().edges + query.hop);
   cuda::check_launch("read_edge_count");
 
@@ -246,7 +299,7 @@ DeviceEdges<Id> DeviceHops<Id>::choose_packed(const DeviceQuery& query, BufferSe
   const DevicePickOutput<Id> out{.neighbors = neighbors_of(hop),
                                  .edge_ids = options_.edge_ids ? hop.edge_ids.data() : nullptr,
                                  .edge_bound = bound,
-                                 .offsets = hop.indptr.data(),
+                                 .offsets = offsets,
                                  .met = marks(query)};
   chooser_->choose(query, plan_.data(), out, stream);
   if (remote_.exchange != nullptr) remote_.exchange->place_picks(out, stream);
@@ -344,7 +397,9 @@ PaddedShape DeviceHops<Id>::bounds() const {
   for (int hop = 0; hop < num_hops(); ++hop) {
     const int fanout = options_.fanouts[static_cast<std::size_t>(hop)];
     const Count known = shape.nodes.back();
-    shape.entries.push_back(fills_strided(fanout) ? known * fanout : bound_of_edges(known, hop));
+    const bool only_new = options_.new_nodes_only && hop > 0;
+    const Count asked = only_new ? std::min(view_.num_nodes, shape.entries.back()) : known;
+    shape.entries.push_back(fills_strided(fanout) ? known * fanout : bound_of_edges(asked, hop));
     const bool compacted = !is_last(hop) || options_.compact_inputs;
     shape.nodes.push_back(compacted ? bound_of_nodes(known, shape.entries.back()) : known);
   }
@@ -353,7 +408,7 @@ PaddedShape DeviceHops<Id>::bounds() const {
 
 template <typename Id>
 bool DeviceHops<Id>::fills_strided(int fanout) const {
-  return options_.strided && chooser_->fills_strided(fanout);
+  return options_.strided && !options_.new_nodes_only && chooser_->fills_strided(fanout);
 }
 
 template <typename Id>

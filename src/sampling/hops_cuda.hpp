@@ -64,6 +64,9 @@ class DeviceHops {
   void choose_everywhere(const DeviceQuery& query, const DevicePickOutput<Id>& out,
                          const cuda::Stream& stream);
   DeviceEdges<Id> choose_packed(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream);
+  DeviceEdges<Id> choose_lists(const DeviceQuery& query, Count* offsets, BufferSet& set,
+                               const cuda::Stream& stream);
+  DeviceQuery query_of_new_nodes(const DeviceQuery& query, const cuda::Stream& stream);
   void relabel(const DeviceQuery& query, HopBuffers& hop, const DeviceEdges<Id>& edges, Count node_bound,
                const DeviceCounts& counts, const cuda::Stream& stream);
   void describe(const MiniBatchBuffers& buffers, const Count* first, const Count* last, Count bound,
@@ -97,6 +100,11 @@ class DeviceHops {
   Count padded_nodes_ = 0;
   std::vector<Count> room_;  // by hop: least room for edges
   cuda::Array<DeviceRange> plan_;
+  // With SamplerOptions::new_nodes_only:
+  Count new_bound_ = 0;  // of the nodes that the hop before found
+  cuda::Array<NodeId> new_nodes_;
+  cuda::Array<Count> num_new_;      // by hop
+  cuda::Array<Count> new_offsets_;  // of their lists
   cuda::Array<Id> neighbors_;
 };
 

@@ -51,11 +51,12 @@ class CpuSampler final : public MiniBatchSampler {
   void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int buffer, const cuda::Stream&) override {
     MiniBatchBuffers& buffers = buffers_[static_cast<std::size_t>(buffer)];
     num_seeds_[static_cast<std::size_t>(buffer)] = static_cast<Count>(seeds.size());
-    Count num_nodes = start(seeds, buffers);
+    Count num_nodes = start(seeds, buffers), first = 0;
     for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
-      const std::span frontier(buffers.nodes.data(), static_cast<std::size_t>(num_nodes));
+      const std::span frontier(buffers.nodes.data() + first, static_cast<std::size_t>(num_nodes - first));
       const PickQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
-      num_nodes = run_hop(query, buffers, buffers.hops[hop]);
+      if (options_.new_nodes_only) first = num_nodes;
+      num_nodes = run_hop(query, num_nodes, buffers, buffers.hops[hop]);
     }
     if (options_.sorted_inputs) sort_inputs(buffers, num_nodes);
   }
@@ -81,17 +82,21 @@ class CpuSampler final : public MiniBatchSampler {
     return num_seeds;
   }
 
-  Count run_hop(const PickQuery& query, MiniBatchBuffers& buffers, HopBuffers& hop) {
-    const auto num_dst = static_cast<Count>(query.nodes.size());
+  /// The query's nodes are the last of the `num_dst` that are known; the others get no edges.
+  Count run_hop(const PickQuery& query, Count num_dst, MiniBatchBuffers& buffers, HopBuffers& hop) {
     reserve(hop.indptr, memory_, num_dst + 1, 0, "indptr of a block", {});
+    const Count first = num_dst - static_cast<Count>(query.nodes.size());
+    std::fill_n(hop.indptr.data(), first, 0);
+    Count* const offsets = hop.indptr.data() + first;
     if (exchange_.active()) exchange_.start_ask(query);
-    chooser_->measure(query, plan_, hop.indptr.data());
-    if (exchange_.active()) place_counts(exchange_.start_answer(serve(exchange_.finish_ask(), query)), hop);
+    chooser_->measure(query, plan_, offsets);
+    if (exchange_.active())
+      place_counts(exchange_.start_answer(serve(exchange_.finish_ask(), query)), offsets);
     hop.num_edges = exclusive_scan(hop.indptr.data(), num_dst, pool_);
     reserve_edges(hop);
 
     Id* neighbors = neighbors_of(hop);
-    const PickOutput<Id> out{hop.indptr.data(), neighbors, options_.edge_ids ? hop.edge_ids.data() : nullptr};
+    const PickOutput<Id> out{offsets, neighbors, options_.edge_ids ? hop.edge_ids.data() : nullptr};
     chooser_->choose(query, plan_, out);
     if (exchange_.active()) place(exchange_.finish_answer(), out);
 
@@ -127,8 +132,8 @@ class CpuSampler final : public MiniBatchSampler {
     return {served_.counts, served_.neighbors, served_.edge_ids};
   }
 
-  void place_counts(std::span<const std::int32_t> counts, HopBuffers& hop) const {
-    for (std::size_t i = 0; i < counts.size(); ++i) hop.indptr[exchange_.remote_positions()[i]] = counts[i];
+  void place_counts(std::span<const std::int32_t> counts, Count* offsets) const {
+    for (std::size_t i = 0; i < counts.size(); ++i) offsets[exchange_.remote_positions()[i]] = counts[i];
   }
 
   /// Writes the other ranks' picks to their places in the order of the frontier.

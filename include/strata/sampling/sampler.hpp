@@ -32,6 +32,10 @@ struct SamplerOptions {
   bool replace = false;  ///< uniform and weighted: a neighbor may be chosen several times
   /// Labor: hops share their random numbers, so that there are fewer distinct nodes.
   bool layer_dependent = false;
+  /// Each node's neighbors are chosen once: hop h chooses only for nodes that hop h - 1 found, and those
+  /// known before have no edges in its block. The edges of all blocks then make one sampled graph, as PyG's
+  /// loaders give it: a node has the same local id in every block.
+  bool new_nodes_only = false;
   std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own on the cpu, instead of `method`
   DeviceChooserMaker device_chooser = {};              ///< the same on a GPU
   Count max_seeds = 0;                                 ///< most seeds of any call; buffers are sized for it
@@ -119,7 +123,7 @@ struct ExchangeReport {
 /// Uniform sampling without replacement gives a node of degree d > fanout the positions of Subset(d, fanout,
 /// node_key(key, sample, hop, id)), pick by pick; beyond what Subset admits, the first positions of the keyed
 /// permutation Shuffle. A node of smaller degree gets all its neighbors in order. Hop h samples for ALL nodes
-/// found so far, including the seeds.
+/// found so far, including the seeds, unless SamplerOptions::new_nodes_only is set.
 class MiniBatchSampler {
  public:
   virtual ~MiniBatchSampler() = default;

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dist-GPU-sampling's benchmark: GraphSAGE or GAT on ChunkTensors over the GPUs of a machine and its host memory.
+
+    python examples/dgs/bench.py --num-gpu 4 --dataset ogbn-products --root dataset --fan-out 15,15,15 --bias
+    torchrun --nnodes 2 --nproc_per_node 4 ... examples/dgs/bench.py ...      # several machines: each has a copy of the graph
+
+Without a GPU, --num-gpu is the number of processes, and everything lies in host memory. --dataset is one of the original's
+names, or any input of strata-partition: synthetic:products, synthetic:papers400M, npy:DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import socket
+import time
+from typing import Any
+
+import bench_data
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from bench_models import Layer, make_model
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+import strata.dgs
+
+GIB = 1 << 30
+WARM_UP = 5  # iterations that are not counted
+
+
+class Machine:
+    """The ranks of this host, which share ChunkTensors."""
+
+    def __init__(self) -> None:
+        self.size = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
+        self.group = dist.new_subgroups(self.size)[0] if self.size < dist.get_world_size() else None
+        self.root = dist.get_rank() - dist.get_rank(self.group)
+        self.is_root = dist.get_rank() == self.root
+        self.on_gpu = torch.cuda.is_available()
+        self.num_gpus = min(self.size, torch.cuda.device_count())
+        if self.on_gpu:
+            torch.cuda.set_device(dist.get_rank(self.group) % torch.cuda.device_count())
+        self.device = torch.device("cuda", torch.cuda.current_device()) if self.on_gpu else torch.device("cpu")
+        strata.dgs.create_communicator(self.group)
+
+    def share(self, value: Any) -> Any:
+        """What the first rank has."""
+        values = [value]
+        dist.broadcast_object_list(values, self.root, self.group)
+        return values[0]
+
+    def free_bytes(self, reserved: int) -> int:
+        """The least of its GPUs, without what training takes."""
+        if not self.on_gpu:
+            return 0
+        free = torch.cuda.mem_get_info()[0] - reserved - 0.3 * torch.cuda.max_memory_reserved()
+        least = torch.tensor([max(0, int(free))], device=self.device)
+        dist.all_reduce(least, dist.ReduceOp.MIN, group=self.group)
+        return int(least)
+
+    def chunk_tensor(self, name: str, tensor: torch.Tensor | None, free: int, rate: float) -> Any:
+        """`rate` of the bytes on all GPUs together, as far as they are free."""
+        if self.is_root and name:
+            say(f"create chunk {name}")
+        shape, dtype, size = self.share(None if tensor is None else (tensor.shape, tensor.dtype, tensor.nbytes))
+        cached = int(min(size * rate // self.num_gpus, free)) if self.num_gpus else 0
+        made = torch.classes.dgs_classes.ChunkTensor(shape, dtype, cached)
+        if tensor is not None:
+            made._CAPI_load_from_tensor(tensor)
+        if self.is_root and name:
+            total = cached * self.num_gpus / size if size else 0
+            say(f"Cache size per GPU {cached / GIB:.3f} GB, all gpus total cache rate = {total:.3f}")
+        dist.barrier(self.group)
+        return made
+
+
+def say(text: str) -> None:
+    """In one piece, because several ranks print."""
+    print(f"{text}\n", end="", flush=True)
+
+
+class Graph:
+    """The order of the original: features > probs > indices > indptr, each as far as there is room."""
+
+    def __init__(self, machine: Machine, data: bench_data.Data | None, options: argparse.Namespace) -> None:
+        reserved = {"graphsage": 3, "gat": 11}[options.model] * GIB
+
+        def make(name: str, rate: float, tensor: torch.Tensor | None) -> Any:
+            return machine.chunk_tensor(name, tensor, machine.free_bytes(reserved), rate)
+
+        self.features = make("features", options.feat_cache_rate, data and data.features)
+        self.probs = None
+        if options.bias:
+            weights = None if data is None else torch.randn(len(data.indices)).abs()
+            self.probs = make("probs", options.graph_cache_rate, weights)
+        self.indices = make("indices", options.graph_cache_rate, data and data.indices)
+        self.indptr = make("indptr", options.graph_cache_rate, data and data.indptr)
+        self.labels = make("", 1, data and data.labels)
+
+    def neighbors(self, seeds: torch.Tensor, fanout: int) -> tuple[torch.Tensor, torch.Tensor]:
+        ops = torch.ops.dgs_ops
+        if self.probs is None:
+            return ops._CAPI_sample_neighbors_with_chunk_tensor(seeds, self.indptr, self.indices, fanout, False)
+        return ops._CAPI_sample_neighbors_with_probs_with_chunk_tensor(
+            seeds, self.indptr, self.indices, self.probs, fanout, False
+        )
+
+    def sample(self, seeds: torch.Tensor, fanouts: list[int]) -> tuple[torch.Tensor, list[Layer]]:
+        """The input nodes, and the layers from the inputs to the seeds. The last fanout is of the seeds."""
+        layers: list[Layer] = []
+        for fanout in reversed(fanouts):
+            rows, cols = self.neighbors(seeds, fanout)
+            frontier, (rows, cols) = torch.ops.dgs_ops._CAPI_tensor_relabel([seeds, cols], [rows, cols])
+            layers.insert(0, Layer(torch.stack([cols, rows]), len(frontier), len(seeds)))
+            seeds = frontier
+        return seeds, layers
+
+
+def batches(train: torch.Tensor, size: int, epoch: int) -> list[torch.Tensor]:
+    """This rank's, as many as every other rank has."""
+    order = train[torch.randperm(len(train), generator=torch.Generator().manual_seed(epoch))]
+    each = -(-len(order) // dist.get_world_size())
+    wrapped = order.repeat(2)[dist.get_rank() * each :][:each]
+    return list(wrapped.split(size))
+
+
+def train(machine: Machine, graph: Graph, model: torch.nn.Module, ids: torch.Tensor, options: argparse.Namespace) -> list[float]:
+    """Seconds per iteration."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, weight_decay=5e-4)
+    fanouts = [int(word) for word in options.fan_out.split(",")]
+    seconds = []
+    model.train()
+    for epoch in range(options.num_epochs):
+        for i, seeds in enumerate(batches(ids, options.batch_size, epoch)):
+            start = now(machine)
+            seeds = seeds.to(machine.device)
+            inputs, layers = graph.sample(seeds, fanouts)
+            x, y = graph.features._CAPI_index(inputs), graph.labels._CAPI_index(seeds)[:, 0]
+            out = model(x, layers)
+            loss = cross_entropy(out, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seconds.append(now(machine) - start)
+            if i % 20 == 0 and dist.get_rank() == 0 and options.print_train:
+                accuracy = (out.argmax(1) == y).float().mean()
+                say(f"Epoch {epoch} | Iteration {i} | Loss {loss.item()} | Acc {accuracy.item()}")
+    return seconds
+
+
+def now(machine: Machine) -> float:
+    if machine.on_gpu:
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def run(options: argparse.Namespace) -> None:
+    on_gpu = torch.cuda.is_available()
+    dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+    torch.manual_seed(options.seed)
+    machine = Machine()
+    if not on_gpu:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // machine.size))
+    data = bench_data.read(options.dataset, pathlib.Path(options.root)) if machine.is_root else None
+    num_features, num_classes, ids = machine.share(data and (data.features.shape[1], data.num_classes, data.train))
+    if dist.get_rank() == 0:
+        fanouts = [int(word) for word in options.fan_out.split(",")]
+        say(
+            f"Dataset {options.dataset} | GPU num {dist.get_world_size() if on_gpu else 0} | Model {options.model} | "
+            f"Fan out {fanouts} | Batch size {options.batch_size} | Bias sampling {options.bias}"
+        )
+    graph = Graph(machine, data, options)
+    del data
+    depth = len(options.fan_out.split(","))
+    model = make_model(options.model, options.layers, num_features, num_classes, depth).to(machine.device)
+    model = DistributedDataParallel(model, device_ids=[machine.device.index] if on_gpu else None)
+    if dist.get_rank() == 0:
+        say("start training...")
+    seconds = train(machine, graph, model, ids, options)
+    counted = seconds[WARM_UP:] or seconds[1:] or seconds
+    mean = torch.tensor([sum(counted) / len(counted)], dtype=torch.double)
+    dist.all_reduce(mean)
+    average = mean.item() / dist.get_world_size()
+    if dist.get_rank() == 0:
+        throughput = options.batch_size * dist.get_world_size() / average
+        say(f"Time per iteration {average * 1000:.3f} ms | Throughput {throughput:.3f} seeds/sec")
+    dist.destroy_process_group()
+
+
+def run_rank(rank: int, port: int, size: int, options: argparse.Namespace) -> None:
+    os.environ.update(
+        RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
+    run(options)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num-gpu", type=int, default=8, help="processes, one per GPU; torchrun's count under torchrun")
+    parser.add_argument("--num-epochs", type=int, default=1)
+    parser.add_argument("--root", default="dataset/", help="where datasets are, and what is made of others is kept")
+    parser.add_argument("--dataset", default="ogbn-papers400M", help="ogbn-products, ogbn-papers100M, ogbn-papers400M or an input")
+    parser.add_argument("--model", default="graphsage", choices=["graphsage", "gat"])
+    parser.add_argument("--layers", default="strata", choices=["strata", "pyg"], help="whose layers the model has")
+    parser.add_argument("--batch-size", type=int, default=1000, help="seeds per rank and iteration")
+    parser.add_argument("--fan-out", default="15,15,15", help="neighbors per node, by layer; the last is of the seeds")
+    parser.add_argument("--bias", action="store_true", help="sample with half-normal weights")
+    parser.add_argument("--print-train", action="store_true", help="print loss and accuracy every 20 iterations")
+    parser.add_argument("--feat-cache-rate", type=float, default=1, help="share of the features on all GPUs together")
+    parser.add_argument("--graph-cache-rate", type=float, default=1, help="share of the neighbor lists on all GPUs together")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--libdgs", help="taken for scripts that give it; the library is the package's")
+    options = parser.parse_args()
+    fanouts = options.fan_out.split(",")
+    if not all(word.isdigit() for word in fanouts) or options.num_gpu < 1 or options.batch_size < 1 or options.num_epochs < 1:
+        parser.error("--fan-out takes numbers such as 15,15,15; --num-gpu, --batch-size and --num-epochs are at least 1")
+    return options
+
+
+def main() -> None:
+    options = parse()
+    if "RANK" in os.environ:
+        return run(options)
+    size = min(options.num_gpu, torch.cuda.device_count()) if torch.cuda.is_available() else options.num_gpu
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torch.multiprocessing.spawn(run_rank, args=(port, size, options), nprocs=size)
+
+
+if __name__ == "__main__":
+    main()

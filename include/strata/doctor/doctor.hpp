@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "strata/comm/communicator.hpp"
+#include "strata/train/config.hpp"
+
+namespace strata::doctor {
+
+/// What to look at. The same on all ranks.
+struct Request {
+  bool quick = false;
+  std::string json = {};                        ///< file for the findings and what was measured; empty: none
+  std::string graph = {};                       ///< part folder; empty: storage is not measured
+  std::string output = {};                      ///< folder of a run; empty: the working directory
+  std::optional<train::TrainConfig> plan = {};  ///< what would be trained on the graph
+
+  /// The longest time from `started` to the end.
+  std::chrono::seconds limit() const { return std::chrono::seconds(quick ? 10 : 60); }
+};
+
+/// Sets what libraries read from the environment. Call it early in main, before MPI starts.
+void prepare_environment();
+
+/// Looks at the hosts, GPUs, networks and storage of all ranks, and prints what it finds on rank 0. Returns
+/// the exit code: 0 all is well, 1 warnings, 2 a run would fail. If a rank falls silent, the run ends there,
+/// with what was found so far. Collective over `world`, which has exchanged no message yet.
+int examine(const Request& request, const comm::World& world, std::chrono::steady_clock::time_point started);
+
+}  // namespace strata::doctor

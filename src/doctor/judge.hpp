@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "facts.hpp"
+#include "strata/doctor/finding.hpp"
+
+/// What facts mean. Pure functions: all ranks have the same facts and come to the same findings.
+namespace strata::doctor {
+
+using Findings = std::vector<Finding>;
+
+/// Ranks of a host.
+struct Host {
+  std::string name = {};
+  std::vector<int> ranks = {};
+};
+/// In order of their first ranks.
+std::vector<Host> hosts_of(const std::vector<RankFacts>& ranks);
+
+Findings judge_versions(const std::vector<RankFacts>& ranks);
+/// Processors, memory, control groups and GPUs.
+Findings judge_ranks(const std::vector<RankFacts>& ranks);
+Findings judge_limits(const std::vector<RankFacts>& ranks);
+
+/// What a rank sees of the part folder and of the folder of the run.
+struct StorageFacts {
+  std::string error = {};     ///< why the folder cannot be read; empty: it can
+  std::string build_id = {};  ///< of the parts; empty: there are none
+  std::string digest = {};    ///< of the manifest and of the sizes of the parts' files
+  std::int64_t part_bytes = 0;
+  double bytes_per_second = 0;  ///< that its host read while all hosts did; 0: not measured
+  bool direct = false;          ///< past the memory of the host
+  bool answered = true;
+};
+/// Of the folder that the first rank writes into.
+struct OutputFacts {
+  std::string folder = {};
+  bool writable = true;
+  std::int64_t free_bytes = 0;
+};
+Findings judge_storage(const std::vector<StorageFacts>& storage, const std::vector<RankFacts>& ranks,
+                       const std::string& folder);
+Findings judge_output(const OutputFacts& output, const std::string& host);
+Findings judge_plan(bool fits);
+
+/// Messages between two hosts, one way.
+struct LinkRate {
+  int from = 0, to = 0;  ///< positions in hosts_of()
+  double latency_seconds = 0;
+  double bytes_per_second = 0;
+};
+struct NetworkFacts {
+  std::vector<LinkRate> links = {};
+  double ring_bytes_per_second = 0;        ///< of the slowest host, while each sends to the next
+  double all_to_all_bytes_per_second = 0;  ///< of the slowest host, while each sends to all
+  std::vector<std::string> carriers =
+      {};  ///< by host: the interface that the messages left through; empty: unknown
+};
+Findings judge_network(const NetworkFacts& network, const std::vector<RankFacts>& ranks);
+/// The interface that sent the most between two looks, if that is most of what was sent by MPI; else empty.
+std::string carrier_of(const std::vector<Interface>& before, const std::vector<Interface>& after,
+                       std::int64_t sent_bytes);
+
+/// How far a host's clock is ahead of the first host's.
+struct ClockOffset {
+  double seconds = 0, error_seconds = 0;
+};
+Findings judge_clocks(const std::vector<ClockOffset>& offsets, const std::vector<RankFacts>& ranks);
+Findings judge_numa(const std::vector<RankFacts>& ranks);
+
+/// Ranks that did not answer a check in time.
+Finding no_answer(const std::string& check, const std::vector<int>& silent,
+                  const std::vector<RankFacts>& ranks, const std::string& what);
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StorageFacts, error, build_id, digest, part_bytes, bytes_per_second,
+                                   direct, answered)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutputFacts, folder, writable, free_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRate, from, to, latency_seconds, bytes_per_second)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NetworkFacts, links, ring_bytes_per_second, all_to_all_bytes_per_second,
+                                   carriers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockOffset, seconds, error_seconds)
+
+}  // namespace strata::doctor

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "strata/util/build_version.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/format.hpp"
+
+namespace strata::doctor {
+namespace {
+
+using nlohmann::json;
+
+json record_of(const Finding& finding) {
+  return {{"level", enum_name(finding.level)},
+          {"check", finding.check},
+          {"host", finding.host},
+          {"message", finding.message},
+          {"action", finding.action},
+          {"remedy", remedy_page(finding.remedy)}};
+}
+
+std::string counted(std::ptrdiff_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string summary(const Findings& findings) {
+  const auto count = [&](Level level) { return std::ranges::count(findings, level, &Finding::level); };
+  const auto failures = count(Level::failure), warnings = count(Level::warning);
+  if (failures + warnings == 0) return "all is well";
+  if (failures == 0) return counted(warnings, "warning");
+  return fmt::format("{}, {}: a run would fail", counted(failures, "failure"), counted(warnings, "warning"));
+}
+
+}  // namespace
+
+double Report::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+}
+
+void Report::begin(const std::vector<RankFacts>& ranks) {
+  const std::lock_guard lock(mutex_);
+  for (const RankFacts& rank : ranks) host_of_rank_.push_back(rank.host);
+  for (const Host& host : hosts_of(ranks)) hosts_.push_back(host.name);
+  facts_["ranks"] = ranks;
+  if (!prints_) return;
+  fmt::print("strata-doctor {}: {} on {}{}\n", build_version(), counted(std::ssize(ranks), "rank"),
+             counted(std::ssize(hosts_), "host"), request_.quick ? ", quick" : "");
+  std::fflush(stdout);
+}
+
+void Report::enter(const char* check) { current_ = check; }
+
+void Report::add(const std::string& check, const std::vector<std::string>& lines, const Findings& findings) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  const auto is_known = [&](const Finding& finding) {
+    return std::ranges::any_of(findings_, [&](const Finding& known) {
+      return known.host == finding.host && known.message == finding.message;
+    });
+  };
+  Findings news;  // a difference of versions is found at the first greeting, and again with all facts
+  for (const Finding& finding : findings)
+    if (!is_known(finding)) news.push_back(finding);
+  findings_.insert(findings_.end(), news.begin(), news.end());
+  if (prints_) print(check, lines, news);
+}
+
+void Report::keep(const std::string& name, json facts) {
+  const std::lock_guard lock(mutex_);
+  facts_[name] = std::move(facts);
+}
+
+void Report::print(const std::string& check, const std::vector<std::string>& lines,
+                   const Findings& findings) const {
+  for (std::size_t i = 0; i < lines.size(); ++i) fmt::print("{:10} {}\n", i == 0 ? check : "", lines[i]);
+  for (const Finding& finding : findings) {
+    fmt::print("  {:8} {}{}\n", enum_name(finding.level), finding.host.empty() ? "" : finding.host + ": ",
+               fmt::join(lines_of(finding.message), "\n           "));
+    fmt::print("           {}\n           See {}\n", finding.action, remedy_page(finding.remedy));
+  }
+  std::fflush(stdout);
+}
+
+int Report::finish() {
+  ended_ = true;
+  const int code = exit_code(findings_);
+  if (prints_) {
+    fmt::print("{} ({})\n", summary(findings_), format_seconds(seconds()));
+    std::fflush(stdout);
+  }
+  if (request_.json.empty() || !prints_) return code;
+  json record{{"program", "strata-doctor " + build_version()},
+              {"quick", request_.quick},
+              {"ranks", host_of_rank_.size()},
+              {"hosts", hosts_},
+              {"seconds", seconds()},
+              {"exit_code", code},
+              {"findings", json::array()},
+              {"facts", facts_}};
+  for (const Finding& finding : findings_) record["findings"].push_back(record_of(finding));
+  write_file_atomically(request_.json, record.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return code;
+}
+
+int Report::end() {
+  const std::lock_guard lock(mutex_);
+  return finish();
+}
+
+int Report::end_early(Finding finding, const std::vector<int>& silent) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return exit_code(findings_);
+  prints_ = true;
+  if (finding.host.empty() && silent.size() == 1 && !host_of_rank_.empty())
+    finding.host = host_of_rank_[static_cast<std::size_t>(silent.front())];
+  findings_.push_back(finding);
+  print(finding.check, {}, {finding});
+  try {
+    return finish();
+  } catch (const std::exception& error) {  // nobody above could report it
+    fmt::print(stderr, "{}\n", format_error("strata-doctor", error));
+    return exit_code(findings_);
+  }
+}
+
+}  // namespace strata::doctor

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/train/doctor_advice.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace strata::train {
+namespace {
+
+/// "mpirun -n 4 ", "srun --mpi=pmix -n 4 ", or nothing for one process on its own.
+std::string launcher(int ranks) {
+  if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) {
+    if (std::getenv("SLURM_STEP_NUM_TASKS") != nullptr) return fmt::format("srun --mpi=pmix -n {} ", ranks);
+    if (ranks == 1) return {};
+  }
+  return fmt::format("mpirun -n {} ", ranks);
+}
+
+}  // namespace
+
+std::string doctor_advice(int ranks, const graph::Source& graph) {
+  const std::string folder =
+      graph.empty() || graph.is_generated() || graph.dataset() != nullptr ? "" : " --graph " + graph.text();
+  return fmt::format("strata-doctor may tell more: {}strata-doctor{}", launcher(ranks), folder);
+}
+
+}  // namespace strata::train

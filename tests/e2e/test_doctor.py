@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""strata-doctor on one host, and on three of which each has something wrong: found, named, and in time."""
+import json
+import os
+import subprocess
+import time
+import unittest
+
+import strata_e2e as e2e
+
+CLUSTER = e2e.REPOSITORY / 'tests' / 'support' / 'netns_cluster.sh'
+DOCTOR = e2e.BIN / 'strata-doctor'
+OTHER_DOCTOR = e2e.BIN / 'doctor_of_another_version'   # the same sources, built as version 0.0.0
+SPEC = 'synthetic:kind=sbm,nodes=3000,edges=30000,features=16,classes=4,seed={}'
+CONFIG = '[model]\nfanouts = [5, 5]\nhidden = 32\n'
+LEVELS = {'note': 0, 'warning': 1, 'failure': 2}
+# On h1 another version, little memory that may be locked, and a wire of 10 Mbit/s; on h2 another part folder.
+SICK = '''#!/bin/sh
+case $(hostname) in
+  h1)
+    tc qdisc add dev v0 root tbf rate 10mbit burst 256kb latency 20ms || exit 77
+    ulimit -l 64
+    exec {other} "$@" ;;
+  h2) mount --bind {others} {parts} || exit 77 ;;
+esac
+exec {doctor} "$@"
+'''
+STOPPED = '''#!/bin/sh
+case $(hostname) in
+  h1) tc qdisc add dev v0 root tbf rate 10mbit burst 256kb latency 20ms || exit 77 ;;
+  h2) echo $$ > {pid} ;;
+esac
+exec {doctor} "$@"
+'''
+
+
+def found(record, check):
+    """[(level, host)] of the findings of a check."""
+    return [(finding['level'], finding['host']) for finding in record['findings'] if finding['check'] == check]
+
+
+class Doctor(e2e.Case):
+    def examine(self, *command, **environment):
+        """(completed process, what --json holds, seconds)."""
+        path = self.folder / 'found.json'
+        begin = time.monotonic()
+        done = self.run_program([*command, '--quick', '--json', path], timeout=60, **environment)
+        seconds = time.monotonic() - begin
+        self.assertTrue(path.exists(), done.stderr + done.stdout)
+        record = json.loads(path.read_text())
+        self.assertEqual(record['exit_code'], max([LEVELS[finding['level']] for finding in record['findings']], default=0))
+        return done, record, seconds
+
+    def script(self, text, **names):
+        path = self.folder / 'on_each_host.sh'
+        path.write_text(text.format(doctor=DOCTOR, **names))
+        path.chmod(0o755)
+        return path
+
+    def skip_without_hosts(self, done):
+        if done.returncode == e2e.SKIPPED:
+            self.skipTest(e2e.reason_to_skip(done.stdout))
+
+    def test_one_host_alone_and_under_mpirun(self):
+        parts, config = self.build(SPEC.format(1), 2), self.folder / 'run.toml'
+        config.write_text(CONFIG)
+        alone, record, _ = self.examine(DOCTOR, '--graph', parts, '--config', config, '--output', self.folder / 'runs/first')
+        self.assertEqual(alone.returncode, record['exit_code'], alone.stderr + alone.stdout)
+        for check in ('versions', 'network', 'clocks', 'storage', 'plan'):
+            self.assertEqual(found(record, check), [], alone.stdout)
+        for words in ('Strata ', 'Open MPI', 'glibc', '1 rank on 1 host', 'cores' if os.cpu_count() > 1 else 'core', 'loading takes', 'limited by'):
+            self.assertIn(words, alone.stdout)
+        self.assertTrue(record['facts']['plan']['fits'])
+        self.assertEqual(record['facts']['storage'][0]['part_bytes'], sum(file.stat().st_size for file in parts.glob('*.h5')))
+        under, record, _ = self.examine(e2e.MPIRUN, '-n', 2, '--oversubscribe', '--bind-to', 'none', DOCTOR, '--graph', self.folder)
+        self.assertEqual(under.returncode, 2, under.stderr + under.stdout)
+        self.assertEqual(found(record, 'storage'), [('failure', record['hosts'][0])])
+        self.assertIn('manifest.json', under.stdout)
+
+    def test_sees_more_ranks_than_processors(self):
+        ranks = len(os.sched_getaffinity(0)) + 1
+        if ranks > 9:
+            self.skipTest('so many processors take more ranks than a test should start')
+        done, record, _ = self.examine(e2e.MPIRUN, '-n', ranks, '--oversubscribe', '--bind-to', 'none', DOCTOR)
+        self.assertGreaterEqual(done.returncode, 1)
+        self.assertIn(('warning', record['hosts'][0]), found(record, 'ranks'))
+        self.assertIn(f'{ranks} ranks', done.stdout)
+
+    def test_refuses_what_it_does_not_understand(self):
+        for options, words in ((['--quik'], '--help'), (['--config', 'no.toml'], 'no.toml'), (['--json', '/no/where'], '/no/where')):
+            done = self.run_program([DOCTOR, *options], timeout=30)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
+        done = self.run_program([DOCTOR, '--help'], timeout=30)
+        self.assertEqual(done.returncode, 0)
+        self.assertLess(len(done.stdout.splitlines()), 25)
+
+    @unittest.skipUnless(OTHER_DOCTOR.exists(), 'doctor_of_another_version is not built')
+    def test_finds_what_is_wrong_with_each_of_three_hosts(self):
+        parts, others = self.build(SPEC.format(1), 3), self.build(SPEC.format(2), 3, 'others')
+        script = self.script(SICK, other=OTHER_DOCTOR, parts=parts, others=others)
+        # The script stands in for the options of examine(), which the program gets behind its own.
+        path = self.folder / 'found.json'
+        done = self.run_program(['sh', CLUSTER, 3, 1, script, '--graph', parts, '--quick', '--json', path], timeout=120)
+        self.skip_without_hosts(done)
+        self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
+        record = json.loads(path.read_text())
+        self.assertEqual(record['hosts'], ['h0', 'h1', 'h2'])
+        self.assertLess(record['seconds'], 10)
+        self.assertIn(('failure', 'h1'), found(record, 'versions'))
+        self.assertIn('0.0.0', done.stdout)
+        self.assertIn(('warning', 'h1'), found(record, 'limits'))
+        self.assertIn('64.0 KiB', done.stdout)
+        self.assertEqual(found(record, 'storage'), [('failure', 'h2')])
+        self.assertIn(('warning', 'h1'), found(record, 'network'))
+        self.assertIn('it sends to every other host', done.stdout)
+        slow = [link['bytes_per_second'] for link in record['facts']['network']['links'] if link['from'] == 1]
+        self.assertEqual(len(slow), 2)
+        self.assertLess(max(slow), 5e6, '10 Mbit/s, and the bucket of the limit')
+        self.assertEqual(record['facts']['network']['carriers'], ['v0'] * 3)
+        self.assertEqual(found(record, 'clocks'), [])
+        for finding in record['findings']:
+            self.assertFalse(finding['host'] == 'h0' and finding['check'] in ('versions', 'limits', 'storage'), finding)
+
+    def test_names_a_rank_that_is_stopped(self):
+        pid, log, path = self.folder / 'pid', self.folder / 'log', self.folder / 'found.json'
+        script = self.script(STOPPED, pid=pid)
+        command = ['sh', CLUSTER, 3, 1, script, '--quick', '--json', path]
+        environment = dict(e2e.ENVIRONMENT, CLUSTER_WHEN=f'grep -q "on 3 hosts" {log}', CLUSTER_DELAY='0',
+                           CLUSTER_EVENT=f'kill -STOP $(cat {pid})')
+        with log.open('w') as stream:
+            done = subprocess.run([str(word) for word in command], env=environment, stdout=stream, stderr=subprocess.STDOUT, timeout=60)
+        told = log.read_text()
+        if done.returncode == e2e.SKIPPED:
+            self.skipTest(e2e.reason_to_skip(told))
+        self.assertEqual(done.returncode, 2, told)
+        record = json.loads(path.read_text())
+        self.assertLess(record['seconds'], 12, told)
+        self.assertEqual(found(record, 'silence'), [('failure', 'h2')], told)
+        self.assertIn('rank 2 (host h2) has been silent', told)
+        self.assertIn('docs/troubleshooting.md#a-rank-that-does-not-answer', told)
+        self.assertIn('Strata ', told, 'what was found before is lost')
+
+
+if __name__ == '__main__':
+    e2e.main()

@@ -14,8 +14,8 @@
 ///     out[v]   = sum of keep(u, v) p(u, v) rows[u]
 ///
 /// n is how much the edge counts: 1, unless a forward pass has `edge_weights`; always 1 for the node itself.
-/// Edges from a node to itself are left out, because the node is included once anyway. keep is 1, or with
-/// dropout either 0 or its scale.
+/// Edges from a node to itself are left out, because the node is included once anyway; without `self_loops`
+/// it is not, and they count as any others. keep is 1, or with dropout either 0 or its scale.
 namespace strata::nn {
 
 constexpr float kLeakySlope = 0.2f;
@@ -33,15 +33,25 @@ struct Attention {
   const float* src_scores = nullptr;          ///< [num_src, heads]
   const float* dst_scores = nullptr;          ///< [num_dst, heads]
   DropoutRule dropout;                        ///< of p; hop and ids are those of the src nodes
+  float slope = kLeakySlope;                  ///< of the leaky ReLU below 0
+  /// Whether a dst node is its own in-neighbor: those that are src nodes, too.
+  bool self_loops = true;
 
   STRATA_HOST_DEVICE Count cols() const { return heads * head_cols; }
   STRATA_HOST_DEVICE float raw_score(Count u, Count v, Count head) const {
     return src_scores[u * heads + head] + dst_scores[v * heads + head];
   }
+  STRATA_HOST_DEVICE bool has_loop(Count v) const { return self_loops && v < num_src && v < num_dst; }
+  /// Whether the edge (u, v) is left out, because has_loop() stands for it.
+  STRATA_HOST_DEVICE bool leaves_out(Count u, Count v) const { return self_loops && u == v; }
 };
 
-STRATA_HOST_DEVICE inline float leaky_relu(float x) { return x > 0.0f ? x : kLeakySlope * x; }
-STRATA_HOST_DEVICE inline float leaky_slope(float x) { return x > 0.0f ? 1.0f : kLeakySlope; }
+STRATA_HOST_DEVICE inline float leaky_relu(float x, float slope = kLeakySlope) {
+  return x > 0.0f ? x : slope * x;
+}
+STRATA_HOST_DEVICE inline float leaky_slope(float x, float slope = kLeakySlope) {
+  return x > 0.0f ? 1.0f : slope;
+}
 
 /// Whether dropout keeps the edge (u, v) of a head. `dst` are the keyed words of v (RandomUse::attention).
 STRATA_HOST_DEVICE inline bool keeps_edge(const DropoutRule& rule, const Philox4& dst, NodeId u,
@@ -77,11 +87,11 @@ struct AttentionBackward {
   Attention over;
   const float* log_sums = nullptr;
   const float* src_weights = nullptr;  ///< [heads, head_cols]; src_scores are HeadDots with them
-  const float* dst_weights = nullptr;
-  const float* grad_out = nullptr;   ///< [num_dst, heads * head_cols]
-  float* means = nullptr;            ///< [num_dst, heads] scratch: sum of p times its gradient
-  float* grad_dst_scores = nullptr;  ///< [num_dst, heads]
-  float* grad_src_scores = nullptr;  ///< [num_src, heads]
+  const float* dst_weights = nullptr;  ///< null: the dst scores come of other rows
+  const float* grad_out = nullptr;     ///< [num_dst, heads * head_cols]
+  float* means = nullptr;              ///< [num_dst, heads] scratch: sum of p times its gradient
+  float* grad_dst_scores = nullptr;    ///< [num_dst, heads]
+  float* grad_src_scores = nullptr;    ///< [num_src, heads]
   float* grad_rows = nullptr;  ///< [num_src, heads * head_cols], including the gradient through the scores
 };
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "kernels/attention.hpp"
 #include "kernels/parallel_cpu.hpp"
@@ -49,18 +51,18 @@ struct Head {
 /// Calls body(u) for the node itself and its in-neighbors.
 template <typename Body>
 inline void for_in_edges(const Attention& over, Count v, const Body& body) {
-  body(v);
+  if (over.has_loop(v)) body(v);
   for (Count e = over.indptr[v]; e < over.indptr[v + 1]; ++e) {
-    if (over.indices[e] != v) body(static_cast<Count>(over.indices[e]));
+    if (!over.leaves_out(over.indices[e], v)) body(static_cast<Count>(over.indices[e]));
   }
 }
 
 /// Calls body(v) for the node itself, if it is a dst node, and for the nodes that it is an in-neighbor of.
 template <typename Body>
 inline void for_out_edges(const Attention& over, Count u, const Body& body) {
-  if (u < over.num_dst) body(u);
+  if (over.has_loop(u)) body(u);
   for (Count e = over.out_indptr[u]; e < over.out_indptr[u + 1]; ++e) {
-    if (over.out_indices[e] != u) body(static_cast<Count>(over.out_indices[e]));
+    if (!over.leaves_out(u, over.out_indices[e])) body(static_cast<Count>(over.out_indices[e]));
   }
 }
 
@@ -68,17 +70,17 @@ inline void for_out_edges(const Attention& over, Count u, const Body& body) {
 template <typename Body>
 inline void for_weighted_in_edges(const Attention& over, Count v, const Body& body) {
   if (over.edge_weights == nullptr) return for_in_edges(over, v, [&](Count u) { body(u, 1.0f); });
-  body(v, 1.0f);
+  if (over.has_loop(v)) body(v, 1.0f);
   for (Count e = over.indptr[v]; e < over.indptr[v + 1]; ++e) {
-    if (over.indices[e] != v && over.edge_weights[e] > 0)
+    if (!over.leaves_out(over.indices[e], v) && over.edge_weights[e] > 0)
       body(static_cast<Count>(over.indices[e]), over.edge_weights[e]);
   }
 }
 
 inline float log_sum(const Head& head, Count v) {
-  float largest = leaky_relu(head.raw(v, v)), sum = 0.0f;
+  float largest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
   for_weighted_in_edges(head.over, v, [&](Count u, float counts) {
-    const float score = leaky_relu(head.raw(u, v));
+    const float score = leaky_relu(head.raw(u, v), head.over.slope);
     if (score > largest) {
       sum = sum * std::exp(largest - score) + counts;
       largest = score;
@@ -96,7 +98,8 @@ inline void attend(const AttentionForward& pass, const Head& head, Count v) {
   std::fill_n(out, head.over.head_cols, 0.0f);
   const Philox4 key = head.key(v);
   for_weighted_in_edges(head.over, v, [&](Count u, float counts) {
-    const float p = counts * std::exp(leaky_relu(head.raw(u, v)) - total) * head.kept(key, u);
+    const float p =
+        counts * std::exp(leaky_relu(head.raw(u, v), head.over.slope) - total) * head.kept(key, u);
     add_scaled(out, head.row(u), p, head.over.head_cols);
   });
 }
@@ -109,11 +112,11 @@ inline void grad_of_dst(const AttentionBackward& pass, const Head& head, Count v
   float mean = 0, sloped_mean = 0, slopes = 0;
   for_in_edges(head.over, v, [&](Count u) {
     const float raw = head.raw(u, v);
-    const float p = std::exp(leaky_relu(raw) - pass.log_sums[head.at(v)]);
+    const float p = std::exp(leaky_relu(raw, head.over.slope) - pass.log_sums[head.at(v)]);
     const float g = dot(grad, head.row(u), head.over.head_cols) * head.kept(key, u);
     mean += p * g;
-    sloped_mean += p * g * leaky_slope(raw);
-    slopes += p * leaky_slope(raw);
+    sloped_mean += p * g * leaky_slope(raw, head.over.slope);
+    slopes += p * leaky_slope(raw, head.over.slope);
   });
   pass.means[head.at(v)] = mean;
   pass.grad_dst_scores[head.at(v)] = sloped_mean - mean * slopes;
@@ -127,13 +130,14 @@ inline void grad_of_src(const AttentionBackward& pass, const Head& head, Count u
   for_out_edges(head.over, u, [&](Count v) {
     const float* grad = head.slice(pass.grad_out, v);
     const float raw = head.raw(u, v), kept = head.kept(head.key(v), u);
-    const float p = std::exp(leaky_relu(raw) - pass.log_sums[head.at(v)]);
-    grad_score += p * (dot(grad, head.row(u), cols) * kept - pass.means[head.at(v)]) * leaky_slope(raw);
+    const float p = std::exp(leaky_relu(raw, head.over.slope) - pass.log_sums[head.at(v)]);
+    grad_score += p * (dot(grad, head.row(u), cols) * kept - pass.means[head.at(v)]) *
+                  leaky_slope(raw, head.over.slope);
     add_scaled(out, grad, p * kept, cols);
   });
   pass.grad_src_scores[head.at(u)] = grad_score;
   add_scaled(out, pass.src_weights + head.head * cols, grad_score, cols);
-  if (u < head.over.num_dst)
+  if (pass.dst_weights != nullptr && u < head.over.num_dst)
     add_scaled(out, pass.dst_weights + head.head * cols, pass.grad_dst_scores[head.at(u)], cols);
 }
 

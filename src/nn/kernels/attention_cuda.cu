@@ -91,13 +91,14 @@ __global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForwar
   const Attention& over = pass.over;
   const Count v = thread_index() / over.heads, head = thread_index() % over.heads;
   if (v >= over.num_dst) return;
-  float largest = leaky_relu(over.raw_score(v, v, head)), sum = 1.0f;
+  float largest = -INFINITY, sum = 0.0f;
+  if (over.has_loop(v)) largest = leaky_relu(over.raw_score(v, v, head), over.slope), sum = 1.0f;
   const Count end = __ldg(over.indptr + v + 1);
 #pragma unroll 4
   for (Count e = __ldg(over.indptr + v); e < end; ++e) {
     const Count u = __ldg(over.indices + e);
-    const float score = leaky_relu(over.raw_score(u, v, head)), counts = times(over, e);
-    if (u == v || counts == 0.0f) continue;
+    const float score = leaky_relu(over.raw_score(u, v, head), over.slope), counts = times(over, e);
+    if (over.leaves_out(u, v) || counts == 0.0f) continue;
     if (score > largest) {
       sum = sum * expf(largest - score) + counts;
       largest = score;
@@ -118,17 +119,18 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward 
   const float log_sum = pass.log_sums[v * over.heads + item.head];
   const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
   const auto weight = [&](Count u) {
-    return expf(leaky_relu(over.raw_score(u, v, item.head)) - log_sum) *
+    return expf(leaky_relu(over.raw_score(u, v, item.head), over.slope) - log_sum) *
            kept_scale(over, key, u, item.head, scale);
   };
   auto total = Floats<Width>::filled(0.0f);
-  add_scaled(total, item.load(over, over.rows, v), weight(v));
+  if (over.has_loop(v)) add_scaled(total, item.load(over, over.rows, v), weight(v));
   const Count end = __ldg(over.indptr + v + 1);
 #pragma unroll 4
   for (Count e = __ldg(over.indptr + v); e < end; ++e) {
     const Count u = __ldg(over.indices + e);
     const float counts = times(over, e);
-    add_scaled(total, item.load(over, over.rows, u), u == v || counts == 0.0f ? 0.0f : counts * weight(u));
+    const bool none = over.leaves_out(u, v) || counts == 0.0f;
+    add_scaled(total, item.load(over, over.rows, u), none ? 0.0f : counts * weight(u));
   }
   total.store(pass.out + item.offset(over, v) + item.column);
 }
@@ -147,21 +149,21 @@ __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(AttentionBackwa
   float mean = 0.0f, sloped_mean = 0.0f, slopes = 0.0f;
   const auto add_edge = [&](Count u, float counts) {
     const float raw = over.raw_score(u, v, head);
-    const float p = counts * expf(leaky_relu(raw) - log_sum);
+    const float p = counts * expf(leaky_relu(raw, over.slope) - log_sum);
     const float g =
         head_dot<Width, Lanes, Whole>(over, pass.grad_out + item.offset(over, v),
                                       over.rows + item.offset(over, u), grad, item.load(over, over.rows, u)) *
         kept_scale(over, key, u, head, scale);
     mean += p * g;
-    sloped_mean += p * g * leaky_slope(raw);
-    slopes += p * leaky_slope(raw);
+    sloped_mean += p * g * leaky_slope(raw, over.slope);
+    slopes += p * leaky_slope(raw, over.slope);
   };
-  add_edge(v, 1.0f);
+  if (over.has_loop(v)) add_edge(v, 1.0f);
   const Count end = __ldg(over.indptr + v + 1);
 #pragma unroll 2
   for (Count e = __ldg(over.indptr + v); e < end; ++e) {
     const Count u = __ldg(over.indices + e);
-    add_edge(u, u == v ? 0.0f : 1.0f);
+    add_edge(u, over.leaves_out(u, v) ? 0.0f : 1.0f);
   }
   if (!item.leads()) return;
   pass.means[v * over.heads + head] = mean;
@@ -180,27 +182,27 @@ __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(AttentionBackwa
   float grad_score = 0.0f;
   const auto add_edge = [&](Count v, float counts) {
     const float raw = over.raw_score(u, v, head);
-    const float p = counts * expf(leaky_relu(raw) - pass.log_sums[v * over.heads + head]);
+    const float p = counts * expf(leaky_relu(raw, over.slope) - pass.log_sums[v * over.heads + head]);
     const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
     const float kept = kept_scale(over, key, u, head, scale);
     const auto grad = item.load(over, pass.grad_out, v);
     const float g = head_dot<Width, Lanes, Whole>(over, pass.grad_out + item.offset(over, v),
                                                   over.rows + item.offset(over, u), grad, mine);
-    grad_score += p * (g * kept - pass.means[v * over.heads + head]) * leaky_slope(raw);
+    grad_score += p * (g * kept - pass.means[v * over.heads + head]) * leaky_slope(raw, over.slope);
     add_scaled(total, grad, p * kept);
   };
-  if (u < over.num_dst) add_edge(u, 1.0f);
+  if (over.has_loop(u)) add_edge(u, 1.0f);
   const Count end = __ldg(over.out_indptr + u + 1);
 #pragma unroll 2
   for (Count e = __ldg(over.out_indptr + u); e < end; ++e) {
     const Count v = __ldg(over.out_indices + e);
-    add_edge(v, u == v ? 0.0f : 1.0f);
+    add_edge(v, over.leaves_out(u, v) ? 0.0f : 1.0f);
   }
   if (item.leads()) pass.grad_src_scores[u * over.heads + head] = grad_score;
   if (!item.in_row) return;
   const Count weights_at = head * over.head_cols + item.column;
   add_scaled(total, Floats<Width>::load(pass.src_weights + weights_at), grad_score);
-  if (u < over.num_dst) {
+  if (pass.dst_weights != nullptr && u < over.num_dst) {
     add_scaled(total, Floats<Width>::load(pass.dst_weights + weights_at),
                pass.grad_dst_scores[u * over.heads + head]);
   }

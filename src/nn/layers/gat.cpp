@@ -26,6 +26,7 @@ const AttentionKernels& kernels_for([[maybe_unused]] const at::Tensor& tensor) {
 #if STRATA_WITH_CUDA
   if (tensor.is_cuda()) return cuda_attention_kernels();
 #endif
+  use_torch_threads();
   return cpu_attention_kernels();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -40,6 +41,9 @@ const Value& carried(AutogradContext* context) {
   const auto capsule = context->saved_data.at(kCarried).toCapsule();
   return static_cast<const Carried<Value>&>(*capsule).value;
 }
+
+/// Gives this thread libtorch's number of OpenMP threads, with which the kernels for the cpu run.
+inline void use_torch_threads() { at::internal::lazy_init_num_threads(); }
 
 /// The stream that libtorch works on; null on the cpu.
 inline CUstream_st* stream_of([[maybe_unused]] const at::Tensor& tensor) {

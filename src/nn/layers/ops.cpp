@@ -32,6 +32,7 @@ Target target_of(const at::Tensor& tensor) {
 #if STRATA_WITH_CUDA
   if (tensor.is_cuda()) return {cuda_kernels(), stream_of(tensor)};
 #endif
+  use_torch_threads();
   return {cpu_kernels(), stream_of(tensor)};
 }
 

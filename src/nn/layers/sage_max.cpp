@@ -28,7 +28,10 @@ at::Tensor max_of_neighbors(const at::Tensor& x, const Block& block, at::Tensor*
 #if STRATA_WITH_CUDA
   if (x.is_cuda()) neighbor_max_cuda(max, stream_of(x));
 #endif
-  if (x.is_cpu()) neighbor_max_cpu(max);
+  if (x.is_cpu()) {
+    use_torch_threads();
+    neighbor_max_cpu(max);
+  }
   return out;
 }
 
@@ -58,7 +61,10 @@ struct MaxAggregation : Function<MaxAggregation> {
 #if STRATA_WITH_CUDA
     if (grad_out.is_cuda()) neighbor_max_grad_cuda(grad, stream_of(grad_out));
 #endif
-    if (grad_out.is_cpu()) neighbor_max_grad_cpu(grad);
+    if (grad_out.is_cpu()) {
+      use_torch_threads();
+      neighbor_max_grad_cpu(grad);
+    }
     return {grad_in, {}};
   }
 };

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""DGL's tutorial "Stochastic Training of GNN with Multiple GPUs" on graphs of Strata: the same sampler, model and loop.
+
+    torchrun --nproc_per_node 4 examples/python/dgl_tutorial.py --graph parts
+    mpirun -n 4 python examples/python/dgl_tutorial.py --graph ogb:datasets/products
+    python examples/python/dgl_tutorial.py --graph parts --spawn 4
+
+Layers are DGL's where DGL is installed, else torch_geometric's; `--layers strata` takes those of strata.nn. On GPUs where there
+are any, else on the CPU. `strata-train --config examples/dgl_tutorial.toml --graph parts` trains the same model.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import socket
+
+import torch
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+import strata
+import strata.dgl as dgl
+
+
+class MultiLayerNeighborSampler(dgl.dataloading.BlockSampler):
+    def __init__(self, fanouts):
+        super().__init__(len(fanouts), return_eids=False)
+        self.fanouts = fanouts
+
+    def sample_frontier(self, layer_id, g, seed_nodes):
+        fanout = self.fanouts[layer_id]
+        return dgl.sampling.sample_neighbors(g, seed_nodes, fanout)
+
+
+def create_dataloader(rank, world_size, graph, nids, options):
+    partition_size = len(nids) // world_size
+    partition_offset = partition_size * rank
+    nids = nids[partition_offset : partition_offset + partition_size]
+    sampler = MultiLayerNeighborSampler([4, 4, 4])
+    return dgl.dataloading.NodeDataLoader(
+        graph,
+        nids,
+        sampler,
+        ddp_seed=options.seed,
+        batch_size=options.batch_size,
+        shuffle=True,
+        drop_last=False,
+        num_workers=0,
+        blocks="dgl" if options.layers == "dgl" else "strata",
+    )
+
+
+def layer_of(kind):
+    """A function of (inputs, outputs) that makes a layer, and one of (layer, block, x) that calls it."""
+    if kind == "dgl":
+        from dgl.nn import SAGEConv
+
+        return (lambda i, o: SAGEConv(i, o, "mean")), (lambda layer, block, x: layer(block, x))
+    if kind == "strata":
+        from strata.nn import SAGEConv
+
+        return SAGEConv, (lambda layer, block, x: layer(x, block))
+    from torch_geometric.nn import SAGEConv
+
+    return SAGEConv, (lambda layer, block, x: layer((x, x[: block.num_dst]), block.edge_index, size=block.size))
+
+
+def default_layers():
+    try:
+        import dgl.nn  # noqa: F401
+    except (ImportError, OSError):
+        return "pyg"
+    return "dgl"
+
+
+class SAGE(torch.nn.Module):
+    def __init__(self, in_feats, n_hidden, n_classes, n_layers, kind):
+        super().__init__()
+        make, self.call = layer_of(kind)
+        sizes = [in_feats] + [n_hidden] * (n_layers - 1) + [n_classes]
+        self.layers = torch.nn.ModuleList([make(before, after) for before, after in zip(sizes, sizes[1:])])
+
+    def forward(self, bipartites, x):
+        for layer, bipartite in zip(self.layers, bipartites):
+            x = self.call(layer, bipartite, x)
+            if layer is not self.layers[-1]:
+                x = F.relu(x)
+        return x
+
+
+def validate(graph, model, dataloader):
+    model.eval()
+    right = []
+    with torch.no_grad():
+        for input_nodes, output_nodes, bipartites in dataloader:
+            predictions = model(bipartites, graph.features[input_nodes]).argmax(1)
+            right.append(predictions == graph.labels[output_nodes])
+    return torch.cat(right).double().mean().item()
+
+
+def train(options):
+    process = strata.init(device=options.device)
+    strata.init_process_group()
+    rank, world_size, device = process.rank, process.size, torch.device(process.device)
+    graph = strata.load(options.graph)
+    train_dataloader = create_dataloader(rank, world_size, graph, graph.nodes("train"), options)
+    valid_dataloader = create_dataloader(0, 1, graph, graph.nodes("valid"), options)  # one rank validates
+
+    torch.manual_seed(options.seed)
+    model = SAGE(graph.num_features, 128, graph.num_classes, 3, options.layers).to(device)
+    model = DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+    opt = torch.optim.Adam(model.parameters())
+    torch.distributed.barrier()
+
+    best_accuracy = 0
+    for epoch in range(options.epochs):
+        model.train()
+        for step, (input_nodes, output_nodes, bipartites) in enumerate(train_dataloader):
+            inputs = graph.features[input_nodes]
+            labels = graph.labels[output_nodes]
+            loss = F.cross_entropy(model(bipartites, inputs), labels, ignore_index=-1)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            if rank == 0 and step % 10 == 0:
+                print(f"Epoch {epoch:05d} Step {step:05d} Loss {loss.item():.04f}", flush=True)
+        torch.distributed.barrier()
+        if rank == 0:
+            accuracy = validate(graph, model.module, valid_dataloader)
+            print(f"Epoch {epoch} Validation Accuracy {accuracy}", flush=True)
+            if best_accuracy < accuracy:
+                best_accuracy = accuracy
+                torch.save(model.module.state_dict(), options.output)
+        torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    graph.close()
+
+
+def spawned(rank, world_size, port, options):
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world_size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
+    train(options)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graph", required=True, help="parts, ogb:DIR, or what strata.load() takes besides")
+    parser.add_argument("--layers", choices=["dgl", "pyg", "strata"], default=default_layers(), help="default: %(default)s")
+    parser.add_argument("--spawn", type=int, default=0, metavar="RANKS", help="start so many processes, without torchrun or mpirun")
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--batch-size", type=int, default=1024, help="seeds per rank")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("model.pt"), help="of the best model (%(default)s)")
+    options = parser.parse_args()
+    if options.spawn == 0:
+        return train(options)
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torch.multiprocessing.spawn(spawned, args=(options.spawn, port, options), nprocs=options.spawn)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+
+#include "strata/cuda/stream.hpp"
+#include "strata/util/types.hpp"
+
+/// Sums, maxima and attention over the edges of a bipartite graph, and their gradients, for layers that are
+/// written elsewhere: in Python, for instance.
+///
+/// Pointers are to memory of the stream's device, matrices are dense and row by row. Calls are asynchronous
+/// on the stream, allocate nothing and check nothing; on the CPU, they return when they are done, and use
+/// OpenMP's threads. Each row of a result depends on its own edges only, taken in their order: any number of
+/// threads gives the same bits. Each output is written completely.
+namespace strata::nn {
+
+/// The in-edges of `rows` nodes: those of node r are [indptr[r], indptr[r + 1]).
+struct EdgeLists {
+  Count rows = 0;
+  const Count* indptr = nullptr;          ///< [rows + 1]
+  const std::int32_t* indices = nullptr;  ///< [indptr[rows]] nodes at the edges' other ends
+};
+
+/// Edges sorted by one end, stably.
+struct SortedEdges {
+  Count* indptr = nullptr;          ///< [rows + 1]
+  std::int32_t* indices = nullptr;  ///< [edges] the other ends
+  std::int64_t* origins = nullptr;  ///< [edges] where each edge was before
+};
+
+/// Edge e goes from sources[e] to destinations[e].
+struct EdgePairs {
+  Count num_src = 0, num_dst = 0, count = 0;
+  const std::int64_t* sources = nullptr;       ///< [count]
+  const std::int64_t* destinations = nullptr;  ///< [count]
+};
+
+/// The in-edges of each destination, in the order of the pairs. Host memory. Throws InputError with the first
+/// edge whose ends are not below num_src and num_dst.
+///
+///     sources {2, 0, 1}, destinations {1, 0, 1}   ->   indptr {0, 1, 3}, indices {0, 2, 1}, origins {1, 0,
+///     2}
+void sort_edges(const EdgePairs& edges, const SortedEdges& out);
+
+/// The out-edges of `num_src` sources, with ascending destinations. Host memory.
+void transpose_edges(const EdgeLists& edges, Count num_src, const SortedEdges& out);
+
+/// out[r] = row_scale[r] * sum over e of r of edge_scale[e] * col_scale[i] * in[i]  +  self_scale[r] * in[r],
+/// with i = indices[e]. A null scale stands for ones. The gradient of `in` is the same sum over the
+/// transpose, with row_scale and col_scale exchanged.
+struct EdgeSum {
+  EdgeLists edges;
+  Count cols = 0;
+  DType dtype = DType::f32;           ///< of in and out: f32, bf16. Sums are f32
+  const void* in = nullptr;           ///< [.., cols]
+  const float* edge_scale = nullptr;  ///< parallel to `indices`
+  const float* row_scale = nullptr;   ///< [rows]
+  const float* col_scale = nullptr;   ///< [rows of in]
+  const float* self_scale = nullptr;  ///< [num_self]
+  Count num_self = 0;                 ///< rows from this one on have no self part
+  void* out = nullptr;                ///< [rows, cols]
+};
+void sum_over_edges(const EdgeSum& sum, const cuda::Stream& stream);
+
+/// out[r, c] = max over the edges of r of in[i, c], 0 without edges. winners[r, c] is the first i that
+/// attains it, or -1. NaN wins.
+struct EdgeMax {
+  EdgeLists edges;
+  Count cols = 0;
+  const float* in = nullptr;        ///< [.., cols]
+  float* out = nullptr;             ///< [rows, cols]
+  std::int32_t* winners = nullptr;  ///< [rows, cols]
+};
+void max_over_edges(const EdgeMax& max, const cuda::Stream& stream);
+
+/// grad_in[u, c] = sum of grad_out[v, c] over the nodes v with winners[v, c] == u.
+struct EdgeMaxGrad {
+  EdgeLists out_edges;  ///< of transpose_edges(): destinations ascend
+  Count cols = 0;
+  const std::int32_t* winners = nullptr;  ///< [destinations, cols]
+  const float* grad_out = nullptr;        ///< [destinations, cols]
+  float* grad_in = nullptr;               ///< [out_edges.rows, cols]
+};
+void max_over_edges_grad(const EdgeMaxGrad& grad, const cuda::Stream& stream);
+
+/// Softmax attention with one or more heads:
+///
+///     s(u, v)  = leaky_relu(src_scores[u] + dst_scores[v])
+///     p(u, v)  = exp(s(u, v)) / sum of exp(s(w, v)) over the in-neighbors w of v
+///     out[v]   = sum of keep(u, v) p(u, v) rows[u]
+///
+/// A row has the heads one after the other, [heads, head_cols]. With `self_loops`, destination v has the edge
+/// (v, v), once, if there is a source v. keep drops edges with probability `dropout` and scales those that it
+/// keeps by 1 / (1 - dropout); it is a function of the key and the edge's two ends, so that parallel edges of
+/// a head are dropped together and a backward pass repeats it.
+struct EdgeAttention {
+  EdgeLists edges;
+  Count num_src = 0;
+  Count heads = 1, head_cols = 0;
+  float slope = 0.2f;  ///< of the leaky ReLU below 0
+  bool self_loops = true;
+  double dropout = 0;                  ///< in [0, 1)
+  const std::uint64_t* key = nullptr;  ///< [2], read where the kernels run; may be null without dropout
+  const NodeId* ids = nullptr;         ///< [max(num_src, rows)] distinct; may be null without dropout
+  const float* rows = nullptr;         ///< [num_src, heads * head_cols]
+  const float* src_scores = nullptr;   ///< [num_src, heads]
+  const float* dst_scores = nullptr;   ///< [edges.rows, heads]
+};
+
+/// scores[r, h] = <rows[r, h], weights[h]>.
+struct HeadScores {
+  Count num_rows = 0, heads = 1, head_cols = 0;
+  const float* rows = nullptr;     ///< [num_rows, heads * head_cols]
+  const float* weights = nullptr;  ///< [heads, head_cols]
+  float* scores = nullptr;         ///< [num_rows, heads]
+};
+void score_heads(const HeadScores& scores, const cuda::Stream& stream);
+
+struct EdgeAttentionForward {
+  EdgeAttention over;
+  float* log_sums = nullptr;  ///< [destinations, heads] log of the softmax's denominators, for the gradient
+  float* out = nullptr;       ///< [destinations, heads * head_cols]
+};
+void attend_over_edges(const EdgeAttentionForward& pass, const cuda::Stream& stream);
+
+/// src_scores must be the HeadScores of `rows` with src_weights; dst_scores those of the first rows with
+/// dst_weights, or, where dst_weights is null, of anything else.
+struct EdgeAttentionGrad {
+  EdgeAttention over;
+  EdgeLists out_edges;                                         ///< of transpose_edges()
+  const float* log_sums = nullptr;                             ///< of the forward pass
+  const float *src_weights = nullptr, *dst_weights = nullptr;  ///< [heads, head_cols]
+  const float* grad_out = nullptr;                             ///< [destinations, heads * head_cols]
+  float* means = nullptr;                                      ///< [destinations, heads] scratch
+  float* grad_src_scores = nullptr;                            ///< [num_src, heads]
+  float* grad_dst_scores = nullptr;                            ///< [destinations, heads]
+  float* grad_rows = nullptr;  ///< [num_src, heads * head_cols], including what comes through the scores
+};
+void attend_over_edges_grad(const EdgeAttentionGrad& pass, const cuda::Stream& stream);
+
+}  // namespace strata::nn

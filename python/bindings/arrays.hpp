@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "strata/cuda/stream.hpp"
+#include "strata/graph/npy.hpp"
+#include "strata/util/types.hpp"
+
+/// Arrays between Python and C++, by DLPack and without a copy.
+namespace strata::python {
+
+namespace nb = nanobind;
+
+/// An array of `owner`'s memory; the owner lives as long as the array.
+template <typename T>
+nb::ndarray<nb::array_api, T> array_of(const T* data, std::initializer_list<Count> shape, Device device,
+                                       nb::handle owner) {
+  std::size_t extents[4] = {};
+  std::size_t dimensions = 0;
+  for (const Count extent : shape) extents[dimensions++] = static_cast<std::size_t>(extent);
+  const int type = device.is_cuda() ? nb::device::cuda::value : nb::device::cpu::value;
+  return nb::ndarray<nb::array_api, T>(const_cast<T*>(data), dimensions, extents, owner, nullptr,
+                                       nb::dtype<T>(), type, device.index);
+}
+
+/// None without data.
+template <typename T>
+nb::object optional_array(const T* data, std::initializer_list<Count> shape, Device device,
+                          nb::handle owner) {
+  if (data == nullptr) return nb::none();
+  return array_of(data, shape, device, owner).cast(nb::rv_policy::reference);
+}
+
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig>;
+using HostArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using IdArray = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig>;
+using HostIdArray = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// Holds a Python object from C++; the last holder may be on any thread.
+std::shared_ptr<const void> hold(nb::object object);
+
+/// The array as the readers of files have it; it holds the Python object. Throws InputError for types that
+/// NumPy does not know.
+graph::NpyArray npy_of(const HostArray& array, const std::string& name);
+
+/// The consumer's stream: torch's current one, for instance. The handle is that of a cudaStream_t.
+cuda::Stream borrow_stream(Device device, std::uintptr_t handle);
+
+}  // namespace strata::python

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/loader/graph.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "runtime.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/graph/from_arrays.hpp"
+#include "strata/util/enum_names.hpp"
+
+namespace strata::python {
+namespace {
+
+using namespace nb::literals;
+using loader::Graph;
+using NoGil = nb::call_guard<nb::gil_scoped_release>;
+
+struct GraphSettings {
+  std::optional<bool> edge_ids;
+  bool edge_weights;
+  std::int64_t gpu_bytes;
+  std::string replicate;
+  std::int64_t halo_bytes;
+  std::vector<int> fanouts;
+  Count batch_size;
+
+  loader::GraphOptions options() const {
+    return {.edge_ids = edge_ids,
+            .edge_weights = edge_weights,
+            .gpu_bytes = gpu_bytes,
+            .batch = {.seeds = batch_size, .fanouts = fanouts},
+            .replication = enum_value<store::Replication>(replicate, "replicate"),
+            .halo_bytes = halo_bytes};
+  }
+};
+
+std::shared_ptr<Graph> load(const Process& process, const std::string& source,
+                            const GraphSettings& settings) {
+  const nb::gil_scoped_release guard;
+  return Graph::load(process.runtime, graph::Source(source), settings.options());
+}
+
+struct Arrays {
+  std::optional<HostArray> edge_index, edge_weight, x, y, train, valid, test;
+  std::optional<Count> num_nodes;
+
+  graph::GraphArrays views() const {
+    graph::GraphArrays arrays;
+    arrays.num_nodes = num_nodes;
+    const auto view = [](const std::optional<HostArray>& array, const char* name) {
+      if (array) return npy_of(*array, name);
+      graph::NpyArray absent;
+      absent.origin = name;
+      return absent;
+    };
+    arrays.edge_index = view(edge_index, "edge_index");
+    arrays.edge_weight = view(edge_weight, "edge_weight");
+    arrays.x = view(x, "x");
+    arrays.y = view(y, "y");
+    arrays.train = view(train, "train");
+    arrays.valid = view(valid, "valid");
+    arrays.test = view(test, "test");
+    return arrays;
+  }
+};
+
+/// The first rank of the run gives the arrays; the others pass none.
+std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
+                                   const GraphSettings& settings) {
+  graph::GraphArrays views = arrays.views();
+  const nb::gil_scoped_release guard;
+  return Graph::from_arrays(process.runtime, std::move(views), settings.options());
+}
+
+/// Rows in memory of their own, which the returned array holds.
+nb::object gather_features(Graph& graph, const IdArray& ids, std::uintptr_t stream_handle) {
+  const Device device = graph.runtime().device();
+  const auto count = static_cast<Count>(ids.size());
+  const Count cols = graph.manifest().feature_cols;
+  auto* const rows = new cuda::Array<float>();
+  const nb::capsule owner(rows, [](void* p) noexcept { delete static_cast<cuda::Array<float>*>(p); });
+  {
+    const nb::gil_scoped_release guard;
+    const cuda::DeviceGuard on_device(device);
+    const cuda::Stream stream = borrow_stream(device, stream_handle);
+    *rows = cuda::Array<float>(cuda::memory_on(device), count * cols, "gathered features", device);
+    cuda::Array<NodeId> copied;
+    const NodeId* place = ids.data();
+    if (device.is_cuda() && ids.device_type() != nb::device::cuda::value) {
+      copied = cuda::Array<NodeId>(cuda::Memory::device, count, "ids", device);
+      cuda::copy_async(copied.data(), place, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
+      place = copied.data();
+    }
+    graph.gather_features(place, count, rows->data(), stream);
+    if (copied.size() > 0) stream.synchronize();
+  }
+  return array_of(rows->data(), {count, cols}, device, owner).cast(nb::rv_policy::reference);
+}
+
+/// An array of one id for each of `ids`, which `translate` writes.
+template <typename Translate>
+nb::object translated(const HostIdArray& ids, Translate translate) {
+  auto* const out = new std::vector<NodeId>(ids.size());
+  const nb::capsule owner(out, [](void* p) noexcept { delete static_cast<std::vector<NodeId>*>(p); });
+  translate(std::span(ids.data(), ids.size()), out->data());
+  return array_of(out->data(), {std::ssize(*out)}, {}, owner).cast(nb::rv_policy::reference);
+}
+
+/// An array that owns these values.
+template <typename T>
+nb::object array_with(std::vector<T> values, std::initializer_list<Count> shape) {
+  auto* const held = new std::vector<T>(std::move(values));
+  const nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return array_of(held->data(), shape, {}, owner).cast(nb::rv_policy::reference);
+}
+template <typename T>
+nb::object array_with(std::vector<T> values) {
+  const Count size = std::ssize(values);
+  return array_with(std::move(values), {size});
+}
+
+nb::object labels_of(const Graph& graph, const HostIdArray& ids) {
+  const std::span nodes(ids.data(), ids.size());
+  if (!graph.manifest().multi_label) {
+    std::vector<std::int64_t> labels(nodes.size());
+    graph.labels(nodes, labels.data());
+    return array_with(std::move(labels));
+  }
+  const Count classes = graph.manifest().num_classes;
+  std::vector<float> sets(nodes.size() * static_cast<std::size_t>(classes));
+  graph.label_sets(nodes, sets.data());
+  return array_with(std::move(sets), {std::ssize(nodes), classes});
+}
+
+nb::tuple in_edges_of(const Graph& graph, const HostIdArray& ids) {
+  Graph::InEdges edges;
+  {
+    const nb::gil_scoped_release guard;
+    edges = graph.in_edges({ids.data(), ids.size()});
+  }
+  const auto optional = [&](auto values) {
+    return values.empty() && !edges.sources.empty() ? nb::object(nb::none()) : array_with(std::move(values));
+  };
+  nb::object edge_ids = optional(std::move(edges.edge_ids)), weights = optional(std::move(edges.weights));
+  return nb::make_tuple(array_with(std::move(edges.counts)), array_with(std::move(edges.sources)),
+                        std::move(edge_ids), std::move(weights));
+}
+
+nb::object keyed_numbers_of(const Graph& graph, const HostIdArray& nodes, const HostIdArray& counts,
+                            std::uint64_t seed, std::uint32_t epoch, std::uint32_t step, std::uint32_t hop) {
+  const sampling::PickQuery query{
+      .nodes = {nodes.data(), nodes.size()}, .key = {.seed = seed, .epoch = epoch, .step = step}, .hop = hop};
+  std::vector<double> numbers;
+  {
+    const nb::gil_scoped_release guard;
+    numbers = graph.keyed_numbers(query, {counts.data(), counts.size()});
+  }
+  return array_with(std::move(numbers));
+}
+
+nb::object nodes_of(Graph& graph, const std::string& split, nb::handle self) {
+  const auto which = enum_value<loader::Split>(split, "split");
+  std::span<const NodeId> nodes;
+  {
+    const nb::gil_scoped_release guard;
+    nodes = graph.nodes_of(which);
+  }
+  return array_of(nodes.data(), {std::ssize(nodes)}, {}, self).cast(nb::rv_policy::reference);
+}
+
+nb::list plan_of(const Graph& graph) {
+  nb::list rows;
+  for (const auto& row : graph.stored().plan()) {
+    nb::dict entry;
+    entry["tensor"] = row.tensor;
+    entry["stratum"] = row.stratum;
+    entry["rows"] = row.rows;
+    entry["bytes"] = row.bytes;
+    if (row.expected) {
+      entry["share"] = row.expected->share;
+      entry["bytes_per_second"] = row.expected->bytes_per_second;
+    }
+    rows.append(entry);
+  }
+  return rows;
+}
+
+/// Reads a field of the manifest.
+template <typename Member>
+auto field(Member graph::Manifest::*member) {
+  return [member](const Graph& graph) { return graph.manifest().*member; };
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& module) {
+  nb::class_<GraphSettings>(module, "GraphSettings")
+      .def(
+          "__init__",
+          [](GraphSettings* self, std::optional<bool> edge_ids, bool edge_weights, std::int64_t gpu_bytes,
+             std::string replicate, std::int64_t halo_bytes, std::vector<int> fanouts, Count batch_size) {
+            new (self) GraphSettings{edge_ids,   edge_weights,       gpu_bytes, std::move(replicate),
+                                     halo_bytes, std::move(fanouts), batch_size};
+          },
+          nb::kw_only(), "edge_ids"_a = nb::none(), "edge_weights"_a = false,
+          "gpu_bytes"_a = loader::GraphOptions::kAutomatic, "replicate"_a = "auto", "halo_bytes"_a = 0,
+          "fanouts"_a = std::vector<int>{15, 10, 5}, "batch_size"_a = 1024);
+  nb::class_<Arrays>(module, "Arrays")
+      .def(nb::init<>())
+      .def_rw("edge_index", &Arrays::edge_index)
+      .def_rw("edge_weight", &Arrays::edge_weight)
+      .def_rw("x", &Arrays::x)
+      .def_rw("y", &Arrays::y)
+      .def_rw("train", &Arrays::train)
+      .def_rw("valid", &Arrays::valid)
+      .def_rw("test", &Arrays::test)
+      .def_rw("num_nodes", &Arrays::num_nodes);
+  nb::class_<Graph>(module, "Graph", "A graph that all ranks hold together.")
+      .def_static("load", &load, "process"_a, "source"_a, "settings"_a)
+      .def_static("from_arrays", &from_arrays, "process"_a, "arrays"_a, "settings"_a)
+      .def_prop_ro("name", field(&graph::Manifest::name))
+      .def_prop_ro("num_nodes", [](const Graph& g) { return g.stored().host_view().num_nodes; })
+      .def_prop_ro("num_edges", field(&graph::Manifest::num_edges))
+      .def_prop_ro("num_features", field(&graph::Manifest::feature_cols))
+      .def_prop_ro("num_classes", field(&graph::Manifest::num_classes))
+      .def_prop_ro("has_labels", field(&graph::Manifest::has_labels))
+      .def_prop_ro("multi_label", field(&graph::Manifest::multi_label))
+      .def_prop_ro("is_open", &Graph::is_open)
+      .def(
+          "nodes_of",
+          [](nb::handle self, const std::string& split) {
+            return nodes_of(nb::cast<Graph&>(self), split, self);
+          },
+          "split"_a, "int64 [n]: global ids of a split. The first call for a split is collective.")
+      .def("gather_features", &gather_features, "ids"_a, "stream"_a,
+           "float32 [n, features] on the process's device. Collective on several machines.")
+      .def(
+          "original_ids",
+          [](const Graph& g, const HostIdArray& ids) {
+            return translated(ids, [&](auto from, NodeId* to) { g.original_ids(from, to); });
+          },
+          "ids"_a)
+      .def(
+          "global_ids",
+          [](Graph& g, const HostIdArray& ids) {
+            return translated(ids, [&](auto from, NodeId* to) { g.global_ids(from, to); });
+          },
+          "original_ids"_a)
+      .def("labels", &labels_of, "ids"_a, "int64 [n], or float32 [n, classes] of sets of classes.")
+      .def("in_edges", &in_edges_of, "nodes"_a, "Counts, sources, edge ids, weights; on any thread.")
+      .def("keyed_numbers", &keyed_numbers_of, "nodes"_a, "counts"_a, nb::kw_only(), "seed"_a, "epoch"_a,
+           "step"_a, "hop"_a, "float64 [sum of counts] in [0, 1); on any thread.")
+      .def("plan", &plan_of)
+      .def("close", &Graph::close, NoGil(), "Collective.");
+}
+
+}  // namespace strata::python

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "chooser.hpp"
+#include "runtime.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/loader/neighbor_sampler.hpp"
+#include "strata/loader/node_loader.hpp"
+#include "strata/util/enum_names.hpp"
+
+namespace strata::python {
+namespace {
+
+using namespace nb::literals;
+using loader::BatchBlock;
+using loader::NeighborSampler;
+using loader::NodeBatch;
+using loader::NodeLoader;
+using loader::NodeLoaderOptions;
+using NoGil = nb::call_guard<nb::gil_scoped_release>;
+
+/// As long as a signal may wait.
+constexpr std::chrono::milliseconds kPatience{100};
+
+/// Ends without the interpreter's lock, which a chooser on a thread of the owned one may be waiting for.
+template <typename Owned>
+struct Unlocked {
+  std::unique_ptr<Owned> owned;
+  explicit Unlocked(std::unique_ptr<Owned> o) : owned(std::move(o)) {}
+  ~Unlocked() {
+    const nb::gil_scoped_release guard;
+    owned.reset();
+  }
+};
+using OpenLoader = Unlocked<NodeLoader>;
+
+sampling::SamplerOptions sampler_options(std::vector<int> fanouts, const std::string& method, bool replace,
+                                         bool layer_dependent) {
+  return {.fanouts = std::move(fanouts),
+          .method = enum_value<sampling::Method>(method, "sampler"),
+          .replace = replace,
+          .layer_dependent = layer_dependent};
+}
+
+std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<loader::Graph> graph, std::vector<int> fanouts,
+                                        const std::optional<std::string>& split,
+                                        const std::optional<HostIdArray>& nodes, Count batch_size,
+                                        bool shuffle, bool drop_last, std::uint64_t seed,
+                                        const std::string& sampler, bool replace, bool layer_dependent,
+                                        bool merged, bool features, bool labels, bool own_nodes, bool deals,
+                                        bool transposes, const nb::object& chooser) {
+  NodeLoaderOptions options{
+      .own_nodes = own_nodes,
+      .deals = deals,
+      .batch_size = batch_size,
+      .shuffle = shuffle,
+      .drop_last = drop_last,
+      .seed = seed,
+      .sampler = sampler_options(std::move(fanouts), sampler, replace, layer_dependent),
+      .form = merged ? NodeLoaderOptions::Form::merged : NodeLoaderOptions::Form::blocks,
+      .transposes = transposes,
+      .features = features,
+      .labels = labels};
+  if (nodes)
+    options.nodes = std::vector<NodeId>(nodes->data(), nodes->data() + nodes->size());
+  else if (split)
+    options.nodes = enum_value<loader::Split>(*split, "input_nodes");
+  if (!chooser.is_none()) options.sampler.chooser = chooser_of(chooser);
+  std::unique_ptr<NodeLoader> made;
+  {
+    const nb::gil_scoped_release guard;
+    made = std::make_unique<NodeLoader>(std::move(graph), options);
+  }
+  return std::make_unique<OpenLoader>(std::move(made));
+}
+
+std::unique_ptr<NeighborSampler> make_sampler(std::shared_ptr<loader::Graph> graph, std::vector<int> fanouts,
+                                              const std::string& method, bool replace, bool layer_dependent) {
+  const auto options = sampler_options(std::move(fanouts), method, replace, layer_dependent);
+  const nb::gil_scoped_release guard;
+  return std::make_unique<NeighborSampler>(std::move(graph), options);
+}
+
+std::shared_ptr<NodeBatch> sample(NeighborSampler& sampler, const HostIdArray& nodes, std::uint64_t seed,
+                                  std::uint32_t epoch, std::uint32_t step, int hop, std::uintptr_t stream) {
+  const nb::gil_scoped_release guard;
+  return std::const_pointer_cast<NodeBatch>(sampler.sample({nodes.data(), nodes.size()},
+                                                           {.seed = seed, .epoch = epoch, .step = step}, hop,
+                                                           borrow_stream(sampler.device(), stream)));
+}
+
+/// Waits in pieces, between which Python's signal handlers run.
+std::shared_ptr<NodeBatch> next(OpenLoader& open, std::uintptr_t stream) {
+  NodeLoader& loader = *open.owned;
+  for (bool ready = false; !ready;) {
+    {
+      const nb::gil_scoped_release guard;
+      ready = loader.wait_for(kPatience);
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  const nb::gil_scoped_release guard;
+  return std::const_pointer_cast<NodeBatch>(loader.next(borrow_stream(loader.device(), stream)));
+}
+
+/// A property that is an array of the batch's memory, which the array holds.
+template <typename T>
+auto array_property(const T* NodeBatch::*member, Count NodeBatch::*rows, Count NodeBatch::*cols = nullptr) {
+  return [=](nb::handle self) {
+    const auto& batch = nb::cast<const NodeBatch&>(self);
+    if (cols == nullptr) return optional_array(batch.*member, {batch.*rows}, batch.device, self);
+    return optional_array(batch.*member, {batch.*rows, batch.*cols}, batch.device, self);
+  };
+}
+
+nb::object edge_index_of(const std::int64_t* pairs, Count count, Device device, nb::handle owner) {
+  return optional_array(pairs, {2, count}, device, owner);
+}
+
+nb::dict block_of(const NodeBatch& batch, const BatchBlock& block, nb::handle owner) {
+  nb::dict entry;
+  entry["num_dst"] = block.num_dst;
+  entry["num_src"] = block.num_src;
+  entry["indptr"] = optional_array(block.indptr, {block.num_dst + 1}, batch.device, owner);
+  entry["indices"] = optional_array(block.indices, {block.num_edges}, batch.device, owner);
+  entry["edge_ids"] = optional_array(block.edge_ids, {block.num_edges}, batch.device, owner);
+  entry["transposed_indptr"] =
+      optional_array(block.transposed_indptr, {block.num_src + 1}, batch.device, owner);
+  entry["transposed_indices"] =
+      optional_array(block.transposed_indices, {block.num_edges}, batch.device, owner);
+  entry["src_nodes"] = optional_array(batch.nodes, {block.num_src}, batch.device, owner);
+  return entry;
+}
+
+nb::list blocks_of(nb::handle self) {
+  const auto& batch = nb::cast<const NodeBatch&>(self);
+  nb::list blocks;
+  for (const BatchBlock& block : batch.blocks) blocks.append(block_of(batch, block, self));
+  return blocks;
+}
+
+/// edge_index [2, E] of the lists of a block, on whose device it lies.
+void write_edge_index(const Process& process,
+                      const nb::ndarray<const Count, nb::ndim<1>, nb::c_contig>& indptr,
+                      const nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig>& indices,
+                      const nb::ndarray<std::int64_t, nb::ndim<2>, nb::c_contig>& edge_index,
+                      std::uintptr_t stream_handle) {
+  const BatchBlock block{.num_dst = static_cast<Count>(indptr.size()) - 1,
+                         .num_edges = static_cast<Count>(indices.size()),
+                         .indptr = indptr.data(),
+                         .indices = indices.data()};
+  const bool on_gpu = edge_index.device_type() == nb::device::cuda::value;
+  const Device device = on_gpu ? process.runtime->device() : Device{};
+  const nb::gil_scoped_release guard;
+  const cuda::DeviceGuard on_device(device);
+  loader::expand_edges(block, edge_index.data(), borrow_stream(device, stream_handle),
+                       process.runtime->caller_pool());
+}
+
+void bind_batch(nb::module_& module) {
+  nb::class_<NodeBatch>(module, "NodeBatch", "A batch, whose memory lives as long as any of its arrays.")
+      .def_prop_ro("num_seeds", [](const NodeBatch& b) { return b.num_seeds; })
+      .def_prop_ro("num_global_seeds", [](const NodeBatch& b) { return b.num_global_seeds; })
+      .def_prop_ro("loss_scale", [](const NodeBatch& b) { return b.loss_scale; })
+      .def_prop_ro("step", [](const NodeBatch& b) { return b.step; })
+      .def_prop_ro("epoch", [](const NodeBatch& b) { return b.key.epoch; })
+      .def_prop_ro("num_nodes", [](const NodeBatch& b) { return b.num_nodes; })
+      .def_prop_ro("nodes", array_property(&NodeBatch::nodes, &NodeBatch::num_nodes))
+      .def_prop_ro("original_ids", array_property(&NodeBatch::original_ids, &NodeBatch::num_nodes))
+      .def_prop_ro("input_ids", array_property(&NodeBatch::input_ids, &NodeBatch::num_seeds))
+      .def_prop_ro("features",
+                   array_property(&NodeBatch::features, &NodeBatch::num_nodes, &NodeBatch::feature_cols))
+      .def_prop_ro("labels", array_property(&NodeBatch::labels, &NodeBatch::num_seeds))
+      .def_prop_ro("label_sets",
+                   array_property(&NodeBatch::label_sets, &NodeBatch::num_seeds, &NodeBatch::num_classes))
+      .def_prop_ro("edge_index",
+                   [](nb::handle self) {
+                     const auto& batch = nb::cast<const NodeBatch&>(self);
+                     return edge_index_of(batch.merged.edge_index, batch.merged.count, batch.device, self);
+                   })
+      .def_prop_ro("edge_ids",
+                   [](nb::handle self) {
+                     const auto& batch = nb::cast<const NodeBatch&>(self);
+                     return optional_array(batch.merged.edge_ids, {batch.merged.count}, batch.device, self);
+                   })
+      .def_prop_ro("nodes_of_hop", [](const NodeBatch& b) { return b.merged.nodes_of_hop; })
+      .def_prop_ro("edges_of_hop", [](const NodeBatch& b) { return b.merged.edges_of_hop; })
+      .def_prop_ro("blocks", &blocks_of);
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& module) {
+  bind_batch(module);
+  nb::class_<OpenLoader>(module, "NodeLoader", "Batches of a graph; see loader/node_loader.hpp.")
+      .def_static("make", &make_loader, "graph"_a, nb::kw_only(), "fanouts"_a, "split"_a, "nodes"_a,
+                  "batch_size"_a, "shuffle"_a, "drop_last"_a, "seed"_a, "sampler"_a, "replace"_a,
+                  "layer_dependent"_a, "merged"_a, "features"_a, "labels"_a, "own_nodes"_a = false,
+                  "deals"_a = true, "transposes"_a = false, "chooser"_a = nb::none())
+      .def_prop_ro("steps_per_epoch", [](const OpenLoader& l) { return l.owned->steps_per_epoch(); })
+      .def_prop_ro("num_seeds", [](const OpenLoader& l) { return l.owned->num_seeds(); })
+      .def_prop_ro("batches_made", [](const OpenLoader& l) { return l.owned->memory().batches_made; })
+      .def_prop_ro("batches_held", [](const OpenLoader& l) { return l.owned->memory().batches_held; })
+      .def(
+          "begin", [](OpenLoader& l, std::uint32_t epoch) { l.owned->begin(epoch); }, "epoch"_a, NoGil())
+      .def("next", &next, "stream"_a, "The next batch, or None after the last.")
+      .def(
+          "end", [](OpenLoader& l) { l.owned->end(); }, NoGil())
+      .def(
+          "close", [](OpenLoader& l) { l.owned->close(); }, NoGil(), "Collective.");
+  module.def("write_edge_index", &write_edge_index, "process"_a, "indptr"_a.noconvert(),
+             "indices"_a.noconvert(), "edge_index"_a.noconvert(), "stream"_a,
+             "The edges of a block's lists as pairs, int64 [2, E].");
+  nb::class_<NeighborSampler>(module, "NeighborSampler",
+                              "Blocks of any nodes; see loader/neighbor_sampler.hpp.")
+      .def_static("make", &make_sampler, "graph"_a, nb::kw_only(), "fanouts"_a, "sampler"_a, "replace"_a,
+                  "layer_dependent"_a)
+      .def("sample", &sample, "nodes"_a, nb::kw_only(), "seed"_a, "epoch"_a, "step"_a, "hop"_a, "stream"_a);
+}
+
+}  // namespace strata::python

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "bindings.hpp"
+#include "strata/partition/command_job.hpp"
+
+namespace strata::python {
+namespace {
+
+using namespace nb::literals;
+using partition::Command;
+using partition::CommandJob;
+using partition::NamedArgument;
+using NoGil = nb::call_guard<nb::gil_scoped_release>;
+
+using Options = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+std::unique_ptr<CommandJob> start(const std::string& command, const std::vector<std::string>& places,
+                                  const Options& options, const std::string& caller) {
+  std::vector<NamedArgument> named;
+  for (const auto& [name, values] : options) named.push_back({.name = name, .values = values});
+  return std::make_unique<CommandJob>(Command(command, places, named, caller));
+}
+
+}  // namespace
+
+void bind_partition(nb::module_& module) {
+  nb::class_<CommandJob>(module, "CommandJob", "A command of strata-partition on a thread of its own.")
+      .def_static("start", &start, "command"_a, "places"_a, "options"_a, "caller"_a)
+      .def(
+          "wait",
+          [](const CommandJob& job, int milliseconds) {
+            return job.wait_for(std::chrono::milliseconds(milliseconds));
+          },
+          "milliseconds"_a, NoGil(), "Whether the command has ended by then.")
+      .def(
+          "stop", [](CommandJob& job, int) { job.stop(); }, "signal"_a,
+          "Asks the command to end without a result.")
+      .def("must_be_waited_for", &CommandJob::has_files,
+           "Whether there are files that the command removes first when it is stopped.")
+      .def(
+          "take",
+          [](CommandJob& job) {
+            const partition::CommandResult result = job.take();
+            return std::pair(result.json, result.succeeded);
+          },
+          NoGil(), "JSON, and whether all is well; raises the command's error.");
+}
+
+}  // namespace strata::python

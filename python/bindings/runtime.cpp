@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime.hpp"
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "backend_capsule.hpp"
+#include "bindings.hpp"
+#include "strata/util/enum_names.hpp"
+#include "strata/util/log.hpp"
+
+namespace strata::python {
+namespace {
+
+using namespace nb::literals;
+using NoGil = nb::call_guard<nb::gil_scoped_release>;
+
+const char* launcher() {
+  switch (comm::find_launcher()) {
+    case comm::Launcher::none:
+      return "none";
+    case comm::Launcher::mpi:
+      return "mpi";
+    case comm::Launcher::torch:
+      return "torch";
+  }
+  return "";
+}
+
+/// Of the capsule if there is one, else of MPI where mpirun or srun started the process.
+std::shared_ptr<comm::Backend> backend_of(const nb::object& capsule) {
+  if (!capsule.is_none()) return backend_in(capsule);
+  const nb::gil_scoped_release guard;
+  return comm::find_launcher() == comm::Launcher::mpi ? comm::mpi_backend(nullptr, nullptr)
+                                                      : comm::solo_backend();
+}
+
+std::shared_ptr<Process> start(const nb::object& backend, const std::string& device, int ranks_per_machine) {
+  const comm::TopologyOptions options{
+      .ranks_per_machine = ranks_per_machine,
+      .compute = enum_value<comm::TopologyOptions::Compute>(device, "device")};
+  std::shared_ptr<comm::Backend> group = backend_of(backend);
+  const nb::gil_scoped_release guard;
+  return std::make_shared<Process>(std::move(group), options);
+}
+
+nb::capsule more_ranks(const Process& process) {
+  std::shared_ptr<comm::Backend> ranks;
+  {
+    const nb::gil_scoped_release guard;
+    ranks = process.backend->duplicate();
+  }
+  return capsule_of(std::move(ranks));
+}
+
+const comm::Topology::Rank& place_of(const Process& process) {
+  return process.runtime->topology().ranks[static_cast<std::size_t>(process.world->rank())];
+}
+
+}  // namespace
+
+void bind_runtime(nb::module_& module) {
+  module.def(
+      "init_log",
+      [](const std::string& name, const std::string& level) {
+        init_log(name, enum_value<LogLevel>(level, "level"));
+      },
+      "name"_a, "level"_a, "Sends messages of this level and above to stderr, with the rank's name.");
+  module.def("find_launcher", &launcher, "What started this process: none, mpi or torch.");
+  nb::class_<Process>(module, "Process", "This process among the ranks of a run.")
+      .def_static("start", &start, "backend"_a.none(), "device"_a, "ranks_per_machine"_a,
+                  "Collective. Finds hosts, machines and devices. `backend` is a capsule of another "
+                  "launcher's ranks.")
+      .def_prop_ro("rank", [](const Process& p) { return p.world->rank(); })
+      .def_prop_ro("size", [](const Process& p) { return p.world->size(); })
+      .def_prop_ro("host", [](const Process& p) { return p.world->host(); })
+      .def_prop_ro("device", [](const Process& p) { return p.runtime->device().str(); })
+      .def_prop_ro("local_rank", [](const Process& p) { return place_of(p).local_rank; })
+      .def_prop_ro("machine", [](const Process& p) { return place_of(p).machine; })
+      .def_prop_ro("num_machines", [](const Process& p) { return p.runtime->topology().num_machines(); })
+      .def("ranks", &more_ranks,
+           "Collective. A capsule of the same ranks as a group of its own, for another extension.")
+      .def(
+          "barrier", [](const Process& p) { p.world->communicator().barrier(); }, NoGil(),
+          "Collective: waits for all ranks.")
+      .def(
+          "broadcast",
+          [](const Process& p, std::string text, int root) {
+            p.world->communicator().broadcast(text, root);
+            return text;
+          },
+          "text"_a, "root"_a, NoGil(), "Collective: the text that rank `root` gives.")
+      .def(
+          "abort", [](const Process& p, int code) { p.world->abort(code); }, "exit_code"_a,
+          "Ends all ranks of the run. Never returns.")
+      .def("close", &Process::close, NoGil(), "Collective; after all graphs.");
+}
+
+}  // namespace strata::python

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/unique_ptr.h>
+
+#include <algorithm>
+
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "runtime.hpp"
+#include "strata/loader/unified_tensor.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::python {
+namespace {
+
+using namespace nb::literals;
+using loader::UnifiedTensor;
+using Rows = nb::ndarray<nb::c_contig>;
+
+std::size_t row_bytes(const Rows& rows) {
+  std::size_t bytes = rows.itemsize();
+  for (std::size_t i = 1; i < rows.ndim(); ++i) bytes *= rows.shape(i);
+  return bytes;
+}
+
+/// Elements of 16 bytes are two of 8.
+std::unique_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& rows) {
+  const loader::HostRows host{.data = rows.data(),
+                              .rows = static_cast<Count>(rows.shape(0)),
+                              .row_bytes = row_bytes(rows),
+                              .element_bytes = std::min<std::size_t>(rows.itemsize(), 8),
+                              .keep_alive = hold(nb::cast(rows))};
+  const Device device = process.runtime->device();
+  const nb::gil_scoped_release guard;
+  return std::make_unique<UnifiedTensor>(device, host);
+}
+
+UnifiedTensor::Ids ids_of(const AnyArray& ids) {
+  const bool is_integer = ids.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
+  if (!is_integer || ids.ndim() != 1 || ids.itemsize() < 4)
+    throw InputError("indices are one row of int64 or int32", "Give index.view(-1).long().");
+  return {.data = ids.data(),
+          .count = static_cast<Count>(ids.shape(0)),
+          .wide = ids.itemsize() == 8,
+          .on_device = ids.device_type() == nb::device::cuda::value};
+}
+
+cuda::Stream stream_of(const Process& process, std::uintptr_t handle) {
+  return borrow_stream(process.runtime->device(), handle);
+}
+
+void gather(UnifiedTensor& tensor, const Process& process, const AnyArray& ids, const Rows& out,
+            std::uintptr_t stream, bool check) {
+  const UnifiedTensor::Ids given = ids_of(ids);
+  const nb::gil_scoped_release guard;
+  tensor.gather(given, out.data(), stream_of(process, stream), check);
+}
+
+void scatter(UnifiedTensor& tensor, const Process& process, const AnyArray& ids, const AnyArray& rows,
+             std::uintptr_t stream, bool check) {
+  const UnifiedTensor::Ids given = ids_of(ids);
+  const nb::gil_scoped_release guard;
+  tensor.scatter(given, rows.data(), stream_of(process, stream), check);
+}
+
+void fence(const UnifiedTensor& tensor, const Process& process, std::uintptr_t stream) {
+  const nb::gil_scoped_release guard;
+  tensor.fence(stream_of(process, stream));
+}
+
+}  // namespace
+
+void bind_unified(nb::module_& module) {
+  nb::class_<UnifiedTensor>(module, "UnifiedTensor", "Host memory that the GPU reads in place.")
+      .def_static("make", &make_unified, "process"_a, "rows"_a)
+      .def("gather", &gather, "process"_a, "ids"_a, "out"_a, "stream"_a, "check"_a)
+      .def("scatter", &scatter, "process"_a, "ids"_a, "rows"_a, "stream"_a, "check"_a)
+      .def("fence", &fence, "process"_a, "stream"_a);
+}
+
+}  // namespace strata::python

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph neural networks on graphs that outgrow one GPU and one machine.
+
+    import strata
+
+    graph = strata.load("parts")
+    loader = strata.NeighborLoader(graph, num_neighbors=[15, 10, 5], input_nodes="train", batch_size=1024, shuffle=True)
+    for batch in loader:
+        out = model(batch.x, batch.edge_index)[: batch.batch_size]
+
+or, in two calls, what the programs do:
+
+    strata.partition("ogb:datasets/products", parts=4, output="parts")
+    result = strata.train(graph="parts", model="sage", fanouts=[15, 10, 5], epochs=3)
+
+Importing strata imports neither torch nor torch_geometric; what gives their types does.
+"""
+
+from strata import _core
+from strata._core import device_count, with_cuda
+from strata._process import init, init_process_group, process, set_log_level
+from strata.choosers import ChoiceQuery, NeighborChooser
+from strata.errors import CommError, CudaError, InputError, IoError, OutOfMemory, StrataError
+from strata.graph import Graph, from_dgl, from_networkx, from_pyg, from_tensors, load
+from strata.loaders import Block, NeighborLoader, NodeLoader
+from strata.partitioning import convert, info, partition, repartition, verify
+from strata.reports import report
+from strata.training import Scores, TrainResult, plan, train
+from strata.unified_tensor import UnifiedTensor, gather_pinned_tensor_rows, pin_memory_inplace, unified
+
+__version__: str = _core.__version__  # type: ignore[attr-defined]  # stubs leave it out
+
+__all__ = [
+    "Block",
+    "ChoiceQuery",
+    "CommError",
+    "CudaError",
+    "Graph",
+    "InputError",
+    "IoError",
+    "NeighborChooser",
+    "NeighborLoader",
+    "NodeLoader",
+    "OutOfMemory",
+    "Scores",
+    "StrataError",
+    "TrainResult",
+    "UnifiedTensor",
+    "__version__",
+    "convert",
+    "device_count",
+    "from_dgl",
+    "from_networkx",
+    "from_pyg",
+    "from_tensors",
+    "gather_pinned_tensor_rows",
+    "info",
+    "init",
+    "init_process_group",
+    "load",
+    "partition",
+    "pin_memory_inplace",
+    "plan",
+    "process",
+    "repartition",
+    "report",
+    "set_log_level",
+    "train",
+    "unified",
+    "verify",
+    "with_cuda",
+]

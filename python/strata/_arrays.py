@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of _core as torch's tensors, and the stream that they are made for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from strata._process import process
+from strata.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def to_torch(array: Any) -> torch.Tensor:
+    """The same memory as a tensor."""
+    import torch
+    import torch.utils.dlpack
+
+    return torch.utils.dlpack.from_dlpack(array)
+
+
+def to_numpy(array: Any) -> Any:
+    """The same memory, on the CPU, as an array of NumPy."""
+    import numpy
+
+    return numpy.from_dlpack(array)
+
+
+def current_stream() -> int:
+    """torch's current stream on this process's device, as a number; 0 on the CPU."""
+    device = process().device
+    if not device.startswith("cuda"):
+        return 0
+    import torch
+
+    return torch.cuda.current_stream(torch.device(device)).cuda_stream
+
+
+def host_array(value: Any, name: str) -> Any:
+    """A C-ordered NumPy array of a tensor, array or list; the same memory where it can be."""
+    import numpy
+
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            value = value.float()
+        value = value.numpy()
+    array = numpy.ascontiguousarray(value)
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"{name} is of type {array.dtype}", "Give numbers: float32, float16, int64 or bool.")
+    return array
+
+
+def ids_array(value: Any, name: str) -> Any:
+    """The same of integers, as int64."""
+    array = host_array(value, name)
+    if array.dtype.kind not in "iu" and array.size > 0:
+        raise InputError(f"{name} is of type {array.dtype}", "Give ids as integers.")
+    return array.astype("int64", copy=False)

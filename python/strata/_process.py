@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This process among the ranks of a run: made once, closed at exit in the order in which things depend on each other."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+import types
+import weakref
+from typing import Any, Protocol
+
+from strata import _core
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+class _State:
+    process: _core.Process | None = None
+    log_level = "warn"
+    choices: dict[str, str | int] = {}  # of init(), other than the defaults
+    open: weakref.WeakSet[Any] = weakref.WeakSet()
+    pid = os.getpid()
+
+
+def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
+    """Joins the ranks of the run; `load` and its like do it with the defaults. Collective.
+
+    Args:
+        device: what this rank computes on: "auto" (a GPU if there is one), "cpu" or "cuda".
+        ranks_per_machine: N makes virtual machines of N ranks each out of a host; 0: a machine is a host.
+    """
+    if _State.process is not None:
+        from strata.errors import InputError
+
+        raise InputError("strata.init() was called before", "Call it once, before the first graph is loaded.")
+    backend = None
+    if _core.find_launcher() == "torch":
+        backend = _backend_of_torch()
+    _State.process = _core.Process.start(backend, device, ranks_per_machine)
+    _State.pid = os.getpid()
+    _State.choices = {
+        name: value
+        for name, value, usual in (("device", device, "auto"), ("ranks_per_machine", ranks_per_machine, 0))
+        if value != usual
+    }
+    set_log_level(_State.log_level)
+    sys.excepthook = _end_other_ranks(sys.excepthook)
+    os.register_at_fork(after_in_child=_leak)
+    return _State.process
+
+
+def set_log_level(level: str) -> None:
+    """Which messages go to stderr: "debug", "info" (what is chosen and why), "warn" (the default), "error" or "off"."""
+    current = _State.process
+    _core.init_log(f"rank {current.rank}" if current is not None and current.size > 1 else "", level)
+    _State.log_level = level
+
+
+def log_level() -> str:
+    return _State.log_level
+
+
+def choices() -> dict[str, str | int]:
+    """What init() was called with, other than its defaults."""
+    return dict(_State.choices)
+
+
+def join(device: str, ranks_per_machine: int) -> _core.Process:
+    """This process; joins the ranks with these choices if that has not happened."""
+    if _State.process is None:
+        return init(device, ranks_per_machine)
+    return process()
+
+
+def process() -> _core.Process:
+    """This process: rank, size, host, device, machine. Joins the ranks if that has not happened."""
+    if _State.process is None:
+        return init()
+    refuse_forks()
+    return _State.process
+
+
+def refuse_forks() -> None:
+    """A forked process has neither the threads nor the GPU of the one that it was forked from."""
+    if _State.process is None or _State.pid == os.getpid():
+        return
+    from strata.errors import InputError
+
+    raise InputError(
+        "this process was forked from one that uses Strata",
+        "Loaders need no worker processes (num_workers=0); start others with torch.multiprocessing's spawn method.",
+    )
+
+
+def _leak() -> None:
+    """In a forked process: what ends threads must never run there, because it would wait for threads that are not there."""
+    import ctypes
+
+    if _State.process is None:
+        return
+    for kept in (_State.process, *(thing._core for thing in _State.open)):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+def not_for_other_processes(what: str) -> Exception:
+    """What is raised where something is sent to another process, such as a worker of torch's DataLoader."""
+    from strata.errors import InputError
+
+    return InputError(
+        f"{what} cannot be sent to another process",
+        "Loaders need no worker processes (num_workers=0); a process that is a rank of its own loads the graph itself.",
+    )
+
+
+def _backend_of_torch() -> Any:
+    """The ranks of torchrun or torch.multiprocessing, which need no MPI."""
+    from strata._torch import require_torch
+
+    require_torch()
+    from strata._ranks import backend
+
+    return backend()
+
+
+def init_process_group(backend: str | None = None, **options: Any) -> None:
+    """torch.distributed.init_process_group() with Strata's ranks, whoever started them. Collective.
+
+    Args:
+        backend: "nccl" or "gloo"; by default what the device takes.
+        options: further arguments of torch.distributed.init_process_group().
+    """
+    import torch
+    import torch.distributed as distributed
+    from torch._C._distributed_c10d import TCPStore
+
+    current = process()
+    on_gpu = current.device.startswith("cuda")
+    if on_gpu:
+        torch.cuda.set_device(torch.device(current.device))
+    host, port = socket.gethostname(), 0
+    store = None
+    if current.rank == 0:
+        store = TCPStore(host, port, current.size, is_master=True, wait_for_workers=False)
+        port = store.port
+    host, _, text = current.broadcast(f"{host}:{port}", 0).partition(":")
+    if store is None:
+        store = TCPStore(host, int(text), current.size, is_master=False)
+    distributed.init_process_group(
+        backend or ("nccl" if on_gpu else "gloo"), store=store, rank=current.rank, world_size=current.size, **options
+    )
+
+
+def place() -> tuple[int, str]:
+    """Rank and host, as far as they are known."""
+    if _State.process is None:
+        return -1, socket.gethostname()
+    return _State.process.rank, _State.process.host
+
+
+def register(thing: Closable) -> None:
+    """Closes `thing` at exit if nobody does before. Later ones are closed first."""
+    _State.open.add(thing)
+
+
+def _end_other_ranks(hook: Any) -> Any:
+    """A rank that fails would leave the others waiting for it."""
+
+    def excepthook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+        hook(kind, error, trace)
+        sys.stderr.flush()
+        current = _State.process
+        if current is not None and current.size > 1 and _State.pid == os.getpid():
+            current.abort(130 if issubclass(kind, KeyboardInterrupt) else 1)
+
+    return excepthook
+
+
+set_log_level(_State.log_level)
+
+
+@atexit.register
+def _close_all() -> None:
+    if _State.process is None or _State.pid != os.getpid():
+        return
+    for thing in sorted(_State.open, key=lambda thing: thing._number, reverse=True):
+        thing.close()
+    _State.process.close()
+    _State.process = None

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks by DGL's names, and how frontiers become blocks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from strata import loaders
+from strata.errors import InputError
+
+if TYPE_CHECKING:
+    from strata.dgl.sampling import Frontier
+
+# The names under which DGL keeps ids of nodes and edges.
+NID = "_ID"
+EID = "_ID"
+
+
+class Block(loaders.Block):
+    """A strata.Block that also answers to DGL's names. srcdata, dstdata and edata are dictionaries with the ids in NID and EID."""
+
+    @cached_property
+    def srcdata(self) -> dict[str, Tensor]:
+        return {NID: self.src_nodes}
+
+    @cached_property
+    def dstdata(self) -> dict[str, Tensor]:
+        return {NID: self.src_nodes[: self.num_dst]}
+
+    @cached_property
+    def edata(self) -> dict[str, Tensor]:
+        return {} if self.edge_ids is None else {EID: self.edge_ids}
+
+    @property
+    def device(self) -> torch.device:
+        return self.src_nodes.device
+
+    @property
+    def is_block(self) -> bool:
+        return True
+
+    def num_src_nodes(self) -> int:
+        return self.num_src
+
+    def num_dst_nodes(self) -> int:
+        return self.num_dst
+
+    def num_edges(self) -> int:
+        return int(self.indices.numel())
+
+    number_of_src_nodes, number_of_dst_nodes, number_of_edges = num_src_nodes, num_dst_nodes, num_edges
+
+    def srcnodes(self) -> Tensor:
+        return torch.arange(self.num_src, device=self.device)
+
+    def dstnodes(self) -> Tensor:
+        return torch.arange(self.num_dst, device=self.device)
+
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """Local ids of sources and destinations."""
+        return self.edge_index[0], self.edge_index[1]
+
+    def in_degrees(self) -> Tensor:
+        return self.indptr.diff()
+
+    def to(self, device: Any) -> Block:
+        """This block where it lies there already, else a copy."""
+        if isinstance(device, int):
+            device = torch.device("cuda", device)
+        if torch.empty(0, device=device).device == self.device:
+            return self
+        fields: Any = (value.to(device) if isinstance(value, Tensor) else value for value in self)
+        moved = Block(*fields)
+        for name in ("srcdata", "dstdata", "edata"):
+            getattr(moved, name).update({key: value.to(device) for key, value in getattr(self, name).items()})
+        return moved
+
+    def to_dgl(self) -> Any:
+        made = super().to_dgl()
+        for frame, data in ((made.srcdata, self.srcdata), (made.dstdata, self.dstdata), (made.edata, self.edata)):
+            frame.update(data)
+        return made
+
+
+def to_block(frontier: Frontier, dst_nodes: Any = None, include_dst_in_src: bool = True) -> Block:
+    """The block of a frontier's edges. Sources are `dst_nodes`, then the others in ascending order of their ids.
+
+    Args:
+        frontier: of sample_neighbors(), in_subgraph(), or Frontier's constructor.
+        dst_nodes: distinct ids, with all destinations of the frontier among them; by default the nodes that were asked for.
+        include_dst_in_src: only True.
+    """
+    if not include_dst_in_src:
+        raise InputError("include_dst_in_src=False is not possible", "Strata's blocks begin with their destinations.")
+    if dst_nodes is None:
+        dst_nodes = frontier.dst_nodes
+    if dst_nodes is frontier.dst_nodes and frontier.block is not None:
+        return frontier.block
+    src, dst = frontier.edges()
+    dst_nodes = torch.as_tensor(dst_nodes, dtype=torch.int64, device=src.device)
+    if torch.unique(dst_nodes).numel() != dst_nodes.numel():
+        raise InputError("to_block() was given a destination twice", "Give each node once.")
+    order = torch.argsort(_places_of(dst, dst_nodes, "the frontier has edges to node {}, which is not among dst_nodes"), stable=True)
+    src, dst = src[order], dst[order]
+    found = torch.unique(src)
+    src_nodes = torch.cat([dst_nodes, found[~torch.isin(found, dst_nodes)]])
+    indices = _places_of(src, src_nodes, "node {} is not among the sources")
+    local_dst = _places_of(dst, dst_nodes, "node {} is not among the destinations")
+    indptr = torch.zeros(dst_nodes.numel() + 1, dtype=torch.int64, device=src.device)
+    torch.cumsum(torch.bincount(local_dst, minlength=dst_nodes.numel()), 0, out=indptr[1:])
+    return Block(
+        edge_index=torch.stack([indices, local_dst]),
+        indptr=indptr,
+        indices=indices.int(),
+        edge_ids=None if frontier.edge_ids is None else frontier.edge_ids[order],
+        src_nodes=src_nodes,
+        num_src=src_nodes.numel(),
+        num_dst=dst_nodes.numel(),
+    )
+
+
+def _places_of(ids: Tensor, nodes: Tensor, message: str) -> Tensor:
+    """Where each id stands among distinct nodes."""
+    ascending, order = nodes.sort()
+    if ids.numel() == 0:
+        return torch.empty_like(ids)
+    if nodes.numel() > 0:
+        places = torch.searchsorted(ascending, ids).clamp(max=nodes.numel() - 1)
+        wrong = (ascending[places] != ids).nonzero()
+    if nodes.numel() == 0 or wrong.numel() > 0:
+        first = ids[0] if nodes.numel() == 0 else ids[wrong[0, 0]]
+        raise InputError(message.format(int(first)), "Give all destinations of the frontier.")
+    return order[places]

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DGL's samplers and loaders over graphs of Strata."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from strata._process import process
+from strata.dgl.blocks import NID, Block, to_block
+from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
+from strata.errors import InputError
+from strata.graph import Graph
+from strata.loaders import BlockBatch, NodeLoader, ids_of
+
+
+class BlockSampler:
+    """What blocks a batch has; derive from it for a sampler of one's own.
+
+    Define `sample_frontier(layer, g, seed_nodes)`, which returns the edges of one layer (layer 0 is the farthest from the seeds),
+    or, as since DGL 0.8, `sample_blocks(g, seed_nodes, exclude_eids=None)`, which returns (input nodes, output nodes, blocks).
+
+    Args:
+        num_layers: how many times sample_frontier() is called.
+        return_eids: without effect: blocks have edge ids where the graph has them.
+        prefetch_node_feats: a name, under which blocks[0].srcdata has the features of the graph.
+        prefetch_labels: a name, under which blocks[-1].dstdata has the labels.
+    """
+
+    def __init__(
+        self,
+        num_layers: int | None = None,
+        return_eids: bool = False,
+        output_ctx: Any = None,
+        *,
+        prefetch_node_feats: Any = None,
+        prefetch_labels: Any = None,
+        prefetch_edge_feats: Any = None,
+        output_device: Any = None,
+    ) -> None:
+        if prefetch_edge_feats:
+            raise InputError("prefetch_edge_feats is not possible", "Edges have no features in Strata; leave it out.")
+        self.num_layers = num_layers
+        self.feature_name = _one_name("prefetch_node_feats", prefetch_node_feats)
+        self.label_name = _one_name("prefetch_labels", prefetch_labels)
+
+    def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+        raise NotImplementedError(f"{type(self).__name__} defines neither sample_frontier() nor sample_blocks()")
+
+    def sample_blocks(self, g: Graph, seed_nodes: Tensor, exclude_eids: Any = None) -> Any:
+        """The blocks of some seeds, the layer farthest from them first."""
+        if exclude_eids is not None:
+            raise InputError("exclude_eids is not possible", "Leave edges out in sample_frontier(): frontier.remove_edges(positions).")
+        if self.num_layers is None:
+            raise InputError(f"{type(self).__name__} has no number of layers", "Call super().__init__(num_layers).")
+        blocks: list[Block] = []
+        for layer in reversed(range(self.num_layers)):
+            frontier = self.sample_frontier(layer, g, seed_nodes)
+            blocks.insert(0, to_block(frontier, seed_nodes))
+            seed_nodes = blocks[0].src_nodes
+        return blocks
+
+    def sample(self, g: Graph, seed_nodes: Tensor, exclude_eids: Any = None) -> tuple[Tensor, Tensor, list[Any]]:
+        """(input nodes, output nodes, blocks) of some seeds."""
+        sampled = self.sample_blocks(g, seed_nodes, exclude_eids=exclude_eids)
+        if isinstance(sampled, list):
+            return sampled[0].srcdata[NID] if sampled else seed_nodes, seed_nodes, sampled
+        input_nodes, output_nodes, blocks = sampled
+        return input_nodes, output_nodes, blocks
+
+
+class NeighborSampler(BlockSampler):
+    """A fixed number of neighbors for every node, as DGL's. A loader runs it in threads of C++.
+
+    Args:
+        fanouts: the first is that of the layer farthest from the seeds; -1: all neighbors.
+        prob: any name: by the edges' weights, with which the graph was loaded.
+        replace: whether an edge may be chosen several times.
+        prefetch_node_feats, prefetch_labels: as BlockSampler's. Rows are gathered while the batch before is trained on.
+        edge_dir, mask, prefetch_edge_feats: refused. output_device, fused: without effect.
+    """
+
+    def __init__(
+        self,
+        fanouts: Sequence[int],
+        edge_dir: str = "in",
+        prob: str | None = None,
+        mask: str | None = None,
+        replace: bool = False,
+        prefetch_node_feats: Any = None,
+        prefetch_labels: Any = None,
+        prefetch_edge_feats: Any = None,
+        output_device: Any = None,
+        fused: bool = True,
+    ) -> None:
+        if edge_dir != "in":
+            raise InputError(f"edge_dir={edge_dir!r} is not possible", "Strata keeps in-edges: load the reversed graph.")
+        if mask is not None:
+            raise InputError("mask is not possible", "Give edges a weight of 0 that are not to be chosen, and prob.")
+        super().__init__(
+            len(fanouts),
+            prefetch_node_feats=prefetch_node_feats,
+            prefetch_labels=prefetch_labels,
+            prefetch_edge_feats=prefetch_edge_feats,
+        )
+        self.fanouts = [check_fanout(fanout) for fanout in fanouts]
+        self.prob = prob
+        self.replace = replace
+
+    def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+        return sample_neighbors(g, seed_nodes, self.fanouts[block_id], prob=self.prob, replace=self.replace)
+
+    def runs_in_cpp(self) -> bool:
+        """Whether nothing of it was redefined."""
+        mine, plain = type(self), NeighborSampler
+        names = ("sample_frontier", "sample_blocks", "sample")
+        return all(getattr(mine, name) is getattr(plain, name) for name in names)
+
+
+class MultiLayerNeighborSampler(NeighborSampler):
+    """NeighborSampler by its older name, and with its older arguments."""
+
+    def __init__(self, fanouts: Sequence[int], replace: bool = False, return_eids: bool = False, **others: Any) -> None:
+        super().__init__(fanouts, replace=replace, **others)
+
+
+class MultiLayerFullNeighborSampler(NeighborSampler):
+    """All neighbors in every layer."""
+
+    def __init__(self, num_layers: int, return_eids: bool = False, **others: Any) -> None:
+        super().__init__([-1] * num_layers, **others)
+
+
+# Options of DGL's loaders that mean nothing here, with the values of which nothing is said.
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "num_workers": (0,),
+    "use_prefetch_thread": (None, False),
+    "use_alternate_streams": (None, False),
+    "pin_prefetcher": (None, False),
+    "pin_memory": (False,),
+    "persistent_workers": (False,),
+    "prefetch_factor": (None,),
+    "worker_init_fn": (None,),
+    "use_uva": (False,),
+    "gpu_cache": (None, {}),
+}
+
+
+class DataLoader:
+    """dgl.dataloading.DataLoader over a graph of Strata: yields (input nodes, output nodes, blocks) on this process's device.
+
+    A NeighborSampler's batches are those of strata.NodeLoader: made ahead by threads of C++, and bit for bit those of
+    strata-train. A sampler of one's own is called between batches.
+
+    Args:
+        graph: of strata.load() and its like.
+        indices: ids or a mask. Those of this rank, as scripts slice them, each rank with its own number of batches; with
+            `use_ddp`, those of all ranks, which are dealt to them, and loops over the batches are then collective.
+        graph_sampler: a NeighborSampler, or what was derived from BlockSampler.
+        device: only this process's.
+        use_ddp: see `indices`. A rank may get a batch without seeds; multiply losses by batch.loss_scale.
+        ddp_seed: keys the order and the choice of neighbors.
+        batch_size, drop_last, shuffle: as DGL's; batch_size is per rank.
+        blocks: "dgl", "strata", or "auto": DGL's where the program has imported dgl.
+        others: without effect, and they say so.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        indices: Any,
+        graph_sampler: BlockSampler,
+        device: Any = None,
+        use_ddp: bool = False,
+        ddp_seed: int = 0,
+        batch_size: int = 1,
+        drop_last: bool = False,
+        shuffle: bool = False,
+        *,
+        blocks: str = "auto",
+        **others: Any,
+    ) -> None:
+        if not isinstance(graph_sampler, BlockSampler):
+            raise InputError(
+                f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler."
+            )
+        if blocks not in ("auto", "dgl", "strata"):
+            raise InputError(f"blocks={blocks!r} is not possible", 'Choose "auto", "dgl" or "strata".')
+        if batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}", "Give a number of seeds, at least 1.")
+        _say_what_has_no_effect(others)
+        _check_device(device)
+        self.graph = graph
+        self.graph_sampler = graph_sampler
+        self._blocks = blocks
+        self._options: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last, "shuffle": shuffle}
+        self._seed = ddp_seed
+        self._epoch = 0
+        self._own = not use_ddp
+        self._loader: NodeLoader | None = None
+        self._ids = _ids(graph, indices)
+        if isinstance(graph_sampler, NeighborSampler) and graph_sampler.runs_in_cpp():
+            self._loader = self._loader_of(graph_sampler)
+
+    def _loader_of(self, sampler: NeighborSampler) -> NodeLoader:
+        return NodeLoader(
+            self.graph,
+            self._ids,
+            fanouts=sampler.fanouts[::-1],
+            sampler="uniform" if sampler.prob is None else "weighted",
+            replace=sampler.replace,
+            seed=self._seed,
+            features=sampler.feature_name is not None or sampler.label_name is not None,
+            own_nodes=self._own,
+            transposes=self._blocks != "dgl",
+            **self._options,
+        )
+
+    @property
+    def _ranks(self) -> int:
+        return 1 if self._own else process().size
+
+    def __len__(self) -> int:
+        """Batches that this rank gets in an epoch."""
+        step = int(self._options["batch_size"]) * self._ranks
+        return len(self._ids) // step if self._options["drop_last"] else -(-len(self._ids) // step)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next epoch's number, which with ddp_seed decides its order and choices; epochs count up by themselves."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        return self._from_cpp(self._loader, epoch) if self._loader is not None else self._from_python(epoch)
+
+    def _from_cpp(self, loader: NodeLoader, epoch: int) -> Iterator[Any]:
+        loader.set_epoch(epoch)
+        wants_rows = self.graph_sampler.feature_name is not None or self.graph_sampler.label_name is not None
+        for item in loader:
+            batch, x, y = item if wants_rows else (item, None, None)
+            blocks = [Block(*block, transposed=block.transposed) for block in batch.blocks]  # type: ignore[misc]
+            yield self._finish(batch, blocks, x, y, batch.loss_scale)
+
+    def _from_python(self, epoch: int) -> Iterator[Any]:
+        order = self._order(epoch)
+        for step in range(len(self)):
+            seeds, loss_scale = self._share(order, step)
+            with keyed(self.graph, self._seed, epoch, step):
+                input_nodes, output_nodes, blocks = self.graph_sampler.sample(self.graph, seeds)
+            x = None if self.graph_sampler.feature_name is None else self.graph.features[input_nodes]
+            y = None if self.graph_sampler.label_name is None else self.graph.labels[output_nodes]
+            yield self._finish((input_nodes, output_nodes), blocks, x, y, loss_scale)
+
+    def _order(self, epoch: int) -> Tensor:
+        if not self._options["shuffle"]:
+            return self._ids
+        generator = torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % (1 << 63))
+        return self._ids[torch.randperm(len(self._ids), generator=generator)]
+
+    def _share(self, order: Tensor, step: int) -> tuple[Tensor, float]:
+        """This rank's seeds of a step, and by how much their mean loss counts; all ranks together have the step's."""
+        size = self._options["batch_size"] * self._ranks
+        of_step = order[step * size : (step + 1) * size]
+        rank = 0 if self._own else process().rank
+        begin, end = len(of_step) * rank // self._ranks, len(of_step) * (rank + 1) // self._ranks
+        return of_step[begin:end].to(process().device), self._ranks * (end - begin) / len(of_step)
+
+    def _finish(self, nodes: Any, blocks: list[Any], x: Tensor | None, y: Tensor | None, loss_scale: float) -> BlockBatch:
+        if blocks and x is not None and self.graph_sampler.feature_name is not None:
+            blocks[0].srcdata[self.graph_sampler.feature_name] = x
+        if blocks and y is not None and self.graph_sampler.label_name is not None:
+            blocks[-1].dstdata[self.graph_sampler.label_name] = y
+        if self._blocks == "dgl" or (self._blocks == "auto" and "dgl" in sys.modules):
+            blocks = [block.to_dgl() if isinstance(block, Block) else block for block in blocks]
+        batch = BlockBatch(nodes[0], nodes[1], blocks)
+        batch.loss_scale = loss_scale
+        return batch
+
+
+class NodeDataLoader(DataLoader):
+    """DataLoader by its name until DGL 0.8: NodeDataLoader(g, nids, block_sampler, device, use_ddp, ddp_seed, batch_size=...)."""
+
+
+def _one_name(option: str, names: Any) -> str | None:
+    if not names:
+        return None
+    names = [names] if isinstance(names, str) else list(names)
+    if len(names) > 1:
+        raise InputError(f"{option} has {len(names)} names", "A graph of Strata has one array of features and one of labels.")
+    return str(names[0])
+
+
+def _ids(graph: Graph, indices: Any) -> Tensor:
+    if isinstance(indices, dict):
+        raise InputError("indices per type of nodes are not possible", "Graphs of Strata have one type of nodes: give ids.")
+    if isinstance(indices, str):
+        return graph.nodes(indices)
+    return torch.as_tensor(ids_of(graph, indices))
+
+
+def _say_what_has_no_effect(others: dict[str, Any]) -> None:
+    for name, value in others.items():
+        if name not in _WITHOUT_EFFECT:
+            raise TypeError(f"DataLoader() got an unexpected keyword argument {name!r}")
+        if value not in _WITHOUT_EFFECT[name]:
+            warnings.warn(f"{name} has no effect: batches are made by threads of C++, on the device", stacklevel=3)
+
+
+def _check_device(device: Any) -> None:
+    if device is None:
+        return
+    wanted = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    have = torch.device(process().device)
+    if wanted.type != have.type or (wanted.type == "cuda" and wanted.index not in (None, have.index)):
+        raise InputError(
+            f"device={str(wanted)!r} is not this process's, {str(have)!r}",
+            'Leave it out; strata.init(device="cpu") before the first graph makes blocks lie on the CPU.',
+        )

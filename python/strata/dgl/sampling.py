@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frontiers: the edges of one hop."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from strata import _core
+from strata._arrays import current_stream, ids_array
+from strata.dgl.blocks import EID, Block
+from strata.errors import InputError
+from strata.graph import Graph
+from strata.loaders import block_of
+
+
+class Frontier:
+    """The edges along which messages flow at one hop, between nodes of a graph.
+
+    Attributes:
+        dst_nodes: the nodes that were asked for.
+        edge_ids: int64 [E]; None if the graph was loaded without them.
+        block: the same edges as a block of dst_nodes, where they were sampled so.
+    """
+
+    def __init__(self, edges: tuple[Any, Any], edge_ids: Any = None, dst_nodes: Any = None) -> None:
+        """A frontier of one's own edges: ids of sources and of destinations."""
+        src, dst = (torch.as_tensor(ends, dtype=torch.int64) for ends in edges)
+        if src.shape != dst.shape:
+            raise InputError(f"a frontier has {len(src)} sources and {len(dst)} destinations", "Give as many of both.")
+        self._edges: tuple[Tensor, Tensor] | None = (src, dst)
+        self.edge_ids: Tensor | None = None if edge_ids is None else torch.as_tensor(edge_ids, dtype=torch.int64)
+        self.dst_nodes: Any = torch.unique(dst) if dst_nodes is None else dst_nodes
+        self.block: Block | None = None
+
+    @classmethod
+    def of_block(cls, block: Block, dst_nodes: Any) -> Frontier:
+        """The edges of a block, whose destinations are `dst_nodes`."""
+        made = cls.__new__(cls)
+        made._edges, made.edge_ids, made.dst_nodes, made.block = None, block.edge_ids, dst_nodes, block
+        return made
+
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """Ids of sources and destinations."""
+        if self._edges is None:
+            assert self.block is not None
+            src, dst = self.block.edges()
+            self._edges = (self.block.src_nodes[src], self.block.src_nodes[dst])
+        return self._edges
+
+    def num_edges(self) -> int:
+        return self.edges()[0].numel() if self.block is None else self.block.num_edges()
+
+    number_of_edges = num_edges
+
+    @property
+    def edata(self) -> dict[str, Tensor]:
+        return {} if self.edge_ids is None else {EID: self.edge_ids}
+
+    def edge_subgraph(self, edges: Any) -> Frontier:
+        """The frontier of some of the edges only: positions, or a mask."""
+        edges = torch.as_tensor(edges, device=self.edges()[0].device)
+        src, dst = self.edges()
+        return Frontier((src[edges], dst[edges]), None if self.edge_ids is None else self.edge_ids[edges], self.dst_nodes)
+
+    def remove_edges(self, edges: Any) -> Frontier:
+        """The frontier without the edges at these positions. Unlike DGL's, it leaves this one as it is."""
+        kept = torch.ones(self.num_edges(), dtype=torch.bool, device=self.edges()[0].device)
+        kept[torch.as_tensor(edges, device=kept.device)] = False
+        return self.edge_subgraph(kept)
+
+
+@dataclass
+class _Draws:
+    """What keys the next choice from a graph, and its samplers."""
+
+    samplers: dict[tuple[int, str, bool], _core.NeighborSampler] = field(default_factory=dict)
+    seed: int = 0
+    epoch: int = 0xFFFFFFFF  # of calls outside of a loader
+    step: int = 0
+    hop: int | None = None  # the next one of a batch; None: outside of a loader
+
+    def next_key(self) -> dict[str, int]:
+        if self.hop is None:
+            key = {"seed": torch.initial_seed() % (1 << 64), "epoch": self.epoch, "step": self.step, "hop": 0}
+            self.step = (self.step + 1) % (1 << 32)
+            return key
+        self.hop += 1
+        return {"seed": self.seed, "epoch": self.epoch, "step": self.step, "hop": self.hop - 1}
+
+
+_draws: weakref.WeakKeyDictionary[Graph, _Draws] = weakref.WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def keyed(graph: Graph, seed: int, epoch: int, step: int) -> Iterator[None]:
+    """While a batch is sampled: call h of sample_neighbors() draws what hop h of a NodeLoader's batch of this key draws."""
+    draws = _draws.setdefault(graph, _Draws())
+    before = draws.seed, draws.epoch, draws.step, draws.hop
+    draws.seed, draws.epoch, draws.step, draws.hop = seed, epoch, step, 0
+    try:
+        yield
+    finally:
+        draws.seed, draws.epoch, draws.step, draws.hop = before
+
+
+def sample_neighbors(
+    g: Graph,
+    nodes: Any,
+    fanout: int | None,
+    edge_dir: str = "in",
+    prob: str | None = None,
+    replace: bool = False,
+    copy_ndata: bool = True,
+    copy_edata: bool = True,
+    exclude_edges: Any = None,
+    output_device: Any = None,
+) -> Frontier:
+    """In-edges of some nodes: as many as `fanout` for each, or all (-1).
+
+    In a BlockSampler's sample_frontier() choices are keyed by the loader's seed, epoch and step, the hop and the node, so that
+    they are the same on any number of ranks; elsewhere by torch's seed and the number of calls so far.
+
+    Args:
+        g: a graph of strata.load() and its like, whose structure lies on this machine.
+        nodes: distinct ids.
+        prob: any name: by the edges' weights, with which the graph was loaded.
+        replace: whether an edge may be chosen several times.
+        copy_ndata, copy_edata, output_device: without effect.
+    """
+    if edge_dir != "in":
+        raise InputError(f"edge_dir={edge_dir!r} is not possible", "Strata keeps in-edges: load the reversed graph.")
+    if exclude_edges is not None:
+        raise InputError("exclude_edges is not possible", "Leave edges out of the frontier: frontier.remove_edges(positions).")
+    draws = _draws.setdefault(g, _Draws())
+    kind = (check_fanout(fanout), "uniform" if prob is None else "weighted", replace)
+    if kind not in draws.samplers:
+        draws.samplers[kind] = _core.NeighborSampler.make(
+            g._core, fanouts=[kind[0]], sampler=kind[1], replace=kind[2], layer_dependent=False
+        )
+    batch = draws.samplers[kind].sample(ids_array(nodes, "nodes").reshape(-1), **draws.next_key(), stream=current_stream())
+    return Frontier.of_block(Block(*block_of(batch.blocks[0])), nodes)
+
+
+def in_subgraph(graph: Graph, nodes: Any, **others: Any) -> Frontier:
+    """All in-edges of some nodes."""
+    for name, value in others.items():
+        if name not in ("relabel_nodes", "store_ids", "output_device"):
+            raise TypeError(f"in_subgraph() got an unexpected keyword argument {name!r}")
+        if name == "relabel_nodes" and value:
+            raise InputError("relabel_nodes=True is not possible", "to_block(frontier) numbers the nodes anew.")
+    return sample_neighbors(graph, nodes, -1)
+
+
+def check_fanout(fanout: Any) -> int:
+    if fanout is None:
+        return -1  # as DGL had it until 0.6
+    if isinstance(fanout, dict):
+        raise InputError("a fanout per type of edges is not possible", "Graphs of Strata have one type of edges: give a number.")
+    return int(fanout)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dist-GPU-sampling's names: importing this module loads libdgs.so, as torch.ops.load_library(strata.dgs.library) does.
+
+    import strata.dgs
+
+    strata.dgs.create_communicator()                      # or _CAPI_get_unique_id and _CAPI_set_nccl, as before
+    tensor = torch.classes.dgs_classes.ChunkTensor([100], torch.int64, capacity_per_gpu=200)
+    rows, cols = torch.ops.dgs_ops._CAPI_sample_neighbors(seeds, indptr, indices, 10, False)
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import torch
+import torch.distributed as distributed
+
+from strata import _core
+from strata.errors import InputError
+
+__all__ = ["ChunkTensor", "close", "create_communicator", "library"]
+
+#: The path of libdgs.so.
+library = str(pathlib.Path(__file__).with_name("libdgs.so"))
+
+if torch.__version__.partition("+")[0] != _core.torch_version:
+    raise InputError(
+        f"libdgs.so was built with torch {_core.torch_version}; this is {torch.__version__}",
+        f"pip install torch=={_core.torch_version}, or build strata with this one.",
+    )
+torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+
+ChunkTensor = torch.classes.dgs_classes.ChunkTensor
+
+
+def create_communicator(group: Any = None) -> None:
+    """Makes the ranks of a torch.distributed group, or all of them, the ranks that share tensors. Collective over the group.
+
+    They must be on one host; several hosts have a group each (torch.distributed.new_subgroups). Without torch.distributed, this
+    process is the only rank.
+    """
+    if not distributed.is_initialized():
+        torch.ops.dgs_ops._CAPI_set_nccl(1, torch.ops.dgs_ops._CAPI_get_unique_id(), 0)
+        return
+    rank = distributed.get_rank(group)
+    ids = [torch.ops.dgs_ops._CAPI_get_unique_id() if rank == 0 else None]
+    distributed.broadcast_object_list(ids, 0 if group is None else distributed.get_global_rank(group, 0), group)
+    torch.ops.dgs_ops._CAPI_set_nccl(distributed.get_world_size(group), ids[0], rank)
+
+
+def close() -> None:
+    """Leaves the group, after all ChunkTensors are dropped or closed. Collective. A process that ends need not call it."""
+    torch.ops.dgs_ops._CAPI_close()

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that the ranks of a run hold together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from strata import _core
+from strata._arrays import current_stream, host_array, ids_array, to_numpy, to_torch
+from strata._process import not_for_other_processes, process, refuse_forks, register
+from strata.errors import InputError
+
+if TYPE_CHECKING:
+    import types
+
+    import numpy
+    import torch
+
+_numbers = itertools.count()
+
+
+class InEdges(NamedTuple):
+    """In-edges of some nodes, packed in the order of the nodes; NumPy arrays."""
+
+    counts: numpy.ndarray  # int64 [nodes]
+    sources: numpy.ndarray  # int64 [sum of counts]
+    edge_ids: numpy.ndarray | None  # int64, one per source; None if the graph was loaded without them
+    weights: numpy.ndarray | None  # float32, the same
+
+
+class Features:
+    """The feature rows of a graph, wherever they lie; `features[ids]` gathers some."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._graph.num_nodes, self._graph.num_features
+
+    def __len__(self) -> int:
+        return self._graph.num_nodes
+
+    def __getitem__(self, ids: Any) -> torch.Tensor:
+        """float32 [n, num_features] on this process's device; ids int64 [n] on it or on the CPU.
+
+        Collective if the run has several machines. IndexError names the first id that is no node's.
+        """
+        if not hasattr(ids, "is_cuda"):
+            ids = ids_array(ids, "ids")
+        else:
+            ids = ids.nonzero().view(-1) if str(ids.dtype) == "torch.bool" else ids.long().contiguous()
+        return to_torch(self._graph._core.gather_features(ids, current_stream()))
+
+
+class Labels:
+    """The labels of a graph's nodes; `labels[ids]` gives some."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __len__(self) -> int:
+        return self._graph.num_nodes
+
+    def __getitem__(self, ids: Any) -> torch.Tensor:
+        """int64 [n] on this process's device, -1 where there is none; of sets of classes float32 [n, classes], nan.
+
+        On one machine; on several, loaders bring the labels of their seeds.
+        """
+        return to_torch(self._graph._core.labels(ids_array(ids, "ids").reshape(-1))).to(process().device)
+
+
+class Graph:
+    """A graph that all ranks of the run hold together; made by load() and from_tensors().
+
+    Ids of nodes are the graph's own numbers: of a graph from tensors, positions in them; of parts, the numbers that
+    partitioning gave, of which `batch.original_ids` tells the input's.
+    """
+
+    def __init__(self, core: _core.Graph) -> None:
+        self._core = core
+        self._number = next(_numbers)
+        register(self)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        # After an error other ranks may never come; whoever ends the run frees what is left.
+        if kind is None or process().size == 1:
+            self.close()
+
+    def close(self) -> None:
+        """Closes the graph's loaders and gives the memory back. Collective. Batches that are in use stay."""
+        refuse_forks()
+        self._core.close()
+
+    def __reduce__(self) -> Any:
+        raise not_for_other_processes("a graph")
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def num_nodes(self) -> int:
+        return self._core.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        return self._core.num_edges
+
+    @property
+    def num_features(self) -> int:
+        return self._core.num_features
+
+    @property
+    def num_classes(self) -> int:
+        return self._core.num_classes
+
+    @property
+    def features(self) -> Features:
+        return Features(self)
+
+    @property
+    def labels(self) -> Labels:
+        return Labels(self)
+
+    def in_edges(self, nodes: Any) -> InEdges:
+        """The in-edges of nodes whose neighbor lists lie on this machine, in host memory; others are given none.
+
+        Not collective, and for any thread: a NeighborChooser's, for instance.
+        """
+        counts, sources, edge_ids, weights = self._core.in_edges(ids_array(nodes, "nodes"))
+        return InEdges(
+            counts=to_numpy(counts),
+            sources=to_numpy(sources),
+            edge_ids=None if edge_ids is None else to_numpy(edge_ids),
+            weights=None if weights is None else to_numpy(weights),
+        )
+
+    def nodes(self, split: str) -> torch.Tensor:
+        """int64 ids of "train", "valid" or "test", of all machines. The first call for a split is collective."""
+        return to_torch(self._core.nodes_of(split)).clone()
+
+    def original_ids(self, ids: Any) -> torch.Tensor:
+        """int64 [n]: the numbers that these nodes had in the input; on the CPU."""
+        return to_torch(self._core.original_ids(ids_array(ids, "ids")))
+
+    def ids(self, original_ids: Any) -> torch.Tensor:
+        """int64 [n]: the graph's numbers of nodes that the input numbered so; on the CPU."""
+        return to_torch(self._core.global_ids(ids_array(original_ids, "original_ids")))
+
+    def plan(self) -> list[dict[str, Any]]:
+        """What lies where: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads."""
+        return self._core.plan()
+
+    def __repr__(self) -> str:
+        if not self._core.is_open:
+            return "strata.Graph(closed)"
+        return f"strata.Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features})"
+
+
+def _settings(
+    edge_ids: bool | None,
+    weights: bool,
+    gpu_memory: int | None,
+    replicate: str,
+    halo_cache: int,
+    fanouts: Sequence[int],
+    batch_size: int,
+) -> _core.GraphSettings:
+    return _core.GraphSettings(
+        edge_ids=edge_ids,
+        edge_weights=weights,
+        gpu_bytes=-1 if gpu_memory is None else gpu_memory,
+        replicate=replicate,
+        halo_bytes=halo_cache,
+        fanouts=list(fanouts),
+        batch_size=batch_size,
+    )
+
+
+def load(
+    source: str,
+    *,
+    edge_ids: bool | None = None,
+    weights: bool = False,
+    gpu_memory: int | None = None,
+    replicate: str = "auto",
+    halo_cache: int = 0,
+    fanouts: Sequence[int] = (15, 10, 5),
+    batch_size: int = 1024,
+) -> Graph:
+    """Loads parts, or reads or makes a graph. Collective: all ranks name the same one.
+
+    Args:
+        source: a directory that strata-partition wrote, or what its --input takes: "synthetic:products",
+            "planted:parts=4,...", "ogb:DIR", "npy:DIR" ... Only parts can be loaded on several machines.
+        edge_ids: whether batches name their edges (8 bytes per edge); by default where the graph has ids.
+        weights: whether edge weights are loaded, for sampler="weighted".
+        gpu_memory: bytes of each GPU that the graph may take; by default half of what is free.
+        replicate: whether every machine keeps the structure of the whole graph: "auto", "on" or "off".
+        halo_cache: bytes of host memory per machine for other machines' rows and neighbor lists.
+        fanouts, batch_size: the batches to expect; they decide what lies where, not what can be loaded.
+
+    Raises:
+        InputError: the source cannot be used. OutOfMemory: it does not fit.
+    """
+    settings = _settings(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
+    return Graph(_core.Graph.load(process(), str(source), settings))
+
+
+def from_tensors(
+    edge_index: Any,
+    x: Any = None,
+    y: Any = None,
+    *,
+    edge_weight: Any = None,
+    train: Any = None,
+    valid: Any = None,
+    test: Any = None,
+    num_nodes: int | None = None,
+    gpu_memory: int | None = None,
+    fanouts: Sequence[int] = (15, 10, 5),
+    batch_size: int = 1024,
+) -> Graph:
+    """A graph from arrays in memory: torch's, NumPy's, or lists. On one machine; collective, and the first rank's count.
+
+    Args:
+        edge_index: [2, E] integers, sources first. Messages flow from source to destination, as in PyG.
+        x: [N, columns] features; float32 and float16 stay where they are while the graph is made.
+        y: [N] classes, -1 where there is none; or [N, classes] of 0 and 1.
+        edge_weight: [E], at least 0.
+        train, valid, test: ids, or masks of N truth values.
+        num_nodes: N, where neither x nor y says it.
+    """
+    arrays = _core.Arrays()
+    given = {
+        "edge_index": ids_array(edge_index, "edge_index"),
+        "x": x,
+        "y": y,
+        "edge_weight": edge_weight,
+        "train": train,
+        "valid": valid,
+        "test": test,
+    }
+    if process().rank == 0:
+        for name, value in given.items():
+            if value is not None:
+                setattr(arrays, name, host_array(value, name))
+        arrays.num_nodes = num_nodes
+    settings = _settings(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
+    return Graph(_core.Graph.from_arrays(process(), arrays, settings))
+
+
+def from_pyg(data: Any, **options: Any) -> Graph:
+    """from_tensors() of a torch_geometric.data.Data: edge_index, x, y, edge_weight, train_mask, val_mask, test_mask."""
+    names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask", "x": "x", "y": "y", "edge_weight": "edge_weight"}
+    given = {name: data[key] for name, key in names.items() if key in data and data[key] is not None}
+    for name in ("train", "valid", "test"):
+        if name in given and given[name].dim() != 1:
+            raise InputError(f"{names[name]} has several columns", "Pass one of them: from_tensors(..., train=mask[:, 0]).")
+    if "y" in given and given["y"].dim() == 2 and given["y"].size(1) == 1:
+        given["y"] = given["y"].view(-1)
+    return from_tensors(data.edge_index, num_nodes=data.num_nodes, **(given | options))
+
+
+def from_dgl(graph: Any, **options: Any) -> Graph:
+    """from_tensors() of a homogeneous DGLGraph: ndata "feat", "label", "train_mask", "val_mask", "test_mask"; edata "weight"."""
+    import torch
+
+    if not graph.is_homogeneous:
+        raise InputError("the DGLGraph has several types of nodes or edges", "Give one type: dgl.to_homogeneous(graph, ndata=...).")
+
+    names = {"x": "feat", "y": "label", "train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+    given = {name: graph.ndata[key] for name, key in names.items() if key in graph.ndata}
+    for name in ("train", "valid", "test"):
+        if name in given:
+            given[name] = given[name].bool()
+    if "weight" in graph.edata:
+        given["edge_weight"] = graph.edata["weight"]
+    return from_tensors(torch.stack(graph.edges()), num_nodes=graph.num_nodes(), **(given | options))
+
+
+def from_networkx(graph: Any, x: str | None = None, y: str | None = None, **options: Any) -> Graph:
+    """from_tensors() of a networkx graph, whose nodes get the numbers 0, 1 ... in its own order.
+
+    Args:
+        x, y: node attributes that hold features and labels.
+    """
+    import numpy
+
+    number = {node: i for i, node in enumerate(graph.nodes)}
+    edges = [(number[a], number[b]) for a, b in graph.edges()]
+    if not graph.is_directed():
+        edges += [(b, a) for a, b in edges if a != b]
+    edge_index = numpy.array(edges, dtype="int64").reshape(-1, 2).T
+    given = {name: numpy.array([graph.nodes[node][key] for node in graph.nodes]) for name, key in (("x", x), ("y", y)) if key}
+    if "x" in given:
+        given["x"] = given["x"].astype("float32").reshape(len(number), -1)
+    return from_tensors(edge_index, num_nodes=len(number), **(given | options))

@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches for models of torch_geometric, DGL, or one's own."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from strata import _core
+from strata._arrays import current_stream, host_array, ids_array, to_torch
+from strata._process import not_for_other_processes, process, refuse_forks, register
+from strata.choosers import NeighborChooser
+from strata.errors import InputError
+from strata.graph import Graph
+
+if TYPE_CHECKING:
+    import torch
+    from torch_geometric.data import Data
+
+    from strata.nn.edges import EdgeLists
+
+_numbers = itertools.count(1 << 32)  # loaders are closed before graphs
+
+
+class Block:
+    """One layer of a batch: messages flow from `num_src` sources, of which the first `num_dst` are the destinations.
+
+    Attributes:
+        indptr, indices: int64 [num_dst + 1] and int32 [E]; the in-edges of destination i are indices[indptr[i]:indptr[i + 1]].
+        edge_ids: int64 [E]; None if the graph was loaded without them.
+        src_nodes: int64 [num_src] ids.
+        transposed: (int64 [num_src + 1], int32 [E]): the out-edges of each source, as destinations, which gradients of strata.nn's
+            layers take; None in the input layer, whose input seldom needs one, and where the loader made none.
+    """
+
+    def __init__(
+        self,
+        edge_index: torch.Tensor | None,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        edge_ids: torch.Tensor | None,
+        src_nodes: torch.Tensor,
+        num_src: int,
+        num_dst: int,
+        transposed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> None:
+        self._edge_index = edge_index
+        self.indptr = indptr
+        self.indices = indices
+        self.edge_ids = edge_ids
+        self.src_nodes = src_nodes
+        self.num_src = num_src
+        self.num_dst = num_dst
+        self.transposed = transposed
+        self._lists: EdgeLists | None = None  # what strata.nn made of it
+
+    @property
+    def edge_index(self) -> torch.Tensor:
+        """int64 [2, E]: local ids of sources, then of destinations, as torch_geometric's layers take them; made when it is read."""
+        if self._edge_index is None:
+            from strata.nn import edges
+
+            self._edge_index = edges.edge_index_of(self.indptr, self.indices)
+        return self._edge_index
+
+    def __iter__(self) -> Iterator[Any]:
+        """The arguments of the constructor."""
+        return iter((self._edge_index, self.indptr, self.indices, self.edge_ids, self.src_nodes, self.num_src, self.num_dst))
+
+    def __repr__(self) -> str:
+        return f"strata.Block(num_src={self.num_src}, num_dst={self.num_dst}, edges={len(self.indices)})"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(sources, destinations), as torch_geometric's bipartite layers take it."""
+        return self.num_src, self.num_dst
+
+    def to_dgl(self) -> Any:
+        """A dgl block on the same device; srcdata and dstdata have the nodes' ids as dgl.NID, edata the edges' as dgl.EID."""
+        from strata._dgl_blocks import dgl_block_of
+
+        return dgl_block_of(self)
+
+
+class _BlockTriple(NamedTuple):
+    input_nodes: torch.Tensor
+    output_nodes: torch.Tensor
+    blocks: list[Block]
+
+
+class BlockBatch(_BlockTriple):
+    """What NodeLoader yields; unpacks to (input_nodes, output_nodes, blocks).
+
+    loss_scale and input_id are as in NeighborLoader's batches.
+    """
+
+    loss_scale: float
+    input_id: torch.Tensor
+
+    @property
+    def adjs(self) -> list[tuple[torch.Tensor, torch.Tensor | None, tuple[int, int]]]:
+        """(edge_index, edge ids, (sources, destinations)) of each layer, as PyG's older NeighborSampler gives them."""
+        return [(block.edge_index, block.edge_ids, block.size) for block in self.blocks]
+
+    def to_dgl(self) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
+        """(input_nodes, output_nodes, blocks of dgl), as dgl.dataloading.DataLoader gives them."""
+        return self.input_nodes, self.output_nodes, [block.to_dgl() for block in self.blocks]
+
+
+class _Loader:
+    """What all loaders share: options, epochs, steps."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        fanouts: Sequence[int],
+        input_nodes: Any,
+        *,
+        batch_size: int,
+        shuffle: bool,
+        drop_last: bool,
+        replace: bool,
+        sampler: str | NeighborChooser,
+        layer_dependent: bool,
+        seed: int,
+        merged: bool,
+        features: bool,
+        own_nodes: bool = False,
+        deal: bool = True,
+        transposes: bool = False,
+    ) -> None:
+        self._graph = graph
+        self._number = next(_numbers)
+        self._epoch = 0
+        chooser = sampler if isinstance(sampler, NeighborChooser) else None
+        if chooser is not None:
+            chooser.check(graph, replace, layer_dependent)
+        self._core = _core.NodeLoader.make(
+            graph._core,
+            fanouts=[int(fanout) for fanout in fanouts],
+            split=input_nodes if isinstance(input_nodes, str) else None,
+            nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes),
+            batch_size=batch_size,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            seed=seed,
+            sampler=sampler if isinstance(sampler, str) else "uniform",
+            replace=replace,
+            layer_dependent=layer_dependent,
+            merged=merged,
+            features=features,
+            labels=True,
+            own_nodes=own_nodes,
+            deals=deal,
+            transposes=transposes,
+            chooser=chooser,
+        )
+        register(self)
+
+    def __len__(self) -> int:
+        """Batches that each rank gets in an epoch."""
+        return self._core.steps_per_epoch
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves."""
+        self._epoch = epoch
+
+    def close(self) -> None:
+        """Ends the loader and frees its memory. Collective; Graph.close() does it, too. Batches that are in use stay."""
+        refuse_forks()
+        if self._graph._core.is_open:
+            self._core.close()
+
+    def __reduce__(self) -> Any:
+        raise not_for_other_processes("a loader")
+
+    def _batches(self) -> Iterator[_core.NodeBatch]:
+        refuse_forks()
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        self._core.begin(epoch)
+        while (batch := self._core.next(current_stream())) is not None:
+            yield batch
+            del batch
+
+
+def ids_of(graph: Graph, nodes: Any) -> Any:
+    """int64 ids of a list, tensor or mask; None stands for all nodes."""
+    import numpy
+
+    if nodes is None:
+        return numpy.arange(graph.num_nodes, dtype="int64")
+    array = host_array(nodes, "input_nodes")
+    if array.dtype == bool:
+        if array.shape != (graph.num_nodes,):
+            raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")
+        array = array.nonzero()[0]
+    return ids_array(array, "input_nodes").reshape(-1)
+
+
+def _labels_of(batch: _core.NodeBatch) -> Any:
+    return batch.labels if batch.label_sets is None else batch.label_sets
+
+
+class NeighborLoader(_Loader):
+    """Batches as torch_geometric.loader.NeighborLoader gives them, from a graph of Strata.
+
+    Each is a torch_geometric.data.Data on this process's device: x, edge_index, n_id, e_id (if the graph has edge ids),
+    batch_size, num_sampled_nodes, num_sampled_edges, input_id as PyG has them; y of the seeds, [batch_size]; and
+    original_ids, loss_scale (see below), num_global_seeds.
+
+    All ranks make the same loaders and take the same batches. A step has `batch_size` seeds per rank, which are dealt to
+    the ranks that have them near, so ranks' shares differ: multiply a rank's mean loss by `batch.loss_scale`, and the mean
+    over the ranks that DDP takes of the gradients is the mean over all seeds. A rank may get a batch without seeds, with
+    loss_scale 0.
+
+    Args:
+        graph: of load() or from_tensors().
+        num_neighbors: fanouts, seeds first; -1: all neighbors.
+        input_nodes: "train", "valid", "test", ids, or a mask; None: all nodes. The same on all ranks, which they are dealt to.
+        batch_size: seeds per rank.
+        shuffle, drop_last: as PyG.
+        replace: whether a neighbor may be chosen several times.
+        sampler: "uniform"; "weighted", by the edges' weights; "labor", which finds fewer distinct nodes; or one's own, derived
+            from strata.NeighborChooser.
+        seed: keys the order of seeds and all choices: the same ranks get the same batches again. Other numbers of ranks give
+            a step the same seeds. A node's neighbors depend on the hop that finds it, and so on the seeds beside it;
+            NodeLoader's, which are chosen anew in every hop, do not.
+        transform: called with each batch.
+        deal: False: input_nodes are this rank's own, as scripts slice them for their ranks, and this rank's batches have them
+            as seeds. An epoch ends with the rank that has most; the others' last batches are empty. A rank's nodes must lie on
+            its machine.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        num_neighbors: Sequence[int],
+        input_nodes: Any = "train",
+        *,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        replace: bool = False,
+        sampler: str | NeighborChooser = "uniform",
+        seed: int = 0,
+        transform: Callable[[Data], Any] | None = None,
+        deal: bool = True,
+        subgraph_type: str = "directional",
+        disjoint: bool = False,
+        **others: Any,
+    ) -> None:
+        _refuse(subgraph_type, disjoint, others)
+        self.transform = transform
+        self._input_nodes = input_nodes
+        self._choices: dict[str, Any] = {"replace": replace, "sampler": sampler, "seed": seed, "deal": deal}
+        self._fanouts = num_neighbors
+        super().__init__(
+            graph,
+            num_neighbors,
+            input_nodes,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            replace=replace,
+            sampler=sampler,
+            layer_dependent=False,
+            seed=seed,
+            merged=True,
+            features=True,
+            deal=deal,
+        )
+
+    def __call__(self, index: Any) -> Any:
+        """A batch of the input nodes at these positions, int64 [n] or a list, as PyG's loaders give it. Collective."""
+        import torch
+
+        positions = torch.as_tensor(ids_array(index, "index").reshape(-1))
+        if not len(positions):
+            raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
+        nodes = self._input_nodes
+        nodes = self._graph.nodes(nodes) if isinstance(nodes, str) else torch.as_tensor(ids_of(self._graph, nodes))
+        ranks = process().size if self._choices["deal"] else 1
+        loader = NeighborLoader(
+            self._graph, self._fanouts, nodes[positions], batch_size=max(1, -(-len(positions) // ranks)), **self._choices
+        )
+        batch = next(iter(loader))
+        loader.close()
+        batch.input_id = positions.to(batch.input_id.device)[batch.input_id]
+        return batch if self.transform is None else self.transform(batch)
+
+    def __iter__(self) -> Iterator[Any]:
+        from torch_geometric.data import Data
+
+        for batch in self._batches():
+            data = Data(edge_index=to_torch(batch.edge_index), num_nodes=batch.num_nodes)
+            if batch.features is not None:
+                data.x = to_torch(batch.features)
+            if (labels := _labels_of(batch)) is not None:
+                data.y = to_torch(labels)
+            data.n_id = to_torch(batch.nodes)
+            data.input_id = to_torch(batch.input_ids)
+            data.original_ids = to_torch(batch.original_ids)
+            if (edge_ids := batch.edge_ids) is not None:
+                data.e_id = to_torch(edge_ids)
+            data.batch_size = batch.num_seeds
+            data.num_sampled_nodes = batch.nodes_of_hop
+            data.num_sampled_edges = batch.edges_of_hop
+            data.num_global_seeds = batch.num_global_seeds
+            data.loss_scale = batch.loss_scale
+            yield data if self.transform is None else self.transform(data)
+
+
+# Options of PyG's loader that mean nothing here, because no Python process loads.
+_OF_WORKERS = {"num_workers", "filter_per_worker", "persistent_workers", "prefetch_factor", "pin_memory", "worker_init_fn"}
+_REFUSED = {
+    "input_time": "times of nodes are not sampled by",
+    "time_attr": "times of nodes are not sampled by",
+    "weight_attr": 'weights belong to the graph: load(weights=True) and sampler="weighted"',
+    "directed": "its name is subgraph_type now",
+    "neighbor_sampler": "derive from strata.NeighborChooser, and give it as sampler",
+}
+
+
+def _refuse(subgraph_type: str, disjoint: bool, others: dict[str, Any]) -> None:
+    if subgraph_type != "directional":
+        raise InputError(
+            f"subgraph_type={subgraph_type!r} is not possible",
+            'A batch has the sampled edges: "directional". torch_geometric.utils.to_undirected(batch.edge_index) adds opposites.',
+        )
+    if disjoint:
+        raise InputError("disjoint=True is not possible", "Seeds of a batch share the nodes that they have in common.")
+    for name in others:
+        if name in _OF_WORKERS:
+            warnings.warn(f"{name} has no effect: batches are made by threads of C++", stacklevel=3)
+        elif name in _REFUSED:
+            raise InputError(f"{name} is not possible: {_REFUSED[name]}")
+        else:
+            raise TypeError(f"NeighborLoader() got an unexpected keyword argument {name!r}")
+
+
+class NodeLoader(_Loader):
+    """Batches of blocks, one per layer, as DGL's and as strata-train's own are.
+
+        for input_nodes, output_nodes, blocks in strata.NodeLoader(graph, "train", fanouts=[15, 10, 5], batch_size=1024):
+            loss = F.cross_entropy(model(blocks, graph.features[input_nodes]), labels)
+
+    Yields BlockBatch; or, with `features=True`, (BlockBatch, x, y), whose rows were gathered while the batch before was
+    trained on. Every hop chooses neighbors of all nodes that are known by then. Arguments are those of NeighborLoader;
+    `fanouts` are the seeds' first.
+
+    With `own_nodes=True`, `input_nodes` are this rank's own, of which it makes its own batches, whatever other ranks do:
+    nothing is collective then. On one machine only. DistributedDataParallel wants as many steps from all ranks, which
+    `deal=False` gives.
+
+    `transposes=False` saves the time and memory of Block.transposed, where no layer of strata.nn is trained.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        input_nodes: Any = "train",
+        *,
+        fanouts: Sequence[int],
+        batch_size: int = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        replace: bool = False,
+        sampler: str | NeighborChooser = "uniform",
+        layer_dependent: bool = False,
+        seed: int = 0,
+        features: bool = False,
+        own_nodes: bool = False,
+        deal: bool = True,
+        transposes: bool = True,
+    ) -> None:
+        self._features = features
+        super().__init__(
+            graph,
+            fanouts,
+            input_nodes,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            replace=replace,
+            sampler=sampler,
+            layer_dependent=layer_dependent,
+            seed=seed,
+            merged=False,
+            features=features,
+            own_nodes=own_nodes,
+            deal=deal,
+            transposes=transposes,
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._batches():
+            nodes = to_torch(batch.nodes)
+            blocks = [block_of(fields) for fields in batch.blocks]
+            sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
+            sample.loss_scale = batch.loss_scale
+            sample.input_id = to_torch(batch.input_ids)
+            if not self._features:
+                yield sample
+                continue
+            labels = _labels_of(batch)
+            yield sample, to_torch(batch.features), None if labels is None else to_torch(labels)
+
+
+def block_of(fields: dict[str, Any]) -> Block:
+    edge_ids, indptr = fields["edge_ids"], fields["transposed_indptr"]
+    return Block(
+        edge_index=None,
+        indptr=to_torch(fields["indptr"]),
+        indices=to_torch(fields["indices"]),
+        edge_ids=None if edge_ids is None else to_torch(edge_ids),
+        src_nodes=to_torch(fields["src_nodes"]),
+        num_src=fields["num_src"],
+        num_dst=fields["num_dst"],
+        transposed=None if indptr is None else (to_torch(indptr), to_torch(fields["transposed_indices"])),
+    )

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with torch_geometric's constructor arguments, parameters and results, on Strata's kernels.
+
+    from strata.nn import SAGEConv          # instead of torch_geometric.nn
+
+    out = SAGEConv(100, 256)(batch.x, batch.edge_index)
+
+Their state_dict is that of torch_geometric's layer of the same name and arguments, so that weights move both ways. What a
+layer cannot do is refused with strata.InputError, when it is made or called.
+
+All of them take the edges as
+
+- edge_index: int64 [2, E], sources and destinations, in any order; of x [N, F], or of (x_src, x_dst);
+- a strata.Block, with x [num_src, F], whose first num_dst rows are the destinations';
+- an EdgeLists, which is what layers make of either.
+
+x is float32 or bfloat16, on the CPU or a GPU; sums are made in float32. Sums take a node's edges in their order: results
+have the same bits in every run. torch.compile takes the layers without a graph break.
+"""
+
+from strata.nn.edges import EdgeLists
+from strata.nn.gat import GATConv
+from strata.nn.gcn import GCNConv
+from strata.nn.gin import GINConv
+from strata.nn.sage import SAGEConv
+
+__all__ = ["EdgeLists", "GATConv", "GCNConv", "GINConv", "SAGEConv"]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What layers are given: checked, and refused where a layer cannot do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Optional, Union
+
+import torch
+from torch import Tensor
+
+from strata.errors import InputError
+from strata.loaders import Block
+from strata.nn.edges import EdgeLists, Edges, lists_of
+
+Features = Union[Tensor, tuple[Tensor, Optional[Tensor]]]
+
+_DTYPES = (torch.float32, torch.bfloat16)
+# Arguments of torch_geometric's MessagePassing, with the only values that mean the same here.
+_OF_MESSAGE_PASSING = {
+    "aggr": ("add", "sum"),
+    "aggr_kwargs": (None,),
+    "flow": ("source_to_target",),
+    "node_dim": (-2, 0),
+    "decomposed_layers": (1,),
+}
+
+
+def refuse(layer: str, argument: str, value: Any, remedy: str) -> InputError:
+    return InputError(f"{layer}({argument}={value!r}) is not possible", remedy)
+
+
+def check_others(layer: str, others: Mapping[str, Any]) -> None:
+    """Refuses arguments of torch_geometric's MessagePassing that would change something."""
+    for name, value in others.items():
+        if name not in _OF_MESSAGE_PASSING:
+            raise TypeError(f"{layer}() got an unexpected keyword argument {name!r}")
+        if value not in _OF_MESSAGE_PASSING[name]:
+            raise refuse(layer, name, value, "Take torch_geometric's layer for it, or leave it out.")
+
+
+def check_channels(layer: str, argument: str, channels: Any) -> None:
+    for count in channels if isinstance(channels, tuple) else (channels,):
+        if not isinstance(count, int) or count < 1:
+            raise refuse(layer, argument, channels, "Give positive numbers; none is found out from the first input.")
+
+
+class Inputs(NamedTuple):
+    x_src: Tensor  # [num_src, F]
+    x_dst: Tensor | None  # [num_dst, F']
+    lists: EdgeLists
+    shared: bool  # whether x_dst is the first rows of x_src
+
+
+def inputs_of(layer: str, x: Features, edges: Edges, size: tuple[int, int] | None = None) -> Inputs:
+    """Features and edges as a layer takes them; both may be of a bipartite graph."""
+    x_src, x_dst = x if isinstance(x, (tuple, list)) else (x, None)
+    for name, rows in (("x", x_src), ("x_dst", x_dst)):
+        if rows is not None:
+            _check_rows(layer, name, rows)
+    shared = isinstance(x, Tensor)
+    num_src, num_dst = x_src.shape[0], _num_dst(layer, x, edges, size)
+    if size is not None and tuple(size) != (num_src, num_dst):
+        raise InputError(f"{layer}: size is {tuple(size)}, x has {num_src} sources and {num_dst} destinations")
+    if shared:
+        if num_dst > num_src:
+            raise InputError(f"{layer}: x has {num_src} rows, its edges {num_dst} destinations", "Give (x_src, x_dst).")
+        x_dst = x_src if num_dst == num_src else x_src[:num_dst]
+    lists = lists_of(edges, num_src, num_dst)
+    if lists.indptr.device != x_src.device:
+        raise InputError(f"{layer}: x lies on {x_src.device}, its edges on {lists.indptr.device}", "Move them to one device.")
+    return Inputs(x_src, x_dst, lists, shared)
+
+
+def _num_dst(layer: str, x: Features, edges: Edges, size: tuple[int, int] | None) -> int:
+    if isinstance(edges, (Block, EdgeLists)):
+        num_dst = edges.num_dst
+    elif size is not None:
+        num_dst = size[1]
+    elif isinstance(x, Tensor):
+        return x.shape[0]
+    else:
+        return (x[0] if x[1] is None else x[1]).shape[0]
+    if not isinstance(x, Tensor) and x[1] is not None and x[1].shape[0] != num_dst:
+        raise InputError(f"{layer}: x_dst has {x[1].shape[0]} rows, its edges {num_dst} destinations")
+    return num_dst
+
+
+def _check_rows(layer: str, name: str, rows: Any) -> None:
+    if not isinstance(rows, Tensor) or rows.dim() != 2:
+        kind = f"a tensor of shape {list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+        raise InputError(f"{layer}: {name} is {kind}", "Give [nodes, columns], or a pair of them for sources and destinations.")
+    if rows.dtype not in _DTYPES:
+        raise InputError(f"{layer}: {name} is {rows.dtype}", "Convert it to float32 or bfloat16.")
+
+
+def needs_grad(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)

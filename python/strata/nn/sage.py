@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GraphSAGE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from strata.nn import ops
+from strata.nn._inputs import Features, check_channels, check_others, inputs_of, needs_grad, refuse
+from strata.nn.edges import EdgeLists, Edges
+
+
+def sum_of_neighbors(x: Tensor, lists: EdgeLists, row_scale: Tensor | None = None) -> Tensor:
+    """[num_dst, F] sums of the rows of the in-neighbors."""
+    back = lists.out_lists() if needs_grad(x) else (None, None)
+    out: Tensor = ops.sum_over_edges(x, lists.indptr, lists.indices, None, row_scale, None, None, *back, None)
+    return out
+
+
+def max_of_neighbors(x: Tensor, lists: EdgeLists) -> Tensor:
+    """[num_dst, F] largest values of the in-neighbors, 0 without any."""
+    back = lists.out_lists() if needs_grad(x) else (None, None)
+    out: Tensor = ops.max_over_edges(x.float(), lists.indptr, lists.indices, *back)[0]
+    return out.to(x.dtype)
+
+
+class SAGEConv(torch.nn.Module):
+    """torch_geometric.nn.SAGEConv: lin_l(aggregate of the in-neighbors) + lin_r(x).
+
+    Args:
+        in_channels: columns of x, or (of x_src, of x_dst).
+        out_channels: columns of the result.
+        aggr: "mean", "sum" (or "add"), "max". Where neighbors tie for a maximum, the first gets the gradient.
+        normalize: whether rows of the result are divided by their length.
+        root_weight: whether there is lin_r.
+        project: refused.
+        bias: whether lin_l has a bias.
+    """
+
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        aggr: str = "mean",
+        normalize: bool = False,
+        root_weight: bool = True,
+        project: bool = False,
+        bias: bool = True,
+        **others: Any,
+    ) -> None:
+        super().__init__()
+        check_channels("SAGEConv", "in_channels", in_channels)
+        check_channels("SAGEConv", "out_channels", out_channels)
+        if aggr not in ("mean", "sum", "add", "max"):
+            raise refuse("SAGEConv", "aggr", aggr, 'Choose "mean", "sum" or "max".')
+        if project:
+            raise refuse("SAGEConv", "project", project, "Map x by a torch.nn.Linear and relu() before the layer.")
+        check_others("SAGEConv", others)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.aggr = aggr
+        self.normalize = normalize
+        self.root_weight = root_weight
+        self.project = project
+        of_src, of_dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+        self.lin_l = torch.nn.Linear(of_src, out_channels, bias=bias)
+        if root_weight:
+            self.lin_r = torch.nn.Linear(of_dst, out_channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        self.lin_l.reset_parameters()
+        if self.root_weight:
+            self.lin_r.reset_parameters()
+
+    def forward(self, x: Features, edge_index: Edges, size: tuple[int, int] | None = None) -> Tensor:
+        """[destinations, out_channels]; see strata.nn for x and edge_index."""
+        x_src, x_dst, lists, _ = inputs_of("SAGEConv", x, edge_index, size)
+        out = self.lin_l(self._aggregate(x_src, lists))
+        if self.root_weight and x_dst is not None:
+            out = out + self.lin_r(x_dst)
+        return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
+
+    def _aggregate(self, x: Tensor, lists: EdgeLists) -> Tensor:
+        if self.aggr == "max":
+            return max_of_neighbors(x, lists)
+        return sum_of_neighbors(x, lists, lists.inverse_counts() if self.aggr == "mean" else None)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr}"

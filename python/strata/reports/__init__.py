@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages about runs of strata-train, drawn from the files in their folders; strata-report, strata-watch and strata.report() call it.
+
+Nothing here needs the extension of the package strata, nor MPI.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from .run import ReportError, read_run
+
+if TYPE_CHECKING:
+    from .page import Page
+
+__all__ = ["ReportError", "draw", "read_run", "report"]
+
+
+def draw(*folders: str | os.PathLike[str]) -> Page:
+    """A page about one run, or about several side by side. Raises ReportError."""
+    runs = [read_run(folder) for folder in folders]
+    try:
+        from . import compare, learning, page, record, work
+    except ImportError as error:
+        raise ReportError(f"reports need the Python package {error.name}", "pip install jinja2 plotly") from error
+    if not runs:
+        raise ReportError("no run was named", "Name the folders of runs, such as runs/last.")
+    if len(runs) > 1:
+        names = compare.names_of(runs)
+        return page.render(compare.headline(runs, names), compare.sections(runs, names))
+    run = runs[0]
+    about_learning = [learning.loss, learning.scores, learning.classes]
+    about_work = [work.stages, work.overlap, work.strata, work.plan, work.exchange, work.memory, work.ranks]
+    sections = [make(run) for make in (*about_learning, *about_work, record.configuration, record.warnings)]
+    return page.render(record.headline(run), sections)
+
+
+def report(*runs: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Page:
+    """A page about one run of strata-train, or about several side by side; a notebook shows it.
+
+    Args:
+        runs: folders of runs, such as "runs/last"; they may still train.
+        output: a file to write the page to, too.
+    """
+    page = draw(*runs)
+    if output is not None:
+        page.write(output)
+    return page

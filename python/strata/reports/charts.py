@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plotly figures that can be read in black and white: lines differ in dash and symbol, bars in pattern."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+# Okabe and Ito: told apart by people who see few colors, and of different lightness.
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9"]
+DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"]
+SYMBOLS = ["circle", "square", "diamond", "x", "triangle-up", "cross", "star"]
+PATTERNS = ["", "/", ".", "x", "-", "\\", "+"]
+MOST_SYMBOLS = 60  # beyond which points are only a line
+
+Values = Sequence[float | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    name: str
+    x: Sequence[Any]
+    y: Values
+
+
+@dataclasses.dataclass(frozen=True)
+class Axes:
+    x: str
+    y: str
+    whole_x: bool = False  # ticks only at whole numbers
+    from_zero: bool = False
+
+
+def _layout(figure: go.Figure, axes: Axes, height: int = 380) -> go.Figure:
+    figure.update_layout(
+        template="plotly_white",
+        height=height,
+        autosize=True,
+        dragmode=False,
+        font={"size": 14, "color": "#1a1a1a"},
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+        hovermode="x unified",
+    )
+    figure.update_xaxes(title_text=axes.x, automargin=True, linecolor="#1a1a1a", ticks="outside")
+    figure.update_yaxes(title_text=axes.y, automargin=True, linecolor="#1a1a1a", ticks="outside")
+    if axes.from_zero:
+        figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _whole_ticks(figure: go.Figure, series: Sequence[Series]) -> None:
+    """No half epochs, where there are few."""
+    values = sorted({x for s in series for x in s.x})
+    if len(values) <= 12:
+        figure.update_xaxes(tickmode="array", tickvals=values)
+
+
+def _has_few_points(series: Series) -> bool:
+    """Few enough to tell each from the others."""
+    return len(series.x) <= MOST_SYMBOLS
+
+
+def _bar_marker(i: int, outline: int) -> dict[str, object]:
+    """The i-th kind of bar, which is told from the others in black and white, too."""
+    return {
+        "color": COLORS[i % len(COLORS)],
+        "pattern": {"shape": PATTERNS[i % len(PATTERNS)], "fgcolor": "#ffffff", "solidity": 0.3},
+        "line": {"color": "#1a1a1a", "width": outline},
+    }
+
+
+def lines(series: Sequence[Series], axes: Axes, marked: Series | None = None) -> go.Figure:
+    """A line per series; `marked` are single points, such as the best epoch."""
+    figure = go.Figure()
+    for i, s in enumerate(series):
+        figure.add_trace(
+            go.Scatter(
+                x=list(s.x),
+                y=list(s.y),
+                name=s.name,
+                mode="lines+markers" if _has_few_points(s) else "lines",
+                line={"color": COLORS[i % len(COLORS)], "dash": DASHES[i % len(DASHES)], "width": 2},
+                marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 7},
+                connectgaps=True,
+            )
+        )
+    if marked is not None:
+        figure.add_trace(
+            go.Scatter(
+                x=list(marked.x),
+                y=list(marked.y),
+                name=marked.name,
+                mode="markers",
+                marker={"symbol": "star-open", "size": 17, "color": "#000000", "line": {"width": 2}},
+            )
+        )
+    _layout(figure, axes)
+    if axes.whole_x:
+        _whole_ticks(figure, series)
+    return figure
+
+
+def stacked(series: Sequence[Series], axes: Axes, over: Sequence[Series] = ()) -> go.Figure:
+    """Bars that add up, and lines over them for what happens at the same time."""
+    figure = go.Figure()
+    for i, s in enumerate(series):
+        figure.add_trace(
+            go.Bar(
+                x=list(s.x),
+                y=list(s.y),
+                name=s.name,
+                marker=_bar_marker(i, outline=int(_has_few_points(s))),
+            )
+        )
+    for i, s in enumerate(over):
+        figure.add_trace(
+            go.Scatter(
+                x=list(s.x),
+                y=list(s.y),
+                name=s.name,
+                mode="lines+markers" if _has_few_points(s) else "lines",
+                line={"color": "#000000", "dash": DASHES[1 + i], "width": 2},
+                marker={"symbol": SYMBOLS[2 + i], "size": 9, "color": "#000000"},
+            )
+        )
+    figure.update_layout(barmode="stack", bargap=0.25 if series and _has_few_points(series[0]) else 0)
+    _layout(figure, axes)
+    if axes.whole_x:
+        _whole_ticks(figure, series)
+    return figure
+
+
+def horizontal(series: Sequence[Series], axes: Axes, mode: str = "stack") -> go.Figure:
+    """Bars to the right, one line per name; `x` of a series are the names."""
+    figure = go.Figure()
+    for i, s in enumerate(series):
+        figure.add_trace(
+            go.Bar(
+                y=list(s.x),
+                x=list(s.y),
+                name=s.name,
+                orientation="h",
+                marker=_bar_marker(i, outline=1),
+            )
+        )
+    rows = len(series[0].x) if series else 0
+    per_row = 34 if mode == "stack" else 24 * len(series) + 12
+    _layout(figure, axes, height=min(150 + per_row * rows, 1600))
+    figure.update_layout(barmode=mode, hovermode="y unified")
+    figure.update_yaxes(autorange="reversed", type="category")
+    return figure
+
+
+def matrix(values: list[list[float]], names: Sequence[str], texts: list[list[str]], axes: Axes) -> go.Figure:
+    """Shares from 0 (white) to 1 (black), with texts where there are few cells."""
+    few = len(names) <= 15
+    figure = go.Figure(
+        go.Heatmap(
+            z=values,
+            x=list(names),
+            y=list(names),
+            text=texts if few else None,
+            texttemplate="%{text}" if few else None,
+            zmin=0,
+            zmax=1,
+            colorscale="Greys",
+            colorbar={"title": {"text": "share"}, "thickness": 12},
+            customdata=texts,
+            hovertemplate="label %{y}, predicted %{x}: %{customdata}<extra></extra>",
+        )
+    )
+    _layout(figure, axes, height=min(max(360, 26 * len(names) + 120), 800))
+    figure.update_layout(hovermode="closest")
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(autorange="reversed", type="category")
+    return figure
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    lane: str
+    stage: str
+    start: float  # in milliseconds
+    length: float
+
+
+def timeline(spans: Sequence[Span], lanes: Sequence[str]) -> go.Figure:
+    """What each lane did when."""
+    figure = go.Figure()
+    for i, stage in enumerate(dict.fromkeys(span.stage for span in spans)):
+        mine = [span for span in spans if span.stage == stage]
+        figure.add_trace(
+            go.Bar(
+                y=[span.lane for span in mine],
+                x=[span.length for span in mine],
+                base=[span.start for span in mine],
+                name=stage,
+                orientation="h",
+                marker=_bar_marker(i, outline=1),
+            )
+        )
+    _layout(figure, Axes(x="milliseconds", y=""), height=min(150 + 34 * len(lanes), 1200))
+    figure.update_layout(barmode="overlay", hovermode="closest")
+    figure.update_yaxes(categoryorder="array", categoryarray=list(lanes)[::-1])
+    return figure

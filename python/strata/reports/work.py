@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sections about how a run worked: stages, strata, the plan, exchange, ranks, memory."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+from . import words
+from .charts import Axes, Series, Span, horizontal, lines, stacked, timeline
+from .page import Cell, Chart, Section, Table
+from .run import Record, Run
+
+MUCH = 0.15  # a share of an epoch that is worth an advice
+STRAGGLES = 1.15  # times the median of the ranks
+TIMELINE_STEPS = 6
+MOST_LANES = 24
+STRATA = ("replicated", "striped", "host")
+
+
+def typical(epochs: list[Record]) -> list[Record]:
+    """Without the first one, which warms up, where there are others."""
+    return epochs[1:] if len(epochs) > 1 else epochs
+
+
+def total(records: list[Record], name: str) -> float:
+    return sum(float(record.get(name) or 0) for record in records)
+
+
+def _stages_seen(run: Run) -> tuple[str, str]:
+    epochs = typical(run.epochs)
+    whole = total(epochs, "seconds")
+    wait, add, compute = (total(epochs, f"{name}_seconds") for name in ("wait", "sum", "compute"))
+    sample, gather = total(epochs, "sample_seconds"), total(epochs, "gather_seconds")
+    seen = (
+        f"Of an epoch's {words.seconds(whole / len(epochs))}, {words.percent(compute, whole)} went into computing, "
+        f"{words.percent(wait, whole)} into waiting for batches and {words.percent(add, whole)} into summing gradients over the ranks."
+    )
+    if whole > 0 and wait / whole > MUCH:
+        return seen, _wait_advice(run, sample, gather)
+    if whole > 0 and add / whole > MUCH and int(run.start.get("ranks", 1)) > 1:
+        return seen, (
+            "Ranks wait for the slowest one or for the network: see the table of ranks. A larger --batch-size or --accumulate sums less often."
+        )
+    return seen, ""
+
+
+def _wait_advice(run: Run, sample: float, gather: float) -> str:
+    if run.options.get("pipeline") is False:
+        return "--pipeline on samples and gathers while the model computes."
+    on_gpu = run.start.get("device") != "cpu"
+    if sample >= gather:
+        remedy = "more --gpu-memory for neighbor lists, or --sampler-device auto" if on_gpu else "more --loader-threads, or smaller --fanouts"
+        return f"Training waits for sampling ({words.seconds(sample)} against {words.seconds(gather)} of gathering): {remedy}."
+    host = sum(int((e.get("gathered_bytes") or {}).get("host", 0)) for e in run.epochs)
+    rows = sum(int(n) for e in run.epochs for n in (e.get("gathered_bytes") or {}).values())
+    if on_gpu and rows and host / rows > MUCH:
+        return (
+            f"Training waits for rows, {words.percent(host, rows)} of which come from host memory: more --gpu-memory holds more of them, "
+            "--host-gather threads and --clusters read them faster."
+        )
+    return f"Training waits for rows ({words.seconds(gather)} of gathering): more --loader-threads, or strata-partition build --clusters."
+
+
+def stages(run: Run) -> Section:
+    if not run.epochs:
+        return Section("Stages of an epoch", missing="No epoch has ended yet.")
+    seen, advice = _stages_seen(run)
+    epochs = [e["epoch"] for e in run.epochs]
+
+    def series(name: str, field: str) -> Series:
+        return Series(name, epochs, [e.get(field) for e in run.epochs])
+
+    parts = [series("compute", "compute_seconds"), series("wait for batches", "wait_seconds"), series("sum over ranks", "sum_seconds")]
+    beside = [series("sampling, at the same time", "sample_seconds"), series("gathering, at the same time", "gather_seconds")]
+    chart = Chart(
+        stacked(parts, Axes("epoch", "seconds", whole_x=True, from_zero=True), beside),
+        f"Seconds of each epoch: bars add up to the epoch, lines show the stages that overlap with it. {seen}",
+    )
+    header = ["epoch", "time", "compute", "wait for batches", "sum over ranks", "sample", "gather"]
+    fields = ["seconds", "compute_seconds", "wait_seconds", "sum_seconds", "sample_seconds", "gather_seconds"]
+    rows = [[Cell(str(e["epoch"]), e["epoch"])] + [_seconds(e.get(field)) for field in fields] for e in run.epochs]
+    return Section("Stages of an epoch", seen, advice, charts=[chart], tables=[Table("Stages of each epoch, first rank", header, rows)])
+
+
+def _seconds(value: float | None) -> Cell:
+    return Cell(words.seconds(value), "" if value is None else float(value))
+
+
+def _bytes(value: float | None) -> Cell:
+    return Cell(words.size(value), "" if value is None else float(value))
+
+
+def _window(trained: list[float], evaluated: list[float]) -> tuple[float, float]:
+    """From when to when: steps from the middle of the run on, without an evaluation between them if that can be."""
+    middle = len(trained) // 2
+    windows = list(zip(trained[middle:], trained[middle + TIMELINE_STEPS :]))
+    for begin, end in windows:
+        if not any(begin < e < end for e in evaluated):
+            return begin, end
+    return windows[0] if windows else (trained[max(0, len(trained) - 1 - TIMELINE_STEPS)], trained[-1] + 1)
+
+
+def read_spans(run: Run) -> list[Span]:
+    """Some steps in the middle of the run, of all ranks; empty without a trace."""
+    if run.trace is None:
+        return []
+    try:
+        events: list[Any] = json.loads(run.trace.read_text())["traceEvents"]
+        spans = [e for e in events if e["ph"] == "X"]
+        trained = sorted(e["ts"] for e in spans if e["name"] == "train" and e["pid"] == 0)
+        if not trained:
+            return []
+        first, end = _window(trained, [e["ts"] for e in spans if e["name"] == "evaluate" and e["pid"] == 0])
+        shown = [e for e in spans if e["ts"] < end and e["ts"] + e["dur"] > first]
+        shown.sort(key=lambda e: (e["pid"], e["tid"], e["ts"]))
+        return [Span(f"rank {e['pid']}: {e['name']}", e["name"], (e["ts"] - first) / 1e3, e["dur"] / 1e3) for e in shown]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _overlap_advice(longest: str) -> str:
+    """What makes the longest stage shorter, if it is not training."""
+    return {
+        "sample": "Sampling limits the run: smaller --fanouts, more --loader-threads, or --sampler-device auto on a GPU.",
+        "gather": "Gathering limits the run: more --gpu-memory or --loader-threads, or strata-partition build --clusters.",
+    }.get(longest, "")
+
+
+def overlap(run: Run) -> Section:
+    title = "Stages as they overlap"
+    spans = read_spans(run)
+    if not spans:
+        missing = "The run wrote no trace. strata-train --trace FILE records what each stage of each rank did when."
+        if run.options.get("trace"):
+            missing = f"The trace {run.options['trace']} is written at the end of a run; it is not there, or has no step."
+        return Section(title, missing=missing)
+    lanes = list(dict.fromkeys(span.lane for span in spans))[:MOST_LANES]
+    shown = [span for span in spans if span.lane in lanes]
+    stages_of_steps = dict.fromkeys(s.stage for s in shown if s.stage not in ("wait", "evaluate"))
+    busy = {stage: sum(s.length for s in shown if s.stage == stage) for stage in stages_of_steps}
+    longest = max(busy, key=lambda stage: busy[stage])
+    seen = f"About {TIMELINE_STEPS} steps in the middle of the run. The stage with the most work is “{longest}” ({words.seconds(busy[longest] / 1e3)} of what is shown). "
+    seen += "Lanes that are full from end to end limit the run; gaps in “train” are waits for the lanes above it."
+    rows = [[Cell(s.lane), Cell(words.seconds(max(s.start, 0) / 1e3), s.start), Cell(words.seconds(s.length / 1e3), s.length)] for s in shown]
+    return Section(
+        title,
+        seen,
+        _overlap_advice(longest),
+        charts=[Chart(timeline(shown, lanes), f"What each stage of each rank did when. {seen}")],
+        tables=[Table("The spans that are drawn", ["lane", "begins after", "takes"], rows)],
+    )
+
+
+def planned_rate(run: Run, stratum: str) -> float | None:
+    """What the planner expects of a stratum that holds features."""
+    for row in run.start.get("plan") or []:
+        if row.get("tensor") == "features" and row.get("stratum") == stratum and row.get("bytes_per_second"):
+            return float(row["bytes_per_second"])
+    return None
+
+
+def strata(run: Run) -> Section:
+    title = "Rows by stratum"
+    epochs = typical(run.epochs)
+    sums = {s: sum(float((e.get("gathered_bytes") or {}).get(s) or 0) for e in epochs) for s in STRATA}
+    whole = sum(sums.values())
+    if whole == 0:
+        why = "No epoch has ended yet." if not run.epochs else "No row was gathered: the model reads rows in place, or the features are read by other ranks."
+        return Section(title, missing=why)
+    gathering = total(epochs, "gather_seconds")
+    seen = f"The first rank read {words.size(whole / len(epochs))} of feature rows per epoch: "
+    seen += words.listed([f"{words.percent(n, whole)} from {_place(s)}" for s, n in sums.items() if n > 0]) + "."
+    if gathering > 0:
+        seen += f" While it gathered, that was {words.rate(whole / gathering)}."
+    advice = ""
+    if run.start.get("device") != "cpu" and sums["host"] / whole > MUCH:
+        advice = "More --gpu-memory, or more GPUs per machine, moves the hottest rows out of host memory; strata-partition build --clusters has fewer rows read."
+    epoch_numbers = [e["epoch"] for e in run.epochs]
+    read = {s: [float((e.get("gathered_bytes") or {}).get(s) or 0) for e in run.epochs] for s in STRATA}
+    unit, name = words.unit_of(max(max(values) for values in read.values()))
+    parts = [Series(_place(s), epoch_numbers, [v / unit for v in values]) for s, values in read.items() if any(values)]
+    chart = Chart(stacked(parts, Axes("epoch", f"{name} read per epoch", whole_x=True, from_zero=True)), f"Feature rows by stratum. {seen}")
+    rows = []
+    for s in STRATA:
+        limit = planned_rate(run, s)
+        rate = sums[s] / gathering if gathering > 0 and sums[s] > 0 else None
+        rows.append(
+            [Cell(s), _bytes(sums[s] / len(epochs)), Cell(words.percent(sums[s], whole), sums[s] / whole), Cell(words.rate(rate), rate or 0.0)]
+            + [Cell(words.rate(limit), limit or 0.0)]
+        )
+    header = ["stratum", "read per epoch", "share", "delivered", "limit (measured for the plan)"]
+    return Section(title, seen, advice, charts=[chart], tables=[Table("What each stratum delivered, first rank", header, rows, is_open=True)])
+
+
+def _place(stratum: str) -> str:
+    return {"replicated": "rows copied to every GPU", "striped": "rows striped over the GPUs", "host": "rows in host memory"}[stratum]
+
+
+def plan(run: Run) -> Section:
+    title = "Where rows lie"
+    rows = run.start.get("plan")
+    if rows is None:
+        return Section(title, missing="The plan is in train.log only: runs of Strata 0.2 record it in metrics.jsonl.")
+    if not rows:
+        return Section(title, missing="There is no plan: nothing was placed.")
+    presampled = int(run.start.get("presampled_batches") or 0)
+    why = f"from the reads of {presampled} batches" if presampled else "from the structure of the graph"
+    features = [row for row in rows if row["tensor"] == "features"]
+    held = " and ".join(f"{words.count(r['rows'])} ({words.size(r['bytes'])}) {r['stratum']}" for r in features if r["rows"])
+    seen = f"Planned {why}. Feature rows of the first machine: {held or 'none'}."
+    advice = ""
+    host = next((r for r in features if r["stratum"] == "host" and r["rows"]), None)
+    if host and run.start.get("device") != "cpu":
+        share = f", which {words.percent(host['share'], 1)} of the reads need" if host.get("share") is not None else ""
+        advice = f"{words.size(host['bytes'])} more GPU memory would hold the rows that are in host memory{share}."
+    names = list(dict.fromkeys(r["tensor"] for r in rows))
+    unit, name = words.unit_of(max(r["bytes"] for r in rows))
+    series = [
+        Series(s, names, [sum(r["bytes"] for r in rows if r["tensor"] == n and r["stratum"] == s) / unit for n in names]) for s in STRATA
+    ]
+    chart = Chart(horizontal([s for s in series if any(s.y)], Axes(name, "")), f"Bytes of each tensor by stratum. {seen}")
+    cells = [
+        [
+            Cell(r["tensor"]),
+            Cell(r["stratum"]),
+            Cell(words.count(r["rows"]), r["rows"]),
+            _bytes(r["bytes"]),
+            Cell(words.percent(r["share"], 1) if r.get("share") is not None else "–", r.get("share") or 0.0),
+            Cell(words.rate(r.get("bytes_per_second")), r.get("bytes_per_second") or 0.0),
+        ]
+        for r in rows
+    ]
+    header = ["tensor", "stratum", "rows", "size", "share of reads", "rate if read only there"]
+    return Section(title, seen, advice, charts=[chart] if any(any(s.y) for s in series) else [], tables=[Table("The plan, first machine", header, cells, is_open=True)])
+
+
+def _traffic_totals(run: Run) -> Record | None:
+    """What `exchange` says, or the sum of `traffic` of a run that has not ended."""
+    if record := run.last("exchange"):
+        return record
+    ranks = [rank for record in run.of("traffic") for rank in record.get("ranks", [])]
+    if not ranks:
+        return None
+    hops: list[Record] = []
+    for rank in ranks:
+        for i, hop in enumerate(rank["neighbors"]["hops"]):
+            if i == len(hops):
+                hops.append({"nodes": 0, "remote": 0, "cached": 0, "bytes": 0})
+            for name in ("nodes", "remote", "cached"):
+                hops[i][name] += hop[name]
+            hops[i]["bytes"] += hop["request_bytes"] + hop["answer_bytes"]
+    features: Record = {name: sum(rank["features"][name] for rank in ranks) for name in ("rows", "remote", "cached")}
+    features["bytes"] = sum(rank["features"]["request_bytes"] + rank["features"]["row_bytes"] for rank in ranks)
+    return {"neighbors": {"hops": hops}, "features": features}
+
+
+def exchange(run: Run) -> Section:
+    title = "Exchange between machines"
+    if int(run.start.get("machines", 1)) == 1:
+        return Section(title, missing="The run has one machine, which asks no other.")
+    totals = _traffic_totals(run)
+    if totals is None:
+        return Section(title, missing="No epoch has ended yet.")
+    asked = [(f"neighbors, hop {i + 1}", hop["nodes"], hop) for i, hop in enumerate(totals["neighbors"]["hops"])]
+    asked.append(("feature rows", totals["features"]["rows"], totals["features"]))
+    rows = totals["features"]
+    seen = (
+        f"{words.percent(rows['remote'], rows['rows'])} of the feature rows belong to other machines; the halo cache had "
+        f"{words.percent(rows['cached'], rows['remote'])} of these. {words.size(sum(part['bytes'] for _, _, part in asked))} were sent in all."
+    )
+    advice = ""
+    if rows["rows"] and (rows["remote"] - rows["cached"]) / rows["rows"] > MUCH:
+        advice = "A larger --halo-cache keeps more of the hottest rows; parts with fewer edges between them (strata-partition build --quality strong) need fewer."
+    names = [name for name, _, _ in asked]
+    own = [n - part["remote"] for _, n, part in asked]
+    cached = [part["cached"] for _, _, part in asked]
+    remote = [part["remote"] - part["cached"] for _, _, part in asked]
+
+    def shares(values: list[float]) -> list[float | None]:
+        return [100 * v / n if n else 0.0 for v, (_, n, _) in zip(values, asked)]
+
+    chart = Chart(
+        horizontal([Series("own", names, shares(own)), Series("cached", names, shares(cached)), Series("asked for", names, shares(remote))], Axes("percent", "")),
+        f"Shares of nodes and rows that are a machine's own, cached, or asked for. {seen}",
+    )
+    cells = [
+        [
+            Cell(name),
+            Cell(words.count(n), n),
+            Cell(words.percent(part["remote"], n), part["remote"] / n if n else 0.0),
+            Cell(words.percent(part["cached"], part["remote"]), part["cached"] / part["remote"] if part["remote"] else 0.0),
+            _bytes(part["bytes"]),
+        ]
+        for name, n, part in asked
+    ]
+    table = Table("What machines asked of each other, all ranks", ["", "nodes or rows", "remote", "of them cached", "sent"], cells, is_open=True)
+    return Section(title, seen, advice, charts=[chart], tables=[table])
+
+
+def rank_epochs(run: Run) -> list[Record]:
+    """Records with one object per rank: `ranks`, or `traffic` of runs from before there was one."""
+    return run.of("ranks") or run.of("traffic")
+
+
+def _rank_sums(records: list[Record]) -> dict[int, Record]:
+    """Seconds per rank, added up over epochs; the place and the memory as they were last."""
+    sums: dict[int, Record] = {}
+    fields = ("compute_seconds", "wait_seconds", "sum_seconds", "sample_seconds", "gather_seconds")
+    for record in typical(records):
+        for rank in record.get("ranks", []):
+            mine = sums.setdefault(int(rank["rank"]), dict.fromkeys(fields, 0.0))
+            for field in fields:
+                mine[field] += float(rank.get(field) or 0)
+            mine.update({name: rank[name] for name in ("machine", "host", "device", "peak_host_bytes", "peak_device_bytes") if name in rank})
+    return sums
+
+
+def stragglers(sums: dict[int, Record]) -> list[int]:
+    """Ranks for which the others wait: busy for clearly longer than the median, and the least in waiting for the others."""
+    if len(sums) < 2:
+        return []
+    busy = {rank: values["compute_seconds"] + values["wait_seconds"] for rank, values in sums.items()}
+    middle = statistics.median_low(busy.values())
+    waited = statistics.median_high(values["sum_seconds"] for values in sums.values())
+    return [rank for rank in sums if middle > 0 and busy[rank] > STRAGGLES * middle and sums[rank]["sum_seconds"] < waited]
+
+
+def ranks(run: Run) -> Section:
+    title = "Ranks"
+    sums = _rank_sums(rank_epochs(run))
+    if not sums:
+        why = "No epoch has ended yet." if not run.epochs else "Times per rank are not recorded: runs of Strata 0.2 record them."
+        return Section(title, missing=why)
+    slow = stragglers(sums)
+    most = max(sums, key=lambda rank: sums[rank]["sum_seconds"])
+    seen, advice = f"{words.plural(len(sums), 'rank')}", ""
+    if len(sums) == 1:
+        seen = "One rank, which waits for no other."
+    elif slow:
+        seen += f"; the others wait for rank {words.listed([str(r) for r in slow])}. "
+        seen += f"Rank {most} waited longest for the sum of gradients ({words.seconds(sums[most]['sum_seconds'])})."
+        advice = "Look at what is different there: other programs, fewer cores, a slower GPU or link, colder parts."
+    else:
+        seen += f" work evenly: the others wait for none that is busy for more than {STRAGGLES:.2f} times the median."
+    names = [f"rank {rank}" for rank in sums]
+    parts = [("compute", "compute_seconds"), ("wait for batches", "wait_seconds"), ("sum over ranks", "sum_seconds")]
+    series = [Series(name, names, [values[field] for values in sums.values()]) for name, field in parts]
+    chart = Chart(horizontal(series, Axes("seconds", "")), f"Where the time of each rank went. {seen}")
+    cells = []
+    for rank, values in sums.items():
+        place = [Cell(str(values.get(name, "–"))) for name in ("machine", "host", "device")]
+        times = [_seconds(values[f"{name}_seconds"]) for name in ("compute", "wait", "sum", "sample", "gather")]
+        memory = [_bytes(values.get("peak_host_bytes")), _bytes(values.get("peak_device_bytes"))]
+        label = f"{rank} (straggler)" if rank in slow else str(rank)
+        cells.append([Cell(label, rank, mark=rank in slow), *place, *times, *memory])
+    header = ["rank", "machine", "host", "device", "compute", "wait for batches", "sum over ranks", "sample", "gather", "host memory", "GPU memory"]
+    return Section(title, seen, advice, charts=[chart], tables=[Table("All ranks", header, cells, is_open=len(cells) <= 16)])
+
+
+def memory(run: Run) -> Section:
+    title = "Memory"
+    records = run.of("ranks")
+    series = _memory_series(records) or [
+        Series("host memory, first rank", [e["epoch"] for e in run.epochs], [e.get("peak_host_bytes") for e in run.epochs])
+    ]
+    values = [v for s in series for v in s.y if v is not None]
+    if not values:
+        return Section(title, missing="No epoch has ended yet.")
+    seen = f"The most that a rank has held: {words.size(max(_peaks(run, 'peak_host_bytes')))} of host memory"
+    device = max(_peaks(run, "peak_device_bytes"), default=0)
+    seen += f" and {words.size(device)} of libtorch's on its GPU." if device else "."
+    first = series[0].y
+    advice = ""
+    if len(first) >= 4 and first[1] and first[-1] and first[-1] > 1.1 * first[1]:
+        seen += f" It grew from {words.size(first[1])} to {words.size(first[-1])} since the second epoch."
+        advice = "If it goes on growing, a run of many epochs may end without memory: --resume continues it."
+    header = ["epoch", *(f"{s.name}" for s in series)]
+    rows = [
+        [Cell(str(epoch), epoch)] + [_bytes(s.y[i]) for s in series]
+        for i, epoch in enumerate(series[0].x)
+    ]
+    unit, name = words.unit_of(max(values))
+    drawn = [Series(s.name, s.x, [None if v is None else v / unit for v in s.y]) for s in series]
+    chart = Chart(lines(drawn, Axes("epoch", f"{name}, peak so far", whole_x=True, from_zero=True)), f"Memory over epochs. {seen}")
+    return Section(title, seen, advice, charts=[chart], tables=[Table("Peak memory after each epoch", header, rows)])
+
+
+def _memory_series(records: list[Record]) -> list[Series]:
+    """Of every rank; of the largest, the smallest and the median one where there are many."""
+    epochs = [r["epoch"] for r in records]
+    table = {name: [[rank.get(name) for rank in r.get("ranks", [])] for r in records] for name in ("peak_host_bytes", "peak_device_bytes")}
+    series = []
+    for name, label in (("peak_host_bytes", "host"), ("peak_device_bytes", "GPU")):
+        rows = [[float(v) for v in row if v is not None] for row in table[name]]
+        if not rows or not all(rows) or not any(any(row) for row in rows):
+            continue
+        if len(rows[0]) <= 3 and all(len(row) == len(rows[0]) for row in rows):
+            series += [Series(f"{label}, rank {i}", epochs, [row[i] for row in rows]) for i in range(len(rows[0]))]
+        else:
+            series += [Series(f"{label}, {how.__name__} of the ranks", epochs, [how(row) for row in rows]) for how in (max, min)]
+    return series
+
+
+def _peaks(run: Run, name: str) -> list[float]:
+    values = [record.get(name) for record in [*run.epochs, run.final]]
+    values += [rank.get(name) for record in run.of("ranks") for rank in record.get("ranks", [])]
+    return [float(v) for v in values if v is not None]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training in one call: strata-train's options by the same names, and what a run came to as values."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata import _process
+from strata._jobs import Bars, finish
+from strata._torch import require_torch
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of one split, over all ranks; NaN where a score has no meaning."""
+
+    nodes: int
+    loss: float
+    accuracy: float
+    macro_f1: float
+    roc_auc: float
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a training run came to; the same on every rank.
+
+    Attributes:
+        valid, test: scores of the best model.
+        best_epoch: by validation; 1 is the first.
+        epochs: that were trained.
+        seeds_per_second: of all ranks over the whole training time.
+        stopped: another rank was asked to stop; the run wrote a checkpoint.
+        folder: of the run, as strata-train writes it: model.safetensors, metrics.jsonl, train.log, checkpoint.
+        records: of metrics.jsonl: dicts with a "type" of "run", "epoch", "evaluation", "final" ...
+        weights: of the best model, as model.safetensors has them: float32 on the CPU, for load_state_dict().
+    """
+
+    valid: Scores
+    test: Scores
+    best_epoch: int
+    epochs: int
+    seeds_per_second: float
+    stopped: bool
+    folder: pathlib.Path
+    records: list[dict[str, Any]]
+    weights: dict[str, torch.Tensor]
+
+    def records_of(self, kind: str) -> list[dict[str, Any]]:
+        """The records of one type: "epoch" has loss, train_accuracy and seconds of each epoch, "evaluation" its scores."""
+        return [record for record in self.records if record["type"] == kind]
+
+    def __repr__(self) -> str:
+        return (
+            f"strata.TrainResult(valid={self.valid.accuracy:.4f}, test={self.test.accuracy:.4f}, best_epoch={self.best_epoch}, "
+            f"epochs={self.epochs}, folder={str(self.folder)!r})"
+        )
+
+
+def train(**options: Any) -> TrainResult:
+    """Trains a model as strata-train does. Collective: all ranks give the same options.
+
+        result = strata.train(graph="parts", model="sage", fanouts=[15, 10, 5], epochs=3)
+        print(result.test.accuracy, [record["loss"] for record in result.records_of("epoch")])
+        model.load_state_dict(result.weights)          # PyTorch Geometric's GraphSAGE of these sizes
+
+    Args:
+        options: what `strata-train --help all` lists, with _ for -, and values as a configuration file has them:
+            fanouts=[15, 10, 5], batch_size=1024, gpu_memory="60GiB", pipeline=False, resume="runs/last",
+            config="job.toml" ... None leaves an option out. Without `output` the run gets a folder of its own in runs.
+            The device and the virtual machines are those of strata.init(), unless they are given. progress="auto" shows
+            bars on a terminal and in notebooks. Without log_level the terminal shows what strata.set_log_level() says.
+
+    Raises:
+        InputError, OutOfMemory and their like. Ctrl-C stops the run after the step under way, with a checkpoint from which
+        resume=FOLDER continues; a second Ctrl-C does not wait for that.
+    """
+    result = _run("train", options)
+    import torch.utils.dlpack
+
+    return TrainResult(
+        valid=Scores(**result["valid"]),
+        test=Scores(**result["test"]),
+        best_epoch=result["best_epoch"],
+        epochs=result["epochs"],
+        seeds_per_second=result["seeds_per_second"],
+        stopped=result["stopped"],
+        folder=pathlib.Path(result["folder"]),
+        records=[json.loads(line) for line in result["records"].splitlines()],
+        weights={name: torch.utils.dlpack.from_dlpack(held) for name, held in result["weights"].items()},
+    )
+
+
+def plan(**options: Any) -> dict[str, Any]:
+    """What a run with these options would need and how fast it would be: `strata-train --plan-only json`. Collective.
+
+    Args:
+        options: those of train(), and cluster="machines=16,gpus=8,..." for machines that are not here.
+    """
+    record: dict[str, Any] = json.loads(_run("plan", options)["records"])
+    return record
+
+
+def _run(function: str, options: dict[str, Any]) -> dict[str, Any]:
+    require_torch()
+    from strata import _train
+
+    _train.prepare_process()
+    given = {name: _value(value) for name, value in options.items() if value is not None}
+    process = _process.join(given.get("device", "auto"), given.get("ranks_per_machine", 0))
+    for name, chosen in _process.choices().items():
+        if name not in given and name.replace("_", "-") not in given:
+            given[name] = chosen
+    progress = given.get("progress", "auto")
+    bars = None if progress in ("lines", "off") else Bars(_train, True if progress == "bar" else None)
+    job = _train.TrainJob.start(given, f"strata.{function}", process.ranks(), _process.log_level(), function == "plan")
+    result: dict[str, Any] = finish(job, bars)
+    return result
+
+
+def _value(value: Any) -> Any:
+    """As a configuration file could have it."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # NumPy's and torch's numbers and arrays
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_value(entry) for entry in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
+    return value

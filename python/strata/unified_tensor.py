@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors in host memory that the GPU reads in place (the unified tensors of PyTorch-Direct), and DGL's two names for them."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from strata import _core
+from strata._arrays import current_stream
+from strata._process import process
+from strata.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+
+class UnifiedTensor:
+    """A CPU tensor that this process's GPU indexes in place; made by unified().
+
+        u = strata.unified(features)            # nothing is copied
+        rows = u[index]                         # on the GPU; index on the CPU or on the GPU
+        torch.index_select(u, 0, index, out=buffer[:n])
+        u[index] = rows                         # the CPU sees them after u.fence()
+
+    Without a GPU it indexes on the CPU.
+    """
+
+    def __init__(self, tensor: torch.Tensor, *, check: bool = True) -> None:
+        _check(tensor)
+        self._tensor = tensor.detach()
+        self._checks = check
+        width = math.prod(tensor.shape[1:])
+        # The extension sees rows of elements that every array library knows.
+        rows = self._tensor.view(tensor.shape[0], width) if width else self._tensor
+        # Its stubs know arrays by NumPy's types; tensors go in by DLPack.
+        self._core: Any = _core.UnifiedTensor.make(process(), cast(Any, _as_plain(rows))) if tensor.numel() else None
+
+    @property
+    def shape(self) -> torch.Size:
+        return self._tensor.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._tensor.dtype
+
+    @property
+    def device(self) -> str:
+        """Where indexing gives its result."""
+        return process().device
+
+    def size(self, dim: int | None = None) -> Any:
+        return self._tensor.size() if dim is None else self._tensor.size(dim)
+
+    def dim(self) -> int:
+        return self._tensor.dim()
+
+    def __len__(self) -> int:
+        return len(self._tensor)
+
+    def cpu(self) -> torch.Tensor:
+        """The CPU tensor itself."""
+        return self._tensor
+
+    def fence(self) -> None:
+        """Waits until what was written is in host memory."""
+        if self._core is not None:
+            self._core.fence(process(), current_stream())
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        """[n, ...] rows on the device; index int64 or int32 [n], bool [rows], a list, an int or a slice.
+
+        IndexError names the first index that is no row, for which the host waits until the GPU has looked at them;
+        unified(tensor, check=False) leaves it out.
+        """
+        import torch
+
+        if isinstance(index, int):
+            return self[torch.tensor([index + len(self) if index < 0 else index])][0]
+        ids = self._ids(index)
+        out = torch.empty((ids.numel(), *self.shape[1:]), dtype=self.dtype, device=self.device)
+        self._gather(ids, out)
+        return out
+
+    def __setitem__(self, index: Any, rows: torch.Tensor) -> None:
+        ids = self._ids(index)
+        wanted = (ids.numel(), *self.shape[1:])
+        if tuple(rows.shape) != wanted or rows.dtype != self.dtype:
+            raise InputError(f"rows {tuple(rows.shape)} of {rows.dtype} for {wanted} of {self.dtype}", "Give one row per index.")
+        if self._core is None:
+            return
+        rows = rows.detach().to(self.device).contiguous()
+        self._core.scatter(process(), ids, _as_plain(rows.view(rows.shape[0], -1)), current_stream(), self._checks)
+
+    def _ids(self, index: Any) -> torch.Tensor:
+        import torch
+
+        if isinstance(index, slice):
+            index = torch.arange(*index.indices(len(self)))
+        index = torch.as_tensor(index)
+        if index.dtype == torch.bool:
+            if index.shape != self.shape[:1]:
+                raise IndexError(f"a mask of shape {tuple(index.shape)} for {len(self)} rows")
+            index = index.nonzero().view(-1)
+        if index.dim() != 1 or (index.dtype not in (torch.int64, torch.int32) and index.numel()):
+            raise IndexError(f"an index of {index.dtype} with {index.dim()} dimensions; give one row of int64 or int32")
+        ids: torch.Tensor = (index if index.dtype in (torch.int64, torch.int32) else index.long()).contiguous()
+        return ids
+
+    def _gather(self, ids: torch.Tensor, out: torch.Tensor) -> None:
+        if not ids.numel():
+            return
+        if self._core is None:
+            if self.shape[0] == 0:
+                raise IndexError(f"index 0 is {int(ids[0])}, which is no row of 0")
+            return
+        plain = _as_plain(out.view(out.shape[0], -1))
+        self._core.gather(process(), ids, plain, current_stream(), self._checks)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), keywords: Any = None) -> Any:
+        import torch
+
+        if function is not torch.index_select:
+            raise TypeError(f"{function.__name__} is not possible on a unified tensor; index it, or take its cpu()")
+        return _index_select(*arguments, **(keywords or {}))
+
+    def __repr__(self) -> str:
+        return f"strata.unified(shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device!r})"
+
+
+def _index_select(input: UnifiedTensor, dim: int, index: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+    if dim not in (0, -input.dim()):
+        raise InputError(f"index_select of dimension {dim} is not possible", "A unified tensor gives rows: dim=0.")
+    if out is None:
+        return input[index]
+    wanted = (index.numel(), *input.shape[1:])
+    if tuple(out.shape) != wanted or out.dtype != input.dtype or not out.is_contiguous() or str(out.device) != input.device:
+        raise InputError(
+            f"out is {tuple(out.shape)} of {out.dtype} on {out.device}; wanted is {wanted} of {input.dtype} on {input.device}",
+            "Give a contiguous tensor of that shape: buffer[:n].",
+        )
+    input._gather(input._ids(index), out)
+    return out
+
+
+def _check(tensor: torch.Tensor) -> None:
+    if tensor.device.type != "cpu":
+        raise InputError(f"the tensor is on {tensor.device}", "Unified tensors are views of CPU tensors.")
+    if tensor.dim() == 0:
+        raise InputError("the tensor has no dimensions", "Give rows: shape [N] or [N, ...].")
+    if not tensor.is_contiguous():
+        raise InputError("the tensor is not contiguous", "Give tensor.contiguous(), which is a copy, or the tensor it is a view of.")
+
+
+def _as_plain(rows: torch.Tensor) -> torch.Tensor:
+    """The same memory as integers, for types that DLPack or NumPy has no name for."""
+    import torch
+
+    plain = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    if rows.element_size() == 16:
+        rows = torch.view_as_real(rows).flatten(-2)
+    return rows.view(plain[rows.element_size()])
+
+
+def unified(tensor: torch.Tensor, *, check: bool = True) -> UnifiedTensor:
+    """A CPU tensor as one that this process's GPU indexes in place. Nothing is copied; the tensor is kept alive.
+
+    Contiguous tensors of any type and shape [N, ...], mapped files and shared memory included. The memory is registered with
+    CUDA, in every process that calls this. `check=False` does without looking at indices that lie on the GPU.
+    """
+    return UnifiedTensor(tensor, check=check)
+
+
+_pinned: dict[int, Any] = {}
+
+
+def pin_memory_inplace(tensor: torch.Tensor) -> Any:
+    """DGL's name: registers the tensor's memory with CUDA, until it or the result is gone. See unified()."""
+    made = UnifiedTensor(tensor)
+    key = tensor.data_ptr()
+    _pinned[key] = weakref.ref(made, lambda _: _pinned.pop(key, None))
+    tensor._strata_unified = made  # type: ignore[attr-defined]  # lives with the tensor
+    return made
+
+
+def gather_pinned_tensor_rows(tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """DGL's name: tensor[rows] on the GPU, of a tensor that pin_memory_inplace() registered."""
+    reference = _pinned.get(tensor.data_ptr())
+    made: UnifiedTensor | None = None if reference is None else reference()
+    if made is None:
+        raise InputError("the tensor was not registered", "Call strata.pin_memory_inplace(tensor) first.")
+    return made[rows]

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "strata/loader/node_loader.hpp"
+
+namespace strata::loader {
+
+/// Throws InputError on all ranks if one of them gives a loader other options, or other nodes to deal, than
+/// the first rank: it would wait for batches that never come. Collective.
+void check_agreement(const comm::Communicator& world, const NodeLoaderOptions& options);
+
+/// How many nodes each rank gives; in order of rank. Collective.
+std::vector<Count> counts_of_ranks(const comm::Communicator& world, Count mine);
+
+}  // namespace strata::loader

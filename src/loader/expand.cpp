@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expand.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "expand_rules.hpp"
+#include "strata/cuda/copy.hpp"
+#include "strata/loader/batch.hpp"
+
+namespace strata::loader {
+namespace {
+
+constexpr Count kNodesPerPiece = 4096;
+
+/// -1: all are rows.
+Count first_bad_position(const IdSpan& ids, Count rows, const cuda::Stream& stream) {
+#if STRATA_WITH_CUDA
+  if (stream.device().is_cuda()) return first_bad_id_on_gpu(ids, rows, stream);
+#endif
+  (void)stream;
+  return ids.visit([&](const auto* values) -> Count {
+    const auto* const end = values + ids.size;
+    const auto* const bad = std::find_if(values, end, [&](auto id) { return id < 0 || id >= rows; });
+    return bad == end ? -1 : bad - values;
+  });
+}
+
+}  // namespace
+
+void expand_edges(const sampling::Block& block, const EdgePairs& out, const cuda::Stream& stream,
+                  ThreadPool& pool) {
+#if STRATA_WITH_CUDA
+  if (block.device.is_cuda()) return expand_edges_on_gpu(block, out, stream);
+#endif
+  (void)stream;
+  pool.parallel_for(block.num_dst, kNodesPerPiece, [&](Count begin, Count end) {
+    for (Count dst = begin; dst < end; ++dst)
+      std::fill(out.destinations + block.indptr[dst], out.destinations + block.indptr[dst + 1], dst);
+    std::copy(block.indices + block.indptr[begin], block.indices + block.indptr[end],
+              out.sources + block.indptr[begin]);
+  });
+}
+
+void expand_edges(const BatchBlock& block, std::int64_t* edge_index, const cuda::Stream& stream,
+                  ThreadPool& pool) {
+  expand_edges({.device = stream.device(),
+                .num_dst = block.num_dst,
+                .num_src = block.num_src,
+                .num_edges = block.num_edges,
+                .indptr = block.indptr,
+                .indices = block.indices},
+               {.sources = edge_index, .destinations = edge_index + block.num_edges}, stream, pool);
+}
+
+void widen_labels(const PackedLabels& labels, std::int64_t* out, const cuda::Stream& stream) {
+#if STRATA_WITH_CUDA
+  if (stream.device().is_cuda()) return widen_labels_on_gpu(labels, out, stream);
+#endif
+  (void)stream;
+  std::copy_n(labels.words, labels.count, out);
+}
+
+void expand_label_sets(const PackedLabels& labels, Count classes, float* out, const cuda::Stream& stream) {
+#if STRATA_WITH_CUDA
+  if (stream.device().is_cuda()) return expand_label_sets_on_gpu(labels, classes, out, stream);
+#endif
+  (void)stream;
+  const Count words = label_set_words(classes);
+  for (Count i = 0; i < labels.count * classes; ++i)
+    out[i] = label_value(labels.words + i / classes * words, classes, i % classes);
+}
+
+std::optional<BadId> find_bad_id(const IdSpan& ids, Count rows, const cuda::Stream& stream) {
+  const Count position = first_bad_position(ids, rows, stream);
+  if (position < 0) return std::nullopt;
+  alignas(NodeId) std::array<std::byte, sizeof(NodeId)> word;
+  const std::size_t bytes = ids.wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
+  cuda::copy_async(word.data(),
+                   static_cast<const std::byte*>(ids.data) + static_cast<std::size_t>(position) * bytes,
+                   bytes, stream);
+  stream.synchronize();
+  return BadId{position, IdSpan{.data = word.data(), .size = 1, .wide = ids.wide}[0]};
+}
+
+}  // namespace strata::loader

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "strata/comm/machine.hpp"
+#include "strata/loader/runtime.hpp"
+
+namespace strata::loader {
+
+/// This rank as if it were all of the run: for work that no other rank takes part in, on what the ranks of a
+/// machine share. An owner; nothing is collective.
+class Solo {
+ public:
+  explicit Solo(const Runtime& runtime);
+  Solo(const Solo&) = delete;
+  Solo& operator=(const Solo&) = delete;
+
+  const comm::Communicator& communicator() const { return world_.communicator(); }
+  const comm::Topology& topology() const { return topology_; }
+  const comm::Machine& machine() const { return machine_; }
+  void close() { machine_.close(); }
+
+ private:
+  comm::World world_;
+  comm::Topology topology_;
+  comm::Machine machine_;
+};
+
+}  // namespace strata::loader

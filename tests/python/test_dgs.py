@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dist-GPU-sampling's names, on one and several ranks: on GPUs where there are some, else in host memory."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "examples/dgs"
+RANKS = (1, 2, 3)
+
+
+def start(ranks, *arguments, timeout=180):
+    """As torchrun does, but without its own start."""
+    command = [sys.executable, HERE.parent / "support/spawn_ranks.py", ranks, sys.executable, *arguments]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=timeout)
+
+
+class Dgs(unittest.TestCase):
+    def run_ranks(self, ranks, *arguments):
+        done = start(ranks, *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def scenarios(self, ranks, *names):
+        out = self.run_ranks(ranks, HERE / "dgs_of_rank.py", *names)
+        for name in names:
+            self.assertEqual(out.count(f"] did {name}"), ranks, out)
+        return out
+
+    def test_gives_rows_of_every_shape_type_and_capacity(self):
+        for ranks in RANKS:
+            with self.subTest(ranks=ranks):
+                gpus = min(ranks, torch.cuda.device_count())
+                names = ["every_shape_and_type", "cut_of_the_readme", "refuses", "drops_in_any_order"]
+                out = self.scenarios(ranks, *names)
+                for rank in range(ranks):
+                    own = rank % gpus if gpus else 0
+                    even = min(100, -(-100 // gpus) * (own + 1)) - -(-100 // gpus) * own if gpus else 0
+                    self.assertIn(f"[{rank}] cut [{25 if gpus else 0}]", out)
+                    self.assertIn(f"[{rank}] even [{even}]", out)
+
+    def test_samples_relabels_and_caches(self):
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                names = ["samples_as_asked", "refuses_to_sample", "relabels", "caches_hot_rows"]
+                self.scenarios(ranks, *names, *["samples_fairly"] * (ranks == 1))
+
+    def test_tells_the_others_of_a_rank_that_was_killed(self):
+        before = set(pathlib.Path("/dev/shm").iterdir())
+        out = start(3, HERE / "dgs_of_rank.py", "killed").stdout
+        self.assertEqual(out.count("] told:"), 2, out)
+        left = {path for path in set(pathlib.Path("/dev/shm").iterdir()) - before if "strata" in path.name}
+        self.assertEqual(left, set())
+
+    def test_runs_the_benchmark(self):
+        with tempfile.TemporaryDirectory(prefix="strata-dgs-") as root:
+            spec = "synthetic:kind=sbm,nodes=2000,degree=8,features=8,classes=4,train=400"
+            common = ["--dataset", spec, "--root", root, "--batch-size", 100, "--fan-out", "4,3,2", "--num-epochs", 2, "--print-train"]
+            for ranks, options in ((1, ["--model", "graphsage"]), (2, ["--model", "gat", "--bias", "--layers", "pyg"])):
+                command = [sys.executable, EXAMPLES / "bench.py", "--num-gpu", ranks, *common, *options]
+                done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                gpus = min(ranks, torch.cuda.device_count())
+                bias = "--bias" in options
+                lines = done.stdout.splitlines()
+                self.assertEqual(
+                    lines[0],
+                    f"Dataset {spec} | GPU num {gpus} | Model {options[1]} | Fan out [4, 3, 2] | Batch size 100 | Bias sampling {bias}",
+                )
+                made = [line for line in lines if line.startswith("create chunk")]
+                self.assertEqual(made, [f"create chunk {name}" for name in ["features", *["probs"] * bias, "indices", "indptr"]])
+                self.assertEqual(len([line for line in lines if re.fullmatch(r"Cache size per GPU [\d.]+ GB, .* = [\d.]+", line)]), len(made))
+                self.assertIn("start training...", lines)
+                losses = [float(line.split()[7]) for line in lines if line.startswith("Epoch")]
+                self.assertEqual(len(losses), 2)
+                self.assertLess(losses[1], losses[0])
+                self.assertRegex(lines[-1], r"^Time per iteration \d+\.\d{3} ms \| Throughput \d+\.\d{3} seeds/sec$")
+
+    def test_makes_rewired_copies(self):
+        sys.path.insert(0, str(EXAMPLES))
+        import bench_data
+
+        sources, targets = torch.tensor([0, 1, 1]), torch.tensor([1, 2, 0])
+        new_sources, new_targets = bench_data.rewired(sources, targets, 3, 4, seed=1)
+        self.assertTrue(torch.equal(new_sources[:3] % 3, sources) and torch.equal(new_targets[:3] % 3, targets))
+        joined = set(zip(new_sources[3:].tolist(), new_targets[3:].tolist()))
+        self.assertEqual(joined, {(a, b) for a in range(12) for b in range(12) if a != b and a % 3 == b % 3})
+        indptr, indices = bench_data.lists_of(torch.tensor([5, 4, 3]), torch.tensor([1, 0, 1]), 3)
+        self.assertEqual((indptr.tolist(), indices.tolist()), ([0, 1, 3, 3], [4, 5, 3]))
+
+    def test_needs_a_group(self):
+        use = (
+            "import strata.dgs, torch\n"
+            "assert torch.ops.dgs_ops._CAPI_get_current_allocated() == 0\n"
+            "try:\n"
+            "    strata.dgs.ChunkTensor([3], torch.int64, 8)\n"
+            "except ValueError as error:\n"
+            "    print(error)\n"
+            "strata.dgs.create_communicator()\n"
+            "tensor = strata.dgs.ChunkTensor(dtype=torch.int64, shape=[3], capacity_per_gpu=0)\n"
+            "tensor._CAPI_load_from_tensor(torch.arange(3))\n"
+            "print(tensor._CAPI_get_host_tensor().tolist())\n"
+        )
+        done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("this process is in no group of ranks", done.stdout)
+        self.assertIn("[0, 1, 2]", done.stdout)
+
+    def test_is_loaded_by_its_path(self):
+        for loader in ("torch.ops.load_library", "torch.classes.load_library"):
+            import importlib.util
+
+            library = pathlib.Path(importlib.util.find_spec("strata").origin).with_name("libdgs.so")
+            use = (
+                f"import torch; {loader}({str(library)!r})\n"
+                "import sys; assert 'strata' not in sys.modules\n"
+                "torch.ops.dgs_ops._CAPI_set_nccl(1, torch.ops.dgs_ops._CAPI_get_unique_id(), 0)\n"
+                "print(torch.classes.dgs_classes.ChunkTensor([2], torch.int64, capacity_per_gpu=0)._CAPI_get_host_tensor().tolist())\n"
+            )
+            done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=120)
+            self.assertEqual((done.returncode, done.stdout), (0, "[0, 0]\n"), done.stderr)
+
+    def test_prints_the_demo(self):
+        for ranks in (1, 2):
+            gpus = min(ranks, torch.cuda.device_count())
+            expected = []
+            for rank in range(ranks):
+                own = torch.arange(25) + 25 * (rank % gpus) if gpus else torch.arange(0)
+                device = f"{own}"[:-1] + (f", device='cuda:{rank % gpus}')" if gpus else ")")
+                if not gpus:
+                    device = "tensor([], dtype=torch.int64)"
+                expected += [
+                    f"[rank={rank}] Print HostTensor in ChunkTensor:",
+                    *str(torch.arange(25 * gpus, 100)).splitlines(),
+                    f"[rank={rank}] Print DeviceTensor in ChunkTensor:",
+                    *device.splitlines(),
+                ]
+            out = self.run_ranks(ranks, EXAMPLES / "demo.py")
+            first = [f"[rank={rank}] Create ChunkTensor" for rank in range(ranks)] + ["[rank=0] Load data"]
+            lines = out.split("\n")
+            self.assertEqual(sorted(lines[: ranks + 1]), sorted(first))
+            self.assertEqual("\n".join(lines[ranks + 1 :]), "\n".join(expected) + "\n")
+            if ranks == 1:
+                self.assertEqual(lines[:2], first)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs from tensors, generators and other libraries."""
+
+import gc
+import subprocess
+import sys
+import unittest
+
+import numpy
+import torch
+
+import strata
+from random_graphs import random_graph
+
+
+class FromTensors(unittest.TestCase):
+    def setUp(self):
+        self.plain = random_graph()
+
+    def test_has_what_it_was_given(self):
+        with self.plain.load(strata) as graph:
+            self.assertEqual((graph.num_nodes, graph.num_edges), (1000, 6000))
+            self.assertEqual((graph.num_features, graph.num_classes), (16, 5))
+            self.assertTrue(torch.equal(graph.nodes("train"), self.plain.train))
+            self.assertTrue(torch.equal(graph.nodes("test"), self.plain.test))
+            self.assertLessEqual({"indptr", "indices", "features"}, {row["tensor"] for row in graph.plan()})
+            self.assertIn("nodes=1000", repr(graph))
+        self.assertEqual(repr(graph), "strata.Graph(closed)")
+
+    def test_gathers_rows(self):
+        ids = torch.tensor([999, 0, 5, 5])
+        with self.plain.load(strata) as graph:
+            self.assertTrue(torch.equal(graph.features[ids].cpu(), self.plain.x[ids]))
+            self.assertTrue(torch.equal(graph.features[ids.int()].cpu(), self.plain.x[ids]))
+            self.assertTrue(torch.equal(graph.features[ids.numpy()].cpu(), self.plain.x[ids]))
+            self.assertTrue(torch.equal(graph.features[[1, 2]].cpu(), self.plain.x[1:3]))
+            mask = torch.zeros(1000, dtype=torch.bool)
+            mask[7] = True
+            self.assertTrue(torch.equal(graph.features[mask].cpu(), self.plain.x[7:8]))
+            self.assertEqual(graph.features[torch.empty(0, dtype=torch.long)].shape, (0, 16))
+            self.assertEqual((graph.features.shape, len(graph.features)), ((1000, 16), 1000))
+
+    def test_names_the_first_id_that_is_no_nodes(self):
+        with self.plain.load(strata) as graph, self.assertRaisesRegex(IndexError, "index 1 is -1, which is not a node"):
+            graph.features[torch.tensor([3, -1, 2000])]
+
+    def test_leaves_features_where_they_are_until_it_is_made(self):
+        x = self.plain.x.clone()
+        graph = strata.from_tensors(self.plain.edge_index, x, num_nodes=1000)
+        x.zero_()
+        self.assertTrue(torch.equal(graph.features[[4]].cpu(), self.plain.x[4:5]))
+        graph.close()
+
+    def test_takes_arrays_of_other_types(self):
+        lists = strata.from_tensors([[0, 1], [1, 2]], [[1, 2], [3, 4], [5, 6]])
+        self.assertEqual(lists.features[[2]].tolist(), [[5, 6]])
+        lists.close()
+        plain = self.plain
+        graph = strata.from_tensors(
+            plain.edge_index.int().numpy(), plain.x.half(), plain.y.numpy().astype("float32"), train=numpy.arange(1000) < 3
+        )
+        self.assertEqual(graph.nodes("train").tolist(), [0, 1, 2])
+        self.assertTrue(torch.equal(graph.features[[9]].cpu(), plain.x[9:10].half().float()))
+        graph.close()
+        narrow = strata.from_tensors(plain.edge_index.t().contiguous().t(), plain.x.bfloat16())
+        self.assertTrue(torch.equal(narrow.features[[9]].cpu(), plain.x[9:10].bfloat16().float()))
+        narrow.close()
+
+    def test_refuses_what_makes_no_graph(self):
+        edges, x = self.plain.edge_index, self.plain.x
+        for arguments, message in (
+            ((edges.t(), x), r"edge_index has the shape \(6000, 2\)"),
+            ((edges + 500, x), "1000"),
+            ((edges, x[:10]), "10"),
+            ((edges, x, self.plain.y[:10]), "x says 1000 nodes, y has 10 rows"),
+            ((edges.cfloat(), x), "complex"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
+                strata.from_tensors(*arguments)
+        with self.assertRaisesRegex(strata.InputError, "3 weights for 6000 edges"):
+            strata.from_tensors(edges, x, edge_weight=[1, 2, 3])
+
+    def test_is_of_no_use_after_it_was_closed(self):
+        graph = self.plain.load(strata)
+        loader = strata.NeighborLoader(graph, [2], batch_size=10)
+        graph.close()
+        graph.close()
+        for use in (lambda: graph.num_edges, lambda: graph.features[[0]], lambda: next(iter(loader)), lambda: graph.nodes("train")):
+            with self.assertRaisesRegex(strata.StrataError, "was closed"):
+                use()
+
+    def test_can_be_opened_and_dropped_many_times(self):
+        def open_descriptors():
+            import os
+
+            return len(os.listdir("/proc/self/fd"))
+
+        plain = random_graph(100, 300)
+        for _ in range(3):
+            plain.load(strata).close()
+        gc.collect()
+        before = open_descriptors()
+        for _ in range(1000 if strata.process().device == "cpu" else 50):  # a GPU takes 0.2 s for each
+            plain.load(strata).close()
+        gc.collect()
+        self.assertLessEqual(open_descriptors(), before)
+
+
+class FromOthers(unittest.TestCase):
+    def test_data_of_pyg(self):
+        from torch_geometric.data import Data
+
+        plain = random_graph()
+        mask = torch.zeros(1000, dtype=torch.bool)
+        mask[plain.train] = True
+        data = Data(x=plain.x, edge_index=plain.edge_index, y=plain.y.view(-1, 1), train_mask=mask)
+        with strata.from_pyg(data) as graph:
+            self.assertEqual((graph.num_nodes, graph.num_edges, graph.num_classes), (1000, 6000, 5))
+            self.assertTrue(torch.equal(graph.nodes("train"), plain.train))
+
+    def test_networkx(self):
+        class Karate:
+            """The two methods of a networkx graph that are used, where networkx is not installed."""
+
+            def __init__(self):
+                self.nodes = {"a": {"f": [1.0, 0]}, "b": {"f": [2.0, 0]}, "c": {"f": [3.0, 0]}}
+
+            def edges(self):
+                return [("a", "b"), ("b", "c")]
+
+            def is_directed(self):
+                return False
+
+        try:
+            import networkx
+
+            given = networkx.Graph([("a", "b"), ("b", "c")])
+            networkx.set_node_attributes(given, {"a": [1.0, 0], "b": [2.0, 0], "c": [3.0, 0]}, "f")
+        except ImportError:
+            given = Karate()
+        with strata.from_networkx(given, x="f") as graph:
+            self.assertEqual((graph.num_nodes, graph.num_edges), (3, 4))
+            self.assertEqual(graph.features[[1]].tolist(), [[2, 0]])
+
+
+class Loaded(unittest.TestCase):
+    def test_generated(self):
+        with strata.load("synthetic:kind=sbm,nodes=2000,features=8,classes=4,train=500,seed=3") as graph:
+            self.assertEqual((graph.num_nodes, graph.num_features, graph.num_classes), (2000, 8, 4))
+            self.assertEqual(len(graph.nodes("train")), 500)
+
+    def test_refused(self):
+        for source, message in (
+            ("synthetik:products", "synthetic"),
+            ("/nowhere/parts", "/nowhere/parts"),
+            ("npy:/nowhere", "no such directory"),
+            ("synthetic:kind=sbm,noodles=3", "nodes"),
+        ):
+            with self.subTest(source), self.assertRaisesRegex(strata.InputError, message) as caught:
+                strata.load(source)
+            self.assertIsInstance(caught.exception, ValueError)
+        with self.assertRaisesRegex(strata.InputError, "replicate"):
+            strata.load("synthetic:kind=sbm,nodes=100", replicate="perhaps")
+
+
+class Import(unittest.TestCase):
+    def test_takes_no_torch_and_half_a_second(self):
+        code = (
+            "import time; begun = time.perf_counter(); import strata; took = time.perf_counter() - begun\n"
+            "import sys; print(took, 'torch' in sys.modules, 'torch_geometric' in sys.modules)"
+        )
+        best, *flags = min(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() for _ in range(3)
+        )
+        self.assertEqual(flags, ["False", "False"])
+        self.assertLess(float(best), 2, "half a second on a machine that does nothing else")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of several ranks and machines are those of one; a rank that fails ends the others."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+BIN = pathlib.Path(os.environ.get("STRATA_BIN", HERE.parents[1] / "build/cuda/bin"))
+
+
+def mpirun(ranks, *arguments, timeout=120, **options):
+    command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, **options)
+
+
+def torchrun(ranks, *arguments, timeout=180):
+    """With a port of its own choice, so that several tests may run."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+
+class Launch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="strata-python-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def build_parts(self):
+        parts = self.folder / "parts"
+        spec = "synthetic:kind=sbm,nodes=2000,degree=10,features=6,classes=4,train=600,valid=10,test=10,seed=2"
+        command = [BIN / "strata-partition", "build", "--input", spec, "--parts", "3", "--output", parts]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return parts
+
+    def batches(self, parts, ranks, ranks_per_machine, start=mpirun):
+        """By step: the sets of all ranks together."""
+        folder = self.folder / f"{start.__name__}-{ranks}-{ranks_per_machine}"
+        folder.mkdir()
+        done = start(ranks, HERE / "batches_of_rank.py", parts, folder, ranks_per_machine)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        of_ranks = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
+        self.assertEqual(of_ranks[0]["machines"], ranks if ranks_per_machine == 1 else 1)
+        self.assertEqual({len(rank["steps"]) for rank in of_ranks}, {10})
+        steps = []
+        for parts_of_step in zip(*(rank["steps"] for rank in of_ranks)):
+            seeds = [seed for part in parts_of_step for seed in part["seeds"]]
+            self.assertEqual(len(seeds), len(set(seeds)))
+            steps.append(
+                {
+                    "seeds": set(seeds),
+                    "edges": {tuple(edge) for part in parts_of_step for edge in part["edges"]},
+                    "rows": {node: row for part in parts_of_step for node, row in part["rows"].items()},
+                    "labels": dict(label for part in parts_of_step for label in zip(part["seeds"], part["labels"])),
+                }
+            )
+        return steps
+
+    def test_gives_the_same_batches_on_any_number_of_ranks_and_machines(self):
+        parts = self.build_parts()
+        expected = self.batches(parts, 1, 0)
+        for ranks, ranks_per_machine in ((2, 0), (2, 1), (3, 0), (3, 1)):
+            with self.subTest(ranks=ranks, ranks_per_machine=ranks_per_machine):
+                self.assertEqual(self.batches(parts, ranks, ranks_per_machine), expected)
+
+    def test_gives_the_same_batches_under_torchrun(self):
+        parts = self.build_parts()
+        expected = self.batches(parts, 1, 0)
+        for ranks, ranks_per_machine in ((1, 0), (2, 0), (3, 1)):
+            with self.subTest(ranks=ranks, ranks_per_machine=ranks_per_machine):
+                self.assertEqual(self.batches(parts, ranks, ranks_per_machine, start=torchrun), expected)
+
+    def test_takes_nodes_of_each_ranks_own_and_refuses_ranks_that_disagree(self):
+        script = self.folder / "own.py"
+        script.write_text(
+            "import strata, torch, torch_geometric\n"
+            "graph = strata.load('synthetic:kind=sbm,nodes=2000,features=4,classes=4,train=500')\n"
+            "rank = strata.process().rank\n"
+            "mine = graph.nodes('train')[rank::2] if rank == 0 else graph.nodes('train')[rank:100:2]\n"
+            "loader = strata.NeighborLoader(graph, [3], mine, batch_size=60, deal=False, shuffle=True)\n"
+            "layer, seeds = torch_geometric.nn.SAGEConv(4, 4), []\n"
+            "for batch in loader:\n"
+            "    seeds += batch.n_id[: batch.batch_size].tolist()\n"
+            "    out = layer(batch.x.cpu(), batch.edge_index.cpu())[: batch.batch_size]\n"
+            "    loss = torch.nn.functional.cross_entropy(out, batch.y.cpu(), reduction='sum')\n"
+            "    loss.backward()  # of a batch without seeds, too\n"
+            "print(f'rank {rank}: {len(loader)} steps, {sorted(seeds) == mine.tolist()}', flush=True)\n"
+            "for options in ({'batch_size': 60 + rank}, {'input_nodes': [rank]}, {'deal': rank == 0, 'input_nodes': [5]}):\n"
+            "    try:\n"
+            "        strata.NeighborLoader(graph, [3], **options)\n"
+            "    except strata.InputError as error:\n"
+            "        print(f'rank {rank}: {error}'.splitlines()[0], flush=True)\n"
+            "graph.close()\n"
+        )
+        done = mpirun(2, script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in (0, 1):
+            self.assertIn(f"rank {rank}: 5 steps, True", done.stdout)
+            self.assertIn(f"rank {rank}: rank 0 makes a loader with batch_size 60, rank 1 with batch_size 61", done.stdout)
+            self.assertIn(f"rank {rank}: rank 0 makes a loader with input_nodes 1 ids (hash", done.stdout)
+            self.assertRegex(done.stdout, f"rank {rank}: rank 0 makes a loader with input_nodes .*, rank 1 with input_nodes ids of its own")
+
+    def test_gives_torch_distributed_the_same_ranks(self):
+        script = self.folder / "ranks.py"
+        script.write_text(
+            "import strata, torch, torch.distributed as distributed\n"
+            "process = strata.init('cpu')\n"
+            "strata.init_process_group()\n"
+            "assert (distributed.get_rank(), distributed.get_world_size()) == (process.rank, process.size)\n"
+            "ones = torch.ones(1) * (1 + process.rank)\n"
+            "distributed.all_reduce(ones)\n"
+            "print(f'sum {int(ones)}', flush=True)\n"
+            "distributed.destroy_process_group()\n"
+        )
+        for start in (mpirun, torchrun):
+            done = start(2, script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.count("sum 3"), 2, start.__name__)
+
+    def test_trains_with_ddp_as_one_rank_does(self):
+        parts = self.build_parts()
+        losses = {}
+        for ranks in (1, 2, 3):
+            done = mpirun(ranks, HERE / "ddp_of_rank.py", parts)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses[ranks] = [float(word) for word in done.stdout.split()]
+        self.assertEqual(len(losses[1]), 20)
+        for ranks in (2, 3):
+            for mine, one in zip(losses[ranks], losses[1]):
+                self.assertAlmostEqual(mine, one, delta=1e-4)
+
+    def test_runs_in_spawned_processes_beside_torch_distributed(self):
+        script = self.folder / "spawns.py"
+        script.write_text(
+            "import os\n"
+            "import socket\n"
+            "import torch\n"
+            "import torch.distributed as dist\n"
+            "import torch.multiprocessing as mp\n"
+            "def work(rank, port):\n"
+            "    os.environ.update(RANK=str(rank), WORLD_SIZE='2', MASTER_ADDR='127.0.0.1', MASTER_PORT=port)\n"
+            "    import strata\n"
+            "    graph = strata.load('synthetic:kind=sbm,nodes=2000,features=4,classes=4,train=400')\n"
+            "    dist.init_process_group('gloo')\n"
+            "    seeds = 0\n"
+            "    for _, output_nodes, _ in strata.NodeLoader(graph, 'train', fanouts=[3], batch_size=50):\n"
+            "        seeds += len(output_nodes)\n"
+            "    total = torch.tensor(seeds)\n"
+            "    dist.all_reduce(total)\n"
+            "    print(f'rank {strata.process().rank} of {strata.process().size}: {total.item()} seeds', flush=True)\n"
+            "    dist.destroy_process_group()\n"
+            "    graph.close()\n"
+            "if __name__ == '__main__':\n"
+            "    with socket.socket() as probe:\n"
+            "        probe.bind(('127.0.0.1', 0))\n"
+            "        port = str(probe.getsockname()[1])\n"
+            "    mp.spawn(work, args=(port,), nprocs=2)\n"
+        )
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rank 0 of 2: 400 seeds", done.stdout)
+        self.assertIn("rank 1 of 2: 400 seeds", done.stdout)
+
+    def test_ends_all_ranks_with_the_one_that_failed(self):
+        script = self.folder / "fails.py"
+        script.write_text(
+            "import strata\n"
+            "graph = strata.load('synthetic:kind=sbm,nodes=5000,features=4,classes=4,train=2000')\n"
+            "for _ in range(1000):\n"
+            "    for step, batch in enumerate(strata.NodeLoader(graph, 'train', fanouts=[3], batch_size=10)):\n"
+            "        if step == 3 and strata.process().rank == 1: raise SystemError('on purpose')\n"
+            "    strata.process().barrier()\n"
+        )
+        begun = time.monotonic()
+        done = mpirun(2, script)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("SystemError: on purpose", done.stderr)
+        self.assertLess(time.monotonic() - begun, 60)
+
+    def test_leaves_nothing_in_shared_memory(self):
+        before = set(os.listdir("/dev/shm"))
+        script = self.folder / "forgets.py"
+        script.write_text(
+            "import strata\n"
+            "graph = strata.load('synthetic:kind=sbm,nodes=5000,features=4,classes=4,train=2000')\n"
+            "batch = next(iter(strata.NodeLoader(graph, 'train', fanouts=[3], batch_size=10)))\n"
+        )
+        done = mpirun(2, script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([name for name in set(os.listdir("/dev/shm")) - before if "strata" in name], [])
+
+
+if __name__ == "__main__":
+    unittest.main()

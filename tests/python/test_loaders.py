@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches: what is in them, how long they live, and what is refused."""
+
+import gc
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import unittest
+import warnings
+
+import numpy
+import torch
+
+import strata
+from random_graphs import random_graph
+
+
+class LoaderCase(unittest.TestCase):
+    def setUp(self):
+        self.plain = random_graph()
+        self.graph = self.plain.load(strata)
+        self.addCleanup(self.graph.close)
+        self.device = torch.device(strata.process().device)
+
+    def loader(self, fanouts=(5, 3), input_nodes="train", **options):
+        return strata.NeighborLoader(self.graph, fanouts, input_nodes, **({"batch_size": 64} | options))
+
+    def check(self, batch):
+        """The batch says what the graph does."""
+        n_id, edges = batch.n_id.cpu(), batch.edge_index.cpu()
+        self.assertEqual(len(n_id.unique()), len(n_id))
+        self.assertTrue(torch.equal(batch.x.cpu(), self.plain.x[n_id]))
+        self.assertTrue(torch.equal(batch.y.cpu(), self.plain.y[n_id[: batch.batch_size]]))
+        self.assertTrue(torch.equal(n_id[edges], self.plain.edge_index[:, batch.e_id.cpu()]))
+        self.assertEqual(sum(batch.num_sampled_nodes), batch.num_nodes)
+        self.assertEqual(sum(batch.num_sampled_edges), batch.num_edges)
+
+
+class Neighbors(LoaderCase):
+    def test_give_every_seed_once_an_epoch(self):
+        loader = self.loader(shuffle=True)
+        self.assertEqual(len(loader), 10)
+        orders = []
+        for _ in range(2):
+            seeds = []
+            for batch in loader:
+                self.check(batch)
+                self.assertEqual(batch.batch_size, min(64, 600 - len(seeds)))
+                self.assertEqual((batch.num_global_seeds, batch.loss_scale), (batch.batch_size, 1))
+                seeds += batch.n_id[: batch.batch_size].tolist()
+            self.assertEqual(sorted(seeds), self.plain.train.tolist())
+            orders.append(seeds)
+        self.assertNotEqual(orders[0], orders[1])
+        loader.set_epoch(0)
+        self.assertEqual([v for batch in loader for v in batch.n_id[: batch.batch_size].tolist()], orders[0])
+
+    def test_keep_the_order_that_is_not_shuffled(self):
+        nodes = [900, 3, 77, 4]
+        seeds = [v for batch in self.loader(input_nodes=nodes, batch_size=3) for v in batch.n_id[: batch.batch_size].tolist()]
+        self.assertEqual(seeds, nodes)
+        self.assertEqual(len(self.loader(input_nodes=nodes, batch_size=3, drop_last=True)), 1)
+
+    def test_take_nodes_in_every_form(self):
+        def seeds(input_nodes):
+            return sorted(v for batch in self.loader(input_nodes=input_nodes) for v in batch.n_id[: batch.batch_size].tolist())
+
+        mask = torch.zeros(1000, dtype=torch.bool)
+        mask[self.plain.valid] = True
+        expected = self.plain.valid.tolist()
+        for form in ("valid", mask, mask.numpy(), self.plain.valid, self.plain.valid.int(), self.plain.valid.numpy(), expected):
+            self.assertEqual(seeds(form), expected)
+        self.assertEqual(seeds(None), list(range(1000)))
+        self.assertEqual(seeds([]), [])
+
+    def test_take_all_neighbors(self):
+        degree = torch.bincount(self.plain.edge_index[1], minlength=1000)
+        for batch in self.loader([-1, -1]):
+            self.check(batch)
+            asked = sum(batch.num_sampled_nodes[:2])
+            counts = torch.bincount(batch.edge_index[1].cpu(), minlength=batch.num_nodes)
+            self.assertTrue(torch.equal(counts[:asked], degree[batch.n_id[:asked].cpu()]))
+            self.assertEqual(counts[asked:].sum(), 0)
+
+    def test_take_so_many_neighbors(self):
+        degree = torch.bincount(self.plain.edge_index[1], minlength=1000)
+        for replace in (False, True):
+            for batch in self.loader([4, 2], replace=replace):
+                self.check(batch)
+                first, second = batch.num_sampled_nodes[:2]
+                fanouts = torch.cat([torch.full((first,), 4), torch.full((second,), 2)])
+                known = degree[batch.n_id[: first + second].cpu()]
+                wanted = torch.where(known > 0, fanouts, 0) if replace else torch.minimum(known, fanouts)
+                counts = torch.bincount(batch.edge_index[1].cpu(), minlength=batch.num_nodes)
+                self.assertTrue(torch.equal(counts[: first + second], wanted))
+
+    def test_by_labor_and_by_weight(self):
+        for batch in self.loader([4, 2], sampler="labor"):
+            self.check(batch)
+        weights = torch.zeros(6000)
+        weights[::2] = 1
+        with strata.from_tensors(self.plain.edge_index, self.plain.x, edge_weight=weights) as graph:
+            for batch in strata.NeighborLoader(graph, [3, 3], None, batch_size=100, sampler="weighted"):
+                self.assertEqual((batch.e_id % 2).sum(), 0)
+
+    def test_change_as_they_are_told(self):
+        batch = next(iter(self.loader(transform=lambda data: (data, data.num_nodes))))
+        self.assertEqual(batch[1], batch[0].num_nodes)
+
+
+    def test_say_where_seeds_are_among_the_input_nodes(self):
+        nodes = torch.tensor([900, 3, 77, 4, 123, 8])
+        places = []
+        for batch in self.loader(input_nodes=nodes, batch_size=4, shuffle=True):
+            self.assertTrue(torch.equal(nodes[batch.input_id.cpu()], batch.n_id[: batch.batch_size].cpu()))
+            self.assertEqual(batch.input_id.device, batch.n_id.device)
+            places += batch.input_id.tolist()
+        self.assertEqual(sorted(places), list(range(6)))
+        for batch in strata.NodeLoader(self.graph, nodes, fanouts=[2], batch_size=4):
+            self.assertTrue(torch.equal(nodes[batch.input_id.cpu()], batch.output_nodes.cpu()))
+
+    def test_of_some_input_nodes_on_request(self):
+        loader = self.loader(input_nodes="valid", transform=lambda batch: batch)
+        self.assertEqual(str(loader), "NeighborLoader()")
+        for index in ([7, 0, 150], torch.tensor([7, 0, 150])):
+            batch = loader(index)
+            self.check(batch)
+            self.assertEqual(batch.input_id.tolist(), [7, 0, 150])
+            self.assertEqual(batch.n_id[:3].tolist(), self.plain.valid[[7, 0, 150]].tolist())
+        with self.assertRaises(IndexError):
+            loader([200])
+        with self.assertRaisesRegex(strata.InputError, "no input nodes"):
+            loader([])
+
+    def test_of_a_ranks_own_nodes(self):
+        nodes = [5, 900, 17]
+        batches = list(self.loader(input_nodes=nodes, deal=False, batch_size=2))
+        self.assertEqual([v for batch in batches for v in batch.n_id[: batch.batch_size].tolist()], nodes)
+
+
+class Memory(LoaderCase):
+    def test_lives_as_long_as_anything_of_a_batch(self):
+        loader = self.loader(shuffle=True)
+        batches = list(loader)
+        list(loader)
+        for batch in batches:
+            self.check(batch)
+        rows = [batch.x for batch in batches]
+        wanted = [self.plain.x[batch.n_id.cpu()] for batch in batches]
+        del batches, batch
+        list(loader)
+        self.graph.close()
+        for x, expected in zip(rows, wanted):
+            self.assertTrue(torch.equal(x.cpu(), expected))
+
+    def test_is_used_again(self):
+        loader = self.loader()
+        for _ in range(5):
+            for batch in loader:
+                self.check(batch)
+        del batch
+        self.assertEqual((loader._core.batches_held, loader._core.batches_made), (0, 2))
+        kept = list(loader)
+        self.assertEqual(loader._core.batches_held, len(kept))
+
+    def test_does_not_grow(self):
+        loader = self.loader(batch_size=8, shuffle=True)
+
+        def run(batches):
+            count = 0
+            while count < batches:
+                for batch in loader:
+                    count += 1
+                    del batch
+                    if count % 100 == 50:
+                        break  # an epoch that is left
+
+        run(500)
+        gc.collect()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run(10000)
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 64 << 10)  # KiB
+
+    def test_of_a_loader_that_was_left(self):
+        for _ in range(50):
+            loader = self.loader()
+            next(iter(loader))
+            del loader
+        several = [iter(self.loader()) for _ in range(4)]
+        for batches in zip(*several):
+            for batch in batches:
+                self.check(batch)
+
+
+    def test_of_a_graph_that_is_closed_in_mid_epoch(self):
+        for _ in range(20):
+            graph = self.plain.load(strata)
+            loaders = [strata.NeighborLoader(graph, [5, 3], batch_size=8, shuffle=True) for _ in range(3)]
+            epochs = [iter(loader) for loader in loaders]
+            batches = [next(epoch) for epoch in epochs]
+            del loaders[0]
+            graph.close()
+            with self.assertRaisesRegex(strata.StrataError, "was closed"):
+                next(epochs[1])
+            loaders[1].close()
+            for batch in batches:
+                self.check(batch)
+
+
+class OtherProcesses(LoaderCase):
+    """Workers, which torch's DataLoader forks or spawns, are refused, and leave this process as it is."""
+
+    def worker(self, dataset, **options):
+        with self.assertRaises(Exception) as caught:
+            list(torch.utils.data.DataLoader(dataset, num_workers=1, batch_size=None, **options))
+        next(iter(self.loader()))
+        return str(caught.exception)
+
+    def test_that_were_forked(self):
+        class Batches(torch.utils.data.IterableDataset):
+            def __init__(self, loader):
+                self.loader = loader
+
+            def __iter__(self):
+                return iter(self.loader)
+
+        class Rows(torch.utils.data.Dataset):
+            def __init__(self, graph):
+                self.graph = graph
+
+            def __len__(self):
+                return self.graph.num_nodes
+
+            def __getitem__(self, index):
+                return self.graph.features[[index]]
+
+        for dataset in (Batches(self.loader()), Rows(self.graph)):
+            self.assertIn("this process was forked from one that uses Strata", self.worker(dataset, multiprocessing_context="fork"))
+
+    def test_that_were_forked_in_mid_epoch(self):
+        batches = iter(self.loader())
+        next(batches)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(batches)
+            except strata.InputError:
+                os._exit(7)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+        self.check(next(batches))
+
+    def test_that_were_forked_end_as_they_like(self):
+        code = (
+            "import os, strata, sys\n"
+            "graph = strata.load('synthetic:kind=sbm,nodes=2000,features=4,classes=4,train=1000')\n"
+            "batches = iter(strata.NeighborLoader(graph, [3], batch_size=10))\n"
+            "next(batches)\n"
+            "child = os.fork()\n"
+            "if child == 0: sys.exit(3)\n"
+            "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+            "next(batches)\n"
+        )
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]  # Python 3.12 warns of any fork beside threads
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.stdout, done.stderr, done.returncode), ("3\n", "", 0))
+
+    def test_that_were_spawned(self):
+        for thing in (self.graph, self.loader()):
+            with self.assertRaisesRegex(strata.InputError, "cannot be sent to another process"):
+                pickle.dumps(thing)
+
+
+class Blocks(LoaderCase):
+    def test_are_those_of_a_layer_each(self):
+        loader = strata.NodeLoader(self.graph, "train", fanouts=[4, 3, 2], batch_size=50, shuffle=True)
+        for input_nodes, output_nodes, blocks in loader:
+            self.assertEqual(len(blocks), 3)
+            self.assertTrue(torch.equal(blocks[0].src_nodes, input_nodes))
+            self.assertEqual(len(output_nodes), blocks[-1].num_dst)
+            for block, after, fanout in zip(blocks, [*blocks[1:], None], [2, 3, 4]):
+                if after is not None:
+                    self.assertEqual(block.num_dst, after.num_src)
+                self.assertEqual(block.size, (block.num_src, block.num_dst))
+                self.assertTrue(torch.equal(block.edge_index[0], block.indices.long()))
+                counts = block.indptr.diff()
+                self.assertTrue(torch.equal(torch.bincount(block.edge_index[1], minlength=block.num_dst), counts))
+                self.assertLessEqual(counts.max(), fanout)
+                ends = block.src_nodes.cpu()[block.edge_index.cpu()]
+                self.assertTrue(torch.equal(ends, self.plain.edge_index[:, block.edge_ids.cpu()]))
+
+    def test_make_their_edge_index_once_when_it_is_read(self):
+        for _, _, blocks in strata.NodeLoader(self.graph, "train", fanouts=[4, 3], batch_size=50):
+            for block in blocks:
+                self.assertIsNone(block._edge_index)
+                with torch.inference_mode():
+                    edge_index = block.edge_index
+                self.assertFalse(edge_index.is_inference())
+                self.assertIs(block.edge_index, edge_index)
+                self.assertEqual((edge_index.dtype, edge_index.device), (torch.int64, block.indptr.device))
+
+    def test_bring_rows_on_request(self):
+        loader = strata.NodeLoader(self.graph, "train", fanouts=[4, 3], batch_size=50, features=True)
+        for (input_nodes, output_nodes, _), x, y in loader:
+            self.assertTrue(torch.equal(x.cpu(), self.plain.x[input_nodes.cpu()]))
+            self.assertTrue(torch.equal(y.cpu(), self.plain.y[output_nodes.cpu()]))
+
+
+class Refusals(LoaderCase):
+    def test_of_options(self):
+        for options, message in (
+            ({"fanouts": [-2]}, "fanout -2 is below -1"),
+            ({"fanouts": []}, "no fanouts were given"),
+            ({"batch_size": 0}, "batch_size is 0"),
+            ({"input_nodes": "trein"}, "train"),
+            ({"input_nodes": [1000]}, "1000 is not a node of the graph"),
+            ({"input_nodes": [-1]}, "-1 is not a node of the graph"),
+            ({"input_nodes": [1.5]}, "input_nodes is of type float64"),
+            ({"input_nodes": torch.ones(3, dtype=torch.bool)}, "a mask of shape"),
+            ({"sampler": "labour"}, "labor"),
+            ({"sampler": "weighted"}, "loaded without weights"),
+            ({"subgraph_type": "induced"}, "subgraph_type='induced' is not possible"),
+            ({"disjoint": True}, "disjoint=True is not possible"),
+            ({"time_attr": "t"}, "time_attr is not possible"),
+        ):
+            with self.subTest(options), self.assertRaisesRegex(strata.InputError, message):
+                self.loader(**options)
+        with self.assertRaisesRegex(TypeError, "num_neigbors"):
+            self.loader(num_neigbors=3)
+
+    def test_of_what_workers_would_do_is_a_warning(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.loader(num_workers=4, filter_per_worker=True)
+        self.assertEqual(len(caught), 2)
+        self.assertIn("num_workers has no effect", str(caught[0].message))
+
+    def test_of_a_graph_without_rows_or_labels(self):
+        with strata.from_tensors(self.plain.edge_index, num_nodes=1000) as graph:
+            batch = next(iter(strata.NeighborLoader(graph, [3], None, batch_size=10)))
+            self.assertNotIn("x", batch)
+            self.assertNotIn("y", batch)
+            with self.assertRaisesRegex(strata.InputError, "no node features"):
+                graph.features[[0]]
+
+    def test_of_numpy_integers_there_are_none(self):
+        loader = strata.NeighborLoader(self.graph, numpy.array([3, 2]), "train", batch_size=10)
+        self.assertEqual(next(iter(loader)).batch_size, 10)
+
+
+class Sets(unittest.TestCase):
+    def test_of_classes_are_rows_of_zeros_and_ones(self):
+        plain = random_graph()
+        y = torch.rand((1000, 40)).round()
+        with strata.from_tensors(plain.edge_index, plain.x, y, train=plain.train) as graph:
+            for batch in strata.NeighborLoader(graph, [3], batch_size=100):
+                self.assertTrue(torch.equal(batch.y.cpu(), y[batch.n_id[: batch.batch_size].cpu()]))
+
+
+if __name__ == "__main__":
+    unittest.main()

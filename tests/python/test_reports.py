@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages about runs, what is told of a run while it lasts, and the formats of other programs."""
+
+import html
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import unittest.mock
+
+import run_folders
+from browser import chromium, opened
+
+import strata
+from strata.reports import ReportError, cli, learning, read_run, watch, words, work
+from strata.reports.run import read_records
+
+RUNS = {
+    "finished": {"epochs": 3},
+    "running": {"epochs": 2, "planned": 20, "state": "running"},
+    "killed": {"epochs": 2, "planned": 20, "state": "killed"},
+    "one-epoch": {"epochs": 1},
+    "resumed": {"epochs": 4, "resumed_after": 2},
+    "long": {"epochs": 1000},
+    "ranks": {"epochs": 3, "ranks": 3},
+}
+
+
+def text_of(page):
+    """The words of a page, without its scripts."""
+    without = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", without)).split())
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="strata-reports-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def write(self, name, **facts):
+        return run_folders.write_run(self.folder / name, **facts)
+
+
+class States(Folder):
+    def test_are_read_off_the_files(self):
+        for state in ("finished", "stopped", "running", "killed"):
+            self.assertEqual(read_run(self.write("run", state=state)).state, state)
+
+    def test_of_a_lock_whose_owner_is_gone_is_killed(self):
+        run = self.write("run", state="running")
+        owner = json.loads((run / "strata.lock").read_text())
+        (run / "strata.lock").write_text(json.dumps({**owner, "started": "1"}))
+        self.assertEqual(read_run(run).state, "killed")
+
+    def test_of_an_owner_elsewhere_depends_on_how_long_it_is_silent(self):
+        run = self.write("run", state="running")
+        owner = json.loads((run / "strata.lock").read_text())
+        (run / "strata.lock").write_text(json.dumps({**owner, "boot": "another"}))
+        self.assertEqual(read_run(run).state, "running")
+        os.utime(run / "strata.lock", (0, time.time() - 60))
+        self.assertEqual(read_run(run).state, "killed")
+
+    def test_of_a_continued_run_is_that_of_its_last_part(self):
+        run = self.write("run", state="running", epochs=3, resumed_after=2)
+        self.assertEqual((read_run(run).state, read_run(run).resumes), ("running", 1))
+
+
+class Records(Folder):
+    def test_are_complete_lines(self):
+        path = self.folder / "metrics.jsonl"
+        path.write_text('{"type": "run"}\nno JSON\n[1]\n{"type": 7}\n{"type": "epoch"}\n{"type": "epoch", "epoch": 1}\n{"type": "epoch", "epo')
+        records, damaged = read_records(path)
+        self.assertEqual(records, [{"type": "run"}, {"type": "epoch", "epoch": 1}])
+        self.assertEqual(damaged, 4)
+
+    def test_best_is_the_first_of_the_best(self):
+        run = self.write("run", epochs=5)
+        lines = (run / "metrics.jsonl").read_text().replace(json.dumps(0.9 - 0.5 / 5), json.dumps(0.9 - 0.5 / 4))
+        (run / "metrics.jsonl").write_text(lines)
+        self.assertEqual(read_run(run).best["epoch"], 4)
+
+    def test_refuses_what_is_no_run(self):
+        for path, what in ((self.folder / "nowhere", "no such directory"), (self.folder, "no metrics.jsonl")):
+            with self.assertRaisesRegex(ReportError, what):
+                read_run(path)
+
+
+class Sentences(Folder):
+    def run_with(self, change, **facts):
+        """A run with records that were changed."""
+        path = self.write("run", **facts) / "metrics.jsonl"
+        records = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        for record in records:
+            change(record)
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        return read_run(path)
+
+    def test_say_that_a_loss_falls(self):
+        section = learning.loss(read_run(self.write("run", epochs=3)))
+        self.assertEqual(section.seen, "The training loss was 2.0000 in epoch 1 and fell to 0.6667 in epoch 3.")
+        self.assertEqual(section.advice, "")
+
+    def test_say_that_a_loss_rises_again(self):
+        run = self.run_with(lambda r: r.update(loss=5.0) if (r["type"], r.get("epoch")) == ("epoch", 3) else None)
+        section = learning.loss(run)
+        self.assertIn("rose to 5.0000 in epoch 3, after 1.0000 in epoch 2", section.seen)
+        self.assertIn("lower --lr", section.advice)
+
+    def test_say_that_training_nodes_are_learned_by_heart(self):
+        section = learning.scores(self.run_with(lambda r: r.update(train_accuracy=0.999) if r["type"] == "epoch" else None))
+        self.assertIn("--dropout", section.advice)
+
+    def test_say_what_training_waits_for(self):
+        def wait(record):
+            if record["type"] == "epoch":
+                record.update(wait_seconds=3.0, compute_seconds=2.5, sum_seconds=0.5)
+
+        section = work.stages(self.run_with(wait))
+        self.assertIn("50 % into waiting for batches", section.seen)
+        self.assertIn("25 % of which come from host memory", section.advice)
+
+    def test_say_what_more_memory_would_hold(self):
+        section = work.plan(read_run(self.write("run")))
+        self.assertIn("from the reads of 16 batches", section.seen)
+        self.assertEqual(section.advice, "12.0 GiB more GPU memory would hold the rows that are in host memory, which 20 % of the reads need.")
+
+    def test_name_the_rank_that_others_wait_for(self):
+        section = work.ranks(read_run(self.write("run", ranks=3)))
+        self.assertIn("the others wait for rank 2", section.seen)
+        self.assertEqual([row[0].text for row in section.tables[0].rows], ["0", "1", "2 (straggler)"])
+        self.assertIn("work evenly", work.ranks(read_run(self.write("run", ranks=2))).seen)
+
+    def test_call_no_rank_slow_that_waits_for_the_others_itself(self):
+        def wait(record):
+            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
+                rank["sum_seconds"] = 1.0 + rank["rank"]
+
+        self.assertIn("work evenly", work.ranks(self.run_with(wait, ranks=3)).seen)
+
+    def test_say_what_machines_asked_for(self):
+        section = work.exchange(read_run(self.write("run", ranks=3)))
+        self.assertIn("40 % of the feature rows belong to other machines; the halo cache had 25 % of these", section.seen)
+        self.assertEqual([row[1].key for row in section.tables[0].rows], [9000, 9000, 45000])
+
+    def test_name_the_class_that_is_never_predicted(self):
+        section = learning.classes(read_run(self.write("run")))
+        self.assertIn("class 2 is the hardest: 0 of its 80 nodes are found", section.seen)
+        self.assertIn("Never predicted: class 2", section.advice)
+
+    def test_say_what_was_not_recorded(self):
+        run = self.run_with(lambda r: r.update(type="other") if r["type"] in ("ranks", "classes", "traffic") else r.pop("plan", None))
+        for make in (learning.classes, work.plan, work.ranks, work.overlap):
+            self.assertTrue(make(run).missing, make)
+
+
+class Words(unittest.TestCase):
+    def test_never_have_exponents(self):
+        for value in (0.0123, 0.5, 0.9996, 1, 12.34, 99.96, 999.6, 1e3, 1.5e12):
+            for text in (words.seconds(value), words.rate(value * 1e9), words.short_count(value), words.size(value)):
+                self.assertNotIn("e+", text, value)
+        self.assertEqual([words.rate(1.5e12), words.seconds(0.26), words.short_count(49_000)], ["1,500 GB/s", "260 ms", "49k"])
+
+
+class Pages(Folder):
+    def test_have_the_numbers_of_the_records(self):
+        for name, facts in RUNS.items():
+            with self.subTest(name):
+                run = read_run(self.write(name, **facts))
+                text = text_of(strata.report(run.folder).html)
+                self.check_numbers(run, text)
+
+    def check_numbers(self, run, text):
+        for epoch in run.epochs[:3] + run.epochs[-1:]:
+            self.assertIn(f" {words.number(epoch['loss'])} ", text)
+            self.assertIn(f" {words.number(epoch['train_accuracy'])} ", text)
+        best = run.evaluations[-1]
+        self.assertIn(f"{words.number(best['test']['accuracy'])} at the best epoch, {best['epoch']}", text)
+        self.assertIn(words.count(run.seeds_per_second), text)
+        self.assertIn("3 training nodes have no <label>", text)
+        self.assertIn("libtorch 2.11.0", text)
+        for title in ("Loss", "Scores", "Classes", "Stages of an epoch", "Rows by stratum", "Where rows lie", "Memory", "Ranks", "Configuration"):
+            self.assertIn(title, text)
+
+    def test_tell_how_a_run_ended(self):
+        for state, words_ in (("finished", "State finished"), ("killed", "--resume"), ("running", "State running")):
+            self.assertIn(words_, text_of(strata.report(self.write("run", state=state)).html), state)
+        self.assertIn("4 of 4, resumed 1 time", text_of(strata.report(self.write("run", epochs=4, resumed_after=2)).html))
+
+    def test_draw_the_trace_where_there_is_one(self):
+        run_folders.write_trace(self.folder / "trace.json")
+        run = self.write("run", trace=str(self.folder / "trace.json"))
+        text = text_of(strata.report(run).html)
+        self.assertIn("The stage with the most work is “train”", text)
+        self.assertIn("rank 1: gather", text)
+
+    def test_of_several_runs_mark_what_differs(self):
+        runs = [self.write("a"), self.write("b", lr=0.1, epochs=5), self.write("c", state="killed")]
+        page = strata.report(*runs).html
+        text = text_of(page)
+        self.assertIn("3: 2 finished and 1 killed", text)
+        self.assertIn("The runs differ in --epochs and --lr.", text)
+        self.assertIn("<mark>0.1</mark>", page)
+        self.assertNotIn("<mark>64</mark>", page)
+
+    def test_need_no_network(self):
+        page = strata.report(self.write("run")).html
+        self.assertNotRegex(re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL), r"(src|href)=.https?:")
+
+    def test_are_written_as_a_whole(self):
+        run = self.write("run")
+        strata.report(run, output=self.folder / "page.html")
+        self.assertEqual([path.name for path in self.folder.glob("*page*")], ["page.html"])
+        with self.assertRaisesRegex(ReportError, "cannot write"):
+            strata.report(run, output=self.folder / "nowhere/page.html")
+
+    def test_show_themselves_in_a_notebook(self):
+        self.assertTrue(strata.report(self.write("run"))._repr_html_().startswith("<iframe"))
+
+
+class Browser(Folder):
+    """What a person sees; takes about a second per page."""
+
+    def test_shows_every_kind_of_run(self):
+        with chromium() as browser:
+            for name, facts in RUNS.items():
+                page = self.folder / f"{name}.html"
+                strata.report(self.write(name, **facts), output=page)
+                with self.subTest(name), opened(browser, page, self) as shown:
+                    self.check_page(shown, read_run(self.folder / name))
+
+    def check_page(self, shown, run):
+        self.assertEqual(shown.locator("h1").inner_text(), run.name)
+        drawn = shown.locator("figure .main-svg").first
+        drawn.wait_for(state="attached")
+        figures = shown.locator("figure")
+        self.assertGreaterEqual(figures.count(), 6)
+        for i in range(figures.count()):
+            self.assertTrue(figures.nth(i).get_attribute("aria-label"))
+        loss = words.number(run.epochs[-1]["loss"])
+        self.assertIn(f"to {loss} in epoch" if len(run.epochs) > 1 else loss, shown.locator("#loss .seen").inner_text())
+
+    def test_sorts_tables_by_keyboard(self):
+        runs = [self.write("b", lr=0.1, epochs=5), self.write("a", epochs=3), self.write("c", epochs=12)]
+        page = self.folder / "compared.html"
+        strata.report(*runs, output=page)
+        with chromium() as browser, opened(browser, page, self) as shown:
+            table = shown.locator("#overview table")
+            title = table.locator("th", has_text=re.compile("^epochs$"))
+            column = table.locator("th").all_inner_texts().index("epochs")
+
+            def values():
+                return [row.locator("td").nth(column).inner_text() for row in table.locator("tbody tr").all()]
+
+            title.locator("button").focus()
+            shown.keyboard.press("Enter")
+            self.assertEqual(values(), ["3", "5", "12"])
+            self.assertEqual(title.get_attribute("aria-sort"), "ascending")
+            shown.keyboard.press("Enter")
+            self.assertEqual(values(), ["12", "5", "3"])
+
+    def test_fits_a_phone_and_a_zoom_of_400_percent(self):
+        page = self.folder / "phone.html"
+        strata.report(self.write("run", ranks=3), output=page)
+        with chromium() as browser, opened(browser, page, self, width=320) as shown:
+            shown.locator("figure .main-svg").first.wait_for(state="attached")
+            self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), 320)
+            for summary in shown.locator("summary").all():
+                summary.focus()
+                shown.keyboard.press("Enter")
+            self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), 320)
+
+    def test_shows_the_page_of_a_partition(self):
+        page = self.folder / "partition.html"
+        program = pathlib.Path(os.environ["STRATA_BIN"]) / "strata-partition"
+        words_ = ["build", "--input", "synthetic:kind=sbm,nodes=900,edges=9000,features=4,classes=3", "--parts", "3"]
+        done = subprocess.run([program, *words_, "--output", self.folder / "parts", "--report", page], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with chromium() as browser, opened(browser, page, self) as shown:
+            self.assertIn("in 3 parts", shown.locator("h1").inner_text())
+            self.assertGreater(shown.locator("svg rect").count(), 9)
+            info = subprocess.run([program, "info", self.folder / "parts"], capture_output=True, text=True).stdout
+            nodes = re.search(r"900", info)
+            self.assertTrue(nodes and nodes.group(0) in shown.locator("body").inner_text())
+
+
+class Watch(Folder):
+    def call(self, *arguments, columns=80, **options):
+        environment = {**os.environ, "COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
+        return subprocess.run(
+            [sys.executable, "-m", "strata.reports.watch", *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60, **options
+        )
+
+    def test_curve_goes_from_low_to_high(self):
+        self.assertEqual(watch.curve([0, 1, 2, 3, 4, 5, 6, 7], 80), "▁▂▃▄▅▆▇█")
+        self.assertEqual(watch.curve([7, 7], 80), "▁▁")
+        self.assertEqual(len(watch.curve([float(i) for i in range(1000)], 60)), 60)
+        self.assertEqual(watch.curve([], 80), "")
+
+    def test_tells_of_a_run_in_80_columns(self):
+        done = self.call(self.write("run", epochs=1000, ranks=3), "--once")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), 80)
+        for said in ("finished", "1,000 of 1,000", "best 0.8995 in epoch 1000", "150 seeds/s", "compute 25 %", "4.0 GiB per rank at most"):
+            self.assertIn(said, done.stdout)
+
+    def test_exit_code_tells_how_the_run_ended(self):
+        for state, code in (("finished", 0), ("stopped", 75), ("killed", 1)):
+            self.assertEqual(self.call(self.write("run", state=state)).returncode, code, state)
+        self.assertEqual(self.call(self.folder / "nowhere").returncode, 2)
+        self.assertEqual(self.call(self.folder, "--every", "0").returncode, 2)
+
+    def test_ends_with_the_run(self):
+        run = self.write("run", state="running", epochs=2, planned=3)
+        program = subprocess.Popen(
+            [sys.executable, "-m", "strata.reports.watch", str(run), "--every", "0.1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.assertIn("running, 2 of 3 epochs", program.stdout.readline())
+        self.assertIsNone(program.poll(), "the run lasts")
+        lines = (run / "metrics.jsonl").read_text().rpartition("\n")[0]
+        new = [*run_folders.epoch_records(3, 1), run_folders.final_record(3)]
+        (run / "metrics.jsonl").write_text(lines + "\n" + "".join(json.dumps(record) + "\n" for record in new))
+        (run / "strata.lock").unlink()
+        told, complaints = program.communicate(timeout=30)
+        self.assertEqual((program.returncode, complaints), (0, ""))
+        self.assertIn("epoch 3  loss 0.6667", told)
+
+    def test_is_quiet_after_an_interrupt(self):
+        run = self.write("run", state="running")
+        program = subprocess.Popen([sys.executable, "-m", "strata.reports.watch", str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertIn("running", program.stdout.readline())
+        program.send_signal(signal.SIGINT)
+        _, complaints = program.communicate(timeout=30)
+        self.assertEqual((program.returncode, complaints), (130, ""))
+
+
+class Exports(Folder):
+    @unittest.skipIf(importlib.util.find_spec("tensorboardX") is None, "needs tensorboardX: launch/setup --tests")
+    def test_tensorboard_has_every_curve(self):
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.record_writer import RecordWriter  # noqa: F401  the format that is read here
+
+        self.call([self.write("a", epochs=3), self.write("b", epochs=2)], "--tensorboard", self.folder / "board")
+        for name, epochs in (("a", 3), ("b", 2)):
+            (path,) = (self.folder / "board" / name).glob("events.out.tfevents.*")
+            values = {}
+            for record in self.framed(path.read_bytes()):
+                event = Event.FromString(record)
+                for value in event.summary.value:
+                    values.setdefault(value.tag, []).append((event.step, value.simple_value))
+            self.assertEqual([step for step, _ in values["epoch/loss"]], list(range(1, epochs + 1)))
+            self.assertAlmostEqual(values["epoch/loss"][1][1], 1.0, places=6)
+            self.assertAlmostEqual(values["test/accuracy"][1][1], 0.65, places=6)
+            self.assertEqual([step for step, _ in values["step/loss"]][:3], [1, 7, 8])
+
+    def framed(self, data):
+        """Records of TFRecord: a length of 8 bytes, its check of 4, the record, its check of 4."""
+        while data:
+            length = int.from_bytes(data[:8], "little")
+            yield data[12 : 12 + length]
+            data = data[16 + length :]
+
+    def test_tensorboard_keeps_what_is_there(self):
+        run = self.write("a")
+        self.call([run], "--tensorboard", self.folder / "board")
+        self.assertIn("has event files already", self.call([run], "--tensorboard", self.folder / "board", expect=2))
+
+    @unittest.skipIf(importlib.util.find_spec("mlperf_logging") is None, "needs mlperf-logging: launch/setup --tests")
+    def test_mlperf_finds_its_lines_compliant(self):
+        for facts in ({"epochs": 3}, {"epochs": 4, "resumed_after": 2}, {"epochs": 1}):
+            self.call([self.write("run", **facts)], "--mllog", self.folder / "run.log")
+            checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "5.1.0", "--usage", "training", "run.log"]
+            done = subprocess.run(checker, cwd=self.folder, capture_output=True, text=True)
+            self.assertIn("SUCCESS", done.stdout + done.stderr)
+        lines = [json.loads(line.removeprefix(":::MLLOG ")) for line in (self.folder / "run.log").read_text().splitlines()]
+        values = {line["key"]: line["value"] for line in lines}
+        self.assertEqual((values["global_batch_size"], values["train_samples"], values["eval_samples"]), (128, 900, 300))
+        self.assertAlmostEqual(values["eval_accuracy"], 0.4)
+        self.assertEqual([line["time_ms"] for line in lines], sorted(line["time_ms"] for line in lines))
+
+    def test_mlperf_needs_an_evaluation(self):
+        run = self.write("run")
+        (run / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text().splitlines()[0] + "\n")
+        self.assertIn("needs a run with an epoch", self.call([run], "--mllog", self.folder / "run.log", expect=2))
+
+    def call(self, runs, *words_, expect=0):
+        output, complaints = io.StringIO(), io.StringIO()
+        with unittest.mock.patch("sys.stdout", output), unittest.mock.patch("sys.stderr", complaints):
+            self.assertEqual(cli.main([*map(str, runs), *map(str, words_)]), expect, complaints.getvalue())
+        return output.getvalue() + complaints.getvalue()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host memory that is indexed where it lies."""
+
+import gc
+import pathlib
+import tempfile
+import unittest
+import weakref
+
+import torch
+
+import strata
+
+TYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.uint8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+    torch.complex128,
+]
+
+
+def values(shape, dtype):
+    """Any bits that are no nan."""
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(-100, 100, shape, generator=generator).to(dtype)
+
+
+class Unified(unittest.TestCase):
+    def setUp(self):
+        self.device = strata.process().device
+        self.places = ["cpu", self.device] if self.device != "cpu" else ["cpu"]
+        self.index = torch.tensor([99, 0, 5, 5, 17])
+
+    def test_gives_rows_of_every_type_and_shape(self):
+        for dtype in TYPES:
+            for shape in ((100,), (100, 1), (100, 7), (100, 3, 5)):
+                tensor = values(shape, dtype)
+                u = strata.unified(tensor)
+                for place in self.places:
+                    for index in (self.index.to(place), self.index.int().to(place)):
+                        rows = u[index]
+                        self.assertEqual((str(rows.device), rows.dtype), (self.device, dtype))
+                        self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]), (dtype, shape))
+
+    def test_takes_indices_in_every_form(self):
+        tensor = values((100, 4), torch.float32)
+        u = strata.unified(tensor)
+        mask = tensor[:, 0] > 0
+        for index, expected in (
+            ([3, 4], tensor[3:5]),
+            (mask, tensor[mask]),
+            (slice(10, 20, 3), tensor[10:20:3]),
+            (slice(None), tensor),
+            (-1, tensor[-1]),
+            (7, tensor[7]),
+            ([], tensor[:0]),
+        ):
+            self.assertTrue(torch.equal(u[index].cpu(), expected), index)
+        self.assertEqual((u.shape, u.dtype, u.size(1), u.dim(), len(u)), (tensor.shape, tensor.dtype, 4, 2, 100))
+        self.assertEqual(u.cpu().data_ptr(), tensor.data_ptr())
+
+    def test_writes_into_a_buffer(self):
+        tensor = values((100, 8), torch.float32)
+        u = strata.unified(tensor)
+        buffer = torch.full((50, 8), -7.0, device=self.device)
+        out = torch.index_select(u, 0, self.index.to(self.device), out=buffer[:5])
+        self.assertEqual(out.data_ptr(), buffer.data_ptr())
+        self.assertTrue(torch.equal(buffer[:5].cpu(), tensor[self.index]))
+        self.assertTrue((buffer[5:] == -7).all())
+        self.assertTrue(torch.equal(torch.index_select(u, 0, self.index).cpu(), tensor[self.index]))
+        with self.assertRaisesRegex(strata.InputError, "wanted is"):
+            torch.index_select(u, 0, self.index, out=buffer)
+        with self.assertRaisesRegex(strata.InputError, "dimension 1"):
+            torch.index_select(u, 1, self.index)
+        with self.assertRaisesRegex(TypeError, "is not possible on a unified tensor"):
+            torch.sum(u)
+
+    def test_takes_rows(self):
+        for dtype in TYPES:
+            tensor = values((100, 6), dtype)
+            u = strata.unified(tensor)
+            rows = values((3, 6), dtype) + 1 if dtype != torch.bool else ~values((3, 6), dtype)
+            u[torch.tensor([4, 90, 2])] = rows.to(self.device)
+            u.fence()
+            self.assertTrue(torch.equal(tensor[torch.tensor([4, 90, 2])], rows), dtype)
+        with self.assertRaisesRegex(strata.InputError, "one row per index"):
+            u[torch.tensor([4])] = rows
+
+    def test_names_the_first_index_that_is_no_row(self):
+        u = strata.unified(values((100, 2), torch.float32))
+        for place in self.places:
+            for wrong in (-1, 100):
+                with self.assertRaisesRegex(IndexError, f"index 1 is {wrong}, which is no row of 100"):
+                    u[torch.tensor([3, wrong, 1000], device=place)]
+        with self.assertRaisesRegex(IndexError, "index of torch.float32"):
+            u[torch.tensor([0.5])]
+        with self.assertRaisesRegex(IndexError, "a mask of shape"):
+            u[torch.ones(3, dtype=torch.bool)]
+
+    def test_refuses_what_is_no_plain_memory(self):
+        with self.assertRaisesRegex(strata.InputError, "not contiguous"):
+            strata.unified(values((10, 10), torch.float32).t())
+        with self.assertRaisesRegex(strata.InputError, "no dimensions"):
+            strata.unified(torch.tensor(3))
+
+    def test_of_nothing(self):
+        for shape in ((0,), (0, 5), (5, 0)):
+            u = strata.unified(torch.empty(shape))
+            self.assertEqual(tuple(u[torch.empty(0, dtype=torch.long)].shape), (0, *shape[1:]))
+        self.assertEqual(tuple(u[[1, 2]].shape), (2, 0))
+        with self.assertRaises(IndexError):
+            strata.unified(torch.empty((0, 5)))[[0]]
+
+    def test_does_not_dangle(self):
+        u = strata.unified(torch.full((100, 100), 3.0))
+        gc.collect()
+        others = [torch.zeros(100, 100) for _ in range(20)]
+        self.assertTrue((u[self.index] == 3).all())
+        del others
+        tensor = torch.ones(50, 4)
+        held = weakref.ref(tensor.untyped_storage())
+        u = strata.unified(tensor)
+        del tensor, u
+        gc.collect()
+        self.assertIsNone(held())
+
+    def test_of_a_mapped_file_and_of_shared_memory(self):
+        tensor = values((1000, 16), torch.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "rows"
+            tensor.numpy().tofile(path)
+            mapped = torch.from_file(str(path), shared=True, size=tensor.numel()).view(1000, 16)
+            self.assertTrue(torch.equal(strata.unified(mapped)[self.index].cpu(), tensor[self.index]))
+        shared = tensor.clone().share_memory_()
+        self.assertTrue(torch.equal(strata.unified(shared)[self.index].cpu(), tensor[self.index]))
+
+    def test_by_the_names_of_dgl(self):
+        tensor = values((100, 4), torch.float32)
+        with self.assertRaisesRegex(strata.InputError, "was not registered"):
+            strata.gather_pinned_tensor_rows(tensor, self.index)
+        strata.pin_memory_inplace(tensor)
+        rows = strata.gather_pinned_tensor_rows(tensor, self.index.to(self.device))
+        self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]))
+
+
+if __name__ == "__main__":
+    unittest.main()

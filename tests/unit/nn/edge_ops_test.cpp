@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/nn/edge_ops.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "strata/util/error.hpp"
+
+namespace strata::nn {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const cuda::Stream kCpu;
+
+struct Lists {
+  std::vector<Count> indptr;
+  std::vector<std::int32_t> indices;
+  std::vector<std::int64_t> origins;
+
+  Lists(Count rows, Count edges)
+      : indptr(static_cast<std::size_t>(rows + 1), -1),
+        indices(static_cast<std::size_t>(edges), -1),
+        origins(static_cast<std::size_t>(edges), -1) {}
+  SortedEdges out() { return {indptr.data(), indices.data(), origins.data()}; }
+  EdgeLists view() const { return {static_cast<Count>(indptr.size()) - 1, indptr.data(), indices.data()}; }
+};
+
+struct Pairs {
+  Count num_src, num_dst;
+  std::vector<std::int64_t> sources, destinations;
+
+  EdgePairs view() const {
+    return {num_src, num_dst, static_cast<Count>(sources.size()), sources.data(), destinations.data()};
+  }
+  Lists sorted() const {
+    Lists lists(num_dst, static_cast<Count>(sources.size()));
+    sort_edges(view(), lists.out());
+    return lists;
+  }
+};
+
+/// With parallel edges, loops, and nodes without edges.
+Pairs random_pairs(Count num_src, Count num_dst, int count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Pairs pairs{num_src, num_dst, {}, {}};
+  for (int e = 0; e < count; ++e) {
+    pairs.sources.push_back(static_cast<std::int64_t>(random() % static_cast<unsigned>(num_src)));
+    pairs.destinations.push_back(static_cast<std::int64_t>(random() % static_cast<unsigned>(num_dst)) / 2 *
+                                 2);
+  }
+  return pairs;
+}
+
+Lists transposed(const Lists& lists, Count num_src) {
+  Lists out(num_src, static_cast<Count>(lists.indices.size()));
+  transpose_edges(lists.view(), num_src, out.out());
+  return out;
+}
+
+std::vector<float> random_floats(Count count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  std::generate(values.begin(), values.end(), [&] { return normal(random); });
+  return values;
+}
+
+TEST(SortEdges, KeepsTheOrderOfADestinationsEdges) {
+  const Lists lists = Pairs{3, 2, {2, 0, 1}, {1, 0, 1}}.sorted();
+  EXPECT_THAT(lists.indptr, ElementsAre(0, 1, 3));
+  EXPECT_THAT(lists.indices, ElementsAre(0, 2, 1));
+  EXPECT_THAT(lists.origins, ElementsAre(1, 0, 2));
+}
+
+TEST(SortEdges, TakesNoEdges) {
+  EXPECT_THAT((Pairs{0, 0, {}, {}}.sorted().indptr), ElementsAre(0));
+  EXPECT_THAT((Pairs{5, 2, {}, {}}.sorted().indptr), ElementsAre(0, 0, 0));
+}
+
+TEST(SortEdges, RefusesNodesThatDoNotExist) {
+  for (const auto& [source, destination] : {std::pair{3, 0}, {-1, 0}, {0, 2}, {0, -1}}) {
+    const Pairs pairs{3, 2, {0, source}, {0, destination}};
+    try {
+      pairs.sorted();
+      FAIL() << source << " -> " << destination;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("edge 1 goes from node " + std::to_string(source)));
+    }
+  }
+}
+
+TEST(TransposeEdges, ListsAscendingDestinations) {
+  const Pairs pairs = random_pairs(30, 20, 200, 1);
+  const Lists lists = pairs.sorted(), out = transposed(lists, 30);
+  std::vector<int> seen(200);
+  for (Count u = 0; u < 30; ++u) {
+    const auto begin = static_cast<std::size_t>(out.indptr[static_cast<std::size_t>(u)]),
+               end = static_cast<std::size_t>(out.indptr[static_cast<std::size_t>(u) + 1]);
+    EXPECT_TRUE(std::is_sorted(out.indices.begin() + begin, out.indices.begin() + end)) << "source " << u;
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto pair = static_cast<std::size_t>(lists.origins[static_cast<std::size_t>(out.origins[i])]);
+      EXPECT_EQ(pairs.sources[pair], u);
+      EXPECT_EQ(pairs.destinations[pair], out.indices[i]);
+      ++seen[pair];
+    }
+  }
+  EXPECT_THAT(seen, testing::Each(1));
+}
+
+TEST(SumOverEdges, AddsScaledRows) {
+  const Pairs pairs = random_pairs(40, 24, 300, 2);
+  const Lists lists = pairs.sorted();
+  constexpr Count kCols = 7;
+  const auto in = random_floats(40 * kCols, 3), by_edge = random_floats(300, 4),
+             by_row = random_floats(24, 5), by_col = random_floats(40, 6), by_self = random_floats(10, 7);
+  std::vector<float> out(24 * kCols, NAN);
+  std::vector<double> expected(24 * kCols);
+  for (std::size_t i = 0; i < 300; ++i) {
+    const auto pair = static_cast<std::size_t>(lists.origins[i]);
+    const auto u = static_cast<std::size_t>(pairs.sources[pair]),
+               v = static_cast<std::size_t>(pairs.destinations[pair]);
+    for (std::size_t c = 0; c < kCols; ++c)
+      expected[v * kCols + c] += static_cast<double>(by_row[v]) * by_edge[i] * by_col[u] * in[u * kCols + c];
+  }
+  for (std::size_t i = 0; i < 10 * kCols; ++i) expected[i] += static_cast<double>(by_self[i / kCols]) * in[i];
+  sum_over_edges({.edges = lists.view(),
+                  .cols = kCols,
+                  .in = in.data(),
+                  .edge_scale = by_edge.data(),
+                  .row_scale = by_row.data(),
+                  .col_scale = by_col.data(),
+                  .self_scale = by_self.data(),
+                  .num_self = 10,
+                  .out = out.data()},
+                 kCpu);
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], expected[i], 1e-4) << i;
+}
+
+TEST(MaxOverEdges, FindsTheFirstWinnerAndSendsItTheGradient) {
+  const Pairs pairs = random_pairs(40, 24, 300, 8);
+  const Lists lists = pairs.sorted(), out_edges = transposed(lists, 40);
+  constexpr Count kCols = 5;
+  const auto in = random_floats(40 * kCols, 9), grad_out = random_floats(24 * kCols, 10);
+  std::vector<float> out(24 * kCols, NAN), grad_in(40 * kCols, NAN), expected_grad(40 * kCols);
+  std::vector<std::int32_t> winners(24 * kCols, -7);
+  max_over_edges({lists.view(), kCols, in.data(), out.data(), winners.data()}, kCpu);
+  max_over_edges_grad({out_edges.view(), kCols, winners.data(), grad_out.data(), grad_in.data()}, kCpu);
+  for (std::size_t v = 0; v < 24; ++v) {
+    for (std::size_t c = 0; c < kCols; ++c) {
+      std::int32_t best = -1;
+      for (auto e = static_cast<std::size_t>(lists.indptr[v]);
+           e < static_cast<std::size_t>(lists.indptr[v + 1]); ++e) {
+        const auto u = static_cast<std::size_t>(lists.indices[e]);
+        if (best < 0 || in[u * kCols + c] > in[static_cast<std::size_t>(best) * kCols + c])
+          best = lists.indices[e];
+      }
+      EXPECT_EQ(winners[v * kCols + c], best);
+      EXPECT_EQ(out[v * kCols + c], best < 0 ? 0 : in[static_cast<std::size_t>(best) * kCols + c]);
+      if (best >= 0) expected_grad[static_cast<std::size_t>(best) * kCols + c] += grad_out[v * kCols + c];
+    }
+  }
+  for (std::size_t i = 0; i < grad_in.size(); ++i) EXPECT_NEAR(grad_in[i], expected_grad[i], 1e-5) << i;
+}
+
+/// Attention on random scores, and its reference in f64.
+class AttendOverEdges : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr Count kHeads = 2, kHeadCols = 3, kCols = kHeads * kHeadCols;
+  static constexpr float kSlope = 0.3f;
+  Count num_src = 12, num_dst = 18;  // more destinations than sources: the last have no loop
+  Pairs pairs = random_pairs(num_src, num_dst, 60, 11);
+  Lists lists = pairs.sorted(), out_edges = transposed(lists, num_src);
+  std::vector<float> rows = random_floats(num_src * kCols, 12), weights = random_floats(kCols, 13),
+                     dst_scores = random_floats(num_dst * kHeads, 14),
+                     src_scores = std::vector<float>(static_cast<std::size_t>(num_src * kHeads));
+  std::vector<float> out = std::vector<float>(static_cast<std::size_t>(num_dst * kCols), NAN),
+                     log_sums = std::vector<float>(static_cast<std::size_t>(num_dst * kHeads), NAN);
+  std::vector<std::uint64_t> key{5, 6};
+  std::vector<NodeId> ids = [] {
+    std::vector<NodeId> all(18);
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }();
+
+  EdgeAttention over(double dropout = 0) const {
+    return {.edges = lists.view(),
+            .num_src = num_src,
+            .heads = kHeads,
+            .head_cols = kHeadCols,
+            .slope = kSlope,
+            .self_loops = GetParam(),
+            .dropout = dropout,
+            .key = key.data(),
+            .ids = ids.data(),
+            .rows = rows.data(),
+            .src_scores = src_scores.data(),
+            .dst_scores = dst_scores.data()};
+  }
+
+  void attend(double dropout = 0) {
+    score_heads({num_src, kHeads, kHeadCols, rows.data(), weights.data(), src_scores.data()}, kCpu);
+    attend_over_edges({over(dropout), log_sums.data(), out.data()}, kCpu);
+  }
+
+  std::vector<std::pair<Count, Count>> edges() const {
+    std::vector<std::pair<Count, Count>> all;
+    for (std::size_t e = 0; e < pairs.sources.size(); ++e)
+      if (!GetParam() || pairs.sources[e] != pairs.destinations[e])
+        all.emplace_back(pairs.sources[e], pairs.destinations[e]);
+    for (Count v = 0; GetParam() && v < std::min(num_src, num_dst); ++v) all.emplace_back(v, v);
+    return all;
+  }
+
+  double score(Count u, Count v, Count head) const {
+    double dot = 0;
+    for (Count c = 0; c < kHeadCols; ++c)
+      dot += static_cast<double>(rows[static_cast<std::size_t>(u * kCols + head * kHeadCols + c)]) *
+             weights[static_cast<std::size_t>(head * kHeadCols + c)];
+    const double raw = dot + dst_scores[static_cast<std::size_t>(v * kHeads + head)];
+    return raw > 0 ? raw : kSlope * raw;
+  }
+
+  double reference(Count v, Count c) const {
+    const Count head = c / kHeadCols;
+    double sum = 0, total = 0;
+    for (const auto& [u, to] : edges()) {
+      if (to != v) continue;
+      const double weight = std::exp(score(u, v, head));
+      sum += weight;
+      total += weight * rows[static_cast<std::size_t>(u * kCols + c)];
+    }
+    return sum == 0 ? 0 : total / sum;
+  }
+
+  double loss(const std::vector<float>& grad_out) const {
+    double sum = 0;
+    for (Count v = 0; v < num_dst; ++v)
+      for (Count c = 0; c < kCols; ++c)
+        sum += reference(v, c) * grad_out[static_cast<std::size_t>(v * kCols + c)];
+    return sum;
+  }
+};
+
+TEST_P(AttendOverEdges, EqualsASoftmax) {
+  attend();
+  for (Count v = 0; v < num_dst; ++v)
+    for (Count c = 0; c < kCols; ++c)
+      EXPECT_NEAR(out[static_cast<std::size_t>(v * kCols + c)], reference(v, c), 1e-5) << v << ", " << c;
+}
+
+TEST_P(AttendOverEdges, HasTheGradientsOfTheReference) {
+  attend();
+  const auto grad_out = random_floats(num_dst * kCols, 15);
+  std::vector<float> means(dst_scores.size()), grad_src(src_scores.size()), grad_dst(dst_scores.size()),
+      grad_rows(rows.size());
+  attend_over_edges_grad({.over = over(),
+                          .out_edges = out_edges.view(),
+                          .log_sums = log_sums.data(),
+                          .src_weights = weights.data(),
+                          .grad_out = grad_out.data(),
+                          .means = means.data(),
+                          .grad_src_scores = grad_src.data(),
+                          .grad_dst_scores = grad_dst.data(),
+                          .grad_rows = grad_rows.data()},
+                         kCpu);
+  const auto difference = [&](float& value) {
+    const float before = value;
+    value = before + 1e-3f;
+    const double above = loss(grad_out), step = static_cast<double>(value) - before;
+    value = before;
+    return (above - loss(grad_out)) / step;
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(grad_rows[i], difference(rows[i]), 0.02) << i;
+  for (std::size_t i = 0; i < dst_scores.size(); ++i)
+    EXPECT_NEAR(grad_dst[i], difference(dst_scores[i]), 0.02) << i;
+}
+
+TEST_P(AttendOverEdges, RepeatsTheDropoutOfAKey) {
+  attend(0.5);
+  const auto before = out;
+  attend(0.5);
+  EXPECT_EQ(out, before);
+  key[1] += 1;
+  attend(0.5);
+  EXPECT_NE(out, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(SelfLoops, AttendOverEdges, testing::Bool());
+
+}  // namespace
+}  // namespace strata::nn

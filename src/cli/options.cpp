@@ -3,18 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <deque>
 #include <filesystem>
 #include <optional>
 #include <vector>
 
+#include "command_line.hpp"
 #include "config_file.hpp"
 #include "help_text.hpp"
-#include "hints.hpp"
+#include "named_options.hpp"
 #include "strata/train/train_options.hpp"
 #include "strata/train/versions.hpp"
 #include "strata/util/build_version.hpp"
@@ -31,7 +30,6 @@ namespace fs = std::filesystem;
 using options::Option;
 using train::Provenance;
 
-constexpr const char* kAllOptions = "strata-train --help all lists all options.";
 constexpr const char* kConfigFile = "config.toml";
 
 /// What the first word of the command line asks for.
@@ -44,7 +42,7 @@ std::string_view name_of(Purpose purpose) {
 /// The options of a use of a trained model: where and how it is computed. The model's own come from its run.
 bool is_for_inference(const Option& option) {
   return option.table == "machines" || option.table == "log"
-             ? option.name != "trace" && option.name != "log-every"
+             ? option.name != "trace" && option.name != "log-every" && option.name != "report"
              : option.name == "graph" || option.name == "verify-parts";
 }
 
@@ -57,104 +55,6 @@ void add_inference_options(options::OptionTable& table, train::InferenceRequest&
   table.add("split", request.split, "Only the nodes of this split, in order of their ids").common();
 }
 
-/// CLI11 splits the command line; the tables say what the words mean.
-class CommandLine {
- public:
-  CommandLine() : app_("", "strata-train") {
-    app_.set_help_flag();
-    app_.allow_extras();  // collected so that the error can name the nearest option
-  }
-
-  void add(const Option& option) {
-    Word& word = words_.emplace_back(Word{.option = &option});
-    const std::string name = "--" + option.name;
-    word.parsed = option.takes_value ? app_.add_option(name, word.text) : app_.add_flag(name, word.text);
-    if (option.value_is_optional) word.parsed->expected(0, 1);
-    // The last value of an option wins, so that a person can change the defaults of a script.
-    word.parsed->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-
-  void parse(int argc, const char* const* argv) {
-    try {
-      app_.parse(argc, argv);
-    } catch (const CLI::ArgumentMismatch& e) {
-      const std::string_view text = e.what();  // "--graph: 1 required TEXT missing"
-      throw InputError(fmt::format("{} needs a value", text.substr(0, text.find(':'))), kAllOptions);
-    } catch (const CLI::ParseError& e) {
-      throw InputError(e.what(), kAllOptions);
-    }
-    if (const std::vector<std::string> extras = app_.remaining(); !extras.empty()) refuse(extras.front());
-  }
-
-  bool has(std::string_view name) const {
-    return std::ranges::any_of(
-        words_, [&](const Word& word) { return word.is_given() && word.option->name == name; });
-  }
-  std::string text_of(std::string_view name) const {
-    for (const Word& word : words_)
-      if (word.is_given() && word.option->name == name) return word.value();
-    return {};
-  }
-
-  /// Sets the variables of the options that were given, by the options of `table` with these names.
-  void apply(const options::OptionTable& table) const {
-    for (const Word& word : words_) {
-      const Option* option = table.find(word.option->name);
-      if (option == nullptr || !word.is_given()) continue;
-      const std::string name = "--" + option->name;
-      try {
-        option->read_text(name, word.value());
-      } catch (const InputError& error) {
-        const std::string meant = hint_for_value(option->name, word.value());
-        if (meant.empty()) throw;
-        throw InputError(error.what(), fmt::format("Did you mean {}?", meant));
-      }
-    }
-  }
-
-  std::vector<std::string> given() const {
-    std::vector<std::string> names;
-    for (const Word& word : words_)
-      if (word.is_given()) names.push_back(word.option->name);
-    return names;
-  }
-
-  [[noreturn]] void refuse(const std::string& word) const {
-    if (!word.starts_with("-")) {
-      const std::string hint = hint_for_word(word);
-      throw InputError(
-          fmt::format("unexpected argument {}", word),
-          (hint.empty() ? "Options begin with --; the numbers of a list have commas between them: "
-                          "15,10,5."
-                        : hint) +
-              " " + kAllOptions);
-    }
-    const std::string name = word.substr(0, word.find('='));
-    std::string hint = hint_for_option(name);
-    std::vector<std::string> names;
-    for (const Word& known : words_) names.push_back("--" + known.option->name);
-    if (const std::string near = closest(name, names); hint.empty() && !near.empty())
-      hint = fmt::format("Did you mean {}?", near);
-    throw InputError(fmt::format("unknown option {}", word), hint + (hint.empty() ? "" : " ") + kAllOptions);
-  }
-
- private:
-  struct Word {
-    const Option* option;
-    CLI::Option* parsed = nullptr;
-    std::string text = {};
-
-    bool is_given() const { return parsed->count() > 0; }
-    /// A value that was left out is "true".
-    std::string value() const {
-      return option->value_is_optional && (text.empty() || text == "{}") ? "true" : text;
-    }
-  };
-
-  CLI::App app_;
-  std::deque<Word> words_;  ///< a deque: CLI11 keeps their addresses
-};
-
 /// Whether the text mentions the option, and not only as a part of another: "--epochs" in "--epochs-more".
 bool mentions(const std::string& text, const std::string& option) {
   for (std::size_t at = text.find(option); at != std::string::npos; at = text.find(option, at + 1)) {
@@ -166,13 +66,13 @@ bool mentions(const std::string& text, const std::string& option) {
 }
 
 /// Calls train::validate(), and adds the places of the file's options that the error mentions.
-void validate(const train::TrainConfig& config, const ConfigFile& file, const CommandLine& line) {
+void validate(const train::TrainConfig& config, const ConfigFile& file, const GivenOptions& given) {
   try {
     train::validate(config);
   } catch (const InputError& error) {
     std::string places;
     for (const auto& [name, place] : file.given_at)
-      if (!line.has(name) && mentions(error.what(), "--" + name))
+      if (!given.has(name) && mentions(error.what(), "--" + name))
         places += (places.empty() ? "" : ", ") + place;
     if (places.empty()) throw;
     throw InputError(fmt::format("{} ({})", error.what(), places), error.remedy());
@@ -238,8 +138,16 @@ struct Command::State {
   options::OptionTable config_table;
   train::InferenceRequest request;
   options::OptionTable request_table;
-  CommandLine line;
+  std::unique_ptr<GivenOptions> given;
+  std::string origin = Provenance::kCommandLine;  ///< of what was given
   std::string text;
+
+  State(std::vector<NamedOption> options, const std::string& caller) : words{caller}, origin(caller) {
+    add_configuration();
+    given = std::make_unique<NamedOptions>(
+        std::move(options), std::vector<const options::OptionTable*>{&table, &config_table}, caller);
+    given->apply(config_table);
+  }
 
   State(int argc, const char* const* argv, const std::string& own_model)
       : words(argv, argv + argc), own_model(own_model) {
@@ -249,13 +157,17 @@ struct Command::State {
                 : words[1] == "evaluate" ? Purpose::evaluate
                                          : Purpose::train;
     add_inference_options(request_table, request, purpose);
-    config_table.group("Configuration", "");
-    config_table.add("config", config_path, "TOML file with the same names as the options");
+    add_configuration();
     if (asks_for_text()) return;
     if (purpose == Purpose::train)
       split_training(argc, argv);
     else
       split_inference();
+  }
+
+  void add_configuration() {
+    config_table.group("Configuration", "");
+    config_table.add("config", config_path, "TOML file with the same names as the options");
   }
 
   bool asks_for_text() {
@@ -297,10 +209,12 @@ struct Command::State {
   }
 
   void split_training(int argc, const char* const* argv) {
-    for (const Option& option : table.options()) line.add(option);
-    line.add(config_table.options().front());
-    line.parse(argc, argv);
-    line.apply(config_table);
+    auto line = std::make_unique<CommandLine>();
+    for (const Option& option : table.options()) line->add(option);
+    line->add(config_table.options().front());
+    line->parse(argc, argv);
+    line->apply(config_table);
+    given = std::move(line);
   }
 
   void split_inference() {
@@ -309,15 +223,17 @@ struct Command::State {
       throw InputError(fmt::format("{} needs the folder of a run", name),
                        fmt::format("{} {} runs/last --graph parts", program(), name));
     request.run = words[2];
+    auto line = std::make_unique<CommandLine>();
     for (const Option& option : table.options())
-      if (is_for_inference(option)) line.add(option);
-    for (const Option& option : request_table.options()) line.add(option);
+      if (is_for_inference(option)) line->add(option);
+    for (const Option& option : request_table.options()) line->add(option);
     std::vector<const char*> rest{words.front().c_str()};
     for (std::size_t i = 3; i < words.size(); ++i) {
       refuse_option_of_the_run(words[i]);
       rest.push_back(words[i].c_str());
     }
-    line.parse(static_cast<int>(rest.size()), rest.data());
+    line->parse(static_cast<int>(rest.size()), rest.data());
+    given = std::move(line);
   }
 
   void refuse_option_of_the_run(const std::string& word) const {
@@ -333,9 +249,13 @@ struct Command::State {
   /// The folder of the run whose options count; empty: none.
   std::string run_folder() const {
     if (purpose != Purpose::train) return folder_of_run(request.run);
-    if (!line.has("resume")) return {};
-    const auto resume = options::FlagOrText::from_text("--resume", line.text_of("resume"));
-    return !resume.on ? std::string() : resume.text.empty() ? line.text_of("output") : resume.text;
+    options::FlagOrText::Value resume;
+    std::string output;
+    options::OptionTable both;
+    both.add_as<options::FlagOrText>("resume", resume, "");
+    both.add("output", output, "");
+    given->apply(both);
+    return !resume.on ? std::string() : resume.text.empty() ? output : resume.text;
   }
 
   ParsedOptions complete(const std::optional<std::string>& run_options) const {
@@ -351,18 +271,20 @@ struct Command::State {
     if (!config_path.empty()) file = read_config_file(config_path, run.settings);
     train::TrainSettings settings = file.settings;
     const options::OptionTable target = train::train_options(settings);
-    line.apply(target);
-    const auto is_given = [&](std::string_view name) { return line.has(name); };
-    train::settle_tf32(settings, is_given, "--");
-    train::settle_resume(settings, is_given, "--");
+    given->apply(target);
+    const auto is_given = [&](std::string_view name) { return given->has(name); };
+    train::settle_tf32(settings, is_given, given->dashes());
+    train::settle_resume(settings, is_given, given->dashes());
     train::TrainConfig& config = settings.config;
-    config.provenance = {.command_line = joined(words), .given_by = {}};
+    const bool is_call = given->dashes().empty();
+    config.provenance = {.command_line = is_call ? call_text(origin, *given, target) : joined(words),
+                         .given_by = {}};
     auto& given_by = config.provenance.given_by;
     for (const Option& option : target.options())
       if (run.given_at.contains(option.name) && option.literal() != table.find(option.name)->literal())
         given_by[option.name] = run_file;
     for (const auto& [name, place] : file.given_at) given_by[name] = place;
-    for (const std::string& name : line.given()) given_by[name] = Provenance::kCommandLine;
+    for (const std::string& name : given->names()) given_by[name] = origin;
     if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
     config.own_model = own_model;
     if (!own_model.empty() && given_by.contains("model"))
@@ -373,7 +295,7 @@ struct Command::State {
     check_seeds(settings.seeds);
     if (!settings.seeds.empty() && config.resume)
       throw InputError("--seeds contradicts --resume", "Resume one run: --resume OUTPUT/seed-N.");
-    validate(config, file, line);
+    validate(config, file, *given);
     return {.config = config,
             .inference = {},
             .plan = plan_request(settings),
@@ -401,7 +323,7 @@ struct Command::State {
     if (is_missing)
       throw InputError(fmt::format("{}: no such run: it has no {}", run_folder(), kConfigFile),
                        "Name a folder that strata-train wrote, such as runs/last.");
-    if (!line.has("graph"))
+    if (!given->has("graph"))
       throw InputError("--graph is missing",
                        fmt::format("Name the parts to {} on: --graph parts. The run trained on {}.",
                                    name_of(purpose), run.settings.config.graph.text()));
@@ -412,8 +334,8 @@ struct Command::State {
     train::InferenceRequest wanted = request;
     options::OptionTable wanted_table;
     add_inference_options(wanted_table, wanted, purpose);
-    line.apply(target);
-    line.apply(wanted_table);
+    given->apply(target);
+    given->apply(wanted_table);
     if (purpose == Purpose::predict && wanted.logits.empty())
       throw InputError(
           "--output is missing: predict writes logits into a file",
@@ -427,6 +349,8 @@ struct Command::State {
 
 Command::Command(int argc, const char* const* argv, const std::string& own_model)
     : state_(std::make_unique<State>(argc, argv, own_model)) {}
+Command::Command(std::vector<NamedOption> options, const std::string& caller)
+    : state_(std::make_unique<State>(std::move(options), caller)) {}
 Command::~Command() = default;
 Command::Command(Command&&) noexcept = default;
 Command& Command::operator=(Command&&) noexcept = default;

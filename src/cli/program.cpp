@@ -2,25 +2,25 @@
 #include "strata/cli/program.hpp"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <chrono>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <thread>
 
+#include "agree.hpp"
+#include "process_settings.hpp"
 #include "runs.hpp"
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/farewell.hpp"
+#include "strata/comm/launcher_rank.hpp"
+#include "strata/train/doctor_advice.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/progress.hpp"
 
@@ -42,9 +42,11 @@ bool mpirun_will_comment() {
          (quiet == nullptr || quiet != std::string_view("1"));
 }
 
-void print_error(const std::string& who, const std::exception& error) {
+/// `advice` is for failures whose cause may lie in a host, not in what the user typed.
+void print_error(const std::string& who, const std::exception& error, const std::string& advice) {
   clear_bar();
   fmt::print(stderr, "{}\n", format_error(who, error));
+  if (exit_code(error) != ExitCode::bad_input) fmt::print(stderr, "  {}\n", advice);
   if (mpirun_will_comment())
     fmt::print(stderr, "  (mpirun only adds the exit code; mpirun -q or launch/mpi-env leaves it out.)\n");
   std::fflush(stderr);
@@ -62,7 +64,7 @@ void limit_time_to_finish(int exit_code) {
 /// Reports an error, once for all ranks. If all ranks met one before work began, the caller ends the run in
 /// order with this exit code. Otherwise it ends here for all ranks.
 int fail(const std::string& program, const comm::World& world, const comm::Farewell& farewell,
-         train::StopListener& stop, const std::exception& error) {
+         train::StopListener& stop, const graph::Source& graph, const std::exception& error) {
   stop.loaded();  // mpirun terminates the ranks that are still there when the first has left
   const auto* typed = dynamic_cast<const Error*>(&error);
   const bool echo = typed != nullptr && typed->is_echo();
@@ -72,7 +74,8 @@ int fail(const std::string& program, const comm::World& world, const comm::Farew
   const milliseconds patience(echo ? 3000 : world.rank() == 0 ? 1000 : 2000);
   const std::optional<int> speaker = farewell.meet(!echo, patience);
   if (!speaker || *speaker == world.rank())
-    print_error(speaker_name(program, world, speaker.has_value()), error);
+    print_error(speaker_name(program, world, speaker.has_value()), error,
+                train::doctor_advice(world.size(), graph));
   const bool in_order = speaker && exit_code(error) == ExitCode::bad_input;
   if (!in_order) {
     // The speaker needs a moment before the end reaches its process.
@@ -81,13 +84,6 @@ int fail(const std::string& program, const comm::World& world, const comm::Farew
   }
   limit_time_to_finish(code);
   return code;
-}
-
-/// Every step allocates and frees tensors of tens of megabytes. If malloc keeps their memory, it causes no
-/// page faults in the next step.
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 
 /// Ends all ranks: there is nothing to save yet, and other ranks may wait for this one.
@@ -102,78 +98,27 @@ void keep_freed_memory() {
   world.abort(static_cast<int>(ExitCode::stopped));
 }
 
-/// A command line that was split, or why it was not.
-struct Split {
-  std::optional<Command> command;
-  std::exception_ptr error;
-};
-
-Split split(int argc, char** argv, const std::string& own_model) {
-  try {
-    return {.command = Command(argc, argv, own_model), .error = {}};
-  } catch (const std::exception&) {
-    return {.command = {}, .error = std::current_exception()};
-  }
-}
-
-/// The launcher's word on which rank this is; 0 without a launcher. MPI does not run yet.
-int rank_of_launcher() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* text = std::getenv(name)) return std::atoi(text);
-  return 0;
-}
-
-/// What all ranks agree to do. The options of an earlier run are read by the first rank for all.
-ParsedOptions agree(const Split& split, const comm::Communicator& world) {
-  world.together([&] {
-    if (split.error) std::rethrow_exception(split.error);
-  });
-  std::string file = split.command->run_file();
-  const std::string mine = file;
-  world.broadcast(file, 0);
-  world.together([&] {
-    if (file != mine)
-      throw InputError(fmt::format("this rank was told to use the run of {}, rank 0 that of {}", mine, file),
-                       "Give all ranks the same options.");
-  });
-  std::string found, contents;
-  world.together([&] {
-    std::error_code ignored;
-    if (world.rank() > 0 || file.empty() || !std::filesystem::exists(file, ignored)) return;
-    contents = read_file(file);
-    found = "found";
-  });
-  world.broadcast(found, 0);
-  world.broadcast(contents, 0);
-  ParsedOptions options;
-  world.together(
-      [&] { options = split.command->complete(found.empty() ? std::nullopt : std::optional(contents)); });
-  return options;
-}
-
 }  // namespace
 
 int run_program(int argc, char** argv, const Program& program) {
   train::StopListener stop;  // first; start.cpp has blocked the signals of strata-train so far
-  keep_freed_memory();
-  // Bit-for-bit repeatable matrix products on the GPU need a fixed workspace; idle MPI ranks must not starve
-  // busy ones.
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-  // comm::LaunchOrder orders recorded launches among the others, so NCCL need not do it once more.
-  setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
-  const Split words = split(argc, argv, program.own_model);
+  const KeptMemory memory;
+  set_environment();
+  const Asked words = Asked::of([&] { return Command(argc, argv, program.own_model); });
   if (words.command && !words.command->text().empty()) {
-    if (rank_of_launcher() == 0) fmt::print("{}", words.command->text());
+    if (comm::rank_of_launcher() == 0) fmt::print("{}", words.command->text());
     return 0;
   }
   comm::World world(&argc, &argv);
   const comm::Farewell farewell(world.communicator());
   stop.until_loaded([&](int signal) { leave_while_loading(program.name, world, signal); });
+  graph::Source graph;
   try {
-    return execute(agree(words, world.communicator()), world, stop, program.make_model);
+    const ParsedOptions options = agree(words, world.communicator());
+    graph = options.config->graph;
+    return execute(options, world, stop, program.make_model);
   } catch (const std::exception& e) {
-    return fail(program.name, world, farewell, stop, e);
+    return fail(program.name, world, farewell, stop, graph, e);
   }
 }
 

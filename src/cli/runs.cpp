@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "report_page.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -14,6 +15,10 @@
 
 namespace strata::cli {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPage = "report.html";
 
 int code_of(bool stopped) { return static_cast<int>(stopped ? ExitCode::stopped : ExitCode::ok); }
 
@@ -53,8 +58,22 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
     results.push_back(train::train(config, world, stop, make_model));
     if (results.back().stopped) return code_of(true);
   }
-  if (world.rank() == 0) tell(table_of(results, options.seeds, config.metric));
+  if (world.rank() > 0) return code_of(false);
+  tell(table_of(results, options.seeds, config.metric));
+  if (config.report) {
+    std::vector<std::string> folders;
+    for (const train::TrainResult& result : results) folders.push_back(result.folder);
+    write_report_page(folders, fs::path(parent) / kPage);
+  }
   return code_of(false);
+}
+
+int train_once(const train::TrainConfig& config, const comm::World& world, train::StopListener& stop,
+               const train::ModelFactory& make_model) {
+  const train::TrainResult result = train::train(config, world, stop, make_model);
+  if (config.report && !result.stopped && world.rank() == 0)
+    write_report_page({result.folder}, fs::path(result.folder) / kPage);
+  return code_of(result.stopped);
 }
 
 int use_model(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
@@ -86,12 +105,13 @@ int execute(const ParsedOptions& options, const comm::World& world, train::StopL
   init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level, config.color);
   choose_progress(config.progress);
   if (options.plan) {
-    tell(train::plan_run(config, *options.plan, world));
+    const train::RunPlan plan = train::plan_run(config, options.plan->cluster, world);
+    tell(options.plan->json ? plan.record : plan.tables);
     return code_of(false);
   }
   if (options.inference) return use_model(options, world, stop, make_model);
   if (!options.seeds.empty()) return train_seeds(options, world, stop, make_model);
-  return code_of(train::train(config, world, stop, make_model).stopped);
+  return train_once(config, world, stop, make_model);
 }
 
 }  // namespace strata::cli

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "step/loss.hpp"
+#include "step/class_weights.hpp"
 #include "strata/placement/placement_request.hpp"
 #include "strata/util/error.hpp"
 #include "tuning/sm_split.hpp"

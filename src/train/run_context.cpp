@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "strata/comm/resources.hpp"
+#include "strata/train/doctor_advice.hpp"
 #include "strata/util/log.hpp"
 #include "tuning/device_mix.hpp"
 
@@ -18,10 +19,11 @@ comm::Topology find_topology(const TrainConfig& config, const comm::World& world
   return topology;
 }
 
-comm::Watchdog::Options watchdog_options(const TrainConfig& config, const StopListener& stop) {
+comm::Watchdog::Options watchdog_options(const TrainConfig& config, const StopListener& stop, int ranks) {
   comm::Watchdog::Options options;
   options.patience = std::chrono::seconds(config.watchdog_seconds);
   options.stop_requested = [&stop] { return stop.requested(); };
+  options.advice = doctor_advice(ranks, config.graph);
   return options;
 }
 
@@ -34,7 +36,7 @@ RunContext::RunContext(const TrainConfig& c, const comm::World& w, StopListener&
       topology(find_topology(c, w)),
       machine(w.communicator(), topology),
       device(machine.device()),
-      watchdog(w, watchdog_options(c, stop_listener)),
+      watchdog(w, watchdog_options(c, stop_listener, w.size())),
       cores(comm::resources_of(machine).cores),
       sample_pool(cores),
       gather_pool(cores),

@@ -92,6 +92,7 @@ RunFacts Session::facts() const {
           .batch_sizes = pipeline.batch_sizes(),
           .batches_in_flight = pipeline.batches_in_flight(),
           .link = pipeline.link(),
+          .gpu_link = pipeline.gpu_link(),
           .cores = context.cores,
           .reducer = reducer->name(),
           .row_exchange = alone ? std::nullopt : std::optional(pipeline.row_exchange())};

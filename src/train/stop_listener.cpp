@@ -16,7 +16,10 @@ StopListener::StopListener() {
   thread_ = std::thread([this] { listen(); });
 }
 
+StopListener::StopListener(ByHand) {}
+
 StopListener::~StopListener() {
+  if (!thread_.joinable()) return;
   ending_ = true;
   pthread_kill(thread_.native_handle(), SIGUSR1);  // wakes it
   thread_.join();
@@ -26,11 +29,11 @@ void StopListener::listen() {
   const sigset_t set = stop_signals();
   while (!ending_) {
     const int signal = sigwaitinfo(&set, nullptr);
-    if (signal > 0 && !ending_) take(signal);
+    if (signal > 0 && !ending_) request(signal);
   }
 }
 
-void StopListener::take(int signal) {
+void StopListener::request(int signal) {
   const std::lock_guard lock(mutex_);
   if (requested()) return;
   signal_ = signal;
@@ -46,6 +49,7 @@ void StopListener::until_loaded(std::function<void(int)> act) {
 void StopListener::loaded() {
   const std::lock_guard lock(mutex_);
   act_ = nullptr;
+  loaded_ = true;
 }
 
 }  // namespace strata::train

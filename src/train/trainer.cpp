@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "checkpoint/checkpoint_files.hpp"
@@ -21,6 +22,7 @@
 #include "memory_error.hpp"
 #include "report/config_record.hpp"
 #include "report/metrics_log.hpp"
+#include "report/ranks.hpp"
 #include "report/report.hpp"
 #include "run_context.hpp"
 #include "session.hpp"
@@ -214,10 +216,12 @@ class Run {
     first_times_ = {};
     steps_.take_sum_seconds();
     session_.pipeline.take_gathered_bytes();
+    session_.pipeline.take_input_rows();
     const RankTraffic traffic_before = session_.traffic();
     loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
-                    session_.pipeline.num_seeds(), "seeds", context_.first_rank());
+                    session_.pipeline.num_seeds(), "seeds", context_.first_rank(),
+                    [this] { return words_of_bar(); });
     bool stopping = false;
     while (!stopping && progress_.step_in_epoch < session_.pipeline.steps_per_epoch())
       stopping = train_segment(bar);
@@ -230,6 +234,7 @@ class Run {
                        .seeds = static_cast<Count>(progress_.seeds - seeds_before),
                        .skipped_updates = session_.learner.optimizer->counters().skipped - skipped_before,
                        .unpadded_batches = session_.pipeline.take_unpadded(),
+                       .input_rows = take_input_rows(),
                        .loss = progress_.loss_sum / progress_.seeds,
                        .train_accuracy = progress_.correct / progress_.seeds,
                        .seconds = seconds_since(start),
@@ -241,11 +246,27 @@ class Run {
     train_seconds_ += report.seconds;
     trained_seeds_ += report.seeds;
     metrics_.write(epoch_record(report));
+    metrics_.write(ranks_record(context_.communicator(), context_.topology, report,
+                                peak_torch_device_bytes(context_.device)));
     write_traffic(report, traffic_before);
     if (context_.first_rank() && config_.verbose) spdlog::info("{}", stages_line(report));
     told_ = report;
     if (!wants_evaluation_after(progress_.epoch + 1)) tell_epoch(nullptr, false);
     return true;
+  }
+
+  std::string words_of_bar() const {
+    return bar_words({.loss_sum = progress_.loss_sum,
+                      .seeds = progress_.seeds,
+                      .best_valid = progress_.best_epoch > 0 ? &progress_.best_valid : nullptr,
+                      .metric = config_.metric});
+  }
+
+  /// Of all ranks. Collective.
+  Count take_input_rows() {
+    Count rows = session_.pipeline.take_input_rows();
+    context_.communicator().all_reduce(std::span(&rows, 1));
+    return rows;
   }
 
   void write_traffic(const EpochReport& report, const RankTraffic& before) {
@@ -375,6 +396,8 @@ class Run {
       ++progress_.evaluations_without_gain;
       return true;
     }
+    const nlohmann::json classes = classes_record(epoch, evaluation.test_classes);
+    if (!classes.is_null()) metrics_.write(classes);
     progress_.evaluations_without_gain = 0;
     progress_.best_epoch = epoch;
     progress_.best_valid = evaluation.valid;
@@ -423,6 +446,17 @@ class Run {
     context_.alive("after a checkpoint");
   }
 
+  /// Copies on the CPU; null if no epoch was evaluated. Nothing may train afterwards.
+  std::shared_ptr<const std::vector<nn::NamedTensor>> best_weights() {
+    if (progress_.best_epoch == 0) return nullptr;
+    session_.learner.parameters.values().copy_(progress_.best_parameters);
+    copy_values(buffers_of(*session_.learner.model), progress_.best_buffers);
+    std::vector<nn::NamedTensor> weights = nn::weights_of(*session_.learner.model);
+    for (nn::NamedTensor& weight : weights)
+      weight.tensor = weight.tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
+    return std::make_shared<const std::vector<nn::NamedTensor>>(std::move(weights));
+  }
+
   /// Of the best epoch's model. False if the ranks agreed to stop: there is no file, but a checkpoint.
   bool predict() {
     context_.alive("predicting");
@@ -450,12 +484,14 @@ class Run {
   TrainResult finish(bool stopped) {
     if (told_) tell_epoch(nullptr, false);
     TrainResult result{
+        .folder = config_.output,
         .stopped = stopped,
         .best_epoch = progress_.best_epoch,
         .valid = progress_.best_valid,
         .test = progress_.best_test,
         .epochs_done = static_cast<int>(progress_.epoch),
-        .seeds_per_second = train_seconds_ > 0 ? static_cast<double>(trained_seeds_) / train_seconds_ : 0};
+        .seeds_per_second = train_seconds_ > 0 ? static_cast<double>(trained_seeds_) / train_seconds_ : 0,
+        .weights = nullptr};
     if (!stopped && context_.topology.num_machines() > 1) log_exchange();
     const FinalReport report{.result = result,
                              .peak_host_bytes = peak_resident_bytes(),
@@ -464,6 +500,7 @@ class Run {
     if (context_.first_rank() && !stopped) tell(final_table(report));
     if (!stopped && files_.predictions) result.stopped = !predict();
     if (context_.first_rank()) tell(farewell(config_, result));
+    result.weights = best_weights();
     session_.close();
     context_.close();
     return result;
@@ -513,8 +550,8 @@ TrainResult run(const TrainConfig& config, const comm::World& world, StopListene
     return run->execute();
   } catch (...) {
     // Stages of this rank may wait for other ranks for ever; the caller ends the process, nothing may wait
-    // for them here.
-    (void)run.release();
+    // for them here. A rank on its own gives its memory back, for callers that go on.
+    if (world.size() > 1) (void)run.release();
     rethrow_explained();
   }
 }

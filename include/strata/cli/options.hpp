@@ -9,6 +9,7 @@
 
 #include "strata/train/config.hpp"
 #include "strata/train/inference.hpp"
+#include "strata/train/option_values.hpp"
 #include "strata/train/planning.hpp"
 
 namespace strata::cli {
@@ -24,6 +25,13 @@ struct ParsedOptions {
   std::string text;
 };
 
+/// An option of a call from a program: its name, with '-' or '_' between words, and what a configuration file
+/// could have as its value.
+struct NamedOption {
+  std::string name;
+  options::FileValue value;
+};
+
 /// A command line of strata-train that is split into its words. What they mean may depend on the folder of an
 /// earlier run, which only one rank may see; it is read in between.
 ///
@@ -35,6 +43,9 @@ class Command {
   /// `own_model`: the name of the model that the program has of its own; empty: --model chooses. Throws
   /// InputError for options that are unknown ("did you mean --fanouts?") or lack a value.
   Command(int argc, const char* const* argv, const std::string& own_model = {});
+  /// The same options, named in a call from a program, which `caller` is in messages and records:
+  /// "strata.train". Throws InputError for names that are unknown.
+  Command(std::vector<NamedOption> options, const std::string& caller);
   ~Command();
   Command(Command&&) noexcept;
   Command& operator=(Command&&) noexcept;

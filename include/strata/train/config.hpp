@@ -108,8 +108,9 @@ struct TrainConfig {
   bool resume = false;
   std::string predictions;  ///< .npy or .csv file for the logits of all nodes; empty: none
 
-  std::string trace;  ///< file that records what the stages did and when; empty: none
-  int log_every = 0;  ///< steps; 0: only one line per epoch
+  std::string trace;    ///< file that records what the stages did and when; empty: none
+  bool report = false;  ///< a page about the finished run, which strata-report writes
+  int log_every = 0;    ///< steps; 0: only one line per epoch
   LogLevel log_level = LogLevel::info;
   bool verbose = false;  ///< the terminal shows the stages of epochs, too
   ProgressStyle progress = ProgressStyle::automatic;

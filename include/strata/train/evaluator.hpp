@@ -20,6 +20,7 @@ class PredictionFile;
 
 struct Evaluation {
   Scores valid, test;
+  ClassCounts test_classes = {};
   double seconds = 0;
   bool stopped = false;  ///< a rank was asked to stop, so there are no scores
 };

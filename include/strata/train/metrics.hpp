@@ -33,6 +33,15 @@ struct Scores {
   bool beats(const Scores& best, Metric metric) const;
 };
 
+/// How often classes were labels and predictions.
+struct ClassCounts {
+  std::vector<Count> labelled, predicted, correct;  ///< per class
+  /// [classes, classes], row by row: nodes by their label (row) and the class that they were predicted to be
+  /// of (column). Empty with several labels per node, or with more than kMostInMatrix classes.
+  std::vector<Count> confusion;
+  static constexpr Count kMostInMatrix = 100;
+};
+
 /// What a ScoreBoard keeps.
 struct ScoreOptions {
   Count num_classes = 0;
@@ -64,15 +73,18 @@ class ScoreBoard {
   /// The scores over all ranks. Call it only once, because it consumes the predictions. Collective; the
   /// result is the same on all ranks.
   Scores finish(const ScoreWork& work);
+  /// Of this rank; after finish(), of all ranks.
+  const ClassCounts& classes() const { return classes_; }
 
  private:
   struct Curves;
   double mean_area(const ScoreWork& work);
+  void add_up_classes(const comm::Communicator& communicator);
 
   ScoreOptions options_;
   Count nodes_ = 0, correct_ = 0;
   double loss_ = 0;
-  std::vector<Count> true_positives_, predicted_, labelled_;
+  ClassCounts classes_;
   std::unique_ptr<Curves> curves_;  ///< of class 1 if there are two; by class with several labels per node
 };
 

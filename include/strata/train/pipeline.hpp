@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "strata/comm/launch_order.hpp"
 #include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/sm_group.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/feature/fetcher.hpp"
@@ -29,7 +33,8 @@ struct LoadedBatch {
   int buffer = 0;  ///< which one, in [0, Pipeline::kMostBuffers)
   BatchKey key;
   Count step_in_epoch = 0;
-  Count num_global_seeds = 0;  ///< of all ranks in this step
+  Count num_global_seeds = 0;          ///< of all ranks in this step
+  std::span<const Count> seed_places;  ///< in host memory: where each seed is among the nodes of the epoch
   sampling::MiniBatch sample;
   /// Of the padded shape: everything lies where it lay in the last padded batch of this buffer, and has the
   /// same size. Else of its own sizes.
@@ -63,6 +68,18 @@ struct PipelineParts {
   ThreadPool* gather_pool = nullptr;  ///< of the gathering stage; another one, if the stages overlap
 };
 
+/// What an epoch goes through, and how.
+struct EpochNodes {
+  /// Global ids, distinct; the same on all ranks, unless each has its own. They outlive the pipeline. Unset:
+  /// the graph's training nodes.
+  std::optional<std::span<const NodeId>> nodes = {};
+  bool shuffle = true;     ///< false: in the order that they have in every epoch
+  bool drop_last = false;  ///< the last step of an epoch is left out if it has fewer seeds than the others
+  /// Set: `nodes` are this rank's own, which its machine owns, and these are the numbers that all ranks give.
+  /// The rank's batches have global_batch / ranks of them each, and none when they are used up.
+  std::vector<Count> nodes_of_rank = {};
+};
+
 /// What a pipeline makes. The same on all ranks, except `trace`.
 struct PipelineOptions {
   /// How neighbors are chosen, and what blocks contain. The pipeline sets max_seeds and sorted_inputs.
@@ -70,6 +87,7 @@ struct PipelineOptions {
   /// What samples for a GPU; automatic: what is measured to be faster where all neighbor lists lie in host
   /// memory, else the GPU.
   comm::TopologyOptions::Compute sampler_device = comm::TopologyOptions::Compute::automatic;
+  EpochNodes epoch = {};
   Count global_batch = 0;  ///< seeds per step, over all ranks
   std::uint64_t seed = 0;  ///< keys the order of the seeds and the choice of neighbors
   bool overlap = true;     ///< stages of different steps work at the same time; off gives the same batches
@@ -88,6 +106,9 @@ struct PipelineOptions {
   std::vector<std::int32_t> missing_label = {};
   Trace* trace = nullptr;  ///< what the stages do is added to it; null: nothing
 };
+
+/// The words of the label of a node that has none, as PipelineOptions::missing_label wants them.
+std::vector<std::int32_t> missing_label(const graph::Manifest& manifest);
 
 /// Average size of a batch on this rank. Empty if batches are not padded.
 struct BatchSizes {
@@ -108,11 +129,11 @@ struct BatchSizes {
 ///     }
 ///     pipeline.close();
 ///
-/// The training nodes, in an order that is keyed by seed and epoch, are cut into steps of `global_batch`
-/// seeds. With 10 nodes and 4 seeds per step an epoch has 3 steps, the last of 2 seeds. A seed goes to the
-/// machine that owns it and is dealt to one of its ranks, so a rank's share of a step can be empty: the rank
-/// gets a batch without seeds. Ranks, machines and parts decide who gets a seed and change no batch as a
-/// whole.
+/// The training nodes, or those of PipelineOptions::epoch, in an order that is keyed by seed and epoch, are
+/// cut into steps of `global_batch` seeds. With 10 nodes and 4 seeds per step an epoch has 3 steps, the last
+/// of 2 seeds. A seed goes to the machine that owns it and is dealt to one of its ranks, so a rank's share of
+/// a step can be empty: the rank gets a batch without seeds. Ranks, machines and parts decide who gets a seed
+/// and change no batch as a whole.
 ///
 /// One thread calls a pipeline. All ranks begin the same steps and take the same number of batches of them:
 /// on several machines the stages ask each other for neighbors and rows. A batch is released before the next
@@ -145,6 +166,13 @@ class Pipeline {
   /// The next batch; its memory is valid until release(). Null after the last. `stream` waits for the data;
   /// the host waits until the batch's sizes are known. Rethrows what a stage threw.
   const LoadedBatch* next(const cuda::Stream& stream);
+  /// Whether next() would not wait for a stage, or throw, within so long.
+  bool wait_for(std::chrono::milliseconds patience);
+  /// Exchanges the memory of a batch's rows, of which next() gave the address, for `other`, which may be
+  /// empty: the rows then stay with the caller for as long as it likes, and the pipeline gathers the next
+  /// ones into `other`, once release() says so. What still reads `other` was enqueued on the stream of that
+  /// release(). REQUIRES: the batch is not padded, and has rows.
+  void exchange_features(const LoadedBatch& batch, cuda::Array<float>& other);
   /// The caller is done with the batch once `stream` reaches this point.
   void release(const LoadedBatch& batch, const cuda::Stream& stream);
   /// Ends the stages, before the last step of begin() if need be: at the same batch on all ranks. next() then
@@ -164,8 +192,10 @@ class Pipeline {
   /// Between steps of begin(), after some steps; `times` are those of `steps` steps. Collective, with the
   /// same choice on all ranks. REQUIRES: wants_step_times().
   void choose_in_flight(const LoaderTimes& times, double train_seconds, Count steps);
-  const comm::LinkFacts& link() const;  ///< between machines, measured
-  bool pads() const;                    ///< whether this rank's batches have a padded shape
+  const comm::LinkFacts& link() const;  ///< between machines over MPI, measured
+  /// From GPU to GPU; all zero if nothing goes that way.
+  const comm::LinkFacts& gpu_link() const;
+  bool pads() const;  ///< whether this rank's batches have a padded shape
   const BatchSizes& batch_sizes() const;
   /// How feature rows come from other machines, mpi or nccl; mpi on one machine, where none do.
   Transport row_exchange() const;
@@ -176,6 +206,8 @@ class Pipeline {
 
   /// Since the last call. Between steps of begin(), when `stream` has reached the last release().
   LoaderTimes take_times();
+  /// Input rows of the batches that were gathered since the last call; none if a model reads them in place.
+  Count take_input_rows();
   /// Batches since the last call that did not fit the padded shape.
   Count take_unpadded();
   /// Of feature rows, read from each stratum of this machine since the last call. As take_times().

@@ -14,10 +14,16 @@ struct PlanRequest {
   bool json = false;  ///< one line of JSON instead of tables
 };
 
+/// A plan in the two ways in which --plan-only tells it.
+struct RunPlan {
+  std::string tables;
+  std::string record;  ///< one line of JSON
+};
+
 /// What a run with this configuration would need and how fast it would be: memory per GPU and host, where
-/// rows would lie, the expected step and what limits it. Nothing is loaded as a whole and nothing is trained.
-/// Throws InputError as validate(), for a malformed cluster, and for graphs without parts. Collective; the
-/// first rank works, and the text is empty elsewhere.
-std::string plan_run(const TrainConfig& config, const PlanRequest& request, const comm::World& world);
+/// rows would lie, the expected step and what limits it. `cluster` is PlanRequest::cluster. Nothing is loaded
+/// as a whole and nothing is trained. Throws InputError as validate(), for a malformed cluster, and for
+/// graphs without parts. Collective; the first rank works, and the texts are empty elsewhere.
+RunPlan plan_run(const TrainConfig& config, const std::string& cluster, const comm::World& world);
 
 }  // namespace strata::train

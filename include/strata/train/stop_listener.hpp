@@ -16,10 +16,14 @@ namespace strata::train {
 class StopListener {
  public:
   StopListener();
+  /// Takes no signals: a program that has handlers of its own calls request().
+  struct ByHand {};
+  explicit StopListener(ByHand);
   ~StopListener();  ///< ends the thread; the signals stay blocked
   StopListener(const StopListener&) = delete;
   StopListener& operator=(const StopListener&) = delete;
 
+  void request(int signal);  ///< as if this signal had arrived
   bool requested() const noexcept { return signal_ != 0; }
   int signal() const noexcept { return signal_; }  ///< the first that arrived; 0: none
 
@@ -28,13 +32,13 @@ class StopListener {
   void until_loaded(std::function<void(int signal)> act);
   /// From now on a request is only a flag.
   void loaded();
+  bool is_loaded() const noexcept { return loaded_; }  ///< whether loaded() was called
 
  private:
   void listen();
-  void take(int signal);
 
   std::atomic<int> signal_{0};
-  std::atomic<bool> ending_{false};
+  std::atomic<bool> ending_{false}, loaded_{false};
   // protects act_ and is held while it runs, so that either act_ or the loop gets a request
   std::mutex mutex_;
   std::function<void(int)> act_;

@@ -201,6 +201,7 @@ struct LayerwiseEvaluator::State {
       const ScoreWork work{.communicator = &communicator, .pool = context.pool, .alive = context.alive};
       result.valid = valid.finish(work);
       result.test = test.finish(work);
+      result.test_classes = test.classes();
     }
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;

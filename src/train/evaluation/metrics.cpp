@@ -44,13 +44,21 @@ std::size_t num_curves(const ScoreOptions& options) {
   return options.num_classes == 2 ? 1 : 0;
 }
 
+ClassCounts no_counts(const ScoreOptions& options) {
+  const auto classes = static_cast<std::size_t>(options.num_classes);
+  const bool matrix = !options.multi_label && options.num_classes <= ClassCounts::kMostInMatrix;
+  const std::vector<Count> zeros(classes);
+  return {.labelled = zeros,
+          .predicted = zeros,
+          .correct = zeros,
+          .confusion = std::vector<Count>(matrix ? classes * classes : 0)};
+}
+
 }  // namespace
 
 ScoreBoard::ScoreBoard(const ScoreOptions& options)
     : options_(options),
-      true_positives_(static_cast<std::size_t>(options.num_classes)),
-      predicted_(static_cast<std::size_t>(options.num_classes)),
-      labelled_(static_cast<std::size_t>(options.num_classes)),
+      classes_(no_counts(options)),
       curves_(std::make_unique<Curves>(std::vector<ClassScores>(num_curves(options)))) {}
 ScoreBoard::~ScoreBoard() = default;
 
@@ -69,9 +77,9 @@ void ScoreBoard::add_set(std::span<const float> logits, const std::int32_t* word
     const auto logit = static_cast<double>(logits[c]);
     sum += std::max(logit, 0.0) - (wanted ? logit : 0.0) + std::log1p(std::exp(-std::abs(logit)));
     correct_ += wanted == predicted;
-    predicted_[c] += predicted;
-    labelled_[c] += wanted;
-    true_positives_[c] += wanted && predicted;
+    classes_.predicted[c] += predicted;
+    classes_.labelled[c] += wanted;
+    classes_.correct[c] += wanted && predicted;
     if (options_.roc_auc) curves_->add(c, logits[c], wanted);
   }
   ++nodes_;
@@ -85,11 +93,12 @@ void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - logits[best]);
   ++nodes_;
   loss_ += std::log(sum) - (static_cast<double>(logits[wanted]) - logits[best]);
-  ++predicted_[best];
-  ++labelled_[wanted];
+  ++classes_.predicted[best];
+  ++classes_.labelled[wanted];
+  if (!classes_.confusion.empty()) ++classes_.confusion[wanted * logits.size() + best];
   if (best == wanted) {
     ++correct_;
-    ++true_positives_[best];
+    ++classes_.correct[best];
   }
   if (options_.num_classes == 2) curves_->add(0, logits[1] - logits[0], label == 1);
 }
@@ -97,10 +106,8 @@ void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
 Scores ScoreBoard::finish(const ScoreWork& work) {
   const comm::Communicator& communicator = *work.communicator;
   std::vector<std::int64_t> counts{nodes_, correct_};
-  for (const auto* per_class : {&true_positives_, &predicted_, &labelled_}) {
-    counts.insert(counts.end(), per_class->begin(), per_class->end());
-  }
   communicator.all_reduce(std::span(counts));
+  add_up_classes(communicator);
   std::vector<double> loss{loss_};
   communicator.all_reduce(std::span(loss));
 
@@ -113,7 +120,7 @@ Scores ScoreBoard::finish(const ScoreWork& work) {
   double f1_sum = 0;
   int present = 0;
   for (std::size_t c = 0; c < classes; ++c) {
-    const Count hits = counts[2 + c], either = counts[2 + classes + c] + counts[2 + 2 * classes + c];
+    const Count hits = classes_.correct[c], either = classes_.predicted[c] + classes_.labelled[c];
     if (either == 0) continue;
     ++present;
     f1_sum += 2.0 * static_cast<double>(hits) / static_cast<double>(either);
@@ -121,6 +128,12 @@ Scores ScoreBoard::finish(const ScoreWork& work) {
   scores.macro_f1 = f1_sum / present;
   scores.roc_auc = mean_area(work);
   return scores;
+}
+
+void ScoreBoard::add_up_classes(const comm::Communicator& communicator) {
+  for (std::vector<Count>* counts :
+       {&classes_.labelled, &classes_.predicted, &classes_.correct, &classes_.confusion})
+    if (!counts->empty()) communicator.all_reduce(std::span(*counts));
 }
 
 double ScoreBoard::mean_area(const ScoreWork& work) {

@@ -51,8 +51,9 @@ class SampledEvaluator final : public Evaluator {
     Evaluation result;
     result.stopped = !test;
     if (test) {
-      result.valid = *valid;
-      result.test = *test;
+      result.valid = valid->scores;
+      result.test = test->scores;
+      result.test_classes = test->classes;
     }
     model.train();
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -67,6 +68,10 @@ class SampledEvaluator final : public Evaluator {
     sampling::MiniBatchSampler* sampler;
     feature::RowFetcher* fetcher;
     StopPoll* poll;
+  };
+  struct Scored {
+    Scores scores;
+    ClassCounts classes;
   };
 
   sampling::SamplerOptions sampler_options(const nn::BlockModel& model) const {
@@ -83,7 +88,7 @@ class SampledEvaluator final : public Evaluator {
   BatchKey key() const { return {.seed = context_.seed, .epoch = ~std::uint32_t{0}, .step = 0}; }
 
   /// The scores of some nodes; none if the poll ended the evaluation.
-  std::optional<Scores> score(const Stages& stages, std::span<const NodeId> nodes) {
+  std::optional<Scored> score(const Stages& stages, std::span<const NodeId> nodes) {
     nn::BlockModel& model = *stages.model;
     const Count count = static_cast<Count>(nodes.size());
     const Count ranks = context_.machine->size(), rank = context_.machine->rank();
@@ -118,7 +123,9 @@ class SampledEvaluator final : public Evaluator {
                         labels.data() + row * manifest.label_words());
       }
     }
-    return board.finish({.communicator = &communicator_, .pool = context_.pool, .alive = context_.alive});
+    const Scores scores =
+        board.finish({.communicator = &communicator_, .pool = context_.pool, .alive = context_.alive});
+    return Scored{scores, board.classes()};
   }
 
   EvaluationContext context_;

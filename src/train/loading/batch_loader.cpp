@@ -15,7 +15,6 @@
 #include "strata/cuda/nvtx_range.hpp"
 #include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
-#include "torch_device.hpp"
 
 namespace strata::train {
 namespace {
@@ -34,6 +33,7 @@ class Stopwatch {
 
 struct RingBuffer {
   LoadedBatch batch;
+  std::vector<Count> places;
   StreamClock sampled, gathered, trained;
   cuda::Array<float> features, unpadded_features;  // those of padded batches never move
   cuda::Array<std::int32_t> host_labels, device_labels;
@@ -63,7 +63,7 @@ struct BatchLoader::State {
     std::vector<std::thread> threads;
   };
   std::unique_ptr<Stages> stages;
-  std::atomic<Count> unpadded{0};
+  std::atomic<Count> unpadded{0}, input_rows{0};
   std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
 
   explicit State(const Options& o) : options(o) {
@@ -89,12 +89,14 @@ struct BatchLoader::State {
     const auto global_step =
         static_cast<std::uint32_t>(static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step);
     const TraceSpan span(options.trace, Trace::Lane::sample, global_step);
-    const SeedSchedule::Step seeds = options.schedule->step(epoch, step);
+    SeedSchedule::Step seeds = options.schedule->step(epoch, step);
     LoadedBatch& batch = buffer.batch;
     batch.buffer = index;
     batch.key = {.seed = options.seed, .epoch = epoch, .step = global_step};
     batch.step_in_epoch = step;
     batch.num_global_seeds = seeds.num_global;
+    buffer.places = std::move(seeds.places);
+    batch.seed_places = buffer.places;
     sample_stream.wait(buffer.trained.ended());
     buffer.sampled.begin(sample_stream);
     batch.sample = sampler.sample(seeds.seeds, batch.key, index, sample_stream);
@@ -136,6 +138,7 @@ struct BatchLoader::State {
     gather_stream.wait(buffer.trained.ended());
     buffer.gathered.begin(gather_stream);
     if (options.gather) {
+      input_rows += batch.num_inputs;
       const Count rows = batch.sample.num_inputs();
       cuda::Array<float>& features = pads() && !batch.padded ? buffer.unpadded_features : buffer.features;
       reserve(features, rows * options.feature_cols, cuda::memory_on(options.device), "gathered features",
@@ -280,6 +283,15 @@ void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) 
   if (state_->stages) state_->stages->board.release(batch.step_in_epoch - state_->first_step);
 }
 
+bool BatchLoader::wait_for(std::chrono::milliseconds patience) {
+  if (!state_->stages) return true;
+  return state_->stages->board.wait_for_gathered(state_->next_step - state_->first_step, patience);
+}
+
+void BatchLoader::exchange_features(const LoadedBatch& batch, cuda::Array<float>& other) {
+  std::swap(state_->ring[static_cast<std::size_t>(batch.buffer)].features, other);
+}
+
 void BatchLoader::end() {
   state_->end_stages();
   state_->end_step = state_->next_step;
@@ -295,6 +307,7 @@ void BatchLoader::release_buffers() {
 }
 
 Count BatchLoader::take_unpadded() { return state_->unpadded.exchange(0); }
+Count BatchLoader::take_input_rows() { return state_->input_rows.exchange(0); }
 
 LoaderTimes BatchLoader::take_times() {
   State& s = *state_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <memory>
 #include <span>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "loading/seed_schedule.hpp"
 #include "report/trace.hpp"
 #include "strata/comm/launch_order.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -61,6 +63,9 @@ class BatchLoader {
   void begin(const Pipeline::Steps& steps);
   /// The next batch; its memory is valid until release(). Null after the last. `stream` waits for the data.
   const LoadedBatch* next(const cuda::Stream& stream);
+  /// As Pipeline::wait_for() and Pipeline::exchange_features().
+  bool wait_for(std::chrono::milliseconds patience);
+  void exchange_features(const LoadedBatch& batch, cuda::Array<float>& other);
   /// Says that the caller is done with the batch when `stream` reaches this point.
   void release(const LoadedBatch& batch, const cuda::Stream& stream);
 
@@ -71,7 +76,8 @@ class BatchLoader {
 
   /// Call it between epochs, when `stream` has reached the last release().
   LoaderTimes take_times();
-  Count take_unpadded();  ///< batches since the last call that did not fit the padded shape
+  Count take_input_rows();  ///< that were gathered since the last call
+  Count take_unpadded();    ///< batches since the last call that did not fit the padded shape
 
  private:
   struct State;

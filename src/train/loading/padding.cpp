@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "strata/comm/id_segments.hpp"
+
 namespace strata::train {
 namespace {
 
@@ -57,7 +59,8 @@ std::vector<Count> agreed_requests(const PaddingOptions& options, const Largest&
   requests.push_back(largest.rows);
   options.communicator->all_reduce(requests, comm::Communicator::Op::max);
   for (Count& request : requests)
-    if (request > 0) request = static_cast<Count>(static_cast<double>(request) * kMargin) + kSpare;
+    if (request > 0)
+      request = comm::rounded_cap(static_cast<Count>(static_cast<double>(request) * kMargin) + kSpare);
   return requests;
 }
 

@@ -17,19 +17,28 @@
 #include "strata/comm/resources.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/label_sets.hpp"
 
 namespace strata::train {
 namespace {
 
 SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& options) {
-  return SeedSchedule({.train_nodes = parts.graph->train_nodes(),
-                       .machine_offsets = parts.graph->machine_offsets(),
-                       .part_offsets = parts.graph->part_offsets(),
-                       .machine = parts.machine->index(),
-                       .local_rank = parts.machine->rank(),
-                       .machine_ranks = parts.machine->size(),
-                       .global_batch = options.global_batch,
-                       .seed = options.seed});
+  const std::span<const NodeId> train = parts.graph->train_nodes(),
+                                nodes = options.epoch.nodes.value_or(train);
+  const bool all_train = nodes.data() == train.data() && nodes.size() == train.size();
+  return SeedSchedule(
+      {.nodes = nodes,
+       .shuffle = options.epoch.shuffle,
+       .drop_last = options.epoch.drop_last,
+       .clusters = all_train ? parts.graph->train_clusters() : std::span<const std::int32_t>(),
+       .machine_offsets = parts.graph->machine_offsets(),
+       .part_offsets = parts.graph->part_offsets(),
+       .machine = parts.machine->index(),
+       .local_rank = parts.machine->rank(),
+       .machine_ranks = parts.machine->size(),
+       .global_batch = options.global_batch,
+       .seed = options.seed,
+       .nodes_of_rank = options.epoch.nodes_of_rank});
 }
 
 bool can_exchange_on_devices(const PipelineParts& parts) {
@@ -50,6 +59,10 @@ bool goes_on_devices(const PipelineParts& parts, Transport requested, const char
 }
 
 }  // namespace
+
+std::vector<std::int32_t> missing_label(const graph::Manifest& manifest) {
+  return manifest.multi_label ? unlabelled_set(manifest.num_classes) : std::vector<std::int32_t>{-1};
+}
 
 struct Pipeline::State {
   PipelineParts parts;
@@ -76,7 +89,7 @@ struct Pipeline::State {
   };
   std::vector<std::unique_ptr<MoreSampling>> more_sampling;
   std::vector<std::unique_ptr<MoreGathering>> more_gathering;
-  comm::LinkFacts link;
+  comm::LinkFacts link, gpu_link;
   InFlight in_flight;
   bool in_flight_is_chosen = true;
   std::unique_ptr<BatchLoader> loader;
@@ -98,7 +111,9 @@ struct Pipeline::State {
         sampler(make_sampler(sample_communicator, p.world->rank() == 0)),
         fetcher(make_fetcher(gather_communicator)),
         padding(options.pad ? measure() : Padding{}),
-        link(comm::measure_link(sample_communicator, *p.topology)) {
+        link(comm::measure_link(sample_communicator, *p.topology)),
+        gpu_link(wire == nullptr ? comm::LinkFacts{}
+                                 : comm::measure_link(*wire, sample_communicator, *p.topology, device)) {
     refuse_what_is_impossible();
     in_flight_is_chosen = !can_widen() || options.batches_in_flight > 0;
     if (options.batches_in_flight > 0 && can_widen()) widen(in_flight_of(options.batches_in_flight));
@@ -113,10 +128,6 @@ struct Pipeline::State {
       throw InputError(
           fmt::format("--batches-in-flight {} is not possible on a GPU", options.batches_in_flight),
           fmt::format("Its stages work on one batch each: give at most {}, or auto.", kBuffers));
-    }
-    if (options.rows_in_bf16 && rows_on_devices) {
-      throw InputError("--row-exchange-precision bf16 is not possible where rows go from GPU to GPU",
-                       "Give --row-exchange mpi with it, or leave it out.");
     }
   }
 
@@ -303,6 +314,10 @@ const LoadedBatch* Pipeline::next(const cuda::Stream& stream) { return state_->l
 void Pipeline::release(const LoadedBatch& batch, const cuda::Stream& stream) {
   state_->loader->release(batch, stream);
 }
+bool Pipeline::wait_for(std::chrono::milliseconds patience) { return state_->loader->wait_for(patience); }
+void Pipeline::exchange_features(const LoadedBatch& batch, cuda::Array<float>& other) {
+  state_->loader->exchange_features(batch, other);
+}
 void Pipeline::end() { state_->loader->end(); }
 void Pipeline::run_on(const cuda::SmGroup& sms) { state_->loader->run_on(sms); }
 void Pipeline::release_buffers() { state_->loader->release_buffers(); }
@@ -313,6 +328,7 @@ void Pipeline::choose_in_flight(const LoaderTimes& times, double train_seconds, 
   state_->choose_in_flight(times, train_seconds, steps);
 }
 const comm::LinkFacts& Pipeline::link() const { return state_->link; }
+const comm::LinkFacts& Pipeline::gpu_link() const { return state_->gpu_link; }
 bool Pipeline::pads() const { return !state_->padding.shape.entries.empty(); }
 const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
 Transport Pipeline::row_exchange() const {
@@ -324,6 +340,7 @@ Transport Pipeline::neighbor_transport() const {
 comm::LaunchOrder* Pipeline::launch_order() { return state_->launch_order(); }
 
 LoaderTimes Pipeline::take_times() { return state_->loader->take_times(); }
+Count Pipeline::take_input_rows() { return state_->loader->take_input_rows(); }
 Count Pipeline::take_unpadded() { return state_->loader->take_unpadded(); }
 
 std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {

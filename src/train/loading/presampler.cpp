@@ -26,7 +26,8 @@ store::BatchReads reads_of(const sampling::MiniBatch& batch) {
 /// are treated as one other machine, and all nodes after them as another one.
 SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<const NodeId> offsets,
                          const PresampleOptions& options) {
-  return SeedSchedule({.train_nodes = source.train_nodes,
+  return SeedSchedule({.nodes = source.train_nodes,
+                       .clusters = source.train_clusters,
                        .machine_offsets = offsets,
                        .part_offsets = source.part_offsets,
                        .machine = 1,

@@ -41,7 +41,7 @@ double seconds_of(sampling::MiniBatchSampler& sampler, const SamplerChoice& choi
   const cuda::Stream stream(choice.device);
   Clock::time_point start;
   for (Count i = 0; i <= kBatches; ++i) {
-    const Count step = i % choice.schedule->steps_per_epoch();
+    const Count step = i % std::max<Count>(1, choice.schedule->steps_per_epoch());
     const BatchKey key{.seed = choice.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)};
     sampler.sample(choice.schedule->step(0, step).seeds, key, 0, stream);
     stream.synchronize();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -42,9 +43,14 @@ class StepBoard {
   /// Blocks until the step was gathered; false after the last. Rethrows what a stage failed with.
   bool wait_until_gathered(Count step) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return failure_ || at(gathered_, step) == step || step >= steps_; });
+    changed_.wait(lock, [&] { return is_decided(step); });
     if (failure_) std::rethrow_exception(failure_);
     return step < steps_;
+  }
+  /// Whether wait_until_gathered() would return, or throw, at once within so long.
+  bool wait_for_gathered(Count step, std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return is_decided(step); });
   }
   void release(Count step) {
     const std::lock_guard lock(mutex_);
@@ -68,6 +74,7 @@ class StepBoard {
  private:
   using Marks = std::vector<Count>;  // by buffer, the last step that came so far; -1: none
   Count& at(Marks& marks, Count step) { return marks[static_cast<std::size_t>(step) % marks.size()]; }
+  bool is_decided(Count step) { return failure_ || at(gathered_, step) == step || step >= steps_; }
   /// The first step whose buffer is in use.
   Count limit() const { return std::min(steps_, released_ + std::ssize(sampled_)); }
   void note(Marks& marks, Count step) {

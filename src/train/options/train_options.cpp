@@ -238,6 +238,10 @@ void add_log_options(OptionTable& table, TrainConfig& c) {
   table.group("Log", "log");
   table.add("trace", c.trace,
             "Write what each stage of each rank did when to this file, for ui.perfetto.dev");
+  table
+      .add("report", c.report,
+           "Draw the finished run on one page, report.html in its folder (strata-report; needs Python)")
+      .common();
   table.add("log-every", c.log_every,
             "Steps between lines with loss and training accuracy; 0: a line an epoch");
   table.add("log-level", c.log_level, "Of the terminal and train.log; off: silent").per_host();

@@ -12,17 +12,29 @@
 namespace strata::train {
 namespace {
 
-/// Training nodes of all parts, in the order of their original ids.
-std::vector<NodeId> train_nodes_of(const std::vector<graph::PartReader>& parts,
-                                   const graph::Manifest& manifest) {
-  std::vector<NodeId> nodes(static_cast<std::size_t>(manifest.num_train));
+/// Training nodes of all parts, in the order of their original ids, and their clusters if there are any.
+struct TrainNodes {
+  std::vector<NodeId> nodes;
+  std::vector<std::int32_t> clusters;  ///< as store::MachineGraph::train_clusters(), of all parts
+};
+
+TrainNodes train_nodes_of(const std::vector<graph::PartReader>& parts, const graph::Manifest& manifest,
+                          bool with_clusters) {
+  TrainNodes train{.nodes = std::vector<NodeId>(static_cast<std::size_t>(manifest.num_train)),
+                   .clusters = std::vector<std::int32_t>(
+                       with_clusters ? static_cast<std::size_t>(manifest.num_train) : 0)};
   for (std::size_t part = 0; part < parts.size(); ++part) {
     const auto split = parts[part].read_split(graph::PartReader::Split::train);
     for (std::size_t i = 0; i < split.rows.size(); ++i)
-      nodes.at(static_cast<std::size_t>(split.ranks[i])) =
+      train.nodes.at(static_cast<std::size_t>(split.ranks[i])) =
           manifest.book.global_of(static_cast<int>(part), split.rows[i]);
+    if (!with_clusters) continue;
+    const std::vector<std::int32_t> clusters = parts[part].read_clusters_of(split.rows);
+    const auto before = static_cast<std::int32_t>(static_cast<Count>(part) * manifest.num_clusters);
+    for (std::size_t i = 0; i < clusters.size(); ++i)
+      train.clusters[static_cast<std::size_t>(split.ranks[i])] = before + clusters[i];
   }
-  return nodes;
+  return train;
 }
 
 /// Reads neighbor lists where they lie, and picks from them.
@@ -141,7 +153,8 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
   std::vector<graph::PartReader> readers;
   for (int part = 0; part < book.num_parts(); ++part)
     readers.push_back(graph::PartReader::open(parts, manifest, part, graph::Verify::off));
-  const std::vector<NodeId> train_nodes = train_nodes_of(readers, manifest);
+  const TrainNodes train =
+      train_nodes_of(readers, manifest, manifest.num_clusters > 0 && job.ranks_per_machine > 1);
   std::vector<NodeId> machine_offsets;
   for (const int part : first_part) machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
 
@@ -154,7 +167,8 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
     const auto machine = static_cast<std::size_t>(i * job.machines / job.batches);
     const auto first = static_cast<std::size_t>(first_part[machine]),
                last = static_cast<std::size_t>(first_part[machine + 1]);
-    const SeedSchedule schedule({.train_nodes = train_nodes,
+    const SeedSchedule schedule({.nodes = train.nodes,
+                                 .clusters = train.clusters,
                                  .machine_offsets = machine_offsets,
                                  .part_offsets = book.offsets().subspan(first, last - first + 1),
                                  .machine = static_cast<int>(machine),

@@ -28,20 +28,20 @@ Cluster present_cluster(const TrainConfig& config, const comm::World& world) {
 
 }  // namespace
 
-std::string plan_run(const TrainConfig& config, const PlanRequest& request, const comm::World& world) {
+RunPlan plan_run(const TrainConfig& config, const std::string& cluster_text, const comm::World& world) {
   world.communicator().together([&] { validate(config); });
   Cluster cluster;
-  if (request.cluster.empty())
+  if (cluster_text.empty())
     cluster = present_cluster(config, world);
   else
-    world.communicator().together([&] { cluster = parse_cluster(request.cluster); });
-  std::string text;
+    world.communicator().together([&] { cluster = parse_cluster(cluster_text); });
+  RunPlan texts;
   world.communicator().together([&] {
     if (world.rank() != 0) return;
     const StepPlan plan = make_plan(config, cluster);
-    text = request.json ? plan_record(config, plan).dump() + "\n" : plan_text(config, plan);
+    texts = {.tables = plan_text(config, plan), .record = plan_record(config, plan).dump() + "\n"};
   });
-  return text;
+  return texts;
 }
 
 }  // namespace strata::train

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -23,10 +24,17 @@ bool is_after(const ProgressState& progress, const nlohmann::json& record) {
   const Count done = progress.epoch, epoch = record.value("epoch", Count{0});
   if (type == "step")
     return epoch > done && (epoch > done + 1 || record.value("step", Count{0}) > progress.step_in_epoch);
-  if (type == "epoch" || type == "traffic") return epoch > done;
-  if (type == "evaluation") return epoch > done || (epoch == done && progress.evaluation_due);
+  if (type == "epoch" || type == "traffic" || type == "ranks") return epoch > done;
+  if (type == "evaluation" || type == "classes")
+    return epoch > done || (epoch == done && progress.evaluation_due);
   if (type == "final") return record.value("epochs", Count{0}) > done;
   return false;
+}
+
+/// To the millisecond.
+double seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1000;
 }
 
 bool is_kept(const ProgressState& progress, std::string_view line) {
@@ -56,7 +64,9 @@ MetricsLog::~MetricsLog() {
 
 void MetricsLog::write(const nlohmann::json& record) {
   if (file_ == nullptr) return;
-  const std::string line = record.dump() + "\n";
+  nlohmann::json stamped = record;
+  stamped["time"] = seconds_since_1970();
+  const std::string line = stamped.dump() + "\n";
   if (std::fputs(line.c_str(), file_) < 0 || std::fflush(file_) != 0) {
     throw IoError(fmt::format("cannot write {}: {}", path_, std::strerror(errno)),
                   "Free space on that disk.");

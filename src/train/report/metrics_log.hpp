@@ -18,7 +18,7 @@ class MetricsLog {
   MetricsLog& operator=(MetricsLog&& other) noexcept;
   ~MetricsLog();
 
-  void write(const nlohmann::json& record);
+  void write(const nlohmann::json& record);  ///< with its `time`
 
  private:
   std::string path_;

@@ -109,10 +109,24 @@ std::string fanouts_note(const std::vector<int>& fanouts) {
 
 namespace {
 
-/// null on one machine.
-json link_json(const RunFacts& facts) {
-  if (facts.topology.num_machines() == 1) return nullptr;
-  return {{"round_seconds", facts.link.round_seconds}, {"bytes_per_second", facts.link.bytes_per_second}};
+/// null if nothing was measured.
+json link_json(const comm::LinkFacts& link) {
+  if (link.bytes_per_second <= 0) return nullptr;
+  return {{"round_seconds", link.round_seconds}, {"bytes_per_second", link.bytes_per_second}};
+}
+
+json plan_json(const std::vector<store::MachineGraph::PlanRow>& plan) {
+  json rows = json::array();
+  for (const auto& row : plan) {
+    const auto& expected = row.expected;
+    rows.push_back({{"tensor", row.tensor},
+                    {"stratum", row.stratum},
+                    {"rows", row.rows},
+                    {"bytes", row.bytes},
+                    {"share", expected ? number(expected->share) : json(nullptr)},
+                    {"bytes_per_second", expected ? number(expected->bytes_per_second) : json(nullptr)}});
+  }
+  return rows;
 }
 
 }  // namespace
@@ -141,9 +155,12 @@ json run_record(const RunFacts& facts) {
             {"test", facts.unlabelled.test}}},
           {"batch_nodes", facts.batch_sizes.nodes},
           {"batch_edges", facts.batch_sizes.edges},
+          {"plan", plan_json(facts.plan)},
+          {"presampled_batches", facts.presampled_batches},
           {"batches_in_flight", facts.batches_in_flight},
           {"parameters", facts.num_parameters},
-          {"link", link_json(facts)},
+          {"link", link_json(facts.link)},
+          {"gpu_link", link_json(facts.gpu_link)},
           {"seed", facts.config.seed},
           {"ranks", num_ranks(facts)},
           {"machines", facts.topology.num_machines()},
@@ -175,6 +192,7 @@ json epoch_record(const EpochReport& e) {
           {"seeds", e.seeds},
           {"skipped_updates", e.skipped_updates},
           {"unpadded_batches", e.unpadded_batches},
+          {"input_rows", e.input_rows},
           {"loss", number(e.loss)},
           {"train_accuracy", number(e.train_accuracy)},
           {"seconds", e.seconds},
@@ -205,6 +223,27 @@ json evaluation_record(int epoch, const Evaluation& evaluation) {
           {"seconds", evaluation.seconds},
           {"valid", scores_json(evaluation.valid)},
           {"test", scores_json(evaluation.test)}};
+}
+
+json classes_record(int epoch, const ClassCounts& classes) {
+  constexpr std::size_t kMost = 1000;
+  const std::size_t count = classes.labelled.size();
+  if (count > kMost) return nullptr;
+  json confusion = nullptr;
+  if (!classes.confusion.empty()) {
+    confusion = json::array();
+    for (auto row = classes.confusion.begin(); row != classes.confusion.end();) {
+      const auto next = row + static_cast<std::ptrdiff_t>(count);
+      confusion.push_back(std::vector<Count>(row, next));
+      row = next;
+    }
+  }
+  return {{"type", "classes"},
+          {"epoch", epoch},
+          {"labelled", classes.labelled},
+          {"predicted", classes.predicted},
+          {"correct", classes.correct},
+          {"confusion", std::move(confusion)}};
 }
 
 json exchange_record(const ExchangeTotals& t) {
@@ -274,6 +313,14 @@ std::string stages_line(const EpochReport& e) {
       e.epoch, e.train_accuracy, format_seconds(e.stages.sample), format_seconds(e.stages.gather),
       format_seconds(e.compute_seconds()), format_seconds(e.stages.wait), format_seconds(e.sum_seconds),
       gathered_text(e));
+}
+
+std::string bar_words(const BarNews& news) {
+  if (news.seeds == 0) return {};
+  const double loss = news.loss_sum / news.seeds;
+  const std::string words = fmt::format("loss {:.{}f}", loss, loss < 10 ? 4 : 3);
+  if (news.best_valid == nullptr) return words;
+  return words + "  best " + score_text(news.best_valid->of(news.metric));
 }
 
 std::string epoch_line(const EpochNews& news) {

@@ -40,7 +40,8 @@ struct RunFacts {
   Count steps_per_epoch = 0;
   BatchSizes batch_sizes;
   int batches_in_flight = 0;              ///< that are sampled, gathered or trained at the same time
-  comm::LinkFacts link;                   ///< between machines; all zero on one
+  comm::LinkFacts link;                   ///< between machines over MPI; all zero on one
+  comm::LinkFacts gpu_link;               ///< from GPU to GPU; all zero if nothing goes that way
   int cores = 0;                          ///< per rank
   std::string reducer;                    ///< what sums gradients
   std::optional<Transport> row_exchange;  ///< none on one machine
@@ -52,6 +53,7 @@ struct EpochReport {
   Count steps = 0, seeds = 0;
   Count skipped_updates = 0;   ///< left out for a loss or gradient that was not finite
   Count unpadded_batches = 0;  ///< of this rank, larger than the padded shape: they took the slower way
+  Count input_rows = 0;        ///< of all ranks' batches, unless they were read in place
   double loss = 0, train_accuracy = 0;
   double seconds = 0;      ///< wall time, waits included
   LoaderTimes stages;      ///< `wait`: what the training stage waited for batches
@@ -82,8 +84,19 @@ nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double t
 nlohmann::json epoch_record(const EpochReport& epoch);
 nlohmann::json sm_split_record(const SmSplitResult& result);
 nlohmann::json evaluation_record(int epoch, const Evaluation& evaluation);
+/// The test nodes by their label and prediction; null for so many classes that nobody reads them one by one.
+nlohmann::json classes_record(int epoch, const ClassCounts& classes);
 nlohmann::json exchange_record(const ExchangeTotals& totals);
 nlohmann::json final_record(const FinalReport& report);
+
+/// What is known of an epoch that is not over.
+struct BarNews {
+  double loss_sum = 0, seeds = 0;      ///< of its steps so far
+  const Scores* best_valid = nullptr;  ///< of the best epoch; null before the first evaluation
+  Metric metric = Metric::accuracy;
+};
+/// "loss 0.5123  best 0.7500", and nothing before the first step.
+std::string bar_words(const BarNews& news);
 
 /// What is known of an epoch when its line is printed.
 struct EpochNews {

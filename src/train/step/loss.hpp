@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "step/class_weights.hpp"
 #include "strata/train/choices.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/types.hpp"
@@ -52,12 +53,6 @@ class Loss {
   at::Tensor weights_;  ///< [classes] f32, or undefined
   at::Tensor classes_;  ///< [classes] i64: 0, 1, ...
 };
-
-/// The text that asks for balanced_weights() instead of numbers.
-inline constexpr const char* kBalanced = "balanced";
-
-/// Parses the numbers of --class-weights, separated by commas. Throws InputError.
-std::vector<double> parse_class_weights(const std::string& text);
 
 /// Weights with which every class has the same share of the loss and the mean node has weight 1: nodes /
 /// (classes * nodes of the class), as scikit-learn's "balanced". 0 for a class without nodes.

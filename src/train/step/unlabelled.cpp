@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "strata/util/format.hpp"
-#include "strata/util/label_sets.hpp"
 
 namespace strata::train {
 
@@ -25,10 +24,6 @@ Unlabelled count_unlabelled(const store::MachineGraph& graph, const comm::Machin
     counts = {count(graph.train_nodes()), count(graph.valid_nodes()), count(graph.test_nodes())};
   communicator.all_reduce(std::span(counts));
   return {.train = counts[0], .valid = counts[1], .test = counts[2]};
-}
-
-std::vector<std::int32_t> missing_label(const graph::Manifest& manifest) {
-  return manifest.multi_label ? unlabelled_set(manifest.num_classes) : std::vector<std::int32_t>{-1};
 }
 
 std::string describe(const Unlabelled& unlabelled, const graph::Manifest& manifest) {

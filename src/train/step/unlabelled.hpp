@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "strata/comm/machine.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -17,9 +15,6 @@ struct Unlabelled {
 /// Collective over `communicator`; the same on every rank.
 Unlabelled count_unlabelled(const store::MachineGraph& graph, const comm::Machine& machine,
                             const comm::Communicator& communicator);
-
-/// The words of the label of a node that has none.
-std::vector<std::int32_t> missing_label(const graph::Manifest& manifest);
 
 /// What to tell of them; empty where every node of the splits has a label.
 std::string describe(const Unlabelled& unlabelled, const graph::Manifest& manifest);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/cli/options.hpp"
+#include "strata/comm/backend.hpp"
+#include "strata/train/result.hpp"
+#include "strata/util/log_level.hpp"
+
+namespace strata::cli {
+
+/// Sets the variables that libraries read when they begin, as strata-train does. For programs that make a
+/// TrainJob: call it before CUDA and NCCL begin.
+void prepare_process();
+
+/// What strata-train does, within a program that has more to do: the options have names and values, the
+/// outcome is returned, errors are thrown, and signals are the program's.
+///
+/// It works on a thread of its own. Files, records and numbers are those of strata-train on the same ranks.
+/// Process-wide settings (libtorch's precision of matrix products, malloc's, the default log) are the
+/// program's again when it has ended.
+class TrainJob {
+ public:
+  struct Setup {
+    std::string caller;                    ///< "strata.train", in messages and records
+    std::shared_ptr<comm::Backend> ranks;  ///< for this job only; it closes them, unless it fails
+    LogLevel terminal =
+        LogLevel::warn;      ///< what of the log is shown; train.log has all that --log-level says
+    bool plan_only = false;  ///< as --plan-only json
+  };
+  struct Outcome {
+    train::TrainResult result;
+    std::string records;  ///< metrics.jsonl, or the plan; on every rank
+  };
+
+  /// Collective over the ranks, as its end is. Options as those of Command.
+  TrainJob(std::vector<NamedOption> options, Setup setup);
+  TrainJob(TrainJob&&) noexcept;
+  ~TrainJob();  ///< does not wait: work that has not ended goes on
+
+  bool wait_for(std::chrono::milliseconds patience) const;  ///< whether it has ended by then
+  /// Asks all ranks to stop after the step under way, with a checkpoint.
+  void stop(int signal);
+  /// Whether there is nothing to save yet: a stop becomes effective after loading only.
+  bool is_loading() const;
+  /// Waits for the end. Throws what the libraries throw; call it once.
+  Outcome take();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace strata::cli

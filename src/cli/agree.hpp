@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <exception>
+#include <optional>
+
+#include "strata/cli/options.hpp"
+#include "strata/comm/communicator.hpp"
+
+namespace strata::cli {
+
+/// What this rank was asked for, or why that cannot be read.
+struct Asked {
+  std::optional<Command> command;
+  std::exception_ptr error;
+
+  /// `make` gives the command.
+  template <typename Make>
+  static Asked of(Make make) {
+    try {
+      return {.command = make(), .error = {}};
+    } catch (const std::exception&) {
+      return {.command = {}, .error = std::current_exception()};
+    }
+  }
+};
+
+/// What all ranks agree to do. The options of an earlier run are read by the first rank for all. Collective;
+/// throws on all ranks what one of them throws.
+ParsedOptions agree(const Asked& asked, const comm::Communicator& world);
+
+}  // namespace strata::cli

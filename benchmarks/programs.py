@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the built programs are, for the benchmarks that run them."""
+"""Where the built programs are, and how benchmarks run them."""
 import os
 import pathlib
+import signal
+import subprocess
 import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
@@ -13,3 +15,26 @@ def bin_folder():
         if (pathlib.Path(folder) / 'strata-train').exists():
             return pathlib.Path(folder)
     sys.exit('strata-train is not built; run launch/build or set STRATA_BIN')
+
+
+class Failed(Exception):
+    """What a command said that did not end well or in time."""
+
+
+def finished(command, environment=None, most_seconds=300):
+    """The output of a command that ends well; nothing of it outlives a failure. Throws Failed."""
+    process = subprocess.Popen([str(word) for word in command], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
+    try:
+        output = process.communicate(timeout=most_seconds)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)  # mpirun ends its ranks
+        try:
+            process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        raise Failed(f'not done after {most_seconds} s') from None
+    if process.returncode != 0:
+        raise Failed(f'exit code {process.returncode}: {output.strip()[-500:]}')
+    return output

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs, libraries, headers and the CMake package.
 #
-# Components: programs (strata-partition, strata-train), development (static libraries, headers, find_package(Strata)),
+# Components: programs (strata-doctor, strata-partition, strata-train), development (static libraries, headers, find_package(Strata)),
 # and tests, which is installed only when asked for by name (the tests and benchmarks, to run them on another machine).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -44,7 +44,7 @@ endfunction()
 
 strata_collect_executables(STRATA_PROGRAMS partition)
 if(TARGET strata-train)
-  list(APPEND STRATA_PROGRAMS strata-train)
+  list(APPEND STRATA_PROGRAMS strata-doctor strata-train)
 endif()
 strata_collect_executables(test_programs tests)
 strata_collect_executables(benchmark_programs benchmarks)

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- sizes -->", "<!-- end of sizes -->"
-ORDER = ["util", "cuda", "graph", "comm", "tensor", "placement", "store", "sampling", "feature", "nn", "train", "cli", "partition"]
+ORDER = ["util", "cuda", "graph", "comm", "tensor", "torch_ranks", "placement", "store", "sampling", "feature", "nn", "train", "loader", "doctor", "dgs", "cli", "partition"]
 SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh"}
 
 

@@ -3,6 +3,8 @@
 # Source this in a folder that launch/pack made: PATH, the libraries that come with Python's torch, and Open MPI's settings.
 strata_home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PATH=$strata_home/bin:$PATH
+# The Python package, for the Python that it was built for.
+[[ ! -d $strata_home/python ]] || export PYTHONPATH=$strata_home/python${PYTHONPATH:+:$PYTHONPATH}
 
 # libtorch, NCCL and the CUDA libraries, wherever this node's Python keeps them; a pack may bring its own.
 if ! compgen -G "$strata_home/lib/libtorch_cpu.so" > /dev/null; then

@@ -69,12 +69,14 @@ class CudaDirectRows final : public DirectRows {
   void take_times();
   void count_messages();
   store::NodeIndexView copy_halo(const store::NodeIndex* halo);
+  Count sent_row_bytes() const { return local_.cols() * static_cast<Count>(size_of(sent_type_)); }
 
   const LocalRows& local_;
   comm::DeviceExchange& wire_;
   comm::LaunchOrder* order_;
   Device device_;
   NodeId end_of_machine_;
+  DType sent_type_;
   Count cap_ = -1;
   comm::IdSegments<NodeId> segments_;
   cuda::Stream stream_;  // for what crosses machines; other work must not hold it up
@@ -88,9 +90,9 @@ class CudaDirectRows final : public DirectRows {
   cuda::Array<std::int32_t> halo_positions_;
   store::NodeIndexView halo_;
   cuda::Array<NodeId> local_ids_, asked_;
-  cuda::Array<Count> numbers_;   // see Number
-  cuda::Array<Count> overflow_;  // pinned
-  cuda::Array<float> served_rows_, arrived_rows_;
+  cuda::Array<Count> numbers_;                         // see Number
+  cuda::Array<Count> overflow_;                        // pinned
+  cuda::Array<std::byte> served_rows_, arrived_rows_;  // of sent_type_
 
   RowExchangeReport report_;
 };
@@ -101,6 +103,7 @@ CudaDirectRows::CudaDirectRows(const LocalRows& local, const RowExchangeContext&
       order_(exchange.order),
       device_(device),
       end_of_machine_(exchange.machine_offsets[static_cast<std::size_t>(exchange.machine) + 1]),
+      sent_type_(exchange.sent_type()),
       segments_(
           comm::SegmentPeers::of(*exchange.topology, exchange.machine_offsets, exchange.communicator->rank()),
           wire_, device),
@@ -162,17 +165,16 @@ void CudaDirectRows::launch(cuda::Graph& recorded, const std::function<void()>& 
 
 /// The rows that were asked for, into arrived_rows_, and whether all ranks' requests fitted.
 void CudaDirectRows::bring() {
-  const Count served = segments_.num_served(), cols = local_.cols();
-  served_rows_.reserve(kDevice, served * cols, "rows for other machines", device_);
-  arrived_rows_.reserve(kDevice, segments_.num_asked() * cols, kWhat, device_);
+  const Count served = segments_.num_served();
+  served_rows_.reserve(kDevice, served * sent_row_bytes() + kWireSlack, "rows for other machines", device_);
+  arrived_rows_.reserve(kDevice, segments_.num_asked() * sent_row_bytes(), kWhat, device_);
   if (cap_ > 0) launch(requests_, [this] { segments_.request(stream_); });
   if (served > 0) {
     local_.count(segments_.served(), served, stream_);
-    local_.gather(segments_.served(), served, served_rows_.data(), stream_);
+    local_.gather(segments_.served(), served, {.data = served_rows_.data(), .dtype = sent_type_}, stream_);
   }
   launch(answers_, [this] {
-    const comm::IdSegments<NodeId>::Answer rows{served_rows_.data(), arrived_rows_.data(),
-                                                local_.row_bytes()};
+    const comm::IdSegments<NodeId>::Answer rows{served_rows_.data(), arrived_rows_.data(), sent_row_bytes()};
     if (cap_ > 0) segments_.answer({&rows, 1}, stream_);
     wire_.max(numbers_.data() + kOverflow, 1, stream_);
     cuda::copy_async(overflow_.data(), numbers_.data() + kOverflow, sizeof(Count), stream_);
@@ -197,8 +199,12 @@ bool CudaDirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream
   if (order_ != nullptr) order_->end_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
 
   stream.wait(arrived_);
-  place_rows_on_gpu({arrived_rows_.data(), segments_.positions(), segments_.num_asked(), local_.cols()}, out,
-                    stream);
+  place_rows_on_gpu({.rows = arrived_rows_.data(),
+                     .dtype = sent_type_,
+                     .positions = segments_.positions(),
+                     .count = segments_.num_asked(),
+                     .cols = local_.cols()},
+                    out, stream);
   placed_.record(stream);
   take_times();
   if (cap_ > 0) count_messages();
@@ -218,9 +224,9 @@ void CudaDirectRows::take_times() {
 }
 
 void CudaDirectRows::count_messages() {
-  const Count sent = segments_.bytes_sent(local_.row_bytes()), requested = segments_.bytes_sent(0);
+  const Count sent = segments_.bytes_sent(sent_row_bytes()), requested = segments_.bytes_sent(0);
   report_.bytes_sent += sent;
-  report_.bytes_received += segments_.bytes_received(local_.row_bytes());
+  report_.bytes_received += segments_.bytes_received(sent_row_bytes());
   report_.request_messages += segments_.num_asked() / cap_;
   report_.request_bytes += requested;
   report_.row_messages += segments_.num_served() / cap_;

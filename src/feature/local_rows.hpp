@@ -8,6 +8,9 @@
 
 namespace strata::feature {
 
+/// Bytes that NCCL may read behind the end of a message whose size is no multiple of its words.
+inline constexpr Count kWireSlack = 16;
+
 /// The rows of this machine, and how many were read from each stratum. The global id of row r is first_node +
 /// r; -1 names a row of zeros.
 class LocalRows {
@@ -24,14 +27,15 @@ class LocalRows {
 
   NodeId first_node() const { return first_node_; }
   Count cols() const { return table_.spec().cols; }
-  Count row_bytes() const { return cols() * static_cast<Count>(sizeof(float)); }  ///< as f32
   ThreadPool& pool() const { return pool_; }
   const cuda::Array<Count>& by_stratum() const { return by_stratum_; }  ///< on the device
 
-  /// out[i] = row of ids[i], as f32. The ids are a few ascending runs on the stream's device, among which -1
-  /// may be.
-  void gather(const NodeId* ids, Count count, float* out, const cuda::Stream& stream) const {
+  /// out[i] = row of ids[i]. The ids are a few ascending runs on the stream's device, among which -1 may be.
+  void gather(const NodeId* ids, Count count, const tensor::RowsOut& out, const cuda::Stream& stream) const {
     table_.gather(named(ids, count), out, stream, pool_);
+  }
+  void gather(const NodeId* ids, Count count, float* out, const cuda::Stream& stream) const {
+    gather(ids, count, {.data = out}, stream);
   }
   void count(const NodeId* ids, Count count, const cuda::Stream& stream) const {
     table_.count_strata(named(ids, count), by_stratum_.data(), stream);

@@ -2,11 +2,23 @@
 #include "place_rows.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "strata/cuda/stream.hpp"
 
 namespace strata::feature {
+namespace {
+
+void place_row(const ArrivedRows& arrived, Count row, float* to) {
+  if (arrived.dtype == DType::bf16) {
+    const std::uint16_t* from = static_cast<const std::uint16_t*>(arrived.rows) + row * arrived.cols;
+    std::transform(from, from + arrived.cols, to, bf16_to_f32);
+  } else {
+    const float* from = static_cast<const float*>(arrived.rows) + row * arrived.cols;
+    std::copy_n(from, arrived.cols, to);
+  }
+}
+
+}  // namespace
 
 void place_rows(const ArrivedRows& arrived, float* out, const cuda::Stream& stream, ThreadPool& pool) {
   if (arrived.count == 0 || arrived.cols == 0) return;
@@ -20,8 +32,7 @@ void place_rows(const ArrivedRows& arrived, float* out, const cuda::Stream& stre
   pool.parallel_for(arrived.count, grain, [&](Count begin, Count end) {
     for (Count i = begin; i < end; ++i) {
       if (arrived.positions[i] < 0) continue;
-      std::memcpy(out + arrived.positions[i] * arrived.cols, arrived.rows + i * arrived.cols,
-                  static_cast<std::size_t>(arrived.cols) * sizeof(float));
+      place_row(arrived, i, out + arrived.positions[i] * arrived.cols);
     }
   });
 }

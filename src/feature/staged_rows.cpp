@@ -54,7 +54,7 @@ StagedRows::StagedRows(const LocalRows& local, const RowExchangeContext& exchang
 /// The most rows to ask one rank for in a round. It bounds the memory of a fetch, however many rows it has.
 Count StagedRows::quota() const {
   const Count others = exchange_.topology->num_machines() - 1;
-  return std::max<Count>(1, exchange_.round_bytes / std::max<Count>(1, row_bytes() * others));
+  return std::max<Count>(1, exchange_.round_bytes / std::max<Count>(1, sent_row_bytes() * others));
 }
 
 FetchedIds StagedRows::on_host(const FetchedIds& given, const cuda::Stream& stream) {
@@ -92,9 +92,9 @@ const NodeId* StagedRows::ids_for_gather(const NodeId* host_ids, Count count, cu
   return copy;
 }
 
-/// Rows of this machine that others asked for, on this rank's device; ready when `serving` reaches this
-/// point.
-float* StagedRows::serve(std::span<const NodeId> asked) {
+/// Rows of this machine that others asked for, on this rank's device and as they are sent; ready when
+/// `serving` reaches this point.
+std::byte* StagedRows::serve(std::span<const NodeId> asked) {
   const Count count = std::ssize(asked);
   const NodeId* where = asked.data();
   if (device_.is_cuda()) {
@@ -104,20 +104,21 @@ float* StagedRows::serve(std::span<const NodeId> asked) {
     where = ids_for_gather(pinned, count, device_asked_ids_, serving_);
     asked_copied_.record(serving_);
   }
-  float* rows = (device_.is_cuda() ? device_served_ : served_)
-                    .reserve(cuda::memory_on(device_), count * cols(), "rows for other machines", device_);
+  std::byte* rows = (device_.is_cuda() ? device_served_ : served_)
+                        .reserve(cuda::memory_on(device_), count * sent_row_bytes() + kWireSlack,
+                                 "rows for other machines", device_);
   if (count == 0) return rows;
   local_.count(where, count, serving_);
-  local_.gather(where, count, rows, serving_);
+  local_.gather(where, count, {.data = rows, .dtype = exchange_.sent_type()}, serving_);
   return rows;
 }
 /// The same in host memory.
-const float* StagedRows::serve_on_host(std::span<const NodeId> asked) {
-  const float* rows = serve(asked);
+const std::byte* StagedRows::serve_on_host(std::span<const NodeId> asked) {
+  const std::byte* rows = serve(asked);
   if (!device_.is_cuda()) return rows;
-  const Count count = std::ssize(asked);
-  float* here = served_.reserve(cuda::Memory::pinned, count * cols(), "rows for other machines", device_);
-  cuda::copy_async(here, rows, static_cast<std::size_t>(count * row_bytes()), serving_);
+  const Count bytes = std::ssize(asked) * sent_row_bytes();
+  std::byte* here = served_.reserve(cuda::Memory::pinned, bytes, "rows for other machines", device_);
+  cuda::copy_async(here, rows, static_cast<std::size_t>(bytes), serving_);
   serving_.synchronize();
   return here;
 }
@@ -172,51 +173,38 @@ StagedRows::Asked StagedRows::ask(const Requests& requests, Count round) {
 
 /// Receives the rows of a round into `arrived`, in order of rank.
 void StagedRows::exchange_over_mpi(const Asked& asked, std::span<const Count> counts) {
-  const float* rows = serve_on_host(asked.values);
+  const std::byte* rows = serve_on_host(asked.values);
   const Count wanted = std::reduce(counts.begin(), counts.end());
   placed_.synchronize();  // `arrived_` may still be read by the round before
-  float* target = arrived_.reserve(cuda::Memory::pinned, wanted * cols(), "rows of other machines", device_);
-  if (exchange_.in_bf16)
-    exchange_in_bf16({rows, std::ssize(asked.values), in_bytes(asked.counts)},
-                     {target, wanted, in_bytes(counts)});
-  else
-    exchange_.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
-}
-
-void StagedRows::exchange_in_bf16(const Rows<const float>& send, const Rows<float>& receive) {
-  constexpr Count kGrain = Count{1} << 14;
-  const Count sent = send.count * cols(), received = receive.count * cols();
-  std::uint16_t* narrow = narrow_served_.reserve(cuda::Memory::host, sent, "rows for other machines", {});
-  std::uint16_t* arrived =
-      narrow_arrived_.reserve(cuda::Memory::host, received, "rows of other machines", {});
-  local_.pool().parallel_for(sent, kGrain, [&](Count begin, Count end) {
-    for (Count i = begin; i < end; ++i) narrow[i] = f32_to_bf16(send.data[i]);
-  });
-  exchange_.communicator->all_to_all(narrow, send.bytes, arrived, receive.bytes);
-  local_.pool().parallel_for(received, kGrain, [&](Count begin, Count end) {
-    for (Count i = begin; i < end; ++i) receive.data[i] = bf16_to_f32(arrived[i]);
-  });
+  std::byte* target =
+      arrived_.reserve(cuda::Memory::pinned, wanted * sent_row_bytes(), "rows of other machines", device_);
+  exchange_.communicator->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts));
 }
 
 /// Receives them into `device_arrived`; ready when `serving` reaches this point.
 void StagedRows::exchange_on_devices(const Asked& asked, std::span<const Count> counts) {
-  const float* rows = serve(asked.values);
+  const std::byte* rows = serve(asked.values);
   const Count wanted = std::reduce(counts.begin(), counts.end());
-  float* target =
-      device_arrived_.reserve(cuda::Memory::device, wanted * cols(), "rows of other machines", device_);
+  std::byte* target = device_arrived_.reserve(cuda::Memory::device, wanted * sent_row_bytes(),
+                                              "rows of other machines", device_);
   serving_.wait(placed_);  // it may still be read by the round before
   exchange_.on_devices->all_to_all(rows, in_bytes(asked.counts), target, in_bytes(counts), serving_);
   exchanged_.record(serving_);
 }
 
-void StagedRows::place_round(const Requests& requests, Count round, const float* rows, const Wanted& wanted) {
+void StagedRows::place_round(const Requests& requests, Count round, const std::byte* rows,
+                             const Wanted& wanted) {
   const std::vector<Count> counts = counts_of_round(requests, round);
   Count begin = 0;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     if (counts[rank] == 0) continue;
     const Count first = requests.first_of_rank[rank] + round * quota();
-    place_rows({rows + begin * cols(), positions_.data() + first, counts[rank], cols()}, wanted.out,
-               wanted.stream, local_.pool());
+    place_rows({.rows = rows + begin * sent_row_bytes(),
+                .dtype = exchange_.sent_type(),
+                .positions = positions_.data() + first,
+                .count = counts[rank],
+                .cols = cols()},
+               wanted.out, wanted.stream, local_.pool());
     begin += counts[rank];
   }
   placed_.record(wanted.stream);

@@ -38,11 +38,8 @@ class StagedRows {
   using Asked = comm::Communicator::Received<NodeId>;
 
   Count cols() const { return local_.cols(); }
-  Count row_bytes() const { return local_.row_bytes(); }
   /// Of a row on the wire.
-  Count sent_row_bytes() const {
-    return exchange_.in_bf16 ? cols() * static_cast<Count>(sizeof(std::uint16_t)) : row_bytes();
-  }
+  Count sent_row_bytes() const { return cols() * static_cast<Count>(size_of(exchange_.sent_type())); }
   Count quota() const;
   Count agreed_rounds(const Requests& requests) const;
   std::vector<Count> counts_of_round(const Requests& requests, Count round) const;
@@ -52,20 +49,12 @@ class StagedRows {
   Requests split(const FetchedIds& wanted);
   const NodeId* ids_for_gather(const NodeId* host_ids, Count count, cuda::Array<NodeId>& on_device,
                                const cuda::Stream& stream);
-  float* serve(std::span<const NodeId> asked);
-  const float* serve_on_host(std::span<const NodeId> asked);
+  std::byte* serve(std::span<const NodeId> asked);
+  const std::byte* serve_on_host(std::span<const NodeId> asked);
   Asked ask(const Requests& requests, Count round);
-  /// Rows of some ranks in host memory, and their bytes on the wire by rank; a view.
-  template <typename Value>
-  struct Rows {
-    Value* data;
-    Count count;
-    std::vector<Count> bytes;
-  };
-  void exchange_in_bf16(const Rows<const float>& send, const Rows<float>& receive);
   void exchange_over_mpi(const Asked& asked, std::span<const Count> counts);
   void exchange_on_devices(const Asked& asked, std::span<const Count> counts);
-  void place_round(const Requests& requests, Count round, const float* rows, const Wanted& wanted);
+  void place_round(const Requests& requests, Count round, const std::byte* rows, const Wanted& wanted);
   void fetch_over_mpi(const Requests& requests, Count rounds, const Wanted& wanted);
   void fetch_on_devices(const Requests& requests, Count rounds, const Wanted& wanted);
   void begin_exchange();
@@ -80,10 +69,9 @@ class StagedRows {
   cuda::Event placed_;    // the last fetch has read its pinned arrays
   cuda::Array<NodeId> ids_, sorted_ids_, local_ids_, asked_ids_;  // pinned
   cuda::Array<std::int32_t> sorted_positions_, positions_;        // pinned
-  cuda::Array<float> arrived_, served_;                           // pinned
-  cuda::Array<std::uint16_t> narrow_served_, narrow_arrived_;     // in bf16, in host memory
+  cuda::Array<std::byte> arrived_, served_;                       // pinned; of the type on the wire
   cuda::Array<NodeId> device_local_ids_, device_asked_ids_;       // only on a GPU
-  cuda::Array<float> device_served_, device_arrived_;
+  cuda::Array<std::byte> device_served_, device_arrived_;
   cuda::Event asked_copied_;                          // asked_ids_ may be written again
   cuda::Event sending_, exchanged_, gathered_local_;  // with timing; used if rows travel from GPU to GPU
   bool exchanging_ = false;  // these events belong to a fetch whose times were not read yet

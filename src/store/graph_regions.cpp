@@ -11,6 +11,7 @@ std::int64_t RegionSizes::bytes() const {
   const Count node_width = wide_nodes() ? 8 : 4;
   Count sum = (num_lists() + 1) * 8 + local_edges * node_width + (num_nodes + aliases) * node_width;
   sum += (num_train + local_valid + local_test) * 8;
+  if (train_clusters) sum += num_train * 4;
   if (edge_ids) sum += local_edges * 8;
   if (weights) sum += local_edges * 4;
   if (in_degrees) sum += num_nodes * 4;
@@ -43,6 +44,8 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSize
       .train = HostArray<NodeId>::create(machine, sizes.num_train, "training nodes"),
       .valid = HostArray<NodeId>::create(machine, sizes.local_valid, "validation nodes"),
       .test = HostArray<NodeId>::create(machine, sizes.local_test, "test nodes"),
+      .train_clusters = HostArray<std::int32_t>::create(
+          machine, if_asked(sizes.train_clusters, sizes.num_train), "clusters of training nodes"),
   };
 }
 

@@ -81,6 +81,7 @@ struct RegionSizes {
   Count num_local = 0, local_edges = 0;
   Count num_train = 0, local_valid = 0, local_test = 0;
   bool edge_ids = false, weights = false, in_degrees = false;
+  bool train_clusters = false;
   Count label_words = 0;    ///< i32 words of a node's label; 0: there are no labels
   bool replicated = false;  ///< the lists of all nodes are here, and `local_edges` is the number of all edges
   Count aliases = 0;        ///< additional original ids, one per list of the halo
@@ -102,6 +103,7 @@ struct GraphRegions {
   HostArray<std::int32_t> in_degrees;  ///< size 0 if not asked for
   HostArray<std::int32_t> labels;
   HostArray<NodeId> train, valid, test;
+  HostArray<std::int32_t> train_clusters;  ///< size 0 if not asked for
 
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes);  ///< collective
   /// The same with an existing indptr, for callers that count edges before they know the sizes.

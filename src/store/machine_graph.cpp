@@ -51,6 +51,9 @@ bool MachineGraph::has_label(Count row) const {
   return manifest.multi_label ? !is_unlabelled(words, manifest.num_classes) : *words >= 0;
 }
 std::span<const NodeId> MachineGraph::train_nodes() const { return state_->regions->train.span(); }
+std::span<const std::int32_t> MachineGraph::train_clusters() const {
+  return state_->regions->train_clusters.span();
+}
 std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->regions->valid.span(); }
 std::span<const NodeId> MachineGraph::test_nodes() const { return state_->regions->test.span(); }
 const std::vector<MachineGraph::PlanRow>& MachineGraph::plan() const { return state_->plan; }

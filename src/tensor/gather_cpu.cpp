@@ -68,12 +68,13 @@ struct ConvertRow {
   }
 };
 
+template <typename T>
 struct RoundRow {
   Count cols;
   void operator()(const std::byte* row, std::byte* out) const {
-    const auto* floats = reinterpret_cast<const float*>(row);
+    const T* typed = reinterpret_cast<const T*>(row);
     auto* rounded = reinterpret_cast<std::uint16_t*>(out);
-    for (Count c = 0; c < cols; ++c) rounded[c] = f32_to_bf16(floats[c]);
+    for (Count c = 0; c < cols; ++c) rounded[c] = f32_to_bf16(to_float(typed[c], 1));
   }
 };
 
@@ -146,7 +147,10 @@ void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, 
                    ThreadPool& pool) {
   const Walk walk{rows, ids, checked, pool};
   if (rows.spec->dtype == out.dtype) return gather_rows(walk, out, CopyRow{rows.spec->row_bytes()});
-  if (out.dtype == DType::bf16) return gather_rows(walk, out, RoundRow{rows.spec->cols});
+  if (out.dtype == DType::bf16) {
+    if (rows.spec->dtype == DType::f16) return gather_rows(walk, out, RoundRow<Half>{rows.spec->cols});
+    return gather_rows(walk, out, RoundRow<float>{rows.spec->cols});
+  }
   switch (rows.spec->dtype) {
     case DType::f32:
       return;  // copied or rounded

@@ -86,17 +86,17 @@ struct ToFloat {
   }
 };
 
-/// kWidth neighboring f32 that become bf16, rounded to nearest even.
-template <int kWidth>
+/// kWidth neighboring f32 or f16 that become bf16, rounded to nearest even.
+template <typename Element, int kWidth>
 struct ToBFloat {
-  using Bits = typename Word<4 * kWidth>::Type;
-  static constexpr int kIn = 4 * kWidth, kOut = 2 * kWidth;
-  static __device__ void store(const Bits& bits, std::byte* out, float) {
-    float elements[kWidth];
+  using Bits = typename Word<static_cast<int>(sizeof(Element)) * kWidth>::Type;
+  static constexpr int kIn = static_cast<int>(sizeof(Element)) * kWidth, kOut = 2 * kWidth;
+  static __device__ void store(const Bits& bits, std::byte* out, float scale) {
+    Element elements[kWidth];
     memcpy(elements, &bits, sizeof(elements));
     __nv_bfloat16 values[kWidth];
 #pragma unroll
-    for (int e = 0; e < kWidth; ++e) values[e] = __float2bfloat16_rn(elements[e]);
+    for (int e = 0; e < kWidth; ++e) values[e] = __float2bfloat16_rn(to_float(elements[e], scale));
     store_words<kOut>(values, out);
   }
 };

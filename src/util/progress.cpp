@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <mutex>
 
 #include "strata/util/format.hpp"
 
@@ -32,7 +33,46 @@ std::atomic<bool>& bar_is_there() {
   return is_there;
 }
 
+/// The bars that somebody watches.
+struct Watched {
+  std::mutex mutex;
+  int watches = 0;
+  std::uint64_t last_number = 0;
+  std::vector<ProgressBar*> bars;
+
+  bool any() {
+    const std::lock_guard lock(mutex);
+    return watches > 0;
+  }
+
+  static Watched& instance() {
+    static Watched watched;
+    return watched;
+  }
+};
+
 }  // namespace
+
+BarWatch::BarWatch() {
+  Watched& watched = Watched::instance();
+  const std::lock_guard lock(watched.mutex);
+  ++watched.watches;
+}
+
+BarWatch::~BarWatch() {
+  Watched& watched = Watched::instance();
+  const std::lock_guard lock(watched.mutex);
+  --watched.watches;
+}
+
+std::vector<BarState> BarWatch::bars() const {
+  Watched& watched = Watched::instance();
+  const std::lock_guard lock(watched.mutex);
+  std::vector<BarState> states;
+  for (const ProgressBar* bar : watched.bars)
+    states.push_back({bar->number_, bar->title_, bar->unit_, bar->done_, bar->total_});
+  return states;
+}
 
 void clear_bar() {
   if (bar_is_there().exchange(false)) std::fputs(kClear, stderr);
@@ -41,24 +81,38 @@ void clear_bar() {
 bool shows_bars() { return progress_style() == ProgressStyle::bar; }
 
 void announce(const std::string& phase) {
-  if (progress_style() == ProgressStyle::lines) fmt::print(stderr, "{} ...\n", phase);
+  if (progress_style() == ProgressStyle::lines && !Watched::instance().any())
+    fmt::print(stderr, "{} ...\n", phase);
 }
 
-ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled)
+ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled, Words words)
     : title_(std::move(title)),
       unit_(std::move(unit)),
+      words_(std::move(words)),
       total_(total),
       enabled_(enabled && total > 0 && progress_style() != ProgressStyle::off),
       style_(progress_style()),
-      start_ns_(now_ns()) {}
+      start_ns_(now_ns()) {
+  Watched& watched = Watched::instance();
+  const std::lock_guard lock(watched.mutex);
+  if (!enabled_ || watched.watches == 0) return;
+  number_ = ++watched.last_number;
+  watched.bars.push_back(this);
+}
 
 ProgressBar::~ProgressBar() {
+  if (number_ != 0) {
+    Watched& watched = Watched::instance();
+    const std::lock_guard lock(watched.mutex);
+    std::erase(watched.bars, this);
+    return;
+  }
   if (enabled_ && style_ == ProgressStyle::bar && last_draw_ns_ != 0) clear_bar();
 }
 
 void ProgressBar::advance(std::int64_t amount) {
   const std::int64_t done = done_.fetch_add(amount) + amount;
-  if (!enabled_) return;
+  if (!enabled_ || number_ != 0) return;
   constexpr std::int64_t kRedrawNs = 100'000'000, kLineNs = 10'000'000'000;
   std::int64_t last = last_draw_ns_;
   const std::int64_t now = now_ns(), pause = style_ == ProgressStyle::bar ? kRedrawNs : kLineNs;
@@ -67,25 +121,30 @@ void ProgressBar::advance(std::int64_t amount) {
 }
 
 /// " 41 %  1.2M nodes/s  0:03 left"
-std::string ProgressBar::state(std::int64_t done) const {
+std::string ProgressBar::state(std::int64_t done, const std::string& words) const {
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
   const double seconds = static_cast<double>(now_ns() - start_ns_) * 1e-9;
   const std::string left = share > 0 ? format_seconds(seconds * (1 - share) / share) : "?";
-  return fmt::format("{:3.0f} %  {}{}/s  {} left", share * 100,
+  return fmt::format("{:3.0f} %  {}{}{}{}/s  {} left", share * 100, words, words.empty() ? "" : "  ",
                      format_rate(static_cast<double>(done) / std::max(seconds, 1e-9)), unit_, left);
 }
 
 void ProgressBar::draw(std::int64_t done) {
+  const std::string words = words_ ? words_() : std::string();
   if (style_ != ProgressStyle::bar) {
-    fmt::print(stderr, "{} {}\n", title_, state(done));
+    fmt::print(stderr, "{} {}\n", title_, state(done, words));
     return;
   }
-  constexpr int kWidth = 24;
+  constexpr std::size_t kColumns = 79, kTitle = 14, kLeast = 4, kMost = 24;
+  const std::string title = words.empty() ? fmt::format("{:<{}} ", title_, kTitle) : title_ + " ";
+  std::string end = "] " + state(done, words);
+  if (title.size() + 1 + kLeast + end.size() > kColumns) end = "] " + state(done, {});
+  const std::size_t taken = title.size() + 1 + end.size();
+  const std::size_t width = std::clamp(taken < kColumns ? kColumns - taken : 0, kLeast, kMost);
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
-  const int filled = static_cast<int>(share * kWidth);
-  const std::string line =
-      fmt::format("\r{:<14} [{}{}] {}\x1b[K", title_, std::string(static_cast<std::size_t>(filled), '#'),
-                  std::string(static_cast<std::size_t>(kWidth - filled), '.'), state(done));
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
+  const std::string line = fmt::format("\r{}[{}{}{}\x1b[K", title, std::string(filled, '#'),
+                                       std::string(width - filled, '.'), end);
   std::fputs(line.c_str(), stderr);
   bar_is_there() = true;
 }

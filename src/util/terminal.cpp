@@ -113,9 +113,12 @@ LogFile::~LogFile() { std::erase(spdlog::default_logger()->sinks(), sink_); }
 void tell(std::string_view text) {
   const auto logger = spdlog::default_logger();
   if (!logger->should_log(spdlog::level::info)) return;
-  clear_bar();
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  // The first sink is the terminal's.
+  if (logger->sinks().empty() || logger->sinks().front()->should_log(spdlog::level::info)) {
+    clear_bar();
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
   for (const auto& sink : logger->sinks())
     if (auto* file = dynamic_cast<LogFile::Sink*>(sink.get())) file->append(text);
 }

@@ -132,6 +132,7 @@ TABLE = (
     Mistake('strata-partition convert npy:sound npy:cut', ('cut exists',)),
     Mistake('strata-partition info taken --direction directed', ('--direction has no effect on taken',)),
     Mistake('strata-partition info taken --labels sound/y.npy', ('--labels has no effect on taken',)),
+    Mistake(BUILD + 'parquet:tables', ("'parquet:' is not read", 'examples/from_parquet.py')),
     Mistake(BUILD + 'pyg:data.pt', ("'pyg:' is not read", 'examples/from_pyg.py')),
     Mistake('strata-partition info empty', ('empty', 'manifest.json')),
     Mistake('strata-partition info nowhere', ('nowhere: no such directory',)),

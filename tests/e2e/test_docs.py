@@ -25,7 +25,7 @@ PAGES = [e2e.REPOSITORY / 'README.md', e2e.REPOSITORY / 'partition/FORMAT.md', *
          *sorted((e2e.REPOSITORY / 'examples').rglob('*.md'))]
 BLOCK = re.compile(r'^<!-- runnable(?:: (?P<file>\S+))? -->\n```(?P<lang>\w+)\n(?P<text>.*?)^```$'
                    r'|^<!-- hidden (?P<hidden>\w+)\n(?P<unseen>.*?)^-->$', re.M | re.S)
-NEEDS = ('torch', 'torch_geometric', 'safetensors', 'h5py', 'pandas', 'matplotlib')
+NEEDS = ('strata', 'torch', 'torch_geometric', 'safetensors', 'h5py', 'pandas', 'matplotlib', 'jinja2', 'plotly')
 LACKING = [name for name in NEEDS if importlib.util.find_spec(name) is None]
 SHELL = f'source {e2e.REPOSITORY}/launch/mpi-env\nPATH={e2e.BIN}:{pathlib.Path(sys.executable).parent}:$PATH\n'
 

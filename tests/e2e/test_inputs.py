@@ -26,6 +26,7 @@ def example(name, package):
 FROM_PYG = example('from_pyg', 'torch_geometric')
 FROM_DGL = example('from_dgl', 'dgl')
 FROM_NETWORKX = example('from_networkx', 'networkx')
+FROM_PARQUET = example('from_parquet', 'pyarrow')
 SCIPY = importlib.util.find_spec('scipy')
 
 
@@ -85,6 +86,61 @@ class Inputs(e2e.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.expect(self.facts(f'npy:{self.folder / "g"}'), num_nodes=3, num_edges=2, undirected=False)
         self.assertEqual((self.folder / 'g' / 'names.txt').read_text(), 'a\nb\nc\n')
+
+    def write_tables(self, name, nodes=None, **edges):
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+        folder = self.folder / name
+        (folder / 'edges').mkdir(parents=True)
+        table = pa.table(edges)
+        half = len(table) // 2
+        parquet.write_table(table.slice(0, half), folder / 'edges' / '0.parquet')
+        parquet.write_table(table.slice(half), folder / 'edges' / '1.parquet')
+        if nodes:
+            parquet.write_table(pa.table(nodes), folder / 'nodes.parquet')
+        return folder
+
+    def from_parquet(self, tables, *options, expect=0):
+        output = self.folder / f'{tables.name}-npy'
+        done = self.run_program([sys.executable, e2e.REPOSITORY / 'examples/from_parquet.py', tables, output, *options])
+        self.assertEqual(done.returncode, expect, done.stderr)
+        self.assertEqual(sorted(path.name for path in self.folder.glob(f'{tables.name}-npy*')), [] if expect else [output.name])
+        return output if expect == 0 else done.stderr
+
+    @unittest.skipIf(FROM_PARQUET is None, 'pyarrow is not installed')
+    def test_parquet(self):
+        random = np.random.default_rng(1)
+        names = [f'user {i}' for i in range(60)]
+        sources, targets = random.integers(60, size=(2, 400))
+        nodes = dict(id=names, label=np.arange(60) % 4, age=random.random(60), vector=[[i, 2.0 * i] for i in range(60)],
+                     split=['train', 'val', 'test'] * 20)
+        tables = self.write_tables('named', nodes, source=[names[i] for i in sources], target=[names[i] for i in targets],
+                                   weight=random.random(400))
+        output = self.from_parquet(tables)
+        np.testing.assert_array_equal(np.load(output / 'edge_index.npy'), [sources, targets])
+        np.testing.assert_allclose(np.load(output / 'x.npy')[:, 2], 2.0 * np.arange(60))
+        self.assertEqual((output / 'names.txt').read_text().splitlines(), names)
+        self.expect(self.facts(f'npy:{output}', '--duplicates', 'keep'), num_nodes=60, num_edges=400, edge_weights=True, classes=4,
+                    splits={'train': 20, 'valid': 20, 'test': 20})
+        numbered = self.from_parquet(self.write_tables('numbered', a=sources, b=targets), '--source', 'b', '--target', 'a')
+        np.testing.assert_array_equal(np.load(numbered / 'edge_index.npy'), [targets, sources])
+
+    @unittest.skipIf(FROM_PARQUET is None, 'pyarrow is not installed')
+    def test_parquet_that_is_no_graph(self):
+        good = dict(source=['a', 'b'], target=['b', 'a'])
+        for name, words, tables in (
+                ('unknown', 'c, which is no id of a node', dict(nodes=dict(id=['a', 'b']), source=['a', 'c'], target=['b', 'a'])),
+                ('twice', "column 'id' has the same id twice", dict(nodes=dict(id=['a', 'a']), **good)),
+                ('unnumbered', 'need a table of nodes', good),
+                ('beyond', 'ids from 7 to 7, with 2 nodes', dict(nodes=dict(label=[0, 1]), source=[0, 7], target=[1, 1])),
+                ('empty', 'has 1 empty fields', dict(source=[0, None], target=[1, 1])),
+                ('ragged', 'different lengths', dict(nodes=dict(id=['a', 'b'], f=[[1.0], [1.0, 2.0]]), **good)),
+                ('split', "has 'maybe'; known are train", dict(nodes=dict(id=['a', 'b'], split=['train', 'maybe']), **good)),
+                ('column', 'has one column, source', dict(source=[0, 1]))):
+            with self.subTest(name):
+                self.assertIn(words, self.from_parquet(self.write_tables(name, **tables), expect=1))
+        (self.folder / 'none').mkdir()
+        self.assertIn('no edges.parquet', self.from_parquet(self.folder / 'none', expect=1))
 
     @unittest.skipIf(SCIPY is None, 'scipy is not installed')
     def test_scipy(self):

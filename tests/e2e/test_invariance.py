@@ -68,6 +68,19 @@ class Invariance(e2e.Case):
         for index, losses in enumerate(seen):
             self.assertNotIn(losses, seen[:index], 'every sampler is one of its own')
 
+    def test_clusters(self):
+        """Who trains a seed changes no loss, and makes the ranks of a machine read fewer rows."""
+        one, three = self.build(SPEC, 1), self.build(SPEC, 3)
+        one_cut, three_cut = (self.build(SPEC, parts, f'clusters{parts}', '--clusters', '5') for parts in (1, 3))
+        reference = self.losses(one, ranks=1)
+        rows = {}
+        for graph, ranks, machine in [(one, 3, 0), (one_cut, 3, 0), (one_cut, 1, 0), (three, 4, 2), (three_cut, 4, 2)]:
+            output, _ = self.train(graph, *JOB, '--ranks-per-machine', str(machine), ranks=ranks)
+            self.compare(reference, (e2e.step_losses(output)[:STEPS], e2e.final(output)), f'{graph.name}, {ranks} ranks')
+            rows[graph.name, ranks] = e2e.metrics(output, 'epoch')[0]['input_rows']
+        self.assertLess(rows[one_cut.name, 3], 0.95 * rows[one.name, 3])
+        self.assertLess(rows[three_cut.name, 4], rows[three.name, 4])
+
     def test_planted_graphs(self):
         graph = 'planted:nodes=3000,degree=10,parts=3,within=0.8,features=24,classes=5,train=0.6,valid=0.2,test=0.2,seed=7'
         asks = ['--replicate-graph', 'off', '--halo-cache', '0']

@@ -9,7 +9,7 @@ import strata_e2e as e2e
 from test_killed import Job
 
 SPEC = 'synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes={classes},seed=1'
-KINDS = ['run', 'step', 'epoch', 'evaluation', 'final']
+KINDS = ['run', 'step', 'epoch', 'ranks', 'evaluation', 'classes', 'final']
 SMALL = ['--fanouts', '3,2', '--hidden', '8', '--epochs', '2', '--log-every', '1']
 
 
@@ -32,21 +32,41 @@ def dotted(record):
 class Metrics(e2e.Case):
     def test_follows_its_document(self):
         fields = documented_fields()
-        self.assertEqual(set(fields), {*KINDS, 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'sm_split', 'Scores'})
+        self.assertEqual(set(fields), {*KINDS, 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'ranks: a rank', 'sm_split', 'Scores'})
         output, _ = self.train(SPEC.format(classes=3), *SMALL)
         for kind in KINDS:
             records = e2e.metrics(output, kind)
             self.assertTrue(records, kind)
             for record in records:
-                self.assertEqual(set(record), fields[kind], kind)
+                self.assertEqual(set(record), fields[kind] | {'time'}, kind)
+                self.assertAlmostEqual(record['time'], time.time(), delta=300)
                 for split in {'valid', 'test'} & set(record):
                     self.assertEqual(set(record[split]), fields['Scores'], f'{kind} {split}')
+        self.assertEqual(set(e2e.metrics(output, 'ranks')[0]['ranks'][0]), fields['ranks: a rank'])
+
+    def test_tells_of_every_rank_and_class(self):
+        output, _ = self.train(SPEC.format(classes=3), *SMALL, ranks=2)
+        epochs, ranks = e2e.metrics(output, 'epoch'), e2e.metrics(output, 'ranks')
+        self.assertEqual([record['epoch'] for record in ranks], [1, 2])
+        for epoch, record in zip(epochs, ranks):
+            first, second = record['ranks']
+            self.assertEqual((first['rank'], second['rank']), (0, 1))
+            self.assertEqual((first['device'], second['device']), ('cpu', 'cpu'))
+            self.assertEqual(first['compute_seconds'], epoch['compute_seconds'])
+            self.assertGreater(second['peak_host_bytes'], 1 << 20)
+        classes = e2e.metrics(output, 'classes')[-1]
+        final = e2e.final(output)
+        self.assertEqual(classes['epoch'], final['best_epoch'])
+        self.assertEqual(sum(classes['labelled']), final['test']['nodes'])
+        self.assertEqual([sum(row) for row in classes['confusion']], classes['labelled'])
+        self.assertEqual([sum(column) for column in zip(*classes['confusion'])], classes['predicted'])
+        self.assertAlmostEqual(sum(classes['correct']) / final['test']['nodes'], final['test']['accuracy'])
 
     def test_tells_what_machines_exchanged(self):
         graph = self.build(SPEC.format(classes=3), 2)
         output, _ = self.train(graph, *SMALL, '--ranks-per-machine', '1', ranks=2)
         records = e2e.metrics(output, 'exchange')
-        self.assertEqual([dotted(record) for record in records], [documented_fields()['exchange']])
+        self.assertEqual([dotted(record) for record in records], [documented_fields()['exchange'] | {'time'}])
 
     def test_tells_what_each_rank_sent_in_each_epoch(self):
         graph = self.build(SPEC.format(classes=3), 2)
@@ -55,7 +75,7 @@ class Metrics(e2e.Case):
         self.assertEqual([record['epoch'] for record in records], [1, 2])
         total, rows, row_bytes = 0, 0, 0
         for record in records:
-            self.assertEqual(set(record), fields['traffic'])
+            self.assertEqual(set(record), fields['traffic'] | {'time'})
             self.assertEqual([rank['rank'] for rank in record['ranks']], [0, 1])
             hops = [rank['neighbors']['hops'] for rank in record['ranks']]
             for rank, mine in zip(record['ranks'], hops):

@@ -235,6 +235,8 @@ class Hosts(Signals):
         self.assertEqual(code, 1, text)
         self.assertRegex(text, r'rank 1 \(host h1\) has been silent')
         self.assertIn('mpirun waits for another host', text)
+        self.assertIn('strata-doctor may tell more: mpirun -n 3 strata-doctor --graph', text)   # the watchdog
+        self.assertRegex(text, r'strata-doctor may tell more: mpirun --host \S+ -n 3 .*strata-doctor\n')   # strata-run
         self.assertLess(seconds, 40, text)
         print(f'a stopped host: ended after {seconds:.1f} s')
 

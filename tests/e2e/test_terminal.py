@@ -15,7 +15,7 @@ MPIRUN_RULE = 74 * '-'   # below it stand mpirun's own words
 SPEC = 'synthetic:kind=sbm,nodes=6000,edges=120000,features=32,classes=10,seed=3'
 # Epochs of a second and more, so that each draws its bar.
 JOB = ['--fanouts', '15,10', '--batch-size', '4', '--hidden', '512', '--epochs', '2', '--device', 'cpu']
-BAR = re.compile(r'^epoch \d/2 +\[#*\.*\] +\d+ %  [\d.]+[kM]? seeds/s  [\d.]+ \w+ left$')
+BAR = re.compile(r'^epoch \d/2 \[#*\.*\] +\d+ %  (loss \d\.\d{4}  (best 0\.\d{4}  )?)?[\d.]+[kM]? seeds/s  [\d.]+ \w+ left$')
 EPOCH = re.compile(r'^epoch \d/2  loss \d\.\d{4}  valid \d\.\d{4}  test \d\.\d{4} +[\d.]+ [mu]?s  [\d.]+[kM]? seeds/s( \*)?$')
 
 
@@ -88,6 +88,8 @@ class Terminal(e2e.Case):
                 screen, shown = self.see(launcher, '--graph', self.graph.name, *JOB)
                 bars = [state for state in screen.states if BAR.match(state)]
                 self.assertGreater(len(set(bars)), 2, screen.states)
+                self.assertTrue(any(' loss ' in bar and ' best ' not in bar for bar in bars), bars)
+                self.assertTrue(any(bar.startswith('epoch 2') and ' best 0.' in bar for bar in bars), bars)
                 self.assertEqual(len([line for line in screen.lines if EPOCH.match(line)]), 2, shown)
                 self.assertNotIn('[#', shown, 'a bar is left')
                 self.assertNotIn('[.', shown, 'a bar is left')

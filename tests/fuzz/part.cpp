@@ -25,6 +25,7 @@ void use(const graph::PartReader& part, const graph::Manifest& manifest) {
   read_all<float>(edges, [&](float* out) { part.read_weights(0, edges, out); });
   read_all<NodeId>(nodes, [&](NodeId* out) { part.read_original_ids(0, nodes, out); });
   read_all<std::int32_t>(nodes, [&](std::int32_t* out) { part.read_labels(0, nodes, out); });
+  read_all<std::int32_t>(nodes, [&](std::int32_t* out) { part.read_clusters(0, nodes, out); });
   read_all<float>(nodes * manifest.feature_cols, [&](float* out) { part.read_features(0, nodes, out); });
   expect_result_or_error([&] { part.read_split(graph::PartReader::Split::train); });
 }

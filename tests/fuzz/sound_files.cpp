@@ -90,7 +90,8 @@ void write_partition(const fs::path& folder) {
                                  .has_labels = true,
                                  .num_train = 2,
                                  .num_valid = 0,
-                                 .num_test = 1};
+                                 .num_test = 1,
+                                 .num_clusters = 2};
   const graph::PartData data{.part = 0,
                              .indptr = {0, 2, 3, 5, 5},
                              .indices = {1, 2, 0, 1, 3},
@@ -98,6 +99,7 @@ void write_partition(const fs::path& folder) {
                              .weights = {1, 0.5, 2, 0, 3},
                              .original_ids = {3, 1, 0, 2},
                              .labels = {0, 2, -1, 1},
+                             .clusters = {1, 0, 1, 1},
                              .train = {{1, 0}, {0, 1}},
                              .valid = {},
                              .test = {{3}, {0}}};

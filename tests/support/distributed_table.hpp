@@ -24,7 +24,7 @@ struct DistributedTable {
     DType dtype = DType::f32;
     std::uint64_t seed = 1;
     double on_gpu = 0;  ///< fraction of a machine's rows that is replicated on its GPUs
-    bool fine = false;  ///< f32 values that bf16 does not hold
+    bool fine = false;  ///< f32 or f16 values that bf16 does not hold
     Count kept = 0;     ///< of the nodes of other machines, each that it divides is kept in the halo; 0: none
   };
 
@@ -48,6 +48,19 @@ struct DistributedTable {
     return rows;
   }
 
+  /// What a fetch on this machine gives if rows cross machines in bf16: those that are not kept here are
+  /// rounded.
+  std::vector<float> expected_in_bf16(const RunSetup& run, const std::vector<NodeId>& ids) const {
+    const auto machine = static_cast<std::size_t>(run.machine.index());
+    std::vector<float> rows = expected(ids);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const NodeId id = ids[i / static_cast<std::size_t>(cols)];
+      const bool own = id >= offsets[machine] && id < offsets[machine + 1];
+      if (!own && halo.find(id) < 0) rows[i] = bf16_to_f32(f32_to_bf16(rows[i]));
+    }
+    return rows;
+  }
+
   Count cols;
   std::vector<NodeId> offsets;
 
@@ -56,8 +69,15 @@ struct DistributedTable {
     RandomValues values = random_values(options.rows * options.cols, options.dtype, options.seed);
     if (!options.fine) return values;
     constexpr float kFine = 1.001f;
-    for (float& value : values.floats) value *= kFine;
-    std::memcpy(values.bytes.data(), values.floats.data(), values.floats.size() * sizeof(float));
+    std::byte* stored = values.bytes.data();
+    for (float& value : values.floats) {
+      value *= kFine;
+      const std::uint16_t half = f32_to_f16(value);
+      if (options.dtype == DType::f16) value = f16_to_f32(half);
+      std::memcpy(stored, options.dtype == DType::f16 ? static_cast<const void*>(&half) : &value,
+                  size_of(options.dtype));
+      stored += size_of(options.dtype);
+    }
     return values;
   }
 

@@ -105,6 +105,20 @@ void expect_splits(const MachineGraph& loaded, const graph::Graph& graph) {
   expect_split(loaded.test_nodes(), graph.splits.test);
 }
 
+void expect_train_clusters(const MachineGraph& loaded) {
+  const std::span<const std::int32_t> clusters = loaded.train_clusters();
+  if (clusters.empty()) return;
+  const std::span<const NodeId> nodes = loaded.train_nodes();
+  ASSERT_EQ(clusters.size(), nodes.size());
+  const Count each = loaded.manifest().num_clusters;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool own = loaded.host_view().owns(nodes[i]);
+    const Count cluster =
+        loaded.manifest().book.part_of(nodes[i]) * each + loaded.host_view().original_ids[nodes[i]] % each;
+    ASSERT_EQ(clusters[i], own ? cluster : -1) << "training node " << i;
+  }
+}
+
 }  // namespace
 
 void expect_is(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
@@ -116,6 +130,7 @@ void expect_is(const MachineGraph& loaded, const graph::Graph& graph, const Load
   expect_all_nodes(loaded, graph, options);
   expect_local_nodes(loaded, graph, options);
   expect_splits(loaded, graph);
+  expect_train_clusters(loaded);
 }
 
 void expect_list(const GraphView& view, Count row, NodeId original, const graph::Graph& graph) {
@@ -142,6 +157,8 @@ void expect_loads(const LoadCase& c) {
   expect_is(loaded, parts.graph(), c.options);
   const std::span<const NodeId> offsets = loaded.machine_offsets();
   ASSERT_EQ(std::ssize(offsets), run.topology.num_machines() + 1);
+  const bool needs_clusters = c.dataset.num_clusters > 0 && run.machine.size() > 1;
+  EXPECT_EQ(std::ssize(loaded.train_clusters()), needs_clusters ? std::ssize(loaded.train_nodes()) : 0);
   EXPECT_EQ(loaded.host_view().first_node, offsets[static_cast<std::size_t>(run.machine.index())]);
   for (NodeId v = 0; v < loaded.host_view().num_nodes; ++v) {
     ASSERT_EQ(loaded.machine_of(v) == run.machine.index(), loaded.host_view().owns(v));

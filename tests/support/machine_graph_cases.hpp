@@ -22,7 +22,8 @@ class Parts {
       const std::function<void(graph::Graph&)>& change = [](graph::Graph&) {})
       : graph_(random_dataset(options)), directory_(common_folder("machine_graph")) {
     change(*graph_);
-    if (world().rank() == 0) written_.emplace(*graph_, num_parts, directory_, options.seed);
+    if (world().rank() == 0)
+      written_.emplace(*graph_, num_parts, directory_, options.seed, options.num_clusters);
     world().communicator().barrier();
   }
   ~Parts() { world().communicator().barrier(); }

@@ -13,6 +13,7 @@
 #include "strata/util/error.hpp"
 #include "support/mpi_world.hpp"
 #include "support/skipped_cases.hpp"
+#include "support/start_ranks.hpp"
 
 namespace strata::test {
 namespace {
@@ -137,7 +138,7 @@ bool skipped_everywhere() {
 const comm::World& world() { return *world_pointer(); }
 
 int run(int argc, char** argv) {
-  const comm::World world(&argc, &argv);
+  const comm::World world(start_ranks(&argc, &argv));
   world_pointer() = &world;
   testing::InitGoogleTest(&argc, argv);
   install_listeners();

@@ -4,7 +4,8 @@
 
 namespace strata::test {
 
-/// The World of an MPI test; its main (strata::test_mpi) makes one before the tests start.
+/// The World of a test on several ranks; its main (strata::test_mpi) makes one before the tests start, over
+/// whatever started the ranks.
 ///
 /// Every test runs on all ranks and fails on all ranks if it fails or throws on one. Rank 0 prints the
 /// results; other ranks print their failures alone, each with its rank. A test that goes on for

@@ -136,7 +136,8 @@ std::vector<float> features_as_floats(const graph::Graph& graph) {
 }
 
 PartitionedDataset::PartitionedDataset(const graph::Graph& graph, int num_parts,
-                                       const std::filesystem::path& directory, std::uint64_t seed)
+                                       const std::filesystem::path& directory, std::uint64_t seed,
+                                       Count num_clusters)
     : directory_(directory) {
   std::filesystem::remove_all(directory_);
   std::filesystem::create_directories(directory_);
@@ -153,7 +154,8 @@ PartitionedDataset::PartitionedDataset(const graph::Graph& graph, int num_parts,
                .multi_label = graph.multi_label,
                .num_train = std::ssize(graph.splits.train),
                .num_valid = std::ssize(graph.splits.valid),
-               .num_test = std::ssize(graph.splits.test)};
+               .num_test = std::ssize(graph.splits.test),
+               .num_clusters = num_clusters};
   original_of_.resize(static_cast<std::size_t>(graph.num_nodes()));
   std::iota(original_of_.begin(), original_of_.end(), 0);
   relabel(num_parts, seed);
@@ -200,6 +202,9 @@ graph::PartData PartitionedDataset::part_data(const graph::Graph& graph, int par
   for (NodeId global = begin; global < end; ++global) {
     const auto original = static_cast<std::size_t>(original_of(global));
     data.original_ids.push_back(static_cast<NodeId>(original));
+    if (manifest_.num_clusters > 0)
+      data.clusters.push_back(
+          static_cast<std::int32_t>(static_cast<Count>(original) % manifest_.num_clusters));
     for (Count e = graph.structure.indptr[original]; e < graph.structure.indptr[original + 1]; ++e) {
       const auto edge = static_cast<std::size_t>(e);
       data.indices.push_back(global_of_[static_cast<std::size_t>(graph.structure.indices[edge])]);

@@ -16,6 +16,7 @@ struct DatasetOptions {
   Count num_classes = 5;
   bool with_labels = true;
   bool label_sets = false;  ///< nodes may have several classes
+  Count num_clusters = 0;   ///< of each part: a node is in that of its original id modulo the number
   std::uint64_t seed = 1;
 };
 
@@ -38,7 +39,7 @@ RandomValues random_values(Count count, DType dtype, std::uint64_t seed);
 class PartitionedDataset {
  public:
   PartitionedDataset(const graph::Graph& graph, int num_parts, const std::filesystem::path& directory,
-                     std::uint64_t seed);
+                     std::uint64_t seed, Count num_clusters = 0);
   ~PartitionedDataset();
   PartitionedDataset(const PartitionedDataset&) = delete;
   PartitionedDataset& operator=(const PartitionedDataset&) = delete;

@@ -393,13 +393,15 @@ std::vector<Count> reference_positions(const Choice& c, const sampling::SamplerO
   return options.replace ? weighted_replacing_positions(c) : weighted_positions(c);
 }
 
+/// The first `passed_over` nodes of the frontier get no neighbors.
 PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& frontier,
-                         const sampling::SamplerOptions& options, const BatchKey& key, std::uint32_t hop) {
+                         std::size_t passed_over, const sampling::SamplerOptions& options,
+                         const BatchKey& key, std::uint32_t hop) {
   PlainBlock block;
   block.num_dst = static_cast<Count>(frontier.size());
-  block.indptr.push_back(0);
+  block.indptr.assign(1 + passed_over, 0);
   std::vector<NodeId> neighbors;
-  for (const NodeId v : frontier) {
+  for (const NodeId v : std::span(frontier).subspan(passed_over)) {
     const Choice choice{graph, v, options.fanouts[hop], key, hop};
     for (const Count position : reference_positions(choice, options)) {
       const std::size_t e = index(graph.indptr[index(v)] + position);
@@ -424,8 +426,11 @@ std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<cons
                                          const sampling::SamplerOptions& options, const BatchKey& key) {
   std::vector<PlainBlock> blocks;
   std::vector<NodeId> frontier(seeds.begin(), seeds.end());
+  std::size_t passed_over = 0;
   for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
-    PlainBlock block = reference_hop(graph, frontier, options, key, static_cast<std::uint32_t>(hop));
+    PlainBlock block =
+        reference_hop(graph, frontier, passed_over, options, key, static_cast<std::uint32_t>(hop));
+    if (options.new_nodes_only) passed_over = frontier.size();
     frontier = block.src_nodes;
     if (hop < options.num_transposes()) add_transpose(block);
     if (!options.edge_ids) block.edge_ids.clear();

@@ -18,16 +18,15 @@ static void wait_for_the_network(void) {
   nanosleep(&duration, NULL);
 }
 
-int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
-  const int code = PMPI_Waitall(count, requests, statuses);
-  if (count > 0) wait_for_the_network();
+int MPI_Testall(int count, MPI_Request requests[], int* done, MPI_Status statuses[]) {
+  const int code = PMPI_Testall(count, requests, done, statuses);
+  if (count > 0 && *done) wait_for_the_network();
   return code;
 }
 
-int MPI_Alltoall(const void* send, int send_count, MPI_Datatype send_type, void* receive, int receive_count,
-                 MPI_Datatype receive_type, MPI_Comm communicator) {
-  const int code = PMPI_Alltoall(send, send_count, send_type, receive, receive_count, receive_type, communicator);
-  wait_for_the_network();
+int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+  const int code = PMPI_Test(request, done, status);
+  if (*done) wait_for_the_network();
   return code;
 }
 

@@ -29,11 +29,14 @@ struct RowExchangeContext {
   /// Brings rows from GPU to GPU; `communicator` then carries only ids, and after bound_requests() nothing.
   /// The bits are the same. Null: rows travel by MPI.
   comm::DeviceExchange* on_devices = nullptr;
-  /// Rows cross machines as bf16, rounded to the nearest, and become f32 again where they arrive. Only
-  /// without `on_devices`.
+  /// Rows cross machines as bf16, rounded to nearest even by the machine that has them, and become f32 again
+  /// where they arrive. The bits are the same with and without `on_devices`. REQUIRES: rows of f32, f16 or
+  /// bf16.
   bool in_bf16 = false;
   /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;
+
+  DType sent_type() const { return in_bf16 ? DType::bf16 : DType::f32; }
 };
 
 /// The ids of one fetch, on the fetcher's device; -1 is none.

@@ -34,6 +34,7 @@ struct Presampling {
     std::span<const NodeId> train_nodes;
     /// Global ids of this machine's parts, [parts + 1]. Must outlive the call only.
     std::span<const NodeId> part_offsets;
+    std::span<const std::int32_t> train_clusters = {};  ///< as MachineGraph::train_clusters()
   };
   using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
 

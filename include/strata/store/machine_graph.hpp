@@ -74,6 +74,9 @@ class MachineGraph {
   bool has_label(Count row) const;  ///< REQUIRES: a graph with labels
   /// Global ids of ALL training nodes of the graph, in the order of their original ids.
   std::span<const NodeId> train_nodes() const;
+  /// Of each of train_nodes(): part * manifest().num_clusters + its cluster; -1 if another machine owns it.
+  /// Empty if the parts have no clusters, or the machine has one rank, which needs none.
+  std::span<const std::int32_t> train_clusters() const;
   std::span<const NodeId> valid_nodes() const;  ///< of this machine, ascending
   std::span<const NodeId> test_nodes() const;
 

@@ -34,9 +34,11 @@ struct RowsIn {
   Count pitch = 0;             ///< in elements; 0: the tensor's columns
 };
 
-/// Types that a gather can write for rows of `stored`: the same, f32 for all, bf16 for f32.
+/// Types that a gather can write for rows of `stored`: the same, f32 for all, bf16 (rounded to nearest even)
+/// for f32 and f16.
 constexpr bool can_gather(DType stored, DType out) {
-  return stored == out || out == DType::f32 || (stored == DType::f32 && out == DType::bf16);
+  return stored == out || out == DType::f32 ||
+         (out == DType::bf16 && (stored == DType::f32 || stored == DType::f16));
 }
 
 }  // namespace strata::tensor

@@ -13,4 +13,8 @@ namespace strata {
 /// empty: none). Call once, early in main.
 void init_log(const std::string& name, LogLevel level, ColorChoice color = ColorChoice::automatic);
 
+/// The same where the terminal, stdout included, shows less of the log than log files: only what is of the
+/// level `terminal`, too.
+void init_log(const std::string& name, LogLevel level, ColorChoice color, LogLevel terminal);
+
 }  // namespace strata

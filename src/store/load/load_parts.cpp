@@ -111,7 +111,10 @@ class Loading {
       spdlog::info("loading the structure of the parts, {}", format_bytes(sizes.bytes()));
     progress_.emplace("load graph", loader_->share_bytes(options_), "B", show_progress);
     machine_.together([&] {
-      if (machine_.rank() == 0) std::ranges::fill(state_.regions->train.span(), NodeId{-1});
+      if (machine_.rank() == 0) {
+        std::ranges::fill(state_.regions->train.span(), NodeId{-1});
+        std::ranges::fill(state_.regions->train_clusters.span(), -1);
+      }
       loader_->read_structure(*state_.regions, *progress_);
     });
     machine_.together([&] { loader_->write_splits(*state_.regions, split_sizes_); });
@@ -196,6 +199,7 @@ class Loading {
                       .edge_ids = options_.edge_ids,
                       .weights = options_.edge_weights,
                       .in_degrees = options_.in_degrees,
+                      .train_clusters = state_.manifest.num_clusters > 0 && machine_.size() > 1,
                       .label_words = state_.manifest.has_labels ? state_.manifest.label_words() : 0,
                       .replicated = replicated_};
     for (std::size_t i = 0; i < split_sizes_.size(); i += 2) {

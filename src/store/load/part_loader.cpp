@@ -365,6 +365,11 @@ void PartLoader::write_train(int part, const GraphRegions& regions) const {
     mark_row(part, split.rows[i], marked);
     regions.train.data()[split.ranks[i]] = manifest_.book.global_of(part, split.rows[i]);
   }
+  if (!regions.sizes.train_clusters || part < parts_.first || part >= parts_.end()) return;
+  const std::vector<std::int32_t> clusters = reader.read_clusters_of(split.rows);
+  const auto before = static_cast<std::int32_t>(part * manifest_.num_clusters);
+  for (std::size_t i = 0; i < clusters.size(); ++i)
+    regions.train_clusters.data()[split.ranks[i]] = before + clusters[i];
 }
 
 NodeId PartLoader::node_of_row(Count row) const {

@@ -39,8 +39,9 @@ std::optional<AccessCounter::Mean> count_accesses(const comm::Machine& machine, 
   const std::vector<NodeId> part_offsets = part_offsets_of(view, task.features.part_rows);
   AccessCounter counter(view, task.features.part_rows, task.halo);
   machine.together([&] {
-    task.options.presampling.run({regions.lists_view(), regions.train.span(), part_offsets},
-                                 [&](const BatchReads& batch) { counter.add(batch); });
+    task.options.presampling.run(
+        {regions.lists_view(), regions.train.span(), part_offsets, regions.train_clusters.span()},
+        [&](const BatchReads& batch) { counter.add(batch); });
   });
   return counter.mean(machine);
 }

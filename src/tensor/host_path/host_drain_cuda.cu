@@ -148,13 +148,19 @@ void launch_as_floats(const Launch& l) {
   }
 }
 
+template <typename Element>
+void launch_as_bf16(const Launch& l) {
+  launch_first_that_fits<ToBFloat<Element, 4>, ToBFloat<Element, 2>, ToBFloat<Element, 1>>(l);
+}
+
 }  // namespace
 
 void drain_ring(const HostJob& job, const RowList& list, const RowFormat& format, void* out, Split* split,
                 const cuda::Stream& stream) {
   const Launch l{job, list, format, static_cast<std::byte*>(out), split, stream};
   if (format.stored == format.out) return launch_first_that_fits<Raw<16>, Raw<8>, Raw<4>, Raw<2>, Raw<1>>(l);
-  if (format.out == DType::bf16) return launch_first_that_fits<ToBFloat<4>, ToBFloat<1>>(l);
+  if (format.out == DType::bf16)
+    return format.stored == DType::f16 ? launch_as_bf16<__half>(l) : launch_as_bf16<float>(l);
   launch_as_floats(l);
 }
 

@@ -109,7 +109,7 @@ void write_element(const RowFormat& format, const std::byte* from, std::byte* to
   if (format.stored == format.out) {
     std::memcpy(to, from, size_of(format.stored));
   } else if (format.out == DType::bf16) {
-    const std::uint16_t bits = f32_to_bf16(load<float>(from));
+    const std::uint16_t bits = f32_to_bf16(as_float(format.stored, from, format.scale));
     std::memcpy(to, &bits, sizeof(bits));
   } else {
     const float value = as_float(format.stored, from, format.scale);
@@ -296,7 +296,8 @@ ListCase random_list(const Table& table, std::mt19937_64& random) {
         list.begin + static_cast<Count>(random() % static_cast<std::uint64_t>(list.bound - list.begin + 1));
   }
   if (random() % 3 == 0) list.first = list.wide ? 5'000'000'000 : 70'000;
-  if (random() % 2 == 0) list.out = table.dtype == DType::f32 ? DType::bf16 : DType::f32;
+  if (random() % 2 == 0)
+    list.out = random() % 2 == 0 && can_gather(table.dtype, DType::bf16) ? DType::bf16 : DType::f32;
   if (random() % 3 == 0) list.out_pitch = table.cols + 1 + static_cast<Count>(random() % 8);
   list.misalignment = static_cast<Count>(random() % 3);
   return list;

@@ -11,10 +11,11 @@
 
 #include "strata/sampling/sampler.hpp"
 #include "support/reference_sampler.hpp"
+#include "support/start_ranks.hpp"
 
 int main(int argc, char** argv) {
   using namespace strata;
-  const comm::World world(&argc, &argv);
+  const comm::World world(test::start_ranks(&argc, &argv));
   const comm::Topology topology = comm::discover(
       world.communicator(), {.ranks_per_machine = 1, .compute = comm::TopologyOptions::Compute::cpu});
   const test::PlainGraph graph = test::random_graph({.num_nodes = 20000, .mean_degree = 20});

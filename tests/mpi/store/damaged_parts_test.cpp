@@ -94,6 +94,7 @@ std::string load(const Parts& parts, const RunSetup& run, const LoadOptions& opt
 bool is_read(const Flip& flip, const LoadOptions& options) {
   if (flip.dataset.ends_with("edge_id")) return options.edge_ids;
   if (flip.dataset.ends_with("weight")) return options.edge_weights;
+  if (flip.dataset.ends_with("cluster")) return test::world().size() > 1;  // of a machine
   return !flip.dataset.ends_with("valid/rank") && !flip.dataset.ends_with("test/rank");
 }
 
@@ -112,7 +113,7 @@ void expect_noticed(const Flip& flip, const LoadOptions& options, const std::str
 const LoadOptions kEverything{.edge_ids = true, .edge_weights = true, .in_degrees = true};
 
 TEST(DamagedParts, AreRefusedAndNamedOnAllRanks) {
-  const Parts parts({.seed = 90}, 3);
+  const Parts parts({.num_clusters = 3, .seed = 90}, 3);
   const RunSetup run(0);
   ASSERT_EQ(load(parts, run, kEverything), "accepted");
   const std::vector<Flip> flips = random_flips(parts.directory(), 2, 7);

@@ -34,6 +34,13 @@ TEST(Load, ReadsPartsOnVirtualMachines) {
   }
 }
 
+TEST(Load, ReadsTheClustersOfItsTrainingNodes) {
+  std::uint64_t seed = 30;
+  for (const int ranks_per_machine : {0, 1})
+    for (const int parts : {3, 5})
+      expect_loads({parts, ranks_per_machine, {.num_clusters = 4, .seed = ++seed}, {}});
+}
+
 /// Shares of several chunks and tasks, that begin and end within parts.
 TEST(Load, ReadsPartsLongerThanAChunk) {
   const DatasetOptions dataset{.num_nodes = 60'000, .num_edges = 1'300'000, .feature_cols = 33, .seed = 23};

@@ -13,7 +13,7 @@ cat "$log"
 fail() { echo "FAILED: $1" && exit 1; }
 ((code != 0)) || fail "ended in order"
 ((code != 137)) || grep -q "signal 9" "$log" || fail "did not end within 10 s"
-grep -Eq "rank [0-9]+ .*on node .* signal 9" "$log" || fail "the message does not name rank and host"
+grep -Eq "rank [0-9]+ (.*on node .* signal 9|\(host .*\) is gone)" "$log" || fail "the message does not name rank and host"
 grep -q "^pid " "$log" || fail "never began"
 while read -r pid; do
   for file in /dev/shm/strata-"$pid"-*; do

@@ -16,6 +16,7 @@
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
+#include "support/start_ranks.hpp"
 
 namespace {
 
@@ -59,7 +60,7 @@ ChunkTensor create(const Machine& machine) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const strata::comm::World world(&argc, &argv);
+  const strata::comm::World world(strata::test::start_ranks(&argc, &argv));
   const strata::comm::Topology topology = strata::comm::discover(world.communicator(), {});
   const Machine machine(world.communicator(), topology);
   fmt::print("pid {}\n", ::getpid());

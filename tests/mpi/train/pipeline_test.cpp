@@ -125,6 +125,47 @@ TEST_P(PipelineTest, BringsRowsAndLabels) {
   pipeline.close();
 }
 
+TEST_P(PipelineTest, LeavesRowsToItsCaller) {
+  Pipeline pipeline(parts(), options()), usual(parts(), options());
+  const Pipeline::Steps steps{.epoch = 0, .first = 0, .end = pipeline.steps_per_epoch()};
+  const auto expected = load(usual, steps);
+  std::vector<cuda::Array<float>> kept;
+  pipeline.begin(steps);
+  while (const LoadedBatch* batch = pipeline.next({})) {
+    cuda::Array<float> rows;
+    pipeline.exchange_features(*batch, rows);
+    EXPECT_EQ(rows.data(), batch->features);
+    kept.push_back(std::move(rows));
+    pipeline.release(*batch, {});
+  }
+  ASSERT_EQ(kept.size(), expected.size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const std::vector<float>& rows = expected[i].features;
+    EXPECT_EQ(std::vector<float>(kept[i].data(), kept[i].data() + rows.size()), rows) << "step " << i;
+  }
+  usual.close();
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, GoesThroughOtherNodesInTheirOrder) {
+  const std::vector<NodeId> nodes{7, 3, 500, 12, 899, 4, 44, 45, 46, 47};
+  PipelineOptions of_nodes = options();
+  of_nodes.epoch = {.nodes = nodes, .shuffle = false, .drop_last = true};
+  of_nodes.global_batch = 4;
+  Pipeline pipeline(parts(), of_nodes);
+  ASSERT_EQ(pipeline.steps_per_epoch(), 2);
+  const auto batches = load(pipeline, {.epoch = 5, .first = 0, .end = 2});
+  for (std::size_t step = 0; step < 2; ++step) {
+    EXPECT_EQ(batches[step].num_global_seeds, 4);
+    EXPECT_EQ(sum_over_ranks(std::ssize(batches[step].seeds)), 4);
+    for (const NodeId seed : batches[step].seeds)
+      EXPECT_EQ(std::count(nodes.begin() + 4 * static_cast<long>(step),
+                           nodes.begin() + 4 * static_cast<long>(step + 1), seed),
+                1);
+  }
+  pipeline.close();
+}
+
 TEST_P(PipelineTest, LeavesOutWhatIsNotAskedFor) {
   PipelineOptions nothing = options();
   nothing.gather = false;
@@ -242,6 +283,8 @@ TEST_P(PipelineTest, CountsTheBytesOfTheRowsThatItReads) {
   Count rows = 0;
   for (const SeenBatch& batch : load(pipeline, {.epoch = 0, .first = 0, .end = 3}))
     rows += std::ssize(batch.inputs);
+  EXPECT_EQ(pipeline.take_input_rows(), rows);
+  EXPECT_EQ(pipeline.take_input_rows(), 0);
   const auto bytes = pipeline.take_gathered_bytes();
   const auto row_bytes = static_cast<Count>(graph_->features().spec().row_bytes());
   EXPECT_GT(bytes[0] + bytes[1] + bytes[2], 0);

@@ -81,7 +81,7 @@ class Presampler : public testing::TestWithParam<int> {
     return batches;
   }
   SeedSchedule training_schedule() const {
-    return SeedSchedule({.train_nodes = graph_->train_nodes(),
+    return SeedSchedule({.nodes = graph_->train_nodes(),
                          .machine_offsets = graph_->machine_offsets(),
                          .part_offsets = graph_->part_offsets(),
                          .machine = run_->machine.index(),

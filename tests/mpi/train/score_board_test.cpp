@@ -215,6 +215,39 @@ TEST(ScoreBoard, LeavesOutClassesThatDoNotOccur) {
   EXPECT_GT(score(all, 6).macro_f1, 0.5);
 }
 
+ClassCounts count_classes(const std::vector<Prediction>& all, const ScoreOptions& options) {
+  ScoreBoard board(options);
+  const auto rank = static_cast<std::size_t>(test::world().rank()),
+             size = static_cast<std::size_t>(test::world().size());
+  for (std::size_t i = rank; i < all.size(); i += size) board.add(all[i].logits, all[i].label);
+  finish(board);
+  return board.classes();
+}
+
+TEST(ScoreBoard, CountsLabelsAndPredictionsOfAllRanks) {
+  const auto all = random_predictions(200, 5, 11);
+  std::vector<Count> labelled(5), predicted(5), correct(5), confusion(25);
+  for (const Prediction& p : all) {
+    const auto label = static_cast<std::size_t>(p.label), best = static_cast<std::size_t>(p.best());
+    ++labelled[label];
+    ++predicted[best];
+    ++confusion[label * 5 + best];
+    if (label == best) ++correct[label];
+  }
+  const ClassCounts counts = count_classes(all, {.num_classes = 5});
+  EXPECT_EQ(counts.labelled, labelled);
+  EXPECT_EQ(counts.predicted, predicted);
+  EXPECT_EQ(counts.correct, correct);
+  EXPECT_EQ(counts.confusion, confusion);
+}
+
+TEST(ScoreBoard, KeepsNoMatrixOfManyClasses) {
+  const auto all = random_predictions(20, ClassCounts::kMostInMatrix + 1, 12);
+  const ClassCounts counts = count_classes(all, {.num_classes = ClassCounts::kMostInMatrix + 1});
+  EXPECT_EQ(counts.labelled.size(), 101u);
+  EXPECT_TRUE(counts.confusion.empty());
+}
+
 TEST(ScoreBoard, HasNoCurveWhereAClassIsMissing) {
   for (const std::int32_t label : {0, 1}) {
     auto all = random_predictions(50, 2, 6);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/graph/npy.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <map>
 
+#include "strata/graph/input_stamp.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -52,6 +56,37 @@ TEST_F(Npy, WritesEveryTypeAndReplacesAFile) {
     EXPECT_EQ(array.shape, std::vector<Count>{5});
   }
   expect_error([&] { write_npy(path_, DType::bf16, {5}, zeros.data()); }, {"bf16", "f16"});
+}
+
+TEST_F(Npy, ReadsZerosWhereTheFileGotShorterAndTells) {
+  const std::vector<std::int64_t> ones(100'000, 1);
+  write_npy(path_, DType::i64, {100'000}, ones.data());
+  const NpyArray array = read_npy(path_);
+  refuse_truncated_inputs();  // nothing yet
+  std::filesystem::resize_file(path_, 64 << 10);
+  const std::vector<std::int64_t> values = values_of<std::int64_t>(array);
+  EXPECT_EQ(values.front(), 1);
+  EXPECT_EQ(values.back(), 0);
+  expect_error<InputError>([] { refuse_truncated_inputs(); },
+                           {path_.string(), "got shorter while it was read"});
+  refuse_truncated_inputs();  // it tells once
+}
+
+TEST_F(Npy, LeavesOtherBusErrorsAlone) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer catches the signal itself";
+#endif
+  const std::vector<std::int64_t> ones(100'000, 1);
+  write_npy(path_, DType::i64, {100'000}, ones.data());
+  const NpyArray guarded = read_npy(path_);
+  EXPECT_EXIT(
+      {
+        const int file = ::open(path_.c_str(), O_RDONLY);
+        const auto* const bytes =
+            static_cast<const volatile char*>(::mmap(nullptr, 1 << 20, PROT_READ, MAP_SHARED, file, 0));
+        (void)bytes[(1 << 20) - 1];
+      },
+      testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST_F(Npy, HeadersOfAnyShapeFillWholeLines) {

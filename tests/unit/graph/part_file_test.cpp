@@ -131,6 +131,54 @@ TEST_F(PartFile, GivesBackWhatWasWritten) {
       (std::vector<Count>{3, 2}));
 }
 
+TEST_F(PartFile, KeepsClusters) {
+  for (const auto& file : fs::directory_iterator(directory_)) fs::remove(file);
+  record_.manifest.num_clusters = 3;
+  for (std::int32_t row = 0; row < 50; ++row) data_.clusters.push_back(row * 7 % 3);
+  const auto write = [&] {
+    for (const auto& file : fs::directory_iterator(directory_)) fs::remove(file);
+    record_.parts = {write_part(directory_, record_.manifest, data_, features_),
+                     write_part(directory_, record_.manifest, empty(), {})};
+    write_manifest(directory_, record_);
+  };
+  write();
+  const Manifest manifest = read_manifest(directory_);
+  EXPECT_EQ(manifest.num_clusters, 3);
+  {
+    const PartReader reader = PartReader::open(directory_, manifest, 0);
+    EXPECT_EQ(read_all<std::int32_t>(50, [&](auto* out) { reader.read_clusters(0, 50, out); }),
+              data_.clusters);
+    const std::vector<Count> rows{49, 0, 17, 18, 17};
+    EXPECT_EQ(reader.read_clusters_of(rows),
+              (std::vector<std::int32_t>{data_.clusters[49], 0, data_.clusters[17], 0, data_.clusters[17]}));
+    EXPECT_THROW(reader.read_clusters_of(std::vector<Count>{50}), InputError);
+    EXPECT_TRUE(PartReader::open(directory_, manifest, 1).read_clusters_of({}).empty());
+  }
+  for (const std::int32_t bad : {-1, 3}) {
+    data_.clusters[31] = bad;
+    write();
+    const PartReader reader = PartReader::open(directory_, read_manifest(directory_), 0);
+    try {
+      reader.read_clusters_of(std::vector<Count>{31});
+      ADD_FAILURE() << bad << " was read";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(),
+                  HasSubstr(fmt::format("row 31 is in cluster {}, but clusters are 0 to 2", bad)));
+    }
+  }
+}
+
+TEST_F(PartFile, RefusesImpossibleNumbersOfClusters) {
+  for (const Count clusters : {Count{1}, Count{1} << 31, Count{1} << 60}) {
+    record_.manifest.num_clusters = clusters;
+    write_manifest(directory_, record_);
+    EXPECT_THAT(refusal(), HasSubstr(fmt::format("field \"clusters\" is {} for 2 parts", clusters)));
+  }
+  record_.manifest.num_clusters = 4;
+  write_manifest(directory_, record_);
+  EXPECT_THAT(refusal(), HasSubstr("/nodes/node/cluster is missing")) << "the parts have none";
+}
+
 TEST_F(PartFile, KeepsSetsOfClasses) {
   for (const auto& file : fs::directory_iterator(directory_)) fs::remove(file);
   record_.manifest.multi_label = true;

@@ -55,7 +55,7 @@ TEST(Source, RefusesWhatItDoesNotKnow) {
   expect_error([] { Source("zzzzzz:x"); }, {"'zzzzzz:' is not known", "npy:DIR", "ogb:DIR[,split=NAME]"});
   expect_error([] { Source("ogb:"); }, {"ogb: names nothing"});
   expect_error([] { Source("pyg:data.pt"); }, {"'pyg:' is not read", "from_pyg.py", "npy:DIR"});
-  expect_error([] { Source("parquet:edges"); }, {"'parquet:' is not read", "csv:FILE"});
+  expect_error([] { Source("parquet:edges"); }, {"'parquet:' is not read", "from_parquet.py", "npy:DIR"});
   expect_error([] { Source("npy:x,nodes=many"); }, {"nodes=many is not a number of nodes"});
   expect_error([] { Source("parts\xff"); }, {"is not UTF-8"});
   expect_error([] { Source("synthetic:nods=5"); }, {"nods"});

@@ -372,6 +372,17 @@ TEST(SyntheticPresets, HaveTheShapeOfTheirSets) {
   EXPECT_EQ(graph.num_classes, 47);
   EXPECT_EQ(graph.splits.train.size(), 1966u);
   EXPECT_EQ(graph.features.cols, 4);
+
+  const SyntheticSpec reddit = parse_synthetic("reddit");
+  EXPECT_EQ(reddit.nodes, 232'965);
+  EXPECT_EQ(reddit.edges, 114'615'892);
+  EXPECT_EQ(reddit.train + reddit.valid + reddit.test, reddit.nodes);
+  const Graph small = make("reddit,nodes=2330,degree=50");
+  EXPECT_EQ(small.num_classes, 41);
+  EXPECT_EQ(small.features.cols, 602);
+  EXPECT_EQ(small.splits.train.size(), 1534u);
+  EXPECT_EQ(small.splits.valid.size(), 238u);
+  EXPECT_EQ(small.splits.test.size(), 557u);
 }
 
 TEST(Synthetic, SpecsOfOneGraphHaveOneDigest) {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the modules, and what of it a source tree breaks.
 
-    util < {cuda, graph} < comm < tensor < placement < store < {sampling, feature} < nn < train < cli
+    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < {sampling, feature} < nn < train < {loader, doctor} < {dgs, cli}
 
 A module may include its own headers and the public ones of lower modules; siblings never include each other. A private
 header is included within its module only, by its path from the module's folder. Some outside libraries belong to one
@@ -11,12 +11,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["cli"]]
+LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["loader", "doctor"], ["dgs", "cli"]]
 LEVEL_OF = {module: level for level, modules in enumerate(LEVELS) for module in modules}
 # strata-partition runs where no CUDA, MPI or libtorch exists.
 PARTITION_MAY = {"util", "graph"}
 # The layers of a model read what a sampler made, and know no sampler.
 NN_MAY_OF_SAMPLERS = {"strata/sampling/block.hpp"}
+# Batches for programs that train by themselves know no trainer.
+LOADER_MAY_OF_TRAIN = {"strata/train/choices.hpp", "strata/train/pipeline.hpp"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Outside:
         return bool(self.pattern.match(header)) and module not in self.modules
 
 
-TENSOR_MODULES = frozenset({"nn", "train", "cli"})
+TENSOR_MODULES = frozenset({"nn", "torch_ranks", "train", "dgs", "cli"})
 HOST_ONLY = frozenset({"util", "graph", "partition"})
 OUTSIDE = [
     Outside("MPI", re.compile(r"mpi\w*\.h$"), frozenset({"comm"})),
@@ -98,6 +100,8 @@ def fault_of_module(module, header):
         return f"{other} is a sibling of {module}"
     if module == "nn" and other in ("sampling", "feature") and header not in NN_MAY_OF_SAMPLERS:
         return f"of {other}, nn may know only {', '.join(sorted(NN_MAY_OF_SAMPLERS))}"
+    if module == "loader" and (other == "nn" or (other == "train" and header not in LOADER_MAY_OF_TRAIN)):
+        return f"loader may know only {', '.join(sorted(LOADER_MAY_OF_TRAIN))} of {other}"
     return ""
 
 

@@ -59,7 +59,8 @@ class Tree(unittest.TestCase):
                 self.write(name, old)
 
     def test_that_is_right_has_no_faults(self):
-        self.write("src/cli/main.cpp", "".join(f'#include "strata/{m}/{m}.hpp"\n' for m in include_order.LEVEL_OF))
+        below = [module for level in include_order.LEVELS[:-1] for module in level]
+        self.write("src/cli/main.cpp", "".join(f'#include "strata/{m}/{m}.hpp"\n' for m in [*below, "cli"]))
         self.write("src/store/load/part_loader.hpp", "#pragma once\n")
         self.write("src/store/layout.hpp", "#pragma once\n")
         self.write("src/store/load/part_loader.cpp", '#include "load/part_loader.hpp"\n#include "layout.hpp"\n')
@@ -87,6 +88,12 @@ class Tree(unittest.TestCase):
     def test_with_a_sampler_in_nn(self):
         self.expect_fault("src/nn/a.cu", '"strata/sampling/sampling.hpp"', "nn may know only strata/sampling/block.hpp")
         self.expect_fault("src/nn/a.cu", '"strata/feature/feature.hpp"', "nn may know only strata/sampling/block.hpp")
+
+    def test_with_a_trainer_in_the_loader(self):
+        self.write("include/strata/train/pipeline.hpp", "#pragma once\n")
+        self.write("src/loader/b.cpp", '#include "strata/train/pipeline.hpp"\n')
+        self.expect_fault("src/loader/a.cpp", '"strata/train/train.hpp"', "loader may know only ")
+        self.expect_fault("src/loader/a.cpp", '"strata/nn/nn.hpp"', "loader may know only ")
 
     def test_with_more_in_partition(self):
         for module in set(include_order.LEVEL_OF) - include_order.PARTITION_MAY:

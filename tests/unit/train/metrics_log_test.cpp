@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -12,14 +14,38 @@
 namespace strata::train {
 namespace {
 
+/// The lines of a file, without the times at which they were written.
+nlohmann::json records_of(const std::filesystem::path& path) {
+  nlohmann::json records = nlohmann::json::array();
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) {
+    records.push_back(nlohmann::json::parse(line));
+    records.back().erase("time");
+  }
+  return records;
+}
+
+TEST(MetricsLog, StampsRecordsWithTheirTime) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+  const double before = seconds();
+  MetricsLog(path.string(), false).write({{"type", "run"}});
+  const double time = nlohmann::json::parse(read_file(path)).at("time");
+  EXPECT_GE(time, before - 0.001);
+  EXPECT_LE(time, seconds());
+}
+
 TEST(MetricsLog, WritesALineARecordAtOnce) {
   const test::TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   MetricsLog log(path.string(), false);
   log.write({{"type", "run"}});
-  EXPECT_EQ(read_file(path), "{\"type\":\"run\"}\n");
+  EXPECT_EQ(records_of(path), nlohmann::json::parse(R"([{"type": "run"}])"));
   log.write({{"type", "step"}});
-  EXPECT_EQ(read_file(path), "{\"type\":\"run\"}\n{\"type\":\"step\"}\n");
+  EXPECT_EQ(records_of(path), nlohmann::json::parse(R"([{"type": "run"}, {"type": "step"}])"));
 }
 
 TEST(MetricsLog, AppendsOrBeginsAnew) {
@@ -27,9 +53,9 @@ TEST(MetricsLog, AppendsOrBeginsAnew) {
   const auto path = folder / "metrics.jsonl";
   MetricsLog(path.string(), false).write({{"n", 1}});
   MetricsLog(path.string(), true).write({{"n", 2}});
-  EXPECT_EQ(read_file(path), "{\"n\":1}\n{\"n\":2}\n");
+  EXPECT_EQ(records_of(path), nlohmann::json::parse(R"([{"n": 1}, {"n": 2}])"));
   MetricsLog(path.string(), false).write({{"n", 3}});
-  EXPECT_EQ(read_file(path), "{\"n\":3}\n");
+  EXPECT_EQ(records_of(path), nlohmann::json::parse(R"([{"n": 3}])"));
 }
 
 TEST(MetricsLog, MovesAndIsSilentWithoutAFile) {
@@ -39,7 +65,7 @@ TEST(MetricsLog, MovesAndIsSilentWithoutAFile) {
   log.write({{"lost", true}});
   log = MetricsLog(path.string(), false);
   log.write({{"n", 1}});
-  EXPECT_EQ(read_file(path), "{\"n\":1}\n");
+  EXPECT_EQ(records_of(path), nlohmann::json::parse(R"([{"n": 1}])"));
 }
 
 ProgressState progress_at(std::uint32_t epoch, Count step, bool evaluation_due) {
@@ -56,11 +82,13 @@ TEST(MetricsLog, ForgetsWhatAResumedRunWritesAgain) {
   const std::string kept =
       "{\"type\":\"run\"}\n{\"epoch\":1,\"step\":9,\"type\":\"step\"}\n{\"epoch\":1,\"type\":\"epoch\"}\n"
       "{\"epoch\":1,\"type\":\"evaluation\"}\n{\"epoch\":2,\"step\":9,\"type\":\"step\"}\n"
-      "{\"epoch\":2,\"type\":\"epoch\"}\n";
-  const std::string evaluation = "{\"epoch\":2,\"type\":\"evaluation\"}\n";
+      "{\"epoch\":2,\"type\":\"epoch\"}\n{\"epoch\":2,\"type\":\"ranks\"}\n";
+  const std::string evaluation =
+      "{\"epoch\":2,\"type\":\"evaluation\"}\n{\"epoch\":2,\"type\":\"classes\"}\n";
   const std::string begun = "{\"epoch\":3,\"step\":4,\"type\":\"step\"}\n";
   const std::string after =
       "{\"epoch\":3,\"step\":5,\"type\":\"step\"}\n{\"epoch\":3,\"type\":\"epoch\"}\n"
+      "{\"epoch\":3,\"type\":\"ranks\"}\n{\"epoch\":3,\"type\":\"classes\"}\n"
       "{\"epoch\":3,\"type\":\"evaluation\"}\n{\"epoch\":4,\"step\":1,\"type\":\"step\"}\n"
       "{\"epochs\":4,\"type\":\"final\"}\n{\"epoch\":4,\"st";
   const auto remaining = [&](const ProgressState& progress) {

@@ -85,6 +85,7 @@ EpochReport epoch_report() {
           .seeds = 196000,
           .skipped_updates = 1,
           .unpadded_batches = 3,
+          .input_rows = 5'000'000,
           .loss = 0.51234,
           .train_accuracy = 0.875,
           .seconds = 4,
@@ -187,7 +188,12 @@ TEST(RunRecord, HasWhatMakesTheRun) {
     "model": "sage", "fanouts": [15, 10, 5], "sampler": "uniform", "replace": false,
     "labor_dependent": false, "hidden": 256, "global_batch_size": 2048, "steps_per_epoch": 97,
     "feature_cols": 100, "classes": 47, "unlabelled": {"train": 1, "valid": 2, "test": 3},
-    "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "batches_in_flight": 3, "parameters": 206895, "link": null, "seed": 7, "ranks": 2,
+    "plan": [{"tensor": "features", "stratum": "replicated", "rows": 2000, "bytes": 800000, "share": 0.9,
+              "bytes_per_second": 1.5e12},
+             {"tensor": "labels", "stratum": "host", "rows": 2500, "bytes": 10000, "share": null,
+              "bytes_per_second": null}],
+    "presampled_batches": 0, "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "batches_in_flight": 3, "parameters": 206895, "link": null,
+    "gpu_link": null, "seed": 7, "ranks": 2,
     "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": "",
     "strata": "1.2.3, commit abc", "libraries": ["libtorch 9"],
     "parts_by": "strata-partition 1.2.0", "hosts": ["alpha"],
@@ -203,6 +209,16 @@ TEST(RunRecord, HasNoSizesOfBatchesThatAreNotPadded) {
   EXPECT_EQ(record.at("row_exchange"), "mpi");
 }
 
+TEST(RunRecord, TellsOfEachLinkThatWasMeasured) {
+  RunFacts facts = two_machines();
+  facts.link = {.round_seconds = 0.25, .bytes_per_second = 1e9};
+  facts.gpu_link = {};
+  EXPECT_EQ(run_record(facts).at("link"), json({{"round_seconds", 0.25}, {"bytes_per_second", 1e9}}));
+  EXPECT_EQ(run_record(facts).at("gpu_link"), nullptr);
+  facts.gpu_link = {.round_seconds = 0.125, .bytes_per_second = 2e11};
+  EXPECT_EQ(run_record(facts).at("gpu_link"), json({{"round_seconds", 0.125}, {"bytes_per_second", 2e11}}));
+}
+
 TEST(StepRecord, HasNullForALossThatIsNotFinite) {
   EXPECT_EQ(step_record(1, 20, 0.5, 0.75), json::parse(R"({
     "type": "step", "epoch": 1, "step": 20, "loss": 0.5, "train_accuracy": 0.75})"));
@@ -213,7 +229,7 @@ TEST(StepRecord, HasNullForALossThatIsNotFinite) {
 TEST(EpochRecord, DividesTheTimeOfAnEpoch) {
   EXPECT_EQ(epoch_record(epoch_report()), json::parse(R"({
     "type": "epoch", "epoch": 2, "steps": 97, "seeds": 196000, "skipped_updates": 1, "unpadded_batches": 3,
-    "loss": 0.51234, "train_accuracy": 0.875, "seconds": 4.0, "seeds_per_second": 49000.0,
+    "input_rows": 5000000, "loss": 0.51234, "train_accuracy": 0.875, "seconds": 4.0, "seeds_per_second": 49000.0,
     "sample_seconds": 1.5, "gather_seconds": 0.25, "wait_seconds": 0.5, "train_seconds": 3.5,
     "compute_seconds": 2.5, "sum_seconds": 1.0, "peak_host_bytes": 123456,
     "gathered_bytes": {"replicated": 8000000000, "striped": 0, "host": 4000000000}})"));
@@ -229,6 +245,14 @@ TEST(EpochRecord, HasNoNegativeTimes) {
 
 Evaluation evaluation_of(double valid, double test) {
   return {.valid = scores(valid), .test = scores(test), .seconds = 2, .stopped = false};
+}
+
+TEST(BarWords, TellTheLossSoFarAndTheBestScore) {
+  EXPECT_EQ(bar_words({}), "");
+  EXPECT_EQ(bar_words({.loss_sum = 6, .seeds = 4}), "loss 1.5000");
+  EXPECT_EQ(bar_words({.loss_sum = 123.45, .seeds = 10}), "loss 12.345");
+  const Scores best = scores(0.75);
+  EXPECT_EQ(bar_words({.loss_sum = 6, .seeds = 4, .best_valid = &best}), "loss 1.5000  best 0.7500");
 }
 
 TEST(EpochLine, TellsLossScoresTimeAndTheBest) {
@@ -309,6 +333,17 @@ TEST(EvaluationRecord, HasNullForScoresThatThereAreNot) {
     "test": {"nodes": 300, "loss": 0.5, "accuracy": 0.5, "macro_f1": 0.25, "roc_auc": null}})"));
 }
 
+TEST(ClassesRecord, HasCountsAndTheMatrixWhereItIsKept) {
+  ClassCounts classes{.labelled = {3, 2}, .predicted = {4, 1}, .correct = {3, 1}, .confusion = {3, 0, 1, 1}};
+  EXPECT_EQ(classes_record(4, classes), json::parse(R"({
+    "type": "classes", "epoch": 4, "labelled": [3, 2], "predicted": [4, 1], "correct": [3, 1],
+    "confusion": [[3, 0], [1, 1]]})"));
+  classes.confusion.clear();
+  EXPECT_EQ(classes_record(4, classes).at("confusion"), nullptr);
+  classes.labelled.resize(1001);
+  EXPECT_EQ(classes_record(4, classes), nullptr) << "more than anybody reads one by one";
+}
+
 TEST(ExchangeRecord, HasHopsAndRows) {
   EXPECT_EQ(exchange_record(exchange_totals()), json::parse(R"({
     "type": "exchange",
@@ -339,7 +374,8 @@ FinalReport final_report() {
                      .valid = scores(0.75),
                      .test = scores(0.5),
                      .epochs_done = 5,
-                     .seeds_per_second = 49000},
+                     .seeds_per_second = 49000,
+                     .weights = nullptr},
           .peak_host_bytes = 3 << 20,
           .peak_device_bytes = 5 << 20};
 }

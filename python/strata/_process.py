@@ -137,6 +137,9 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
     import torch.distributed as distributed
     from torch._C._distributed_c10d import TCPStore
 
+    from strata._torch import let_groups_end
+
+    let_groups_end()
     current = process()
     on_gpu = current.device.startswith("cuda")
     if on_gpu:

@@ -11,6 +11,19 @@ def _name(version: str, cuda: str | None) -> str:
     return f"torch {version} with CUDA {cuda.partition('.')[0]}" if cuda else f"torch {version} without CUDA"
 
 
+def let_groups_end() -> None:
+    """To be called before torch.distributed has a default group, whose threads destroy_process_group() ends, or should.
+
+    Functions of torch.distributed.nn have the default group of the moment of their import as a default argument, and
+    DistributedDataParallel imports them. The group then lives as long as the process, and a thread of it that frees the last
+    tensor of Python while the interpreter ends aborts the process.
+    """
+    import torch.distributed
+
+    if torch.distributed.is_available():
+        import torch.distributed.nn  # noqa: F401
+
+
 def require_torch() -> None:
     """Imports torch. InputError, in one line, if it is another than extensions are bound to."""
     import torch

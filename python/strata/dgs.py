@@ -17,6 +17,7 @@ import torch
 import torch.distributed as distributed
 
 from strata import _core
+from strata._torch import let_groups_end
 from strata.errors import InputError
 
 __all__ = ["ChunkTensor", "close", "create_communicator", "library"]
@@ -29,6 +30,7 @@ if torch.__version__.partition("+")[0] != _core.torch_version:
         f"libdgs.so was built with torch {_core.torch_version}; this is {torch.__version__}",
         f"pip install torch=={_core.torch_version}, or build strata with this one.",
     )
+let_groups_end()
 torch.ops.load_library(library)  # type: ignore[no-untyped-call]
 
 ChunkTensor = torch.classes.dgs_classes.ChunkTensor

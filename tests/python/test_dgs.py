@@ -112,6 +112,26 @@ class Dgs(unittest.TestCase):
         self.assertIn("this process is in no group of ranks", done.stdout)
         self.assertIn("[0, 1, 2]", done.stdout)
 
+    def test_lets_the_threads_of_a_group_end(self):
+        of_torch = (
+            "import os, strata.dgs\n"
+            "os.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')\n"
+            "torch.distributed.init_process_group('gloo')\n"
+        )
+        of_strata = "import strata\nstrata.init_process_group('gloo')\n"
+        for begin in (of_torch, of_strata):
+            use = (
+                f"import pathlib, torch\n{begin}"
+                "threads = lambda: sum(p.read_text() == 'pt_gloo_runloop\\n' for p in pathlib.Path('/proc/self/task').glob('*/comm'))\n"
+                "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))\n"
+                "print(threads() > 0)\n"
+                "del model\n"
+                "torch.distributed.destroy_process_group()\n"
+                "print(threads())\n"
+            )
+            done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.stdout, "True\n0\n", done.stderr)
+
     def test_is_loaded_by_its_path(self):
         for loader in ("torch.ops.load_library", "torch.classes.load_library"):
             import importlib.util

@@ -18,7 +18,10 @@ std::string bytes_or_unlimited(std::int64_t bytes) {
   return bytes == RankFacts::kUnlimited ? "unlimited" : format_bytes(bytes);
 }
 
-std::string gigabytes(double bytes_per_second) { return fmt::format("{:.2f} GB/s", 1e-9 * bytes_per_second); }
+std::string rate(double bytes_per_second) {
+  return bytes_per_second < 1e9 ? fmt::format("{:.1f} MB/s", 1e-6 * bytes_per_second)
+                                : fmt::format("{:.2f} GB/s", 1e-9 * bytes_per_second);
+}
 
 /// A text for each host, from the facts of its first rank.
 template <typename Text>
@@ -101,11 +104,11 @@ std::vector<std::string> describe_network(const NetworkFacts& network, const std
   const auto name = [&](int host) { return hosts[at(host)].name; };
   std::vector<std::string> lines{
       fmt::format("{} to {} between pairs of hosts (least: {} to {}), latency up to {} ({} and {})",
-                  gigabytes(slowest.bytes_per_second), gigabytes(fastest.bytes_per_second),
-                  name(slowest.from), name(slowest.to), format_seconds(latest.latency_seconds),
-                  name(latest.from), name(latest.to)),
+                  rate(slowest.bytes_per_second), rate(fastest.bytes_per_second), name(slowest.from),
+                  name(slowest.to), format_seconds(latest.latency_seconds), name(latest.from),
+                  name(latest.to)),
       fmt::format("all at once, each host sends {} to the next, or {} to all others",
-                  gigabytes(network.ring_bytes_per_second), gigabytes(network.all_to_all_bytes_per_second))};
+                  rate(network.ring_bytes_per_second), rate(network.all_to_all_bytes_per_second))};
   const auto over = texts_of(hosts, [&](const Host& host) {
     const std::string& carrier = network.carriers[static_cast<std::size_t>(&host - hosts.data())];
     return carrier.empty() ? std::string("an interface that could not be told") : carrier;
@@ -150,11 +153,10 @@ std::vector<std::string> describe_storage(const std::vector<StorageFacts>& stora
     if (first == nullptr) first = &facts;
   }
   if (first == nullptr) return {folder + " could not be read"};
-  return {
-      fmt::format("{}: {}, read by all hosts at once at {} ({} per host or more{}); loading takes about {}",
-                  folder, format_bytes(first->part_bytes), gigabytes(sum), gigabytes(least),
-                  first->direct ? "" : ", perhaps from memory",
-                  format_seconds(static_cast<double>(first->part_bytes) / sum))};
+  return {fmt::format(
+      "{}: {}, read by all hosts at once at {} ({} per host or more{}); loading takes about {}", folder,
+      format_bytes(first->part_bytes), rate(sum), rate(least), first->direct ? "" : ", perhaps from memory",
+      format_seconds(static_cast<double>(first->part_bytes) / sum))};
 }
 
 }  // namespace strata::doctor

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""launch/strata.sbatch under a real Slurm on two hosts: warned, requeued, resumed bit for bit; and it gives up where nothing moves."""
+"""launch/strata.sbatch and srun under a real Slurm on two hosts: warned, requeued, resumed bit for bit; and it gives up where nothing moves."""
+import json
 import re
 import subprocess
 import time
@@ -33,11 +34,11 @@ class Slurm(e2e.Case):
         self.cluster.wait(timeout=60)
         self.cluster.stdout.close()
 
-    def on_first_host(self, *command):
+    def on_first_host(self, *command, expect=0, timeout=60):
         words = ' '.join(map(str, command))   # no word has a space
         environment = dict(e2e.ENVIRONMENT, **INTERFACES, SLURM_CONF=self.conf, STRATA_HOME=str(SCRIPT.parent), STRATA_BIN=str(e2e.BIN))
-        done = subprocess.run([self.enter, 'h0', f'cd {self.folder} && {words}'], env=environment, text=True, capture_output=True, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        done = subprocess.run([self.enter, 'h0', f'cd {self.folder} && {words}'], env=environment, text=True, capture_output=True, timeout=timeout)
+        self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
         return done.stdout
 
     def submit(self, nodes, output, *options):
@@ -76,6 +77,21 @@ class Slurm(e2e.Case):
     def steps(self, output):
         metrics = output / 'metrics.jsonl'
         return metrics.read_text().count('"step"') if metrics.exists() else 0
+
+    def test_srun_starts_the_doctor_on_every_host(self):
+        graph, path = self.build(SPEC, 2), self.folder / 'found.json'
+        missing = self.folder / 'nowhere'
+        srun = ['srun', '--mpi=pmix', '--nodes=2', '--ntasks-per-node=1', '--kill-on-bad-exit=0', e2e.BIN / 'strata-doctor', '--quick', '--json', path]
+        # A warning, too, is all well here: the hosts share this machine with other tests.
+        told = self.on_first_host(*srun, '--graph', graph, '||', 'test', '$?', '=', '1', timeout=120)
+        self.assertIn('2 ranks on 2 hosts', told)
+        record = json.loads(path.read_text())
+        self.assertEqual(record['hosts'], ['h0', 'h1'])
+        self.assertLessEqual(record['exit_code'], 1, told)
+        self.assertEqual([f for f in record['findings'] if f['check'] in ('versions', 'storage')], [], told)
+        self.assertEqual(record['facts']['network']['carriers'], ['v0'] * 2)
+        self.on_first_host(*srun, '--graph', missing, expect=2, timeout=120)
+        self.assertIn(('failure', 'storage'), [(f['level'], f['check']) for f in json.loads(path.read_text())['findings']])
 
     def test_requeued_and_resumed_bit_for_bit(self):
         graph = self.build(SPEC, 2)

@@ -44,7 +44,7 @@ SlurmctldLogFile=$work/slurmctld.log
 SlurmdPidFile=$work/slurmd.%n.pid
 SlurmdLogFile=$work/slurmd.%n.log
 SlurmdSpoolDir=$work/spool.%n
-TmpFS=$work
+TmpFS=/dev/shm
 MailProg=/bin/true
 NodeName=h[0-$last] CPUs=2 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP

@@ -92,9 +92,9 @@ TEST(Describe, TellsOfEveryCheck) {
   EXPECT_THAT(describe_ranks(ranks),
               ElementsAre(HasSubstr("1 rank on 4 processors, 4 cores and 16 GiB per rank")));
   EXPECT_THAT(describe_limits(ranks), ElementsAre(HasSubstr("locked memory unlimited, 65536 open files")));
-  const NetworkFacts network{.links = {{0, 1, 1e-5, 1e9}, {1, 0, 1e-5, 2e9}}, .carriers = {"v0", "v0"}};
+  const NetworkFacts network{.links = {{0, 1, 1e-5, 2.5e6}, {1, 0, 1e-5, 2e9}}, .carriers = {"v0", "v0"}};
   EXPECT_THAT(describe_network(network, ranks),
-              ElementsAre(HasSubstr("1.00 GB/s to 2.00 GB/s"), HasSubstr("all at once"),
+              ElementsAre(HasSubstr("2.5 MB/s to 2.00 GB/s"), HasSubstr("all at once"),
                           HasSubstr("over v0, btl/tcp")));
   EXPECT_THAT(describe_storage({{.part_bytes = 1 << 30, .bytes_per_second = 1e9}, {.bytes_per_second = 1e9}},
                                ranks, "parts"),

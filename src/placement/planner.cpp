@@ -82,6 +82,15 @@ std::vector<Bucket> falling_buckets(const HeatCurve& curve, std::size_t segment)
   return buckets;
 }
 
+/// Of all segments, the hottest first.
+std::vector<Bucket> ranked_buckets(const TensorDemand& demand) {
+  std::vector<Bucket> ranked;
+  for (std::size_t s = 0; s < demand.segments.size(); ++s)
+    for (const Bucket& bucket : falling_buckets(demand.segments[s], s)) ranked.push_back(bucket);
+  std::ranges::stable_sort(ranked, [](const Bucket& a, const Bucket& b) { return a.heat() > b.heat(); });
+  return ranked;
+}
+
 /// Equally hot buckets of a tensor's segments. A plan takes all of them, or the same fraction of each.
 struct Level {
   std::size_t tensor = 0;
@@ -405,6 +414,26 @@ MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits
       if (!demands[t].fixed) needed += division_bytes_of(demands[t], plan.tensors[t].placement);
     reserved = std::min(std::max(needed, reserved + 1), budget);
   }
+}
+
+std::vector<HottestRows> hottest_rows(const TensorDemand& demand, std::span<const double> shares) {
+  const std::vector<Bucket> ranked = ranked_buckets(demand);
+  const double all = demand.accesses();
+  std::vector<HottestRows> hottest;
+  auto bucket = ranked.begin();
+  Count rows_before = 0;
+  double accesses_before = 0;
+  for (const double share : shares) {
+    const double wanted = all * share * (1 - kEqual);
+    for (; bucket != ranked.end() && accesses_before + bucket->accesses < wanted; ++bucket) {
+      rows_before += bucket->rows;
+      accesses_before += bucket->accesses;
+    }
+    const double rest = std::max(0.0, wanted - accesses_before);
+    const double taken = bucket != ranked.end() && rest > 0 ? std::ceil(rest / bucket->heat()) : 0;
+    hottest.push_back({share, rows_before + static_cast<Count>(taken)});
+  }
+  return hottest;
 }
 
 MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<tensor::Placement> placements,

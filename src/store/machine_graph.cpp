@@ -57,6 +57,7 @@ std::span<const std::int32_t> MachineGraph::train_clusters() const {
 std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->regions->valid.span(); }
 std::span<const NodeId> MachineGraph::test_nodes() const { return state_->regions->test.span(); }
 const std::vector<MachineGraph::PlanRow>& MachineGraph::plan() const { return state_->plan; }
+const std::vector<placement::HottestRows>& MachineGraph::hottest_rows() const { return state_->hottest_rows; }
 Count MachineGraph::presampled_batches() const { return state_->presampled_batches; }
 
 void MachineGraph::close(const comm::Machine& machine) {
@@ -72,6 +73,7 @@ void GraphState::place(const comm::Machine& machine, GraphPlacement& placement) 
   host_lists = regions->lists_view();
   on_device = GraphOnDevice(machine, regions->lists_view(), placement);
   plan = plan_rows(*regions, placement, *features);
+  hottest_rows = hottest_feature_rows(placement);
   if (halo) {
     const std::size_t bytes =
         halo->indptr.span().size_bytes() + halo->indices.bytes() + halo->edge_ids.span().size_bytes();

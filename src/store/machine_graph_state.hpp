@@ -22,6 +22,7 @@ struct GraphState {
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
   NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this machine's
   std::vector<MachineGraph::PlanRow> plan;
+  std::vector<placement::HottestRows> hottest_rows;
   Count presampled_batches = 0;
 
   /// Makes the table of feature rows without filling it. Collective over the machine.

@@ -84,6 +84,7 @@ RunFacts Session::facts() const {
           .topology = context.topology,
           .manifest = graph.manifest(),
           .plan = graph.plan(),
+          .hottest_rows = graph.hottest_rows(),
           .presampled_batches = graph.presampled_batches(),
           .unlabelled = unlabelled,
           .num_parameters = learner.parameters.values().numel(),

@@ -25,6 +25,7 @@ def run_record(ranks, epochs, **options):
             {"tensor": "features", "stratum": "replicated", "rows": 4000, "bytes": 1 << 30, "share": 0.8, "bytes_per_second": 1.5e12},
             {"tensor": "features", "stratum": "host", "rows": 8345, "bytes": 12 << 30, "share": 0.2, "bytes_per_second": 4e10},
         ],
+        "hottest_rows": [{"share": s, "rows": n} for s, n in ((0.5, 100), (0.8, 4000), (0.9, 8172), (0.99, 11000))],
         "options": {
             **{"epochs": epochs, "metric": "accuracy", "lr": 0.01, "eval-every": 1, "accumulate": 1, "optimizer": "adam", "pipeline": True},
             **{"fanouts": [10, 5], "trace": "", "hidden": 64},

@@ -115,6 +115,18 @@ struct MachinePlan {
 /// Throws InputError if the fixed placements exceed the budget.
 MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits);
 
+/// The fewest rows that serve a share of the reads.
+struct HottestRows {
+  double share = 0;  ///< of the accesses to the tensor
+  Count rows = 0;    ///< of all segments together
+};
+
+/// For each share, which ascend: the rows that a plan would put on GPUs to serve it. Buckets of the curves
+/// count in part. A tensor that is not read needs none.
+///
+/// Rows 0 to 3 are read 50, 30, 15 and 5 times: 0.5 takes 1 row, 0.8 takes 2, and 0.9 takes 3.
+std::vector<HottestRows> hottest_rows(const TensorDemand& demand, std::span<const double> shares);
+
 /// The estimates for given placements, one per demand. Bytes of stripes are those on the fullest GPU.
 MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<tensor::Placement> placements,
                      const PlanLimits& limits);

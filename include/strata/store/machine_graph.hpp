@@ -12,6 +12,7 @@
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
+#include "strata/placement/planner.hpp"
 #include "strata/store/graph_view.hpp"
 #include "strata/store/halo_lists.hpp"
 #include "strata/store/load_options.hpp"
@@ -92,6 +93,8 @@ class MachineGraph {
     std::optional<Expected> expected;  ///< set on machines with GPUs, for the tensors that the plan is about
   };
   const std::vector<PlanRow>& plan() const;
+  /// How many feature rows serve which share of the reads; empty without a plan of them.
+  const std::vector<placement::HottestRows>& hottest_rows() const;
   Count presampled_batches() const;  ///< the plan was made from so many; 0: only from the structure
 
   void close(const comm::Machine& machine);  ///< collective

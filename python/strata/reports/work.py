@@ -13,6 +13,7 @@ from .page import Cell, Chart, Section, Table
 from .run import Record, Run
 
 MUCH = 0.15  # a share of an epoch that is worth an advice
+WORTH_NAMING = 0.05  # of all reads, beside those that GPUs serve already
 STRAGGLES = 1.15  # times the median of the ranks
 TIMELINE_STEPS = 6
 MOST_LANES = 24
@@ -198,6 +199,20 @@ def _place(stratum: str) -> str:
     return {"replicated": "rows copied to every GPU", "striped": "rows striped over the GPUs", "host": "rows in host memory"}[stratum]
 
 
+def _memory_advice(run: Run, features: list[Record], host: Record) -> str:
+    """What more GPU memory would hold: the next share of the reads that is worth naming, and all rows."""
+    share = f", which {words.percent(host['share'], 1)} of the reads need" if host.get("share") is not None else ""
+    everything = f"{words.size(host['bytes'])} more GPU memory would hold the rows that are in host memory{share}."
+    held = [r for r in features if r["stratum"] != "host"]
+    served, rows = sum(r.get("share") or 0.0 for r in held), sum(r["rows"] for r in held)
+    row_bytes = host["bytes"] / host["rows"]
+    for hottest in run.start.get("hottest_rows") or []:
+        if hottest["share"] > served + WORTH_NAMING and rows < hottest["rows"] < rows + host["rows"]:
+            more = words.size((hottest["rows"] - rows) * row_bytes)
+            return f"{more} more GPU memory on the machine would hold the hottest {words.percent(hottest['share'], 1)} of the reads; {everything}"
+    return everything
+
+
 def plan(run: Run) -> Section:
     title = "Where rows lie"
     rows = run.start.get("plan")
@@ -213,8 +228,7 @@ def plan(run: Run) -> Section:
     advice = ""
     host = next((r for r in features if r["stratum"] == "host" and r["rows"]), None)
     if host and run.start.get("device") != "cpu":
-        share = f", which {words.percent(host['share'], 1)} of the reads need" if host.get("share") is not None else ""
-        advice = f"{words.size(host['bytes'])} more GPU memory would hold the rows that are in host memory{share}."
+        advice = _memory_advice(run, features, host)
     names = list(dict.fromkeys(r["tensor"] for r in rows))
     unit, name = words.unit_of(max(r["bytes"] for r in rows))
     series = [

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "placement/plan_rows.hpp"
 
+#include <array>
+
 #include "graph_tensor.hpp"
 #include "placement/realised_placement.hpp"
 
@@ -58,6 +60,13 @@ std::vector<PlanRow> plan_rows(const GraphRegions& regions, const GraphPlacement
                                const tensor::ChunkTensor& features) {
   return placement.demands.empty() ? host_plan_rows(regions, features.spec())
                                    : expected_plan_rows(placement, features.placement());
+}
+
+std::vector<placement::HottestRows> hottest_feature_rows(const GraphPlacement& placement) {
+  constexpr std::array kShares{0.5, 0.8, 0.9, 0.95, 0.99};
+  for (const placement::TensorDemand& demand : placement.demands)
+    if (demand.name == name_of(GraphTensor::features)) return placement::hottest_rows(demand, kShares);
+  return {};
 }
 
 }  // namespace strata::store

@@ -17,4 +17,7 @@ std::vector<MachineGraph::PlanRow> plan_rows(const GraphRegions& regions, const 
 std::vector<MachineGraph::PlanRow> expected_plan_rows(const GraphPlacement& placement,
                                                       const tensor::Placement& features);
 
+/// MachineGraph::hottest_rows().
+std::vector<placement::HottestRows> hottest_feature_rows(const GraphPlacement& placement);
+
 }  // namespace strata::store

@@ -129,6 +129,12 @@ json plan_json(const std::vector<store::MachineGraph::PlanRow>& plan) {
   return rows;
 }
 
+json hottest_json(const std::vector<placement::HottestRows>& hottest) {
+  json rows = json::array();
+  for (const placement::HottestRows& h : hottest) rows.push_back({{"share", h.share}, {"rows", h.rows}});
+  return rows;
+}
+
 }  // namespace
 
 json run_record(const RunFacts& facts) {
@@ -156,6 +162,7 @@ json run_record(const RunFacts& facts) {
           {"batch_nodes", facts.batch_sizes.nodes},
           {"batch_edges", facts.batch_sizes.edges},
           {"plan", plan_json(facts.plan)},
+          {"hottest_rows", hottest_json(facts.hottest_rows)},
           {"presampled_batches", facts.presampled_batches},
           {"batches_in_flight", facts.batches_in_flight},
           {"parameters", facts.num_parameters},

@@ -33,7 +33,8 @@ struct RunFacts {
   comm::Topology topology;
   graph::Manifest manifest;  ///< of the graph
   std::vector<store::MachineGraph::PlanRow> plan;
-  Count presampled_batches = 0;  ///< that the plan was made from
+  std::vector<placement::HottestRows> hottest_rows;  ///< MachineGraph::hottest_rows()
+  Count presampled_batches = 0;                      ///< that the plan was made from
   Unlabelled unlabelled;
   Count num_parameters = 0;
   Count global_batch = 0;  ///< seeds per step, over all ranks

@@ -139,6 +139,50 @@ TEST(Estimate, AddsUpThePaths) {
   EXPECT_DOUBLE_EQ(strata[2].bytes_per_second, 20);
 }
 
+std::vector<Count> rows_of(const std::vector<HottestRows>& hottest) {
+  std::vector<Count> rows;
+  for (const HottestRows& h : hottest) rows.push_back(h.rows);
+  return rows;
+}
+
+TEST(HottestRows, ServeTheirShareOfAllSegments) {
+  constexpr std::array kShares{0.5, 0.8, 0.9, 1.0};
+  EXPECT_THAT(rows_of(hottest_rows(features({curve_of({50, 30, 15, 5})}), kShares)), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(rows_of(hottest_rows(features({curve_of({30, 5}), curve_of({50, 15})}), kShares)),
+              ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(rows_of(hottest_rows(features({HeatCurve::flat(1000, 1)}), kShares)),
+              ElementsAre(500, 800, 900, 1000));
+  EXPECT_THAT(rows_of(hottest_rows(features({{}, HeatCurve::flat(10, 0)}), kShares)),
+              ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(hottest_rows(features({}), {}), testing::IsEmpty());
+}
+
+TEST(HottestRows, AreTheFewestOfRowsInTheOrderOfTheirHeat) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<double> all;
+    std::vector<HeatCurve> segments;
+    for (int s = 0; s < 3; ++s) {
+      std::vector<double> accesses(1 + random() % 40);
+      for (double& a : accesses) a = static_cast<double>(1 + random() % 100000);
+      std::ranges::sort(accesses, std::greater<>());
+      segments.push_back(curve_of(accesses));
+      all.insert(all.end(), accesses.begin(), accesses.end());
+    }
+    std::ranges::sort(all, std::greater<>());
+    const double sum = std::accumulate(all.begin(), all.end(), 0.0);
+    const std::array shares{0.1, 0.5, 0.77, 0.99};
+    std::vector<Count> expected;
+    for (const double share : shares) {
+      double served = 0;
+      Count rows = 0;
+      while (served < share * sum) served += all[static_cast<std::size_t>(rows++)];
+      expected.push_back(rows);
+    }
+    EXPECT_EQ(rows_of(hottest_rows(features(segments), shares)), expected);
+  }
+}
+
 TEST(Estimate, CountsTheBlocksOfTheFullestGpu) {
   const TensorDemand demand = features({HeatCurve::flat(1000, 1)});
   const auto bytes = [&](Count striped) {

@@ -57,6 +57,7 @@ RunFacts two_gpus() {
                  .bytes = 800000,
                  .expected = {{.share = 0.9, .bytes_per_second = 1.5e12}}},
                 {.tensor = "labels", .stratum = "host", .rows = 2500, .bytes = 10000, .expected = {}}};
+  facts.hottest_rows = {{.share = 0.5, .rows = 20}};
   facts.unlabelled = {.train = 1, .valid = 2, .test = 3};
   facts.num_parameters = 206895;
   facts.global_batch = 2048;
@@ -192,6 +193,7 @@ TEST(RunRecord, HasWhatMakesTheRun) {
               "bytes_per_second": 1.5e12},
              {"tensor": "labels", "stratum": "host", "rows": 2500, "bytes": 10000, "share": null,
               "bytes_per_second": null}],
+    "hottest_rows": [{"share": 0.5, "rows": 20}],
     "presampled_batches": 0, "batch_nodes": [1024.0, 9000.5], "batch_edges": [15000.0, 80000.0], "batches_in_flight": 3, "parameters": 206895, "link": null,
     "gpu_link": null, "seed": 7, "ranks": 2,
     "machines": 1, "device": "cuda", "sm_split": "auto", "reducer": "nccl", "row_exchange": "",

@@ -27,7 +27,7 @@ std::int64_t bytes_in_memory(const graph::InputSize& input, const MemoryOptions&
   const bool most = options.limit_bytes > 0 || options.both_directions;
   const Count nodes = input.nodes > 0 ? input.nodes : input.edges / kEdgesPerUnknownNode;
   return kProgramBytes + input.edges * (most ? kMostEdgeBytes : kEntryBytes) + nodes * kNodeBytesInMemory +
-         input.bytes_in_memory + input.bytes_mapped;
+         input.bytes_in_memory + input.bytes_of_edges + input.bytes_mapped;
 }
 
 }  // namespace

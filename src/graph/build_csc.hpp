@@ -17,8 +17,9 @@ struct EdgeList {
   const void* destinations = nullptr;
   Count count = 0;
   Count stride = 1;
-  bool wide = true;    ///< ids are i64; false: i32
-  std::string origin;  ///< the file, used in messages
+  bool wide = true;                ///< ids are i64; false: i32
+  std::string origin;              ///< the file, used in messages
+  const float* weights = nullptr;  ///< [count], each is_edge_weight(); null: none. build_csc() ignores them
 };
 
 struct CscOptions {

@@ -25,10 +25,17 @@ constexpr Count kBreath = Count{1} << 16;  // edges between two looks at what is
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
-/// Entries that are dealt to runs of nodes: what a list of edges holds.
-template <typename Id>
+/// The weight of edges that have none.
+struct NoWeight {
+  auto operator<=>(const NoWeight&) const = default;
+};
+
+/// Entries that are dealt to runs of nodes: what a list of edges holds. `WeightOfEdge` is float or NoWeight.
+template <typename Id, typename WeightOfEdge>
 class ListedEdges {
  public:
+  using Weight = WeightOfEdge;
+
   ListedEdges(const EdgeList& list, Count num_nodes, bool add_reverse)
       : list_(list),
         sources_(static_cast<const Id*>(list.sources)),
@@ -37,6 +44,12 @@ class ListedEdges {
         add_reverse_(add_reverse) {}
 
   Count count() const { return list_.count; }
+  Weight weight_of([[maybe_unused]] EdgeId edge) const {
+    if constexpr (std::is_same_v<Weight, float>)
+      return list_.weights[edge];
+    else
+      return {};
+  }
 
   template <typename Emit>
   void visit(Count begin, Count end, Emit&& emit) const {
@@ -60,9 +73,12 @@ class ListedEdges {
 /// The same of lists: both directions of every entry, without self-loops. Counted in nodes.
 class BothDirections {
  public:
+  using Weight = NoWeight;
+
   BothDirections(std::span<const Count> indptr, IdSpan indices) : indptr_(indptr), indices_(indices) {}
 
   Count count() const { return std::ssize(indptr_) - 1; }
+  NoWeight weight_of(EdgeId) const { return {}; }
 
   template <typename Emit>
   void visit(Count begin, Count end, Emit&& emit) const {
@@ -111,14 +127,19 @@ class Dealer {
   bool symmetric() const { return asymmetry_ == 0; }
 
  private:
+  using Weight = typename Entries::Weight;
+  static constexpr bool kHasWeights = std::is_same_v<Weight, float>;
+
   struct Record {
     std::uint32_t within;  // the destination's position in its run
     Id source;
     Edge edge;
+    [[no_unique_address]] Weight weight;
   };
   struct Entry {
     Id source;
     Edge edge;
+    [[no_unique_address]] Weight weight;
     auto operator<=>(const Entry&) const = default;
   };
   /// The sorted and cleaned lists of a run.
@@ -126,6 +147,7 @@ class Dealer {
     std::vector<Count> lengths;
     std::vector<Id> sources;
     std::vector<Edge> edges;
+    std::vector<float> weights;
     ListCounts met;
     std::uint64_t asymmetry = 0;
   };
@@ -213,8 +235,9 @@ class Dealer {
     pool_.parallel_for(entries_.count(), chunk_, [&](Count begin, Count end) {
       Hands hands(file, cursors_of(begin / chunk_), num_runs_);
       walk(begin, end, [&](NodeId destination, NodeId source, EdgeId edge) {
-        hands.put(destination >> shift_, {static_cast<std::uint32_t>(destination & mask),
-                                          static_cast<Id>(source), static_cast<Edge>(edge)});
+        hands.put(destination >> shift_,
+                  {static_cast<std::uint32_t>(destination & mask), static_cast<Id>(source),
+                   static_cast<Edge>(edge), entries_.weight_of(edge)});
       });
       hands.write_all();
       bar.advance(end - begin);
@@ -227,6 +250,7 @@ class Dealer {
     lists.indptr.assign(at(num_nodes_ + 1), 0);
     ScratchWriter<Id> sources(scratch_);
     ScratchWriter<Edge> edges(scratch_);
+    ScratchWriter<float> weights(scratch_);
     ProgressBar bar("sort edges", run_begin_.back(), "entries");
     for (Count first = 0; first < num_runs_;) {
       Count last = first;
@@ -240,6 +264,7 @@ class Dealer {
         scratch_.trim();
       });
       for (Count run = first; run < last; ++run) {
+        weights.append(sorted[at(run - first)].weights);
         take(sorted[at(run - first)], run, lists, sources, edges);
         bar.advance(run_begin_[at(run + 1)] - run_begin_[at(run)]);
       }
@@ -254,6 +279,7 @@ class Dealer {
       lists.edge_ids = {all_edges.data(), all_edges.size(), sizeof(Edge) == 8};
       lists.edge_ids_memory = all_edges.keep_alive();
     }
+    if (kHasWeights) lists.weights = std::move(weights).finish();
     return lists;
   }
 
@@ -279,11 +305,13 @@ class Dealer {
     for (const Record* r = begin; r != end; ++r) ++cursor[r->within + 1];
     for (Count v = 0; v < nodes; ++v) cursor[at(v + 1)] += cursor[at(v)];
     std::vector<Entry> entries(static_cast<std::size_t>(end - begin));
-    for (const Record* r = begin; r != end; ++r) entries[at(cursor[r->within]++)] = {r->source, r->edge};
+    for (const Record* r = begin; r != end; ++r)
+      entries[at(cursor[r->within]++)] = {r->source, r->edge, r->weight};
     Sorted result;
     result.lengths.resize(at(nodes));
     result.sources.reserve(entries.size());
     if (policies_.keep_edge_ids) result.edges.reserve(entries.size());
+    if (kHasWeights) result.weights.reserve(entries.size());
     Entry* list = entries.data();
     for (Count v = 0; v < nodes; ++v) {  // each cursor has moved to the end of its list
       Entry* const list_end = entries.data() + cursor[at(v)];
@@ -311,6 +339,7 @@ class Dealer {
       if ((again && policies_.drop_duplicates) || (loop && policies_.drop_loops)) continue;
       result.sources.push_back(e->source);
       if (policies_.keep_edge_ids) result.edges.push_back(e->edge);
+      if constexpr (kHasWeights) result.weights.push_back(e->weight);
     }
     return static_cast<Count>(result.sources.size() - before);
   }
@@ -328,13 +357,14 @@ class Dealer {
   std::uint64_t asymmetry_ = 0;
 };
 
-template <typename Id, typename Edge, typename Listed>
+template <typename Id, typename Edge, typename Listed, typename Weight>
 BuiltLists build(Count num_nodes, const EdgeList& edges, const CscOptions& options, ScratchStore& scratch,
                  ThreadPool& pool) {
-  const ListedEdges<Listed> listed(edges, num_nodes, options.add_reverse);
+  using Entries = ListedEdges<Listed, Weight>;
+  const Entries listed(edges, num_nodes, options.add_reverse);
   const ListPolicies policies{.drop_duplicates = options.duplicates == EdgePolicy::remove,
                               .drop_loops = options.self_loops == EdgePolicy::remove};
-  Dealer<Id, Edge, ListedEdges<Listed>> dealer(num_nodes, listed, policies, scratch, pool);
+  Dealer<Id, Edge, Entries> dealer(num_nodes, listed, policies, scratch, pool);
   BuiltLists built{.lists = dealer.deal(), .cleaning = {}, .symmetric = dealer.symmetric()};
   const CleanPolicies clean{.duplicates = options.duplicates, .self_loops = options.self_loops};
   built.cleaning = report_for(edges, dealer.met(), clean, options.add_reverse, built.lists.num_edges());
@@ -347,8 +377,11 @@ BuiltLists build_stored_lists(Count num_nodes, const EdgeList& edges, const CscO
                               ScratchStore& scratch, ThreadPool& pool) {
   constexpr Count kMost = std::numeric_limits<std::int32_t>::max();
   const auto run = [&]<typename Id, typename Edge>(Id, Edge) {
-    return edges.wide ? build<Id, Edge, std::int64_t>(num_nodes, edges, options, scratch, pool)
-                      : build<Id, Edge, std::int32_t>(num_nodes, edges, options, scratch, pool);
+    const auto with_weight = [&]<typename Weight>(Weight) {
+      return edges.wide ? build<Id, Edge, std::int64_t, Weight>(num_nodes, edges, options, scratch, pool)
+                        : build<Id, Edge, std::int32_t, Weight>(num_nodes, edges, options, scratch, pool);
+    };
+    return edges.weights != nullptr ? with_weight(float{}) : with_weight(NoWeight{});
   };
   if (num_nodes - 1 > kMost) return run(std::int64_t{}, std::int64_t{});
   return edges.count - 1 > kMost ? run(std::int32_t{}, std::int64_t{}) : run(std::int32_t{}, std::int32_t{});

@@ -4,6 +4,7 @@
 
 #include "fuzz_target.hpp"
 #include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 
 using namespace strata;
 using namespace strata::fuzz;
@@ -16,7 +17,7 @@ void read(const std::string& path, unsigned choice, ThreadPool& pool) {
   if ((choice & 4) != 0) expected.rows = choice >> 4;
   if ((choice & 8) != 0) expected.cols = 2;
   const graph::CsvTable<T> table = graph::read_csv<T>(path, expected, pool);
-  if constexpr (std::is_same_v<T, float>) graph::edge_weights_of(table, 0, path);
+  if constexpr (std::is_same_v<T, float>) graph::read_csv_weights(path, 0, expected, pool, nullptr);
   if constexpr (std::is_same_v<T, double>) graph::labels_of(table, path);
 }
 

@@ -4,6 +4,7 @@
 
 #include "fuzz_target.hpp"
 #include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 
 using namespace strata;
 using namespace strata::fuzz;
@@ -15,8 +16,8 @@ constexpr Count kNodes = 64;
 void use(const graph::NpyArray& array, ThreadPool& pool) {
   expect_result_or_error([&] { graph::ids_of(array); });
   expect_result_or_error([&] { graph::labels_of(array); });
-  expect_result_or_error([&] { graph::edge_weights_of(array); });
-  expect_result_or_error([&] { graph::edge_weights_of(array, 1); });
+  expect_result_or_error([&] { graph::edge_weights_of(array, nullptr); });
+  expect_result_or_error([&] { graph::edge_weights_of(array, 1, nullptr); });
   expect_result_or_error([&] {
     const Count rows = array.shape.empty() ? 0 : array.shape[0];
     graph::normalized(graph::features_of(array, rows, pool), pool);

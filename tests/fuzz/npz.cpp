@@ -11,8 +11,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const InputFile file({data, size});
   expect_result_or_error([&] {
     const graph::NpzFile archive(file.path());
-    for (const std::string& name : archive.names())
+    for (const std::string& name : archive.names()) {
+      expect_result_or_error([&] { archive.describe(name).size(); });
       expect_result_or_error([&] { archive.array(name).size(); });
+    }
   });
   static ThreadPool pool(1);
   static graph::Assembly assembly{.pool = pool};

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "strata/util/scratch.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 
@@ -56,7 +58,13 @@ class NpzFile {
   /// The threads of `pool` compute checksums; without a pool the calling thread does. Throws InputError if
   /// there is no such member, its checksum is wrong or its size is impossible, and as read_npy() does;
   /// OutOfMemory.
-  NpyArray array(const std::string& name, ThreadPool* pool = nullptr) const;
+  ///
+  /// With `scratch`, which must outlive the array, inflated members lie in its files, and little of a stored
+  /// one is resident at a time.
+  NpyArray array(const std::string& name, ThreadPool* pool = nullptr, ScratchStore* scratch = nullptr) const;
+
+  /// Type and shape of a member; `data` is null, and checksums are not verified. Throws as array().
+  NpyArray describe(const std::string& name) const;
 
  private:
   struct Member {
@@ -65,6 +73,8 @@ class NpzFile {
     std::uint16_t method = 0;  ///< 0 stored, 8 deflated
   };
   friend class ZipDirectory;
+  const Member& member(const std::string& name) const;
+  std::span<const std::byte> packed(const std::string& name) const;
 
   std::string path_;
   std::shared_ptr<const void> keep_alive_;

@@ -47,10 +47,9 @@ struct ListsView {
 ListsView lists_of(const CscGraph& graph);
 ListsView lists_of(const StoredLists& lists, ScratchStore& scratch);
 
-/// As read_graph(), but the edges go from their files to scratch files. What grows with the edges in memory
-/// are their weights (4 bytes per edge), ids that files do not hold as plain arrays (csv files of ogb and
-/// graphbolt, compressed arrays), and the whole of generated graphs, which have no `lists`. Features of parts
-/// go to scratch files, too.
+/// As read_graph(), but edges, their weights and features go from their files to scratch files, or stay in
+/// files that are mapped. Only generated graphs, which have no `lists`, are in memory as a whole; rows that
+/// `normalize_features` asks for are, too.
 StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, const NodeFiles& files,
                               ScratchStore& scratch);
 
@@ -65,6 +64,7 @@ struct InputSize {
   Count edges = 0;                   ///< as listed
   bool streams = true;               ///< whether read_stored_graph() keeps its edges out of memory
   std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files
+  std::int64_t bytes_of_edges = 0;   ///< that reading holds beside the lists if they do not: weights, copies
   std::int64_t bytes_mapped = 0;     ///< of features that are read in place, or go to scratch files
 };
 

@@ -52,6 +52,12 @@ void check_splits(Graph& graph, const std::string& origin) {
   refuse_overlap(splits[1], splits[2], origin);
 }
 
+/// Gives every entry of the lists the weight of its edge.
+void give_weights(CscGraph& graph, const float* of_edges) {
+  graph.weights.resize(graph.edge_ids.size());
+  std::ranges::transform(graph.edge_ids, graph.weights.begin(), [&](EdgeId edge) { return of_edges[edge]; });
+}
+
 bool has_label(const Graph& graph, NodeId node) {
   const std::int32_t* words = graph.labels.data() + node * graph.label_words();
   return graph.multi_label ? !is_unlabelled(words, graph.num_classes) : *words >= 0;
@@ -119,25 +125,9 @@ void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const
   }
   BuiltCsc built = build_csc(num_nodes, edges, how, assembly.pool);
   graph.structure = std::move(built.structure);
+  if (edges.weights != nullptr) give_weights(graph.structure, edges.weights);
   graph.cleaning = built.cleaning;
   graph.undirected = add_reverse || is_symmetric(graph.structure, assembly.pool);
-}
-
-void give_weights(Graph& graph, const std::vector<float>& of_edges, Assembly& assembly) {
-  if (assembly.scratch == nullptr) return give_weights(graph.structure, of_edges);
-  constexpr Count kPiece = Count{1} << 16;
-  ScratchWriter<float> weights(*assembly.scratch);
-  std::vector<float> piece;
-  assembly.lists.edge_ids.visit([&](const auto* edges) {
-    for (Count first = 0; first < assembly.lists.num_edges(); first += kPiece) {
-      piece.clear();
-      for (Count e = first; e < std::min(first + kPiece, assembly.lists.num_edges()); ++e)
-        piece.push_back(of_edges[static_cast<std::size_t>(edges[e])]);
-      weights.append(piece);
-      assembly.scratch->trim();
-    }
-  });
-  assembly.lists.weights = std::move(weights).finish();
 }
 
 void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool) {

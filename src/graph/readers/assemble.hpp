@@ -16,10 +16,6 @@ struct Assembly {
   ThreadPool& pool;
   ScratchStore* scratch = nullptr;
   StoredLists lists = {};  ///< with `scratch`, after build_structure()
-
-  bool has_weights(const Graph& graph) const {
-    return !graph.structure.weights.empty() || lists.weights.size() > 0;
-  }
 };
 
 /// One reader per format; read_graph() has the contracts, and calls finish_graph() on the result.
@@ -32,14 +28,10 @@ Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly
 Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 
-/// Gives the graph its structure: the lists of in-neighbors, what cleaning changed, and whether every edge
-/// has its opposite. Edges are added in both directions with `add_reverse`.
+/// Gives the graph its structure: the lists of in-neighbors with the weights of their edges, what cleaning
+/// changed, and whether every edge has its opposite. Edges are added in both directions with `add_reverse`.
 void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const ReadOptions& options,
                      bool add_reverse, Assembly& assembly);
-
-/// Gives every entry of the lists the weight of its edge. REQUIRES: `of_edges` has a weight of each edge that
-/// was read.
-void give_weights(Graph& graph, const std::vector<float>& of_edges, Assembly& assembly);
 
 /// Sorts the splits and checks them for bad ids, repetitions and overlaps. Checks labels against the numbers
 /// of nodes and classes. Scales feature rows if `options` say so.

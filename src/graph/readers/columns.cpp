@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
+#include <optional>
 
 #include "readers/numpy/number_types.hpp"
 #include "strata/util/error.hpp"
@@ -20,15 +20,6 @@ void require_integers(const NpyArray& array, const char* what) {
   if (array.kind != 'i' && array.kind != 'u')
     throw InputError(fmt::format("{}: {} of type '{}'", array.origin, what, array.type_name()),
                      "Write them as int64 or int32.");
-}
-
-/// Elements of a vector or a column.
-Count column_size(const NpyArray& array, const char* what) {
-  const bool vector = array.shape.size() == 1, column = array.shape.size() == 2 && array.shape[1] == 1;
-  if (vector || column) return array.shape[0];
-  throw InputError(
-      fmt::format("{}: {} of shape {}", array.origin, what, array.shape_text()),
-      "One value a node or edge is expected, shape (N,) or (N, 1); link prediction is not supported.");
 }
 
 std::int32_t label_of(double value, const std::string& origin, Count row) {
@@ -78,28 +69,38 @@ NodeLabels labels_from(Count rows, Count cols, const std::string& origin, const 
   return labels;
 }
 
-void check_column(Count column, Count cols, const std::string& origin) {
-  if (column < cols) return;
-  throw InputError(fmt::format("{}: column {} of the edge features wanted, but there are {} columns", origin,
-                               column, cols),
-                   "Columns count from 0.");
-}
-
-template <typename ValueAt>
-std::vector<float> weights_from(Count edges, const std::string& origin, const ValueAt& value_at) {
-  std::vector<float> weights(static_cast<std::size_t>(edges));
-  for (Count i = 0; i < edges; ++i) {
-    const float value = value_at(i);
-    if (!is_edge_weight(value))
-      throw InputError(
-          fmt::format("{}: edge {} has the weight {}, which is negative or not finite", origin, i, value),
-          "Weights are finite numbers from 0; an edge of weight 0 is never sampled.");
-    weights[static_cast<std::size_t>(i)] = value;
-  }
-  return weights;
+/// The numbers of an array as i64: in memory or in a scratch file.
+const std::byte* widen(const NpyArray& array, EdgeArray& edges, ScratchStore* scratch) {
+  constexpr Count kPiece = Count{1} << 16;
+  const Count size = array.size();
+  std::optional<ScratchWriter<std::int64_t>> file;
+  if (scratch != nullptr) file.emplace(*scratch);
+  std::vector<std::int64_t> piece;
+  visit_numbers(array, [&](const auto* values) {
+    for (Count first = 0; first < size; first += kPiece) {
+      for (Count i = first; i < std::min(first + kPiece, size); ++i)
+        piece.push_back(static_cast<std::int64_t>(to_number(values[i])));
+      if (!file) continue;
+      file->append(piece);
+      piece.clear();
+      scratch->trim();
+    }
+  });
+  edges.wide = std::move(piece);
+  if (file) edges.stored = std::move(*file).finish();
+  const std::int64_t* const first = edges.stored.size() > 0 ? edges.stored.data() : edges.wide.data();
+  return reinterpret_cast<const std::byte*>(first);
 }
 
 }  // namespace
+
+Count column_size(const NpyArray& array, const char* what) {
+  const bool vector = array.shape.size() == 1, column = array.shape.size() == 2 && array.shape[1] == 1;
+  if (vector || column) return array.shape[0];
+  throw InputError(
+      fmt::format("{}: {} of shape {}", array.origin, what, array.shape_text()),
+      "One value a node or edge is expected, shape (N,) or (N, 1); link prediction is not supported.");
+}
 
 std::vector<NodeId> ids_of(const NpyArray& array) {
   require_integers(array, "node ids");
@@ -132,75 +133,25 @@ NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin) {
                      [&](Count i) { return table.values[static_cast<std::size_t>(i)]; });
 }
 
-std::vector<float> edge_weights_of(const NpyArray& array) {
-  column_size(array, "edge weights");
-  return edge_weights_of(array, 0);
-}
-
-std::vector<float> edge_weights_of(const NpyArray& array, Count column) {
-  const std::size_t dimensions = array.shape.size();
-  if (dimensions != 1 && dimensions != 2)
-    throw InputError(fmt::format("{}: edge features of shape {}", array.origin, array.shape_text()),
-                     "A row per edge is expected, shape (E,) or (E, columns).");
-  const Count rows = array.shape[0], cols = dimensions == 2 ? array.shape[1] : 1;
-  check_column(column, cols, array.origin);
-  std::vector<float> weights;
-  visit_numbers(array, [&](const auto* values) {
-    weights = weights_from(rows, array.origin, [&](Count edge) {
-      const Count at = array.fortran_order ? column * rows + edge : edge * cols + column;
-      return static_cast<float>(to_number(values[at]));
-    });
-  });
-  return weights;
-}
-
-std::vector<float> edge_weights_of(const CsvTable<float>& table, Count column, const std::string& origin) {
-  if (table.rows > 0) check_column(column, table.cols, origin);
-  return weights_from(table.rows, origin, [&](Count edge) {
-    return table.values[static_cast<std::size_t>(edge * table.cols + column)];
-  });
-}
-
-void give_weights(CscGraph& graph, const std::vector<float>& of_edges) {
-  graph.weights.resize(graph.edge_ids.size());
-  std::ranges::transform(graph.edge_ids, graph.weights.begin(),
-                         [&](EdgeId edge) { return of_edges[static_cast<std::size_t>(edge)]; });
-}
-
-EdgeArray edges_of(const NpyArray& array) {
+EdgeArray edges_of(const NpyArray& array, ScratchStore* scratch) {
   require_integers(array, "edges");
   const bool rows = array.shape.size() == 2 && array.shape[0] == 2;
   const bool pairs = array.shape.size() == 2 && array.shape[1] == 2 && !rows;
   if (!rows && !pairs)
     throw InputError(fmt::format("{}: edges of shape {}", array.origin, array.shape_text()),
                      "Edges are an integer array of shape (2, E): sources, then destinations.");
-  EdgeArray edges{
-      .list = {.count = array.shape[rows ? 1 : 0], .origin = array.origin}, .source = array, .wide = {}};
-  const std::byte* base = array.data;
-  edges.list.wide = array.item_bytes != 4;
-  if (!array.is('i', 4) && !array.is('i', 8)) {
-    edges.list.wide = true;
-    edges.wide.resize(static_cast<std::size_t>(array.size()));
-    visit_numbers(array, [&](const auto* values) {
-      for (std::size_t i = 0; i < edges.wide.size(); ++i)
-        edges.wide[i] = static_cast<std::int64_t>(to_number(values[i]));
-    });
-    base = reinterpret_cast<const std::byte*>(edges.wide.data());
-  }
+  EdgeArray edges{.list = {.count = array.shape[rows ? 1 : 0], .origin = array.origin},
+                  .source = array,
+                  .wide = {},
+                  .stored = {}};
+  const bool in_place = array.is('i', 4) || array.is('i', 8);
+  edges.list.wide = array.item_bytes != 4 || !in_place;
+  const std::byte* const base = in_place ? array.data : widen(array, edges, scratch);
   const bool contiguous = rows != array.fortran_order;  // all sources first
   edges.list.stride = contiguous ? 1 : 2;
   edges.list.sources = base;
   edges.list.destinations = base + (contiguous ? edges.list.count : 1) * (edges.list.wide ? 8 : 4);
   return edges;
-}
-
-EdgeList edges_of(const CsvTable<NodeId>& table, const std::string& origin) {
-  return {.sources = table.values.data(),
-          .destinations = table.values.data() + 1,
-          .count = table.rows,
-          .stride = 2,
-          .wide = true,
-          .origin = origin};
 }
 
 }  // namespace strata::graph

@@ -23,13 +23,19 @@ FeatureMemory allocate_features(Count rows, Count cols, DType dtype);
 
 /// Features of an array of shape (rows, cols) or (rows,). f32 and f16 in C order are used in place; every
 /// other type becomes f32. NaN and infinite values are refused. `scratch`, if there is one, bounds how much
-/// of a mapped array becomes resident.
+/// of a mapped array becomes resident, and holds what is converted.
 FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool,
                          ScratchStore* scratch = nullptr);
 FeatureTable features_of(CsvTable<float> table, const std::string& origin, ThreadPool& pool);
+/// The same of a file, whose values lie in a scratch file then.
+FeatureTable read_csv_features(const std::filesystem::path& path, const CsvExpectation& expected,
+                               ThreadPool& pool, ScratchStore* scratch);
 
 /// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay.
 FeatureTable normalized(const FeatureTable& features, ThreadPool& pool);
+
+/// Elements of a vector or a column (N, 1); `what` is the subject of the message.
+Count column_size(const NpyArray& array, const char* what);
 
 /// Integer ids of a one-dimensional array, or of a column (N, 1).
 std::vector<NodeId> ids_of(const NpyArray& array);
@@ -48,24 +54,14 @@ struct NodeLabels {
 NodeLabels labels_of(const NpyArray& array);
 NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin);
 
-/// Weights of edges, in the order of the edges, from a one-dimensional array or column `column` of a matrix.
-/// Throws InputError if there is no such column or is_edge_weight() refuses a weight.
-std::vector<float> edge_weights_of(const NpyArray& array);
-std::vector<float> edge_weights_of(const NpyArray& array, Count column);
-std::vector<float> edge_weights_of(const CsvTable<float>& table, Count column, const std::string& origin);
-
-/// Gives every entry of the lists the weight of its edge. REQUIRES: `of_edges` has a weight of each edge that
-/// was read.
-void give_weights(CscGraph& graph, const std::vector<float>& of_edges);
-
 /// Edges of an integer array of shape (2, E) or (E, 2), read in place if the type allows it. An array of
 /// shape (2, 2) is read as (2, E).
 struct EdgeArray {
   EdgeList list;
-  NpyArray source;                 ///< keeps `list` valid
-  std::vector<std::int64_t> wide;  ///< keeps `list` valid instead if the type had to be widened
+  NpyArray source;                    ///< keeps `list` valid
+  std::vector<std::int64_t> wide;     ///< keeps `list` valid instead if the type had to be widened
+  ScratchArray<std::int64_t> stored;  ///< the same in a scratch file
 };
-EdgeArray edges_of(const NpyArray& array);
-EdgeList edges_of(const CsvTable<NodeId>& table, const std::string& origin);
+EdgeArray edges_of(const NpyArray& array, ScratchStore* scratch = nullptr);
 
 }  // namespace strata::graph

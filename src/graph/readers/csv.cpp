@@ -103,10 +103,26 @@ std::size_t room_for(const std::string& path, Count rows, Count cols) {
 template <typename T>
 class Reader {
  public:
-  Reader(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool)
-      : path_(path.string()), expected_(expected), pool_(pool), blocks_(path) {}
+  using Take = std::function<void(const CsvPiece<T>&)>;
+
+  Reader(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool,
+         std::size_t block_bytes = LineBlocks::kMostBytes)
+      : path_(path.string()), expected_(expected), pool_(pool), blocks_(path, block_bytes) {}
 
   CsvTable<T> read() {
+    read_all();
+    return std::move(table_);
+  }
+
+  /// Gives away what was parsed, and returns the number of rows.
+  Count read_pieces(const Take& take) {
+    take_ = &take;
+    read_all();
+    return table_.rows;
+  }
+
+ private:
+  void read_all() {
     std::vector<Block> batch(static_cast<std::size_t>(2 * pool_.num_threads()));
     std::size_t filled = 0;
     do {
@@ -118,10 +134,8 @@ class Reader {
       throw InputError(fmt::format("{}: {} lines, but {} states {}", path_, table_.rows, expected_.rows_from,
                                    *expected_.rows),
                        "Copy the file again, or correct the stated number.");
-    return std::move(table_);
   }
 
- private:
   void parse(std::span<Block> blocks) {
     if (table_.rows == 0 && !blocks.empty()) begin(blocks.front());
     std::vector<Count> first_row{table_.rows};
@@ -136,11 +150,15 @@ class Reader {
           "Copy the file again, or correct the stated number.");
     check_memory(first_row.back());
     table_.rows = first_row.back();
-    table_.values.resize(static_cast<std::size_t>(table_.rows * table_.cols));
+    table_.values.resize(static_cast<std::size_t>((table_.rows - first_held_) * table_.cols));
     pool_.parallel_for(static_cast<Count>(blocks.size()), 1, [&](Count begin, Count end) {
       for (Count b = begin; b < end; ++b)
         parse_block(blocks[static_cast<std::size_t>(b)], first_row[static_cast<std::size_t>(b)]);
     });
+    if (take_ == nullptr) return;
+    (*take_)({.values = table_.values, .cols = table_.cols, .share_read = blocks_.share_read()});
+    table_.values.clear();
+    first_held_ = table_.rows;
   }
 
   /// Skips what comes before the first number: a byte order mark, a line of column names.
@@ -163,14 +181,15 @@ class Reader {
     if (expected_.cols && table_.cols != *expected_.cols)
       Place{path_, first_line_}.refuse(
           fmt::format("{} columns, but {} are expected", table_.cols, *expected_.cols));
-    if (!expected_.rows) return;
+    if (!expected_.rows || take_ != nullptr) return;
     const std::size_t free = static_cast<std::size_t>(available_host_bytes()) / sizeof(T);
     table_.values.reserve(std::min(free, room_for(path_, *expected_.rows, table_.cols)));
   }
 
   /// Throws OutOfMemory in time, because a file of some GiB can inflate to a thousand times its size.
   void check_memory(Count rows) const {
-    const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(table_.cols);
+    const std::size_t values =
+        static_cast<std::size_t>(rows - first_held_) * static_cast<std::size_t>(table_.cols);
     if (values <= table_.values.capacity()) return;
     const std::int64_t free = available_host_bytes();
     if (values > static_cast<std::size_t>(free) / sizeof(T))
@@ -187,7 +206,7 @@ class Reader {
       const Place place{path_, row + first_line_, line.data(),
                         block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
       if (line.empty() && !std::is_floating_point_v<T>) place.refuse("empty line");
-      parse_line(line, table_.cols, table_.values.data() + row * table_.cols, place);
+      parse_line(line, table_.cols, table_.values.data() + (row - first_held_) * table_.cols, place);
     }
   }
 
@@ -195,7 +214,9 @@ class Reader {
   CsvExpectation expected_;
   ThreadPool& pool_;
   LineBlocks blocks_;
+  const Take* take_ = nullptr;
   Count first_line_ = 1;  ///< of numbers
+  Count first_held_ = 0;  ///< row of the first value in the table
   CsvTable<T> table_;
 };
 
@@ -206,8 +227,19 @@ CsvTable<T> read_csv(const std::filesystem::path& path, const CsvExpectation& ex
   return Reader<T>(path, expected, pool).read();
 }
 
+template <typename T>
+Count read_csv_pieces(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool,
+                      const ScratchStore* scratch, const std::function<void(const CsvPiece<T>&)>& take) {
+  return Reader<T>(path, expected, pool, block_bytes_within(scratch, pool)).read_pieces(take);
+}
+
 template CsvTable<NodeId> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
 template CsvTable<float> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
 template CsvTable<double> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
+
+template Count read_csv_pieces(const std::filesystem::path&, const CsvExpectation&, ThreadPool&,
+                               const ScratchStore*, const std::function<void(const CsvPiece<NodeId>&)>&);
+template Count read_csv_pieces(const std::filesystem::path&, const CsvExpectation&, ThreadPool&,
+                               const ScratchStore*, const std::function<void(const CsvPiece<float>&)>&);
 
 }  // namespace strata::graph

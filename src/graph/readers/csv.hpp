@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "strata/util/scratch.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 
@@ -32,8 +35,31 @@ struct CsvExpectation {
 template <typename T>
 CsvTable<T> read_csv(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool);
 
+/// Some consecutive rows of a CSV file. A view.
+template <typename T>
+struct CsvPiece {
+  std::span<const T> values;  ///< [rows, cols]
+  Count cols = 0;
+  double share_read = 0;  ///< how much of the file these rows and all before them are
+
+  Count rows() const { return cols == 0 ? 0 : std::ssize(values) / cols; }
+};
+
+/// As read_csv(), but gives the rows piece by piece, in the order of the file, and returns their number. With
+/// `scratch`, pieces are as small as its buffers want. T is NodeId or float.
+template <typename T>
+Count read_csv_pieces(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool,
+                      const ScratchStore* scratch, const std::function<void(const CsvPiece<T>&)>& take);
+
 extern template CsvTable<NodeId> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
 extern template CsvTable<float> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
 extern template CsvTable<double> read_csv(const std::filesystem::path&, const CsvExpectation&, ThreadPool&);
+
+extern template Count read_csv_pieces(const std::filesystem::path&, const CsvExpectation&, ThreadPool&,
+                                      const ScratchStore*,
+                                      const std::function<void(const CsvPiece<NodeId>&)>&);
+extern template Count read_csv_pieces(const std::filesystem::path&, const CsvExpectation&, ThreadPool&,
+                                      const ScratchStore*,
+                                      const std::function<void(const CsvPiece<float>&)>&);
 
 }  // namespace strata::graph

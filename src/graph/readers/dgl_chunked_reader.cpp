@@ -8,11 +8,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 #include "readers/node_files.hpp"
 #include "readers/text/edge_buffer.hpp"
 #include "readers/text/fields.hpp"
@@ -51,7 +54,6 @@ class DglChunkedReader {
     const std::string node_type = only_type("node_type"), edge_type = only_type("edge_type");
     num_nodes_ = count_of_chunks("num_nodes_per_chunk");
     read_edges(edge_type);
-    read_edge_data(edge_type);
     read_node_data(node_type);
     return std::move(graph_);
   }
@@ -162,12 +164,14 @@ class DglChunkedReader {
     if (edges.size() != stated)
       refuse(fmt::format("{} edges in the files, but {} are stated", edges.size(), stated),
              "Copy the files again.");
-    build_structure(graph_, num_nodes_, edges.list(), options_,
+    EdgeList list = edges.list();
+    const std::optional<EdgeWeights> weights = read_weights(type, list);
+    build_structure(graph_, num_nodes_, list, options_,
                     options_.direction == ReadOptions::Direction::undirected, assembly_);
   }
 
   void read_pairs(const fs::path& path, char delimiter, EdgeBuffer& edges) {
-    LineBlocks blocks(path);
+    LineBlocks blocks(path, block_bytes_within(assembly_.scratch, pool_));
     const std::string name = path.string();
     parse_blocks<std::vector<NodeId>>(
         blocks, pool_,
@@ -190,14 +194,19 @@ class DglChunkedReader {
   }
 
   /// Arrays of edges have the shape (E, 2).
-  static void append_array(const fs::path& path, EdgeBuffer& edges, double share) {
+  void append_array(const fs::path& path, EdgeBuffer& edges, double share) const {
+    constexpr Count kPiece = Count{1} << 16;
     const NpyArray array = read_npy(path);
     if (array.shape.size() != 2 || array.shape[1] != 2 || array.fortran_order)
       throw InputError(fmt::format("{}: edges of shape {}", array.origin, array.shape_text()),
                        "DGL's chunks have the shape (E, 2): a source and a destination per row.");
-    NpyArray flat = array;
-    flat.shape = {array.shape[0] * 2};
-    edges.append(ids_of(flat), share);
+    NpyArray piece = array;
+    for (Count first = 0; first < array.size(); first += kPiece) {
+      piece.data = array.data + first * array.item_bytes;
+      piece.shape = {std::min(kPiece, array.size() - first)};
+      edges.append(ids_of(piece), share);
+      if (assembly_.scratch != nullptr) assembly_.scratch->trim();
+    }
   }
 
   /// The only chunk of an array, or all of them one after the other.
@@ -220,18 +229,39 @@ class DglChunkedReader {
       rows += part.shape[0];
       bytes += static_cast<std::size_t>(part.size()) * static_cast<std::size_t>(part.item_bytes);
     }
-    const FeatureMemory memory = allocate_features(static_cast<Count>(bytes), 1, DType::u8);
-    std::size_t at = 0;
-    for (const NpyArray& part : parts) {
-      const std::size_t size =
-          static_cast<std::size_t>(part.size()) * static_cast<std::size_t>(part.item_bytes);
-      std::memcpy(memory.bytes + at, part.data, size);
-      at += size;
-    }
     whole.shape[0] = rows;
+    if (assembly_.scratch != nullptr) {
+      ScratchWriter<std::byte> file(*assembly_.scratch);
+      for_each_piece(parts, [&](std::span<const std::byte> piece) {
+        file.append(piece);
+        assembly_.scratch->trim();
+      });
+      const ScratchArray<std::byte> stored = std::move(file).finish();
+      whole.data = stored.data();
+      whole.keep_alive = stored.keep_alive();
+      return whole;
+    }
+    const FeatureMemory memory = allocate_features(static_cast<Count>(bytes), 1, DType::u8);
+    std::byte* at = memory.bytes;
+    for_each_piece(parts, [&](std::span<const std::byte> piece) {
+      std::memcpy(at, piece.data(), piece.size());
+      at += piece.size();
+    });
     whole.data = memory.bytes;
     whole.keep_alive = memory.table.keep_alive;
     return whole;
+  }
+
+  /// Calls take(bytes) for the contents of the arrays, one after the other.
+  template <typename Take>
+  static void for_each_piece(const std::vector<NpyArray>& parts, Take&& take) {
+    constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+    for (const NpyArray& part : parts) {
+      const std::size_t size =
+          static_cast<std::size_t>(part.size()) * static_cast<std::size_t>(part.item_bytes);
+      for (std::size_t first = 0; first < size; first += kPieceBytes)
+        take(std::span(part.data + first, std::min(kPieceBytes, size - first)));
+    }
   }
 
   /// Calls take(name, array) for the fields of a type; a field that it refuses is named.
@@ -244,16 +274,17 @@ class DglChunkedReader {
       if (!take(name, entry)) spdlog::warn("{}: {} '{}' is not read", file_.string(), field, printable(name));
   }
 
-  void read_edge_data(const std::string& type) {
+  /// The owner of the weights that the edges then have.
+  std::optional<EdgeWeights> read_weights(const std::string& type, EdgeList& edges) {
+    std::optional<EdgeWeights> weights;
     for_each_field("edge_data", type, [&](const std::string& name, const Json& entry) {
       if (name != "weight") return false;
-      const std::vector<float> weights = edge_weights_of(array_of(chunks_of(entry, name)));
-      if (std::ssize(weights) != graph_.cleaning.edges_read)
-        refuse(fmt::format("{} weights for {} edges", weights.size(), graph_.cleaning.edges_read),
-               "Copy the files again.");
-      give_weights(graph_, weights, assembly_);
+      const NpyArray array = array_of(chunks_of(entry, name));
+      weights.emplace(edge_weights_of(array, assembly_.scratch));
+      weights->give_to(edges, array.origin);
       return true;
     });
+    return weights;
   }
 
   void read_node_data(const std::string& type) {

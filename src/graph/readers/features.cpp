@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "readers/columns.hpp"
 #include "readers/numpy/number_types.hpp"
@@ -18,6 +21,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr Count kRowsPerPiece = 2048;
+constexpr Count kValuesPerPiece = Count{1} << 16;  // that are converted at once on their way to a file
 
 [[noreturn]] void refuse_value(const std::string& origin, Count row, Count col, float value) {
   throw InputError(fmt::format("{}: feature {} of node {} is {}", origin, col, row, value),
@@ -62,6 +66,14 @@ struct Extents {
   Count rows = 0, cols = 0;
 };
 
+FeatureTable table_of(const ScratchArray<float>& stored, const Extents& extents) {
+  return {.rows = extents.rows,
+          .cols = extents.cols,
+          .dtype = DType::f32,
+          .data = reinterpret_cast<const std::byte*>(stored.data()),
+          .keep_alive = stored.keep_alive()};
+}
+
 Extents extents_of(const NpyArray& array) {
   if (array.shape.size() == 1) return {array.shape[0], 1};
   if (array.shape.size() == 2) return {array.shape[0], array.shape[1]};
@@ -69,20 +81,36 @@ Extents extents_of(const NpyArray& array) {
                    "Features must be a matrix: one row a node.");
 }
 
-FeatureTable converted(const NpyArray& array, const Extents& extents, ThreadPool& pool) {
-  FeatureMemory memory = allocate_features(extents.rows, extents.cols, DType::f32);
-  float* const out = reinterpret_cast<float*>(memory.bytes);
+/// Rows of f32, converted in memory or into a scratch file.
+FeatureTable converted(const NpyArray& array, const Extents& extents, ThreadPool& pool,
+                       ScratchStore* scratch) {
+  std::optional<ScratchFile> file;
+  FeatureMemory memory;
+  if (scratch != nullptr) {
+    file.emplace(*scratch);
+    file->reserve(static_cast<std::size_t>(extents.rows * extents.cols) * sizeof(float));
+  } else {
+    memory = allocate_features(extents.rows, extents.cols, DType::f32);
+  }
+  const Count rows_at_once =
+      file ? std::clamp<Count>(kValuesPerPiece / std::max<Count>(extents.cols, 1), 1, kRowsPerPiece)
+           : kRowsPerPiece;
   const Count row_step = array.fortran_order ? 1 : extents.cols,
               col_step = array.fortran_order ? extents.rows : 1;
   visit_numbers(array, [&](const auto* values) {
-    pool.parallel_for(extents.rows, kRowsPerPiece, [&](Count begin, Count end) {
+    pool.parallel_for(extents.rows, rows_at_once, [&](Count begin, Count end) {
+      std::vector<float> piece(file ? static_cast<std::size_t>((end - begin) * extents.cols) : 0);
+      float* out = file ? piece.data() : reinterpret_cast<float*>(memory.bytes) + begin * extents.cols;
       for (Count row = begin; row < end; ++row)
         for (Count col = 0; col < extents.cols; ++col)
-          out[row * extents.cols + col] =
-              static_cast<float>(to_number(values[row * row_step + col * col_step]));
+          *out++ = static_cast<float>(to_number(values[row * row_step + col * col_step]));
+      if (!file) return;
+      file->write_at(static_cast<std::size_t>(begin * extents.cols) * sizeof(float), piece.data(),
+                     piece.size() * sizeof(float));
+      scratch->trim();
     });
   });
-  return memory.table;
+  return file ? table_of({std::move(*file).map(), extents.rows * extents.cols}, extents) : memory.table;
 }
 
 template <typename ToFloat>
@@ -124,7 +152,7 @@ FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool, Sc
                                                   .dtype = array.is('f', 4) ? DType::f32 : DType::f16,
                                                   .data = array.data,
                                                   .keep_alive = array.keep_alive}
-                                   : converted(array, extents, pool);
+                                   : converted(array, extents, pool, scratch);
   check_finite(features, array.origin, pool, scratch);
   return features;
 }
@@ -137,6 +165,20 @@ FeatureTable features_of(CsvTable<float> table, const std::string& origin, Threa
                         .data = reinterpret_cast<const std::byte*>(values->data()),
                         .keep_alive = values};
   check_finite(features, origin, pool, nullptr);
+  return features;
+}
+
+FeatureTable read_csv_features(const std::filesystem::path& path, const CsvExpectation& expected,
+                               ThreadPool& pool, ScratchStore* scratch) {
+  if (scratch == nullptr) return features_of(read_csv<float>(path, expected, pool), path.string(), pool);
+  ScratchWriter<float> values(*scratch);
+  Extents extents;
+  extents.rows = read_csv_pieces<float>(path, expected, pool, scratch, [&](const CsvPiece<float>& piece) {
+    extents.cols = piece.cols;
+    values.append(piece.values);
+  });
+  const FeatureTable features = table_of(std::move(values).finish(), extents);
+  check_finite(features, path.string(), pool, scratch);
   return features;
 }
 

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 #include "readers/node_files.hpp"
 #include "readers/numpy/sparse_matrix.hpp"
 #include "strata/util/error.hpp"
@@ -46,16 +48,6 @@ void give_labels(Graph& graph, const NpyArray& array) {
   graph.num_classes = labels.set_of;
 }
 
-void give_weights(Graph& graph, const NpyArray& array, Assembly& assembly) {
-  const std::vector<float> weights = edge_weights_of(array);
-  if (std::ssize(weights) != graph.cleaning.edges_read) {
-    throw InputError(
-        fmt::format("{}: {} weights for {} edges", array.origin, weights.size(), graph.cleaning.edges_read),
-        "Give one weight per edge, in the order of the edges.");
-  }
-  graph::give_weights(graph, weights, assembly);
-}
-
 std::vector<NodeId> split_of(const NpyArray& array, Count num_nodes) {
   if (!is_there(array)) return {};
   return array.kind == 'b' ? nodes_of_mask(array, num_nodes) : ids_of(array);
@@ -69,11 +61,15 @@ Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options) {
   Graph graph;
   graph.name = arrays.name;
   refuse_pairs(arrays.edge_index);
-  const EdgeArray edges = edges_of(arrays.edge_index);
+  EdgeArray edges = edges_of(arrays.edge_index);
+  std::optional<EdgeWeights> weights;
+  if (is_there(arrays.edge_weight)) {
+    weights.emplace(edge_weights_of(arrays.edge_weight, nullptr));
+    weights->give_to(edges.list, arrays.edge_weight.origin);
+  }
   const Count nodes = count_nodes(arrays, edges.list);
   build_structure(graph, nodes, edges.list, options, options.direction == ReadOptions::Direction::undirected,
                   assembly);
-  if (is_there(arrays.edge_weight)) give_weights(graph, arrays.edge_weight, assembly);
   if (is_there(arrays.x)) graph.features = features_of(arrays.x, nodes, pool);
   if (is_there(arrays.y)) give_labels(graph, arrays.y);
   graph.splits = {.train = split_of(arrays.train, nodes),

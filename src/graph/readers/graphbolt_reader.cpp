@@ -9,7 +9,8 @@
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
-#include "readers/csv.hpp"
+#include "readers/edge_weights.hpp"
+#include "readers/text/edge_buffer.hpp"
 #include "readers/yaml_document.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
@@ -97,9 +98,9 @@ class GraphboltReader {
     const YAML::Node nodes = document_.require_only(structure, "nodes");
     document_.check_fields(nodes, kNodes);
     num_nodes_ = document_.require_number(nodes, "num");
-    read_edges(document_.require_only(structure, "edges"));
-    for (const YAML::Node& holder : {structure, root}) read_edge_weights(holder);
+    for (const YAML::Node& holder : {structure, root}) find_edge_weights(holder);
     refuse_misnamed_weight();
+    read_edges(document_.require_only(structure, "edges"));
     read_features(root);
     if (root["tasks"]) read_task(root);
   }
@@ -108,24 +109,35 @@ class GraphboltReader {
     document_.check_fields(entry, kEdges);
     const DataFile file = file_of(entry);
     if (file.format == "csv") {
-      const CsvTable<NodeId> table =
-          read_csv<NodeId>(file.path, {.rows = std::nullopt, .cols = 2, .rows_from = {}}, pool_);
-      build(edges_of(table, file.path.string()));
+      EdgeBuffer edges = read_csv_edges(file.path, {}, pool_, assembly_.scratch);
+      build(edges.list());
     } else {
-      const EdgeArray edges = edges_of(read_npy(file.path));
+      const EdgeArray edges = edges_of(read_npy(file.path), assembly_.scratch);
       build(edges.list);
     }
   }
 
   /// Automatic direction: as listed, because GraphBolt lists both directions of undirected edges.
-  void build(const EdgeList& edges) {
+  void build(EdgeList edges) {
+    std::optional<EdgeWeights> weights;
+    if (weight_entry_) weights.emplace(read_edge_weights(*weight_entry_, edges));
     build_structure(graph_, num_nodes_, edges, options_,
                     options_.direction == ReadOptions::Direction::undirected, assembly_);
   }
 
-  /// Reads the edge feature called `weight` from the graph's own list, where GraphBolt's samplers look, or
-  /// from that of the dataset.
-  void read_edge_weights(const YAML::Node& holder) {
+  EdgeWeights read_edge_weights(const YAML::Node& entry, EdgeList& edges) {
+    const NpyArray array = array_of(entry);
+    EdgeWeights weights = edge_weights_of(array, assembly_.scratch);
+    if (weights.size() != edges.count)
+      refuse(entry, fmt::format("{} weights for {} edges", weights.size(), edges.count),
+             "Write one weight an edge, in the order of the edges.");
+    weights.give_to(edges, array.origin);
+    return weights;
+  }
+
+  /// Finds the edge feature called `weight` in the graph's own list, where GraphBolt's samplers look, or in
+  /// that of the dataset.
+  void find_edge_weights(const YAML::Node& holder) {
     for (const YAML::Node& entry : document_.list(holder, "feature_data")) {
       document_.check_fields(entry, kFeature);
       if (document_.require_text(entry, "domain") != "edge") continue;
@@ -133,13 +145,8 @@ class GraphboltReader {
         note_unread_edge_feature(entry, name);
         continue;
       }
-      if (assembly_.has_weights(graph_))
-        refuse(entry, "a second weight of edges", "Name one feature of the edges 'weight'.");
-      const std::vector<float> listed = edge_weights_of(array_of(entry));
-      if (std::ssize(listed) != graph_.cleaning.edges_read)
-        refuse(entry, fmt::format("{} weights for {} edges", listed.size(), graph_.cleaning.edges_read),
-               "Write one weight an edge, in the order of the edges.");
-      give_weights(graph_, listed, assembly_);
+      if (weight_entry_) refuse(entry, "a second weight of edges", "Name one feature of the edges 'weight'.");
+      weight_entry_.emplace(entry);
     }
   }
 
@@ -155,7 +162,7 @@ class GraphboltReader {
   void refuse_misnamed_weight() const {
     if (!misnamed_weight_) return;
     const std::string name = printable(document_.require_text(*misnamed_weight_, "name"));
-    if (!assembly_.has_weights(graph_))
+    if (!weight_entry_)
       refuse(*misnamed_weight_, fmt::format("edge feature '{}' is not read", name),
              "Did you mean 'weight'? Edges are sampled by a feature of this name; remove the entry if it is "
              "none.");
@@ -316,7 +323,7 @@ class GraphboltReader {
   Assembly& assembly_;
   Count num_nodes_ = 0;
   Count set_of_ = 0;  ///< classes of a matrix of labels
-  std::optional<YAML::Node> misnamed_weight_;
+  std::optional<YAML::Node> weight_entry_, misnamed_weight_;
   Graph graph_;
 };
 

@@ -80,7 +80,8 @@ Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly
                      "Copy or download the file again.");
   const Count nodes = features.shape[0];
   {
-    const EdgeArray edges = edges_of(read_npy(folder / "paper__cites__paper" / "edge_index.npy"));
+    const EdgeArray edges =
+        edges_of(read_npy(folder / "paper__cites__paper" / "edge_index.npy"), assembly.scratch);
     build_structure(graph, nodes, edges.list, options,
                     options.direction == ReadOptions::Direction::undirected, assembly);
   }

@@ -25,6 +25,7 @@ using Format = DatasetSource::Format;
 
 constexpr Count kLeastBytesPerEdge = 6;  // of tables: "12,34\n"; larger graphs have longer ids
 constexpr Count kInflation = 6;          // of compressed text
+constexpr Count kWeightBytes = 8;        // of an edge: as read, and with its entry
 constexpr double kMargin = 1.1;          // lines may get shorter
 
 bool is_compressed(const fs::path& file) {
@@ -54,40 +55,59 @@ bool is_about_nodes(const fs::path& file) {
   return false;
 }
 
-void add_features(const fs::path& file, InputSize& size) {
-  if (!fs::exists(file)) return;
-  const NpyArray array = read_npy(file);
-  if (!array.shape.empty()) size.nodes = std::max(size.nodes, array.shape[0]);
-  const bool in_place = !array.fortran_order && (array.is('f', 4) || array.is('f', 2));
-  (in_place ? size.bytes_mapped : size.bytes_in_memory) += array.size() * (in_place ? array.item_bytes : 4);
+std::int64_t bytes_of(const NpyArray& array) { return array.size() * array.item_bytes; }
+
+void add_edges(const NpyArray& array, InputSize& size) {
+  size.edges = array.size() / 2;
+  if (!array.is('i', 4) && !array.is('i', 8)) size.bytes_of_edges += 8 * array.size();
 }
 
-void add_edges(const fs::path& file, InputSize& size) {
-  const NpyArray array = read_npy(file);
-  size.edges = array.size() / 2;
-  if (!array.is('i', 4) && !array.is('i', 8)) size.bytes_in_memory += 8 * array.size();
+void add_features(const NpyArray& array, InputSize& size) {
+  if (!array.shape.empty()) size.nodes = std::max(size.nodes, array.shape[0]);
+  const bool in_place = !array.fortran_order && (array.is('f', 4) || array.is('f', 2));
+  size.bytes_mapped += array.size() * (in_place ? array.item_bytes : 4);
+}
+
+void add_features(const fs::path& file, InputSize& size) {
+  if (fs::exists(file)) add_features(read_npy(file), size);
+}
+
+/// A sparse matrix of scipy: a row number per row in csr and csc, one per entry in coo.
+void measure_matrix(const fs::path& path, InputSize& size) {
+  const NpzFile file(path);
+  size.edges = file.describe("data").size();
+  for (const std::string& name : file.names()) size.bytes_of_edges += bytes_of(file.describe(name));
+  size.bytes_of_edges += kWeightBytes * size.edges;
+  if (file.contains("indptr")) size.nodes = file.describe("indptr").size() - 1;
 }
 
 void measure_npy(const fs::path& place, InputSize& size) {
   std::error_code code;
   if (!fs::is_directory(place, code) || fs::exists(place / "adjacency.npz")) {
-    const fs::path matrix = fs::is_directory(place, code) ? place / "adjacency.npz" : place;
-    const std::int64_t bytes = bytes_of(matrix, {});
-    size.edges = bytes / 8;
-    size.bytes_in_memory = bytes;
+    measure_matrix(fs::is_directory(place, code) ? place / "adjacency.npz" : place, size);
   } else if (fs::exists(place / "edge_index.npy")) {
-    add_edges(place / "edge_index.npy", size);
+    add_edges(read_npy(place / "edge_index.npy"), size);
   } else {
     size.edges = read_npy(place / "indices.npy").size();
     size.nodes = read_npy(place / "indptr.npy").size() - 1;
   }
   add_features(place / "x.npy", size);
-  if (fs::exists(place / "edge_weight.npy")) size.bytes_in_memory += 4 * size.edges;
+  if (fs::exists(place / "edge_weight.npy")) size.bytes_of_edges += kWeightBytes * size.edges;
 }
 
 void measure_igb(const fs::path& place, InputSize& size) {
   const fs::path folder = fs::is_directory(place / "processed") ? place / "processed" : place;
-  add_edges(folder / "paper__cites__paper" / "edge_index.npy", size);
+  add_edges(read_npy(folder / "paper__cites__paper" / "edge_index.npy"), size);
+}
+
+/// The binary layout of ogb.
+void measure_ogb(const fs::path& raw, InputSize& size) {
+  const NpzFile file(raw / "data.npz");
+  const NpyArray edges = file.describe("edge_index");
+  add_edges(edges, size);
+  size.bytes_of_edges += bytes_of(edges);
+  if (file.contains("edge_feat")) size.bytes_of_edges += bytes_of(file.describe("edge_feat"));
+  if (file.contains("node_feat")) add_features(file.describe("node_feat"), size);
 }
 
 struct Header {
@@ -125,7 +145,7 @@ void measure_stated(const DatasetSource& source, InputSize& size) {
   const bool weights = metis
                            ? header.numbers[2] % 10 == 1
                            : !source.ignore_values && header.first_line.find("pattern") == std::string::npos;
-  if (weights) size.bytes_in_memory = 4 * size.edges;
+  if (weights) size.bytes_of_edges = kWeightBytes * size.edges;
 }
 
 /// Of a list of edges, by the length of its first lines.
@@ -138,7 +158,7 @@ void measure_list(const DatasetSource& source, InputSize& size) {
   const auto bytes = static_cast<double>(bytes_of(source.place, {}));
   const bool whole = bytes <= static_cast<double>(block.text.size());
   size.edges = whole ? lines + 1 : static_cast<Count>(kMargin * bytes / line_bytes);
-  if (source.weight_column) size.bytes_in_memory = 4 * size.edges;
+  if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
   constexpr Count kNamedNodeBytes = 64;  // in the table of names or numbers, with a node per four edges
   if (source.ids != DatasetSource::Ids::number) size.bytes_in_memory += size.edges / 4 * kNamedNodeBytes;
 }
@@ -155,12 +175,14 @@ void measure_dataset(const DatasetSource& source, InputSize& size) {
     case Format::matrix_market:
       return measure_stated(source, size);
     case Format::ogb:
+      if (fs::exists(source.place / "raw" / "data.npz")) return measure_ogb(source.place / "raw", size);
+      [[fallthrough]];
     case Format::graphbolt:
     case Format::dgl_chunked:
       const std::int64_t bytes =
           bytes_of(source.place, [](const fs::path& file) { return !is_about_nodes(file); });
       size.edges = bytes / kLeastBytesPerEdge;
-      if (source.format == Format::ogb) size.bytes_in_memory = 16 * size.edges;
+      if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
   }
 }
 

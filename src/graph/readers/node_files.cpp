@@ -66,7 +66,7 @@ std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes) {
 FeatureTable read_features_file(const fs::path& path, Count num_nodes, ThreadPool& pool,
                                 ScratchStore* scratch) {
   if (is_array(path)) return features_of(read_npy(path), num_nodes, pool, scratch);
-  return features_of(read_csv<float>(path, rows_of_nodes(num_nodes), pool), path.string(), pool);
+  return read_csv_features(path, rows_of_nodes(num_nodes), pool, scratch);
 }
 
 void read_labels_file(Graph& graph, const fs::path& path, ThreadPool& pool) {

@@ -11,6 +11,8 @@
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
 #include "readers/csv.hpp"
+#include "readers/edge_weights.hpp"
+#include "readers/text/edge_buffer.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 
@@ -79,20 +81,10 @@ class OgbReader {
  private:
   void read_text() {
     const Count nodes = read_single_count("num-node-list");
-    CsvExpectation edge_rows{.rows = std::nullopt, .cols = 2, .rows_from = "num-edge-list"};
-    if (find_csv(raw_, "num-edge-list")) edge_rows.rows = read_single_count("num-edge-list");
-    {
-      const fs::path path = require_csv(raw_, "edge");
-      const CsvTable<NodeId> table = read_csv<NodeId>(path, edge_rows, pool_);
-      build(nodes, edges_of(table, path.string()));
-    }
-    if (weight_column_)
-      read_text_weights();
-    else if (const auto path = find_csv(raw_, "edge-feat"))
-      warn_of_edge_features(*path);
+    read_text_edges(nodes);
     const CsvExpectation node_rows{.rows = nodes, .cols = std::nullopt, .rows_from = "num-node-list"};
     if (const auto path = find_csv(raw_, "node-feat"))
-      graph_.features = features_of(read_csv<float>(*path, node_rows, pool_), path->string(), pool_);
+      graph_.features = read_csv_features(*path, node_rows, pool_, assembly_.scratch);
     if (const auto path = find_csv(raw_, "node-label"))
       take_labels(labels_of(read_csv<double>(*path, node_rows, pool_), path->string()));
   }
@@ -102,22 +94,41 @@ class OgbReader {
                  path.string());
   }
 
-  void read_text_weights() {
-    const fs::path path = require_csv(raw_, "edge-feat");
-    const CsvTable<float> table = read_csv<float>(
-        path, {.rows = graph_.cleaning.edges_read, .cols = std::nullopt, .rows_from = "the list of edges"},
-        pool_);
-    give_weights(graph_.structure, edge_weights_of(table, *weight_column_, path.string()));
+  void read_text_edges(Count nodes) {
+    CsvExpectation edge_rows{.rows = std::nullopt, .cols = 2, .rows_from = "num-edge-list"};
+    if (find_csv(raw_, "num-edge-list")) edge_rows.rows = read_single_count("num-edge-list");
+    EdgeBuffer buffer = read_csv_edges(require_csv(raw_, "edge"), edge_rows, pool_, assembly_.scratch);
+    EdgeList edges = buffer.list();
+    const std::optional<EdgeWeights> weights = read_text_weights(edges);
+    build(nodes, edges);
   }
 
-  void read_binary_weights(const NpzFile& data) {
-    const NpyArray array = data.array("edge_feat", &pool_);
-    const std::vector<float> weights = edge_weights_of(array, *weight_column_);
-    if (std::ssize(weights) != graph_.cleaning.edges_read)
-      throw InputError(
-          fmt::format("{}: {} rows for {} edges", array.origin, weights.size(), graph_.cleaning.edges_read),
-          "Write one row per edge, in the order of the edges.");
-    give_weights(graph_, weights, assembly_);
+  /// The owner of the weights that the edges then have.
+  std::optional<EdgeWeights> read_text_weights(EdgeList& edges) {
+    if (!weight_column_) {
+      if (const auto path = find_csv(raw_, "edge-feat")) warn_of_edge_features(*path);
+      return {};
+    }
+    const fs::path path = require_csv(raw_, "edge-feat");
+    EdgeWeights weights = read_csv_weights(
+        path, *weight_column_, {.rows = edges.count, .cols = std::nullopt, .rows_from = "the list of edges"},
+        pool_, assembly_.scratch);
+    weights.give_to(edges, path.string());
+    return weights;
+  }
+
+  std::optional<EdgeWeights> read_binary_weights(const NpzFile& data, EdgeList& edges) {
+    if (!weight_column_) {
+      if (data.contains("edge_feat")) warn_of_edge_features(raw_ / "data.npz");
+      return {};
+    }
+    const NpyArray array = data.array("edge_feat", &pool_, assembly_.scratch);
+    EdgeWeights weights = edge_weights_of(array, *weight_column_, assembly_.scratch);
+    if (weights.size() != edges.count)
+      throw InputError(fmt::format("{}: {} rows for {} edges", array.origin, weights.size(), edges.count),
+                       "Write one row per edge, in the order of the edges.");
+    weights.give_to(edges, array.origin);
+    return weights;
   }
 
   /// Reads a list with one entry per graph; datasets of many graphs are refused.
@@ -138,15 +149,13 @@ class OgbReader {
     const NpzFile data(raw_ / "data.npz");
     const Count nodes = count_in(data);
     {
-      const EdgeArray edges = edges_of(data.array("edge_index", &pool_));
+      EdgeArray edges = edges_of(data.array("edge_index", &pool_, assembly_.scratch), assembly_.scratch);
+      const std::optional<EdgeWeights> weights = read_binary_weights(data, edges.list);
       build(nodes, edges.list);
     }
-    if (weight_column_)
-      read_binary_weights(data);
-    else if (data.contains("edge_feat"))
-      warn_of_edge_features(raw_ / "data.npz");
     if (data.contains("node_feat"))
-      graph_.features = features_of(data.array("node_feat", &pool_), nodes, pool_);
+      graph_.features =
+          features_of(data.array("node_feat", &pool_, assembly_.scratch), nodes, pool_, assembly_.scratch);
     if (!fs::exists(raw_ / "node-label.npz")) return;
     const NpzFile labels(raw_ / "node-label.npz");
     NodeLabels of_nodes = labels_of(labels.array("node_label", &pool_));

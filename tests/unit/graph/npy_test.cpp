@@ -175,6 +175,7 @@ TEST_P(Npz, ReadsMembers) {
   const NpyArray array = archive.array("many");
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array.data) % 8, 0u);
   EXPECT_EQ(values_of<double>(array), many);
+  EXPECT_EQ(archive.describe("many").shape, std::vector<Count>{5000});
   expect_error([&] { archive.array("y"); }, {"a.npz", "'y'", "many, x"});
 }
 

@@ -20,6 +20,7 @@
 namespace strata::graph {
 namespace {
 
+using test::npy_bytes;
 using test::write_text;
 
 constexpr std::int64_t kRoom = 64 << 20;
@@ -49,6 +50,13 @@ std::vector<std::int64_t> random_pairs(Count edges, Count nodes, std::uint64_t s
                       : static_cast<std::int64_t>(mix64(word) % static_cast<std::uint64_t>(nodes)));
   }
   return ids;
+}
+
+std::vector<float> random_weights(Count count) {
+  std::vector<float> weights;
+  for (Count i = 0; i < count; ++i)
+    weights.push_back(static_cast<float>(mix64(static_cast<std::uint64_t>(i)) % 4096) / 64);
+  return weights;
 }
 
 class StoredListsTest : public testing::Test {
@@ -129,6 +137,10 @@ TEST_F(StoredListsTest, GiveEveryPairOfNeighborsOnceInEachDirection) {
 
 class StoredGraphTest : public StoredListsTest {
  protected:
+  static std::string bytes_of(const FeatureTable& features) {
+    const auto bytes = static_cast<std::size_t>(features.rows) * features.row_bytes();
+    return {reinterpret_cast<const char*>(features.data), bytes};
+  }
   void expect_equal(const std::string& spec, const ReadOptions& options = {}) {
     const Source source(spec);
     const Graph expected = read_graph(source, options);
@@ -141,6 +153,7 @@ class StoredGraphTest : public StoredListsTest {
     EXPECT_EQ(got.graph.splits.train, expected.splits.train) << spec;
     EXPECT_EQ(got.graph.node_names, expected.node_names) << spec;
     EXPECT_EQ(got.graph.features.rows, expected.features.rows) << spec;
+    EXPECT_EQ(bytes_of(got.graph.features), bytes_of(expected.features)) << spec;
     const InputSize size = measure_input(source);
     EXPECT_TRUE(size.streams) << spec;
     EXPECT_GE(size.edges, expected.cleaning.edges_read) << spec;
@@ -187,6 +200,145 @@ TEST_F(StoredGraphTest, EqualsTheOneInMemoryForArrays) {
   write_npy(folder_ / "lists/x.npy", DType::f32, {3, 2}, std::vector<float>(6, 1.5f).data());
   write_npy(folder_ / "lists/train.npy", DType::i64, {2}, train.data());
   expect_equal("npy:" + (folder_ / "lists").string());
+}
+
+// A third of the edges are listed twice, with other weights.
+TEST_F(StoredGraphTest, EqualsTheOneInMemoryWithWeightsOfEveryType) {
+  constexpr Count kEdges = 150'000;
+  const std::string spec = "npy:" + folder_.path().string();
+  std::vector<std::int64_t> ids = random_pairs(kEdges / 2, 3000, 11),
+                            other = random_pairs(kEdges / 2, 300, 4);
+  ids.insert(ids.end(), other.begin(), other.end());
+  const std::vector<float> narrow = random_weights(kEdges);
+  const std::vector<double> wide(narrow.begin(), narrow.end());
+  write_npy(folder_ / "edge_index.npy", DType::i64, {2, kEdges}, ids.data());
+  write_npy(folder_ / "edge_weight.npy", DType::f32, {kEdges}, narrow.data());
+  for (const auto direction : {ReadOptions::Direction::automatic, ReadOptions::Direction::undirected})
+    for (const EdgePolicy duplicates : {EdgePolicy::remove, EdgePolicy::keep})
+      expect_equal(spec, {.duplicates = duplicates, .direction = direction});
+  write_npy(folder_ / "edge_weight.npy", DType::f64, {kEdges}, wide.data());
+  expect_equal(spec);
+  write_npy(folder_ / "edge_weight.npy", DType::f32, {2}, ids.data());
+  test::expect_error<InputError>([&] { read_stored_graph(Source(spec), {}, {}, scratch_); },
+                                 {"edge_weight.npy: 2 weights for 150000 edges"});
+}
+
+// Members of an archive begin at any byte, so stored ones may have to be copied, too.
+TEST_F(StoredGraphTest, EqualsTheOneInMemoryForSparseMatrices) {
+  constexpr Count kEntries = 120'000, kNodes = 4000;
+  const std::vector<std::int64_t> ids = random_pairs(kEntries, kNodes, 21);
+  std::vector<std::int32_t> rows, cols;
+  std::vector<std::int64_t> indptr(kNodes + 1);
+  for (std::size_t e = 0; e < kEntries; ++e) {
+    rows.push_back(static_cast<std::int32_t>(ids[2 * e]));
+    cols.push_back(static_cast<std::int32_t>(ids[2 * e + 1]));
+  }
+  for (std::size_t v = 0; v <= kNodes; ++v) indptr[v] = static_cast<Count>(v) * kEntries / kNodes;
+  const std::string shape = fmt::format("({},)", kEntries);
+  for (const bool deflated : {false, true})
+    for (const bool ones : {false, true})
+      for (const std::string format : {"csr", "csc", "coo"}) {
+        const std::vector<float> values = ones ? std::vector<float>(kEntries, 1) : random_weights(kEntries);
+        test::ZipWriter zip;
+        zip.add({.name = "format.npy", .contents = npy_bytes("|S3", "()", format.data(), 3)});
+        zip.add({.name = "shape.npy", .contents = npy_bytes<std::int64_t>("<i8", "(2,)", {kNodes, kNodes})});
+        zip.add({.name = "data.npy", .contents = npy_bytes("<f4", shape, values), .deflated = deflated});
+        const bool triples = format == "coo";
+        if (triples)
+          zip.add({.name = "row.npy", .contents = npy_bytes("<i4", shape, rows), .deflated = deflated});
+        else
+          zip.add({.name = "indptr.npy",
+                   .contents = npy_bytes("<i8", fmt::format("({},)", kNodes + 1), indptr),
+                   .deflated = deflated});
+        zip.add({.name = triples ? "col.npy" : "indices.npy",
+                 .contents = npy_bytes("<i4", shape, cols),
+                 .deflated = deflated});
+        const std::filesystem::path path = folder_ / fmt::format("{}{}{}.npz", format, deflated, ones);
+        write_text(path, zip.finish());
+        expect_equal("npy:" + path.string());
+        std::string damaged = zip.finish();
+        damaged[damaged.size() / 2] ^= 4;
+        write_text(path, damaged);
+        test::expect_error<InputError>(
+            [&] { read_stored_graph(Source("npy:" + path.string()), {}, {}, scratch_); },
+            {path.filename().string(), "damaged"});
+      }
+}
+
+TEST_F(StoredGraphTest, EqualsTheOneInMemoryForTheLayoutsOfOgb) {
+  constexpr Count kEdges = 50'000, kNodes = 2000;
+  const std::vector<std::int64_t> ids = random_pairs(kEdges, kNodes, 31);
+  const std::vector<float> weights = random_weights(kEdges);
+  std::string edges, features, rows;
+  std::vector<std::int64_t> by_row(ids.size());
+  for (std::size_t e = 0; e < kEdges; ++e) {
+    edges += fmt::format("{},{}\n", ids[2 * e], ids[2 * e + 1]);
+    features += fmt::format("0,{}\n", weights[e]);
+    by_row[e] = ids[2 * e];
+    by_row[kEdges + e] = ids[2 * e + 1];
+  }
+  for (Count v = 0; v < kNodes; ++v) rows += fmt::format("{},{}.5,-1\n", v, v % 7);
+  const std::filesystem::path text = folder_ / "text", binary = folder_ / "binary";
+  test::write_gzip(text / "raw/edge.csv.gz", edges);
+  test::write_gzip(text / "raw/edge-feat.csv.gz", features);
+  test::write_gzip(text / "raw/node-feat.csv.gz", rows);
+  test::write_gzip(text / "raw/num-node-list.csv.gz", "2000\n");
+  test::write_gzip(text / "raw/num-edge-list.csv.gz", "50000\n");
+  for (const std::string keys : {"", ",weight=1"}) {
+    expect_equal("ogb:" + text.string() + keys);
+    expect_equal("ogb:" + text.string() + keys, {.direction = ReadOptions::Direction::directed});
+  }
+  test::ZipWriter zip;
+  zip.add({.name = "num_nodes_list.npy", .contents = npy_bytes<std::int64_t>("<i8", "(1,)", {kNodes})});
+  zip.add({.name = "edge_index.npy",
+           .contents = npy_bytes("<i8", fmt::format("(2, {})", kEdges), by_row),
+           .deflated = true});
+  zip.add({.name = "edge_feat.npy", .contents = npy_bytes("<f4", fmt::format("({}, 1)", kEdges), weights)});
+  zip.add({.name = "node_feat.npy",
+           .contents = npy_bytes("<f4", fmt::format("({}, 3)", kNodes), random_weights(3 * kNodes)),
+           .deflated = true});
+  write_text(binary / "raw/data.npz", zip.finish());
+  expect_equal("ogb:" + binary.string());
+  expect_equal("ogb:" + binary.string() + ",weight=0");
+  test::write_gzip(text / "raw/num-edge-list.csv.gz", "50001\n");
+  test::expect_error<InputError>([&] { read_stored_graph(Source("ogb:" + text.string()), {}, {}, scratch_); },
+                                 {"edge.csv.gz: 50000 lines, but num-edge-list states 50001"});
+}
+
+TEST_F(StoredGraphTest, EqualsTheOneInMemoryForGraphboltAndChunksOfDgl) {
+  constexpr Count kEdges = 40'000;
+  const std::vector<std::int64_t> ids = random_pairs(kEdges, 1000, 41);
+  const std::vector<std::uint32_t> unsigned_ids(ids.begin(), ids.end());
+  const std::vector<float> weights = random_weights(kEdges);
+  std::string edges;
+  for (std::size_t e = 0; e < kEdges; ++e) edges += fmt::format("{},{}\n", ids[2 * e], ids[2 * e + 1]);
+  const std::vector<double> features(2000, 0.25);
+  write_text(folder_ / "edges.csv", edges);
+  write_text(folder_ / "pairs.npy", npy_bytes("<u4", "(40000, 2)", unsigned_ids));
+  write_npy(folder_ / "weight.npy", DType::f32, {kEdges}, weights.data());
+  write_npy(folder_ / "feat.npy", DType::f64, {1000, 2}, features.data());
+  for (const std::string format : {"csv", "numpy"}) {
+    write_text(folder_ / "metadata.yaml",
+               fmt::format("graph:\n  nodes:\n    - num: 1000\n  edges:\n    - {{format: {}, path: {}}}\n"
+                           "  feature_data:\n    - {{domain: edge, name: weight, format: numpy, path: "
+                           "weight.npy}}\n"
+                           "feature_data:\n  - {{domain: node, name: feat, format: numpy, path: feat.npy}}\n",
+                           format, format == "csv" ? "edges.csv" : "pairs.npy"));
+    expect_equal("graphbolt:" + folder_.path().string());
+    expect_equal("graphbolt:" + folder_.path().string(), {.direction = ReadOptions::Direction::undirected});
+  }
+  const std::filesystem::path dgl = folder_ / "dgl";
+  std::filesystem::create_directory(dgl);
+  write_npy(dgl / "e0.npy", DType::i64, {15'000, 2}, ids.data());
+  write_npy(dgl / "e1.npy", DType::i64, {25'000, 2}, ids.data() + 30'000);
+  write_npy(dgl / "w0.npy", DType::f32, {30'000}, weights.data());
+  write_npy(dgl / "w1.npy", DType::f32, {10'000}, weights.data() + 30'000);
+  write_text(dgl / "metadata.json",
+             R"({"graph_name": "g", "node_type": ["n"], "num_nodes_per_chunk": [[1000]],
+    "edge_type": ["n:to:n"], "num_edges_per_chunk": [[15000, 25000]],
+    "edges": {"n:to:n": {"format": {"name": "numpy"}, "data": ["e0.npy", "e1.npy"]}},
+    "edge_data": {"n:to:n": {"weight": {"format": {"name": "numpy"}, "data": ["w0.npy", "w1.npy"]}}}})");
+  expect_equal("dgl:" + dgl.string());
 }
 
 TEST_F(StoredGraphTest, HasNoListsWhereTheInputIsReadAsAWhole) {

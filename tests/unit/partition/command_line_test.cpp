@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "run_program.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
@@ -23,74 +24,12 @@ namespace strata::partition {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Outcome;
+using test::run_shell;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
-
-struct Outcome {
-  int exit_code = -1;
-  std::string output;
-};
-
-Outcome run_shell(const std::string& command) {
-  Outcome outcome;
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  char buffer[4096];
-  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
-    outcome.output.append(buffer, got);
-  outcome.exit_code = WEXITSTATUS(pclose(pipe));
-  return outcome;
-}
-
-std::string npy_header(const std::string& type, Count rows, Count cols) {
-  std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + std::to_string(rows) +
-                     ", " + std::to_string(cols) + "), }";
-  text.resize(117, ' ');
-  return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + text + "\n";
-}
-
-/// Writes random edges as npy:DIR, of which every fourth pair is in a community of 1000 consecutive nodes.
-void write_edges(const fs::path& folder, Count nodes, Count edges) {
-  fs::create_directory(folder);
-  std::ofstream file{folder / "edge_index.npy", std::ios::binary};
-  file << npy_header("<i8", 2, edges);
-  std::vector<std::int64_t> piece;
-  for (const bool destinations : {false, true})
-    for (Count first = 0; first < edges; first += 1 << 16) {
-      piece.clear();
-      for (Count e = first; e < std::min(first + (1 << 16), edges); ++e) {
-        const auto u =
-            static_cast<Count>(mix64(static_cast<std::uint64_t>(e)) % static_cast<std::uint64_t>(nodes));
-        const auto v =
-            static_cast<Count>(mix64(static_cast<std::uint64_t>(e) + 1) % static_cast<std::uint64_t>(nodes));
-        piece.push_back(!destinations ? u : e % 4 == 0 ? v : u / 1000 * 1000 + v % 1000);
-      }
-      file.write(reinterpret_cast<const char*>(piece.data()), std::ssize(piece) * 8);
-    }
-}
-
-/// What the child took, and its exit code.
-struct Usage {
-  int exit_code = -1;
-  std::int64_t peak_bytes = 0;
-};
-
-Usage run_measured(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), STRATA_PARTITION);
-  const pid_t child = fork();
-  if (child == 0) {
-    std::vector<char*> words;
-    for (std::string& argument : arguments) words.push_back(argument.data());
-    words.push_back(nullptr);
-    execv(STRATA_PARTITION, words.data());
-    _exit(127);
-  }
-  int status = 0;
-  struct rusage usage {};
-  wait4(child, &status, 0, &usage);
-  return {WEXITSTATUS(status), std::int64_t{usage.ru_maxrss} * 1024};
-}
 
 class CommandLine : public testing::Test {
  protected:
@@ -103,7 +42,7 @@ class CommandLine : public testing::Test {
   std::string out() const { return (folder_ / "out").string(); }
 
   static constexpr const char* kInput = "synthetic:kind=sbm,nodes=2000,degree=10,classes=4,features=8,seed=1";
-  test::TemporaryFolder folder_;
+  strata::test::TemporaryFolder folder_;
 };
 
 TEST_F(CommandLine, BuildsDescribesAndVerifies) {
@@ -322,89 +261,6 @@ TEST_F(CommandLine, RefusesLabelsThatMakeTooManyClasses) {
       "--output " +
       out() + "2";
   EXPECT_THAT(run(synthetic).output, HasSubstr("makes 150,000 classes; at most 100,000"));
-}
-
-// A part's structure would take 100 MB.
-TEST_F(CommandLine, VerifiesLargePartsInLittleMemory) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the sanitizer's own memory would be counted";
-#endif
-  const std::string input = "synthetic:kind=rmat,nodes=20000,degree=200,classes=2,features=1,seed=1";
-  const Outcome built = run("build --parts 1 --input " + input + " --output " + out());
-  ASSERT_EQ(built.exit_code, 0) << built.output;
-  const Usage usage = run_measured({"verify", "--threads", "1", out()});
-  EXPECT_EQ(usage.exit_code, 0);
-  EXPECT_GT(fs::file_size(out() + "/part-00000.h5"), 40'000'000u);
-  EXPECT_LT(usage.peak_bytes, 32 << 20);
-}
-
-// The edges are three times the memory, as they lie in the file; in memory their lists would take ten times
-// as much.
-TEST_F(CommandLine, KeepsTheMemoryThatItWasPromised) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the sanitizer's own memory would be counted";
-#endif
-  write_edges(folder_ / "edges", 100'000, 20'000'000);
-  constexpr Count kCols = 256;  // of zeros: 102 MB
-  std::ofstream{folder_ / "edges/x.npy", std::ios::binary} << npy_header("<f4", 100'000, kCols);
-  fs::resize_file(folder_ / "edges/x.npy", 128 + 100'000 * kCols * 4);
-  const std::string input = "npy:" + (folder_ / "edges").string();
-  const Usage usage =
-      run_measured({"build", "--input", input, "--parts", "8", "--memory", "96MiB", "--output", out()});
-  EXPECT_EQ(usage.exit_code, 0);
-  EXPECT_LT(usage.peak_bytes, 96 << 20);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2) << "a temporary file is left";
-  EXPECT_EQ(run("verify " + out()).exit_code, 0);
-  const Outcome refused = run("build --parts 8 --memory 64MiB --input " + input + " --output " + out() + "2");
-  EXPECT_EQ(refused.exit_code, 3) << refused.output;
-  EXPECT_THAT(refused.output, AllOf(HasSubstr("bytes each"), HasSubstr("Give --memory")));
-}
-
-// The lists would take twice the memory, and the features nearly as much as it.
-TEST_F(CommandLine, KeepsThePromiseWithPartsAndInEveryCommand) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the sanitizer's own memory would be counted";
-#endif
-  write_edges(folder_ / "edges", 100'000, 3'000'000);
-  constexpr Count kCols = 200;
-  std::ofstream{folder_ / "edges/x.npy", std::ios::binary} << npy_header("<f4", 100'000, kCols);
-  fs::resize_file(folder_ / "edges/x.npy", 128 + 100'000 * kCols * 4);
-  const std::string input = "npy:" + (folder_ / "edges").string();
-  const auto path = [&](const std::string& name) { return (folder_ / name).string(); };
-  const auto digest = [&](const std::string& parts) {
-    const std::string text = run("info --json " + path(parts)).output;
-    return text.substr(text.find("graph_digest"), 40);
-  };
-  const auto keeps = [&](std::vector<std::string> words) {
-    words.insert(words.end(), {"--memory", "88MiB", "--threads", "2"});
-    const Usage usage = run_measured(words);
-    EXPECT_EQ(usage.exit_code, 0) << words[0];
-    EXPECT_LT(usage.peak_bytes, 88 << 20) << words[0];
-  };
-  keeps({"build", "--input", input, "--parts", "4", "--clusters", "3", "--output", path("four")});
-  EXPECT_EQ(run("verify " + path("four")).exit_code, 0);
-  const auto expect_new_parts = [&](const std::string& method, const std::string& parts) {
-    keeps({"repartition", path("four"), "--method", method, "--parts", parts, "--output", path(method)});
-    EXPECT_EQ(run("verify " + path(method)).exit_code, 0);
-    EXPECT_EQ(digest(method), digest("four")) << method;
-  };
-  expect_new_parts("auto", "3");
-  expect_new_parts("merge", "2");
-  expect_new_parts("split", "8");
-  keeps({"convert", path("four"), "npy:" + path("written")});
-  EXPECT_EQ(run("convert " + path("four") + " npy:" + path("in-memory")).exit_code, 0);
-  for (const char* const name : {"edge_index.npy", "x.npy"})
-    EXPECT_EQ(read_file(folder_ / "written" / name), read_file(folder_ / "in-memory" / name)) << name;
-  keeps({"info", input});
-  EXPECT_EQ(run("info --memory 88MiB --log-level warn " + input + " 2>/dev/null").output,
-            run("info --log-level warn " + input + " 2>/dev/null").output);
-  for (const std::string& command : {"info " + input, "convert " + input + " npy:" + path("none"),
-                                     "repartition " + path("four") + " --parts 2 --output " + path("none")}) {
-    const Outcome refused = run(command + " --memory 64MiB");
-    EXPECT_EQ(refused.exit_code, 3) << refused.output;
-    EXPECT_THAT(refused.output, AllOf(HasSubstr("64.0 MiB may be used"), HasSubstr("Give --memory")));
-    EXPECT_FALSE(fs::exists(folder_ / "none"));
-  }
 }
 
 TEST_F(CommandLine, ReportsAsAPageThatNeedsNothingElse) {

@@ -119,10 +119,22 @@ std::size_t payload_bytes(const NpyArray& array) {
 }
 
 /// Members of a zip archive may begin at any byte.
-void align(NpyArray& array, std::size_t bytes) {
+void align(NpyArray& array, std::size_t bytes, ScratchStore* scratch) {
   if (bytes == 0 ||
       reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::size_t>(array.item_bytes) == 0)
     return;
+  if (scratch != nullptr) {
+    constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+    ScratchWriter<std::byte> file(*scratch);
+    for (std::size_t first = 0; first < bytes; first += kPieceBytes) {
+      file.append({array.data + first, std::min(kPieceBytes, bytes - first)});
+      scratch->trim();
+    }
+    const ScratchArray<std::byte> stored = std::move(file).finish();
+    array.data = stored.data();
+    array.keep_alive = stored.keep_alive();
+    return;
+  }
   const std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
   std::memcpy(copy.get(), array.data, bytes);
   array.data = copy.get();
@@ -195,8 +207,7 @@ std::string NpyArray::shape_text() const {
   return shape.size() == 1 ? fmt::format("({},)", shape[0]) : fmt::format("({})", fmt::join(shape, ", "));
 }
 
-NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
-                   std::shared_ptr<const void> keep_alive) {
+NpyHeader parse_npy_header(const std::string& origin, std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.empty()) refuse(origin, "empty file (0 bytes); an empty array has a header, too");
   if (!text.starts_with(kMagic)) refuse(origin, "not a npy file (wrong magic)");
@@ -211,21 +222,32 @@ NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
 
   const HeaderDict dict(origin, text.substr(8 + length_bytes, length));
   const ItemType item = parse_descr(origin, dict.descr());
-  NpyArray array{.origin = origin,
-                 .kind = item.kind,
-                 .item_bytes = item.bytes,
-                 .shape = dict.shape(),
-                 .fortran_order = dict.fortran_order(),
-                 .data = bytes.data() + start,
-                 .keep_alive = std::move(keep_alive)};
+  return {.array = {.origin = origin,
+                    .kind = item.kind,
+                    .item_bytes = item.bytes,
+                    .shape = dict.shape(),
+                    .fortran_order = dict.fortran_order(),
+                    .data = nullptr,
+                    .keep_alive = nullptr},
+          .bytes = start};
+}
+
+void require_payload(const NpyArray& array, std::size_t found_bytes) {
   const std::size_t wanted = payload_bytes(array);
-  const std::size_t found = bytes.size() - start;
-  if (found != wanted)
-    throw InputError(fmt::format("{}: {}: shape {} of {} takes {} bytes of data, the file has {}", origin,
-                                 found < wanted ? "truncated" : "too long", array.shape_text(),
-                                 array.type_name(), wanted, found),
+  if (found_bytes != wanted)
+    throw InputError(fmt::format("{}: {}: shape {} of {} takes {} bytes of data, the file has {}",
+                                 array.origin, found_bytes < wanted ? "truncated" : "too long",
+                                 array.shape_text(), array.type_name(), wanted, found_bytes),
                      "Copy or download the file again, or write it with numpy.save: one array per file.");
-  align(array, wanted);
+}
+
+NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
+                   std::shared_ptr<const void> keep_alive, ScratchStore* scratch) {
+  auto [array, start] = parse_npy_header(origin, bytes);
+  array.data = bytes.data() + start;
+  array.keep_alive = std::move(keep_alive);
+  require_payload(array, bytes.size() - start);
+  align(array, bytes.size() - start, scratch);
   return array;
 }
 

@@ -11,6 +11,7 @@
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 #include "readers/node_files.hpp"
 #include "readers/numpy/number_types.hpp"
 #include "readers/numpy/sparse_matrix.hpp"
@@ -108,14 +109,13 @@ class NpyFolderReader {
     if (pairs) {
       const NpyArray array = read_npy(folder_ / "edge_index.npy");
       refuse_pairs(array);
-      const EdgeArray edges = edges_of(array);
+      EdgeArray edges = edges_of(array, assembly_.scratch);
       build(edges.list, std::nullopt);
     } else if (lists) {
       take_edges(list_edges(folder_ / "indptr.npy", folder_ / "indices.npy", assembly_.scratch));
     } else {
       take_edges(sparse_edges(folder_ / "adjacency.npz", assembly_));
     }
-    if (has("edge_weight.npy")) read_weights();
   }
 
   /// An array of shape (E, 2) is PyG's edge_index transposed; that of two edges cannot be told apart.
@@ -125,10 +125,7 @@ class NpyFolderReader {
                        "Edges have the shape (2, E), sources first: write numpy.ascontiguousarray(edges.T).");
   }
 
-  void take_edges(const SparseEdges& edges) {
-    build(edges.list, edges.num_nodes);
-    if (!edges.weights.empty()) give_weights(graph_, edges.weights, assembly_);
-  }
+  void take_edges(SparseEdges edges) { build(edges.list, edges.num_nodes); }
 
   /// The number of nodes that the files state: all of them must agree.
   Count count_nodes(const EdgeList& edges, std::optional<Count> of_edges) const {
@@ -159,21 +156,20 @@ class NpyFolderReader {
     return numbers[0];
   }
 
-  void build(const EdgeList& edges, std::optional<Count> nodes) {
+  void build(EdgeList& edges, std::optional<Count> nodes) {
+    std::optional<EdgeWeights> weights;
+    if (fs::is_directory(folder_) && has("edge_weight.npy")) weights.emplace(read_weights(edges));
     build_structure(graph_, count_nodes(edges, nodes), edges, options_,
                     options_.direction == ReadOptions::Direction::undirected, assembly_);
   }
 
-  void read_weights() {
+  EdgeWeights read_weights(EdgeList& edges) const {
     const fs::path path = folder_ / "edge_weight.npy";
-    if (assembly_.has_weights(graph_))
+    if (edges.weights != nullptr)
       throw InputError(fmt::format("{}: the matrix has weights, too", path.string()), "Remove one of them.");
-    const std::vector<float> weights = edge_weights_of(read_npy(path));
-    if (std::ssize(weights) != graph_.cleaning.edges_read)
-      throw InputError(fmt::format("{}: {} weights for {} edges", path.string(), weights.size(),
-                                   graph_.cleaning.edges_read),
-                       "Write one weight per edge, in the order of the edges.");
-    give_weights(graph_, weights, assembly_);
+    EdgeWeights weights = edge_weights_of(read_npy(path), assembly_.scratch);
+    weights.give_to(edges, path.string());
+    return weights;
   }
 
   void read_nodes() {

@@ -93,6 +93,9 @@ void check_stated_size(const std::string& origin, std::uint64_t packed, std::uin
   constexpr std::uint64_t kMostPerByte = 1032;
   if (bytes / kMostPerByte > packed)
     refuse(origin, fmt::format("damaged: {} deflated bytes cannot hold the stated {}", packed, bytes));
+}
+
+void check_memory(const std::string& origin, std::uint64_t bytes) {
   const std::int64_t free = available_host_bytes();
   if (bytes > static_cast<std::uint64_t>(free))
     throw OutOfMemory(
@@ -101,29 +104,59 @@ void check_stated_size(const std::string& origin, std::uint64_t packed, std::uin
         "Use a host with more memory, or write the archive with numpy.savez, which does not compress.");
 }
 
+/// Inflates a member from its beginning on. An owner.
+class Inflater {
+ public:
+  Inflater(std::string origin, std::span<const std::byte> packed)
+      : origin_(std::move(origin)), packed_(packed) {
+    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK)
+      throw IoError(fmt::format("{}: zlib cannot start", origin_));
+  }
+  ~Inflater() { inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  /// Fills `out` as far as there is something to inflate, and returns how many bytes that is.
+  std::size_t read(std::span<std::byte> out) {
+    constexpr std::uint64_t kMost = std::numeric_limits<uInt>::max();
+    std::size_t written = 0;
+    while (state_ == Z_OK && written < out.size()) {
+      const std::uint64_t in = std::min<std::uint64_t>(kMost, packed_.size() - read_);
+      const std::uint64_t room = std::min<std::uint64_t>(kMost, out.size() - written);
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed_.data() + read_));
+      stream_.avail_in = static_cast<uInt>(in);
+      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + written);
+      stream_.avail_out = static_cast<uInt>(room);
+      state_ = inflate(&stream_, Z_NO_FLUSH);
+      read_ += in - stream_.avail_in;
+      written += room - stream_.avail_out;
+    }
+    total_ += written;
+    return written;
+  }
+  /// To be called when no more is read.
+  void require_end(std::uint64_t stated_bytes) {
+    std::byte more{};
+    read({&more, 1});
+    if (total_ != stated_bytes || state_ != Z_STREAM_END)
+      refuse(origin_, "damaged: the member does not inflate to its stated size");
+  }
+
+ private:
+  std::string origin_;
+  std::span<const std::byte> packed_;
+  z_stream stream_ = {};
+  std::uint64_t read_ = 0, total_ = 0;
+  int state_ = Z_OK;
+};
+
 std::shared_ptr<std::byte[]> inflate_member(const std::string& origin, std::span<const std::byte> packed,
                                             std::uint64_t bytes) {
-  check_stated_size(origin, packed.size(), bytes);
+  check_memory(origin, bytes);
   std::shared_ptr<std::byte[]> out(new std::byte[std::max<std::uint64_t>(bytes, 1)]);
-  z_stream stream = {};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw IoError(fmt::format("{}: zlib cannot start", origin));
-  constexpr std::uint64_t kMost = std::numeric_limits<uInt>::max();
-  std::uint64_t read = 0, written = 0;
-  int state = Z_OK;
-  while (state == Z_OK) {
-    const std::uint64_t in = std::min<std::uint64_t>(kMost, packed.size() - read);
-    const std::uint64_t room = std::min<std::uint64_t>(kMost, bytes - written);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data() + read));
-    stream.avail_in = static_cast<uInt>(in);
-    stream.next_out = reinterpret_cast<Bytef*>(out.get() + written);
-    stream.avail_out = static_cast<uInt>(room);
-    state = inflate(&stream, Z_NO_FLUSH);
-    read += in - stream.avail_in;
-    written += room - stream.avail_out;
-  }
-  inflateEnd(&stream);
-  if (state != Z_STREAM_END || written != bytes)
-    refuse(origin, "damaged: the member does not inflate to its stated size");
+  Inflater inflater(origin, packed);
+  inflater.read({out.get(), bytes});
+  inflater.require_end(bytes);
   return out;
 }
 
@@ -147,6 +180,43 @@ uLong checksum_of(std::span<const std::byte> data, ThreadPool* pool) {
   for (std::size_t i = 1; i < sums.size(); ++i)
     sum = crc32_combine(sum, sums[i], static_cast<z_off_t>(piece(i).size()));
   return sum;
+}
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+/// The checksum of a member that stays where it is, of which little is resident at a time.
+uLong checksum_in_pieces(std::span<const std::byte> data, ScratchStore& scratch) {
+  uLong sum = checksum_of({});
+  for (std::size_t first = 0; first < data.size(); first += kPieceBytes) {
+    const auto piece = data.subspan(first, std::min(kPieceBytes, data.size() - first));
+    sum = crc32_z(sum, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+    scratch.trim();
+  }
+  return sum;
+}
+
+struct StoredMember {
+  ScratchArray<std::byte> bytes;
+  uLong checksum = 0;
+};
+
+StoredMember inflate_to_file(const std::string& origin, std::span<const std::byte> packed,
+                             std::uint64_t bytes, ScratchStore& scratch) {
+  Inflater inflater(origin, packed);
+  ScratchWriter<std::byte> file(scratch);
+  StoredMember member{.bytes = {}, .checksum = checksum_of({})};
+  std::vector<std::byte> piece(kPieceBytes);
+  for (std::uint64_t left = bytes; left > 0;) {
+    const std::size_t got = inflater.read(std::span(piece).first(std::min<std::uint64_t>(left, kPieceBytes)));
+    if (got == 0) break;
+    member.checksum = crc32_z(member.checksum, reinterpret_cast<const Bytef*>(piece.data()), got);
+    file.append(std::span(piece).first(got));
+    left -= got;
+    scratch.trim();
+  }
+  inflater.require_end(bytes);
+  member.bytes = std::move(file).finish();
+  return member;
 }
 
 }  // namespace
@@ -245,23 +315,64 @@ std::vector<std::string> NpzFile::names() const {
   return result;
 }
 
-NpyArray NpzFile::array(const std::string& name, ThreadPool* pool) const {
+const NpzFile::Member& NpzFile::member(const std::string& name) const {
   const auto found = members_.find(name);
   if (found == members_.end())
     throw InputError(fmt::format("{}: no array '{}'", path_, name),
                      fmt::format("It has: {}.", printable(fmt::format("{}", fmt::join(names(), ", ")))));
-  const Member& member = found->second;
+  return found->second;
+}
+
+/// The bytes of a member as the archive has them.
+std::span<const std::byte> NpzFile::packed(const std::string& name) const {
+  const Member& wanted = member(name);
   const std::string origin = fmt::format("{}:{}", path_, name);
-  const auto packed = Fields(path_, {data_, size_}).range(member.start, member.packed_bytes);
-  const bool stored = member.method == 0;
-  if (!stored && member.method != 8)
-    refuse(origin, fmt::format("compression method {} is not supported", member.method));
-  if (stored && member.bytes != member.packed_bytes) refuse(origin, "damaged: its two sizes differ");
-  const auto inflated = stored ? nullptr : inflate_member(origin, packed, member.bytes);
-  const auto bytes = stored ? packed : std::span<const std::byte>(inflated.get(), member.bytes);
-  if (checksum_of(bytes, pool) != member.checksum) refuse(origin, "damaged: wrong checksum");
-  if (stored) return parse_npy(origin, bytes, keep_alive_);
-  return parse_npy(origin, bytes, inflated);
+  if (wanted.method != 0 && wanted.method != 8)
+    refuse(origin, fmt::format("compression method {} is not supported", wanted.method));
+  if (wanted.method == 0 && wanted.bytes != wanted.packed_bytes)
+    refuse(origin, "damaged: its two sizes differ");
+  const auto bytes = Fields(path_, {data_, size_}).range(wanted.start, wanted.packed_bytes);
+  if (wanted.method == 8) check_stated_size(origin, bytes.size(), wanted.bytes);
+  return bytes;
+}
+
+NpyArray NpzFile::array(const std::string& name, ThreadPool* pool, ScratchStore* scratch) const {
+  const Member& wanted = member(name);
+  const std::string origin = fmt::format("{}:{}", path_, name);
+  std::span<const std::byte> bytes = packed(name);
+  std::shared_ptr<const void> keep_alive = keep_alive_;
+  const bool stored = wanted.method == 0;
+  uLong checksum = 0;
+  if (!stored && scratch != nullptr) {
+    const StoredMember inflated = inflate_to_file(origin, bytes, wanted.bytes, *scratch);
+    bytes = inflated.bytes.span();
+    checksum = inflated.checksum;
+    keep_alive = inflated.bytes.keep_alive();
+  } else {
+    if (!stored) {
+      const auto inflated = inflate_member(origin, bytes, wanted.bytes);
+      bytes = {inflated.get(), wanted.bytes};
+      keep_alive = inflated;
+    }
+    checksum = scratch != nullptr ? checksum_in_pieces(bytes, *scratch) : checksum_of(bytes, pool);
+  }
+  if (checksum != wanted.checksum) refuse(origin, "damaged: wrong checksum");
+  return parse_npy(origin, bytes, std::move(keep_alive), scratch);
+}
+
+NpyArray NpzFile::describe(const std::string& name) const {
+  constexpr std::size_t kMostHeader = (std::size_t{1} << 16) + 12;
+  const Member& wanted = member(name);
+  const std::string origin = fmt::format("{}:{}", path_, name);
+  std::span<const std::byte> bytes = packed(name);
+  std::vector<std::byte> first(std::min<std::uint64_t>(wanted.bytes, kMostHeader));
+  if (wanted.method == 0)
+    first.assign(bytes.begin(), bytes.begin() + std::ssize(first));
+  else
+    first.resize(Inflater(origin, bytes).read(first));
+  NpyHeader header = parse_npy_header(origin, first);
+  require_payload(header.array, wanted.bytes - header.bytes);
+  return std::move(header.array);
 }
 
 }  // namespace strata::graph

@@ -151,15 +151,26 @@ Count side_of(const NpzFile& file, const std::filesystem::path& path) {
   return shape[0];
 }
 
-std::vector<float> weights_unless_ones(const NpyArray& values, Count count) {
-  if (values.shape.size() != 1 || values.shape[0] != count)
-    throw InputError(fmt::format("{}: {} values for {} entries", values.origin, values.size(), count),
-                     "Write the matrix again with scipy.sparse.save_npz.");
-  bool ones = true;
-  visit_numbers(values, [&](const auto* at) {
-    ones = std::all_of(at, at + count, [](auto value) { return to_number(value) == 1; });
-  });
-  return ones ? std::vector<float>{} : edge_weights_of(values);
+/// Takes the values of the entries for weights unless all are 1.
+void give_values(const NpyArray& values, SparseEdges& edges, ScratchStore* scratch) {
+  if (values.shape.size() != 1 || values.shape[0] != edges.list.count)
+    throw InputError(
+        fmt::format("{}: {} values for {} entries", values.origin, values.size(), edges.list.count),
+        "Write the matrix again with scipy.sparse.save_npz.");
+  edges.weights.emplace(edge_weights_of(values, scratch));
+  if (!edges.weights->all_are_one()) edges.weights->give_to(edges.list, values.origin);
+}
+
+SparseEdges entries_of(const NpzFile& file, const std::filesystem::path& path, Assembly& assembly) {
+  const auto member = [&](const char* name) { return file.array(name, &assembly.pool, assembly.scratch); };
+  const std::string format = format_of(file, path);
+  if (format == "csr" || format == "csc")
+    return edges_of_compressed(
+        {.indptr = member("indptr"), .indices = member("indices"), .by_destination = format == "csc"},
+        assembly.scratch);
+  if (format == "coo") return edges_of_triples(member("row"), member("col"));
+  throw InputError(fmt::format("{}: a matrix in the format {}", path.string(), printable(format)),
+                   "Convert it first: scipy.sparse.save_npz(path, matrix.tocsr()).");
 }
 
 }  // namespace
@@ -170,28 +181,15 @@ SparseEdges list_edges(const std::filesystem::path& indptr, const std::filesyste
 }
 
 SparseEdges sparse_edges(const std::filesystem::path& path, Assembly& assembly) {
-  ThreadPool& pool = assembly.pool;
   const NpzFile file(path);
-  const std::string format = format_of(file, path);
   const Count nodes = side_of(file, path);
-  SparseEdges edges;
-  if (format == "csr" || format == "csc") {
-    edges = edges_of_compressed({.indptr = file.array("indptr", &pool),
-                                 .indices = file.array("indices", &pool),
-                                 .by_destination = format == "csc"},
-                                assembly.scratch);
-    if (*edges.num_nodes != nodes)
-      throw InputError(
-          fmt::format("{}: indptr is of {} rows, the matrix of {}", path.string(), *edges.num_nodes, nodes),
-          "Write it again with scipy.sparse.save_npz.");
-  } else if (format == "coo") {
-    edges = edges_of_triples(file.array("row", &pool), file.array("col", &pool));
-    edges.num_nodes = nodes;
-  } else {
-    throw InputError(fmt::format("{}: a matrix in the format {}", path.string(), printable(format)),
-                     "Convert it first: scipy.sparse.save_npz(path, matrix.tocsr()).");
-  }
-  edges.weights = weights_unless_ones(file.array("data", &pool), edges.list.count);
+  SparseEdges edges = entries_of(file, path, assembly);
+  if (edges.num_nodes.value_or(nodes) != nodes)
+    throw InputError(
+        fmt::format("{}: indptr is of {} rows, the matrix of {}", path.string(), *edges.num_nodes, nodes),
+        "Write it again with scipy.sparse.save_npz.");
+  edges.num_nodes = nodes;
+  give_values(file.array("data", &assembly.pool, assembly.scratch), edges, assembly.scratch);
   return edges;
 }
 

@@ -6,6 +6,7 @@
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 
 namespace strata::graph {
 
@@ -13,10 +14,10 @@ namespace strata::graph {
 struct SparseEdges {
   EdgeList list;
   std::optional<Count> num_nodes = {};
-  std::vector<float> weights = {};        ///< empty: none
-  NpyArray first = {}, second = {};       ///< keep `list` valid
-  std::vector<std::int32_t> narrow = {};  ///< expanded ids, if the others have 32 bits
-  std::vector<std::int64_t> wide = {}, converted = {};
+  std::optional<EdgeWeights> weights = {};  ///< keep those of `list` valid
+  NpyArray first = {}, second = {};         ///< keep `list` valid
+  std::vector<std::int32_t> narrow = {};    ///< expanded ids, if the others have 32 bits
+  std::vector<std::int64_t> wide = {};
   std::shared_ptr<const void> stored = {};  ///< expanded ids in a scratch file instead
 };
 

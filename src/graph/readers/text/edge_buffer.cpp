@@ -123,4 +123,14 @@ void EdgeBuffer::widen() {
   wide_ = true;
 }
 
+EdgeBuffer read_csv_edges(const std::filesystem::path& path, CsvExpectation expected, ThreadPool& pool,
+                          ScratchStore* scratch) {
+  EdgeBuffer edges(path.string(), scratch);
+  expected.cols = 2;
+  read_csv_pieces<NodeId>(path, expected, pool, scratch, [&](const CsvPiece<NodeId>& piece) {
+    edges.append(piece.values, piece.share_read);
+  });
+  return edges;
+}
+
 }  // namespace strata::graph

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "build_csc.hpp"
+#include "readers/csv.hpp"
 #include "strata/util/scratch.hpp"
 #include "strata/util/types.hpp"
 
@@ -46,5 +48,9 @@ class EdgeBuffer {
   bool wide_ = false;
   NodeId largest_ = -1;
 };
+
+/// The edges of a CSV file of two columns. `expected` says how many rows there are, if that is known.
+EdgeBuffer read_csv_edges(const std::filesystem::path& path, CsvExpectation expected, ThreadPool& pool,
+                          ScratchStore* scratch);
 
 }  // namespace strata::graph

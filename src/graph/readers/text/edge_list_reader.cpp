@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "readers/assemble.hpp"
-#include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 #include "readers/text/edge_buffer.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
@@ -62,7 +62,7 @@ class EdgeListReader {
 
   Graph read() {
     find_layout();
-    LineBlocks blocks(source_.place);
+    LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
     parse_blocks<Piece>(
         blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
         [&](Piece& piece) { take(piece, blocks.share_read()); });
@@ -71,8 +71,9 @@ class EdgeListReader {
     graph.name = std::filesystem::path(path_).stem().string();
     graph.node_names = std::move(names_);
     const Count nodes = count_nodes();
-    build_structure(graph, nodes, edges_.list(), options_, is_undirected(), assembly_);
-    if (source_.weight_column) give_weights(graph, weights_, assembly_);
+    EdgeList edges = edges_.list();
+    if (source_.weight_column) weights_.give_to(edges, path_);
+    build_structure(graph, nodes, edges, options_, is_undirected(), assembly_);
     if (!direction_known_ && !graph.undirected)
       spdlog::warn(
           "{}: a list of edges does not say whether they have a direction: each is taken from its first node "
@@ -189,7 +190,7 @@ class EdgeListReader {
       for (NodeId& id : piece.pairs) id = numbering_.number_of(id);
     for (const std::string& word : piece.words) piece.pairs.push_back(numbering_.number_of(word));
     edges_.append(piece.pairs, share_read);
-    weights_.insert(weights_.end(), piece.weights.begin(), piece.weights.end());
+    weights_.append(piece.weights);
   }
 
   void number_nodes() {
@@ -231,7 +232,7 @@ class EdgeListReader {
   bool listed_once_ = false;
   bool direction_known_ = options_.direction != Direction::automatic;
   EdgeBuffer edges_;
-  std::vector<float> weights_;
+  EdgeWeights weights_{assembly_.scratch};
   NodeNumbering numbering_;
   Count num_named_ = 0;
   std::string names_;

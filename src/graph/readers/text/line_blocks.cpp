@@ -13,7 +13,6 @@ namespace strata::graph {
 namespace {
 
 constexpr std::size_t kFirstPiece = std::size_t{64} << 10;
-constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 constexpr std::size_t kLongestLine = std::size_t{256} << 20;
 
 std::int64_t size_of_file(const std::filesystem::path& path) {
@@ -24,12 +23,21 @@ std::int64_t size_of_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-LineBlocks::LineBlocks(const std::filesystem::path& path)
+LineBlocks::LineBlocks(const std::filesystem::path& path, std::size_t block_bytes)
     : path_(path.string()),
       file_bytes_(size_of_file(path)),
       bytes_(open_bytes(path)),
       progress_("read " + path.filename().string(), file_bytes_, "bytes"),
+      most_(std::max(block_bytes, kFirstPiece)),
       piece_(kFirstPiece) {}
+
+std::size_t block_bytes_within(const ScratchStore* scratch, const ThreadPool& pool) {
+  if (scratch == nullptr) return LineBlocks::kMostBytes;
+  constexpr std::int64_t kParsedPerByte = 8;  // the text itself, ids of short lines, a growing vector's copy
+  const std::int64_t bytes = scratch->buffer_limit() / (2 * pool.num_threads() * kParsedPerByte);
+  return static_cast<std::size_t>(
+      std::clamp<std::int64_t>(bytes, kFirstPiece, static_cast<std::int64_t>(LineBlocks::kMostBytes)));
+}
 
 bool LineBlocks::next(Block& block) {
   std::string& text = block.text;
@@ -67,7 +75,7 @@ void LineBlocks::read_more(std::string& block) {
   const std::size_t got = bytes_->read(block.data() + old, piece_);
   block.resize(old + got);
   ended_ = got == 0;
-  piece_ = std::min(4 * piece_, kBlockBytes);
+  piece_ = std::min(4 * piece_, most_);
   const std::int64_t read = bytes_->file_bytes_read();
   progress_.advance(read - shown_bytes_);
   shown_bytes_ = read;

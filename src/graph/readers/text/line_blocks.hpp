@@ -10,6 +10,7 @@
 
 #include "readers/text/byte_stream.hpp"
 #include "strata/util/progress.hpp"
+#include "strata/util/scratch.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 
@@ -31,8 +32,10 @@ struct Block {
 /// A file, compressed or not, as blocks that end with a line. Shows progress on a terminal.
 class LineBlocks {
  public:
-  /// Throws as open_bytes().
-  explicit LineBlocks(const std::filesystem::path& path);
+  static constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+
+  /// A block has about `block_bytes` or less. Throws as open_bytes().
+  explicit LineBlocks(const std::filesystem::path& path, std::size_t block_bytes = kMostBytes);
 
   /// Reads the next block; false at the end of the file. The block grows for lines that are longer than a
   /// block. Throws InputError for damaged compression, and for a line of more than 256 MiB.
@@ -51,9 +54,14 @@ class LineBlocks {
   ProgressBar progress_;
   std::size_t offset_ = 0;  ///< of rest_
   Count line_ = 1;          ///< of rest_
+  std::size_t most_;        ///< to read at a time
   std::size_t piece_;       ///< to read next; many files are small
   bool ended_ = false;
 };
+
+/// The size of blocks of which twice the threads, with what is parsed from them, take no more than the
+/// buffers of `scratch`; without it the usual one.
+std::size_t block_bytes_within(const ScratchStore* scratch, const ThreadPool& pool);
 
 /// Cuts text into lines without their ends; "\r\n" ends a line, too.
 class Lines {

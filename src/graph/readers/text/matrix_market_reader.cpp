@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "readers/assemble.hpp"
-#include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 #include "readers/text/edge_buffer.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
@@ -43,12 +43,12 @@ class MatrixMarketReader {
 
   Graph read() {
     read_header();
-    LineBlocks blocks(source_.place);
+    LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
     parse_blocks<Piece>(
         blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
         [&](Piece& piece) {
           edges_.append(piece.pairs, blocks.share_read());
-          weights_.insert(weights_.end(), piece.weights.begin(), piece.weights.end());
+          weights_.append(piece.weights);
         });
     if (edges_.size() != header_.entries)
       throw InputError(
@@ -57,10 +57,10 @@ class MatrixMarketReader {
     Graph graph;
     graph.name = std::filesystem::path(path_).stem().stem().string();
     const bool both = header_.symmetric && options_.direction != ReadOptions::Direction::directed;
-    build_structure(graph, header_.nodes, edges_.list(), options_,
+    EdgeList edges = edges_.list();
+    if (!weights_.all_are_one()) weights_.give_to(edges, path_);
+    build_structure(graph, header_.nodes, edges, options_,
                     both || options_.direction == ReadOptions::Direction::undirected, assembly_);
-    if (std::ranges::any_of(weights_, [](float weight) { return weight != 1; }))
-      give_weights(graph, weights_, assembly_);
     return graph;
   }
 
@@ -163,7 +163,7 @@ class MatrixMarketReader {
   std::string path_;
   Header header_;
   EdgeBuffer edges_;
-  std::vector<float> weights_;
+  EdgeWeights weights_{assembly_.scratch};
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "readers/assemble.hpp"
-#include "readers/columns.hpp"
+#include "readers/edge_weights.hpp"
 #include "readers/text/edge_buffer.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
@@ -45,7 +45,7 @@ class MetisReader {
 
   Graph read() {
     read_header();
-    LineBlocks blocks(source_.place);
+    LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
     parse_blocks<Piece>(
         blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
         [&](Piece& piece) { take(piece, blocks.share_read()); });
@@ -54,9 +54,10 @@ class MetisReader {
       spdlog::warn("{}: weights and sizes of nodes are checked but not used", path_);
     Graph graph;
     graph.name = std::filesystem::path(path_).stem().stem().string();
-    build_structure(graph, header_.nodes, edges_.list(), options_,
+    EdgeList edges = edges_.list();
+    if (header_.edge_weights) weights_.give_to(edges, path_);
+    build_structure(graph, header_.nodes, edges, options_,
                     options_.direction == ReadOptions::Direction::undirected, assembly_);
-    if (header_.edge_weights) give_weights(graph, weights_, assembly_);
     refuse_one_way(graph);
     return graph;
   }
@@ -159,7 +160,7 @@ class MetisReader {
     if (nodes_read_ + piece.nodes > header_.nodes) refuse_further_lines(piece);
     for (std::size_t i = 1; i < piece.pairs.size(); i += 2) piece.pairs[i] += nodes_read_;
     edges_.append(piece.pairs, share_read);
-    weights_.insert(weights_.end(), piece.weights.begin(), piece.weights.end());
+    weights_.append(piece.weights);
     nodes_read_ += piece.nodes;
   }
 
@@ -203,7 +204,7 @@ class MetisReader {
   Header header_;
   Count nodes_read_ = 0;
   EdgeBuffer edges_;
-  std::vector<float> weights_;
+  EdgeWeights weights_{assembly_.scratch};
 };
 
 }  // namespace

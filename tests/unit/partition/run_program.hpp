@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+/// Runs of strata-partition as a program.
+namespace strata::partition::test {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;
+};
+
+inline Outcome run_shell(const std::string& command) {
+  Outcome outcome;
+  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  char buffer[4096];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
+    outcome.output.append(buffer, got);
+  outcome.exit_code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+/// What the child took, and its exit code.
+struct Usage {
+  int exit_code = -1;
+  std::int64_t peak_bytes = 0;
+};
+
+inline Usage run_measured(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), STRATA_PARTITION);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<char*> words;
+    for (std::string& argument : arguments) words.push_back(argument.data());
+    words.push_back(nullptr);
+    execv(STRATA_PARTITION, words.data());
+    _exit(127);
+  }
+  int status = 0;
+  struct rusage usage {};
+  wait4(child, &status, 0, &usage);
+  return {WEXITSTATUS(status), std::int64_t{usage.ru_maxrss} * 1024};
+}
+
+}  // namespace strata::partition::test

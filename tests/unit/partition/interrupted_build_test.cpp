@@ -51,6 +51,12 @@ class InterruptedBuild : public testing::Test {
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
+  /// Whether it waits for wait().
+  static bool has_ended(pid_t child) {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child;
+  }
   int run(const std::vector<std::string>& words, rlim_t most = RLIM_INFINITY) const {
     return wait(start(words, most));
   }
@@ -149,6 +155,55 @@ TEST_F(InterruptedBuild, EndsCleanlyWhereverTheDiskIsFull) {
     EXPECT_GT(failures, 2);
     EXPECT_TRUE(verifies());
     fs::remove_all(folder_ / "out");
+  }
+}
+
+// Temporary files of edges have no names, so a kill leaves nothing of them, whatever the phase.
+TEST_F(InterruptedBuild, KilledWithItsEdgesOnDiskLeavesNoTemporaryFile) {
+  const std::vector<std::string> build{"build",    "--input", write_input(), "--parts", "8",
+                                       "--memory", "72MiB",   "--output",    out(),     "--force"};
+  const auto begin = Clock::now();
+  ASSERT_EQ(run(build), 0) << read_file(log());
+  const std::chrono::duration<double> whole = Clock::now() - begin;
+  std::mt19937 random{11};
+  std::uniform_real_distribution<double> share(0, 1);
+  for (int i = 0; i < 10; ++i) {
+    const double moment = share(random);
+    const pid_t child = start(build);
+    std::this_thread::sleep_for(whole * moment);
+    kill(child, SIGKILL);
+    wait(child);
+    for (const std::string& name : names())
+      EXPECT_TRUE(name == "out" || name.starts_with(".out.partial-")) << name << ", killed at " << moment;
+    EXPECT_TRUE(verifies()) << "killed at " << moment;
+  }
+  ASSERT_EQ(run(build), 0) << read_file(log());
+  EXPECT_THAT(names(), testing::ElementsAre("out"));
+}
+
+// The program stands still while its input changes; only where it had ended before that is it started again.
+TEST_F(InterruptedBuild, PublishesNothingWhereItsInputChangedWhileItWasRead) {
+  const std::string input = write_input();
+  const fs::path array = outside_ / "edges/edge_index.npy";
+  for (const std::vector<std::string>& memory : {std::vector<std::string>{}, {"--memory", "72MiB"}}) {
+    std::vector<std::string> build{"build", "--input", input, "--parts", "2", "--output", out()};
+    build.insert(build.end(), memory.begin(), memory.end());
+    int code = 0;
+    for (int attempt = 0; attempt < 20 && code == 0; ++attempt) {
+      fs::remove_all(out());
+      fs::remove(log());
+      const pid_t child = start(build);
+      while (!has_ended(child) &&
+             (!fs::exists(log()) || read_file(log()).find("reading") == std::string::npos))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      kill(child, SIGSTOP);
+      fs::last_write_time(array, fs::last_write_time(array) + std::chrono::seconds(5));
+      kill(child, SIGCONT);
+      code = wait(child);
+    }
+    EXPECT_EQ(code, 2) << read_file(log());
+    EXPECT_THAT(read_file(log()), HasSubstr("edge_index.npy changed while it was read"));
+    EXPECT_THAT(names(), testing::IsEmpty());
   }
 }
 

@@ -49,12 +49,13 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSize
   };
 }
 
-GraphView GraphRegions::view() const {
-  GraphView view = lists_view();
-  view.indptr += sizes.first_node - view.first_node;
-  view.first_node = sizes.first_node;
-  view.num_local = sizes.num_local;
-  return view;
+GraphView GraphRegions::view() const { return own_nodes_of(lists_view()); }
+
+GraphView GraphRegions::own_nodes_of(GraphView lists) const {
+  lists.indptr += sizes.first_node - lists.first_node;
+  lists.first_node = sizes.first_node;
+  lists.num_local = sizes.num_local;
+  return lists;
 }
 
 GraphView GraphRegions::lists_view() const {

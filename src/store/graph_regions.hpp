@@ -108,8 +108,9 @@ struct GraphRegions {
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes);  ///< collective
   /// The same with an existing indptr, for callers that count edges before they know the sizes.
   static GraphRegions create(const comm::Machine& machine, const RegionSizes& sizes, HostArray<Count> indptr);
-  GraphView view() const;        ///< of the machine's own nodes
-  GraphView lists_view() const;  ///< of all nodes whose lists are here
+  GraphView view() const;                         ///< of the machine's own nodes
+  GraphView lists_view() const;                   ///< of all nodes whose lists are here
+  GraphView own_nodes_of(GraphView lists) const;  ///< the part that view() is of lists_view()
 };
 
 }  // namespace strata::store

@@ -38,6 +38,10 @@ std::span<const NodeId> MachineGraph::part_offsets() const {
 const GraphView& MachineGraph::host_view() const { return state_->host_view; }
 const GraphView& MachineGraph::host_lists() const { return state_->host_lists; }
 const GraphView& MachineGraph::view() const { return state_->on_device.view(); }
+const GraphView& MachineGraph::whole_view() const { return state_->whole ? state_->whole_view : view(); }
+const GraphView& MachineGraph::whole_host_view() const {
+  return state_->whole ? state_->whole_host_view : host_view();
+}
 bool MachineGraph::is_replicated() const { return state_->regions->sizes.replicated; }
 const HaloLists* MachineGraph::halo_lists() const { return state_->halo ? &state_->halo->lists : nullptr; }
 const NodeIndex* MachineGraph::halo_rows() const {
@@ -65,6 +69,7 @@ void MachineGraph::close(const comm::Machine& machine) {
   state_->on_device.close(machine);
   machine.barrier();
   state_->halo.reset();
+  state_->whole.reset();
   state_->regions.reset();
 }
 
@@ -78,6 +83,12 @@ void GraphState::place(const comm::Machine& machine, GraphPlacement& placement) 
     const std::size_t bytes =
         halo->indptr.span().size_bytes() + halo->indices.bytes() + halo->edge_ids.span().size_bytes();
     plan.push_back({"halo lists", "host", halo->lists.index.size(), static_cast<std::int64_t>(bytes), {}});
+  }
+  if (whole) {
+    whole_view = whole->in_place_of(host_lists);
+    whole_host_view = regions->own_nodes_of(whole_view);
+    whole_view.device = machine.device();
+    plan.push_back({"lists of the whole graph", "host", host_lists.num_local, whole->bytes(), {}});
   }
   presampled_batches = placement.presampled_batches;
 }

@@ -6,6 +6,7 @@
 #include "cache/halo_regions.hpp"
 #include "graph_on_device.hpp"
 #include "graph_regions.hpp"
+#include "load/train_edges.hpp"
 #include "placement/graph_placement.hpp"
 #include "strata/store/machine_graph.hpp"
 
@@ -19,6 +20,8 @@ struct GraphState {
   std::optional<tensor::ChunkTensor> features;
   GraphOnDevice on_device;
   GraphView host_view, host_lists;
+  std::optional<WholeLists> whole;  ///< with LoadOptions::train_edges_only
+  GraphView whole_view, whole_host_view;
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
   NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this machine's
   std::vector<MachineGraph::PlanRow> plan;

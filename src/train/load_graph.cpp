@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <chrono>
 
 #include "gpu_budget.hpp"
@@ -13,6 +14,7 @@
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::train {
 namespace {
@@ -93,10 +95,11 @@ bool asks_from_gpu_to_gpu(const RunContext& context) {
          bounds_requests(context.neighbor_choice());
 }
 
-store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feature_cols) {
+store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feature_cols, GraphUse use) {
   const TrainConfig& config = context.config;
   const GpuBudget budget = gpu_budget(context, num_nodes, feature_cols);
   return {.edge_weights = config.sampler == sampling::Method::weighted,
+          .train_edges_only = config.inductive && use == GraphUse::training,
           .in_degrees = may_need_in_degrees(config),
           .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
           .gpu_budget_bytes = budget.graph_bytes,
@@ -113,6 +116,22 @@ store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feat
           .halo_lists = !asks_from_gpu_to_gpu(context)};
 }
 
+/// Of an inductive run: how much of the graph it sees. Collective.
+void tell_train_edges(const RunContext& context, const store::MachineGraph& graph) {
+  const bool counts = context.machine.rank() == 0 && (!graph.is_replicated() || context.machine.index() == 0);
+  std::array<Count, 2> edges{};
+  if (counts) edges = {graph.host_view().indices.size, graph.whole_host_view().indices.size};
+  context.communicator().all_reduce(edges);
+  if (!context.first_rank()) return;
+  if (edges[0] == 0) {
+    spdlog::warn("--inductive: no edge has training nodes on both ends; training sees none of {} edges",
+                 format_count(edges[1]));
+    return;
+  }
+  spdlog::info("inductive: training sees {} of {} edges, those among {} training nodes",
+               format_count(edges[0]), format_count(edges[1]), format_count(std::ssize(graph.train_nodes())));
+}
+
 store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& spec, GraphUse use) {
   if (context.topology.num_machines() > 1) {
     throw InputError(
@@ -127,13 +146,11 @@ store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& sp
                 .num_train = spec.train,
                 .num_valid = spec.valid},
                use);
-  return store::MachineGraph::generate(spec, {}, context.machine,
-                                       load_options(context, spec.nodes, spec.features), context.sample_pool);
+  return store::MachineGraph::generate(
+      spec, {}, context.machine, load_options(context, spec.nodes, spec.features, use), context.sample_pool);
 }
 
-}  // namespace
-
-store::MachineGraph load_graph(RunContext& context, GraphUse use) {
+store::MachineGraph load_any(RunContext& context, GraphUse use) {
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   context.watchdog.take_time("loading the graph");
   const TrainConfig& config = context.config;
@@ -150,8 +167,17 @@ store::MachineGraph load_graph(RunContext& context, GraphUse use) {
                   .multi_label = manifest.multi_label},
                  use);
   });
-  return store::MachineGraph::load(parts, context.communicator(), context.topology, context.machine,
-                                   load_options(context, manifest.book.num_nodes(), manifest.feature_cols));
+  return store::MachineGraph::load(
+      parts, context.communicator(), context.topology, context.machine,
+      load_options(context, manifest.book.num_nodes(), manifest.feature_cols, use));
+}
+
+}  // namespace
+
+store::MachineGraph load_graph(RunContext& context, GraphUse use) {
+  store::MachineGraph graph = load_any(context, use);
+  if (context.config.inductive && use == GraphUse::training) tell_train_edges(context, graph);
+  return graph;
 }
 
 std::string graph_digest(const TrainConfig& config) {

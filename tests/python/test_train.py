@@ -102,6 +102,15 @@ class Train(unittest.TestCase):
         whole = self.train(epochs=3, output=self.folder / "whole")
         self.assertEqual([r["loss"] for r in result.records_of("epoch")], [r["loss"] for r in whole.records_of("epoch")])
 
+    def test_sees_training_nodes_only_if_inductive(self):
+        parts = strata.partition(SPEC, parts=1, output=self.folder / "parts")["path"]
+        losses, accuracy = self.program(1, parts, "--inductive")
+        result = self.train(graph=parts, inductive=True)
+        self.assertEqual([record["loss"] for record in result.records_of("epoch")], losses)
+        self.assertEqual(result.test.accuracy, accuracy)
+        whole = self.train(graph=parts, inductive=False, output=self.folder / "whole")
+        self.assertNotEqual([record["loss"] for record in whole.records_of("epoch")], losses)
+
     def test_plans(self):
         parts = strata.partition(SPEC, parts=2, output=self.folder / "parts")["path"]
         planned = strata.plan(graph=parts, cluster="machines=2,gpus=4", **COMMON)

@@ -55,6 +55,9 @@ enum class Replication : std::uint8_t {
 struct LoadOptions {
   bool edge_ids = false;
   bool edge_weights = false;  ///< InputError if the graph has none
+  /// Lists have the edges among training nodes only, as inductive training reads them; all edges are in
+  /// MachineGraph::whole_view(). Not with `edge_ids`. No lists of other machines' nodes are kept.
+  bool train_edges_only = false;
   bool in_degrees = false;
   bool degrees_of_loops = true;       ///< whether `in_degrees` count self-loops
   std::int64_t gpu_budget_bytes = 0;  ///< per GPU, for structure and features together; ignored on the cpu

@@ -63,6 +63,10 @@ class MachineGraph {
   /// What a sampler on this rank's compute device reads; host_view() on the cpu. It has the lists of all
   /// nodes if the structure is replicated.
   const GraphView& view() const;
+  /// As view() and host_view(), with all edges of the graph where these have LoadOptions::train_edges_only;
+  /// GPUs read them in host memory then. Otherwise the same.
+  const GraphView& whole_view() const;
+  const GraphView& whole_host_view() const;
   bool is_replicated() const;           ///< on all machines alike
   const HaloLists* halo_lists() const;  ///< null: none
   /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's

@@ -46,6 +46,8 @@ struct TrainConfig {
   /// From the seeds outwards; -1: all neighbors. The model has one layer per fanout.
   std::vector<int> fanouts = {15, 10, 5};
   sampling::Method sampler = sampling::Method::uniform;
+  /// Training sees the edges among training nodes only; evaluation and predictions see all.
+  bool inductive = false;
   bool replace = false;          ///< uniform and weighted: with replacement
   bool labor_dependent = false;  ///< labor: layers share their random numbers
   using Compute = comm::TopologyOptions::Compute;

@@ -179,6 +179,10 @@ void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, co
   state.machine_offsets = {0, graph.sizes.num_nodes};
   if (graph.sizes.in_degrees && !options.degrees_of_loops)
     leave_loops_out(*state.regions, machine, machine.communicator());
+  if (options.train_edges_only) {
+    state.whole.emplace(keep_train_edges(*state.regions, machine));
+    count_train_degrees(*state.regions, machine, machine.communicator(), options.degrees_of_loops);
+  }
   GraphPlacement placement =
       plan_placement(machine, *state.regions,
                      {.features = graph.features,

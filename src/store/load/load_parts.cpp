@@ -7,6 +7,7 @@
 #include "cache/halo_regions.hpp"
 #include "load/loop_degrees.hpp"
 #include "load/part_loader.hpp"
+#include "load/train_edges.hpp"
 #include "machine_graph_state.hpp"
 #include "placement/plan_placement.hpp"
 #include "strata/comm/resources.hpp"
@@ -121,6 +122,12 @@ class Loading {
     machine_.together([&] { check_train(); });
   }
 
+  /// Takes the edges out that no training node has on both ends. Collective over `world`, as are its errors.
+  void keep_train_edges(const comm::Communicator& world) {
+    world.together([&] { state_.whole.emplace(store::keep_train_edges(*state_.regions, machine_)); });
+    count_train_degrees(*state_.regions, machine_, world, options_.degrees_of_loops);
+  }
+
   /// Chooses what to keep of other machines' nodes, and reads their lists.
   void read_halo() {
     const HaloTask task{.machine = machine_,
@@ -186,7 +193,8 @@ class Loading {
     if (num_machines_ == 1) return {};
     const std::int64_t bytes =
         options_.halo_bytes == LoadOptions::kAutomatic ? free_bytes / 10 : options_.halo_bytes;
-    const std::int64_t lists = replicated_ || !options_.halo_lists ? 0 : bytes / 4;
+    const bool without_lists = replicated_ || !options_.halo_lists || options_.train_edges_only;
+    const std::int64_t lists = without_lists ? 0 : bytes / 4;
     return {.list_bytes = lists, .row_bytes = state_.manifest.feature_cols > 0 ? bytes - lists : 0};
   }
 
@@ -278,9 +286,10 @@ MachineGraph MachineGraph::load(const graph::PartsOrigin& parts, const comm::Com
   world.together([&] {
     refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
     loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
-    loading.read_halo();
   });
   if (options.in_degrees && !options.degrees_of_loops) leave_loops_out(*state->regions, machine, world);
+  if (options.train_edges_only) loading.keep_train_edges(world);
+  world.together([&] { loading.read_halo(); });
   const MemoryShare share = memory_share(world, machine);
   world.together([&] {
     loading.plan(gpu_bytes, share.free);

@@ -69,7 +69,7 @@ std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCos
 /// Whether the cpu finds all rows of the layer's input in one table, in the order of the ids.
 bool LayerRunner::in_place(const LayerPass& pass) const {
   const tensor::TensorSpec& spec = pass.table->spec();
-  return !device_.is_cuda() && !distributed() && !context_.graph->host_view().indices.wide &&
+  return !device_.is_cuda() && !distributed() && !context_.graph->whole_host_view().indices.wide &&
          spec.dtype == DType::f32 && spec.scale == 1 && pass.table->host_data() != nullptr &&
          pass.model->traits().takes_dst_apart && !reads_projected(*pass.model, pass.layer) &&
          pass.table_nodes.set() == nullptr && pass.nodes.set() == nullptr;
@@ -77,7 +77,7 @@ bool LayerRunner::in_place(const LayerPass& pass) const {
 
 /// Copies no rows or edges, because the graph itself is the block.
 bool LayerRunner::apply_in_place(const LayerPass& pass, StopPoll& poll, const Consume& consume) {
-  const store::GraphView& view = context_.graph->host_view();
+  const store::GraphView& view = context_.graph->whole_host_view();
   const at::Tensor table = wrap_rows(reinterpret_cast<const float*>(pass.table->host_data()), view.num_local,
                                      pass.table->spec().cols, device_);
   std::vector<Count> indptr;  // of a chunk, from 0
@@ -115,7 +115,7 @@ bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Co
   const cuda::Stream stream = current_stream(device_);
   std::optional<RankLookup> lookup;
   if (pass.table_nodes.set() != nullptr) lookup.emplace(*pass.table_nodes.set(), device_);
-  ListPiece list_piece({.graph = &context_.graph->host_view(),
+  ListPiece list_piece({.graph = &context_.graph->whole_host_view(),
                         .device = device_,
                         .in_degrees = pass.model->traits().needs_in_degrees,
                         .by_weight = pass.by_weight});
@@ -133,7 +133,7 @@ bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Co
       own = blocks.own;
     }
     if (pass.by_weight && !chunk.piece) {
-      EdgeShares(context_.graph->host_view()).list(seeds, shares_.values, *context_.pool);
+      EdgeShares(context_.graph->whole_host_view()).list(seeds, shares_.values, *context_.pool);
       block.edge_weights = shares_.on(device_, "weights of a chunk's edges", stream);
     }
     make_room(block.num_src, cols);

@@ -28,7 +28,7 @@ Count read_cols(const nn::BlockModel& model, int layer) {
 enum class Member : std::uint8_t { none, valid, test };
 
 std::vector<Member> membership(const store::MachineGraph& graph) {
-  const store::GraphView& view = graph.host_view();
+  const store::GraphView& view = graph.whole_host_view();
   std::vector<Member> members(static_cast<std::size_t>(view.num_local), Member::none);
   for (const NodeId v : graph.valid_nodes())
     members[static_cast<std::size_t>(v - view.first_node)] = Member::valid;
@@ -70,10 +70,10 @@ struct LayerwiseEvaluator::State {
   LayerNodes nodes_of(const nn::BlockModel& model, int layer, bool everywhere) {
     if (!everywhere && !needed) needed = find_needed(model.num_layers());
     const NodeSet* set = everywhere ? nullptr : (*needed)[static_cast<std::size_t>(layer)].get();
-    return {context.graph->host_view(), set, context.graph->machine_offsets()};
+    return {context.graph->whole_host_view(), set, context.graph->machine_offsets()};
   }
   NeededNodes find_needed(int num_layers) const {
-    const store::GraphView& view = context.graph->host_view();
+    const store::GraphView& view = context.graph->whole_host_view();
     const auto for_scored = [&](const std::function<void(NodeId)>& visit) {
       for (std::size_t v = 0; v < members.size(); ++v)
         if (is_scored(v)) visit(view.first_node + static_cast<NodeId>(v));
@@ -149,7 +149,7 @@ struct LayerwiseEvaluator::State {
     const at::NoGradGuard no_grad;
     model.eval();
     const int last = model.num_layers() - 1;
-    const auto sampler = sampling::make_sampler(context.graph->view(),
+    const auto sampler = sampling::make_sampler(context.graph->whole_view(),
                                                 {.fanouts = {-1},
                                                  .max_seeds = LayerRunner::kMaxChunkNodes,
                                                  .in_degrees = model.traits().needs_in_degrees},
@@ -214,7 +214,7 @@ struct LayerwiseEvaluator::State {
     const std::int32_t* labels = context.graph->labels().data();
     const Count words = context.graph->manifest().label_words();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const NodeId v = nodes[i] - context.graph->host_view().first_node;
+      const NodeId v = nodes[i] - context.graph->whole_host_view().first_node;
       const Member member = members[static_cast<std::size_t>(v)];
       if (member == Member::none) continue;
       (member == Member::valid ? valid : test).add_label({rows + i * width, width}, labels + v * words);
@@ -222,7 +222,7 @@ struct LayerwiseEvaluator::State {
   }
 
   void write(const std::vector<NodeId>& nodes, const float* rows, Count classes, PredictionFile& file) const {
-    const store::GraphView& view = context.graph->host_view();
+    const store::GraphView& view = context.graph->whole_host_view();
     for (const NodeId node : nodes) {
       file.write_row(view.original_ids[node], rows);
       rows += classes;
@@ -245,7 +245,7 @@ Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, PredictionFile& fi
 }
 
 Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, const std::string& npy_path) {
-  PredictionFile file(npy_path, state_->context.graph->host_view().num_nodes,
+  PredictionFile file(npy_path, state_->context.graph->whole_host_view().num_nodes,
                       model.output_cols(model.num_layers() - 1), state_->communicator);
   const Evaluation result = predict(model, file);
   if (!result.stopped) file.close();

@@ -41,8 +41,8 @@ class SampledEvaluator final : public Evaluator {
               context_.machine->index()};
       rows.halo = context_.graph->halo_rows();
     }
-    const auto sampler =
-        sampling::make_sampler(context_.graph->view(), sampler_options(model), exchange, 1, *context_.pool);
+    const auto sampler = sampling::make_sampler(context_.graph->whole_view(), sampler_options(model),
+                                                exchange, 1, *context_.pool);
     feature::RowFetcher fetcher(context_.graph->features(), device_, rows, *context_.pool);
     StopPoll poll(communicator_, context_.stop_requested);
     const Stages stages{.model = &model, .sampler = sampler.get(), .fetcher = &fetcher, .poll = &poll};
@@ -117,7 +117,7 @@ class SampledEvaluator final : public Evaluator {
       const at::Tensor logits =
           model.forward(input, batch, {.key = key(), .training = false}).cpu().contiguous();
       for (std::size_t i = 0; i < seeds.size(); ++i) {
-        const Count row = seeds[i] - context_.graph->host_view().first_node;
+        const Count row = seeds[i] - context_.graph->whole_host_view().first_node;
         board.add_label({logits.const_data_ptr<float>() + static_cast<Count>(i) * classes,
                          static_cast<std::size_t>(classes)},
                         labels.data() + row * manifest.label_words());

@@ -75,6 +75,12 @@ void add_model_options(OptionTable& table, TrainConfig& c) {
            "nodes that share them, so that batches have fewer input nodes)")
       .common()
       .fixed();
+  table
+      .add(
+          "inductive", c.inductive,
+          "Train on the subgraph of the training nodes: no edge from or to another node is seen in training. "
+          "Evaluation and predictions use the whole graph")
+      .fixed();
   table.add("replace", c.replace, "Sample with replacement (uniform and weighted)").fixed();
   table
       .add("labor-dependent", c.labor_dependent,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <random>
+#include <utility>
 
 #include "loading/seed_schedule.hpp"
 #include "strata/util/error.hpp"
@@ -40,9 +41,10 @@ TrainNodes train_nodes_of(const std::vector<graph::PartReader>& parts, const gra
 /// Reads neighbor lists where they lie, and picks from them.
 class ListSampler {
  public:
+  /// `allowed` says which nodes are neighbors; empty: all.
   ListSampler(const std::vector<graph::PartReader>& parts, const graph::PartitionBook& book,
-              std::uint64_t seed)
-      : parts_(parts), book_(book), random_(seed) {}
+              std::uint64_t seed, std::vector<bool> allowed)
+      : parts_(parts), book_(book), random_(seed), allowed_(std::move(allowed)) {}
 
   /// Appends the picks of a node; returns how many there are.
   Count pick(NodeId node, int fanout, std::vector<NodeId>& picks) {
@@ -52,10 +54,15 @@ class ListSampler {
     reader.read_indptr(book_.local_of(node), 2, ends);
     const Count degree = ends[1] - ends[0];
     if (degree == 0 || fanout == 0) return 0;
-    const Count wanted = fanout < 0 ? degree : std::min<Count>(degree, fanout);
-    if (degree > kLongList && wanted < degree) return pick_from_long(reader, ends[0], degree, wanted, picks);
+    Count wanted = fanout < 0 ? degree : std::min<Count>(degree, fanout);
+    if (allowed_.empty() && degree > kLongList && wanted < degree)
+      return pick_from_long(reader, ends[0], degree, wanted, picks);
     list_.resize(static_cast<std::size_t>(degree));
     reader.read_indices(ends[0], degree, list_.data());
+    if (!allowed_.empty()) {
+      std::erase_if(list_, [&](NodeId v) { return !allowed_[static_cast<std::size_t>(v)]; });
+      wanted = std::min(wanted, std::ssize(list_));
+    }
     std::ranges::sample(list_, std::back_inserter(picks), wanted, random_);
     return wanted;
   }
@@ -82,8 +89,15 @@ class ListSampler {
   const std::vector<graph::PartReader>& parts_;
   const graph::PartitionBook& book_;
   std::mt19937_64 random_;
+  std::vector<bool> allowed_;
   std::vector<NodeId> list_;
 };
+
+std::vector<bool> marks_of(const std::vector<NodeId>& nodes, Count num_nodes) {
+  std::vector<bool> marks(static_cast<std::size_t>(num_nodes));
+  for (const NodeId node : nodes) marks[static_cast<std::size_t>(node)] = true;
+  return marks;
+}
 
 struct OwnRange {
   NodeId begin, end;
@@ -160,7 +174,8 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
 
   BatchProfile sum;
   sum.hops.resize(job.fanouts.size());
-  ListSampler sampler(readers, book, job.seed + 1);
+  ListSampler sampler(readers, book, job.seed + 1,
+                      job.train_edges_only ? marks_of(train.nodes, book.num_nodes()) : std::vector<bool>());
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < job.batches; ++i) {
     if (i > 0 && std::chrono::steady_clock::now() - start > job.time_limit) break;

@@ -16,6 +16,7 @@ struct ProfiledJob {
   Count global_batch = 0;
   std::vector<int> fanouts = {};
   std::uint64_t seed = 0;
+  bool train_edges_only = false;                 ///< neighbors are training nodes, as with --inductive
   int batches = 4;                               ///< at most; each of another step, on another machine
   std::chrono::milliseconds time_limit{20'000};  ///< after which no further batch begins
 };

@@ -54,8 +54,16 @@ std::int64_t structure_bytes(const TrainConfig& config, const graph::Manifest& m
               edges = replicated ? manifest.num_edges : largest.edges;
   std::int64_t sum = (lists + 1) * 8 + edges * width + nodes * width;
   sum += (manifest.num_train + (manifest.num_valid + manifest.num_test) / machines) * 8;
-  if (config.sampler == sampling::Method::weighted) sum += edges * 4;
-  if (config.model == nn::ModelKind::gcn || config.model == nn::ModelKind::gin) sum += nodes * 4;
+  const Count edge_weights = config.sampler == sampling::Method::weighted ? 4 : 0,
+              degrees =
+                  config.model == nn::ModelKind::gcn || config.model == nn::ModelKind::gin ? nodes * 4 : 0;
+  sum += edges * edge_weights + degrees;
+  if (config.inductive) {  // beside the whole lists, at most those of the training nodes
+    const double share =
+        static_cast<double>(manifest.num_train) / static_cast<double>(std::max<Count>(1, nodes));
+    sum += (lists + 1) * 8 + degrees +
+           static_cast<std::int64_t>(share * static_cast<double>(edges * (width + edge_weights)));
+  }
   return sum + largest.nodes * manifest.label_words() * 4;
 }
 

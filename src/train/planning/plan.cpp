@@ -205,7 +205,8 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
                                   .ranks_per_machine = cluster.ranks_per_machine(),
                                   .global_batch = plan.global_batch,
                                   .fanouts = config.fanouts,
-                                  .seed = config.seed});
+                                  .seed = config.seed,
+                                  .train_edges_only = config.inductive});
   plan.memory = plan_memory(config, manifest, cluster, plan.profile);
   const bool bounded = std::ranges::all_of(config.fanouts, [](int fanout) { return fanout >= 0; });
   plan.direct = cluster.has_gpus() && config.neighbor_exchange != Transport::mpi && bounded &&

@@ -150,6 +150,7 @@ json run_record(const RunFacts& facts) {
           {"sampler", enum_name(facts.config.sampler)},
           {"replace", facts.config.replace},
           {"labor_dependent", facts.config.labor_dependent},
+          {"inductive", facts.config.inductive},
           {"hidden", facts.config.hidden},
           {"global_batch_size", facts.global_batch},
           {"steps_per_epoch", facts.steps_per_epoch},

@@ -176,6 +176,7 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
                                      [](TrainConfig& c) { c.sampler = sampling::Method::labor; },
                                      [](TrainConfig& c) { c.replace = true; },
                                      [](TrainConfig& c) { c.labor_dependent = true; },
+                                     [](TrainConfig& c) { c.inductive = true; },
                                      [](TrainConfig& c) { c.dropout = 0.1; },
                                      [](TrainConfig& c) { c.input_dropout = 0.1; },
                                      [](TrainConfig& c) { c.batch_size = 7; },

@@ -111,6 +111,7 @@ TEST(TrainOptions, AreRead) {
                                  "--sampler",
                                  "labor",
                                  "--labor-dependent",
+                                 "--inductive",
                                  "--sampler-device",
                                  "cpu",
                                  "--hidden=64",
@@ -140,6 +141,7 @@ TEST(TrainOptions, AreRead) {
   EXPECT_THAT(config.fanouts, ElementsAre(-1, -1));
   EXPECT_EQ(config.sampler, sampling::Method::labor);
   EXPECT_TRUE(config.labor_dependent);
+  EXPECT_TRUE(config.inductive);
   EXPECT_FALSE(config.replace);
   EXPECT_EQ(config.hidden, 64);
   EXPECT_EQ(config.learning_rate, 0.01);

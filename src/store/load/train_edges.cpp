@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/train_edges.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "graph_tensor.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/shares.hpp"
+#include "strata/util/thread_pool.hpp"
+
+namespace strata::store {
+namespace {
+
+constexpr Count kListsPerTask = 1 << 12;
+
+std::vector<bool> marks_of(const GraphRegions& regions) {
+  std::vector<bool> marks(static_cast<std::size_t>(regions.sizes.num_nodes));
+  for (const NodeId node : regions.train.span()) marks[static_cast<std::size_t>(node)] = true;
+  return marks;
+}
+
+/// Calls visit(list, its first entry, its end, the indices) for this rank's share of the training nodes'
+/// lists, from all threads.
+template <typename Visit>
+void visit_train_lists(const GraphRegions& regions, const std::vector<bool>& marks,
+                       const comm::Machine& machine, ThreadPool& pool, Visit&& visit) {
+  const Range lists = share_of({0, regions.sizes.num_lists()}, machine.rank(), machine.size());
+  const NodeId first = regions.sizes.first_list();
+  const Count* const indptr = regions.indptr.data();
+  pool.parallel_for(lists.count, kListsPerTask, [&](Count begin, Count end) {
+    regions.indices.visit([&](const auto* indices) {
+      for (Count list = lists.first + begin; list < lists.first + end; ++list)
+        if (marks[static_cast<std::size_t>(first + list)])
+          visit(list, indptr[list], indptr[list + 1], indices);
+    });
+  });
+}
+
+/// The offsets of the lists that remain.
+HostArray<Count> count_kept(const GraphRegions& regions, const std::vector<bool>& marks,
+                            const comm::Machine& machine, ThreadPool& pool) {
+  const Count lists = regions.sizes.num_lists();
+  auto indptr = HostArray<Count>::create(machine, lists + 1, name_of(GraphTensor::indptr));
+  machine.together([&] {
+    if (machine.rank() == 0) std::ranges::fill(indptr.span(), Count{0});
+  });
+  machine.together([&] {
+    visit_train_lists(
+        regions, marks, machine, pool, [&](Count list, Count begin, Count end, const auto* indices) {
+          indptr.data()[list + 1] = std::count_if(indices + begin, indices + end, [&](auto neighbor) {
+            return marks[static_cast<std::size_t>(neighbor)];
+          });
+        });
+  });
+  machine.together([&] {
+    if (machine.rank() == 0) std::partial_sum(indptr.data(), indptr.data() + lists + 1, indptr.data());
+  });
+  return indptr;
+}
+
+}  // namespace
+
+GraphView WholeLists::in_place_of(GraphView lists) const {
+  lists.indptr = indptr.data();
+  lists.indices = indices.view();
+  if (weights.size() > 0) lists.weights = weights.data();
+  if (in_degrees.size() > 0) lists.in_degrees = in_degrees.data();
+  return lists;
+}
+
+std::int64_t WholeLists::bytes() const {
+  return static_cast<std::int64_t>(indptr.span().size_bytes() + indices.bytes() +
+                                   weights.span().size_bytes() + in_degrees.span().size_bytes());
+}
+
+WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine) {
+  if (regions.sizes.edge_ids) throw Error("edges among training nodes have no ids here");
+  ThreadPool pool(comm::resources_of(machine).cores);
+  const std::vector<bool> marks = marks_of(regions);
+  HostArray<Count> indptr = count_kept(regions, marks, machine, pool);
+  RegionSizes& sizes = regions.sizes;
+  const Count kept = indptr.data()[sizes.num_lists()];
+  HostIds indices = HostIds::create(machine, kept, sizes.wide_nodes(), name_of(GraphTensor::indices));
+  auto weights = HostArray<float>::create(machine, sizes.weights ? kept : 0, name_of(GraphTensor::weights));
+  auto in_degrees = HostArray<std::int32_t>::create(machine, sizes.in_degrees ? sizes.num_nodes : 0,
+                                                    name_of(GraphTensor::in_degrees));
+  machine.together([&] {
+    indices.visit([&](auto* out) {
+      visit_train_lists(regions, marks, machine, pool,
+                        [&](Count list, Count begin, Count end, const auto* all) {
+                          Count place = indptr.data()[list];
+                          for (Count edge = begin; edge < end; ++edge) {
+                            if (!marks[static_cast<std::size_t>(all[edge])]) continue;
+                            if (sizes.weights) weights.data()[place] = regions.weights.data()[edge];
+                            using Id = std::remove_pointer_t<decltype(out)>;
+                            out[place++] = static_cast<Id>(all[edge]);
+                          }
+                        });
+    });
+  });
+  sizes.local_edges = kept;
+  return {.indptr = std::exchange(regions.indptr, std::move(indptr)),
+          .indices = std::exchange(regions.indices, std::move(indices)),
+          .weights = std::exchange(regions.weights, std::move(weights)),
+          .in_degrees = std::exchange(regions.in_degrees, std::move(in_degrees))};
+}
+
+void count_train_degrees(const GraphRegions& regions, const comm::Machine& machine,
+                         const comm::Communicator& world, bool with_loops) {
+  const RegionSizes& sizes = regions.sizes;
+  if (!sizes.in_degrees) return;
+  const std::span<const NodeId> train = regions.train.span();
+  // Each rank counts for its share of its machine's own nodes, so that every node is counted once.
+  const Range own = share_of({sizes.first_node, sizes.num_local}, machine.rank(), machine.size());
+  std::vector<std::int64_t> degrees(train.size());
+  regions.indices.visit([&](const auto* indices) {
+    for (std::size_t i = 0; i < train.size(); ++i) {
+      const NodeId node = train[i];
+      if (node < own.first || node >= own.end()) continue;
+      const Count* const list = regions.indptr.data() + (node - sizes.first_list());
+      degrees[i] = list[1] - list[0];
+      if (!with_loops) degrees[i] -= std::count(indices + list[0], indices + list[1], node);
+    }
+  });
+  world.all_reduce(std::span(degrees));
+  if (machine.rank() == 0) {
+    std::ranges::fill(regions.in_degrees.span(), 0);
+    for (std::size_t i = 0; i < train.size(); ++i)
+      regions.in_degrees.data()[train[i]] = static_cast<std::int32_t>(degrees[i]);
+  }
+  machine.barrier();
+}
+
+}  // namespace strata::store

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "graph_regions.hpp"
+#include "strata/comm/machine.hpp"
+
+namespace strata::store {
+
+/// The neighbor lists that regions had before keep_train_edges(). An owner.
+struct WholeLists {
+  HostArray<Count> indptr;
+  HostIds indices;
+  HostArray<float> weights;            ///< size 0 if not loaded
+  HostArray<std::int32_t> in_degrees;  ///< size 0 if not loaded
+
+  /// `lists`, a view of the regions' lists, with these arrays in place of theirs.
+  GraphView in_place_of(GraphView lists) const;
+  std::int64_t bytes() const;
+};
+
+/// Leaves only the edges whose two ends are training nodes in the lists of `regions`; other nodes then have
+/// empty lists. Returns the lists of before. In-degrees stay: see count_train_degrees(). REQUIRES: no edge
+/// ids. Collective over the machine; throws on all ranks alike.
+WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine);
+
+/// Sets the in-degrees of all nodes to what keep_train_edges() left, with or without self-loops. Does nothing
+/// for regions without in-degrees. Collective over `world`: the ranks of all machines among which the graph
+/// is divided.
+void count_train_degrees(const GraphRegions& regions, const comm::Machine& machine,
+                         const comm::Communicator& world, bool with_loops);
+
+}  // namespace strata::store

@@ -69,6 +69,6 @@ configure_package_config_file(cmake/StrataConfig.cmake.in ${PROJECT_BINARY_DIR}/
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/StrataConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/StrataConfig.cmake ${PROJECT_BINARY_DIR}/StrataConfigVersion.cmake
-              cmake/StrataDependencies.cmake cmake/FindLibTorch.cmake cmake/FindMETIS.cmake cmake/FindNCCL.cmake
+              cmake/StrataDependencies.cmake cmake/FindAsio.cmake cmake/FindCereal.cmake cmake/FindLibTorch.cmake cmake/FindMETIS.cmake cmake/FindNCCL.cmake
               cmake/FindXXHASH.cmake cmake/FindZstd.cmake
         DESTINATION ${package_dir} COMPONENT development)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the modules, and what of it a source tree breaks.
 
-    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < {sampling, feature} < nn < train < {loader, doctor} < {dgs, cli}
+    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < {sampling, feature} < nn < rpc < train < {loader, doctor} < {dgs, cli}
 
 A module may include its own headers and the public ones of lower modules; siblings never include each other. A private
 header is included within its module only, by its path from the module's folder. Some outside libraries belong to one
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["loader", "doctor"], ["dgs", "cli"]]
+LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["rpc"], ["train"], ["loader", "doctor"], ["dgs", "cli"]]
 LEVEL_OF = {module: level for level, modules in enumerate(LEVELS) for module in modules}
 # strata-partition runs where no CUDA, MPI or libtorch exists.
 PARTITION_MAY = {"util", "graph"}
@@ -33,11 +33,13 @@ class Outside:
         return bool(self.pattern.match(header)) and module not in self.modules
 
 
-TENSOR_MODULES = frozenset({"nn", "torch_ranks", "train", "dgs", "cli"})
+TENSOR_MODULES = frozenset({"nn", "rpc", "torch_ranks", "train", "dgs", "cli"})
 HOST_ONLY = frozenset({"util", "graph", "partition"})
 OUTSIDE = [
     Outside("MPI", re.compile(r"mpi\w*\.h$"), frozenset({"comm"})),
     Outside("NCCL", re.compile(r"nccl\w*\.h$"), frozenset({"comm"})),
+    Outside("Asio", re.compile(r"asio(/|\.hpp)"), frozenset({"comm"})),
+    Outside("cereal", re.compile(r"cereal/"), frozenset({"rpc"})),
     Outside("HDF5", re.compile(r"(hdf5\w*|H5\w*)\.h$"), frozenset({"graph"})),
     Outside("METIS", re.compile(r"metis\.h$"), frozenset({"partition"})),
     Outside("toml++", re.compile(r"toml\+\+/"), frozenset({"cli"})),

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cereal/archives/binary.hpp>
+#include <cereal/types/map.hpp>
+#include <cereal/types/optional.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/tuple.hpp>
+#include <cereal/types/unordered_map.hpp>
+#include <cereal/types/utility.hpp>
+#include <cereal/types/vector.hpp>
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "strata/util/types.hpp"
+
+/// What calls carry: tensors in a list, handles in another, and the rest as one binary payload that cereal
+/// writes. A struct travels if it names its fields once:
+///
+///     template <typename Archive> void serialize(Archive& archive) { archive(rows, name, tensors); }
+namespace strata::rpc {
+
+class Core;
+class Holding;
+
+/// Names an object that handles refer to.
+struct ObjectId {
+  int owner = -1, creator = -1;  ///< ranks
+  std::uint64_t number = 0;
+  auto operator<=>(const ObjectId&) const = default;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(owner, creator, number);
+  }
+};
+
+/// A tensor on its way: its values in host memory, or the tensor itself within one process.
+struct TensorPiece {
+  at::Tensor values;
+  Device destination;
+  bool requires_grad = false;
+};
+
+/// The contents of a request or of its answer.
+struct Parcel {
+  std::string payload;
+  std::vector<TensorPiece> tensors;
+  std::vector<std::shared_ptr<Holding>> handles;
+};
+
+/// Where a parcel goes and what it is.
+struct Destination {
+  int rank = 0;
+  std::string function;
+  bool is_answer = false;
+  bool copies = false;  ///< CPU tensors may be changed as soon as they are packed
+};
+
+/// An archive of cereal's that knows for whom it works, so that tensors and handles find their lists.
+template <typename Owner, typename Archive>
+class ArchiveOf : public Archive {
+ public:
+  template <typename Stream>
+  ArchiveOf(Owner& owner, Stream& stream) : Archive(stream), owner_(owner) {}
+  Owner& owner() const { return owner_; }
+
+ private:
+  Owner& owner_;
+};
+template <typename Owner, typename Archive>
+Owner& owner_of(Archive& archive) {
+  return dynamic_cast<ArchiveOf<Owner, Archive>&>(archive).owner();
+}
+
+/// Fills a parcel. CPU tensors are read until the parcel was sent, unless they are copied; tensors on a GPU
+/// are copied to pinned memory after what the current stream has to do.
+class Packing {
+ public:
+  Packing(Core& core, Destination destination) : core_(core), destination_(std::move(destination)) {}
+
+  template <typename... Values>
+  Parcel pack(const Values&... values) {
+    std::ostringstream stream;
+    ArchiveOf<Packing, cereal::BinaryOutputArchive> archive(*this, stream);
+    (pack_one(archive, values), ...);
+    parcel_.payload = std::move(stream).str();
+    return std::move(parcel_);
+  }
+
+  /// Their places in the lists; -1 for none.
+  std::int32_t add(const at::Tensor& tensor);
+  std::int32_t add(std::shared_ptr<Holding> handle);
+
+ private:
+  template <typename Archive, typename Value>
+  void pack_one(Archive& archive, const Value& value) {
+    ++argument_;
+    archive(value);
+  }
+
+  Core& core_;
+  const Destination destination_;
+  int argument_ = 0;
+  Parcel parcel_;
+  std::unordered_map<const void*, std::int32_t> known_;  // the same tensor twice is one piece
+};
+
+/// Reads a parcel. Tensors for a GPU are copied there on the current stream.
+class Unpacking {
+ public:
+  explicit Unpacking(Parcel parcel) : parcel_(std::move(parcel)), unpacked_(parcel_.tensors.size()) {}
+
+  template <typename... Values>
+  std::tuple<Values...> unpack() {
+    std::istringstream stream(std::exchange(parcel_.payload, {}));
+    ArchiveOf<Unpacking, cereal::BinaryInputArchive> archive(*this, stream);
+    std::tuple<Values...> values;
+    std::apply([&](auto&... each) { (archive(each), ...); }, values);
+    return values;
+  }
+
+  at::Tensor tensor(std::int32_t place);
+  const std::shared_ptr<Holding>& handle(std::int32_t place) const;
+
+ private:
+  Parcel parcel_;
+  std::vector<at::Tensor> unpacked_;
+};
+
+}  // namespace strata::rpc
+
+namespace cereal {
+
+template <typename Archive>
+void save(Archive& archive, const at::Tensor& tensor) {
+  archive(strata::rpc::owner_of<strata::rpc::Packing>(archive).add(tensor));
+}
+template <typename Archive>
+void load(Archive& archive, at::Tensor& tensor) {
+  std::int32_t place = -1;
+  archive(place);
+  tensor = strata::rpc::owner_of<strata::rpc::Unpacking>(archive).tensor(place);
+}
+template <typename Archive>
+void serialize(Archive& archive, strata::Device& device) {
+  archive(device.kind, device.index);
+}
+
+}  // namespace cereal

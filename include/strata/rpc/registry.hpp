@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
+
+#include "strata/rpc/parcel.hpp"
+
+namespace strata::rpc {
+
+/// A value of any type that handles refer to.
+struct Object {
+  std::shared_ptr<void> value;
+  std::type_index type = typeid(void);
+  Parcel (*pack)(const void* value, Packing& packing) = nullptr;  ///< null if it cannot travel
+};
+
+/// Makes an Object of a value.
+template <typename T>
+Object object_of(std::shared_ptr<T> value) {
+  Object object{.value = value, .type = typeid(T)};
+  if constexpr (cereal::traits::is_output_serializable<T, cereal::BinaryOutputArchive>::value)
+    object.pack = [](const void* kept, Packing& packing) {
+      return packing.pack(*static_cast<const T*>(kept));
+    };
+  return object;
+}
+
+/// The functions, classes and methods that other ranks may call, each by a name. All ranks of a run make the
+/// same one, usually in one function that main calls:
+///
+///     rpc::Registry registry;
+///     registry.function("add", &add);
+///     registry.constructor<Shard, Device>("Shard");
+///     registry.method("Shard::forward", &Shard::forward);
+///
+/// Arguments and results are values: numbers, strings, vectors, maps, tuples, optionals, devices, tensors,
+/// handles, and structs of them. A value.
+class Registry {
+ public:
+  /// How a name is called on its rank.
+  struct Entry {
+    std::function<Parcel(void* self, Unpacking& arguments, Packing& answer)> answer;  ///< null: a constructor
+    std::function<Object(void* self, Unpacking& arguments)> keep;  ///< null: returns nothing
+  };
+
+  /// Throws InputError if the name is taken, here and below.
+  template <typename R, typename... A>
+  Registry& function(const std::string& name, R (*function)(A...)) {
+    return add(name, function, entry<R, A...>([function](void*, auto&&... arguments) -> R {
+                 return function(std::forward<decltype(arguments)>(arguments)...);
+               }));
+  }
+  template <typename T, typename... A>
+  Registry& constructor(const std::string& name) {
+    Entry entry;
+    entry.keep = [](void*, Unpacking& packed) {
+      auto arguments = packed.unpack<std::decay_t<A>...>();
+      return std::apply([](auto&... each) { return object_of(std::make_shared<T>(std::move(each)...)); },
+                        arguments);
+    };
+    return add(name, &typeid(T), std::move(entry));
+  }
+  template <typename T, typename R, typename... A>
+  Registry& method(const std::string& name, R (T::*method)(A...)) {
+    return add(name, method, method_entry<T, R, A...>(method));
+  }
+  template <typename T, typename R, typename... A>
+  Registry& method(const std::string& name, R (T::*method)(A...) const) {
+    return add(name, method, method_entry<T, R, A...>(method));
+  }
+
+  /// Throws InputError with the nearest name.
+  const Entry& at(const std::string& name) const;
+
+  /// The name that this function or method was registered by. Throws InputError if it was not.
+  template <typename Callable>
+  const std::string& name_of(Callable callable) const {
+    return find_name(typeid(Callable), bytes_of(callable));
+  }
+  /// The name of the class's constructor.
+  template <typename T>
+  const std::string& name_of_class() const {
+    return name_of(&typeid(T));
+  }
+
+ private:
+  using Key = std::pair<std::type_index, std::string>;
+
+  // Pointers to members cannot be ordered; their bytes can.
+  template <typename Callable>
+  static std::string bytes_of(const Callable& callable) {
+    static_assert(std::is_trivially_copyable_v<Callable>);
+    std::string bytes(sizeof(Callable), '\0');
+    std::memcpy(bytes.data(), &callable, sizeof(Callable));
+    return bytes;
+  }
+
+  template <typename R, typename... A, typename Call>
+  static Entry entry(Call call) {
+    Entry entry;
+    entry.answer = [call](void* self, Unpacking& packed, Packing& answer) {
+      auto arguments = packed.unpack<std::decay_t<A>...>();
+      return std::apply(
+          [&](auto&... each) {
+            if constexpr (std::is_void_v<R>) {
+              call(self, std::move(each)...);
+              return Parcel{};
+            } else {
+              return answer.pack(call(self, std::move(each)...));
+            }
+          },
+          arguments);
+    };
+    if constexpr (!std::is_void_v<R>) {
+      entry.keep = [call](void* self, Unpacking& packed) {
+        auto arguments = packed.unpack<std::decay_t<A>...>();
+        return std::apply(
+            [&](auto&... each) {
+              return object_of(std::make_shared<std::decay_t<R>>(call(self, std::move(each)...)));
+            },
+            arguments);
+      };
+    }
+    return entry;
+  }
+  template <typename T, typename R, typename... A, typename Method>
+  static Entry method_entry(Method method) {
+    return entry<R, A...>([method](void* self, auto&&... arguments) -> R {
+      return (static_cast<T*>(self)->*method)(std::forward<decltype(arguments)>(arguments)...);
+    });
+  }
+
+  template <typename Callable>
+  Registry& add(const std::string& name, Callable callable, Entry entry) {
+    insert(name, {typeid(Callable), bytes_of(callable)}, std::move(entry));
+    return *this;
+  }
+  void insert(const std::string& name, Key key, Entry entry);
+  const std::string& find_name(std::type_index type, const std::string& bytes) const;
+
+  std::map<std::string, Entry> entries_;
+  std::map<Key, std::string> names_;
+};
+
+}  // namespace strata::rpc

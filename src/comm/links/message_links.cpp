@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/message_links.hpp"
+
+#include <fmt/format.h>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/read.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "links/connect.hpp"
+
+namespace strata::comm {
+namespace {
+
+using asio::ip::tcp;
+using Message = MessageLinks::Message;
+using Landing = MessageLinks::Landing;
+
+constexpr std::uint32_t kMagic = 0x53525031, kGoodbye = 0x53525030;
+
+/// In front of every message.
+struct Frame {
+  std::uint32_t magic = kMagic;
+  std::uint32_t head_bytes = 0;
+  std::uint64_t bulk_bytes = 0;
+};
+
+template <typename Spans>
+std::uint64_t total_bytes(const Spans& spans) {
+  std::uint64_t total = 0;
+  for (const auto& span : spans) total += span.size();
+  return total;
+}
+
+/// The connection to one rank. Used on the thread of the links only.
+class Link {
+ public:
+  Link(tcp::socket socket, int peer) : socket_(std::move(socket)), peer_(peer) {}
+
+  void start(MessageLinks::Receiver& receiver) {
+    receiver_ = &receiver;
+    read_frame();
+  }
+
+  void send(Message message) {
+    if (lost_) return;
+    Frame frame{.head_bytes = static_cast<std::uint32_t>(message.head.size()),
+                .bulk_bytes = total_bytes(message.bulk)};
+    outgoing_.push_back({frame, std::move(message)});
+    if (outgoing_.size() == 1) write_next();
+  }
+
+  void say_goodbye() {
+    if (lost_) return;
+    leaving_ = true;
+    outgoing_.push_back({Frame{.magic = kGoodbye}, {}});
+    if (outgoing_.size() == 1) write_next();
+  }
+  bool is_done() const { return lost_ || (leaving_ && outgoing_.empty()); }
+  void close() {
+    asio::error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.close(ignored);
+  }
+
+ private:
+  struct Outgoing {
+    Frame frame;
+    Message message;
+  };
+
+  void write_next() {
+    const Outgoing& next = outgoing_.front();
+    std::vector<asio::const_buffer> buffers{asio::buffer(&next.frame, sizeof(Frame)),
+                                            asio::buffer(next.message.head)};
+    for (const auto& span : next.message.bulk) buffers.emplace_back(span.data(), span.size());
+    asio::async_write(socket_, buffers, [this](const asio::error_code& code, std::size_t) {
+      if (code) {
+        outgoing_.clear();
+        return lose(code.message());
+      }
+      outgoing_.pop_front();
+      if (!outgoing_.empty()) write_next();
+    });
+  }
+
+  void read_frame() {
+    asio::async_read(socket_, asio::buffer(&frame_, sizeof(frame_)),
+                     [this](const asio::error_code& code, std::size_t) {
+                       if (code) return lose(code.message());
+                       if (frame_.magic == kGoodbye) return lose({});
+                       if (frame_.magic != kMagic) return lose("it sent what is no message");
+                       head_.resize(frame_.head_bytes);
+                       read_head();
+                     });
+  }
+
+  void read_head() {
+    asio::async_read(socket_, asio::buffer(head_), [this](const asio::error_code& code, std::size_t) {
+      if (code) return lose(code.message());
+      land();
+    });
+  }
+
+  void land() {
+    landing_ = {};
+    try {
+      landing_ = receiver_->land(peer_, head_);
+    } catch (const std::exception&) {  // which arrived() learns from the null
+    }
+    if (total_bytes(landing_.bulk) != frame_.bulk_bytes) landing_ = {};
+    if (landing_.memory == nullptr) return drop_bulk(frame_.bulk_bytes);
+    if (frame_.bulk_bytes == 0) return deliver();
+    std::vector<asio::mutable_buffer> buffers;
+    for (const auto& span : landing_.bulk) buffers.emplace_back(span.data(), span.size());
+    asio::async_read(socket_, buffers, [this](const asio::error_code& code, std::size_t) {
+      if (code) return lose(code.message());
+      deliver();
+    });
+  }
+
+  void drop_bulk(std::uint64_t left) {
+    if (left == 0) return deliver();
+    dropped_.resize(std::min<std::uint64_t>(left, 1 << 20));
+    asio::async_read(socket_, asio::buffer(dropped_),
+                     [this, left](const asio::error_code& code, std::size_t bytes) {
+                       if (code) return lose(code.message());
+                       drop_bulk(left - bytes);
+                     });
+  }
+
+  void deliver() {
+    receiver_->arrived(peer_, std::move(head_), std::exchange(landing_, {}).memory);
+    head_.clear();
+    read_frame();
+  }
+
+  void lose(const std::string& reason) {
+    if (std::exchange(lost_, true)) return;
+    close();
+    if (!leaving_) receiver_->lost(peer_, reason);
+  }
+
+  tcp::socket socket_;
+  const int peer_;
+  MessageLinks::Receiver* receiver_ = nullptr;
+  bool lost_ = false, leaving_ = false;
+  std::deque<Outgoing> outgoing_;  // the first is being written
+  Frame frame_;
+  std::string head_;
+  Landing landing_;
+  std::vector<std::byte> dropped_;
+};
+
+}  // namespace
+
+struct MessageLinks::State {
+  explicit State(const Communicator& communicator) : work(asio::make_work_guard(context)) {
+    std::vector<tcp::socket> sockets = connect_all(context, communicator);
+    for (int r = 0; r < communicator.size(); ++r) {
+      links.push_back(r == communicator.rank()
+                          ? nullptr
+                          : std::make_unique<Link>(std::move(sockets[static_cast<std::size_t>(r)]), r));
+    }
+  }
+
+  void repeat(std::chrono::milliseconds period, const std::shared_ptr<std::function<bool()>>& repeated) {
+    const auto timer = std::make_shared<asio::steady_timer>(context, period);
+    timer->async_wait([this, timer, period, repeated](const asio::error_code& code) {
+      if (!code && !ending && (*repeated)()) repeat(period, repeated);
+    });
+  }
+
+  /// Waits a while for what is still to be written, because a peer may be stopped.
+  void leave(int patience) {
+    ending = true;
+    bool done = true;
+    for (const auto& link : links) done = done && (!link || link->is_done());
+    if (!done && patience > 0) {
+      const auto timer = std::make_shared<asio::steady_timer>(context, std::chrono::milliseconds(1));
+      timer->async_wait([this, timer, patience](const asio::error_code&) { leave(patience - 1); });
+      return;
+    }
+    for (const auto& link : links)
+      if (link) link->close();
+    context.stop();
+  }
+
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work;
+  std::vector<std::unique_ptr<Link>> links;  // null for this rank
+  bool ending = false;                       // of the thread
+  std::thread thread;
+};
+
+MessageLinks::MessageLinks(const Communicator& communicator)
+    : state_(std::make_unique<State>(communicator)) {}
+MessageLinks::~MessageLinks() { close(); }
+
+void MessageLinks::start(Receiver& receiver) {
+  for (const auto& link : state_->links)
+    if (link) link->start(receiver);
+  state_->context.restart();
+  state_->thread = std::thread([state = state_.get()] { state->context.run(); });
+}
+
+void MessageLinks::send(int peer, Message message) {
+  // std::function and asio's handlers may be copied or moved; the message is only moved.
+  asio::post(state_->context, [link = state_->links[static_cast<std::size_t>(peer)].get(),
+                               sent = std::move(message)]() mutable { link->send(std::move(sent)); });
+}
+
+void MessageLinks::post(std::function<void()> work) { asio::post(state_->context, std::move(work)); }
+
+void MessageLinks::repeat(std::chrono::milliseconds period, std::function<bool()> work) {
+  state_->repeat(period, std::make_shared<std::function<bool()>>(std::move(work)));
+}
+
+void MessageLinks::close() {
+  if (!state_->thread.joinable()) return;
+  constexpr int kPatienceMs = 2000;
+  asio::post(state_->context, [state = state_.get()] {
+    for (const auto& link : state->links)
+      if (link) link->say_goodbye();
+    state->leave(kPatienceMs);
+  });
+  state_->thread.join();
+}
+
+}  // namespace strata::comm

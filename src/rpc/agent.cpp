@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/rpc/agent.hpp"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "core.hpp"
+#include "strata/comm/backend.hpp"
+#include "strata/cuda/device.hpp"
+
+namespace strata::rpc {
+namespace {
+
+std::string text_of(const AgentFacts& agent) {
+  std::ostringstream stream;
+  cereal::BinaryOutputArchive archive(stream);
+  archive(agent.name, agent.host, agent.num_devices, agent.maps.size());
+  for (const AgentFacts::Map& map : agent.maps) {
+    archive(map.peer, map.pairs.size());
+    for (const DevicePair& pair : map.pairs) archive(pair.mine, pair.its);
+  }
+  return std::move(stream).str();
+}
+
+AgentFacts parse(const std::string& text) {
+  std::istringstream stream(text);
+  cereal::BinaryInputArchive archive(stream);
+  AgentFacts agent;
+  std::size_t num_maps = 0;
+  archive(agent.name, agent.host, agent.num_devices, num_maps);
+  agent.maps.resize(num_maps);
+  for (AgentFacts::Map& map : agent.maps) {
+    std::size_t num_pairs = 0;
+    archive(map.peer, num_pairs);
+    map.pairs.resize(num_pairs);
+    for (DevicePair& pair : map.pairs) archive(pair.mine, pair.its);
+  }
+  return agent;
+}
+
+std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, const std::string& name,
+                                     const Options& options) {
+  const AgentFacts own{.name = name,
+                       .host = comm::host_name(),
+                       .num_devices = cuda::device_count(),
+                       .maps = options.device_maps};
+  std::vector<AgentFacts> agents;
+  for (const std::string& text : communicator.all_gather(text_of(own))) agents.push_back(parse(text));
+  check_agents(agents);
+  return agents;
+}
+
+}  // namespace
+
+Agent::Agent(const comm::Communicator& communicator, const std::string& name, Registry registry,
+             Options options) {
+  Core::Setup setup{.agents = gather_facts(communicator, name, options),
+                    .rank = communicator.rank(),
+                    .registry = std::move(registry),
+                    .options = std::move(options)};
+  auto core = std::make_shared<Core>(std::move(setup));
+  core->start(std::make_unique<comm::MessageLinks>(communicator));
+  core_ = std::move(core);
+}
+
+Agent::~Agent() { core_->end(false); }
+
+const std::string& Agent::name() const { return core_->agent(rank()).name; }
+int Agent::rank() const { return core_->rank(); }
+int Agent::size() const { return core_->size(); }
+const AgentFacts& Agent::agent(int rank) const { return core_->agent(rank); }
+int Agent::find(const std::string& peer) const { return rank_of(peer, core_->agents()); }
+std::shared_ptr<Holding> Agent::keep(Object object) { return core_->keep(std::move(object)); }
+
+Agent::Counts Agent::counts() const {
+  return {.objects = core_->num_objects(), .calls = core_->num_pending()};
+}
+
+void Agent::shutdown(Ending ending) {
+  if (ending == Ending::graceful) core_->shutdown();
+  core_->end(ending == Ending::graceful);
+}
+
+namespace detail {
+
+std::shared_ptr<Answer> call(Core& core, Request request) { return core.call(std::move(request)); }
+std::shared_ptr<Holding> create(Core& core, Request request) { return core.create(std::move(request)); }
+Unpacking take(Answer& answer) { return Unpacking(answer.take()); }
+std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& answer) { return answer; }
+const ObjectId& object_of(const Holding& holding) { return holding.object(); }
+Core& core_of(const Holding& holding) { return holding.core(); }
+int rank_of(const Core& core) { return core.rank(); }
+const AgentFacts& agent_of(const Core& core, int rank) { return core.agent(rank); }
+const Registry& registry_of(const Core& core) { return core.registry(); }
+
+std::shared_ptr<void> local_value(Core& core, const Holding& holding, std::type_index type) {
+  Object object = core.local(holding);
+  if (object.type != type) throw InputError("a handle's type is not that of its object");
+  return object.value;
+}
+
+}  // namespace detail
+
+}  // namespace strata::rpc

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core.hpp"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
+
+namespace strata::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using Message = comm::MessageLinks::Message;
+using Landing = comm::MessageLinks::Landing;
+
+constexpr milliseconds kExpiryPeriod{20};
+
+template <typename T>
+std::string text_of(const T& value) {
+  std::ostringstream stream;
+  cereal::BinaryOutputArchive archive(stream);
+  archive(value);
+  return std::move(stream).str();
+}
+
+template <typename T>
+T parse(const std::string& text) {
+  std::istringstream stream(text);
+  cereal::BinaryInputArchive archive(stream);
+  T value;
+  archive(value);
+  return value;
+}
+
+bool is_request(Kind kind) { return kind == Kind::call || kind == Kind::create || kind == Kind::fetch; }
+/// Whether a run that is at rest has no such message under way.
+bool is_counted(Kind kind) { return kind != Kind::state && kind != Kind::verdict; }
+
+struct Landed {
+  std::vector<at::Tensor> tensors;
+};
+
+at::Tensor room_for(const TensorHead& head) {
+  return at::empty(head.sizes, at::TensorOptions(static_cast<at::ScalarType>(head.dtype))
+                                   .device(at::kCPU)
+                                   .pinned_memory(head.destination.is_cuda()));
+}
+
+std::string name_of(const AgentFacts& agent, int rank) {
+  return fmt::format("{} (rank {}, host {})", agent.name, rank, agent.host);
+}
+
+std::vector<std::vector<DeviceMap>> all_maps(const std::vector<AgentFacts>& agents) {
+  std::vector<std::vector<DeviceMap>> maps;
+  for (std::size_t r = 0; r < agents.size(); ++r) maps.push_back(maps_of(static_cast<int>(r), agents));
+  return maps;
+}
+
+}  // namespace
+
+Core::Core(Setup setup)
+    : setup_(std::move(setup)),
+      maps_(all_maps(setup_.agents)),
+      workers_(std::make_shared<Workers>(setup_.options.threads)) {}
+
+void Core::start(std::unique_ptr<comm::MessageLinks> links) {
+  links_ = std::move(links);
+  links_->start(*this);
+  links_->repeat(kExpiryPeriod, [this] { return expire(); });
+}
+
+const DeviceMap& Core::map_for(const Destination& destination) const {
+  const auto self = static_cast<std::size_t>(rank()), peer = static_cast<std::size_t>(destination.rank);
+  return destination.is_answer ? maps_[peer][self] : maps_[self][peer];
+}
+
+std::optional<int> Core::placed(const Destination& destination, int index) const {
+  const DeviceMap& map = map_for(destination);
+  return destination.is_answer ? map.to_caller(index) : map.to_peer(index);
+}
+
+// ---- calls of this rank ----
+
+std::uint64_t Core::begin_call(const Request& request, std::shared_ptr<Answer>& answer) {
+  const bool waits_for_room = !Workers::is_worker();
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return !waits_for_room || closed_ || static_cast<int>(pending_.size()) < options().max_outstanding;
+  });
+  if (closed_) throw CommError("a call after the end of the agent");
+  if (const auto found = lost_.find(request.to); found != lost_.end())
+    std::rethrow_exception(loss_of(request.to));
+  answer = std::make_shared<Answer>(workers_);
+  const std::uint64_t id = next_++;
+  pending_.emplace(id, Pending{.answer = answer,
+                               .to = request.to,
+                               .what = request.function.empty() ? "to_here" : request.function,
+                               .timeout = options().timeout,
+                               .deadline = steady_clock::now() + options().timeout,
+                               .target = request.target});
+  return id;
+}
+
+std::shared_ptr<Answer> Core::call(Request request) {
+  std::shared_ptr<Answer> answer;
+  const std::uint64_t id = begin_call(request, answer);
+  Head head{
+      .kind = request.function.empty() ? Kind::fetch : Kind::call, .id = id, .function = request.function};
+  if (request.target) head.target = request.target->object();
+  send(request.to, std::move(head), std::move(request.arguments));
+  return answer;
+}
+
+std::shared_ptr<Holding> Core::create(Request request) {
+  std::shared_ptr<Answer> answer;
+  const std::uint64_t id = begin_call(request, answer);
+  std::shared_ptr<Holding> holding;
+  {
+    Lock lock(mutex_);
+    holding = hold(lock, {.owner = request.to, .creator = rank(), .number = next_++}, false);
+  }
+  Head head{.kind = Kind::create,
+            .id = id,
+            .function = request.function,
+            .created = holding->object(),
+            .fork = holding->fork()};
+  if (request.target) head.target = request.target->object();
+  send(request.to, std::move(head), std::move(request.arguments));
+  return holding;
+}
+
+bool Core::expire() {
+  std::vector<Pending> expired;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    const auto now = steady_clock::now();
+    for (auto each = pending_.begin(); each != pending_.end();) {
+      if (each->second.deadline > now) {
+        ++each;
+        continue;
+      }
+      expired.push_back(std::move(each->second));
+      each = pending_.erase(each);
+    }
+    if (!expired.empty()) changed_.notify_all();
+  }
+  for (const Pending& call : expired) {
+    call.answer->fail(
+        std::make_exception_ptr(CommError(fmt::format("{} was not answered by {} within {} ms", call.what,
+                                                      name_of(agent(call.to), call.to), call.timeout.count()),
+                                          "Options::timeout sets how long calls may take.")));
+  }
+  return true;
+}
+
+// ---- messages ----
+
+void Core::send(int to, Head head, Parcel parcel) {
+  const auto tensors = std::make_shared<std::vector<at::Tensor>>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_counted(head.kind)) ++sent_;
+    for (std::shared_ptr<Holding>& handle : parcel.handles) {
+      if (to == rank()) continue;
+      const std::uint64_t pass = next_++;
+      head.handles.push_back({.object = handle->object(), .pass = pass});
+      if (!lost_.contains(to)) objects_.passes.emplace(pass, Objects::Pass{.holding = handle, .to = to});
+    }
+  }
+  if (to == rank()) {
+    head.payload = std::move(parcel.payload);
+    // On the thread of the links as all arrivals, so that this thread holds no lock of the caller's.
+    links_->post([this, moved_head = std::move(head), moved = std::move(parcel)]() mutable {
+      dispatch(rank(), std::move(moved_head), std::move(moved));
+    });
+    return;
+  }
+  head.payload = std::move(parcel.payload);
+  Message message;
+  for (TensorPiece& piece : parcel.tensors) {
+    head.tensors.push_back({.dtype = static_cast<std::int8_t>(piece.values.scalar_type()),
+                            .sizes = piece.values.sizes().vec(),
+                            .destination = piece.destination,
+                            .requires_grad = piece.requires_grad});
+    message.bulk.emplace_back(static_cast<const std::byte*>(piece.values.const_data_ptr()),
+                              piece.values.nbytes());
+    tensors->push_back(std::move(piece.values));
+  }
+  message.head = text_of(head);
+  message.memory = tensors;
+  links_->send(to, std::move(message));
+}
+
+Landing Core::land(int, const std::string& head) {
+  Landing landing;
+  const auto landed = std::make_shared<Landed>();
+  for (const TensorHead& tensor : parse<Head>(head).tensors) {
+    landed->tensors.push_back(room_for(tensor));
+    at::Tensor& room = landed->tensors.back();
+    landing.bulk.emplace_back(static_cast<std::byte*>(room.mutable_data_ptr()), room.nbytes());
+  }
+  landing.memory = landed;
+  return landing;
+}
+
+void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
+  try {
+    open(peer, parse<Head>(text), memory);
+  } catch (const std::exception& error) {  // whoever waits for an answer hears of it by a timeout
+    spdlog::warn("{} sent a message that cannot be read: {}", name_of(agent(peer), peer), error.what());
+  }
+}
+
+void Core::open(int peer, Head head, const std::shared_ptr<void>& memory) {
+  Parcel parcel{.payload = std::move(head.payload), .tensors = {}, .handles = {}};
+  for (const HandleHead& handle : head.handles) parcel.handles.push_back(adopt(peer, handle));
+  if (memory) {
+    const auto landed = std::static_pointer_cast<Landed>(memory);
+    for (std::size_t i = 0; i < landed->tensors.size(); ++i) {
+      parcel.tensors.push_back({.values = std::move(landed->tensors[i]),
+                                .destination = head.tensors[i].destination,
+                                .requires_grad = head.tensors[i].requires_grad});
+    }
+  } else if (is_request(head.kind) || head.kind == Kind::answer) {
+    return refuse(peer, head);
+  }
+  dispatch(peer, std::move(head), std::move(parcel));
+}
+
+/// There was no room for the tensors of a message.
+void Core::refuse(int peer, const Head& head) {
+  Head failed{.kind = Kind::failure, .id = head.id};
+  failed.failure = {.type = "strata::OutOfMemory",
+                    .text = "no room for the tensors of a message",
+                    .remedy = {},
+                    .rank = rank(),
+                    .host = agent(rank()).host,
+                    .agent = agent(rank()).name};
+  if (head.kind == Kind::answer) return dispatch(peer, std::move(failed), {});
+  send(peer, std::move(failed));
+  const std::lock_guard lock(mutex_);
+  ++received_;
+}
+
+void Core::dispatch(int from, Head head, Parcel parcel) {
+  const Kind kind = head.kind;
+  switch (kind) {
+    case Kind::call:
+    case Kind::create:
+    case Kind::fetch:
+      queue({.from = from, .head = std::move(head), .parcel = std::move(parcel)});
+      break;
+    case Kind::answer:
+    case Kind::failure:
+      answer(head, std::move(parcel));
+      break;
+    case Kind::hold:
+      enter(head.target, from, head.fork);
+      send(from, {.kind = Kind::held, .fork = head.fork});
+      break;
+    case Kind::held:
+      entered(head.fork);
+      break;
+    case Kind::taken:
+      taken(head.id);
+      break;
+    case Kind::drop:
+      leave(head.target, from, head.fork);
+      break;
+    case Kind::state:
+      receive_state(from, parse<RestState>(parcel.payload));
+      break;
+    case Kind::verdict:
+      receive_verdict(parse<Verdict>(parcel.payload));
+      break;
+  }
+  const std::lock_guard lock(mutex_);
+  if (is_counted(kind)) ++received_;  // after what it caused is counted as sent or as work
+}
+
+void Core::answer(const Head& head, Parcel parcel) {
+  Pending call;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pending_.find(head.id);
+    if (found == pending_.end()) return;  // it came too late
+    call = std::move(found->second);
+    pending_.erase(found);
+    changed_.notify_all();
+  }
+  if (head.kind == Kind::answer)
+    call.answer->succeed_with(std::move(parcel));
+  else
+    call.answer->fail(exception_of(head.failure));
+}
+
+// ---- calls of other ranks ----
+
+void Core::queue(Task task) {
+  const auto shared = std::make_shared<Task>(std::move(task));
+  std::function<void()> work = [self = shared_from_this(), shared] { self->run(std::move(*shared)); };
+  if (shared->head.kind == Kind::create) {
+    const Head& head = shared->head;
+    enter(head.created, shared->from, head.fork);
+    send(shared->from, {.kind = Kind::held, .fork = head.fork});
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto target = objects_.kept.find(shared->head.target);
+    if (target != objects_.kept.end() && !target->second.ready)
+      return target->second.waiting.push_back(std::move(work));
+  }
+  workers_->push(std::move(work));
+}
+
+Object Core::target_of(const Task& task) {
+  const std::lock_guard lock(mutex_);
+  const auto found = objects_.kept.find(task.head.target);
+  if (found == objects_.kept.end()) throw CommError("the object of a call is gone");
+  if (found->second.error) std::rethrow_exception(found->second.error);
+  return found->second.object;
+}
+
+Parcel Core::result_of(Task& task, Packing& packing) {
+  Object self;
+  if (task.head.target.owner >= 0) self = target_of(task);
+  if (task.head.kind == Kind::fetch) {
+    if (!self.pack) throw InputError("an object of this class cannot be copied to another rank");
+    return self.pack(self.value.get(), packing);
+  }
+  Unpacking arguments(std::move(task.parcel));
+  const Registry::Entry& entry = registry().at(task.head.function);
+  if (task.head.kind == Kind::create) {
+    if (!entry.keep)
+      throw InputError(fmt::format("{} returns nothing that could be kept", task.head.function));
+    finish_creation(task.head.created, entry.keep(self.value.get(), arguments), nullptr);
+    return {};
+  }
+  if (!entry.answer)
+    throw InputError(fmt::format("{} makes objects; call it with remote()", task.head.function));
+  return entry.answer(self.value.get(), arguments, packing);
+}
+
+void Core::run(Task task) {
+  const Head& head = task.head;
+  try {
+    Packing packing(*this, {.rank = task.from,
+                            .function = head.kind == Kind::fetch ? "to_here" : head.function,
+                            .is_answer = true});
+    Parcel result = result_of(task, packing);
+    send(task.from, {.kind = Kind::answer, .id = head.id}, std::move(result));
+  } catch (...) {
+    Failure failure = current_failure();
+    if (failure.rank < 0) {
+      failure.rank = rank();
+      failure.host = agent(rank()).host;
+      failure.agent = agent(rank()).name;
+    }
+    if (head.kind == Kind::create) finish_creation(head.created, {}, exception_of(failure));
+    send(task.from, {.kind = Kind::failure, .id = head.id, .failure = std::move(failure)});
+  }
+}
+
+void Core::finish_creation(const ObjectId& id, Object object, std::exception_ptr error) {
+  std::vector<std::function<void()>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = objects_.kept.find(id);
+    if (found == objects_.kept.end()) return;  // nobody has a handle any more
+    found->second.ready = true;
+    found->second.object = std::move(object);
+    found->second.error = std::move(error);
+    waiting.swap(found->second.waiting);
+    changed_.notify_all();
+  }
+  for (std::function<void()>& work : waiting) workers_->push(std::move(work));
+}
+
+// ---- ranks that are gone ----
+
+std::exception_ptr Core::loss_of(int rank) const {
+  const std::string& reason = lost_.at(rank);
+  return std::make_exception_ptr(
+      CommError(reason.empty() ? fmt::format("{} has ended its agent", name_of(agent(rank), rank))
+                               : fmt::format("{} is gone: {}", name_of(agent(rank), rank), reason)));
+}
+
+void Core::lost(int peer, const std::string& reason) {
+  std::vector<Pending> failed;
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(mutex_);
+    lost_.emplace(peer, reason);
+    error = loss_of(peer);
+    for (auto each = pending_.begin(); each != pending_.end();) {
+      if (each->second.to != peer) {
+        ++each;
+        continue;
+      }
+      failed.push_back(std::move(each->second));
+      each = pending_.erase(each);
+    }
+    changed_.notify_all();
+  }
+  for (const Pending& call : failed) call.answer->fail(error);
+  drop_handles_of(peer);
+}
+
+std::size_t Core::num_objects() const {
+  const std::lock_guard lock(mutex_);
+  return objects_.kept.size();
+}
+
+std::size_t Core::num_pending() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size();
+}
+
+void Core::end(bool waits) {
+  std::map<std::uint64_t, Pending> pending;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    pending.swap(pending_);
+    changed_.notify_all();
+  }
+  for (const auto& [id, call] : pending)
+    call.answer->fail(
+        std::make_exception_ptr(CommError(fmt::format("the agent ended before {} was answered", call.what))));
+  pending.clear();
+  links_->close();
+  workers_->stop();
+  if (waits) workers_->join();
+  Objects objects;  // which ends without the lock, because objects may hold handles
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(objects, objects_);
+  }
+}
+
+}  // namespace strata::rpc

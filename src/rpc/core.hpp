@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "failure.hpp"
+#include "strata/comm/message_links.hpp"
+#include "strata/rpc/agent.hpp"
+#include "workers.hpp"
+
+namespace strata::rpc {
+
+/// What a message asks for.
+enum class Kind : std::uint8_t {
+  call,    ///< of a function, or of an object's method; answered
+  create,  ///< the same, but the result stays here as an object; answered without it
+  fetch,   ///< an object's value; answered
+  answer,
+  failure,
+  hold,    ///< the sender has a handle of an object of this rank's
+  held,    ///< the owner knows that
+  taken,   ///< the sender keeps the handle that was passed to it by itself
+  drop,    ///< the sender has the handle no more
+  state,   ///< of a rank that shuts down, for rank 0
+  verdict  ///< of rank 0
+};
+
+/// What a rank that shuts down knows; see rest.cpp.
+struct RestState {
+  std::uint64_t round = 0, sent = 0, received = 0;
+  std::int64_t handles = 0;
+  bool idle = false;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(round, sent, received, handles, idle);
+  }
+};
+struct Verdict {
+  std::uint64_t round = 0;
+  bool at_rest = false;      ///< no call is under way anywhere
+  std::int64_t handles = 0;  ///< of all ranks
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(round, at_rest, handles);
+  }
+};
+
+/// A tensor of a message, as its receiver makes it.
+struct TensorHead {
+  std::int8_t dtype = 0;
+  std::vector<std::int64_t> sizes;
+  Device destination;
+  bool requires_grad = false;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(dtype, sizes, destination, requires_grad);
+  }
+};
+/// A handle in a message, and the number under which its sender keeps it until it is taken.
+struct HandleHead {
+  ObjectId object;
+  std::uint64_t pass = 0;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(object, pass);
+  }
+};
+
+struct Head {
+  Kind kind = Kind::call;
+  std::uint64_t id = 0;       ///< of a call and its answer; of a pass in `taken`
+  std::string function = {};  ///< of call and create
+  ObjectId target = {};       ///< whose method is called or value is fetched; of handles in hold, held, drop
+  ObjectId created = {};      ///< of create
+  std::uint64_t fork = 0;     ///< tells apart the times that a rank had handles of an object
+  std::string payload = {};
+  std::vector<TensorHead> tensors = {};
+  std::vector<HandleHead> handles = {};
+  Failure failure = {};
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(kind, id, function, target, created, fork, payload, tensors, handles, failure);
+  }
+};
+
+/// An answer that a call waits for.
+class Answer final : public Completion {
+ public:
+  using Completion::Completion;
+  void succeed_with(Parcel parcel) {
+    finish(nullptr, [&] { parcel_ = std::move(parcel); });
+  }
+  Parcel take() { return std::move(parcel_); }  ///< once, when done
+
+ private:
+  Parcel parcel_;
+};
+
+/// A rank's interest in an object: what all handles of the object on this rank share. Its end tells the
+/// owner.
+class Holding {
+ public:
+  Holding(std::shared_ptr<Core> core, ObjectId object, std::uint64_t fork)
+      : core_(std::move(core)), object_(object), fork_(fork) {}
+  ~Holding();
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+  Core& core() const { return *core_; }
+  const ObjectId& object() const { return object_; }
+  std::uint64_t fork() const { return fork_; }
+
+ private:
+  const std::shared_ptr<Core> core_;
+  const ObjectId object_;
+  const std::uint64_t fork_;
+};
+
+/// The objects of this rank that handles refer to, and the handles of this rank.
+///
+/// The owner of an object keeps a list of who has handles: (rank, fork). A rank that passes a handle on keeps
+/// its own until the receiver has entered itself in that list, and a rank leaves the list only after it heard
+/// that it had been entered. So the list is never empty while a handle is anywhere, whatever order messages
+/// arrive in. Everything here is called with the core's lock held.
+struct Objects {
+  struct Kept {
+    bool ready = false;
+    Object object;
+    std::exception_ptr error;
+    std::set<std::pair<int, std::uint64_t>> holders;
+    std::vector<std::function<void()>> waiting;  ///< for it to become ready
+  };
+  struct Fork {
+    ObjectId object;
+    bool entered = false, dropped = false;
+    std::vector<std::pair<int, std::uint64_t>> to_take = {};  ///< (rank, pass) to tell when it is entered
+  };
+  struct Pass {
+    std::shared_ptr<Holding> holding;
+    int to = 0;
+  };
+  std::map<ObjectId, Kept> kept;
+  std::unordered_map<std::uint64_t, Fork> forks;
+  std::map<ObjectId, std::weak_ptr<Holding>> holdings;
+  std::unordered_map<std::uint64_t, Pass> passes;
+};
+
+/// The agent behind its interface. Its lock is never held while user code runs or a Holding ends.
+class Core final : public comm::MessageLinks::Receiver, public std::enable_shared_from_this<Core> {
+ public:
+  struct Setup {
+    std::vector<AgentFacts> agents;
+    int rank = 0;
+    Registry registry;
+    Options options;
+  };
+  explicit Core(Setup setup);
+  void start(std::unique_ptr<comm::MessageLinks> links);
+
+  int rank() const { return setup_.rank; }
+  int size() const { return static_cast<int>(setup_.agents.size()); }
+  const AgentFacts& agent(int rank) const { return setup_.agents[static_cast<std::size_t>(rank)]; }
+  const std::vector<AgentFacts>& agents() const { return setup_.agents; }
+  const Registry& registry() const { return setup_.registry; }
+  const Options& options() const { return setup_.options; }
+  /// Where a tensor of this rank on cuda:`index` goes; nothing if it has no place there.
+  std::optional<int> placed(const Destination& destination, int index) const;
+  const DeviceMap& map_for(const Destination& destination) const;
+
+  std::shared_ptr<Answer> call(Request request);
+  std::shared_ptr<Holding> create(Request request);
+  std::shared_ptr<Holding> keep(Object object);
+  Object local(const Holding& holding);  ///< waits until it is ready
+  std::size_t num_objects() const;
+  std::size_t num_pending() const;
+
+  void shutdown();       ///< graceful; see rest.cpp
+  void end(bool waits);  ///< the links and threads
+
+  // Called on the thread of the links.
+  comm::MessageLinks::Landing land(int peer, const std::string& head) override;
+  void arrived(int peer, std::string head, std::shared_ptr<void> memory) override;
+  void lost(int peer, const std::string& reason) override;
+
+  void release(const Holding& holding) noexcept;
+
+ private:
+  friend struct RestRound;
+  struct Pending {
+    std::shared_ptr<Answer> answer;
+    int to = 0;
+    std::string what;
+    std::chrono::milliseconds timeout;
+    std::chrono::steady_clock::time_point deadline;
+    std::shared_ptr<Holding> target;  ///< kept until it is answered
+  };
+  struct Task {
+    int from = 0;
+    Head head;
+    Parcel parcel;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Messages
+  void send(int to, Head head, Parcel parcel = {});
+  void dispatch(int from, Head head, Parcel parcel);
+  void open(int peer, Head head, const std::shared_ptr<void>& memory);
+  void refuse(int peer, const Head& head);
+  void run(Task task);
+  Parcel result_of(Task& task, Packing& packing);
+  Object target_of(const Task& task);
+  void finish_creation(const ObjectId& id, Object object, std::exception_ptr error);
+  void queue(Task task);
+  void answer(const Head& head, Parcel parcel);
+  bool expire();
+  std::exception_ptr loss_of(int rank) const;
+  std::uint64_t begin_call(const Request& request, std::shared_ptr<Answer>& answer);
+
+  // Handles
+  std::shared_ptr<Holding> hold(Lock& lock, const ObjectId& object, bool entered);
+  std::shared_ptr<Holding> adopt(int from, const HandleHead& head);
+  void enter(const ObjectId& object, int rank, std::uint64_t fork);
+  void entered(std::uint64_t fork);
+  void leave(const ObjectId& object, int rank, std::uint64_t fork);
+  void taken(std::uint64_t pass);
+  void drop_handles_of(int rank);
+
+  // Rest
+  void receive_state(int from, const RestState& state);
+  void receive_verdict(const Verdict& verdict);
+  RestState own_state(std::uint64_t round) const;
+  Verdict agree(std::uint64_t round);
+
+  const Setup setup_;
+  std::vector<std::vector<DeviceMap>> maps_;  // [caller][callee]
+  const std::shared_ptr<Workers> workers_;
+  std::unique_ptr<comm::MessageLinks> links_;
+
+  mutable std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::uint64_t next_ = 1;
+  std::uint64_t sent_ = 0, received_ = 0;
+  std::map<std::uint64_t, Pending> pending_;
+  std::map<int, std::string> lost_;  // rank and reason
+  Objects objects_;
+  std::map<int, RestState> states_;  // of rank 0
+  std::vector<RestState> last_states_;
+  std::optional<Verdict> verdict_;
+};
+
+}  // namespace strata::rpc

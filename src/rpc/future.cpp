@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/rpc/future.hpp"
+
+#include "workers.hpp"
+
+namespace strata::rpc {
+
+bool Completion::finish(std::exception_ptr error, const std::function<void()>& set_result) {
+  std::vector<std::function<void()>> continuations;
+  {
+    const std::lock_guard lock(mutex_);
+    if (done_) return false;
+    set_result();
+    error_ = std::move(error);
+    done_ = true;
+    continuations.swap(continuations_);
+    changed_.notify_all();
+  }
+  const auto workers = workers_.lock();
+  for (std::function<void()>& work : continuations)
+    if (workers) workers->push(std::move(work));
+  return true;
+}
+
+void Completion::wait() {
+  if (!is_done()) {
+    const Workers::Waiting waiting;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_; });
+  }
+  if (const std::exception_ptr failed = error()) std::rethrow_exception(failed);
+}
+
+bool Completion::is_done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+std::exception_ptr Completion::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void Completion::then(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!done_) {
+      continuations_.push_back(std::move(work));
+      return;
+    }
+  }
+  if (const auto workers = workers_.lock()) workers->push(std::move(work));
+}
+
+}  // namespace strata::rpc

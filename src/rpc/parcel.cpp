@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/rpc/parcel.hpp"
+
+#include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
+
+#include "core.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::rpc {
+namespace {
+
+Device place_of(const at::Tensor& tensor) {
+  return {.kind = tensor.is_cuda() ? Device::Kind::cuda : Device::Kind::cpu,
+          .index = tensor.is_cuda() ? static_cast<int>(tensor.get_device()) : 0};
+}
+
+std::string subject(const Destination& destination, int argument) {
+  return destination.is_answer ? fmt::format("the result of {}", destination.function)
+                               : fmt::format("argument {} of {}", argument, destination.function);
+}
+
+/// What an unmapped device is refused with.
+InputError no_place(const Core& core, const Destination& destination, int argument, int device) {
+  const std::string& self = core.agent(core.rank()).name;
+  const std::string& peer = core.agent(destination.rank).name;
+  const std::string& caller = destination.is_answer ? peer : self;
+  const std::string& callee = destination.is_answer ? self : peer;
+  const std::string message = fmt::format(
+      "{} -> {}: {} lies on cuda:{},\n  which {}'s device map for {} does not have (it has {}).", self, peer,
+      subject(destination, argument), device, caller, callee, core.map_for(destination).text());
+  const std::string pair =
+      destination.is_answer ? fmt::format("{{{{N, {}}}}}", device) : fmt::format("{{{{{}, N}}}}", device);
+  return InputError(message, fmt::format("Add set_device_map(\"{}\", {}), or {} a CPU tensor.", callee, pair,
+                                         destination.is_answer ? "return" : "pass"));
+}
+
+/// The values in host memory that may be read until they were sent.
+at::Tensor on_host(const at::Tensor& tensor, bool copies) {
+  const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg();
+  if (plain.is_cuda()) {
+    at::Tensor host = at::empty_like(plain, plain.options().device(at::kCPU).pinned_memory(true),
+                                     at::MemoryFormat::Contiguous);
+    host.copy_(plain);  // waits for the current stream only
+    return host;
+  }
+  const at::Tensor dense = plain.contiguous();
+  const bool is_own =
+      dense.unsafeGetTensorImpl() != plain.unsafeGetTensorImpl() && !dense.is_alias_of(tensor);
+  return copies && !is_own ? dense.clone() : dense;
+}
+
+}  // namespace
+
+std::int32_t Packing::add(const at::Tensor& tensor) {
+  if (!tensor.defined()) return -1;
+  if (const auto known = known_.find(tensor.unsafeGetTensorImpl()); known != known_.end())
+    return known->second;
+  TensorPiece piece{
+      .values = tensor, .destination = place_of(tensor), .requires_grad = tensor.requires_grad()};
+  if (destination_.rank != core_.rank()) {
+    if (tensor.layout() != at::kStrided || tensor.is_quantized() || !(tensor.is_cpu() || tensor.is_cuda())) {
+      throw InputError(
+          fmt::format("{} is a tensor that cannot travel: only dense ones on CPUs and CUDA devices can",
+                      subject(destination_, argument_)));
+    }
+    if (tensor.is_cuda()) {
+      const std::optional<int> place = core_.placed(destination_, piece.destination.index);
+      if (!place) throw no_place(core_, destination_, argument_, piece.destination.index);
+      piece.destination.index = *place;
+    }
+    piece.values = on_host(tensor, destination_.copies);
+  }
+  const auto place = static_cast<std::int32_t>(parcel_.tensors.size());
+  parcel_.tensors.push_back(std::move(piece));
+  known_.emplace(tensor.unsafeGetTensorImpl(), place);
+  return place;
+}
+
+std::int32_t Packing::add(std::shared_ptr<Holding> handle) {
+  if (!handle) return -1;
+  parcel_.handles.push_back(std::move(handle));
+  return static_cast<std::int32_t>(parcel_.handles.size()) - 1;
+}
+
+at::Tensor Unpacking::tensor(std::int32_t place) {
+  if (place < 0) return {};
+  at::Tensor& unpacked = unpacked_.at(static_cast<std::size_t>(place));
+  if (unpacked.defined()) return unpacked;
+  const TensorPiece& piece = parcel_.tensors.at(static_cast<std::size_t>(place));
+  unpacked = piece.values;
+  if (piece.destination.is_cuda() && !unpacked.is_cuda())
+    unpacked = unpacked.to(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(piece.destination.index)));
+  if (piece.requires_grad && !unpacked.requires_grad()) unpacked.set_requires_grad(true);
+  return unpacked;
+}
+
+const std::shared_ptr<Holding>& Unpacking::handle(std::int32_t place) const {
+  static const std::shared_ptr<Holding> none;
+  return place < 0 ? none : parcel_.handles.at(static_cast<std::size_t>(place));
+}
+
+}  // namespace strata::rpc

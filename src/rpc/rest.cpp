@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+#include <thread>
+
+#include "core.hpp"
+#include "strata/util/error.hpp"
+
+/// The graceful end: rounds in which every rank tells rank 0 how many messages it has sent and received.
+/// Nothing is under way anywhere once two rounds in a row find all ranks idle and the same numbers, as many
+/// messages received as sent (Mattern's four counters).
+namespace strata::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+template <typename T>
+Parcel parcel_of(const T& value) {
+  std::ostringstream stream;
+  cereal::BinaryOutputArchive archive(stream);
+  archive(value);
+  return {.payload = std::move(stream).str(), .tensors = {}, .handles = {}};
+}
+
+std::uint64_t sum_of(const std::vector<RestState>& states, std::uint64_t RestState::*field) {
+  std::uint64_t sum = 0;
+  for (const RestState& state : states) sum += state.*field;
+  return sum;
+}
+
+bool same(const RestState& a, const RestState& b) {
+  return a.sent == b.sent && a.received == b.received && a.idle && b.idle;
+}
+
+Verdict judge(const std::vector<RestState>& states, const std::vector<RestState>& before) {
+  Verdict verdict{.round = states.front().round};
+  verdict.at_rest = std::ranges::equal(states, before, same) &&
+                    sum_of(states, &RestState::sent) == sum_of(states, &RestState::received);
+  for (const RestState& state : states) verdict.handles += state.handles;
+  return verdict;
+}
+
+}  // namespace
+
+RestState Core::own_state(std::uint64_t round) const {
+  // Messages make work before they are counted as received, so the order of these two matters.
+  const bool idle = workers_->is_idle();
+  const std::lock_guard lock(mutex_);
+  return {.round = round,
+          .sent = sent_,
+          .received = received_,
+          .handles = static_cast<std::int64_t>(objects_.forks.size()),
+          .idle = idle && pending_.empty()};
+}
+
+void Core::receive_state(int from, const RestState& state) {
+  std::vector<RestState> states;
+  Verdict verdict;
+  {
+    const std::lock_guard lock(mutex_);
+    states_[from] = state;
+    const bool complete =
+        std::ssize(states_) == size() &&
+        std::ranges::all_of(states_, [&](const auto& each) { return each.second.round == state.round; });
+    if (!complete) return;
+    for (const auto& [rank, each] : states_) states.push_back(each);
+    verdict = judge(states, last_states_);
+    last_states_ = std::move(states);
+  }
+  for (int to = 0; to < size(); ++to) send(to, {.kind = Kind::verdict}, parcel_of(verdict));
+}
+
+void Core::receive_verdict(const Verdict& verdict) {
+  const std::lock_guard lock(mutex_);
+  verdict_ = verdict;
+  changed_.notify_all();
+}
+
+Verdict Core::agree(std::uint64_t round) {
+  send(0, {.kind = Kind::state}, parcel_of(own_state(round)));
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return !lost_.empty() || (verdict_ && verdict_->round == round); });
+  // A rank that has heard the last verdict may end before this one hears it.
+  if (verdict_ && verdict_->round == round) return *verdict_;
+  const auto gone = std::ranges::find_if(lost_, [](const auto& each) { return !each.second.empty(); });
+  if (gone != lost_.end()) std::rethrow_exception(loss_of(gone->first));
+  changed_.wait_for(lock, std::chrono::seconds(5), [&] { return verdict_ && verdict_->round == round; });
+  if (verdict_ && verdict_->round == round) return *verdict_;
+  std::rethrow_exception(loss_of(lost_.begin()->first));
+}
+
+void Core::shutdown() {
+  constexpr milliseconds kLongestRest{10};
+  const auto deadline = steady_clock::now() + options().timeout;
+  milliseconds rest{1};
+  for (std::uint64_t round = 1;; ++round) {
+    const Verdict verdict = agree(round);
+    if (verdict.at_rest && verdict.handles == 0) return;
+    const bool is_late = verdict.at_rest && steady_clock::now() > deadline;
+    if (is_late) {
+      throw CommError(fmt::format("the agents cannot end: {} handles of objects are left after {} ms",
+                                  verdict.handles, options().timeout.count()),
+                      "Drop all rpc::Ref before shutdown(), on all ranks.");
+    }
+    std::this_thread::sleep_for(rest);
+    rest = std::min(rest * 2, kLongestRest);
+  }
+}
+
+}  // namespace strata::rpc

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workers.hpp"
+
+#include <utility>
+
+namespace strata::rpc {
+namespace {
+
+/// The pool that this thread belongs to.
+Workers*& own_pool() {
+  thread_local Workers* pool = nullptr;
+  return pool;
+}
+
+}  // namespace
+
+void Workers::push(std::function<void()> work) {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return;
+  queue_.push_back(std::move(work));
+  find_thread();
+}
+
+void Workers::find_thread() {
+  if (stopped_ || queue_.empty() || running_ >= threads_) return;
+  wanted_.notify_one();
+  if (static_cast<int>(queue_.size()) <= idle_ || running_ + idle_ >= threads_) return;
+  ++idle_;
+  std::thread([self = shared_from_this()] { self->serve(); }).detach();
+}
+
+void Workers::serve() {
+  own_pool() = this;
+  std::unique_lock lock(mutex_);
+  while (idle_ <= threads_ || !queue_.empty()) {
+    wanted_.wait(lock, [this] { return stopped_ || !queue_.empty(); });
+    if (stopped_) break;
+    if (running_ >= threads_) break;  // threads that waited have come back
+    std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    --idle_;
+    ++running_;
+    lock.unlock();
+    work();
+    work = nullptr;  // what it holds is freed without the lock
+    lock.lock();
+    --running_;
+    ++idle_;
+  }
+  --idle_;
+  left_.notify_all();
+}
+
+bool Workers::is_idle() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.empty() && running_ == 0 && waiting_ == 0;
+}
+
+void Workers::stop() {
+  std::deque<std::function<void()>> dropped;
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  dropped.swap(queue_);
+  wanted_.notify_all();
+}
+
+void Workers::join() {
+  std::unique_lock lock(mutex_);
+  left_.wait(lock, [this] { return idle_ + running_ + waiting_ == 0; });
+}
+
+bool Workers::is_worker() { return own_pool() != nullptr; }
+
+Workers::Waiting::Waiting() {
+  Workers* pool = own_pool();
+  if (pool == nullptr) return;
+  const std::lock_guard lock(pool->mutex_);
+  --pool->running_;
+  ++pool->waiting_;
+  pool->find_thread();
+}
+
+Workers::Waiting::~Waiting() {
+  Workers* pool = own_pool();
+  if (pool == nullptr) return;
+  const std::lock_guard lock(pool->mutex_);
+  --pool->waiting_;
+  ++pool->running_;
+}
+
+}  // namespace strata::rpc

@@ -175,7 +175,6 @@ void Core::send(int to, Head head, Parcel parcel) {
     }
   }
   if (to == rank()) {
-    head.payload = std::move(parcel.payload);
     // On the thread of the links as all arrivals, so that this thread holds no lock of the caller's.
     links_->post([this, moved_head = std::move(head), moved = std::move(parcel)]() mutable {
       dispatch(rank(), std::move(moved_head), std::move(moved));

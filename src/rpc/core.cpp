@@ -322,7 +322,7 @@ void Core::queue(Task task) {
 Object Core::target_of(const Task& task) {
   const std::lock_guard lock(mutex_);
   const auto found = objects_.kept.find(task.head.target);
-  if (found == objects_.kept.end()) throw CommError("the object of a call is gone");
+  if (found == objects_.kept.end() || !found->second.ready) throw CommError("the object of a call is gone");
   if (found->second.error) std::rethrow_exception(found->second.error);
   return found->second.object;
 }

@@ -56,7 +56,7 @@ class MessageLinks {
   void start(Receiver& receiver);
   /// Sends to another rank. Does not wait. What is sent to a rank that is lost is dropped.
   void send(int peer, Message message);
-  /// Runs `work` on the thread of the links, soon.
+  /// Runs `work` on the thread of the links, soon, and in the order of send() and post().
   void post(std::function<void()> work);
   /// Calls `work` on the thread of the links every so often, until it returns false.
   void repeat(std::chrono::milliseconds period, std::function<bool()> work);

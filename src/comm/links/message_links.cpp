@@ -12,6 +12,7 @@
 #include <asio/write.hpp>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -180,6 +181,33 @@ struct MessageLinks::State {
     });
   }
 
+  /// Runs `work` on the thread, in the order of these calls. asio alone would let those of other threads
+  /// overtake those of its own.
+  void in_order(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex);
+      waiting.push_back(std::move(work));
+      if (std::exchange(is_draining, true)) return;
+    }
+    asio::post(context, [this] { drain(); });
+  }
+
+  void drain() {
+    for (;;) {
+      std::function<void()> work;
+      {
+        const std::lock_guard lock(mutex);
+        if (waiting.empty()) {
+          is_draining = false;
+          return;
+        }
+        work = std::move(waiting.front());
+        waiting.pop_front();
+      }
+      work();
+    }
+  }
+
   /// Waits a while for what is still to be written, because a peer may be stopped.
   void leave(int patience) {
     ending = true;
@@ -199,6 +227,9 @@ struct MessageLinks::State {
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::vector<std::unique_ptr<Link>> links;  // null for this rank
   bool ending = false;                       // of the thread
+  std::mutex mutex;                          // of these two
+  std::deque<std::function<void()>> waiting;
+  bool is_draining = false;
   std::thread thread;
 };
 
@@ -214,12 +245,11 @@ void MessageLinks::start(Receiver& receiver) {
 }
 
 void MessageLinks::send(int peer, Message message) {
-  // std::function and asio's handlers may be copied or moved; the message is only moved.
-  asio::post(state_->context, [link = state_->links[static_cast<std::size_t>(peer)].get(),
-                               sent = std::move(message)]() mutable { link->send(std::move(sent)); });
+  state_->in_order([link = state_->links[static_cast<std::size_t>(peer)].get(),
+                    sent = std::move(message)]() mutable { link->send(std::move(sent)); });
 }
 
-void MessageLinks::post(std::function<void()> work) { asio::post(state_->context, std::move(work)); }
+void MessageLinks::post(std::function<void()> work) { state_->in_order(std::move(work)); }
 
 void MessageLinks::repeat(std::chrono::milliseconds period, std::function<bool()> work) {
   state_->repeat(period, std::make_shared<std::function<bool()>>(std::move(work)));
@@ -228,7 +258,7 @@ void MessageLinks::repeat(std::chrono::milliseconds period, std::function<bool()
 void MessageLinks::close() {
   if (!state_->thread.joinable()) return;
   constexpr int kPatienceMs = 2000;
-  asio::post(state_->context, [state = state_.get()] {
+  state_->in_order([state = state_.get()] {
     for (const auto& link : state->links)
       if (link) link->say_goodbye();
     state->leave(kPatienceMs);

@@ -19,8 +19,7 @@ class Inductive(e2e.Case):
         done = self.run_program([e2e.BIN / 'strata-partition', 'convert', SPEC, f'npy:{self.folder / "whole"}'])
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         self.x = np.load(self.folder / 'whole' / 'x.npy')
-        indptr, indices = (np.load(self.folder / 'whole' / f'{name}.npy') for name in ('indptr', 'indices'))
-        self.edges = np.stack([indices, np.repeat(np.arange(len(self.x)), np.diff(indptr))])
+        self.edges = np.load(self.folder / 'whole' / 'edge_index.npy')
         self.weights = np.load(self.folder / 'whole' / 'edge_weight.npy')
         train = np.load(self.folder / 'whole' / 'train.npy')
         self.trains = np.zeros(len(self.x), bool)
@@ -41,8 +40,6 @@ class Inductive(e2e.Case):
         self.assertGreater(inside.sum(), 1000)
         self.assertLess(inside.sum(), inside.size / 2)
         folder = self.variant('subgraph', edge_index=self.edges[:, inside], edge_weight=self.weights[inside])
-        for name in ('indptr', 'indices'):
-            (folder / f'{name}.npy').unlink()
         return self.build(f'npy:{folder}', 1, 'subgraph-parts')
 
     def losses(self, graph, *options, ranks=1):
@@ -125,8 +122,6 @@ class Inductive(e2e.Case):
         """Of a graph whose training nodes have no edges among them."""
         between = ~self.trains[self.edges].all(axis=0)
         folder = self.variant('between', edge_index=self.edges[:, between], edge_weight=self.weights[between])
-        for name in ('indptr', 'indices'):
-            (folder / f'{name}.npy').unlink()
         _, done = self.train(self.build(f'npy:{folder}', 1, 'between-parts'), *JOB, '--inductive', '--epochs', '1')
         self.assertIn('no edge has training nodes on both ends', done.stdout + done.stderr)
 

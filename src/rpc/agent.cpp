@@ -55,6 +55,7 @@ std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, con
 
 Agent::Agent(const comm::Communicator& communicator, const std::string& name, Registry registry,
              Options options) {
+  add_backward_calls(registry);
   Core::Setup setup{.agents = gather_facts(communicator, name, options),
                     .rank = communicator.rank(),
                     .registry = std::move(registry),
@@ -74,7 +75,8 @@ int Agent::find(const std::string& peer) const { return rank_of(peer, core_->age
 std::shared_ptr<Holding> Agent::keep(Object object) { return core_->keep(std::move(object)); }
 
 Agent::Counts Agent::counts() const {
-  return {.objects = core_->num_objects(), .calls = core_->num_pending()};
+  return {
+      .objects = core_->num_objects(), .calls = core_->num_pending(), .contexts = core_->contexts().size()};
 }
 
 void Agent::shutdown(Ending ending) {
@@ -86,13 +88,18 @@ namespace detail {
 
 std::shared_ptr<Answer> call(Core& core, Request request) { return core.call(std::move(request)); }
 std::shared_ptr<Holding> create(Core& core, Request request) { return core.create(std::move(request)); }
-Unpacking take(Answer& answer) { return Unpacking(answer.take()); }
+Unpacking take(Answer& answer) {
+  Parcel parcel = answer.take();
+  const std::shared_ptr<Core> core = answer.core();
+  return core ? core->unpacking(std::move(parcel), answer.from(), true) : Unpacking(std::move(parcel));
+}
 std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& answer) { return answer; }
 const ObjectId& object_of(const Holding& holding) { return holding.object(); }
 Core& core_of(const Holding& holding) { return holding.core(); }
 int rank_of(const Core& core) { return core.rank(); }
 const AgentFacts& agent_of(const Core& core, int rank) { return core.agent(rank); }
 const Registry& registry_of(const Core& core) { return core.registry(); }
+std::shared_ptr<Core> core_of(const Agent& agent) { return agent.core_; }
 
 std::shared_ptr<void> local_value(Core& core, const Holding& holding, std::type_index type) {
   Object object = core.local(holding);

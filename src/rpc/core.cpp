@@ -67,7 +67,8 @@ std::vector<std::vector<DeviceMap>> all_maps(const std::vector<AgentFacts>& agen
 Core::Core(Setup setup)
     : setup_(std::move(setup)),
       maps_(all_maps(setup_.agents)),
-      workers_(std::make_shared<Workers>(setup_.options.threads)) {}
+      workers_(std::make_shared<Workers>(setup_.options.threads)),
+      contexts_(setup_.rank) {}
 
 void Core::start(std::unique_ptr<comm::MessageLinks> links) {
   links_ = std::move(links);
@@ -96,7 +97,7 @@ std::uint64_t Core::begin_call(const Request& request, std::shared_ptr<Answer>& 
   if (closed_) throw CommError("a call after the end of the agent");
   if (const auto found = lost_.find(request.to); found != lost_.end())
     std::rethrow_exception(loss_of(request.to));
-  answer = std::make_shared<Answer>(workers_);
+  answer = std::make_shared<Answer>(workers_, weak_from_this(), request.to);
   const std::uint64_t id = next_++;
   pending_.emplace(id, Pending{.answer = answer,
                                .to = request.to,
@@ -162,7 +163,48 @@ bool Core::expire() {
 
 // ---- messages ----
 
+/// Notes for a backward pass what crosses ranks.
+void Core::join_context(int to, Head& head, const Parcel& parcel) {
+  if (!is_request(head.kind) && head.kind != Kind::answer) return;
+  head.context = current_context(*this);
+  if (!head.context || to == rank()) return;
+  std::vector<at::Tensor> sources;
+  for (const TensorPiece& piece : parcel.tensors)
+    if (piece.source.defined()) sources.push_back(piece.source);
+  const std::shared_ptr<ContextState> context = sources.empty() ? nullptr : contexts_.join(head.context);
+  if (!context) return;
+  head.link = contexts_.next_link();
+  context->add_sent(head.link, std::move(sources));
+}
+
+Unpacking Core::unpacking(Parcel parcel, int from, bool by_answer) {
+  const ContextId id = parcel.context;
+  const LinkId link{.sender = from, .number = parcel.link};
+  Unpacking unpacking(std::move(parcel));
+  if (link.number == 0) return unpacking;
+  if (const std::shared_ptr<ContextState> context = contexts_.join(id))
+    context->add_received(link, {.leaves = unpacking.leaves(), .by_answer = by_answer});
+  return unpacking;
+}
+
+ContextId Core::begin_context() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) throw CommError("a context was made after the end of the agent");
+  return contexts_.begin();
+}
+
+void Core::end_context(const ContextId& id) noexcept {
+  contexts_.end(id);
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+  }
+  for (int to = 0; to < size(); ++to)
+    if (to != rank()) send(to, {.kind = Kind::forget, .context = id});
+}
+
 void Core::send(int to, Head head, Parcel parcel) {
+  join_context(to, head, parcel);
   const auto tensors = std::make_shared<std::vector<at::Tensor>>();
   {
     const std::lock_guard lock(mutex_);
@@ -218,7 +260,11 @@ void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
 }
 
 void Core::open(int peer, Head head, const std::shared_ptr<void>& memory) {
-  Parcel parcel{.payload = std::move(head.payload), .tensors = {}, .handles = {}};
+  Parcel parcel{.payload = std::move(head.payload),
+                .tensors = {},
+                .handles = {},
+                .context = head.context,
+                .link = head.link};
   for (const HandleHead& handle : head.handles) parcel.handles.push_back(adopt(peer, handle));
   if (memory) {
     const auto landed = std::static_pointer_cast<Landed>(memory);
@@ -272,6 +318,9 @@ void Core::dispatch(int from, Head head, Parcel parcel) {
       break;
     case Kind::drop:
       leave(head.target, from, head.fork);
+      break;
+    case Kind::forget:
+      contexts_.end(head.context);
       break;
     case Kind::state:
       receive_state(from, parse<RestState>(parcel.payload));
@@ -334,7 +383,7 @@ Parcel Core::result_of(Task& task, Packing& packing) {
     if (!self.pack) throw InputError("an object of this class cannot be copied to another rank");
     return self.pack(self.value.get(), packing);
   }
-  Unpacking arguments(std::move(task.parcel));
+  Unpacking arguments = unpacking(std::move(task.parcel), task.from, false);
   const Registry::Entry& entry = registry().at(task.head.function);
   if (task.head.kind == Kind::create) {
     if (!entry.keep)
@@ -349,6 +398,7 @@ Parcel Core::result_of(Task& task, Packing& packing) {
 
 void Core::run(Task task) {
   const Head& head = task.head;
+  const WorkFor working(*this, head.context);
   try {
     Packing packing(*this, {.rank = task.from,
                             .function = head.kind == Kind::fetch ? "to_here" : head.function,
@@ -409,6 +459,7 @@ void Core::lost(int peer, const std::string& reason) {
     changed_.notify_all();
   }
   for (const Pending& call : failed) call.answer->fail(error);
+  contexts_.end_all_of(peer);
   drop_handles_of(peer);
 }
 

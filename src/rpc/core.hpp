@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "autograd/contexts.hpp"
 #include "failure.hpp"
 #include "strata/comm/message_links.hpp"
 #include "strata/rpc/agent.hpp"
@@ -31,6 +32,7 @@ enum class Kind : std::uint8_t {
   held,    ///< the owner knows that
   taken,   ///< the sender keeps the handle that was passed to it by itself
   drop,    ///< the sender has the handle no more
+  forget,  ///< a context of the sender's has ended
   state,   ///< of a rank that shuts down, for rank 0
   verdict  ///< of rank 0
 };
@@ -87,22 +89,29 @@ struct Head {
   std::vector<TensorHead> tensors = {};
   std::vector<HandleHead> handles = {};
   Failure failure = {};
+  ContextId context = {};  ///< that calls and answers belong to
+  std::uint64_t link = 0;  ///< Parcel::link
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(kind, id, function, target, created, fork, payload, tensors, handles, failure);
+    archive(kind, id, function, target, created, fork, payload, tensors, handles, failure, context, link);
   }
 };
 
 /// An answer that a call waits for.
 class Answer final : public Completion {
  public:
-  using Completion::Completion;
+  Answer(std::weak_ptr<Workers> workers, std::weak_ptr<Core> core, int from)
+      : Completion(std::move(workers)), core_(std::move(core)), from_(from) {}
+  std::shared_ptr<Core> core() const { return core_.lock(); }  ///< null if it is gone
+  int from() const { return from_; }                           ///< the rank that was called
   void succeed_with(Parcel parcel) {
     finish(nullptr, [&] { parcel_ = std::move(parcel); });
   }
   Parcel take() { return std::move(parcel_); }  ///< once, when done
 
  private:
+  const std::weak_ptr<Core> core_;
+  const int from_;
   Parcel parcel_;
 };
 
@@ -183,6 +192,12 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   std::size_t num_objects() const;
   std::size_t num_pending() const;
 
+  Contexts& contexts() { return contexts_; }
+  ContextId begin_context();  ///< CommError after the end
+  /// Of a parcel from another rank: its tensors that require gradients become leaves of its context.
+  Unpacking unpacking(Parcel parcel, int from, bool by_answer);
+  void end_context(const ContextId& id) noexcept;  ///< on all ranks
+
   void shutdown();       ///< graceful; see rest.cpp
   void end(bool waits);  ///< the links and threads
 
@@ -211,6 +226,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   using Lock = std::unique_lock<std::mutex>;
 
   // Messages
+  void join_context(int to, Head& head, const Parcel& parcel);
   void send(int to, Head head, Parcel parcel = {});
   void dispatch(int from, Head head, Parcel parcel);
   void open(int peer, Head head, const std::shared_ptr<void>& memory);
@@ -244,6 +260,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   std::vector<std::vector<DeviceMap>> maps_;  // [caller][callee]
   const std::shared_ptr<Workers> workers_;
   std::unique_ptr<comm::MessageLinks> links_;
+  Contexts contexts_;
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;

@@ -70,6 +70,7 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
       piece.destination.index = *place;
     }
     piece.values = on_host(tensor, destination_.copies);
+    if (piece.requires_grad && current_context(core_)) piece.source = tensor;
   }
   const auto place = static_cast<std::int32_t>(parcel_.tensors.size());
   parcel_.tensors.push_back(std::move(piece));
@@ -93,6 +94,13 @@ at::Tensor Unpacking::tensor(std::int32_t place) {
     unpacked = unpacked.to(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(piece.destination.index)));
   if (piece.requires_grad && !unpacked.requires_grad()) unpacked.set_requires_grad(true);
   return unpacked;
+}
+
+std::vector<at::Tensor> Unpacking::leaves() {
+  std::vector<at::Tensor> leaves;
+  for (std::size_t i = 0; i < parcel_.tensors.size(); ++i)
+    if (parcel_.tensors[i].requires_grad) leaves.push_back(tensor(static_cast<std::int32_t>(i)));
+  return leaves;
 }
 
 const std::shared_ptr<Holding>& Unpacking::handle(std::int32_t place) const {

@@ -23,7 +23,9 @@ Parcel parcel_of(const T& value) {
   std::ostringstream stream;
   cereal::BinaryOutputArchive archive(stream);
   archive(value);
-  return {.payload = std::move(stream).str(), .tensors = {}, .handles = {}};
+  Parcel parcel;
+  parcel.payload = std::move(stream).str();
+  return parcel;
 }
 
 std::uint64_t sum_of(const std::vector<RestState>& states, std::uint64_t RestState::*field) {

@@ -52,6 +52,16 @@ class Package(e2e.Case):
         told = self.checked(build / 'sample_random_walks', 'kind=sbm,nodes=2000,features=0').stdout
         self.assertEqual(told.count('256 dst nodes'), 3, told)
 
+    def test_two_shards(self):
+        build = self.build_example('two_shards')
+        launch = [e2e.MPIRUN, '-n', 2, '--oversubscribe', '--bind-to', 'none', build / 'two_shards']
+        lines = self.checked(*launch, 'cpu').stdout.splitlines()
+        self.assertRegex(lines[0], r'^cpu RPC total execution time: [\d.]+ Seconds$')
+        self.assertRegex(lines[1], r'^cpu RPC, median of 10 more: [\d.]+ Seconds$')
+        for arguments, words in ((['tpu'], 'neither cpu nor cuda'), ([], 'runs on two ranks')):
+            told = self.checked(build / 'two_shards', *arguments, expect=2).stderr
+            self.assertIn(words, told)
+
     def test_own_model(self):
         build = self.build_example('own_model')
         graph = self.build(SPEC, 2)

@@ -17,6 +17,7 @@
 
 namespace strata::rpc {
 
+class Agent;
 class Answer;
 
 /// What a call threw on the rank that it ran on.
@@ -76,6 +77,7 @@ Core& core_of(const Holding& holding);
 int rank_of(const Core& core);
 const AgentFacts& agent_of(const Core& core, int rank);
 const Registry& registry_of(const Core& core);
+std::shared_ptr<Core> core_of(const Agent& agent);
 
 template <typename R>
 Future<R> future_of(const std::shared_ptr<Answer>& answer) {
@@ -231,8 +233,9 @@ class Agent {
 
   /// How much this rank keeps for others and waits for.
   struct Counts {
-    std::size_t objects = 0;  ///< that handles refer to
-    std::size_t calls = 0;    ///< that are not answered yet
+    std::size_t objects = 0;   ///< that handles refer to
+    std::size_t calls = 0;     ///< that are not answered yet
+    std::size_t contexts = 0;  ///< of backward passes
   };
   Counts counts() const;
 
@@ -243,6 +246,7 @@ class Agent {
   void shutdown(Ending ending = Ending::graceful);
 
  private:
+  friend std::shared_ptr<Core> detail::core_of(const Agent& agent);
   Core& core() const { return *core_; }
   const Registry& registry() const { return detail::registry_of(*core_); }
   int find(const std::string& peer) const;

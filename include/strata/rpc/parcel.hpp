@@ -41,11 +41,24 @@ struct ObjectId {
   }
 };
 
+/// Names a forward pass that crosses ranks; see AutogradContext.
+struct ContextId {
+  int creator = -1;  ///< rank; -1: no context
+  std::uint64_t number = 0;
+  auto operator<=>(const ContextId&) const = default;
+  explicit operator bool() const { return creator >= 0; }
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(creator, number);
+  }
+};
+
 /// A tensor on its way: its values in host memory, or the tensor itself within one process.
 struct TensorPiece {
   at::Tensor values;
   Device destination;
   bool requires_grad = false;
+  at::Tensor source = {};  ///< on its sender, where gradients come back to; undefined without a context
 };
 
 /// The contents of a request or of its answer.
@@ -53,6 +66,8 @@ struct Parcel {
   std::string payload;
   std::vector<TensorPiece> tensors;
   std::vector<std::shared_ptr<Holding>> handles;
+  ContextId context = {};  ///< that it was sent in
+  std::uint64_t link = 0;  ///< its sender's number for its tensors that require gradients; 0: none
 };
 
 /// Where a parcel goes and what it is.
@@ -127,6 +142,7 @@ class Unpacking {
   }
 
   at::Tensor tensor(std::int32_t place);
+  std::vector<at::Tensor> leaves();  ///< those that require gradients
   const std::shared_ptr<Holding>& handle(std::int32_t place) const;
 
  private:

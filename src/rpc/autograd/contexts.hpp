@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "strata/rpc/autograd.hpp"
+
+namespace strata::rpc {
+
+/// Tensors that crossed ranks in one message, as their sender numbers them.
+struct LinkId {
+  int sender = -1;
+  std::uint64_t number = 0;
+  auto operator<=>(const LinkId&) const = default;
+};
+
+/// The leaves that tensors of a message became on this rank.
+struct ReceivedLink {
+  std::vector<at::Tensor> leaves;
+  bool by_answer = false;  ///< of a call of this rank, so that this rank's device map holds
+};
+
+/// Where gradients enter this rank's part of a backward pass: tensors that it sent, or the roots.
+using EntryNumber = std::uint64_t;
+constexpr EntryNumber kRoots = 0;  ///< links are numbered from 1
+
+/// One backward pass on this rank. Guarded by its context.
+struct Pass {
+  struct Entry {
+    std::vector<at::Tensor> outputs, gradients;
+    bool arrived = false;
+  };
+  struct Exit {
+    std::set<EntryNumber> needs;  ///< entries whose gradients reach the leaves
+    bool left = false;
+  };
+  std::map<EntryNumber, Entry> entries;
+  std::map<LinkId, Exit> exits;
+  std::unordered_map<at::TensorImpl*, at::Tensor> parameters;  ///< leaves that no message brought
+};
+
+/// What this rank knows of a context. Thread safe.
+class ContextState {
+ public:
+  /// Numbers are those of the sender, from 1.
+  void add_sent(std::uint64_t number, std::vector<at::Tensor> tensors);
+  void add_received(LinkId link, ReceivedLink received);
+
+  /// Begins to run backward from an entry; returns the links that its outputs depend on and no entry before
+  /// did.
+  std::vector<LinkId> enter(std::uint64_t pass, EntryNumber entry, std::vector<at::Tensor> outputs);
+  std::vector<at::Tensor> sent(std::uint64_t number) const;
+
+  /// Gradients to send back.
+  struct Departure {
+    LinkId link;
+    bool by_answer = false;
+    std::vector<at::Tensor> gradients;  ///< undefined: none
+  };
+  /// Takes the gradients of an entry, undefined ones counting as zeros, and runs what can run now. The last
+  /// one ends the pass here.
+  std::vector<Departure> arrive(std::uint64_t pass, EntryNumber entry, std::vector<at::Tensor> gradients);
+
+  std::vector<Gradient> gradients() const;
+
+ private:
+  struct Run;
+  Run next_run(Pass& pass);
+  Pass& find(std::uint64_t pass);
+  void add_gradient(const at::Tensor& parameter, const at::Tensor& gradient);
+
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::vector<at::Tensor>> sent_;
+  std::map<LinkId, ReceivedLink> received_;
+  std::unordered_map<at::TensorImpl*, LinkId> leaves_;
+  std::map<std::uint64_t, Pass> passes_;
+  std::unordered_map<at::TensorImpl*, Gradient> gradients_;
+};
+
+/// The contexts that this rank has a part in. Thread safe.
+class Contexts {
+ public:
+  explicit Contexts(int rank) : rank_(rank) {}
+
+  ContextId begin();
+  std::shared_ptr<ContextState> join(const ContextId& id);  ///< null if it has ended
+  std::shared_ptr<ContextState> find(const ContextId& id) const;
+  std::uint64_t next_link();
+  std::uint64_t next_pass();
+  void end(const ContextId& id);
+  void end_all_of(int creator);
+  std::size_t size() const;
+
+ private:
+  /// Which contexts of a rank have ended: those below a number, and some more.
+  struct Ended {
+    std::uint64_t below = 1;
+    std::set<std::uint64_t> others;
+    bool contains(std::uint64_t number) const { return number < below || others.contains(number); }
+    void add(std::uint64_t number);
+  };
+
+  const int rank_;
+  mutable std::mutex mutex_;
+  std::uint64_t next_context_ = 1, next_link_ = 1, next_pass_ = 1;
+  std::map<ContextId, std::shared_ptr<ContextState>> known_;
+  std::map<int, Ended> ended_;
+};
+
+/// What a thread works for.
+struct Current {
+  Core* core = nullptr;
+  ContextId id;
+};
+ContextId current_context(const Core& core);
+/// The core whose call this thread runs; null: none.
+Core* working_core();
+
+/// While it lives, this thread works for a context, or for none.
+class WorkFor {
+ public:
+  WorkFor(Core& core, const ContextId& id);
+  ~WorkFor();
+  WorkFor(const WorkFor&) = delete;
+  WorkFor& operator=(const WorkFor&) = delete;
+
+ private:
+  const Current before_;
+};
+
+/// Registers the calls that backward passes make.
+void add_backward_calls(Registry& registry);
+
+}  // namespace strata::rpc

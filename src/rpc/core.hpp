@@ -42,18 +42,20 @@ struct RestState {
   std::uint64_t round = 0, sent = 0, received = 0;
   std::int64_t handles = 0;
   bool idle = false;
+  bool late = false;  ///< it has waited for the timeout of a call
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(round, sent, received, handles, idle);
+    archive(round, sent, received, handles, idle, late);
   }
 };
 struct Verdict {
   std::uint64_t round = 0;
   bool at_rest = false;      ///< no call is under way anywhere
   std::int64_t handles = 0;  ///< of all ranks
+  bool late = false;         ///< for some rank, and so for all
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(round, at_rest, handles);
+    archive(round, at_rest, handles, late);
   }
 };
 
@@ -253,8 +255,8 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   // Rest
   void receive_state(int from, const RestState& state);
   void receive_verdict(const Verdict& verdict);
-  RestState own_state(std::uint64_t round) const;
-  Verdict agree(std::uint64_t round);
+  RestState own_state(std::uint64_t round, bool late) const;
+  Verdict agree(std::uint64_t round, bool late);
 
   const Setup setup_;
   std::vector<std::vector<DeviceMap>> maps_;  // [caller][callee]

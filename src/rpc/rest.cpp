@@ -43,12 +43,13 @@ Verdict judge(const std::vector<RestState>& states, const std::vector<RestState>
   verdict.at_rest = std::ranges::equal(states, before, same) &&
                     sum_of(states, &RestState::sent) == sum_of(states, &RestState::received);
   for (const RestState& state : states) verdict.handles += state.handles;
+  verdict.late = std::ranges::any_of(states, &RestState::late);
   return verdict;
 }
 
 }  // namespace
 
-RestState Core::own_state(std::uint64_t round) const {
+RestState Core::own_state(std::uint64_t round, bool late) const {
   // Messages make work before they are counted as received, so the order of these two matters.
   const bool idle = workers_->is_idle();
   const std::lock_guard lock(mutex_);
@@ -56,7 +57,8 @@ RestState Core::own_state(std::uint64_t round) const {
           .sent = sent_,
           .received = received_,
           .handles = static_cast<std::int64_t>(objects_.forks.size()),
-          .idle = idle && pending_.empty()};
+          .idle = idle && pending_.empty(),
+          .late = late};
 }
 
 void Core::receive_state(int from, const RestState& state) {
@@ -82,8 +84,8 @@ void Core::receive_verdict(const Verdict& verdict) {
   changed_.notify_all();
 }
 
-Verdict Core::agree(std::uint64_t round) {
-  send(0, {.kind = Kind::state}, parcel_of(own_state(round)));
+Verdict Core::agree(std::uint64_t round, bool late) {
+  send(0, {.kind = Kind::state}, parcel_of(own_state(round, late)));
   Lock lock(mutex_);
   changed_.wait(lock, [&] { return !lost_.empty() || (verdict_ && verdict_->round == round); });
   // A rank that has heard the last verdict may end before this one hears it.
@@ -100,10 +102,9 @@ void Core::shutdown() {
   const auto deadline = steady_clock::now() + options().timeout;
   milliseconds rest{1};
   for (std::uint64_t round = 1;; ++round) {
-    const Verdict verdict = agree(round);
+    const Verdict verdict = agree(round, steady_clock::now() > deadline);
     if (verdict.at_rest && verdict.handles == 0) return;
-    const bool is_late = verdict.at_rest && steady_clock::now() > deadline;
-    if (is_late) {
+    if (verdict.at_rest && verdict.late) {
       throw CommError(fmt::format("the agents cannot end: {} handles of objects are left after {} ms",
                                   verdict.handles, options().timeout.count()),
                       "Drop all rpc::Ref before shutdown(), on all ranks.");

@@ -3,41 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "core.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/cuda/device.hpp"
+#include "wire.hpp"
 
 namespace strata::rpc {
 namespace {
-
-std::string text_of(const AgentFacts& agent) {
-  std::ostringstream stream;
-  cereal::BinaryOutputArchive archive(stream);
-  archive(agent.name, agent.host, agent.num_devices, agent.maps.size());
-  for (const AgentFacts::Map& map : agent.maps) {
-    archive(map.peer, map.pairs.size());
-    for (const DevicePair& pair : map.pairs) archive(pair.mine, pair.its);
-  }
-  return std::move(stream).str();
-}
-
-AgentFacts parse(const std::string& text) {
-  std::istringstream stream(text);
-  cereal::BinaryInputArchive archive(stream);
-  AgentFacts agent;
-  std::size_t num_maps = 0;
-  archive(agent.name, agent.host, agent.num_devices, num_maps);
-  agent.maps.resize(num_maps);
-  for (AgentFacts::Map& map : agent.maps) {
-    std::size_t num_pairs = 0;
-    archive(map.peer, num_pairs);
-    map.pairs.resize(num_pairs);
-    for (DevicePair& pair : map.pairs) archive(pair.mine, pair.its);
-  }
-  return agent;
-}
 
 std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, const std::string& name,
                                      const Options& options) {
@@ -46,7 +18,8 @@ std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, con
                        .num_devices = cuda::device_count(),
                        .maps = options.device_maps};
   std::vector<AgentFacts> agents;
-  for (const std::string& text : communicator.all_gather(text_of(own))) agents.push_back(parse(text));
+  for (const std::string& text : communicator.all_gather(text_of(own)))
+    agents.push_back(parse<AgentFacts>(text));
   check_agents(agents);
   return agents;
 }

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "wire.hpp"
 
 namespace strata::rpc {
 namespace {
@@ -21,28 +21,13 @@ using Landing = comm::MessageLinks::Landing;
 
 constexpr milliseconds kExpiryPeriod{20};
 
-template <typename T>
-std::string text_of(const T& value) {
-  std::ostringstream stream;
-  cereal::BinaryOutputArchive archive(stream);
-  archive(value);
-  return std::move(stream).str();
-}
-
-template <typename T>
-T parse(const std::string& text) {
-  std::istringstream stream(text);
-  cereal::BinaryInputArchive archive(stream);
-  T value;
-  archive(value);
-  return value;
-}
-
 bool is_request(Kind kind) { return kind == Kind::call || kind == Kind::create || kind == Kind::fetch; }
 /// Whether a run that is at rest has no such message under way.
 bool is_counted(Kind kind) { return kind != Kind::state && kind != Kind::verdict; }
 
+/// A message while its tensors arrive.
 struct Landed {
+  Head head;
   std::vector<at::Tensor> tensors;
 };
 
@@ -239,10 +224,10 @@ void Core::send(int to, Head head, Parcel parcel) {
   links_->send(to, std::move(message));
 }
 
-Landing Core::land(int, const std::string& head) {
+Landing Core::land(int, const std::string& text) {
   Landing landing;
-  const auto landed = std::make_shared<Landed>();
-  for (const TensorHead& tensor : parse<Head>(head).tensors) {
+  const auto landed = std::make_shared<Landed>(Landed{.head = parse<Head>(text), .tensors = {}});
+  for (const TensorHead& tensor : landed->head.tensors) {
     landed->tensors.push_back(room_for(tensor));
     at::Tensor& room = landed->tensors.back();
     landing.bulk.emplace_back(static_cast<std::byte*>(room.mutable_data_ptr()), room.nbytes());
@@ -253,7 +238,9 @@ Landing Core::land(int, const std::string& head) {
 
 void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
   try {
-    open(peer, parse<Head>(text), memory);
+    const auto landed = std::static_pointer_cast<Landed>(memory);
+    Head head = landed ? std::move(landed->head) : parse<Head>(text);
+    open(peer, std::move(head), memory);
   } catch (const std::exception& error) {  // whoever waits for an answer hears of it by a timeout
     spdlog::warn("{} sent a message that cannot be read: {}", name_of(agent(peer), peer), error.what());
   }

@@ -204,8 +204,8 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void end(bool waits);  ///< the links and threads
 
   // Called on the thread of the links.
-  comm::MessageLinks::Landing land(int peer, const std::string& head) override;
-  void arrived(int peer, std::string head, std::shared_ptr<void> memory) override;
+  comm::MessageLinks::Landing land(int peer, const std::string& text) override;
+  void arrived(int peer, std::string text, std::shared_ptr<void> memory) override;
   void lost(int peer, const std::string& reason) override;
 
   void release(const Holding& holding) noexcept;

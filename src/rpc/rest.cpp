@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <sstream>
 #include <thread>
 
 #include "core.hpp"
 #include "strata/util/error.hpp"
+#include "wire.hpp"
 
 /// The graceful end: rounds in which every rank tells rank 0 how many messages it has sent and received.
 /// Nothing is under way anywhere once two rounds in a row find all ranks idle and the same numbers, as many
@@ -17,16 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-template <typename T>
-Parcel parcel_of(const T& value) {
-  std::ostringstream stream;
-  cereal::BinaryOutputArchive archive(stream);
-  archive(value);
-  Parcel parcel;
-  parcel.payload = std::move(stream).str();
-  return parcel;
-}
 
 std::uint64_t sum_of(const std::vector<RestState>& states, std::uint64_t RestState::*field) {
   std::uint64_t sum = 0;
@@ -75,7 +65,7 @@ void Core::receive_state(int from, const RestState& state) {
     verdict = judge(states, last_states_);
     last_states_ = std::move(states);
   }
-  for (int to = 0; to < size(); ++to) send(to, {.kind = Kind::verdict}, parcel_of(verdict));
+  for (int to = 0; to < size(); ++to) send(to, {.kind = Kind::verdict}, {.payload = text_of(verdict)});
 }
 
 void Core::receive_verdict(const Verdict& verdict) {
@@ -85,7 +75,7 @@ void Core::receive_verdict(const Verdict& verdict) {
 }
 
 Verdict Core::agree(std::uint64_t round, bool late) {
-  send(0, {.kind = Kind::state}, parcel_of(own_state(round, late)));
+  send(0, {.kind = Kind::state}, {.payload = text_of(own_state(round, late))});
   Lock lock(mutex_);
   changed_.wait(lock, [&] { return !lost_.empty() || (verdict_ && verdict_->round == round); });
   // A rank that has heard the last verdict may end before this one hears it.

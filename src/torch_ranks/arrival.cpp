@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <fstream>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -14,6 +12,7 @@
 #include <thread>
 
 #include "strata/comm/backend.hpp"
+#include "strata/comm/process_identity.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::torch_ranks {
@@ -64,19 +63,6 @@ StorePtr connect(const Environment& environment, milliseconds patience) {
       opens ? "MASTER_ADDR must be a name or address of the host of rank 0."
             : fmt::format("Is {} running, on the host that MASTER_ADDR names, with the same MASTER_PORT?",
                           environment.launcher_has_store ? "torchrun's first agent" : "rank 0"));
-}
-
-std::string first_line(const char* file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
-
-/// Tells apart whatever the kernel numbers.
-std::string identity(const char* path) {
-  struct stat found {};
-  return stat(path, &found) == 0 ? fmt::format("{}.{}", found.st_dev, found.st_ino) : "none";
 }
 
 // One line per field, because host names have no line breaks.
@@ -173,11 +159,10 @@ class Gathering {
 }  // namespace
 
 Arrival Arrival::of_process(int world_size) {
-  const std::string host = comm::host_name(), boot = first_line("/proc/sys/kernel/random/boot_id");
   return {.world_size = world_size,
-          .host = host,
-          .memory = fmt::format("{} {} {}", host, boot, identity("/dev/shm/")),
-          .network = fmt::format("{} {}", boot, identity("/proc/self/ns/net"))};
+          .host = comm::host_name(),
+          .memory = comm::memory_identity(),
+          .network = comm::network_identity()};
 }
 
 std::uint16_t open_free_port() {

@@ -11,6 +11,10 @@ namespace strata::rpc {
 struct DevicePair {
   int mine = 0, its = 0;
   bool operator==(const DevicePair&) const = default;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(mine, its);
+  }
 };
 
 /// Which of a peer's devices tensors go to. With {{0, 1}, {2, 0}}
@@ -43,8 +47,16 @@ struct AgentFacts {
   struct Map {
     std::string peer;  ///< as its user wrote it
     std::vector<DevicePair> pairs;
+    template <typename Archive>
+    void serialize(Archive& archive) {
+      archive(peer, pairs);
+    }
   };
   std::vector<Map> maps;  ///< one per set_device_map()
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(name, host, num_devices, maps);
+  }
 };
 
 /// The rank that `name` means: a name, or "rank:R". Throws InputError with the nearest name if there is none.

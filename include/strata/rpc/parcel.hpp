@@ -63,9 +63,9 @@ struct TensorPiece {
 
 /// The contents of a request or of its answer.
 struct Parcel {
-  std::string payload;
-  std::vector<TensorPiece> tensors;
-  std::vector<std::shared_ptr<Holding>> handles;
+  std::string payload = {};
+  std::vector<TensorPiece> tensors = {};
+  std::vector<std::shared_ptr<Holding>> handles = {};
   ContextId context = {};  ///< that it was sent in
   std::uint64_t link = 0;  ///< its sender's number for its tensors that require gradients; 0: none
 };

@@ -6,7 +6,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
-#include <sys/stat.h>
 
 #include <array>
 #include <asio/connect.hpp>
@@ -14,12 +13,12 @@
 #include <asio/write.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <random>
 #include <sstream>
 
 #include "strata/comm/backend.hpp"
+#include "strata/comm/process_identity.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {
@@ -62,16 +61,6 @@ struct Place {
     return place;
   }
 };
-
-/// The same for processes that reach each other over the loopback interface.
-std::string network_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  struct stat found {};
-  const bool known = stat("/proc/self/ns/net", &found) == 0;
-  return fmt::format("{}.{}", boot, known ? found.st_ino : 0);
-}
 
 bool is_wanted(const ifaddrs& interface) {
   if (interface.ifa_addr == nullptr || interface.ifa_addr->sa_family != AF_INET) return false;

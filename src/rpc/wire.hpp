@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cereal/archives/binary.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/vector.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+
+/// What agents tell each other besides arguments and results.
+namespace strata::rpc {
+
+template <typename T>
+std::string text_of(const T& value) {
+  std::ostringstream stream;
+  cereal::BinaryOutputArchive archive(stream);
+  archive(value);
+  return std::move(stream).str();
+}
+
+/// Throws cereal::Exception if the text is cut off.
+template <typename T>
+T parse(const std::string& text) {
+  std::istringstream stream(text);
+  cereal::BinaryInputArchive archive(stream);
+  T value;
+  archive(value);
+  return value;
+}
+
+}  // namespace strata::rpc

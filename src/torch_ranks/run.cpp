@@ -18,6 +18,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// For ranks that have arrived, however long others were waited for at the start.
+constexpr std::chrono::seconds kPatience{30};
+
 /// Worlds of a process follow each other, on all ranks alike, so their number tells them apart in a store
 /// that outlives them.
 int next_world() {
@@ -46,7 +49,11 @@ std::string Run::name_of(int world_rank) const {
 
 Run::Connection Run::connect() const {
   const std::lock_guard lock(connections_mutex_);
-  if (free_connections_.empty()) return {*this, store_->clone()};
+  if (free_connections_.empty()) {
+    StorePtr store = store_->clone();
+    store->setTimeout(kPatience);
+    return {*this, std::move(store)};
+  }
   StorePtr store = std::move(free_connections_.back());
   free_connections_.pop_back();
   return {*this, std::move(store)};
@@ -69,7 +76,6 @@ std::shared_ptr<::gloo::transport::Device> Run::make_device() const {
 }
 
 GlooPtr Run::connect_group(const std::string& key, int rank, int size) const {
-  constexpr std::chrono::seconds kPatience{30};
   try {
     auto options = Gloo::Options::create(kPatience);
     options->threads = 1;  // for one thread that uses the group

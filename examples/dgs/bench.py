@@ -34,7 +34,8 @@ WARM_UP = 5  # iterations that are not counted
 class Machine:
     """The ranks of this host, which share ChunkTensors."""
 
-    def __init__(self) -> None:
+    def __init__(self, tells_costs: bool) -> None:
+        self.tells_costs = tells_costs
         self.size = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
         self.group = dist.new_subgroups(self.size)[0] if self.size < dist.get_world_size() else None
         self.root = dist.get_rank() - dist.get_rank(self.group)
@@ -73,8 +74,18 @@ class Machine:
         if self.is_root and name:
             total = cached * self.num_gpus / size if size else 0
             say(f"Cache size per GPU {cached / GIB:.3f} GB, all gpus total cache rate = {total:.3f}")
+            if self.tells_costs:
+                say(f"Loading factors: {costs(made, shape[0])}")
         dist.barrier(self.group)
         return made
+
+
+def costs(tensor: Any, rows: int) -> str:
+    """Of a random row from each tier that has some, by the cheapest."""
+    seconds = strata.dgs.loading_factors(tensor, rows)._asdict()
+    least = min(value for value in seconds.values() if value is not None)
+    known = {tier: value for tier, value in seconds.items() if value is not None}
+    return ", ".join(f"{tier} {value / least:.2f} ({value * 1e9:.2f} ns)" for tier, value in known.items())
 
 
 def say(text: str) -> None:
@@ -161,7 +172,7 @@ def run(options: argparse.Namespace) -> None:
     on_gpu = torch.cuda.is_available()
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     torch.manual_seed(options.seed)
-    machine = Machine()
+    machine = Machine(options.loading_factors)
     if not on_gpu:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // machine.size))
     data = bench_data.read(options.dataset, pathlib.Path(options.root)) if machine.is_root else None
@@ -211,6 +222,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--print-train", action="store_true", help="print loss and accuracy every 20 iterations")
     parser.add_argument("--feat-cache-rate", type=float, default=1, help="share of the features on all GPUs together")
     parser.add_argument("--graph-cache-rate", type=float, default=1, help="share of the neighbor lists on all GPUs together")
+    parser.add_argument("--loading-factors", action="store_true", help="tell what a row costs from each tier")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--libdgs", help="taken for scripts that give it; the library is the package's")
     options = parser.parse_args()

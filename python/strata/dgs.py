@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+import statistics
+import time
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as distributed
@@ -20,7 +22,7 @@ from strata import _core
 from strata._torch import let_groups_end
 from strata.errors import InputError
 
-__all__ = ["ChunkTensor", "close", "create_communicator", "library"]
+__all__ = ["ChunkTensor", "LoadingFactors", "close", "create_communicator", "library", "loading_factors"]
 
 #: The path of libdgs.so.
 library = str(pathlib.Path(__file__).with_name("libdgs.so"))
@@ -49,6 +51,46 @@ def create_communicator(group: Any = None) -> None:
     ids = [torch.ops.dgs_ops._CAPI_get_unique_id() if rank == 0 else None]
     distributed.broadcast_object_list(ids, 0 if group is None else distributed.get_global_rank(group, 0), group)
     torch.ops.dgs_ops._CAPI_set_nccl(distributed.get_world_size(group), ids[0], rank)
+
+
+class LoadingFactors(NamedTuple):
+    """Seconds per row that a rank reads from a tier of a ChunkTensor; None where the tier has none of the rows."""
+
+    local: float | None
+    remote: float | None
+    host: float | None
+
+
+def loading_factors(tensor: Any, num_rows: int, batch: int = 1 << 17, repeats: int = 5) -> LoadingFactors:
+    """Measures what a random row costs from each tier: this rank's GPU, other GPUs, and host memory.
+
+    What compute_loading_factor was there for: whether it pays to keep more rows of one tensor or of another on the GPUs. Reads
+    `batch` rows of a tier at a time, `repeats` times, and takes the median. `num_rows` are the tensor's. Not collective; where
+    all ranks measure at once, they share the links as they do in training.
+
+        local, remote, host = strata.dgs.loading_factors(features, len(nodes))
+    """
+    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    tiers = tensor._CAPI_split_index(torch.randint(num_rows, (4 * batch,), device=device))
+
+    def seconds(ids: torch.Tensor) -> float | None:
+        if len(ids) == 0:
+            return None
+        ids = ids.repeat(-(-batch // len(ids)))[:batch]
+        times = []
+        for _ in range(repeats + 1):  # the first one warms up
+            start = _now(device)
+            tensor._CAPI_index(ids)
+            times.append((_now(device) - start) / batch)
+        return statistics.median(times[1:])
+
+    return LoadingFactors(*map(seconds, tiers))
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def close() -> None:

@@ -62,7 +62,7 @@ class Dgs(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="strata-dgs-") as root:
             spec = "synthetic:kind=sbm,nodes=2000,degree=8,features=8,classes=4,train=400"
             common = ["--dataset", spec, "--root", root, "--batch-size", 100, "--fan-out", "4,3,2", "--num-epochs", 2, "--print-train"]
-            for ranks, options in ((1, ["--model", "graphsage"]), (2, ["--model", "gat", "--bias", "--layers", "pyg"])):
+            for ranks, options in ((1, ["--model", "graphsage"]), (2, ["--model", "gat", "--bias", "--layers", "pyg", "--loading-factors"])):
                 command = [sys.executable, EXAMPLES / "bench.py", "--num-gpu", ranks, *common, *options]
                 done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -76,6 +76,8 @@ class Dgs(unittest.TestCase):
                 made = [line for line in lines if line.startswith("create chunk")]
                 self.assertEqual(made, [f"create chunk {name}" for name in ["features", *["probs"] * bias, "indices", "indptr"]])
                 self.assertEqual(len([line for line in lines if re.fullmatch(r"Cache size per GPU [\d.]+ GB, .* = [\d.]+", line)]), len(made))
+                told = [line for line in lines if re.fullmatch(r"Loading factors: (local|remote|host) [\d.]+ \([\d.]+ ns\).*", line)]
+                self.assertEqual(len(told), len(made) if bias else 0)
                 self.assertIn("start training...", lines)
                 losses = [float(line.split()[7]) for line in lines if line.startswith("Epoch")]
                 self.assertEqual(len(losses), 2)

@@ -91,6 +91,14 @@ void bind_runtime(nb::module_& module) {
           },
           "text"_a, "root"_a, NoGil(), "Collective: the text that rank `root` gives.")
       .def(
+          "least",
+          [](const Process& p, std::int64_t value) {
+            std::vector<Count> values{value};
+            p.world->communicator().all_reduce(values, comm::Communicator::Op::min);
+            return values.front();
+          },
+          "value"_a, NoGil(), "Collective: the least of the numbers that ranks give.")
+      .def(
           "abort", [](const Process& p, int code) { p.world->abort(code); }, "exit_code"_a,
           "Ends all ranks of the run. Never returns.")
       .def("close", &Process::close, NoGil(), "Collective; after all graphs.");

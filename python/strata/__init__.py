@@ -24,6 +24,7 @@ from strata.errors import CommError, CudaError, InputError, IoError, OutOfMemory
 from strata.graph import Graph, from_dgl, from_networkx, from_pyg, from_tensors, load
 from strata.loaders import Block, NeighborLoader, NodeLoader
 from strata.partitioning import convert, info, partition, repartition, verify
+from strata.recording import GraphedStep, StepCounts, graphed
 from strata.reports import report
 from strata.training import Scores, TrainResult, plan, train
 from strata.unified_tensor import UnifiedTensor, gather_pinned_tensor_rows, pin_memory_inplace, unified
@@ -36,6 +37,7 @@ __all__ = [
     "CommError",
     "CudaError",
     "Graph",
+    "GraphedStep",
     "InputError",
     "IoError",
     "NeighborChooser",
@@ -43,6 +45,7 @@ __all__ = [
     "NodeLoader",
     "OutOfMemory",
     "Scores",
+    "StepCounts",
     "StrataError",
     "TrainResult",
     "UnifiedTensor",
@@ -54,6 +57,7 @@ __all__ = [
     "from_pyg",
     "from_tensors",
     "gather_pinned_tensor_rows",
+    "graphed",
     "info",
     "init",
     "init_process_group",

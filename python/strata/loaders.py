@@ -134,6 +134,7 @@ class _Loader:
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
+        self._own_nodes = own_nodes
         chooser = sampler if isinstance(sampler, NeighborChooser) else None
         if chooser is not None:
             chooser.check(graph, replace, layer_dependent)

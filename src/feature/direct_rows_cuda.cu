@@ -13,6 +13,7 @@
 #include "strata/cuda/graph.hpp"
 #include "strata/cuda/launch.cuh"
 #include "strata/cuda/priority.hpp"
+#include "strata/store/device_node_index.hpp"
 
 namespace strata::feature {
 namespace {
@@ -46,13 +47,6 @@ __global__ void locate_rows(FetchedIds wanted, Here here, NodeId* local_ids, Nod
   cuda::add_to_total(num_kept, kept_here);
 }
 
-template <typename T>
-cuda::Array<T> copied(const T* values, Count count, Device device, const cuda::Stream& stream) {
-  cuda::Array<T> copy(kDevice, count, "index of the halo", device);
-  cuda::copy_async(copy.data(), values, static_cast<std::size_t>(count) * sizeof(T), stream);
-  return copy;
-}
-
 class CudaDirectRows final : public DirectRows {
  public:
   CudaDirectRows(const LocalRows& local, const RowExchangeContext& exchange, Device device);
@@ -68,7 +62,6 @@ class CudaDirectRows final : public DirectRows {
   void launch(cuda::Graph& recorded, const std::function<void()>& enqueue);
   void take_times();
   void count_messages();
-  store::NodeIndexView copy_halo(const store::NodeIndex* halo);
   Count sent_row_bytes() const { return local_.cols() * static_cast<Count>(size_of(sent_type_)); }
 
   const LocalRows& local_;
@@ -85,10 +78,7 @@ class CudaDirectRows final : public DirectRows {
   cuda::Graph requests_, answers_;            // what crosses machines, whose addresses and sizes stay
   bool warm_ = false;                         // they can be recorded: all memory is there
 
-  cuda::Array<std::uint32_t> halo_first_;  // this and all below: device memory
-  cuda::Array<NodeId> halo_nodes_;
-  cuda::Array<std::int32_t> halo_positions_;
-  store::NodeIndexView halo_;
+  store::DeviceNodeIndex halo_;  // this and all below: device memory
   cuda::Array<NodeId> local_ids_, asked_;
   cuda::Array<Count> numbers_;                         // see Number
   cuda::Array<Count> overflow_;                        // pinned
@@ -113,24 +103,11 @@ CudaDirectRows::CudaDirectRows(const LocalRows& local, const RowExchangeContext&
       sending_(device, true),
       gathered_(device, true),
       arrived_(device, true),
-      halo_(copy_halo(exchange.halo)),
+      halo_(exchange.halo, device),
       numbers_(kDevice, kNumNumbers, kWhat, device),
       overflow_(cuda::Memory::pinned, 1, kWhat, device) {
   cuda::fill_async(numbers_.data(), 0, numbers_.span().size_bytes(), stream_);
   stream_.synchronize();
-}
-
-store::NodeIndexView CudaDirectRows::copy_halo(const store::NodeIndex* halo) {
-  if (halo == nullptr || halo->size() == 0) return {};
-  store::NodeIndexView view = halo->view();
-  halo_first_ = copied(view.first, view.num_buckets + 1, device_, stream_);
-  halo_nodes_ = copied(view.nodes, view.size, device_, stream_);
-  halo_positions_ = copied(view.positions, view.size, device_, stream_);
-  stream_.synchronize();
-  view.first = halo_first_.data();
-  view.nodes = halo_nodes_.data();
-  view.positions = halo_positions_.data();
-  return view;
 }
 
 /// Where the rows lie: local_ids_ for the gather, and the segments for the other machines.
@@ -138,7 +115,7 @@ void CudaDirectRows::locate(const FetchedIds& ids, const cuda::Stream& stream) {
   local_ids_.reserve(kDevice, ids.count, "row ids", device_);
   asked_.reserve(kDevice, ids.count, "row ids", device_);
   locate_rows<<<cuda::blocks_for(ids.count), cuda::kThreads, 0, stream.get()>>>(
-      ids, Here{local_.first_node(), end_of_machine_, halo_}, local_ids_.data(), asked_.data(),
+      ids, Here{local_.first_node(), end_of_machine_, halo_.view()}, local_ids_.data(), asked_.data(),
       numbers_.data() + kKept);
   cuda::check_launch("locate_rows");
   cuda::fill_async(numbers_.data() + kOverflow, 0, sizeof(Count), stream);

@@ -66,9 +66,9 @@ struct ExchangeContext {
   const comm::Topology* topology = nullptr;
   std::span<const NodeId> machine_offsets;
   const store::HaloLists* halo = nullptr;  ///< lists of some nodes of other machines; null: none
-  ThreadPool* pool = nullptr;              ///< chooses from these lists; needed with `halo`
+  ThreadPool* pool = nullptr;              ///< chooses from these lists on the cpu; needed with `halo`
   /// Carries requests and picks from GPU to GPU, once MiniBatchSampler::pad_nodes() has told how many there
-  /// can be; `halo` then stays unused. The bits are the same. Null: they pass through host memory.
+  /// can be; the lists of `halo` are then copied to the GPU. Null: they pass through host memory. Same bits.
   comm::DeviceExchange* on_devices = nullptr;
   /// Of the launches of `on_devices`, where a batch is the sample of a step; null: any.
   comm::LaunchOrder* order = nullptr;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "choosers/pick_chooser_cuda.hpp"
 #include "exchange/device_neighbor_exchange.hpp"
-#include "launch_cuda.cuh"
+#include "exchange/kept_lists_cuda.hpp"
+#include "exchange/strided_picks_cuda.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/id_segments.hpp"
 #include "strata/cuda/buffer.hpp"
@@ -19,6 +21,8 @@ namespace strata::sampling {
 /// entries per id. With a fanout of 2, where node 70 has one neighbor:
 ///
 ///     asked {70, 64, -1}   answered counts {1, 2, 0}   neighbors {8, -, 3, 71, -, -}
+///
+/// Nodes whose lists ExchangeContext::halo keeps are sampled here and not asked for.
 ///
 /// If a machine's nodes do not fit a segment, the rest is left out and *overflow becomes 1: the batch is
 /// worth nothing and has to be sampled again by other means. agree() tells all ranks.
@@ -48,35 +52,31 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   void add_to(ExchangeReport& report) const;
 
  private:
-  void reserve_answers(int fanout, const cuda::Stream& stream);
-  void serve(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
-  void serve_packed(const DeviceQuery& asked, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
-  void send_answers(int fanout, const cuda::Stream& stream);
+  void exchange(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
+  void serve(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const StridedPicks<Id>& picks,
+             const cuda::Stream& stream);
+  void send_answers(const StridedPicks<Id>& served, const cuda::Stream& stream);
   void describe_traffic(std::size_t hop, int fanout);
 
   comm::DeviceExchange& wire_;
   Device device_;
-  bool edge_ids_;
+  SamplerOptions options_;
+  const store::HaloLists* halo_;  // null: none
+  Range own_nodes_;
   comm::IdSegments<Id> segments_;
   std::vector<Count> caps_;
   Count* overflow_ = nullptr;
 
-  Count num_asked_ = 0;  // ids of this hop's segments, and entries per id
-  int stride_ = 0;
-  cuda::Array<std::int32_t> answer_counts_;  // this and all below: device memory
-  cuda::Array<Id> answer_neighbors_;
-  cuda::Array<EdgeId> answer_edge_ids_;
+  std::unique_ptr<KeptLists<Id>> kept_;  // null: none, or no caps are set
+  StridedChoice<Id> serving_;
+  StridedRoom<Id> asked_room_, served_room_;
+  PlacedPicks<Id> answered_, from_kept_;  // of this hop
 
-  DeviceScan scan_;
-  cuda::Array<NodeId> served_nodes_;
-  cuda::Array<Count> served_count_, served_total_, served_offsets_;
-  cuda::Array<DeviceRange> served_plan_;
-  cuda::Array<std::int32_t> served_counts_;
-  cuda::Array<Id> served_neighbors_, packed_neighbors_;
-  cuda::Array<EdgeId> served_edge_ids_, packed_edge_ids_;
+  cuda::Array<NodeId> served_nodes_;  // this and all below: device memory
+  cuda::Array<Count> served_count_;
 
-  cuda::Array<Count> frontier_nodes_, remote_nodes_;  // of all batches, by hop
-  std::vector<HopTraffic> batch_traffic_, traffic_;   // of one batch and of all, by hop
+  cuda::Array<Count> frontier_nodes_, remote_nodes_, kept_nodes_;  // of all batches, by hop
+  std::vector<HopTraffic> batch_traffic_, traffic_;                // of one batch and of all, by hop
 };
 
 }  // namespace strata::sampling

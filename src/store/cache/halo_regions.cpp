@@ -61,11 +61,14 @@ std::int64_t list_overhead(const RegionSizes& sizes, int num_ranks) {
   return static_cast<std::int64_t>(sizeof(Count)) + (sizes.wide_nodes() ? 8 : 4) + kIndexBytes * num_ranks;
 }
 
+std::int64_t edge_bytes_of(const RegionSizes& sizes) {
+  return (sizes.wide_nodes() ? 8 : 4) + (sizes.edge_ids ? 8 : 0) + (sizes.weights ? 4 : 0);
+}
+
 /// Calls visit(candidates of a piece of this rank's share) from all threads.
 void visit_lists(const HaloTask& task, const Occurrences& occurrences, const Visit& visit) {
   const RegionSizes& sizes = task.regions.sizes;
-  const std::int64_t edge_bytes =
-      (sizes.wide_nodes() ? 8 : 4) + (sizes.edge_ids ? 8 : 0) + (sizes.weights ? 4 : 0);
+  const std::int64_t edge_bytes = edge_bytes_of(sizes);
   const std::int64_t overhead = list_overhead(sizes, task.machine.size());
   task.loader.visit_indptr(own_nodes(task), [&](NodeId first, std::span<const Count> indptr) {
     std::vector<Candidate> candidates;
@@ -158,6 +161,11 @@ std::vector<Candidate> gather(const comm::Machine& machine, const std::vector<Ca
 
 Count most_lists(const RegionSizes& sizes, std::int64_t list_bytes, int num_ranks) {
   return std::min<Count>(list_bytes / list_overhead(sizes, num_ranks), sizes.num_nodes - sizes.num_local);
+}
+
+std::int64_t gpu_bytes_of_lists(const HaloNodes& nodes, const RegionSizes& sizes) {
+  const Count edges = std::accumulate(nodes.degrees.begin(), nodes.degrees.end(), Count{0});
+  return std::ssize(nodes.lists) * list_overhead(sizes, 1) + edges * edge_bytes_of(sizes);
 }
 
 HaloNodes choose_halo(const HaloTask& task) {

@@ -35,6 +35,9 @@ struct HaloNodes {
   std::vector<std::uint32_t> row_occurrences;  ///< of `rows`
 };
 
+/// Bytes that a sampler takes of a GPU for a copy of these lists and their index.
+std::int64_t gpu_bytes_of_lists(const HaloNodes& nodes, const RegionSizes& sizes);
+
 struct HaloTask {
   const comm::Machine& machine;
   const GraphRegions& regions;

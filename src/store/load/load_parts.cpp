@@ -103,9 +103,9 @@ class Loading {
     return store::least_host_bytes(region_sizes(), feature_shape(), gpu_bytes);
   }
 
-  void read_structure(bool show_progress, std::int64_t host_bytes) {
+  void read_structure(bool show_progress, std::int64_t host_bytes, std::int64_t gpu_bytes) {
     RegionSizes sizes = region_sizes();
-    budget_ = halo_budget(host_bytes);
+    budget_ = halo_budget(host_bytes, gpu_bytes);
     sizes.aliases = most_lists(sizes, budget_.list_bytes, machine_.size());
     state_.regions.emplace(GraphRegions::create(machine_, sizes));
     if (show_progress && progress_style() == ProgressStyle::lines)
@@ -137,6 +137,7 @@ class Loading {
                         .budget = budget_,
                         .feature_row_bytes = feature_shape().row_bytes()};
     HaloNodes nodes = choose_halo(task);
+    list_gpu_bytes_ = gpu_bytes_of_lists(nodes, state_.regions->sizes);
     if (!nodes.lists.empty()) state_.halo.emplace(store::read_halo(task, nodes));
     if (nodes.rows.empty()) return;
     state_.halo_rows = NodeIndex(nodes.rows, state_.manifest.book.num_nodes());
@@ -149,7 +150,7 @@ class Loading {
     placement_ = plan_placement(machine_, *state_.regions,
                                 {.features = feature_shape(),
                                  .options = options_,
-                                 .gpu_bytes = gpu_bytes,
+                                 .gpu_bytes = std::max<std::int64_t>(0, gpu_bytes - list_gpu_bytes_),
                                  .host_bytes = host_bytes,
                                  .halo = state_.halo_rows.size() > 0 ? &state_.halo_rows : nullptr,
                                  .list_parts = list_parts()});
@@ -189,12 +190,16 @@ class Loading {
     replicated_ = all_lists && num_machines_ > 1;
   }
 
-  HaloBudget halo_budget(std::int64_t free_bytes) const {
+  /// Samplers copy the lists to every GPU, where a sixteenth of the graph's share is for them.
+  HaloBudget halo_budget(std::int64_t free_bytes, std::int64_t gpu_bytes) const {
     if (num_machines_ == 1) return {};
+    constexpr std::int64_t kShareOfGpu = 16;
     const std::int64_t bytes =
         options_.halo_bytes == LoadOptions::kAutomatic ? free_bytes / 10 : options_.halo_bytes;
     const bool without_lists = replicated_ || !options_.halo_lists || options_.train_edges_only;
-    const std::int64_t lists = without_lists ? 0 : bytes / 4;
+    const bool on_gpus = tensor::gpus_of(machine_).size() > 0;
+    const std::int64_t for_lists = on_gpus ? std::min(bytes / 4, gpu_bytes / kShareOfGpu) : bytes / 4;
+    const std::int64_t lists = without_lists ? 0 : for_lists;
     return {.list_bytes = lists, .row_bytes = state_.manifest.feature_cols > 0 ? bytes - lists : 0};
   }
 
@@ -262,6 +267,7 @@ class Loading {
   int num_machines_ = 1;
   bool replicated_ = false;
   HaloBudget budget_;
+  std::int64_t list_gpu_bytes_ = 0;             // per GPU, of the halo's lists
   std::vector<std::uint32_t> row_occurrences_;  // of the halo's rows
   std::optional<PartLoader> loader_;
   std::optional<ProgressBar> progress_;
@@ -285,7 +291,7 @@ MachineGraph MachineGraph::load(const graph::PartsOrigin& parts, const comm::Com
   // An error of one machine reaches the others, which would otherwise wait for it when memory is measured.
   world.together([&] {
     refuse_if_too_large({"its parts", loading.least_host_bytes(all_gpus)}, before, host, state->manifest);
-    loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus));
+    loading.read_structure(world.rank() == 0, before.free - loading.least_host_bytes(all_gpus), gpu_bytes);
   });
   if (options.in_degrees && !options.degrees_of_loops) leave_loops_out(*state->regions, machine, world);
   if (options.train_edges_only) loading.keep_train_edges(world);

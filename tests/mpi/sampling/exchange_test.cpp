@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "strata/comm/id_segments.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/methods.hpp"
@@ -68,6 +69,7 @@ class Halo {
         narrow_.push_back(static_cast<std::int32_t>(graph.indices[static_cast<std::size_t>(e)]));
         wide_.push_back(graph.indices[static_cast<std::size_t>(e)]);
         edge_ids_.push_back(graph.edge_ids[static_cast<std::size_t>(e)]);
+        if (!graph.weights.empty()) weights_.push_back(graph.weights[static_cast<std::size_t>(e)]);
       }
       indptr_.push_back(std::ssize(wide_));
       original_ids_.push_back(graph.original_ids[v]);
@@ -82,6 +84,7 @@ class Halo {
         .indptr = indptr_.data(),
         .indices = {.data = indices, .size = std::ssize(wide_), .wide = wide},
         .edge_ids = {.data = edge_ids_.data(), .size = std::ssize(edge_ids_), .wide = true},
+        .weights = weights_.empty() ? nullptr : weights_.data(),
         .original_ids = {.data = original_ids_.data(), .size = std::ssize(original_ids_), .wide = true}};
   }
   const store::HaloLists& lists() const { return lists_; }
@@ -90,6 +93,7 @@ class Halo {
   std::vector<NodeId> nodes_, wide_, original_ids_;
   std::vector<std::int32_t> narrow_;
   std::vector<EdgeId> edge_ids_;
+  std::vector<float> weights_;
   std::vector<Count> indptr_;
   store::HaloLists lists_;
 };
@@ -431,6 +435,68 @@ TEST_F(DirectExchange, ReportsWhatItDid) {
     EXPECT_EQ(direct.traffic[hop].rounds, 3 * 2);
   }
   EXPECT_EQ(direct.bytes_sent, direct.bytes_received);
+}
+
+TEST_F(DirectExchange, GivesTheSameBlocksWithAHaloCache) {
+  for (const auto& fanouts : {std::vector<int>{5, 4, 3}, {3, 0, 2}, {40, 2}}) {
+    for (const bool strided : {false, true}) {
+      for (const auto& machines : {a_machine_a_rank(), uneven_machines()}) {
+        Scenario scenario = make(machines, fanouts, {30, 50, 0}, kPlenty);
+        scenario.with_halo = true;
+        scenario.options.strided = strided;
+        expect_reference(scenario);
+        scenario.options.edge_ids = false;
+        scenario.wide = true;
+        expect_reference(scenario);
+      }
+    }
+  }
+}
+
+TEST_F(DirectExchange, GivesTheSameBlocksWithAHaloCacheForEveryMethod) {
+  for (const test::MethodCase& method : test::all_methods()) {
+    SCOPED_TRACE(testing::PrintToString(method));
+    Scenario scenario = with_method(make(uneven_machines(), {5, 4, 3}, {30, 50, 10}, kPlenty), method);
+    scenario.with_halo = true;
+    expect_reference(scenario);
+  }
+}
+
+// A repeated batch passes through the host, where the halo is found by another index.
+TEST_F(DirectExchange, SamplesAgainWhatDoesNotFitBesideAHaloCache) {
+  for (const std::vector<Count>& caps : {std::vector<Count>{2, 2000, 2000}, {2000, 2000, 8}, {0, 0, 0}}) {
+    Scenario scenario = make(a_machine_a_rank(), {5, 4, 3}, {60, 4, 2}, kPlenty);
+    scenario.caps = caps;
+    scenario.with_halo = true;
+    scenario.options.strided = true;
+    expect_reference(scenario);
+  }
+}
+
+TEST_F(DirectExchange, AsksForNothingThatIsKept) {
+  Scenario scenario = make(a_machine_a_rank(), {5, 4}, {20}, kPlenty);
+  if (scenario.topology.num_machines() == 1) GTEST_SKIP() << "needs two machines";
+  scenario.with_halo = true;
+  Scenario through_host = scenario;
+  through_host.caps.clear();
+  ExchangeReport direct, staged;
+  scenario.sample(&direct, 3);
+  through_host.sample(&staged, 3);
+  EXPECT_GT(direct.cached_nodes[1], 0);
+  EXPECT_EQ(direct.cached_nodes, staged.cached_nodes);
+  EXPECT_EQ(direct.remote_nodes, staged.remote_nodes);
+  EXPECT_EQ(direct.frontier_nodes, staged.frontier_nodes);
+
+  // Messages with room for what is asked for then suffice; without the cache they do not.
+  for (Count& most : staged.largest_requests) most = comm::rounded_cap(most);
+  test::world().communicator().all_reduce(staged.largest_requests, comm::Communicator::Op::max);
+  scenario.caps = staged.largest_requests;
+  ExchangeReport with, without;
+  scenario.sample(&with, 2);
+  EXPECT_EQ(with.repeated_batches, 0);
+  scenario.with_halo = false;
+  scenario.sample(&without, 2);
+  EXPECT_GT(without.repeated_batches, 0);
 }
 
 /// Over all ranks, the edges that one rank samples from the whole graph in its own order of ids.

@@ -2,10 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <set>
 
-#include "strata/store/halo.hpp"
+#include "strata/store/device_node_index.hpp"
 
 namespace strata::store {
 namespace {
@@ -30,6 +31,18 @@ TEST(NodeIndex, FindsThePositionsOfItsNodesAndNoOthers) {
       }
     }
   }
+}
+
+TEST(DeviceNodeIndex, FindsWhatItsOriginalFinds) {
+  const std::vector<NodeId> nodes{70, 64, 3};
+  std::optional<NodeIndex> original(std::in_place, nodes, 100);
+  const DeviceNodeIndex copy(&*original, {});
+  original.reset();
+  for (NodeId node = 0; node < 100; ++node) {
+    const auto at = std::ranges::find(nodes, node);
+    EXPECT_EQ(copy.view().find(node), at == nodes.end() ? -1 : at - nodes.begin());
+  }
+  EXPECT_EQ(DeviceNodeIndex(nullptr, {}).view().find(3), -1);
 }
 
 TEST(NodeIndex, MayBeEmpty) {

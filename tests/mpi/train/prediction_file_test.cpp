@@ -145,6 +145,7 @@ TEST(PredictionFile, ReservesItsRoomWhenItIsMade) {
   EXPECT_GE(info.st_blocks * kBlock, kRows * 2 * static_cast<Count>(sizeof(float)));
   test::world().communicator().barrier();
   expect_refused(folder / "huge.npy", Count{1} << 55, "--predictions: no room for");
+  test::world().communicator().barrier();
   EXPECT_FALSE(std::filesystem::exists(folder / "huge.npy.tmp"));
   test::world().communicator().barrier();
   folder.close();

@@ -52,9 +52,9 @@ Agent::Counts Agent::counts() const {
       .objects = core_->num_objects(), .calls = core_->num_pending(), .contexts = core_->contexts().size()};
 }
 
-void Agent::shutdown(Ending ending) {
-  if (ending == Ending::graceful) core_->shutdown();
-  core_->end(ending == Ending::graceful);
+void Agent::shutdown(Ending ending, const std::function<void()>& drop_handles) {
+  if (ending == Ending::graceful) core_->shutdown(drop_handles);
+  core_->end(ending != Ending::at_once);
 }
 
 namespace detail {

@@ -84,11 +84,12 @@ std::uint64_t Core::begin_call(const Request& request, std::shared_ptr<Answer>& 
     std::rethrow_exception(loss_of(request.to));
   answer = std::make_shared<Answer>(workers_, weak_from_this(), request.to);
   const std::uint64_t id = next_++;
+  const milliseconds timeout = request.timeout.value_or(options().timeout);
   pending_.emplace(id, Pending{.answer = answer,
                                .to = request.to,
                                .what = request.function.empty() ? "to_here" : request.function,
-                               .timeout = options().timeout,
-                               .deadline = steady_clock::now() + options().timeout,
+                               .timeout = timeout,
+                               .deadline = steady_clock::now() + timeout,
                                .target = request.target});
   return id;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -200,8 +201,8 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   Unpacking unpacking(Parcel parcel, int from, bool by_answer);
   void end_context(const ContextId& id) noexcept;  ///< on all ranks
 
-  void shutdown();       ///< graceful; see rest.cpp
-  void end(bool waits);  ///< the links and threads
+  void shutdown(const std::function<void()>& drop_handles);  ///< graceful; see rest.cpp
+  void end(bool waits);                                      ///< the links and threads
 
   // Called on the thread of the links.
   comm::MessageLinks::Landing land(int peer, const std::string& text) override;

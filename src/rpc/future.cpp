@@ -31,6 +31,13 @@ void Completion::wait() {
   if (const std::exception_ptr failed = error()) std::rethrow_exception(failed);
 }
 
+bool Completion::wait_for(std::chrono::milliseconds time) {
+  if (is_done()) return true;
+  const Workers::Waiting waiting;
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return done_; });
+}
+
 bool Completion::is_done() const {
   const std::lock_guard lock(mutex_);
   return done_;

@@ -77,9 +77,10 @@ void Core::receive_verdict(const Verdict& verdict) {
 Verdict Core::agree(std::uint64_t round, bool late) {
   send(0, {.kind = Kind::state}, {.payload = text_of(own_state(round, late))});
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return !lost_.empty() || (verdict_ && verdict_->round == round); });
+  changed_.wait(lock, [&] { return closed_ || !lost_.empty() || (verdict_ && verdict_->round == round); });
   // A rank that has heard the last verdict may end before this one hears it.
   if (verdict_ && verdict_->round == round) return *verdict_;
+  if (closed_) throw CommError("the agent ended while it waited for the others to end");
   const auto gone = std::ranges::find_if(lost_, [](const auto& each) { return !each.second.empty(); });
   if (gone != lost_.end()) std::rethrow_exception(loss_of(gone->first));
   changed_.wait_for(lock, std::chrono::seconds(5), [&] { return verdict_ && verdict_->round == round; });
@@ -87,13 +88,14 @@ Verdict Core::agree(std::uint64_t round, bool late) {
   std::rethrow_exception(loss_of(lost_.begin()->first));
 }
 
-void Core::shutdown() {
+void Core::shutdown(const std::function<void()>& drop_handles) {
   constexpr milliseconds kLongestRest{10};
   const auto deadline = steady_clock::now() + options().timeout;
   milliseconds rest{1};
   for (std::uint64_t round = 1;; ++round) {
     const Verdict verdict = agree(round, steady_clock::now() > deadline);
     if (verdict.at_rest && verdict.handles == 0) return;
+    if (verdict.at_rest && drop_handles) drop_handles();
     if (verdict.at_rest && verdict.late) {
       throw CommError(fmt::format("the agents cannot end: {} handles of objects are left after {} ms",
                                   verdict.handles, options().timeout.count()),

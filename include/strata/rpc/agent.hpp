@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -63,6 +64,7 @@ struct Request {
   std::string function = {};             ///< empty: fetches the target's value
   std::shared_ptr<Holding> target = {};  ///< whose method it is; null for a function
   Parcel arguments = {};
+  std::optional<std::chrono::milliseconds> timeout = {};  ///< nothing: Options::timeout
 };
 
 /// What handles and agents do without knowing types.
@@ -101,6 +103,7 @@ class Ref {
   int owner() const { return detail::object_of(*holding_).owner; }  ///< its rank
   const std::string& owner_name() const { return detail::agent_of(core(), owner()).name; }
   bool is_owner() const { return owner() == detail::rank_of(core()); }
+  const std::shared_ptr<Holding>& holding() const { return holding_; }  ///< what copies of this handle share
 
   /// The object itself, on its owner. Waits until it is made; throws what its making threw.
   std::shared_ptr<T> local() const {
@@ -239,11 +242,13 @@ class Agent {
   };
   Counts counts() const;
 
-  enum class Ending { graceful, at_once };
+  enum class Ending { graceful, after_own_calls, at_once };
   /// Ends the calls. Collective if graceful: returns on all ranks when no call is under way anywhere and no
   /// handle is left. Throws CommError if a rank is gone, or if handles are left after the timeout of a call.
-  /// At once: calls under way fail here and at their peers. Later calls are refused.
-  void shutdown(Ending ending = Ending::graceful);
+  /// Once no call is under way anywhere, `drop_handles` may drop those that nobody will use any more.
+  /// Otherwise calls under way fail here and at their peers; after_own_calls waits for those that run on this
+  /// rank, at_once for nothing. Later calls are refused.
+  void shutdown(Ending ending = Ending::graceful, const std::function<void()>& drop_handles = {});
 
  private:
   friend std::shared_ptr<Core> detail::core_of(const Agent& agent);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -26,7 +27,8 @@ class Completion {
   void succeed() { finish(nullptr); }
   void fail(std::exception_ptr error) { finish(std::move(error)); }
 
-  void wait();  ///< rethrows the error
+  void wait();                                    ///< rethrows the error
+  bool wait_for(std::chrono::milliseconds time);  ///< whether it is done by then; throws nothing
   bool is_done() const;
   std::exception_ptr error() const;  ///< null if there is none yet
   /// Runs `work` on a thread of the agent when this is done.
@@ -63,6 +65,7 @@ class Future {
     completion_->wait();
     return take_();
   }
+  bool wait_for(std::chrono::milliseconds time) const { return completion_->wait_for(time); }
   bool is_done() const { return completion_->is_done(); }
   std::exception_ptr error() const { return completion_->error(); }  ///< null: none, or not done yet
 

@@ -12,11 +12,11 @@ using strata::comm::Backend;
 
 namespace {
 
-nb::capsule make_backend() {
+nb::capsule make_backend(bool ends_with_others) {
   std::shared_ptr<Backend> backend;
   {
     const nb::gil_scoped_release guard;
-    backend = strata::torch_ranks::backend();
+    backend = strata::torch_ranks::backend({.ends_with_others = ends_with_others});
   }
   return strata::python::capsule_of(std::move(backend));
 }
@@ -26,6 +26,6 @@ nb::capsule make_backend() {
 NB_MODULE(_ranks, module) {
   nb::set_leak_warnings(false);
   strata::python::bind_errors(module);
-  module.def("backend", &make_backend,
+  module.def("backend", &make_backend, nb::arg("ends_with_others") = true,
              "Joins the ranks that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT tell of.");
 }

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension strata._rpc: calls between ranks. It links libtorch, which the package torch has loaded by
+// then.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "backend_capsule.hpp"
+#include "bindings.hpp"
+#include "python_value.hpp"
+#include "strata/rpc/autograd.hpp"
+#include "torch_tensor.hpp"
+
+namespace strata::python {
+namespace {
+
+using namespace nb::literals;
+using NoGil = nb::call_guard<nb::gil_scoped_release>;
+using std::chrono::milliseconds;
+using Maps = std::vector<std::pair<std::string, std::vector<std::pair<int, int>>>>;
+using ContextNumber = std::pair<int, std::uint64_t>;  // creator, number
+
+constexpr const char* kFunction = "a call of Python";
+
+/// What all Python calls of other ranks are: one function, whose argument is the call itself.
+PythonValue run(const Pickle& call) {
+  return in_python([&] {
+    const nb::object calls = nb::module_::import_("strata.rpc._calls");
+    return PythonValue(calls.attr("run")(unpickled(call)));
+  });
+}
+
+using Result = rpc::Future<PythonValue>;
+
+Result result_of(const std::shared_ptr<rpc::Answer>& answer) {
+  return Result(rpc::detail::shared_completion(answer),
+                [answer] { return PythonValue(std::get<0>(rpc::detail::take(*answer).unpack<Pickle>())); });
+}
+
+nb::object take(Result& result) {
+  std::optional<PythonValue> value;
+  {
+    const nb::gil_scoped_release guard;
+    value = result.wait();
+  }
+  return value->object();
+}
+
+Result then(Result& result, nb::object callback) {
+  const PythonValue kept(std::move(callback));
+  const nb::gil_scoped_release guard;
+  return result.then(
+      [kept](const Result&) { return in_python([&] { return PythonValue(kept.object()()); }); });
+}
+
+/// An agent and the ranks that it connects.
+class Session {
+ public:
+  static std::unique_ptr<Session> start(const nb::object& ranks, const std::string& name, int threads,
+                                        int timeout_ms, const Maps& maps) {
+    rpc::Options options{.threads = threads, .timeout = milliseconds(timeout_ms)};
+    for (const auto& [peer, pairs] : maps) {
+      std::vector<rpc::DevicePair> devices;
+      for (const auto& [mine, its] : pairs) devices.push_back({.mine = mine, .its = its});
+      options.set_device_map(peer, std::move(devices));
+    }
+    std::shared_ptr<comm::Backend> backend = ranks.is_none() ? comm::solo_backend() : backend_in(ranks);
+    const nb::gil_scoped_release guard;
+    return std::make_unique<Session>(std::move(backend), name, std::move(options));
+  }
+  Session(std::shared_ptr<comm::Backend> backend, const std::string& name, rpc::Options options)
+      : world_(std::make_unique<comm::World>(std::move(backend))),
+        agent_(std::make_unique<rpc::Agent>(world_->communicator(), name,
+                                            rpc::Registry().function(kFunction, &run), std::move(options))) {}
+  /// Only a graceful end closes the ranks, because that waits for all of them.
+  ~Session() { static_cast<void>(world_.release()); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const rpc::Agent& agent() const { return *agent_; }
+  int find(const std::string& peer) const {
+    std::vector<rpc::AgentFacts> agents;
+    for (int rank = 0; rank < agent_->size(); ++rank) agents.push_back(agent_->agent(rank));
+    return rpc::rank_of(peer, agents);
+  }
+
+  Result call(int to, const std::string& what, Pickle pickle, std::optional<int> timeout_ms) {
+    const nb::gil_scoped_release guard;
+    return result_of(rpc::detail::call(core(), request(to, what, pickle, timeout_ms)));
+  }
+  std::unique_ptr<Handle> create(int to, const std::string& what, Pickle pickle,
+                                 std::optional<int> timeout_ms) {
+    const nb::gil_scoped_release guard;
+    return std::make_unique<Handle>(
+        rpc::Ref<PythonValue>(rpc::detail::create(core(), request(to, what, pickle, timeout_ms))));
+  }
+  std::unique_ptr<Handle> share(nb::object object) {
+    auto value = std::make_shared<PythonValue>(std::move(object));
+    const nb::gil_scoped_release guard;
+    return std::make_unique<Handle>(agent_->share(std::move(value)));
+  }
+
+  void shutdown(bool graceful, const nb::object& drop_handles) {
+    const PythonValue drop(drop_handles);
+    const nb::gil_scoped_release guard;
+    const auto drop_all = [&] { in_python([&] { return PythonValue(drop.object()()); }); };
+    if (!graceful) return agent_->shutdown(rpc::Agent::Ending::after_own_calls);
+    agent_->shutdown(rpc::Agent::Ending::graceful, drop_all);
+    world_.reset();
+  }
+
+ private:
+  rpc::Core& core() const { return *rpc::detail::core_of(*agent_); }
+  rpc::Request request(int to, const std::string& what, const Pickle& pickle, std::optional<int> timeout_ms) {
+    rpc::Packing packing(core(), {.rank = to, .function = what, .copies = true});
+    rpc::Request request{.to = to, .function = kFunction, .arguments = packing.pack(pickle)};
+    if (timeout_ms) request.timeout = milliseconds(*timeout_ms);
+    return request;
+  }
+
+  std::unique_ptr<comm::World> world_;
+  std::unique_ptr<rpc::Agent> agent_;
+};
+
+Pickle cast_pickle(const nb::tuple& parts) {
+  return pickle_of(nb::cast<nb::bytes>(parts[0]), nb::cast<nb::list>(parts[1]), nb::cast<nb::list>(parts[2]));
+}
+
+Result fetch(const Handle& handle, std::optional<int> timeout_ms) {
+  const rpc::Ref<PythonValue> ref = handle.ref();
+  rpc::Request request{.to = ref.owner(), .target = ref.holding()};
+  if (timeout_ms) request.timeout = milliseconds(*timeout_ms);
+  const nb::gil_scoped_release guard;
+  return result_of(rpc::detail::call(rpc::detail::core_of(*ref.holding()), std::move(request)));
+}
+
+nb::object local_value(const Handle& handle) {
+  const rpc::Ref<PythonValue> ref = handle.ref();
+  std::shared_ptr<PythonValue> value;
+  {
+    const nb::gil_scoped_release guard;
+    value = ref.local();
+  }
+  return value->object();
+}
+
+/// An autograd context, which ends with close() on the thread that made it.
+class Context {
+ public:
+  explicit Context(const Session& session)
+      : context_(std::make_unique<rpc::AutogradContext>(session.agent())) {}
+  ContextNumber id() const { return {context_->id().creator, context_->id().number}; }
+  void backward(const std::vector<at::Tensor>& roots) {
+    const nb::gil_scoped_release guard;
+    context_->backward(roots);
+  }
+  void close() { context_.reset(); }
+
+ private:
+  std::unique_ptr<rpc::AutogradContext> context_;
+};
+
+std::vector<std::pair<at::Tensor, at::Tensor>> gradients(const Session& session, ContextNumber id) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
+  const nb::gil_scoped_release guard;
+  for (rpc::Gradient& each : rpc::gradients(session.agent(), {.creator = id.first, .number = id.second}))
+    pairs.emplace_back(std::move(each.parameter), std::move(each.gradient));
+  return pairs;
+}
+
+void bind_remote_errors() {
+  nb::register_exception_translator([](const std::exception_ptr& exception, void*) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const rpc::RemoteError& error) {
+      try {
+        const nb::object value = nb::module_::import_("strata.rpc._failures")
+                                     .attr("exception_of")(error.type(), error.text(), error.remedy(),
+                                                           error.rank(), error.host(), error.agent());
+        PyErr_SetObject(value.type().ptr(), value.ptr());
+      } catch (nb::python_error& failed) {
+        failed.restore();
+      }
+    }
+  });
+}
+
+void bind_session(nb::module_& module) {
+  nb::class_<Session>(module, "Session", "This rank's agent; see rpc/agent.hpp.")
+      .def_static("start", &Session::start, "ranks"_a.none(), "name"_a, "threads"_a, "timeout_ms"_a, "maps"_a,
+                  "Collective. `ranks` is a capsule of ranks for this agent only; None: one rank.")
+      .def_prop_ro("rank", [](const Session& session) { return session.agent().rank(); })
+      .def_prop_ro("size", [](const Session& session) { return session.agent().size(); })
+      .def(
+          "name_of", [](const Session& session, int rank) { return session.agent().agent(rank).name; },
+          "rank"_a)
+      .def("find", &Session::find, "peer"_a, "The rank of a name, or of rank:R.")
+      .def(
+          "call",
+          [](Session& session, int to, const std::string& what, const nb::tuple& pickle,
+             std::optional<int> timeout_ms) {
+            return session.call(to, what, cast_pickle(pickle), timeout_ms);
+          },
+          "to"_a, "what"_a, "pickle"_a, "timeout_ms"_a.none())
+      .def(
+          "create",
+          [](Session& session, int to, const std::string& what, const nb::tuple& pickle,
+             std::optional<int> timeout_ms) {
+            return session.create(to, what, cast_pickle(pickle), timeout_ms);
+          },
+          "to"_a, "what"_a, "pickle"_a, "timeout_ms"_a.none())
+      .def("share", &Session::share, "object"_a)
+      .def(
+          "counts",
+          [](const Session& session) {
+            const rpc::Agent::Counts counts = session.agent().counts();
+            return nb::make_tuple(counts.objects, counts.calls, counts.contexts);
+          },
+          "Objects kept for others, calls under way, autograd contexts.")
+      .def("shutdown", &Session::shutdown, "graceful"_a, "drop_handles"_a.none(),
+           "Collective if graceful; drop_handles() is called when no call is under way anywhere.");
+}
+
+void bind_results(nb::module_& module) {
+  nb::class_<Result>(module, "Result", "What a call will return.")
+      .def(
+          "wait_for", [](const Result& result, int time) { return result.wait_for(milliseconds(time)); },
+          "milliseconds"_a, NoGil(), "Whether it is there by then.")
+      .def("is_done", &Result::is_done, NoGil())
+      .def("take", &take, "What the call returned or raised; once.")
+      .def("then", &then, "callback"_a, "What callback() will return, on a thread of the agent.");
+  nb::class_<Handle>(module, "Handle", "A handle of an object that lies on some rank.")
+      .def_prop_ro("owner", [](const Handle& handle) { return handle.ref().owner(); })
+      .def("local", &local_value, "The object, on its owner.")
+      .def("fetch", &fetch, "timeout_ms"_a.none(), "A copy of the object.")
+      .def("drop", &Handle::drop);
+}
+
+void bind_autograd(nb::module_& module) {
+  nb::class_<Context>(module, "Context", "See rpc/autograd.hpp.")
+      .def(nb::init<const Session&>(), "session"_a)
+      .def_prop_ro("id", &Context::id)
+      .def("backward", &Context::backward, "roots"_a)
+      .def("close", &Context::close, NoGil());
+  module.def("gradients", &gradients, "session"_a, "context"_a, "Leaves of this rank and their gradients.");
+}
+
+}  // namespace
+}  // namespace strata::python
+
+NB_MODULE(_rpc, module) {
+  using namespace strata::python;
+  nb::set_leak_warnings(false);
+  module.doc() = "Calls between ranks. Use strata.rpc, which imports this module.";
+  bind_errors(module);
+  bind_remote_errors();
+  bind_results(module);
+  bind_session(module);
+  bind_autograd(module);
+  module.def("close_interpreter", &Interpreter::close,
+             "Lets no thread of an agent run Python any more; waits for those that do.");
+}

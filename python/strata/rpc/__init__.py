@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls, references, modules and gradients that cross ranks, by the names of torch.distributed.rpc.
+
+    import strata.rpc as rpc
+    import strata.rpc.autograd as autograd
+
+    rpc.init_rpc("worker0")                        # "worker1" on the other rank
+    rref = rpc.remote("worker1", torch.nn.Linear, args=(8, 4))
+    with autograd.context() as context_id:
+        autograd.backward(context_id, [rref.rpc_sync().forward(x).sum()])
+    rpc.shutdown()
+
+docs/rpc.md tells what travels how. Importing it imports torch.
+"""
+
+from strata.rpc import autograd
+from strata.rpc._calls import Future, remote, rpc_async, rpc_sync, wait_all
+from strata.rpc._failures import RemoteError
+from strata.rpc._references import RRef
+from strata.rpc._session import TensorPipeRpcBackendOptions, WorkerInfo, get_worker_info, init_rpc, shutdown
+from strata.rpc.modules import RemoteModule
+from strata.rpc.optim import DistributedOptimizer
+
+__all__ = [
+    "DistributedOptimizer",
+    "Future",
+    "RRef",
+    "RemoteError",
+    "RemoteModule",
+    "TensorPipeRpcBackendOptions",
+    "WorkerInfo",
+    "autograd",
+    "get_worker_info",
+    "init_rpc",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
+    "shutdown",
+    "wait_all",
+]

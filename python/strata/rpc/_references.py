@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References to objects of other ranks."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from strata.rpc import _session
+
+if TYPE_CHECKING:
+    from strata import _rpc
+    from strata.rpc._calls import Future
+
+T = TypeVar("T")
+
+_living: weakref.WeakSet[RRef[Any]] = weakref.WeakSet()
+
+
+class RRef(Generic[T]):
+    """A reference to an object that lies on some rank, its owner. It may be passed to other ranks in calls.
+
+    The object is kept while a reference to it is anywhere, and until shutdown().
+
+        rref = rpc.RRef(model)                        # of an object of this rank
+        rref = rpc.remote("worker1", Model, args=(3,))
+        y = rref.rpc_sync().forward(x)                # calls a method on the owner
+    """
+
+    _handle: _rpc.Handle
+
+    def __init__(self, value: T) -> None:
+        self._set(_session.current().core.share(value))
+
+    @classmethod
+    def _of(cls, handle: _rpc.Handle) -> RRef[T]:
+        rref: RRef[T] = cls.__new__(cls)
+        rref._set(handle)
+        return rref
+
+    def _set(self, handle: _rpc.Handle) -> None:
+        self._handle = handle
+        _living.add(self)
+
+    def is_owner(self) -> bool:
+        return self._handle.owner == _session.current().core.rank
+
+    def owner(self) -> _session.WorkerInfo:
+        return _session.worker_of_rank(self._handle.owner)
+
+    def owner_name(self) -> str:
+        return self.owner().name
+
+    def local_value(self) -> T:
+        """The object itself, on its owner. Waits until it is made; raises what making it raised."""
+        return cast(T, self._handle.local())
+
+    def to_here(self, timeout: float = _session.DEFAULT_TIMEOUT) -> T:
+        """A copy of the object; on its owner the object itself. Waits as local_value() does."""
+        from strata.rpc._calls import Future
+
+        if self.is_owner():
+            return self.local_value()
+        fetched: Future[T] = Future(self._handle.fetch(_session.milliseconds(timeout)))
+        return fetched.wait()
+
+    def rpc_sync(self, timeout: float = _session.DEFAULT_TIMEOUT) -> Any:
+        """Calls a method on the owner and waits for what it returns: rref.rpc_sync().forward(x)."""
+        from strata.rpc import _calls
+
+        return _Methods(self, _calls.rpc_sync, timeout)
+
+    def rpc_async(self, timeout: float = _session.DEFAULT_TIMEOUT) -> Any:
+        """Calls a method on the owner; gives a Future."""
+        from strata.rpc import _calls
+
+        return _Methods(self, _calls.rpc_async, timeout)
+
+    def remote(self, timeout: float = _session.DEFAULT_TIMEOUT) -> Any:
+        """Calls a method on the owner, where what it returns stays; gives an RRef."""
+        from strata.rpc import _calls
+
+        return _Methods(self, _calls.remote, timeout)
+
+    def __repr__(self) -> str:
+        return f"strata.rpc.RRef(owner={self.owner_name()!r})"
+
+
+class _Methods:
+    """Methods of an object by their names, called in one of three ways."""
+
+    def __init__(self, rref: RRef[Any], call: Any, timeout: float) -> None:
+        self._rref = rref
+        self._call = call
+        self._timeout = timeout
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._call(self._rref.owner(), call_method, (self._rref, name, args, kwargs), timeout=self._timeout)
+
+        return call
+
+
+def call_method(rref: RRef[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return getattr(rref.local_value(), name)(*args, **kwargs)
+
+
+def drop_all() -> None:
+    """Drops the handles of all references of this process; those are used no more."""
+    for rref in list(_living):
+        rref._handle.drop()

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This process's agent: started once, ended with shutdown() or at exit."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from strata import _core, _process
+from strata.errors import InputError
+from strata.rpc._extension import _rpc
+
+DEFAULT_TIMEOUT = -1.0  # that of the options
+_AGES_MS = 365 * 24 * 3600 * 1000 // 16  # for as long as it takes: 22 days, which an int32 holds
+
+DeviceLike = int | str | torch.device
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """A rank among those that called init_rpc()."""
+
+    name: str
+    id: int
+
+
+class TensorPipeRpcBackendOptions:
+    """How this rank's agent works.
+
+    Args:
+        num_worker_threads: calls that run at a time on this rank; those that wait for other calls do not count.
+        rpc_timeout: seconds for a call, from its start to its answer; 0: as long as it takes.
+        init_method: None or "env://": ranks find each other as MASTER_ADDR and MASTER_PORT say, or through mpirun.
+        device_maps: what set_device_map() would be called with, by peer.
+        devices: all devices of this rank that maps may have; None: any.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_worker_threads: int = 16,
+        rpc_timeout: float = 60.0,
+        init_method: str | None = None,
+        device_maps: Mapping[str, Mapping[DeviceLike, DeviceLike]] | None = None,
+        devices: Sequence[DeviceLike] | None = None,
+    ) -> None:
+        if init_method not in (None, "env://"):
+            raise InputError(
+                f"strata.rpc knows no init_method {init_method!r}", "Set MASTER_ADDR and MASTER_PORT, or use mpirun."
+            )
+        if num_worker_threads < 1:
+            raise InputError(f"num_worker_threads is {num_worker_threads}", "Give at least 1.")
+        self.num_worker_threads = num_worker_threads
+        self.rpc_timeout = rpc_timeout
+        self.init_method = init_method
+        self.devices: list[torch.device] | None = None
+        self.device_maps: dict[str, dict[torch.device, torch.device]] = {}
+        if devices is not None:
+            self.set_devices(devices)
+        for peer, pairs in (device_maps or {}).items():
+            self.set_device_map(peer, pairs)
+
+    def set_devices(self, devices: Sequence[DeviceLike]) -> None:
+        self.devices = [_device(each) for each in devices]
+
+    def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
+        """Says which of the peer's GPUs stand for which of this rank's: {0: 1}, {"cuda:0": "cuda:1"}. Each call adds."""
+        known = self.device_maps.setdefault(to, {})
+        for mine, its in device_map.items():
+            device = _device(mine)
+            if known.get(device, _device(its)) != _device(its):
+                raise InputError(
+                    f"the device map for {to} has {device} -> {known[device]} already, and {_device(its)} was added"
+                )
+            known[device] = _device(its)
+
+
+@dataclass
+class Session:
+    core: _rpc.Session
+    options: TensorPipeRpcBackendOptions
+    workers: list[WorkerInfo]
+    pid: int = field(default_factory=os.getpid)
+    ending: threading.Thread | None = None
+
+
+class _State:
+    session: Session | None = None
+    in_call = threading.local()
+
+
+def init_rpc(
+    name: str,
+    backend: None = None,
+    rank: int = -1,
+    world_size: int | None = None,
+    rpc_backend_options: TensorPipeRpcBackendOptions | None = None,
+) -> None:
+    """Joins this process to those that call each other. Collective over all ranks.
+
+    Args:
+        name: of this rank, which others call it by: at most 127 letters, digits and _ : -
+        backend: nothing; there is one.
+        rank, world_size: may be left out where mpirun, srun or torchrun started the process.
+        rpc_backend_options: threads, timeout and device maps of this rank.
+
+    Raises:
+        InputError on all ranks alike if names or device maps are wrong.
+    """
+    if _State.session is not None:
+        raise InputError("strata.rpc.init_rpc() was called before", "Call rpc.shutdown() first.")
+    if backend is not None:
+        raise InputError(f"strata.rpc knows no backend {backend!r}", "Leave it out.")
+    options = rpc_backend_options or TensorPipeRpcBackendOptions()
+    maps = _maps_of(options)
+    ranks = _join(rank, world_size)
+    timeout = _milliseconds(options.rpc_timeout)
+    core = _rpc.Session.start(ranks, name, options.num_worker_threads, timeout, maps)
+    workers = [WorkerInfo(core.name_of(each), each) for each in range(core.size)]
+    _State.session = Session(core, options, workers)
+
+
+def shutdown(graceful: bool = True) -> None:
+    """Ends the calls. Collective if graceful: returns on all ranks when no call is under way anywhere.
+
+    References are used no more after that. Without graceful, it waits only for calls that run on this rank, and those that are
+    under way elsewhere fail.
+    """
+    session = current()
+    if getattr(_State.in_call, "depth", 0):
+        raise InputError("rpc.shutdown() was called in a call of another rank", "Call it where init_rpc() was called.")
+    gc.collect()  # references in cycles
+    if graceful:
+        _end_gracefully(session)
+    else:
+        session.core.shutdown(False, None)
+    _State.session = None
+
+
+def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
+    """A rank by its name; without one, this rank."""
+    session = current()
+    return session.workers[session.core.rank if worker_name is None else session.core.find(worker_name)]
+
+
+def current() -> Session:
+    session = _State.session
+    if session is None:
+        raise InputError(
+            "there is no agent: rpc.init_rpc() was not called, or rpc.shutdown() was", "Call rpc.init_rpc() first."
+        )
+    if session.pid != os.getpid():
+        raise InputError(
+            "this process was forked from one that had called rpc.init_rpc()",
+            "Start processes with torch.multiprocessing's spawn method.",
+        )
+    return session
+
+
+def worker_of_rank(rank: int) -> WorkerInfo:
+    return current().workers[rank]
+
+
+def rank_of(to: str | int | WorkerInfo) -> int:
+    if isinstance(to, WorkerInfo):
+        return to.id
+    return current().core.find(f"rank:{to}" if isinstance(to, int) else to)
+
+
+def milliseconds(timeout: float) -> int | None:
+    """Of a call; None: those of the options."""
+    return None if timeout == DEFAULT_TIMEOUT else _milliseconds(timeout)
+
+
+@contextlib.contextmanager
+def within_call() -> Iterator[None]:
+    """While a call of another rank runs on this thread."""
+    _State.in_call.depth = getattr(_State.in_call, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _State.in_call.depth -= 1
+
+
+def _milliseconds(seconds: float) -> int:
+    if seconds < 0:
+        raise InputError(f"a timeout of {seconds} seconds", "Give seconds, or 0 for as long as it takes.")
+    return _AGES_MS if seconds == 0 else min(max(1, round(seconds * 1000)), _AGES_MS)
+
+
+def _device(device: DeviceLike) -> torch.device:
+    return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+
+
+def _maps_of(options: TensorPipeRpcBackendOptions) -> list[tuple[str, list[tuple[int, int]]]]:
+    maps = []
+    for peer, pairs in options.device_maps.items():
+        numbers = []
+        for mine, its in pairs.items():
+            if options.devices is not None and mine not in options.devices:
+                raise InputError(f"the device map for {peer} has {mine}, which is not among devices={options.devices}")
+            if mine.type == its.type == "cpu":  # as ever
+                continue
+            if mine.type != "cuda" or its.type != "cuda" or mine.index is None or its.index is None:
+                raise InputError(f"the device map for {peer} has {mine} -> {its}", "Name GPUs by numbers: {0: 1}.")
+            numbers.append((mine.index, its.index))
+        if numbers or pairs == {}:
+            maps.append((peer, numbers))
+    return maps
+
+
+def _join(rank: int, world_size: int | None) -> Any:
+    """A capsule of the ranks, for the agent only; None: this one only."""
+    if _process._State.process is None and _core.find_launcher() == "none" and rank >= 0 and world_size is not None:
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size))  # as a launcher would have
+    launcher = _core.find_launcher()
+    if _process._State.process is not None or launcher == "mpi":
+        process = _process.process()
+        found, ranks = (process.rank, process.size), process.ranks()
+    elif launcher == "torch":
+        from strata._ranks import backend
+
+        found, ranks = (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])), backend(ends_with_others=False)
+    else:
+        found, ranks = (0, 1), None
+    for what, given, is_given, launched in (
+        ("rank", rank, rank >= 0, found[0]),
+        ("world_size", world_size, world_size is not None, found[1]),
+    ):
+        if is_given and given != launched:
+            raise InputError(
+                f"init_rpc() was given {what}={given}, and what started this process says {launched}", f"Leave {what} out."
+            )
+    return ranks
+
+
+def _end_gracefully(session: Session) -> None:
+    """On a thread of its own, so that Ctrl-C reaches this one."""
+    from strata.rpc._references import drop_all
+
+    errors: list[BaseException] = []
+
+    def end() -> None:
+        try:
+            session.core.shutdown(True, drop_all)
+        except BaseException as error:
+            errors.append(error)
+
+    session.ending = threading.Thread(target=end, name="strata.rpc.shutdown", daemon=True)
+    session.ending.start()
+    while session.ending.is_alive():
+        session.ending.join(0.2)
+    if errors:
+        session.core.shutdown(False, None)
+        _State.session = None
+        raise errors[0]
+
+
+@atexit.register
+def _end_at_exit() -> None:
+    session = _State.session
+    if session is not None and session.pid == os.getpid():
+        session.core.shutdown(False, None)
+        if session.ending is not None:
+            session.ending.join()
+        _State.session = None
+    if session is None or session.pid == os.getpid():
+        _rpc.close_interpreter()
+
+
+def _leak() -> None:
+    """In a forked process, where the threads of the agent are not: nothing must wait for them."""
+    if _State.session is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_State.session.core))
+
+
+os.register_at_fork(after_in_child=_leak)

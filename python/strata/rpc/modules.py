@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that lie on other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from strata.errors import InputError
+from strata.rpc import _session
+from strata.rpc._calls import Future, remote, rpc_async, rpc_sync
+from strata.rpc._references import RRef
+
+__all__ = ["RemoteModule"]
+
+
+class RemoteModule(torch.nn.Module):
+    """A module that lies on another rank, and is called as if it were here.
+
+        head = rpc.RemoteModule("worker1/cuda:1", torch.nn.Linear, args=(256, 47))
+        y = head(x)
+        optimizer = rpc.DistributedOptimizer(torch.optim.Adam, head.remote_parameters())
+
+    CPU tensors among the arguments are moved to the module's device. What it returns comes to the GPU that this rank's device
+    map has for that device, or to the CPU if the map has none. It has no parameters() here: see remote_parameters(), and
+    get_module_rref().rpc_sync().state_dict() for a copy of its weights.
+
+    Args:
+        remote_device: "worker1/cuda:1", "rank:1/cuda:0", "worker1/cpu" or "worker1", which is the CPU.
+        module_cls: a class of modules, or a function that makes one; made there with args and kwargs.
+    """
+
+    def __init__(
+        self,
+        remote_device: str,
+        module_cls: Callable[..., torch.nn.Module],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        worker, _, device = remote_device.partition("/")
+        self.on = worker
+        self.device = _device(remote_device, device or "cpu")
+        self.module_rref: RRef[torch.nn.Module] = remote(
+            worker, _make, (module_cls, tuple(args or ()), dict(kwargs or {}), self.device)
+        )
+        self.module_rref.rpc_sync().train(self.training)  # raises what making it raised
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return rpc_sync(self.module_rref.owner(), _forward, self._call(args, kwargs))
+
+    def forward_async(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        return rpc_async(self.module_rref.owner(), _forward, self._call(args, kwargs))
+
+    def remote_parameters(self, recurse: bool = True) -> list[RRef[torch.nn.Parameter]]:
+        """For DistributedOptimizer."""
+        return rpc_sync(self.module_rref.owner(), _parameters, (self.module_rref, recurse))
+
+    def get_module_rref(self) -> RRef[torch.nn.Module]:
+        return self.module_rref
+
+    def train(self, mode: bool = True) -> RemoteModule:
+        self.module_rref.rpc_sync().train(mode)
+        super().train(mode)
+        return self
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        return self.module_rref, args, kwargs, self.device, self._comes_to_cpu()
+
+    def _comes_to_cpu(self) -> bool:
+        owner = self.module_rref.owner()
+        if self.device.type == "cpu" or self.module_rref.is_owner():
+            return False
+        maps = _session.current().options.device_maps
+        return not any(self.device in maps.get(name, {}).values() for name in (owner.name, f"rank:{owner.id}"))
+
+
+def _device(remote_device: str, name: str) -> torch.device:
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"RemoteModule() on {remote_device!r}", 'Name rank and device: "worker1/cuda:1".') from error
+
+
+def _make(module_cls: Callable[..., torch.nn.Module], args: Any, kwargs: Any, device: torch.device) -> torch.nn.Module:
+    return module_cls(*args, **kwargs).to(device)
+
+
+def _forward(rref: RRef[torch.nn.Module], args: Any, kwargs: Any, device: torch.device, to_cpu: bool) -> Any:
+    result = rref.local_value()(*_moved(args, "cpu", device), **_moved(kwargs, "cpu", device))
+    return _moved(result, "cuda", torch.device("cpu")) if to_cpu else result
+
+
+def _moved(value: Any, kind: str, device: torch.device) -> Any:
+    """With all tensors that lie on this kind of device moved."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device) if value.device.type == kind else value
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_moved(each, kind, device) for each in value)
+    if isinstance(value, dict):
+        return {key: _moved(each, kind, device) for key, each in value.items()}
+    return value
+
+
+def _parameters(rref: RRef[torch.nn.Module], recurse: bool) -> list[RRef[torch.nn.Parameter]]:
+    return [RRef(each) for each in rref.local_value().parameters(recurse)]

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls between ranks from Python: in processes that mpirun and torch.multiprocessing start, with ranks that fail, too."""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import strata.errors
+from test_launch import HERE, mpirun
+
+ROOT = HERE.parents[1]
+
+# Rank 2 dies in a call; rank 1 hears of it in shutdown(), rank 0 in its call, and goes on with rank 1. Then rank 0 ends
+# without a shutdown, while a call of its own runs.
+DYING_RANK = """
+import os
+import sys
+import threading
+import time
+
+import strata
+import strata.rpc as rpc
+import torch.multiprocessing as mp
+
+sys.path.insert(0, {examples!r})
+from rpc_two_shards import free_port
+
+
+def name():
+    return rpc.get_worker_info().name
+
+
+def stay(seconds):
+    time.sleep(seconds)
+
+
+def work(rank, port):
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(port))
+    rpc.init_rpc("worker" + str(rank), rank=rank, world_size=3)
+    if rank > 0:
+        try:
+            rpc.shutdown()
+        except strata.CommError as error:
+            print("rank 1:", error, flush=True)
+        return
+    other = rpc.rpc_async("worker2", stay, args=(120,))
+    try:
+        rpc.rpc_sync("worker2", os._exit, args=(0,))
+    except strata.CommError as error:
+        print("rank 0:", error, flush=True)
+    try:
+        other.wait()
+    except strata.CommError as error:
+        print("rank 0:", error, flush=True)
+    print("rank 0 calls", rpc.rpc_sync("worker0", name), flush=True)
+    rpc.rpc_async("worker0", stay, args=(0.5,))
+
+
+if __name__ == "__main__":
+    mp.spawn(work, args=(free_port(),), nprocs=3)
+"""
+
+INTERRUPTED = """
+import threading
+
+import strata.rpc as rpc
+
+released = threading.Event()
+
+
+def stay():
+    print("waiting", flush=True)
+    return released.wait(timeout=120)
+
+
+rpc.init_rpc("alone")
+kept = rpc.remote("alone", threading.Event)
+try:
+    rpc.rpc_sync("alone", stay)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    released.set()
+"""
+
+
+class Rpc(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="strata-rpc-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def script(self, text):
+        path = self.folder / "script.py"
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def run_python(self, *words):
+        return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, timeout=300)
+
+    def test_under_mpirun(self):
+        done = mpirun(3, HERE / "rpc_of_rank.py", timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"Ran \d\d tests")
+
+    def test_the_recipe(self):
+        done = self.run_python(ROOT / "examples/python/rpc_two_shards.py", "--modes", "cpu", "--width", "50", "--more", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertRegex(lines[0], r"^cpu RPC total execution time: \d+\.\d+(e-\d+)? Seconds$")
+        self.assertRegex(lines[1], r"^cpu RPC, median of 2 more: \d+\.\d+(e-\d+)? Seconds$")
+        self.assertEqual(done.stderr, "")
+
+    def test_a_rank_that_dies_ends_the_calls_that_need_it(self):
+        done = self.run_python(self.script(DYING_RANK.format(examples=str(ROOT / "examples/python"))))
+        self.assertEqual(
+            len(re.findall(r"rank 0: worker2 \(rank 2, host .*\) is gone", done.stdout)), 2, done.stdout + done.stderr
+        )
+        self.assertRegex(done.stdout, r"rank 1: .*worker[02] \(rank [02], host .*\) ")
+        self.assertIn("rank 0 calls worker0", done.stdout)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_control_c_ends_waiting(self):
+        script = self.script(INTERRUPTED)
+        with subprocess.Popen(
+            [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            self.assertEqual(process.stdout.readline(), "waiting\n")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.stdout.readline(), "interrupted\n")
+            self.assertEqual(process.wait(timeout=60), 0)
+            self.assertEqual(process.stderr.read(), "")
+
+    def test_the_benchmark(self):
+        path = self.folder / "rpc.json"
+        done = self.run_python(
+            ROOT / "benchmarks/rpc/calls.py", "--device", "cpu", "--only", "strata", "--quick", "--json", path
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = {row["case"]: row for row in json.loads(path.read_text())["rows"]}
+        for case in ("empty call, median", "empty call, p99", "64 MiB one way, CPU", "recipe, cpu, warm"):
+            self.assertGreater(rows[case]["strata"], 0, case)
+            self.assertIn(case, done.stdout)
+        for case in ("4 B there and back, CUDA", "64 MiB one way, CUDA", "recipe, cuda, warm"):
+            self.assertIsNone(rows[case]["strata"], case)
+            self.assertRegex(done.stdout, rf"{re.escape(case)} .*not measured")
+
+
+class Options(unittest.TestCase):
+    def test_are_checked_before_anything_starts(self):
+        import strata.rpc as rpc
+
+        options = rpc.TensorPipeRpcBackendOptions(device_maps={"worker1": {0: 1}})
+        options.set_device_map("worker1", {"cuda:2": 0})
+        self.assertEqual(
+            {str(mine): str(its) for mine, its in options.device_maps["worker1"].items()},
+            {"cuda:0": "cuda:1", "cuda:2": "cuda:0"},
+        )
+        for wrong in (
+            lambda: options.set_device_map("worker1", {0: 2}),
+            lambda: rpc.TensorPipeRpcBackendOptions(num_worker_threads=0),
+            lambda: rpc.TensorPipeRpcBackendOptions(init_method="file:///tmp/store"),
+            lambda: rpc.init_rpc("a", rpc_backend_options=rpc.TensorPipeRpcBackendOptions(device_maps={"a": {"cpu": 0}})),
+            lambda: rpc.init_rpc(
+                "a", rpc_backend_options=rpc.TensorPipeRpcBackendOptions(device_maps={"a": {1: 0}}, devices=[0])
+            ),
+            lambda: rpc.init_rpc("a", rpc_backend_options=rpc.TensorPipeRpcBackendOptions(rpc_timeout=-1)),
+            lambda: rpc.init_rpc("not a name"),
+            lambda: rpc.rpc_sync("a", print),
+        ):
+            with self.assertRaises(strata.errors.InputError):
+                wrong()
+
+
+if __name__ == "__main__":
+    unittest.main()

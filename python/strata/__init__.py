@@ -27,6 +27,7 @@ from strata.partitioning import convert, info, partition, repartition, verify
 from strata.recording import GraphedStep, StepCounts, graphed
 from strata.reports import report
 from strata.training import Scores, TrainResult, plan, train
+from strata.unified_device import enable_unified_device
 from strata.unified_tensor import UnifiedTensor, gather_pinned_tensor_rows, pin_memory_inplace, unified
 
 __version__: str = _core.__version__  # type: ignore[attr-defined]  # stubs leave it out
@@ -52,6 +53,7 @@ __all__ = [
     "__version__",
     "convert",
     "device_count",
+    "enable_unified_device",
     "from_dgl",
     "from_networkx",
     "from_pyg",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from strata._process import process
 from strata.errors import InputError
 from strata.loaders import NeighborLoader, NodeLoader
+from strata.unified_device import is_enabled
 
 if TYPE_CHECKING:
     import torch
@@ -171,6 +172,12 @@ class _Recorder:
         """Runs nothing on the GPU."""
         import torch
 
+        if is_enabled():
+            raise InputError(
+                'a step cannot be recorded where there is the device "unified", because torch then runs backward passes on the '
+                "default stream",
+                "Use strata.unified(tensor) instead of strata.enable_unified_device().",
+            )
         graph = torch.cuda.CUDAGraph()
         self._numbers = self._optimizers.numbers()
         try:

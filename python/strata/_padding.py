@@ -14,7 +14,7 @@ than without them. The last rows of a hop are `spare`: no batch fills them, and 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,10 @@ class BatchSizes:
         found = [hop.num_src - hop.num_dst for hop in hops]
         return BatchSizes((hops[0].num_dst, *found), tuple(len(hop.indices) for hop in hops))
 
+    def larger_of(self, other: BatchSizes) -> BatchSizes:
+        """The larger number of each hop."""
+        return BatchSizes(tuple(map(max, self.nodes, other.nodes)), tuple(map(max, self.edges, other.edges)))
+
 
 def _rounded_up(count: float, multiple: int) -> int:
     return -int(-count // multiple) * multiple
@@ -60,11 +64,10 @@ class PaddedShape:
     spare: tuple[int, ...]
 
     @staticmethod
-    def around(batches: Iterable[BatchSizes], margin: float) -> PaddedShape:
-        """Room for the largest of these batches, and a share of `margin` more."""
-        seen = list(batches)
-        nodes = [(1 + margin) * max(of_hop) for of_hop in zip(*(sizes.nodes for sizes in seen))]
-        edges = [(1 + margin) * max(of_hop) for of_hop in zip(*(sizes.edges for sizes in seen))]
+    def around(sizes: BatchSizes, margin: float) -> PaddedShape:
+        """Room for such a batch, and a share of `margin` more."""
+        nodes = [(1 + margin) * count for count in sizes.nodes]
+        edges = [(1 + margin) * count for count in sizes.edges]
         spare = tuple(1 + int(count) // 64 for count in nodes)
         rooms = (_rounded_up(count + more, 8) for count, more in zip(nodes, spare))
         return PaddedShape(tuple(rooms), tuple(_rounded_up(count + 1, 128) for count in edges), spare)
@@ -152,8 +155,8 @@ class _Seeds:
 
     def copy(self, labels: Tensor | None, input_id: Tensor, loss_scale: float) -> None:
         count = len(input_id)
-        if self.labels is not None and labels is not None:
-            torch.cat([labels, self._padding[count:]], out=self.labels)
+        if self.labels is not None:
+            torch.cat([self._padding[:0] if labels is None else labels, self._padding[count:]], out=self.labels)
         torch.lt(self._numbers, count, out=self.mask)
         self.count.fill_(count)
         self.loss_scale.fill_(loss_scale)

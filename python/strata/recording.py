@@ -56,7 +56,6 @@ class GraphedStep:
         self._form = _form_of(loader)
         self._agrees = process().size > 1 and not loader._own_nodes
         self._recorder = _Recorder(step_fn) if process().device.startswith("cuda") else None
-        self._seen: list[BatchSizes] = []
         self._pad(self._measure(loader))
         self.counts = StepCounts()
 
@@ -92,20 +91,23 @@ class GraphedStep:
         return _detached(self._recorder.replay())
 
     def _measure(self, loader: NeighborLoader | NodeLoader) -> Any:
-        """The first batches of epoch 0, so that shapes, and with them roundings, repeat. One of them."""
-        epoch, batch = loader._epoch, None
+        """The first batches of epoch 0, so that shapes, and with them roundings, repeat. Gives the one of most nodes."""
+        epoch, most, like = loader._epoch, -1, None
         loader.set_epoch(0)
         for batch in itertools.islice(loader, _MEASURED):
-            self._seen.append(self._form.sizes_of(batch))
+            sizes = self._form.sizes_of(batch)
+            self._largest = sizes if like is None else self._largest.larger_of(sizes)
+            if sum(sizes.nodes) > most:
+                most, like = sum(sizes.nodes), batch
         loader.set_epoch(epoch)
-        if batch is None:
+        if like is None:
             raise InputError("the loader has no batches to measure", "Give a loader with at least one seed.")
-        return batch
+        return like
 
     def _pad(self, like: Any) -> None:
         from strata._padding import PaddedShape
 
-        self._shape = PaddedShape.around(self._seen, _MARGIN)
+        self._shape = PaddedShape.around(self._largest, _MARGIN)
         self._buffer = self._form(self._shape, like)
         self._misfits = 0
         if self._recorder is not None:
@@ -117,7 +119,7 @@ class GraphedStep:
     def _way(self, sizes: BatchSizes) -> _Way:
         way = self._fitting(sizes)
         if way == _Way.unpadded:
-            self._seen.append(sizes)
+            self._largest = self._largest.larger_of(sizes)
             self._misfits += 1
         if self._misfits >= _PATIENCE:
             way = _Way.new_shape

@@ -91,15 +91,16 @@ class Session {
     return rpc::rank_of(peer, agents);
   }
 
-  Result call(int to, const std::string& what, Pickle pickle, std::optional<int> timeout_ms) {
+  Result call(int to, const std::string& what, Pickle pickle, std::optional<int> timeout_ms,
+              rpc::Caller caller) {
     const nb::gil_scoped_release guard;
-    return result_of(rpc::detail::call(core(), request(to, what, pickle, timeout_ms)));
+    return result_of(rpc::detail::call(core(), request(to, what, pickle, timeout_ms, caller)));
   }
   std::unique_ptr<Handle> create(int to, const std::string& what, Pickle pickle,
                                  std::optional<int> timeout_ms) {
     const nb::gil_scoped_release guard;
-    return std::make_unique<Handle>(
-        rpc::Ref<PythonValue>(rpc::detail::create(core(), request(to, what, pickle, timeout_ms))));
+    return std::make_unique<Handle>(rpc::Ref<PythonValue>(
+        rpc::detail::create(core(), request(to, what, pickle, timeout_ms, rpc::Caller::goes_on))));
   }
   std::unique_ptr<Handle> share(nb::object object) {
     auto value = std::make_shared<PythonValue>(std::move(object));
@@ -118,8 +119,9 @@ class Session {
 
  private:
   rpc::Core& core() const { return *rpc::detail::core_of(*agent_); }
-  rpc::Request request(int to, const std::string& what, const Pickle& pickle, std::optional<int> timeout_ms) {
-    rpc::Packing packing(core(), {.rank = to, .function = what, .copies = true});
+  rpc::Request request(int to, const std::string& what, const Pickle& pickle, std::optional<int> timeout_ms,
+                       rpc::Caller caller) {
+    rpc::Packing packing(core(), {.rank = to, .function = what, .copies = caller == rpc::Caller::goes_on});
     rpc::Request request{.to = to, .function = kFunction, .arguments = packing.pack(pickle)};
     if (timeout_ms) request.timeout = milliseconds(*timeout_ms);
     return request;
@@ -205,10 +207,12 @@ void bind_session(nb::module_& module) {
       .def(
           "call",
           [](Session& session, int to, const std::string& what, const nb::tuple& pickle,
-             std::optional<int> timeout_ms) {
-            return session.call(to, what, cast_pickle(pickle), timeout_ms);
+             std::optional<int> timeout_ms, bool waits) {
+            const rpc::Caller caller = waits ? rpc::Caller::waits : rpc::Caller::goes_on;
+            return session.call(to, what, cast_pickle(pickle), timeout_ms, caller);
           },
-          "to"_a, "what"_a, "pickle"_a, "timeout_ms"_a.none())
+          "to"_a, "what"_a, "pickle"_a, "timeout_ms"_a.none(), "waits"_a,
+          "`waits` with its tensors as they are until the answer is there.")
       .def(
           "create",
           [](Session& session, int to, const std::string& what, const nb::tuple& pickle,

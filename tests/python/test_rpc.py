@@ -2,9 +2,11 @@
 """Calls between ranks from Python: in processes that mpirun and torch.multiprocessing start, with ranks that fail, too."""
 
 import json
+import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ import strata.errors
 from test_launch import HERE, mpirun
 
 ROOT = HERE.parents[1]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}  # as many ranks as this starts share few cores
 
 # Rank 2 dies in a call; rank 1 hears of it in shutdown(), rank 0 in its call, and goes on with rank 1. Then rank 0 ends
 # without a shutdown, while a call of its own runs.
@@ -26,10 +29,6 @@ import time
 
 import strata
 import strata.rpc as rpc
-import torch.multiprocessing as mp
-
-sys.path.insert(0, {examples!r})
-from rpc_two_shards import free_port
 
 
 def name():
@@ -40,15 +39,14 @@ def stay(seconds):
     time.sleep(seconds)
 
 
-def work(rank, port):
-    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(port))
-    rpc.init_rpc("worker" + str(rank), rank=rank, world_size=3)
-    if rank > 0:
-        try:
-            rpc.shutdown()
-        except strata.CommError as error:
-            print("rank 1:", error, flush=True)
-        return
+rank = int(sys.argv[1])
+rpc.init_rpc("worker" + str(rank), rank=rank, world_size=3)
+if rank > 0:
+    try:
+        rpc.shutdown()
+    except strata.CommError as error:
+        print("rank 1:", error, flush=True)
+else:
     other = rpc.rpc_async("worker2", stay, args=(120,))
     try:
         rpc.rpc_sync("worker2", os._exit, args=(0,))
@@ -60,10 +58,6 @@ def work(rank, port):
         print("rank 0:", error, flush=True)
     print("rank 0 calls", rpc.rpc_sync("worker0", name), flush=True)
     rpc.rpc_async("worker0", stay, args=(0.5,))
-
-
-if __name__ == "__main__":
-    mp.spawn(work, args=(free_port(),), nprocs=3)
 """
 
 INTERRUPTED = """
@@ -101,10 +95,10 @@ class Rpc(unittest.TestCase):
         return path
 
     def run_python(self, *words):
-        return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, timeout=300)
+        return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
 
     def test_under_mpirun(self):
-        done = mpirun(3, HERE / "rpc_of_rank.py", timeout=300)
+        done = mpirun(3, HERE / "rpc_of_rank.py", timeout=300, env=ENVIRONMENT)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stderr, r"Ran \d\d tests")
 
@@ -117,13 +111,26 @@ class Rpc(unittest.TestCase):
         self.assertEqual(done.stderr, "")
 
     def test_a_rank_that_dies_ends_the_calls_that_need_it(self):
-        done = self.run_python(self.script(DYING_RANK.format(examples=str(ROOT / "examples/python"))))
-        self.assertEqual(
-            len(re.findall(r"rank 0: worker2 \(rank 2, host .*\) is gone", done.stdout)), 2, done.stdout + done.stderr
-        )
-        self.assertRegex(done.stdout, r"rank 1: .*worker[02] \(rank [02], host .*\) ")
-        self.assertIn("rank 0 calls worker0", done.stdout)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        with socket.socket() as probe:
+            probe.bind(("localhost", 0))
+            place = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(probe.getsockname()[1])}
+        script = self.script(DYING_RANK)
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, script, str(rank)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=ENVIRONMENT | place,
+            )
+            for rank in range(3)
+        ]
+        outputs = [rank.communicate(timeout=300) for rank in ranks]
+        said = outputs[0][0]
+        self.assertEqual(len(re.findall(r"rank 0: worker2 \(rank 2, host .*\) is gone", said)), 2, outputs)
+        self.assertIn("rank 0 calls worker0", said)
+        self.assertRegex(outputs[1][0], r"rank 1: .*worker[02] \(rank [02], host .*\) ")
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], outputs)
 
     def test_control_c_ends_waiting(self):
         script = self.script(INTERRUPTED)

@@ -85,7 +85,7 @@ def rpc_sync(
         RemoteError, which is also of the class that was raised there. CommError if no answer comes in time, or the rank is
         gone. InputError for a rank that does not exist and a tensor on a device that no device map has.
     """
-    return rpc_async(to, func, args, kwargs, timeout).wait()
+    return _start(to, func, args, kwargs, timeout, waits=True).wait()
 
 
 def rpc_async(
@@ -96,9 +96,7 @@ def rpc_async(
     timeout: float = _session.DEFAULT_TIMEOUT,
 ) -> Future[T]:
     """As rpc_sync(), without waiting. CPU tensors may be changed as soon as it returns."""
-    session = _session.current()
-    pickled = _pickles.dump((func, tuple(args or ()), dict(kwargs or {})))
-    return Future(session.core.call(_session.rank_of(to), _name(func, args), pickled, _session.milliseconds(timeout)))
+    return _start(to, func, args, kwargs, timeout, waits=False)
 
 
 def remote(
@@ -123,6 +121,19 @@ def run(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> Any
     function, args, kwargs = call
     with _session.within_call():
         return function(*args, **kwargs)
+
+
+def _start(
+    to: Worker,
+    func: Callable[..., T],
+    args: Iterable[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+    timeout: float,
+    waits: bool,
+) -> Future[T]:
+    pickled = _pickles.dump((func, tuple(args or ()), dict(kwargs or {})))
+    milliseconds = _session.milliseconds(timeout)
+    return Future(_session.current().core.call(_session.rank_of(to), _name(func, args), pickled, milliseconds, waits))
 
 
 def _name(func: Callable[..., Any], args: Iterable[Any] | None) -> str:

@@ -89,12 +89,14 @@ class Session:
     core: _rpc.Session
     options: TensorPipeRpcBackendOptions
     workers: list[WorkerInfo]
+    ranks: dict[str, int]  # by name
     pid: int = field(default_factory=os.getpid)
     ending: threading.Thread | None = None
 
 
 class _State:
     session: Session | None = None
+    started = threading.Event()  # set while there is a session
     in_call = threading.local()
 
 
@@ -126,7 +128,8 @@ def init_rpc(
     timeout = _milliseconds(options.rpc_timeout)
     core = _rpc.Session.start(ranks, name, options.num_worker_threads, timeout, maps)
     workers = [WorkerInfo(core.name_of(each), each) for each in range(core.size)]
-    _State.session = Session(core, options, workers)
+    _State.session = Session(core, options, workers, ranks={worker.name: worker.id for worker in workers})
+    _State.started.set()
 
 
 def shutdown(graceful: bool = True) -> None:
@@ -143,7 +146,7 @@ def shutdown(graceful: bool = True) -> None:
         _end_gracefully(session)
     else:
         session.core.shutdown(False, None)
-    _State.session = None
+    _forget()
 
 
 def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
@@ -173,7 +176,9 @@ def worker_of_rank(rank: int) -> WorkerInfo:
 def rank_of(to: str | int | WorkerInfo) -> int:
     if isinstance(to, WorkerInfo):
         return to.id
-    return current().core.find(f"rank:{to}" if isinstance(to, int) else to)
+    session = current()
+    name = f"rank:{to}" if isinstance(to, int) else to
+    return session.ranks[name] if name in session.ranks else session.core.find(name)
 
 
 def milliseconds(timeout: float) -> int | None:
@@ -183,7 +188,8 @@ def milliseconds(timeout: float) -> int | None:
 
 @contextlib.contextmanager
 def within_call() -> Iterator[None]:
-    """While a call of another rank runs on this thread."""
+    """While a call of another rank runs on this thread. Such a call may come before init_rpc() has returned."""
+    _State.started.wait()
     _State.in_call.depth = getattr(_State.in_call, "depth", 0) + 1
     try:
         yield
@@ -261,19 +267,27 @@ def _end_gracefully(session: Session) -> None:
         session.ending.join(0.2)
     if errors:
         session.core.shutdown(False, None)
-        _State.session = None
+        _forget()
         raise errors[0]
+
+
+def _forget() -> None:
+    _State.started.clear()
+    _State.session = None
 
 
 @atexit.register
 def _end_at_exit() -> None:
     session = _State.session
-    if session is not None and session.pid == os.getpid():
-        session.core.shutdown(False, None)
-        if session.ending is not None:
-            session.ending.join()
-        _State.session = None
-    if session is None or session.pid == os.getpid():
+    if session is not None and session.pid != os.getpid():
+        return
+    try:
+        if session is not None:
+            session.core.shutdown(False, None)
+            if session.ending is not None:
+                session.ending.join()
+            _forget()
+    finally:
         _rpc.close_interpreter()
 
 

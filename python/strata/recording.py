@@ -304,11 +304,13 @@ def graphed(step_fn: Callable[[Any], Any], loader: NeighborLoader | NodeLoader) 
     batch_size and the lengths of a batch include the padding. x is 0 there and so are ids. Layers that mix all rows of a batch,
     such as BatchNorm, see the padding.
 
-    A batch that does not fit runs as it is, without a recording, as all steps do whose recording warms up; after some of them
-    there is more room. `step.counts` tells how steps ran. On the CPU steps run on padded batches, without a recording. On
-    several ranks all take the same way. step_fn runs once per recording: what it does beside work on the GPU happens
-    only then. Optimizers must be capturable (Adam(..., capturable=True)). A learning rate that changes is recorded anew, so let
-    a scheduler change a tensor: lr=torch.tensor(0.01, device="cuda"). DistributedDataParallel is made on a side stream,
+    The first steps run call by call, to warm up. A batch that does not fit runs as it is, call by call; after eight of them there is
+    more room, and a new recording. `step.counts` tells how steps ran. On the CPU steps run on padded batches, without a
+    recording. A step is replayed on all ranks or on none.
+
+    Once there is a recording, step_fn is not called: what it does beside work on the GPU no longer happens. Optimizers must be
+    capturable (Adam(..., capturable=True)). A learning rate that changes is recorded anew, so let a scheduler change a tensor:
+    lr=torch.tensor(0.01, device="cuda"). DistributedDataParallel is made on a side stream,
     `with torch.cuda.stream(torch.cuda.Stream()):`, and over NCCL.
 
     Args:

@@ -30,11 +30,11 @@ class TwoTensors : public torch::nn::Module {
 /// All that a checkpoint holds, filled at random.
 struct TrainingRun {
   explicit TrainingRun(std::uint32_t seed, std::int64_t width = 3,
-                       train::OptimizerKind kind = train::OptimizerKind::adam)
+                       nn::OptimizerKind kind = nn::OptimizerKind::adam)
       : random(seed),
         model(width, random),
         parameters(model, at::kCPU),
-        optimizer(train::make_optimizer({.kind = kind}, parameters.values())) {}
+        optimizer(nn::make_optimizer({.kind = kind}, parameters.values())) {}
 
   void train(int steps, std::uint32_t seed) {
     std::mt19937 gradients(seed);
@@ -46,7 +46,7 @@ struct TrainingRun {
   std::mt19937 random;
   TwoTensors model;
   train::FlatParameters parameters;
-  std::unique_ptr<train::Optimizer> optimizer;
+  std::unique_ptr<nn::Optimizer> optimizer;
   train::ProgressState progress;
   std::string signature = R"({"hidden":3,"model":"sage"})";
 };

@@ -6,15 +6,15 @@
 
 #include "checkpoint/progress_state.hpp"
 #include "step/flat_parameters.hpp"
-#include "step/optimizer.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/nn/optimizer.hpp"
 
 namespace strata::train {
 
 /// The parts of a checkpoint. References that must be valid during a call.
 struct CheckpointParts {
   const FlatParameters* parameters;
-  Optimizer* optimizer;
+  nn::Optimizer* optimizer;
   ProgressState* progress;
   std::string signature;           ///< with_graph()
   const torch::nn::Module* model;  ///< its buffers are saved, too

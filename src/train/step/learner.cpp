@@ -64,23 +64,24 @@ Loss make_loss(const RunContext& context, const store::MachineGraph& graph) {
   return {options, graph.manifest().num_classes, torch_device(context.device)};
 }
 
-std::unique_ptr<Optimizer> make_optimizer_of(const RunContext& context, Count num_train_nodes,
-                                             const FlatParameters& parameters) {
+std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Count num_train_nodes,
+                                                 const FlatParameters& parameters) {
   const TrainConfig& config = context.config;
   const Count steps = SeedSchedule::num_steps(num_train_nodes, context.global_batch);
   const Count updates_per_epoch = (steps + config.accumulate - 1) / config.accumulate;
-  const OptimizerOptions options{.kind = config.optimizer,
-                                 .learning_rate = config.learning_rate,
-                                 .weight_decay = config.weight_decay,
-                                 .schedule = {.kind = config.lr_schedule,
-                                              .warmup_steps = config.warmup_steps,
-                                              .total_steps = updates_per_epoch * config.epochs,
-                                              .step_size = config.lr_step_size,
-                                              .gamma = config.lr_gamma},
-                                 .clip_norm = config.clip_grad,
-                                 .skip_not_finite = config.on_nan == OnNan::skip,
-                                 .on_host = is_mixed(context.topology)};
-  return make_optimizer(options, parameters.values(), parameters.tail().narrow(0, 0, 1));
+  const nn::OptimizerOptions options{
+      .kind = enum_value<nn::OptimizerKind>(enum_name(config.optimizer), "--optimizer"),
+      .learning_rate = config.learning_rate,
+      .weight_decay = config.weight_decay,
+      .schedule = {.kind = enum_value<nn::ScheduleKind>(enum_name(config.lr_schedule), "--lr-schedule"),
+                   .warmup_steps = config.warmup_steps,
+                   .total_steps = updates_per_epoch * config.epochs,
+                   .step_size = config.lr_step_size,
+                   .gamma = config.lr_gamma},
+      .clip_norm = config.clip_grad,
+      .skip_not_finite = config.on_nan == OnNan::skip,
+      .on_host = is_mixed(context.topology)};
+  return nn::make_optimizer(options, parameters.values(), parameters.tail().narrow(0, 0, 1));
 }
 
 }  // namespace

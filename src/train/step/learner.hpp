@@ -6,9 +6,9 @@
 #include "run_context.hpp"
 #include "step/flat_parameters.hpp"
 #include "step/loss.hpp"
-#include "step/optimizer.hpp"
 #include "step/trained_weights.hpp"
 #include "strata/nn/model.hpp"
+#include "strata/nn/optimizer.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/trainer.hpp"
@@ -30,7 +30,7 @@ struct Learner {
   std::shared_ptr<nn::BlockModel> model;
   FlatParameters parameters;
   Loss loss;
-  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<nn::Optimizer> optimizer;
 };
 
 /// The input rows, where a model reads them in place: on a GPU that holds all of them as f32, of a run on one

@@ -7,12 +7,12 @@
 #include "loading/stream_clock.hpp"
 #include "step/flat_parameters.hpp"
 #include "step/loss.hpp"
-#include "step/optimizer.hpp"
 #include "step/step_graph.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/nn/model.hpp"
+#include "strata/nn/optimizer.hpp"
 #include "strata/train/pipeline.hpp"
 
 namespace strata::train {
@@ -46,7 +46,7 @@ class StepRunner {
     nn::BlockModel* model;
     const Loss* loss;
     FlatParameters* parameters;
-    Optimizer* optimizer;
+    nn::Optimizer* optimizer;
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;

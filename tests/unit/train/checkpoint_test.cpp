@@ -65,7 +65,7 @@ class Checkpoint : public testing::Test {
 };
 
 TEST_F(Checkpoint, RestoresARunBitForBit) {
-  for (const auto kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
+  for (const auto kind : {nn::OptimizerKind::adam, nn::OptimizerKind::adamw, nn::OptimizerKind::sgd}) {
     test::TrainingRun first(1, 3, kind), second(2, 3, kind);
     first.train(5, 7);
     first.progress = some_progress(first);
@@ -124,7 +124,7 @@ TEST_F(Checkpoint, RefusesAnotherRun) {
                  {"--hidden 4 instead of 3, --lr 0.5 instead of nothing, --model gat instead of sage"});
   test::TrainingRun wider(1, 4);
   expect_refused(wider, {"\"parameters\" has 18 elements, this run 24", "--resume"});
-  test::TrainingRun sgd(1, 3, OptimizerKind::sgd), adam(1);
+  test::TrainingRun sgd(1, 3, nn::OptimizerKind::sgd), adam(1);
   save_checkpoint(path_, sgd.parts());
   expect_refused(adam, {"optimizer.first_moment"});
 }

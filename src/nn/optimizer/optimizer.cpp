@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/optimizer.hpp"
+#include "strata/nn/optimizer.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -11,9 +11,9 @@
 #include <optional>
 #include <utility>
 
-#include "step/optimizer_kernels.hpp"
+#include "optimizer/update.hpp"
 
-namespace strata::train {
+namespace strata::nn {
 namespace {
 
 LearningRate rate_of(const OptimizerOptions& options) {
@@ -128,4 +128,4 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const
   return std::make_unique<Optimizer>(options, values, std::move(guard));
 }
 
-}  // namespace strata::train
+}  // namespace strata::nn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/optimizer.hpp"
+#include "strata/nn/optimizer.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -15,7 +15,7 @@
 #include <cmath>
 #include <random>
 
-namespace strata::train {
+namespace strata::nn {
 namespace {
 
 constexpr std::int64_t kCount = 1000;
@@ -249,4 +249,4 @@ TEST(Optimizers, KeepNothingOrTwoMoments) {
 }
 
 }  // namespace
-}  // namespace strata::train
+}  // namespace strata::nn

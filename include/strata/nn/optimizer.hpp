@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "strata/train/choices.hpp"
+#include "strata/nn/optimizer_kind.hpp"
 #include "strata/util/types.hpp"
 
-namespace strata::train {
+namespace strata::nn {
 
 /// How the learning rate changes between updates.
 ///
@@ -76,4 +76,4 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const at::Tensor& values,
                                           at::Tensor guard = {});
 
-}  // namespace strata::train
+}  // namespace strata::nn

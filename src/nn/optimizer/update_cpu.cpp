@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 
-#include "step/optimizer_kernels.hpp"
+#include "optimizer/update.hpp"
 
-namespace strata::train {
+namespace strata::nn {
 
 void update_cpu(const Update& update) {
   double square = 0;
@@ -27,4 +27,4 @@ void update_cpu(const Update& update) {
   });
 }
 
-}  // namespace strata::train
+}  // namespace strata::nn

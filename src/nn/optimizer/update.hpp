@@ -3,14 +3,14 @@
 #include <cmath>
 #include <cstdint>
 
-#include "strata/train/choices.hpp"
+#include "strata/nn/optimizer_kind.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
 struct CUstream_st;
 
 /// One update of a flat parameter buffer, over raw pointers of one device.
-namespace strata::train {
+namespace strata::nn {
 
 /// See ScheduleOptions.
 struct LearningRate {
@@ -107,4 +107,4 @@ struct Update {
 void update_cpu(const Update& update);
 void update_cuda(const Update& update, CUstream_st* stream);  ///< CUDA builds only
 
-}  // namespace strata::train
+}  // namespace strata::nn

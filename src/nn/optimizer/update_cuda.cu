@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "step/optimizer_kernels.hpp"
+#include "optimizer/update.hpp"
 #include "strata/cuda/check.cuh"
 
-namespace strata::train {
+namespace strata::nn {
 namespace {
 
 constexpr int kBlockThreads = 256;
@@ -61,4 +61,4 @@ void update_cuda(const Update& update, CUstream_st* stream) {
   cuda::check_launch("update");
 }
 
-}  // namespace strata::train
+}  // namespace strata::nn

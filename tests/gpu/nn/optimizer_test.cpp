@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/optimizer.hpp"
+#include "strata/nn/optimizer.hpp"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "step/loss.hpp"
 #include "strata/cuda/device.hpp"
 #include "support/blocks.hpp"
 
-namespace strata::train {
+namespace strata::nn {
 namespace {
 
 using test::random_rows;
@@ -95,31 +91,5 @@ INSTANTIATE_TEST_SUITE_P(
                                      .schedule = {.kind = ScheduleKind::step, .step_size = 2, .gamma = 0.5},
                                      .skip_not_finite = true}));
 
-TEST(GpuLoss, AgreesWithTheCpu) {
-  if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
-  const at::Tensor labels = at::arange(500, at::kInt).mul(7).remainder(9).sub(2).clamp_min(-1).unsqueeze(1);
-  // Every seventh without label; classes 32 to 44 and bit 45 are of the second word.
-  const at::Tensor nodes = at::arange(500, at::kInt), known = nodes.remainder(7).ne(0).to(at::kInt);
-  const at::Tensor sets =
-      at::stack({nodes.mul(7919).mul(104729).mul(known),
-                 nodes.mul(31).remainder(8192).mul(known).add(known.neg().add(1).mul(8192))},
-                1);
-  for (const LossOptions& options :
-       {LossOptions{}, LossOptions{.label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
-        LossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
-        LossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .multi_label = true}}) {
-    const Count classes = options.multi_label ? 45 : 7;
-    const auto run = [&](const c10::Device& device) {
-      const at::Tensor logits = random_rows(500, classes, 1).mul(5).to(device);
-      const Loss::Result result = Loss(options, classes, device)(
-          logits, (options.multi_label ? sets : labels).to(device), at::full({}, 300.0, logits.options()));
-      return std::vector<at::Tensor>{result.outcome.cpu().div(500), result.gradient.cpu()};
-    };
-    const auto cpu = run(c10::kCPU), gpu = run(kGpu);
-    for (std::size_t i = 0; i < cpu.size(); ++i)
-      EXPECT_LE(difference(gpu[i], cpu[i]), 1e-5) << enum_name(options.kind) << i;
-  }
-}
-
 }  // namespace
-}  // namespace strata::train
+}  // namespace strata::nn

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core.hpp"
+#include "modules/module_calls.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/cuda/device.hpp"
 #include "wire.hpp"
@@ -29,6 +30,8 @@ std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, con
 Agent::Agent(const comm::Communicator& communicator, const std::string& name, Registry registry,
              Options options) {
   add_backward_calls(registry);
+  add_optimizer_calls(registry);
+  add_pipeline_calls(registry);
   Core::Setup setup{.agents = gather_facts(communicator, name, options),
                     .rank = communicator.rank(),
                     .registry = std::move(registry),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/rpc/registry.hpp"
 
+#include <c10/util/Type.h>
 #include <fmt/format.h>
 
 #include "strata/util/error.hpp"
@@ -26,8 +27,10 @@ const Registry::Entry& Registry::at(const std::string& name) const {
 
 const std::string& Registry::find_name(std::type_index type, const std::string& bytes) const {
   if (const auto found = names_.find({type, bytes}); found != names_.end()) return found->second;
-  throw InputError("a function, class or method is called that was not registered",
-                   "Give it a name with Registry::function, constructor or method, on all ranks.");
+  throw InputError(
+      fmt::format("a function, class or method is called that was not registered: {}",
+                  c10::demangle(type.name())),
+      "Give it a name with Registry::function, constructor or method, or register_module(), on all ranks.");
 }
 
 }  // namespace strata::rpc

@@ -102,4 +102,23 @@ class Future {
   std::function<T()> take_;
 };
 
+/// Waits for all of them, and returns what they return, or throws the first one's error.
+template <typename T>
+auto wait_for_all(std::vector<Future<T>> futures) {
+  std::vector<std::conditional_t<std::is_void_v<T>, std::monostate, T>> results;
+  std::exception_ptr error;
+  for (Future<T>& future : futures) {
+    try {
+      if constexpr (std::is_void_v<T>)
+        future.wait();
+      else
+        results.push_back(future.wait());
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+  if constexpr (!std::is_void_v<T>) return results;
+}
+
 }  // namespace strata::rpc

@@ -21,11 +21,16 @@ struct Object {
   Parcel (*pack)(const void* value, Packing& packing) = nullptr;  ///< null if it cannot travel
 };
 
+/// Whether a result of this type can be sent. One that cannot stays where it was made, behind a handle.
+template <typename T>
+inline constexpr bool kTravels =
+    cereal::traits::is_output_serializable<T, cereal::BinaryOutputArchive>::value;
+
 /// Makes an Object of a value.
 template <typename T>
 Object object_of(std::shared_ptr<T> value) {
   Object object{.value = value, .type = typeid(T)};
-  if constexpr (cereal::traits::is_output_serializable<T, cereal::BinaryOutputArchive>::value)
+  if constexpr (kTravels<T>)
     object.pack = [](const void* kept, Packing& packing) {
       return packing.pack(*static_cast<const T*>(kept));
     };
@@ -41,12 +46,14 @@ Object object_of(std::shared_ptr<T> value) {
 ///     registry.method("Shard::forward", &Shard::forward);
 ///
 /// Arguments and results are values: numbers, strings, vectors, maps, tuples, optionals, devices, tensors,
-/// handles, and structs of them. A value.
+/// handles, and structs of them. A result may be anything else if callers keep it where it is, with remote().
+/// A value.
 class Registry {
  public:
   /// How a name is called on its rank.
   struct Entry {
-    std::function<Parcel(void* self, Unpacking& arguments, Packing& answer)> answer;  ///< null: a constructor
+    /// null: what it makes cannot travel
+    std::function<Parcel(void* self, Unpacking& arguments, Packing& answer)> answer;
     std::function<Object(void* self, Unpacking& arguments)> keep;  ///< null: returns nothing
   };
 
@@ -105,19 +112,21 @@ class Registry {
   template <typename R, typename... A, typename Call>
   static Entry entry(Call call) {
     Entry entry;
-    entry.answer = [call](void* self, Unpacking& packed, Packing& answer) {
-      auto arguments = packed.unpack<std::decay_t<A>...>();
-      return std::apply(
-          [&](auto&... each) {
-            if constexpr (std::is_void_v<R>) {
-              call(self, std::move(each)...);
-              return Parcel{};
-            } else {
-              return answer.pack(call(self, std::move(each)...));
-            }
-          },
-          arguments);
-    };
+    if constexpr (std::is_void_v<R> || kTravels<std::decay_t<R>>) {
+      entry.answer = [call](void* self, Unpacking& packed, Packing& answer) {
+        auto arguments = packed.unpack<std::decay_t<A>...>();
+        return std::apply(
+            [&](auto&... each) {
+              if constexpr (std::is_void_v<R>) {
+                call(self, std::move(each)...);
+                return Parcel{};
+              } else {
+                return answer.pack(call(self, std::move(each)...));
+              }
+            },
+            arguments);
+      };
+    }
     if constexpr (!std::is_void_v<R>) {
       entry.keep = [call](void* self, Unpacking& packed) {
         auto arguments = packed.unpack<std::decay_t<A>...>();

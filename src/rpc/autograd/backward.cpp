@@ -37,18 +37,6 @@ Future<void> call(Core& core, int to, bool is_answer, void (*function)(P...), co
       core.call({.to = to, .function = name, .target = nullptr, .arguments = packing.pack(arguments...)}));
 }
 
-void wait_for_all(std::vector<Future<void>> futures) {
-  std::exception_ptr error;
-  for (Future<void>& future : futures) {
-    try {
-      future.wait();
-    } catch (...) {
-      if (!error) error = std::current_exception();
-    }
-  }
-  if (error) std::rethrow_exception(error);
-}
-
 void follow_link(const PassId& pass, std::uint64_t number);
 void take_gradients(const PassId& pass, std::uint64_t number, const std::vector<at::Tensor>& gradients);
 

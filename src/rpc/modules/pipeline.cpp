@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/rpc/pipeline.hpp"
+
+#include <ATen/ops/cat.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "core.hpp"
+#include "modules/module_calls.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/worker.hpp"
+
+namespace strata::rpc {
+
+namespace {
+
+std::shared_ptr<Completion> new_completion() {
+  return std::make_shared<Completion>(std::weak_ptr<Workers>{});  // nothing follows it
+}
+
+std::exception_ptr wait_for_error(Completion& completion) {
+  try {
+    completion.wait();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace
+
+/// Autograd runs nodes backward in the reverse order in which a thread made them. With one thread for all
+/// micro-batches, that order does not depend on which thread took which call.
+struct StageRun::State {
+  std::function<at::Tensor(const at::Tensor&)> forward;
+  std::mutex mutex;
+  std::map<std::int64_t, std::shared_ptr<Completion>> ends;  // by micro-batch; of -1, before the first
+  bool cancelled = false;
+  Worker thread;  // of whoever has the turn
+
+  std::shared_ptr<Completion> end_of(std::int64_t micro_batch);
+  void cancel();
+  at::Tensor compute(const at::Tensor& x);
+};
+
+namespace {
+
+std::exception_ptr cancellation() {
+  return std::make_exception_ptr(CommError("another micro-batch of this pipeline failed"));
+}
+
+}  // namespace
+
+std::shared_ptr<Completion> StageRun::State::end_of(std::int64_t micro_batch) {
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Completion>& end = ends[micro_batch];
+  if (!end) {
+    end = new_completion();
+    if (cancelled) end->fail(cancellation());
+    if (micro_batch < 0) end->succeed();
+  }
+  return end;
+}
+
+void StageRun::State::cancel() {
+  const std::lock_guard lock(mutex);
+  cancelled = true;
+  for (const auto& [micro_batch, end] : ends) end->fail(cancellation());
+}
+
+at::Tensor StageRun::State::compute(const at::Tensor& x) {
+  Core& core = *working_core();
+  const ContextId context = current_context(core);
+  const std::shared_ptr<Completion> done = new_completion();
+  at::Tensor y;
+  thread.start([&] {
+    try {
+      const WorkFor working(core, context);
+      y = forward(x);
+      done->succeed();
+    } catch (...) {
+      done->fail(std::current_exception());
+    }
+  });
+  // This thread of the agent's is replaced while it waits, because `forward` may call other ranks.
+  const std::exception_ptr error = wait_for_error(*done);
+  thread.wait();
+  if (error) std::rethrow_exception(error);
+  return y;
+}
+
+/// A micro-batch's place in the order. Its end lets the next one go on.
+class StageRun::Turn {
+ public:
+  Turn(State& state, std::int64_t micro_batch)
+      : before_(state.end_of(micro_batch - 1)), end_(state.end_of(micro_batch)) {}
+  ~Turn() {
+    static_cast<void>(wait_for_error(*before_));
+    end_->succeed();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  void wait() const { before_->wait(); }
+
+ private:
+  const std::shared_ptr<Completion> before_, end_;
+};
+
+StageRun::StageRun(std::function<at::Tensor(const at::Tensor&)> forward) : state_(std::make_shared<State>()) {
+  state_->forward = std::move(forward);
+}
+
+at::Tensor StageRun::forward(std::int64_t micro_batch, const at::Tensor& x) const {
+  const Turn turn(*state_, micro_batch);
+  turn.wait();
+  return state_->compute(x);
+}
+
+at::Tensor StageRun::forward_from(std::int64_t micro_batch, const Ref<at::Tensor>& x) const {
+  const Turn turn(*state_, micro_batch);
+  const at::Tensor here = x.to_here();  // while micro-batches before this one compute
+  turn.wait();
+  return state_->compute(here);
+}
+
+void StageRun::cancel() const { state_->cancel(); }
+
+void add_pipeline_calls(Registry& registry) {
+  registry.method("strata::StageRun::forward", &StageRun::forward);
+  registry.method("strata::StageRun::forward_from", &StageRun::forward_from);
+  registry.method("strata::StageRun::cancel", &StageRun::cancel);
+}
+
+namespace {
+
+Future<at::Tensor> send_through(const std::vector<Ref<StageRun>>& runs, std::int64_t micro_batch,
+                                const at::Tensor& x) {
+  if (runs.size() == 1) return runs.front().async(&StageRun::forward, micro_batch, x);
+  Ref<at::Tensor> h = runs.front().remote(&StageRun::forward, micro_batch, x);
+  for (std::size_t i = 1; i + 1 < runs.size(); ++i)
+    h = runs[i].remote(&StageRun::forward_from, micro_batch, h);
+  return runs.back().async(&StageRun::forward_from, micro_batch, h);
+}
+
+void cancel(const std::vector<Ref<StageRun>>& runs) {
+  for (const Ref<StageRun>& run : runs) {
+    try {
+      run.async(&StageRun::cancel);
+    } catch (const CommError&) {  // its rank is gone
+    }
+  }
+}
+
+}  // namespace
+
+at::Tensor pipeline(const std::vector<Stage>& stages, const at::Tensor& x, const PipelineOptions& options) {
+  if (stages.empty()) throw InputError("a pipeline without stages");
+  if (x.dim() == 0 || options.micro_batches < 1 || options.micro_batches > x.size(0))
+    throw InputError(fmt::format("{} micro-batches of a tensor of {} elements and {} dimensions",
+                                 options.micro_batches, x.numel(), x.dim()),
+                     "Choose from 1 to as many as there are rows.");
+  std::vector<Ref<StageRun>> runs;
+  for (const Stage& stage : stages) runs.push_back(stage());
+  try {
+    std::vector<Future<at::Tensor>> outputs;
+    for (const at::Tensor& piece : x.tensor_split(options.micro_batches))
+      outputs.push_back(send_through(runs, std::ssize(outputs), piece));
+    return at::cat(wait_for_all(std::move(outputs)));
+  } catch (...) {
+    cancel(runs);
+    throw;
+  }
+}
+
+}  // namespace strata::rpc

@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -61,6 +62,20 @@ class Package(e2e.Case):
         for arguments, words in ((['tpu'], 'neither cpu nor cuda'), ([], 'runs on two ranks')):
             told = self.checked(build / 'two_shards', *arguments, expect=2).stderr
             self.assertIn(words, told)
+
+    @e2e.needs_data('facebook100')
+    def test_split_model(self):
+        build = self.build_example('split_model')
+        source = self.folder / 'school'
+        self.checked(sys.executable, e2e.DATA / 'to_graphbolt.py', 'facebook100', source, '--schools', 'Bucknell39')
+        lines = {}
+        for ranks in (1, 2, 3):   # the first one is the unsplit model
+            launch = [e2e.MPIRUN, '-n', ranks, '--oversubscribe', '--bind-to', 'none', build / 'split_model']
+            lines[ranks] = self.checked(*launch, f'graphbolt:{source}', 15).stdout.splitlines()
+        self.assertGreater(float(lines[1][-1].removeprefix('test accuracy ')), 0.85)
+        self.assertEqual(lines[2], lines[1])
+        self.assertEqual(lines[3], lines[1])
+        self.assertIn('GRAPH', self.checked(build / 'split_model', expect=2).stderr)
 
     def test_own_model(self):
         build = self.build_example('own_model')

@@ -24,7 +24,6 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}  # as many ranks as this sta
 DYING_RANK = """
 import os
 import sys
-import threading
 import time
 
 import strata

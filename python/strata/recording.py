@@ -176,8 +176,7 @@ class _Recorder:
 
         if is_enabled():
             raise InputError(
-                'a step cannot be recorded where there is the device "unified", because torch then runs backward passes on the '
-                "default stream",
+                'a step cannot be recorded in a process that has the device "unified", in which torch runs no backward passes on a GPU',
                 "Use strata.unified(tensor) instead of strata.enable_unified_device().",
             )
         graph = torch.cuda.CUDAGraph()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import types
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,9 @@ def enable_unified_device() -> None:
     the CPU where there is none. `u[index] = rows` writes. Slices are views. Everything else runs on the CPU and gives tensors of
     this device; views of a part are gathered by the CPU. Unlike strata.unified(), to() copies, as torch's do.
 
-    While a PrivateUse1 device is there, torch runs backward passes on the default stream: train on that one, and without
-    strata.graphed(). InputError if another package has taken the name.
+    torch 2.11 cannot run backward passes on a GPU in a process that has a PrivateUse1 device (its engine fails with an internal
+    assertion), which a warning says: there it is for loading and inference, and strata.unified(tensor) for training.
+    InputError if another package has taken the name.
     """
     import torch
     from torch.utils.backend_registration import rename_privateuse1_backend
@@ -49,6 +51,11 @@ def enable_unified_device() -> None:
     if is_enabled():
         return
     require_torch()
+    if process().device.startswith("cuda"):
+        warnings.warn(
+            'torch cannot run backward passes on a GPU in a process that has the device "unified"; to train, use strata.unified(tensor)',
+            stacklevel=2,
+        )
     taken = torch._C._get_privateuse1_backend_name()
     if taken != "privateuseone":
         raise InputError(f"torch's PrivateUse1 device is {taken!r} already", "Use strata.unified(tensor), which needs no device.")

@@ -7,6 +7,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -22,14 +24,16 @@ struct NamedMode {
   Mode mode;
 };
 constexpr std::array kModes = {NamedMode{"auto", Mode::automatic}, NamedMode{"host", Mode::host},
-                               NamedMode{"replicate", Mode::replicate}, NamedMode{"stripe", Mode::stripe}};
+                               NamedMode{"replicate", Mode::replicate}, NamedMode{"stripe", Mode::stripe},
+                               NamedMode{"in-order", Mode::in_order}};
 constexpr std::string_view kFeatures = "features";
 constexpr std::array<std::string_view, 5> kTensors = {kFeatures, "indptr", "indices", "original-ids",
                                                       "in-degrees"};
 constexpr double kAll = 100;
 
 constexpr const char* kRemedy =
-    "Give auto, host, replicate, stripe, or the percent of a tensor's rows to replicate / stripe / leave on "
+    "Give auto, host, replicate, stripe, in-order, or the percent of a tensor's rows to replicate / stripe / "
+    "leave on "
     "the "
     "host, such as features=10/40/50,indices=100/0/0.";
 
@@ -121,6 +125,50 @@ void check(const PlacementRequest& request, const Shares& shares, const TensorDe
   }
 }
 
+/// Puts as many rows of each segment on the GPUs as have room there in `bytes`, over all GPUs where they
+/// reach each other.
+tensor::Placement placement_within(std::int64_t bytes, const TensorDemand& demand, const PlanLimits& limits) {
+  const bool stripes = limits.num_gpus > 1 && demand.rates.peer > 0;
+  const bool divisible = !demand.whole || demand.divisible;
+  const Count all = demand.rows();
+  const auto bytes_with = [&](double percent) {
+    const Shares shares{.tensor = demand.name,
+                        .replicated = stripes ? 0 : percent,
+                        .striped = stripes ? percent : 0,
+                        .host = kAll - percent};
+    tensor::Placement placement = placement_of(shares, demand, limits);
+    const std::int64_t used = estimate(std::span(&demand, 1), {placement}, limits).gpu_bytes;
+    return std::pair(std::move(placement), used);
+  };
+  if (auto [whole, used] = bytes_with(kAll); used <= bytes) return whole;
+  if (all == 0 || !divisible) return bytes_with(0).first;
+  double fits = 0, exceeds = kAll;
+  constexpr int kSteps = 40;
+  for (int step = 0; step < kSteps; ++step) {
+    const double percent = (fits + exceeds) / 2;
+    (bytes_with(percent).second <= bytes ? fits : exceeds) = percent;
+  }
+  return bytes_with(fits).first;
+}
+
+/// The order of Dist-GPU-sampling's caches. Weights of edges lie with the indices here.
+constexpr std::array<std::string_view, 5> kOrder = {kFeatures, "indices", "indptr", "original-ids",
+                                                    "in-degrees"};
+
+void fix_in_order(const PlanLimits& limits, std::span<TensorDemand> demands) {
+  PlanLimits unlimited = limits;
+  unlimited.gpu_bytes = std::numeric_limits<std::int64_t>::max();
+  std::int64_t room = limits.gpu_bytes;
+  for (const std::string_view name : kOrder) {
+    for (TensorDemand& demand : demands) {
+      if (option_name(demand.name) != name) continue;
+      tensor::Placement placement = placement_within(room, demand, unlimited);
+      room -= estimate(std::span(&demand, 1), {placement}, unlimited).gpu_bytes;
+      demand.fixed = std::move(placement);
+    }
+  }
+}
+
 }  // namespace
 
 std::string PlacementRequest::text() const {
@@ -148,6 +196,7 @@ PlacementRequest parse_placement(std::string_view text) {
 
 void fix_placements(const PlacementRequest& request, const PlanLimits& limits,
                     std::span<TensorDemand> demands) {
+  if (request.mode == Mode::in_order && limits.num_gpus > 0) return fix_in_order(limits, demands);
   for (const Shares& shares : shares_of(request, demands)) {
     for (TensorDemand& demand : demands) {
       if (option_name(demand.name) != shares.tensor) continue;

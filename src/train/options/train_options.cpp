@@ -191,7 +191,9 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
       .per_host();
   table.add("placement", c.placement,
             "Where the graph lies: auto (planned from heat and measured rates), host, replicate (on every "
-            "GPU), stripe (features over the GPUs), or TENSOR=R/S/H,... in percent of its rows "
+            "GPU), stripe (features over the GPUs), in-order (features, then indices, then indptr, as far as "
+            "there is "
+            "room), or TENSOR=R/S/H,... in percent of its rows "
             "(features=10/40/50)");
   table.add_as<options::CountOrAuto>(
       "presample", c.presample,

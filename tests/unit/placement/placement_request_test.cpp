@@ -43,6 +43,8 @@ TEST(ParsePlacement, ReadsModes) {
   EXPECT_EQ(parse_placement("host").mode, Mode::host);
   EXPECT_EQ(parse_placement("replicate").mode, Mode::replicate);
   EXPECT_EQ(parse_placement("stripe").mode, Mode::stripe);
+  EXPECT_EQ(parse_placement("in-order").mode, Mode::in_order);
+  EXPECT_EQ(parse_placement("in-order").text(), "in-order");
 }
 
 TEST(ParsePlacement, ReadsSharesAndWritesThemBack) {
@@ -105,6 +107,48 @@ TEST(FixPlacements, DecidesOnAllTensorsAtOnce) {
   const std::vector<TensorDemand> all = fixed("stripe", kGpus);
   EXPECT_FALSE(all[0].fixed.has_value());
   expect_segment(all[2].fixed->segments[0], 0, 300, 0);
+}
+
+/// Features of 3200 bytes, indices of 8000 and offsets of 3208.
+std::vector<TensorDemand> graph_demands() {
+  std::vector<TensorDemand> all = {
+      demand("indptr", {HeatCurve::flat(401, 1)}, true),
+      demand("indices", {HeatCurve::flat(600, 90), HeatCurve::flat(400, 1)}),
+      demand("original ids", {HeatCurve::flat(1000, 1)}, true),
+      demand("features", {HeatCurve::flat(300, 1), {}, HeatCurve::flat(100, 1)})};
+  all.front().divisible = true;
+  return all;
+}
+
+TEST(FixPlacements, FillsGpusInOrder) {
+  const auto rows_on_gpus = [](std::int64_t gpu_bytes, int num_gpus) {
+    std::vector<TensorDemand> all = graph_demands();
+    const PlanLimits limits{.gpu_bytes = gpu_bytes, .num_gpus = num_gpus, .stripe_rows = 1};
+    fix_placements(parse_placement("in-order"), limits, all);
+    EXPECT_LE(plan_tensors(all, limits).gpu_bytes, gpu_bytes);
+    std::vector<Count> rows;
+    for (const TensorDemand& demand : all) {
+      Count on_gpus = 0;
+      for (const tensor::Segment& segment : demand.fixed.value().segments) {
+        EXPECT_EQ(num_gpus > 1 ? segment.replicated : segment.striped, 0);
+        on_gpus += segment.rows() - segment.host;
+      }
+      rows.push_back(on_gpus);
+    }
+    return rows;  // of indptr, indices, original ids, features
+  };
+  EXPECT_EQ(rows_on_gpus(0, 1), (std::vector<Count>{0, 0, 0, 0}));
+  EXPECT_EQ(rows_on_gpus(1600, 1), (std::vector<Count>{0, 0, 0, 200}));
+  EXPECT_EQ(rows_on_gpus(3200 + 4000, 1), (std::vector<Count>{0, 500, 0, 400}));
+  EXPECT_EQ(rows_on_gpus(3200 + 8000 + 3208 + 7999, 1), (std::vector<Count>{401, 1000, 0, 400}));
+  EXPECT_EQ(rows_on_gpus(3200 + 8000 + 3208 + 8000, 1), (std::vector<Count>{401, 1000, 1000, 400}));
+  EXPECT_EQ(rows_on_gpus(1600 + 2000, 2), (std::vector<Count>{0, 500, 0, 400}));
+}
+
+TEST(FixPlacements, NeedsNoGpuForAnOrder) {
+  std::vector<TensorDemand> all = graph_demands();
+  fix_placements(parse_placement("in-order"), {.gpu_bytes = 1 << 20, .num_gpus = 0}, all);
+  for (const TensorDemand& demand : all) EXPECT_FALSE(demand.fixed.has_value());
 }
 
 TEST(FixPlacements, RefusesWhatCannotBe) {

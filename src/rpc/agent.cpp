@@ -7,6 +7,7 @@
 #include "modules/module_calls.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/util/log.hpp"
 #include "wire.hpp"
 
 namespace strata::rpc {
@@ -32,12 +33,14 @@ Agent::Agent(const comm::Communicator& communicator, const std::string& name, Re
   add_backward_calls(registry);
   add_optimizer_calls(registry);
   add_pipeline_calls(registry);
-  Core::Setup setup{.agents = gather_facts(communicator, name, options),
+  std::vector<AgentFacts> agents = gather_facts(communicator, name, options);
+  auto channels = std::make_unique<Channels>(communicator, options, agents);
+  Core::Setup setup{.agents = std::move(agents),
                     .rank = communicator.rank(),
                     .registry = std::move(registry),
                     .options = std::move(options)};
   auto core = std::make_shared<Core>(std::move(setup));
-  core->start(std::make_unique<comm::MessageLinks>(communicator));
+  core->start(std::move(channels), std::make_unique<comm::MessageLinks>(communicator));
   core_ = std::move(core);
 }
 
@@ -55,8 +58,13 @@ Agent::Counts Agent::counts() const {
       .objects = core_->num_objects(), .calls = core_->num_pending(), .contexts = core_->contexts().size()};
 }
 
+std::vector<Traffic> Agent::traffic() const { return core_->channels().traffic(); }
+
 void Agent::shutdown(Ending ending, const std::function<void()>& drop_handles) {
-  if (ending == Ending::graceful) core_->shutdown(drop_handles);
+  if (ending == Ending::graceful) {
+    core_->shutdown(drop_handles);
+    spdlog::debug("rpc: {}: {}", name(), core_->channels().report());
+  }
   core_->end(ending != Ending::at_once);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core.hpp"
 
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,30 +15,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using Message = comm::MessageLinks::Message;
-using Landing = comm::MessageLinks::Landing;
 
 constexpr milliseconds kExpiryPeriod{20};
-
-bool is_request(Kind kind) { return kind == Kind::call || kind == Kind::create || kind == Kind::fetch; }
-/// Whether a run that is at rest has no such message under way.
-bool is_counted(Kind kind) { return kind != Kind::state && kind != Kind::verdict; }
-
-/// A message while its tensors arrive.
-struct Landed {
-  Head head;
-  std::vector<at::Tensor> tensors;
-};
-
-at::Tensor room_for(const TensorHead& head) {
-  return at::empty(head.sizes, at::TensorOptions(static_cast<at::ScalarType>(head.dtype))
-                                   .device(at::kCPU)
-                                   .pinned_memory(head.destination.is_cuda()));
-}
-
-std::string name_of(const AgentFacts& agent, int rank) {
-  return fmt::format("{} (rank {}, host {})", agent.name, rank, agent.host);
-}
 
 std::vector<std::vector<DeviceMap>> all_maps(const std::vector<AgentFacts>& agents) {
   std::vector<std::vector<DeviceMap>> maps;
@@ -55,7 +32,15 @@ Core::Core(Setup setup)
       workers_(std::make_shared<Workers>(setup_.options.threads)),
       contexts_(setup_.rank) {}
 
-void Core::start(std::unique_ptr<comm::MessageLinks> links) {
+std::string Core::describe(int rank) const {
+  return fmt::format("{} (rank {}, host {})", agent(rank).name, rank, agent(rank).host);
+}
+
+void Core::start(std::unique_ptr<Channels> channels, std::unique_ptr<comm::MessageLinks> links) {
+  channels_ = std::move(channels);
+  pieces_.emplace(*channels_, [this](int peer, const Piece& piece) {
+    send(peer, {.kind = Kind::piece}, {.payload = text_of(piece)});
+  });
   links_ = std::move(links);
   links_->start(*this);
   links_->repeat(kExpiryPeriod, [this] { return expire(); });
@@ -141,27 +126,13 @@ bool Core::expire() {
   for (const Pending& call : expired) {
     call.answer->fail(
         std::make_exception_ptr(CommError(fmt::format("{} was not answered by {} within {} ms", call.what,
-                                                      name_of(agent(call.to), call.to), call.timeout.count()),
+                                                      describe(call.to), call.timeout.count()),
                                           "Options::timeout sets how long calls may take.")));
   }
   return true;
 }
 
 // ---- messages ----
-
-/// Notes for a backward pass what crosses ranks.
-void Core::join_context(int to, Head& head, const Parcel& parcel) {
-  if (!is_request(head.kind) && head.kind != Kind::answer) return;
-  head.context = current_context(*this);
-  if (!head.context || to == rank()) return;
-  std::vector<at::Tensor> sources;
-  for (const TensorPiece& piece : parcel.tensors)
-    if (piece.source.defined()) sources.push_back(piece.source);
-  const std::shared_ptr<ContextState> context = sources.empty() ? nullptr : contexts_.join(head.context);
-  if (!context) return;
-  head.link = contexts_.next_link();
-  context->add_sent(head.link, std::move(sources));
-}
 
 Unpacking Core::unpacking(Parcel parcel, int from, bool by_answer) {
   const ContextId id = parcel.context;
@@ -187,99 +158,6 @@ void Core::end_context(const ContextId& id) noexcept {
   }
   for (int to = 0; to < size(); ++to)
     if (to != rank()) send(to, {.kind = Kind::forget, .context = id});
-}
-
-void Core::send(int to, Head head, Parcel parcel) {
-  join_context(to, head, parcel);
-  const auto tensors = std::make_shared<std::vector<at::Tensor>>();
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_counted(head.kind)) ++sent_;
-    for (std::shared_ptr<Holding>& handle : parcel.handles) {
-      if (to == rank()) continue;
-      const std::uint64_t pass = next_++;
-      head.handles.push_back({.object = handle->object(), .pass = pass});
-      if (!lost_.contains(to)) objects_.passes.emplace(pass, Objects::Pass{.holding = handle, .to = to});
-    }
-  }
-  if (to == rank()) {
-    // On the thread of the links as all arrivals, so that this thread holds no lock of the caller's.
-    links_->post([this, moved_head = std::move(head), moved = std::move(parcel)]() mutable {
-      dispatch(rank(), std::move(moved_head), std::move(moved));
-    });
-    return;
-  }
-  head.payload = std::move(parcel.payload);
-  Message message;
-  for (TensorPiece& piece : parcel.tensors) {
-    head.tensors.push_back({.dtype = static_cast<std::int8_t>(piece.values.scalar_type()),
-                            .sizes = piece.values.sizes().vec(),
-                            .destination = piece.destination,
-                            .requires_grad = piece.requires_grad});
-    message.bulk.emplace_back(static_cast<const std::byte*>(piece.values.const_data_ptr()),
-                              piece.values.nbytes());
-    tensors->push_back(std::move(piece.values));
-  }
-  message.head = text_of(head);
-  message.memory = tensors;
-  links_->send(to, std::move(message));
-}
-
-Landing Core::land(int, const std::string& text) {
-  Landing landing;
-  const auto landed = std::make_shared<Landed>(Landed{.head = parse<Head>(text), .tensors = {}});
-  for (const TensorHead& tensor : landed->head.tensors) {
-    landed->tensors.push_back(room_for(tensor));
-    at::Tensor& room = landed->tensors.back();
-    landing.bulk.emplace_back(static_cast<std::byte*>(room.mutable_data_ptr()), room.nbytes());
-  }
-  landing.memory = landed;
-  return landing;
-}
-
-void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
-  try {
-    const auto landed = std::static_pointer_cast<Landed>(memory);
-    Head head = landed ? std::move(landed->head) : parse<Head>(text);
-    open(peer, std::move(head), memory);
-  } catch (const std::exception& error) {  // whoever waits for an answer hears of it by a timeout
-    spdlog::warn("{} sent a message that cannot be read: {}", name_of(agent(peer), peer), error.what());
-  }
-}
-
-void Core::open(int peer, Head head, const std::shared_ptr<void>& memory) {
-  Parcel parcel{.payload = std::move(head.payload),
-                .tensors = {},
-                .handles = {},
-                .context = head.context,
-                .link = head.link};
-  for (const HandleHead& handle : head.handles) parcel.handles.push_back(adopt(peer, handle));
-  if (memory) {
-    const auto landed = std::static_pointer_cast<Landed>(memory);
-    for (std::size_t i = 0; i < landed->tensors.size(); ++i) {
-      parcel.tensors.push_back({.values = std::move(landed->tensors[i]),
-                                .destination = head.tensors[i].destination,
-                                .requires_grad = head.tensors[i].requires_grad});
-    }
-  } else if (is_request(head.kind) || head.kind == Kind::answer) {
-    return refuse(peer, head);
-  }
-  dispatch(peer, std::move(head), std::move(parcel));
-}
-
-/// There was no room for the tensors of a message.
-void Core::refuse(int peer, const Head& head) {
-  Head failed{.kind = Kind::failure, .id = head.id};
-  failed.failure = {.type = "strata::OutOfMemory",
-                    .text = "no room for the tensors of a message",
-                    .remedy = {},
-                    .rank = rank(),
-                    .host = agent(rank()).host,
-                    .agent = agent(rank()).name};
-  if (head.kind == Kind::answer) return dispatch(peer, std::move(failed), {});
-  send(peer, std::move(failed));
-  const std::lock_guard lock(mutex_);
-  ++received_;
 }
 
 void Core::dispatch(int from, Head head, Parcel parcel) {
@@ -309,6 +187,9 @@ void Core::dispatch(int from, Head head, Parcel parcel) {
       break;
     case Kind::forget:
       contexts_.end(head.context);
+      break;
+    case Kind::piece:
+    case Kind::emptied:  // of tensors that still arrive, see messages.cpp
       break;
     case Kind::state:
       receive_state(from, parse<RestState>(parcel.payload));
@@ -424,9 +305,9 @@ void Core::finish_creation(const ObjectId& id, Object object, std::exception_ptr
 
 std::exception_ptr Core::loss_of(int rank) const {
   const std::string& reason = lost_.at(rank);
-  return std::make_exception_ptr(
-      CommError(reason.empty() ? fmt::format("{} has ended its agent", name_of(agent(rank), rank))
-                               : fmt::format("{} is gone: {}", name_of(agent(rank), rank), reason)));
+  return std::make_exception_ptr(CommError(reason.empty()
+                                               ? fmt::format("{} has ended its agent", describe(rank))
+                                               : fmt::format("{} is gone: {}", describe(rank), reason)));
 }
 
 void Core::lost(int peer, const std::string& reason) {
@@ -447,6 +328,8 @@ void Core::lost(int peer, const std::string& reason) {
     changed_.notify_all();
   }
   for (const Pending& call : failed) call.answer->fail(error);
+  pieces_->forget(peer);
+  arrivals_.erase(peer);
   contexts_.end_all_of(peer);
   drop_handles_of(peer);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "autograd/contexts.hpp"
+#include "channels/channels.hpp"
+#include "channels/pieces.hpp"
 #include "failure.hpp"
 #include "strata/comm/message_links.hpp"
 #include "strata/rpc/agent.hpp"
@@ -29,13 +32,15 @@ enum class Kind : std::uint8_t {
   fetch,   ///< an object's value; answered
   answer,
   failure,
-  hold,    ///< the sender has a handle of an object of this rank's
-  held,    ///< the owner knows that
-  taken,   ///< the sender keeps the handle that was passed to it by itself
-  drop,    ///< the sender has the handle no more
-  forget,  ///< a context of the sender's has ended
-  state,   ///< of a rank that shuts down, for rank 0
-  verdict  ///< of rank 0
+  hold,     ///< the sender has a handle of an object of this rank's
+  held,     ///< the owner knows that
+  taken,    ///< the sender keeps the handle that was passed to it by itself
+  drop,     ///< the sender has the handle no more
+  forget,   ///< a context of the sender's has ended
+  piece,    ///< of a tensor lies in a slot of the sender's
+  emptied,  ///< the piece was copied out of its slot
+  state,    ///< of a rank that shuts down, for rank 0
+  verdict   ///< of rank 0
 };
 
 /// What a rank that shuts down knows; see rest.cpp.
@@ -62,13 +67,20 @@ struct Verdict {
 
 /// A tensor of a message, as its receiver makes it.
 struct TensorHead {
+  enum class Way : std::uint8_t {
+    in_message,  ///< behind this head
+    landed,      ///< in the zone of its sender, where it stays
+    in_pieces,   ///< which follow as messages of their own
+  };
   std::int8_t dtype = 0;
   std::vector<std::int64_t> sizes;
   Device destination;
   bool requires_grad = false;
+  Way way = Way::in_message;
+  std::uint64_t offset = 0;  ///< of its room, if it has landed
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(dtype, sizes, destination, requires_grad);
+    archive(dtype, sizes, destination, requires_grad, way, offset);
   }
 };
 /// A handle in a message, and the number under which its sender keeps it until it is taken.
@@ -92,12 +104,23 @@ struct Head {
   std::vector<TensorHead> tensors = {};
   std::vector<HandleHead> handles = {};
   Failure failure = {};
-  ContextId context = {};  ///< that calls and answers belong to
-  std::uint64_t link = 0;  ///< Parcel::link
+  ContextId context = {};      ///< that calls and answers belong to
+  std::uint64_t link = 0;      ///< Parcel::link
+  std::uint64_t transfer = 0;  ///< by which pieces find it
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(kind, id, function, target, created, fork, payload, tensors, handles, failure, context, link);
+    archive(kind, id, function, target, created, fork, payload, tensors, handles, failure, context, link,
+            transfer);
   }
+};
+bool is_counted(Kind kind);
+
+/// A message while its tensors arrive.
+struct Arrival {
+  Head head;
+  std::vector<at::Tensor> tensors;
+  std::uint64_t bytes_left = 0;  ///< of the tensors that come in pieces
+  bool has_room = true;
 };
 
 /// An answer that a call waits for.
@@ -176,17 +199,21 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
     Options options;
   };
   explicit Core(Setup setup);
-  void start(std::unique_ptr<comm::MessageLinks> links);
+  void start(std::unique_ptr<Channels> channels, std::unique_ptr<comm::MessageLinks> links);
 
   int rank() const { return setup_.rank; }
   int size() const { return static_cast<int>(setup_.agents.size()); }
   const AgentFacts& agent(int rank) const { return setup_.agents[static_cast<std::size_t>(rank)]; }
   const std::vector<AgentFacts>& agents() const { return setup_.agents; }
+  std::string describe(int rank) const;  ///< its name, rank and host
   const Registry& registry() const { return setup_.registry; }
   const Options& options() const { return setup_.options; }
   /// Where a tensor of this rank on cuda:`index` goes; nothing if it has no place there.
   std::optional<int> placed(const Destination& destination, int index) const;
   const DeviceMap& map_for(const Destination& destination) const;
+
+  Channels& channels() { return *channels_; }
+  const Channels& channels() const { return *channels_; }
 
   std::shared_ptr<Answer> call(Request request);
   std::shared_ptr<Holding> create(Request request);
@@ -230,10 +257,15 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
 
   // Messages
   void join_context(int to, Head& head, const Parcel& parcel);
+  TensorHead load(int to, TensorPiece& piece, comm::MessageLinks::Message& message,
+                  PieceSender::Transfer& transfer);
   void send(int to, Head head, Parcel parcel = {});
-  void dispatch(int from, Head head, Parcel parcel);
-  void open(int peer, Head head, const std::shared_ptr<void>& memory);
+  void take_piece(int peer, const Piece& piece);
+  void open_complete(int peer);
+  void open(int peer, Arrival& arrival);
+  void warn_unreadable(int peer, const std::exception& error) const;
   void refuse(int peer, const Head& head);
+  void dispatch(int from, Head head, Parcel parcel);
   void run(Task task);
   Parcel result_of(Task& task, Packing& packing);
   Object target_of(const Task& task);
@@ -262,8 +294,13 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   const Setup setup_;
   std::vector<std::vector<DeviceMap>> maps_;  // [caller][callee]
   const std::shared_ptr<Workers> workers_;
+  std::unique_ptr<Channels> channels_;
   std::unique_ptr<comm::MessageLinks> links_;
   Contexts contexts_;
+
+  // Of the thread of the links
+  std::optional<PieceSender> pieces_;
+  std::map<int, std::deque<std::shared_ptr<Arrival>>> arrivals_;  // by peer, in order
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;

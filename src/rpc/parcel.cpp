@@ -2,6 +2,7 @@
 #include "strata/rpc/parcel.hpp"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include "core.hpp"
@@ -50,6 +51,13 @@ at::Tensor on_host(const at::Tensor& tensor, bool copies) {
   return copies && !is_own ? dense.clone() : dense;
 }
 
+/// Of a tensor on a GPU, too: the room is registered there.
+at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
+  at::Tensor values = at::from_blob(room.data(), tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
+  values.copy_(tensor.detach());
+  return values;
+}
+
 }  // namespace
 
 std::int32_t Packing::add(const at::Tensor& tensor) {
@@ -69,7 +77,8 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
       if (!place) throw no_place(core_, destination_, argument_, piece.destination.index);
       piece.destination.index = *place;
     }
-    piece.values = on_host(tensor, destination_.copies);
+    piece.room = core_.channels().room(destination_.rank, tensor.nbytes());
+    piece.values = piece.room ? copied_to(*piece.room, tensor) : on_host(tensor, destination_.copies);
     if (piece.requires_grad && current_context(core_)) piece.source = tensor;
   }
   const auto place = static_cast<std::int32_t>(parcel_.tensors.size());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "strata/comm/communicator.hpp"
+#include "strata/rpc/channel.hpp"
 #include "strata/rpc/device_map.hpp"
 #include "strata/rpc/future.hpp"
 #include "strata/rpc/parcel.hpp"
@@ -48,6 +49,15 @@ struct Options {
   /// Calls of this rank that are under way. More wait, except those that a call makes.
   int max_outstanding = 1024;
   std::vector<AgentFacts::Map> device_maps = {};
+  /// That tensors may take; empty: all. Two ranks use the first one of the enumeration that both allow and
+  /// have. If they have none, all ranks refuse to start.
+  std::vector<Channel> channels = {};
+  /// Of host memory in which this rank's tensors land for others of its machine; the least of all ranks
+  /// counts. A received tensor keeps its part until it dies. What finds no room there passes in pieces.
+  /// Memory is taken from the system when it is used first.
+  std::int64_t landing_bytes = std::int64_t{128} << 20;
+  /// N: virtual machines of N consecutive ranks, which share no memory; see comm::TopologyOptions.
+  int ranks_per_machine = 0;
 
   /// Says which of `peer`'s devices stand for which of this rank's; see DeviceMap. Each call adds.
   void set_device_map(const std::string& peer, std::vector<DevicePair> pairs) {
@@ -241,6 +251,10 @@ class Agent {
     std::size_t contexts = 0;  ///< of backward passes
   };
   Counts counts() const;
+
+  /// What this rank has sent to other ranks and received from them, by channel. Tensors that pass in pieces
+  /// count once, and the messages about them count as TCP's.
+  std::vector<Traffic> traffic() const;
 
   enum class Ending { graceful, after_own_calls, at_once };
   /// Ends the calls. Collective if graceful: returns on all ranks when no call is under way anywhere and no

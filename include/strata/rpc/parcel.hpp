@@ -29,6 +29,7 @@ namespace strata::rpc {
 
 class Core;
 class Holding;
+class Room;
 
 /// Names an object that handles refer to.
 struct ObjectId {
@@ -59,6 +60,8 @@ struct TensorPiece {
   Device destination;
   bool requires_grad = false;
   at::Tensor source = {};  ///< on its sender, where gradients come back to; undefined without a context
+  std::shared_ptr<Room> room =
+      {};  ///< on its sender, if the values lie in memory of both; see Options::channels
 };
 
 /// The contents of a request or of its answer.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: killed_agent_scenario idle|call
-// The last of three ranks is killed while it waits, or while it runs a call of rank 0. Ranks 0 and 1 hear of
-// it and go on with each other.
+// usage: killed_agent_scenario idle|call|transfer
+// The last of three ranks is killed while it waits, while it runs a call of rank 0, or while tensors of rank
+// 0 are on their way to it. Ranks 0 and 1 hear of it and go on with each other.
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
 
 #include <atomic>
@@ -34,11 +35,31 @@ int finish() {
   return 0;
 }
 int die() { return std::raise(SIGKILL); }
+Agent*& own_agent() {
+  static Agent* agent = nullptr;
+  return agent;
+}
+int kill_worker2() { return own_agent()->sync("worker2", &die); }
+std::int64_t sum(const at::Tensor& x) { return x.sum().item<std::int64_t>(); }
+
+/// Tensors that find room in shared memory, and others that pass through it in pieces.
+std::vector<strata::rpc::Future<std::int64_t>> send_tensors(Agent& agent, const std::string& peer) {
+  std::vector<strata::rpc::Future<std::int64_t>> sums;
+  for (int i = 0; i < 20; ++i)
+    sums.push_back(agent.async(peer, &sum, at::full({i % 2 == 0 ? 2'000'000 : 2000}, 1, at::kLong)));
+  return sums;
+}
 
 void talk(Agent& agent, const std::string& when) {
   strata::rpc::Future<int> waiting;
   if (when == "call") {
     waiting = agent.async("worker2", &sleep_long);
+  }
+  std::vector<strata::rpc::Future<std::int64_t>> sums;
+  if (when == "transfer") {
+    sums = send_tensors(agent, "worker2");
+    agent.async("worker1",
+                &kill_worker2);  // whose call does not wait behind these tensors, as one from here does
   }
   try {
     agent.sync("worker2", &die);
@@ -50,6 +71,14 @@ void talk(Agent& agent, const std::string& when) {
   } catch (const strata::CommError& error) {
     fmt::print("and of the other call: {}\n", error.what());
   }
+  for (strata::rpc::Future<std::int64_t>& each : sums) {
+    try {
+      each.wait();
+    } catch (const strata::CommError&) {  // those that it did not answer before
+    }
+  }
+  if (when == "transfer")
+    for (strata::rpc::Future<std::int64_t>& each : send_tensors(agent, "worker1")) each.wait();
   fmt::print("worker1 still adds: {}\n", agent.sync("worker1", &add, 20, 22));
   std::fflush(stdout);
   agent.async("worker1", &finish);
@@ -65,8 +94,13 @@ int main(int argc, char** argv) {
   registry.function("add", &add)
       .function("sleep_long", &sleep_long)
       .function("die", &die)
+      .function("kill_worker2", &kill_worker2)
+      .function("sum", &sum)
       .function("finish", &finish);
-  Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), registry, {.threads = 2});
+  Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), registry,
+              {.threads = 2, .landing_bytes = 1 << 20});
+  own_agent() = &agent;
+  world.communicator().barrier();
   if (world.rank() == 0) talk(agent, when);
   while (world.rank() != 0 && !finished()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   agent.shutdown(Agent::Ending::at_once);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "strata/util/enum_names.hpp"
+
+namespace strata::rpc {
+
+/// What carries tensors from one process to another. Everything else of a message goes over TCP.
+enum class Channel : std::uint8_t {
+  shared_memory,  ///< memory that the processes of a machine share
+  tcp,            ///< together with the rest of the message
+};
+
+/// How much took a channel.
+struct Volume {
+  std::uint64_t messages = 0;  ///< over TCP; tensors on the other channels
+  std::uint64_t bytes = 0;
+  bool operator==(const Volume&) const = default;
+};
+struct Traffic {
+  Channel channel = Channel::tcp;
+  Volume sent, received;
+};
+
+}  // namespace strata::rpc
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<rpc::Channel> = std::to_array<EnumName<rpc::Channel>>(
+    {{rpc::Channel::shared_memory, "shared-memory"}, {rpc::Channel::tcp, "tcp"}});
+
+}  // namespace strata

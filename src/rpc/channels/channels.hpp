@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "channels/landing_zone.hpp"
+#include "strata/comm/communicator.hpp"
+#include "strata/rpc/agent.hpp"
+#include "strata/tensor/host_region.hpp"
+
+namespace strata::rpc {
+
+/// Memory that the ranks of a machine share. Each sends from a zone of its own: rooms where tensors land for
+/// good, and for each receiver a few slots through which larger ones pass in pieces.
+///
+///     | zone of rank 0                                                | zone of rank 1 ...
+///     | rooms                    | slots to rank 0 | slots to rank 1  |
+class SharedZones {
+ public:
+  static constexpr std::uint32_t kSlots = 4;  ///< per receiver
+
+  /// Collective over the machine. Throws OutOfMemory and IoError on all of its ranks.
+  SharedZones(const comm::Machine& machine, std::size_t landing_bytes);
+  /// What a machine of so many ranks needs at least.
+  static std::size_t least_landing_bytes(int ranks);
+
+  LandingZone& own() { return *own_; }
+  std::span<std::byte> memory() const { return {region_.data(), region_.bytes()}; }  ///< of all zones
+  std::span<std::byte> rooms(int rank) const;                                        ///< of the machine
+  std::size_t piece_bytes() const { return piece_bytes_; }
+  std::span<std::byte> slot(int sender, int receiver, std::uint32_t index) const;
+
+ private:
+  const std::size_t ranks_, zone_bytes_, piece_bytes_;
+  tensor::HostRegion region_;
+  std::optional<LandingZone> own_;
+};
+
+/// A room for a tensor on its way to another rank. It is the receiver's once it was handed over.
+class Room {
+ public:
+  Room(std::shared_ptr<SharedZones> zones, std::span<std::byte> rooms, std::size_t offset)
+      : zones_(std::move(zones)), rooms_(rooms), offset_(offset) {}
+  ~Room() {
+    if (!handed_over_) LandingZone::give_back(rooms_, offset_);
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  std::byte* data() const { return rooms_.data() + offset_; }
+  /// Returns the offset by which the receiver finds it.
+  std::size_t hand_over() {
+    handed_over_ = true;
+    return offset_;
+  }
+
+ private:
+  const std::shared_ptr<SharedZones> zones_;  // whose memory it is
+  const std::span<std::byte> rooms_;
+  const std::size_t offset_;
+  bool handed_over_ = false;
+};
+
+/// Which way tensors take to each rank, and what went along. Thread safe.
+class Channels {
+ public:
+  /// Smaller tensors travel inside the message, because a room costs more than their copy.
+  static constexpr std::size_t kLeastBytes = 4096;
+
+  /// Collective. Throws InputError on all ranks if two have no channel in common.
+  Channels(const comm::Communicator& communicator, const Options& options,
+           const std::vector<AgentFacts>& agents);
+
+  /// What tensors of so many bytes take to another rank.
+  Channel to(int peer, std::size_t bytes) const;
+  /// Null if there is none now.
+  std::shared_ptr<Room> room(int peer, std::size_t bytes);
+  /// A tensor's memory in the zone of its sender, given back at its end. Throws CommError if it lies outside.
+  std::shared_ptr<std::byte> landed(int sender, std::size_t offset, std::size_t bytes) const;
+
+  std::size_t piece_bytes() const { return zones_->piece_bytes(); }
+  std::span<std::byte> slot_to(int peer, std::uint32_t index) const;
+  std::span<const std::byte> slot_from(int peer, std::uint32_t index) const;
+
+  enum class Direction : std::uint8_t { sent, received };
+  void count(Channel channel, Direction direction, std::size_t bytes);
+  std::vector<Traffic> traffic() const;
+  std::string report() const;  ///< of the traffic, in one line
+
+ private:
+  int on_machine(int rank) const { return machine_ranks_[static_cast<std::size_t>(rank)]; }
+
+  const int rank_;
+  std::shared_ptr<SharedZones> zones_;  // null: not open
+  std::vector<int> machine_ranks_;      // by rank: its rank within its machine
+  std::vector<Channel> chosen_;         // by peer
+  mutable std::mutex mutex_;            // of the traffic
+  std::array<Traffic, enum_names<Channel>.size()> traffic_;
+};
+
+}  // namespace strata::rpc

@@ -148,7 +148,7 @@ void log_table(const std::vector<ChannelFacts>& facts, const std::vector<AgentFa
     const std::size_t count = names.size();
     names.resize(std::min(count, kMostNamed));
     spdlog::debug("rpc: tensors take {} between {}{}", enum_name(channel), fmt::join(names, ", "),
-                 count > kMostNamed ? fmt::format(" and {} other pairs", count - kMostNamed) : "");
+                  count > kMostNamed ? fmt::format(" and {} other pairs", count - kMostNamed) : "");
   }
 }
 

@@ -67,40 +67,52 @@ std::int64_t structure_bytes(const TrainConfig& config, const graph::Manifest& m
   return sum + largest.nodes * manifest.label_words() * 4;
 }
 
-/// What the hottest rows of other machines answer, if so many of `all` are kept.
-double cached_share(const BatchProfile& profile, double kept, double all) {
-  if (kept <= 0 || all <= 0) return 0;
-  const double level = std::max(0.0, -std::log2(std::min(1.0, kept / all)));
-  const auto low = std::min<std::size_t>(static_cast<std::size_t>(level), BatchProfile::kLevels - 1),
-             high = std::min<std::size_t>(low + 1, BatchProfile::kLevels - 1);
-  const double share = level - static_cast<double>(low);
-  return profile.remote_heat[low] * (1 - share) + profile.remote_heat[high] * share;
-}
-
-void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
-                const BatchProfile& profile, const Largest& largest, std::int64_t row_bytes,
-                MemoryPlan& plan) {
-  if (cluster.machines == 1) return;
-  const std::int64_t free = cluster.host_memory - plan.structure_bytes - plan.feature_bytes;
-  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
-  const std::int64_t allowed = automatic ? std::max<std::int64_t>(0, free / 10) : config.halo_cache_bytes;
-  const auto others = static_cast<double>(manifest.book.num_nodes() - largest.nodes);
-  const double mean_degree =
-      static_cast<double>(manifest.num_edges) / static_cast<double>(manifest.book.num_nodes());
-  const double list_bytes = 8 + mean_degree * static_cast<double>(id_bytes(manifest));
-  const double for_lists = plan.replicated ? 0 : static_cast<double>(allowed) / 4;
-  const double lists = std::min(others, for_lists / list_bytes),
-               rows = std::min(others,
-                               (static_cast<double>(allowed) - for_lists) / static_cast<double>(row_bytes));
-  plan.cached_lists = cached_share(profile, lists, others);
-  plan.cached_rows = cached_share(profile, rows, others);
-  plan.cache_bytes = static_cast<std::int64_t>(lists * list_bytes + rows * static_cast<double>(row_bytes));
-}
-
 /// Rates of a GPU such as an H200, measured: benchmarks/gather.
 constexpr placement::PathRates kRowRates{
     .local = 1.95e12, .peer = 4.3e11, .host = 4.9e10, .host_start = 5e-6};
 constexpr placement::PathRates kEntryRates{.local = 1e11, .peer = 0, .host = 1e9, .host_start = 5e-6};
+
+/// A person's size is kept to; an automatic one is what pays of a tenth of the free memory.
+const placement::CacheOption& kept_of(const store::CacheDecision& decision, const TrainConfig& config) {
+  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
+  return automatic ? decision.chosen : decision.largest;
+}
+
+double answered_share(const store::CacheDecision& decision, const TrainConfig& config) {
+  return decision.reads.rows > 0 ? kept_of(decision, config).answered / decision.reads.rows : 0;
+}
+
+void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+                const BatchProfile& profile, const CacheRates& rates, const Largest& largest,
+                std::int64_t row_bytes, MemoryPlan& plan) {
+  if (cluster.machines == 1) return;
+  const std::int64_t free = cluster.host_memory - plan.structure_bytes - plan.feature_bytes;
+  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
+  const std::int64_t allowed = automatic ? std::max<std::int64_t>(0, free / 10) : config.halo_cache_bytes;
+  constexpr std::int64_t kShareOfGpu = 16;  // as store::MachineGraph::load() does
+  std::int64_t for_lists = plan.replicated || config.inductive ? 0 : allowed / 4;
+  if (cluster.has_gpus()) for_lists = std::min(for_lists, plan.gpu_budget_bytes / kShareOfGpu);
+  const std::int64_t near =
+      cluster.gpus * std::max<std::int64_t>(0, plan.gpu_budget_bytes - plan.gpu_graph_bytes - for_lists);
+  const CacheTask task{
+      .config = config,
+      .manifest = manifest,
+      .profile = profile,
+      .rates = rates,
+      .room = {.row_bytes = allowed - for_lists, .list_bytes = for_lists, .near_bytes = near},
+      .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes)};
+  const store::CacheDecision rows = decide_rows(task);
+  plan.caches.push_back(rows);
+  plan.cached_rows = answered_share(rows, config);
+  const std::int64_t bytes = kept_of(rows, config).kept * row_bytes, on_gpus = std::min(bytes, near);
+  plan.cache_bytes = bytes - on_gpus;
+  plan.gpu_graph_bytes += on_gpus / std::max(1, cluster.gpus);
+  if (for_lists == 0) return;
+  const store::CacheDecision lists = decide_lists(task);
+  plan.caches.push_back(lists);
+  plan.cached_lists = answered_share(lists, config);
+  if (kept_of(lists, config).kept > 0) plan.cache_bytes += for_lists;
+}
 
 placement::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
   placement::HeatCurve curve;
@@ -123,6 +135,7 @@ void plan_gpus(const TrainConfig& config, const graph::Manifest& manifest, const
   const std::int64_t budget = config.gpu_memory_bytes > 0
                                   ? config.gpu_memory_bytes
                                   : std::max<std::int64_t>(0, usable - plan.gpu_training_bytes);
+  plan.gpu_budget_bytes = budget;
   plan.fits_gpu = plan.gpu_training_bytes <= usable;
   placement::TensorDemand features{.name = "features", .row_bytes = row_bytes, .rates = kRowRates};
   for (const Count rows : largest.part_nodes) {
@@ -162,6 +175,11 @@ std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count
 
 MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
                        const BatchProfile& profile) {
+  return plan_memory(config, manifest, cluster, profile, estimated_cache_rates(config, cluster));
+}
+
+MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+                       const BatchProfile& profile, const CacheRates& rates) {
   const auto row_bytes = manifest.feature_cols * static_cast<std::int64_t>(size_of(manifest.feature_dtype));
   const Largest largest = largest_machine(manifest, cluster.machines, row_bytes);
   MemoryPlan plan;
@@ -180,7 +198,7 @@ MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifes
     for (const placement::StratumEstimate& stratum : plan.placement.tensors.front().strata)
       if (stratum.stratum == tensor::Stratum::host) plan.feature_bytes = stratum.rows * row_bytes;
   }
-  plan_cache(config, manifest, cluster, profile, largest, row_bytes, plan);
+  plan_cache(config, manifest, cluster, profile, rates, largest, row_bytes, plan);
   plan.fits_host = plan.host_bytes() <= cluster.host_memory;
   return plan;
 }

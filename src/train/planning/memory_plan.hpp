@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planning/batch_profile.hpp"
+#include "planning/cache_plan.hpp"
 #include "planning/cluster.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/placement/planner.hpp"
@@ -23,13 +24,19 @@ struct MemoryPlan {
   std::int64_t cache_bytes = 0;      ///< in host memory, of what other machines own
   std::int64_t host_bytes() const { return structure_bytes + feature_bytes + cache_bytes; }
   std::int64_t gpu_training_bytes = 0, gpu_graph_bytes = 0;  ///< per GPU
+  std::int64_t gpu_budget_bytes = 0;                         ///< per GPU, for the graph
   bool replicated = false;                                   ///< the structure of the whole graph
   double cached_lists = 0, cached_rows = 0;  ///< share of remote lists and rows that the cache answers
-  placement::MachinePlan placement;          ///< of features and structure; empty on CPUs
+  /// On several machines: of rows, then of lists. Where a person gave the size, that is kept all the same.
+  std::vector<store::CacheDecision> caches;
+  placement::MachinePlan placement;  ///< of features and structure; empty on CPUs
   bool fits_host = true, fits_gpu = true;
 };
 
+/// `rates` decide which caches pay; without them those that are estimated for the cluster.
 MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
                        const BatchProfile& profile);
+MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+                       const BatchProfile& profile, const CacheRates& rates);
 
 }  // namespace strata::train

@@ -71,6 +71,15 @@ void estimate_seconds(const TrainConfig& config, const graph::Manifest& manifest
       plan.cluster.has_gpus() ? "estimated for a GPU such as an H200" : "estimated for one CPU core per rank";
 }
 
+/// On one machine, a GPU reads rows in place that all lie on GPUs. On several, each row is written and read
+/// once more, in the memory that training uses, too.
+double staging_seconds(const StepPlan& plan, const graph::Manifest& manifest) {
+  constexpr double kCopy = 4.29e12;  // bytes read and written per second by an H200
+  const bool in_place = plan.cluster.has_gpus() && plan.memory.feature_bytes == 0;
+  if (!in_place || plan.cluster.machines == 1) return 0;
+  return 2 * plan.profile.inputs * static_cast<double>(manifest.feature_cols) * sizeof(float) / kCopy;
+}
+
 /// What was measured takes the place of estimates; seeds scale it.
 void take_measured(const TrainConfig& config, StepPlan& plan) {
   const Cluster& cluster = plan.cluster;
@@ -168,7 +177,7 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
   constexpr double kCount = sizeof(std::int32_t), kRowId = sizeof(NodeId);
   for (std::size_t hop = 0; !memory.replicated && hop < profile.hops.size(); ++hop) {
     const BatchProfile::Hop& h = profile.hops[hop];
-    const double left = direct ? 1 : 1 - memory.cached_lists;  // direct requests know no cache of lists
+    const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
     if (direct) {
       loads.hops.push_back(nodes < 0.5
@@ -228,6 +237,7 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
                  .link = cluster.link_of_rank()};
   estimate_seconds(config, manifest, plan);
   take_measured(config, plan);
+  plan.inputs.staging_seconds = staging_seconds(plan, manifest);
   take_batches_in_flight(config, plan);
   plan.estimate = estimate_step(plan.inputs);
   plan.alone = estimate_step(without_wire(plan.inputs));

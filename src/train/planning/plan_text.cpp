@@ -65,13 +65,21 @@ std::string batch_text(const StepPlan& plan) {
     const bool exchanged = hop < plan.inputs.hops.size();
     table.row({fmt::format("neighbors, hop {}", hop + 1), format_count(static_cast<Count>(h.nodes)),
                percent(h.remote_nodes / std::max(1.0, h.nodes)),
-               exchanged && !plan.direct ? percent(plan.memory.cached_lists) : "-",
+               exchanged ? percent(plan.memory.cached_lists) : "-",
                exchanged ? bytes(plan.inputs.hops[hop].bytes) : "-"});
   }
   table.row({"feature rows", format_count(static_cast<Count>(p.inputs)),
              percent(p.remote_inputs / std::max(1.0, p.inputs)), percent(plan.memory.cached_rows),
              bytes(plan.inputs.rows.bytes)});
   return table.str();
+}
+
+std::string cache_text(const TrainConfig& config, const StepPlan& plan) {
+  if (config.halo_cache_bytes != store::LoadOptions::kAutomatic) return {};
+  std::string text;
+  for (const store::CacheDecision& decision : plan.memory.caches)
+    text += fmt::format("cache   {}\n", store::sentence(decision));
+  return text;
 }
 
 std::string step_text(const StepPlan& plan) {
@@ -98,7 +106,8 @@ std::string plan_text(const TrainConfig& config, const StepPlan& plan) {
   return fmt::format("plan    {}, {} {}, hidden {}, {} seeds per step\n", config.graph.text(),
                      planned_model(config), fmt::join(config.fanouts, ","), config.hidden,
                      format_count(plan.global_batch)) +
-         cluster_text(plan) + memory_text(plan) + batch_text(plan) + step_text(plan);
+         cluster_text(plan) + memory_text(plan) + batch_text(plan) + cache_text(config, plan) +
+         step_text(plan);
 }
 
 json plan_record(const TrainConfig& config, const StepPlan& plan) {
@@ -127,6 +136,7 @@ json plan_record(const TrainConfig& config, const StepPlan& plan) {
             {"bytes", plan.inputs.rows.bytes}}},
           {"replicated", plan.memory.replicated},
           {"cached_rows", plan.memory.cached_rows},
+          {"cached_lists", plan.memory.cached_lists},
           {"host_bytes", plan.memory.host_bytes()},
           {"gpu_bytes", plan.memory.gpu_graph_bytes + plan.memory.gpu_training_bytes},
           {"fits", plan.memory.fits_host && plan.memory.fits_gpu},

@@ -64,7 +64,7 @@ StepEstimate estimate_step(const StepInputs& inputs) {
   const Sum sum = sum_of_gradients(inputs);
   StepEstimate estimate;
   estimate.sum = sum.bytes_seconds + sum.latency_seconds;
-  estimate.train = inputs.compute_seconds +
+  estimate.train = inputs.compute_seconds + inputs.staging_seconds +
                    inputs.loading_share * (inputs.sample_seconds + inputs.gather_seconds) +
                    inputs.wire_share * moved + estimate.sum;
   estimate.sample = sample / std::max(1, inputs.sampled_at_once);
@@ -74,7 +74,7 @@ StepEstimate estimate_step(const StepInputs& inputs) {
   estimate.in_flight = all / std::max(1, inputs.batches_in_flight);
   if (inputs.batches_in_flight <= 1) {
     // Nothing is hidden: training does not share its cores while nothing else works.
-    estimate.train = inputs.compute_seconds + estimate.sum;
+    estimate.train = inputs.compute_seconds + inputs.staging_seconds + estimate.sum;
     estimate.in_flight = sample + gather + estimate.train;
   }
   const double rounds = sample_rounds + inputs.rows.rounds;
@@ -104,6 +104,7 @@ StepInputs without_wire(const StepInputs& inputs) {
   alone.hops.clear();
   alone.rows = {};
   alone.machines = 1;
+  alone.staging_seconds = 0;
   return alone;
 }
 

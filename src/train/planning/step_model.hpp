@@ -25,7 +25,10 @@ struct WireLoad {
 /// A step of the rank that takes longest. Seconds are those of a batch without its exchanges.
 struct StepInputs {
   double sample_seconds = 0, gather_seconds = 0;
-  double compute_seconds = 0;       ///< forward, backward and update
+  double compute_seconds = 0;  ///< forward, backward and update
+  /// By which training becomes longer where input rows are written to a buffer first, which one machine reads
+  /// where they lie.
+  double staging_seconds = 0;
   std::vector<WireLoad> hops = {};  ///< empty: neighbor lists lie on every machine
   WireLoad rows = {};
   double gradient_bytes = 0;
@@ -62,8 +65,9 @@ struct StepEstimate {
 ///
 ///     sample = sample_seconds + sum over hops of time(hop)            each stage ends a batch per 1 / K of
 ///     it gather = gather_seconds + time(rows) sum    = 0 on one rank, else 2 (R - 1) / R gradient_bytes / B
-///     + 2 ceil(log2 R) L   (B, L: if M > 1) train  = compute_seconds + loading_share (sample_seconds +
-///     gather_seconds)
+///     + 2 ceil(log2 R) L   (B, L: if M > 1) train  = compute_seconds + staging_seconds + loading_share
+///     (sample_seconds
+///     + gather_seconds)
 ///              + wire_share (moves of all hops and rows) + sum
 ///     wire   = moves of all hops and rows + 2 (R - 1) / R gradient_bytes / B
 ///     step   = max(train, sample / sampled_at_once, gather / gathered_at_once, wire,

@@ -43,6 +43,13 @@ TEST(StepModel, CountsOnlyComputingOnOneMachine) {
   EXPECT_EQ(alone.limit, Limit::compute);
 }
 
+TEST(StepModel, LetsTrainingPayForRowsThatAreNotReadInPlace) {
+  StepInputs inputs = example();
+  inputs.staging_seconds = 90 * kUs;
+  EXPECT_NEAR(estimate_step(inputs).train, 1910 * kUs, kNear);
+  EXPECT_NEAR(estimate_step(without_wire(inputs)).train, 600 * kUs, kNear);
+}
+
 TEST(StepModel, AddsUpAllStagesWithoutOverlap) {
   StepInputs inputs = example();
   inputs.batches_in_flight = 1;

@@ -69,7 +69,7 @@ class Inference {
       : request_(request),
         context_(config, world, stop),
         weights_(TrainedWeights::read(request.run, config, context_.communicator())),
-        graph_(load_graph(context_, GraphUse::inference)),
+        graph_(load_graph(context_, {.bytes = config.halo_cache_bytes}, GraphUse::inference)),
         model_(make_model(context_, shape(), make)),
         evaluators_(context_, graph_, *model_) {
     context_.alive("loading the model");

@@ -9,8 +9,6 @@
 
 #include "gpu_budget.hpp"
 #include "loading/presampler.hpp"
-#include "loading/sampler_choice.hpp"
-#include "strata/comm/device_exchange.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
@@ -86,20 +84,19 @@ store::Presampling presampling_of(RunContext& context) {
   return presampling;
 }
 
-/// Whether the pipeline will ask other machines for neighbors in a way that passes by the halo's lists.
-bool asks_from_gpu_to_gpu(const RunContext& context) {
-  const TrainConfig& config = context.config;
-  return config.neighbor_exchange != Transport::mpi &&
-         comm::can_exchange_on_devices(context.topology, context.device) && config.own_model.empty() &&
-         config.sampler_device != comm::TopologyOptions::Compute::cpu &&
-         bounds_requests(context.neighbor_choice());
-}
+/// What load_graph() is asked for.
+struct Loading {
+  RunContext& context;
+  const RunCaches& caches;
+  GraphUse use;
+};
 
-store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feature_cols, GraphUse use) {
+store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count feature_cols) {
+  RunContext& context = loading.context;
   const TrainConfig& config = context.config;
   const GpuBudget budget = gpu_budget(context, num_nodes, feature_cols);
   return {.edge_weights = config.sampler == sampling::Method::weighted,
-          .train_edges_only = config.inductive && use == GraphUse::training,
+          .train_edges_only = config.inductive && loading.use == GraphUse::training,
           .in_degrees = may_need_in_degrees(config),
           .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
           .gpu_budget_bytes = budget.graph_bytes,
@@ -112,8 +109,8 @@ store::LoadOptions load_options(RunContext& context, Count num_nodes, Count feat
           .presampling = presampling_of(context),
           .verify_parts = config.verify_parts,
           .replication = config.replicate_graph,
-          .halo_bytes = config.halo_cache_bytes,
-          .halo_lists = !asks_from_gpu_to_gpu(context)};
+          .halo_bytes = loading.caches.bytes,
+          .halo_lists = loading.caches.lists};
 }
 
 /// Of an inductive run: how much of the graph it sees. Collective.
@@ -132,7 +129,8 @@ void tell_train_edges(const RunContext& context, const store::MachineGraph& grap
                format_count(edges[0]), format_count(edges[1]), format_count(std::ssize(graph.train_nodes())));
 }
 
-store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& spec, GraphUse use) {
+store::MachineGraph generate(const Loading& loading, const graph::SyntheticSpec& spec) {
+  RunContext& context = loading.context;
   if (context.topology.num_machines() > 1) {
     throw InputError(
         fmt::format("{} is generated on one machine, but this run has {}", context.config.graph.text(),
@@ -145,16 +143,17 @@ store::MachineGraph generate(RunContext& context, const graph::SyntheticSpec& sp
                 .num_classes = spec.classes,
                 .num_train = spec.train,
                 .num_valid = spec.valid},
-               use);
-  return store::MachineGraph::generate(
-      spec, {}, context.machine, load_options(context, spec.nodes, spec.features, use), context.sample_pool);
+               loading.use);
+  return store::MachineGraph::generate(spec, {}, context.machine,
+                                       load_options(loading, spec.nodes, spec.features), context.sample_pool);
 }
 
-store::MachineGraph load_any(RunContext& context, GraphUse use) {
+store::MachineGraph load_any(const Loading& loading) {
+  RunContext& context = loading.context;
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   context.watchdog.take_time("loading the graph");
   const TrainConfig& config = context.config;
-  if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return generate(context, *spec, use);
+  if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return generate(loading, *spec);
   const graph::PartsOrigin parts = config.graph.parts().value();
   graph::Manifest manifest;
   context.communicator().together([&] {
@@ -165,17 +164,16 @@ store::MachineGraph load_any(RunContext& context, GraphUse use) {
                   .num_train = manifest.num_train,
                   .num_valid = manifest.num_valid,
                   .multi_label = manifest.multi_label},
-                 use);
+                 loading.use);
   });
-  return store::MachineGraph::load(
-      parts, context.communicator(), context.topology, context.machine,
-      load_options(context, manifest.book.num_nodes(), manifest.feature_cols, use));
+  return store::MachineGraph::load(parts, context.communicator(), context.topology, context.machine,
+                                   load_options(loading, manifest.book.num_nodes(), manifest.feature_cols));
 }
 
 }  // namespace
 
-store::MachineGraph load_graph(RunContext& context, GraphUse use) {
-  store::MachineGraph graph = load_any(context, use);
+store::MachineGraph load_graph(RunContext& context, const RunCaches& caches, GraphUse use) {
+  store::MachineGraph graph = load_any({context, caches, use});
   if (context.config.inductive && use == GraphUse::training) tell_train_edges(context, graph);
   return graph;
 }

@@ -55,8 +55,8 @@ std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, Pipeli
   return order == nullptr ? std::move(reducer) : comm::in_order(std::move(reducer), *order);
 }
 
-store::MachineGraph load(RunContext& context) {
-  store::MachineGraph graph = load_graph(context);
+store::MachineGraph load(RunContext& context, const RunCaches& caches) {
+  store::MachineGraph graph = load_graph(context, caches);
   context.alive("preparing to train");
   return graph;
 }
@@ -65,7 +65,8 @@ store::MachineGraph load(RunContext& context) {
 
 Session::Session(RunContext& c, const ModelFactory& make_model)
     : context(c),
-      graph(load(c)),
+      caches(plan_caches(c)),
+      graph(load(c, caches)),
       learner(c, graph, make_model),
       table(table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty() ? nullptr : std::make_unique<Trace>()),
@@ -86,6 +87,7 @@ RunFacts Session::facts() const {
           .plan = graph.plan(),
           .hottest_rows = graph.hottest_rows(),
           .presampled_batches = graph.presampled_batches(),
+          .cache_decisions = caches.decisions,
           .unlabelled = unlabelled,
           .num_parameters = learner.parameters.values().numel(),
           .global_batch = context.global_batch,

@@ -8,7 +8,10 @@
 namespace strata::store {
 namespace {
 
-std::string nanoseconds(double seconds) { return fmt::format("{:.3g} ns", 1e9 * seconds); }
+/// Of what is done millions of times per second.
+std::string short_time(double seconds) {
+  return seconds < 1e-6 ? fmt::format("{:.3g} ns", 1e9 * seconds) : fmt::format("{:.3g} us", 1e6 * seconds);
+}
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
@@ -28,7 +31,7 @@ CacheDecision decide(const std::string& what, const placement::RemoteReads& read
 
 std::string sentence(const CacheDecision& d) {
   const std::string asks = fmt::format("asking for one takes {} and looking for it {}",
-                                       nanoseconds(d.reads.ask_seconds), nanoseconds(d.reads.find_seconds));
+                                       short_time(d.reads.ask_seconds), short_time(d.reads.find_seconds));
   if (d.chosen.kept == 0) {
     return fmt::format(
         "no cache of other machines' {}: one of {} would answer {:.0f} % of what batches ask for, which does "

@@ -242,7 +242,6 @@ struct Pipeline::State {
                          .seed = options.seed,
                          .log = log};
     const bool directly = asks_directly(choice);
-    if (directly) choice.exchange.halo = nullptr;  // it would be missing in the measured sizes of requests
     // A host that looks at the ids of other machines' rows needs them in order.
     choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices);
     return make_training_sampler(choice);

@@ -235,8 +235,9 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
       "case");
   table.add_as<options::BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
-      "Host memory of a machine for the hottest neighbor lists and feature rows of other machines' "
-      "nodes, e.g. 8GiB; 0: none; auto: a tenth of what is free. Never changes a result");
+      "Memory of a machine for the hottest neighbor lists and feature rows of other machines' nodes, e.g. "
+      "8GiB; 0: none; auto: as much of a tenth of what is free as measured rates say pays, or none. Never "
+      "changes a result");
   table.add(
       "watchdog", c.watchdog_seconds,
       "Seconds without progress of a rank, once the graph is loaded, before the run is ended; 0: never");

@@ -14,6 +14,7 @@
 #include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/store/cache_decision.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/train/config.hpp"
@@ -33,8 +34,9 @@ struct RunFacts {
   comm::Topology topology;
   graph::Manifest manifest;  ///< of the graph
   std::vector<store::MachineGraph::PlanRow> plan;
-  std::vector<placement::HottestRows> hottest_rows;  ///< MachineGraph::hottest_rows()
-  Count presampled_batches = 0;                      ///< that the plan was made from
+  std::vector<placement::HottestRows> hottest_rows;        ///< MachineGraph::hottest_rows()
+  Count presampled_batches = 0;                            ///< that the plan was made from
+  std::vector<store::CacheDecision> cache_decisions = {};  ///< RunCaches::decisions
   Unlabelled unlabelled;
   Count num_parameters = 0;
   Count global_batch = 0;  ///< seeds per step, over all ranks
@@ -81,6 +83,8 @@ std::string banner(const RunFacts& facts);
 std::string fanouts_note(const std::vector<int>& fanouts);
 
 nlohmann::json run_record(const RunFacts& facts);
+/// What the planner decided to keep of other machines' nodes, and why.
+nlohmann::json planner_record(const RunFacts& facts);
 nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);
 nlohmann::json epoch_record(const EpochReport& epoch);
 nlohmann::json sm_split_record(const SmSplitResult& result);

@@ -3,6 +3,7 @@
 """PyTorch-Direct's example: GraphSAGE on sampled blocks, with features that the GPU reads out of host memory.
 
     python examples/python/pytorch_direct.py --graph ogb:datasets/products --num-layers 3 --fan-out 5,10,15 --data-cpu
+    python examples/python/pytorch_direct.py --graph parts --data-cpu --mps 10,90
     launch/with-mps python examples/python/pytorch_direct.py --graph parts --data-cpu --mps 10,90
 
 Its options and its lines. The speed counts the whole wall time of training, loading included. Without a GPU all of it runs on the
@@ -168,6 +169,30 @@ class OwnLoading:
             yield self.part.features[input_nodes], self.part.labels[seeds], blocks
 
 
+class LoadingBeside:
+    """The same, one batch ahead of training, on SMs of its own."""
+
+    def __init__(self, loading, split):
+        self.loading = loading
+        self.stream = split.loading_stream
+        loading.loader.run_on(split)
+
+    def __iter__(self):
+        training = torch.cuda.current_stream()
+        batches = iter(self.loading)
+        batch, loaded = self.load(batches)
+        while batch is not None:
+            following = self.load(batches)
+            training.wait_event(loaded)
+            yield batch
+            self.stream.wait_stream(training)  # before the batch's memory is used again
+            batch, loaded = following
+
+    def load(self, batches):
+        with torch.cuda.stream(self.stream):
+            return next(batches, None), self.stream.record_event()
+
+
 class LoadingApart:
     """The same, loaded by another process."""
 
@@ -248,6 +273,17 @@ def confine(share, first, on_gpu):
     torch.set_num_threads(count)
 
 
+def work_together(data, options):
+    """Loads and trains in one process."""
+    part = training_part(data, options)
+    batches = OwnLoading(part, options)
+    if not options.mps:
+        return train(data, part, batches, options)
+    split = strata.SmSplit(*options.mps)
+    with split.training():
+        train(data, part, LoadingBeside(batches, split), options)
+
+
 def work_apart(index, data, queue, done, options):
     """What process 0 (loading) and process 1 (training) of --mps do."""
     on_gpu = options.gpu >= 0
@@ -300,8 +336,8 @@ def parse_options():
         "--mps",
         type=parse_shares,
         metavar="LOAD,TRAIN",
-        help="a process that loads and one that trains, each with this percentage of the GPU's SMs, under launch/with-mps; "
-        "without a GPU, of the cores: LOAD of the first ones, TRAIN of the last ones",
+        help="percentages of the GPU's SMs: under launch/with-mps of a process that loads and of one that trains, else of loading and of "
+        "training in one process; without a GPU, of the cores for two processes: LOAD of the first ones, TRAIN of the last ones",
     )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -323,11 +359,7 @@ def settle(parser, options):
         options.gpu = 0 if num_gpus else -1
     if not -1 <= options.gpu < num_gpus:
         parser.error(f"--gpu {options.gpu}: this host has {num_gpus} GPUs; -1 is the CPU")
-    if options.gpu >= 0 and options.mps and "CUDA_MPS_PIPE_DIRECTORY" not in os.environ:
-        parser.error(
-            "--mps needs NVIDIA's multi-process service: launch/with-mps python pytorch_direct.py ... starts it. "
-            "In one process, strata-train --sm-split LOAD,TRAIN divides the SMs without it."
-        )
+    options.two_processes = options.mps is not None and (options.gpu < 0 or "CUDA_MPS_PIPE_DIRECTORY" in os.environ)
     if options.gpu < 0 and options.data_cpu:
         print("--data-cpu changes nothing here: all data lie in host memory, where the CPU reads them", file=sys.stderr)
 
@@ -342,13 +374,12 @@ def main():
     options = parse_options()
     if options.gpu >= 0:
         select_gpu(options.gpu)
-    strata.init(device="cpu" if options.gpu < 0 or options.mps else "cuda")
+    strata.init(device="cpu" if options.gpu < 0 or options.two_processes else "cuda")
     if strata.process().size > 1:
         raise SystemExit("pytorch_direct.py is for one GPU; dgl_tutorial.py trains on several")
     data = read(options.graph)
-    if not options.mps:
-        part = training_part(data, options)
-        return train(data, part, OwnLoading(part, options), options)
+    if not options.two_processes:
+        return work_together(data, options)
     data.share()
     context = mp.get_context("spawn")
     mp.spawn(work_apart, args=(data, context.Queue(BATCHES_AHEAD), context.Event(), options), nprocs=2)

@@ -13,6 +13,7 @@ void bind_graph(nb::module_& module);
 void bind_loader(nb::module_& module);
 void bind_nn(nb::module_& module);
 void bind_partition(nb::module_& module);
+void bind_sm_split(nb::module_& module);
 void bind_unified(nb::module_& module);
 
 }  // namespace strata::python

@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "chooser.hpp"
 #include "runtime.hpp"
+#include "sm_split.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/loader/neighbor_sampler.hpp"
 #include "strata/loader/node_loader.hpp"
@@ -214,6 +215,9 @@ void bind_loader(nb::module_& module) {
       .def("next", &next, "stream"_a, "The next batch, or None after the last.")
       .def(
           "end", [](OpenLoader& l) { l.owned->end(); }, NoGil())
+      .def(
+          "run_on", [](OpenLoader& l, const LoadingSplit& split) { l.owned->run_on(split.sms.first); }, "split"_a,
+          NoGil())
       .def(
           "close", [](OpenLoader& l) { l.owned->close(); }, NoGil(), "Collective.");
   module.def("write_edge_index", &write_edge_index, "process"_a, "indptr"_a.noconvert(),

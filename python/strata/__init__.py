@@ -26,6 +26,7 @@ from strata.loaders import Block, NeighborLoader, NodeLoader
 from strata.partitioning import convert, info, partition, repartition, verify
 from strata.recording import GraphedStep, StepCounts, graphed
 from strata.reports import report
+from strata.sm_split import SmSplit
 from strata.training import Scores, TrainResult, plan, train
 from strata.unified_device import enable_unified_device
 from strata.unified_tensor import UnifiedTensor, gather_pinned_tensor_rows, pin_memory_inplace, unified
@@ -46,6 +47,7 @@ __all__ = [
     "NodeLoader",
     "OutOfMemory",
     "Scores",
+    "SmSplit",
     "StepCounts",
     "StrataError",
     "TrainResult",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from strata.nn.edges import EdgeLists
+    from strata.sm_split import SmSplit
 
 _numbers = itertools.count(1 << 32)  # loaders are closed before graphs
 
@@ -170,6 +171,11 @@ class _Loader:
     def set_epoch(self, epoch: int) -> None:
         """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves."""
         self._epoch = epoch
+
+    def run_on(self, split: SmSplit) -> None:
+        """Ends the epoch; later ones are loaded on the SMs of the split that are for loading."""
+        refuse_forks()
+        self._core.run_on(split._core)
 
     def close(self) -> None:
         """Ends the loader and frees its memory. Collective; Graph.close() does it, too. Batches that are in use stay."""

@@ -252,6 +252,10 @@ std::shared_ptr<const NodeBatch> NodeLoader::next(const cuda::Stream& stream) {
   return state_->next(stream);
 }
 void NodeLoader::end() { pipeline().end(); }
+void NodeLoader::run_on(const cuda::SmGroup& sms) {
+  end();
+  pipeline().run_on(sms);
+}
 
 LoaderMemory NodeLoader::memory() const {
   return {.batches_made = state_->copier.memory().made(), .batches_held = state_->copier.memory().held()};

@@ -349,6 +349,29 @@ class Refusals(LoaderCase):
         self.assertEqual(next(iter(loader)).batch_size, 10)
 
 
+class SmSplits(LoaderCase):
+    def test_are_refused_without_a_gpu_and_without_sense(self):
+        for loading, training in ((0, 50), (50, 101)):
+            with self.assertRaisesRegex(strata.InputError, "is no percentage of SMs"):
+                strata.SmSplit(loading, training)
+        if self.device.type == "cpu":
+            with self.assertRaisesRegex(strata.InputError, "this process computes on the CPU"):
+                strata.SmSplit(10, 90)
+
+    def test_change_no_batch(self):
+        if self.device.type == "cpu":
+            self.skipTest("needs a GPU")
+        expected = [(batch.n_id.tolist(), batch.edge_index.tolist()) for batch in self.loader(shuffle=True)]
+        for shares in ((20, 80), (100, 40)):
+            split = strata.SmSplit(*shares)
+            self.assertGreaterEqual(split.loading_sms, 1)
+            loader = self.loader(shuffle=True)
+            loader.run_on(split)
+            with split.training():
+                self.assertEqual(torch.cuda.current_stream(), split.training_stream)
+                self.assertEqual([(batch.n_id.tolist(), batch.edge_index.tolist()) for batch in loader], expected)
+
+
 class Sets(unittest.TestCase):
     def test_of_classes_are_rows_of_zeros_and_ones(self):
         plain = random_graph()

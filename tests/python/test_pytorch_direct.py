@@ -76,6 +76,18 @@ class Lines(unittest.TestCase):
         self.assertNotEqual(numbers("--inductive"), known)
         self.assertEqual(numbers("--inductive", "--mps", "30,100"), numbers("--inductive"))
 
+    @unittest.skipUnless(torch.cuda.is_available() and strata.with_cuda, "no GPU")
+    def test_loads_on_sms_of_its_own(self):
+        def losses(*options):
+            lines = self.lines("--gpu", 0, "--num-epochs", 2, "--data-cpu", *options)
+            return [float(re.search(r"Loss (\S+)", line)[1]) for line in lines if "Step" in line]
+
+        known = losses()
+        self.assertEqual(len(known), 4)
+        for shares in ("20,80", "100,50"):
+            for loss, expected in zip(losses("--mps", shares), known, strict=True):
+                self.assertAlmostEqual(loss, expected, delta=2e-3)
+
     def test_refuses_what_cannot_be(self):
         for options, message in (
             (["--mps", "10"], "is not LOAD,TRAIN in percent"),

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "strata/cuda/sm_group.hpp"
 #include "strata/loader/batch.hpp"
 #include "strata/loader/graph.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -82,6 +83,8 @@ class NodeLoader {
   /// next(), before they went.
   std::shared_ptr<const NodeBatch> next(const cuda::Stream& stream);
   void end();  ///< of the epoch, wherever it is
+  /// Ends the epoch; both stages of later ones work on these SMs of the GPU.
+  void run_on(const cuda::SmGroup& sms);
 
   LoaderMemory memory() const;
   sampling::ExchangeReport neighbor_exchange() const;

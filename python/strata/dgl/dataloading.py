@@ -17,6 +17,7 @@ from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.errors import InputError
 from strata.graph import Graph
 from strata.loaders import BlockBatch, NodeLoader, ids_of
+from strata.sm_split import SmSplit
 
 
 class BlockSampler:
@@ -233,6 +234,12 @@ class DataLoader:
     def set_epoch(self, epoch: int) -> None:
         """The next epoch's number, which with ddp_seed decides its order and choices; epochs count up by themselves."""
         self._epoch = epoch
+
+    def run_on(self, split: SmSplit) -> None:
+        """As strata.NeighborLoader.run_on; for samplers whose batches threads of C++ make."""
+        if self._loader is None:
+            raise InputError("this sampler runs in Python, on torch's current stream", "Sample within torch.cuda.stream(...).")
+        self._loader.run_on(split)
 
     def __iter__(self) -> Iterator[Any]:
         epoch, self._epoch = self._epoch, self._epoch + 1

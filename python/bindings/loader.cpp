@@ -216,8 +216,8 @@ void bind_loader(nb::module_& module) {
       .def(
           "end", [](OpenLoader& l) { l.owned->end(); }, NoGil())
       .def(
-          "run_on", [](OpenLoader& l, const LoadingSplit& split) { l.owned->run_on(split.sms.first); }, "split"_a,
-          NoGil())
+          "run_on", [](OpenLoader& l, const LoadingSplit& split) { l.owned->run_on(split.sms.first); },
+          "split"_a, NoGil())
       .def(
           "close", [](OpenLoader& l) { l.owned->close(); }, NoGil(), "Collective.");
   module.def("write_edge_index", &write_edge_index, "process"_a, "indptr"_a.noconvert(),

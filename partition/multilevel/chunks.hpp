@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "strata/util/random.hpp"
 #include "strata/util/thread_pool.hpp"
@@ -25,24 +27,39 @@ class Chunks {
     Count begin, end;
   };
 
+  /// Of a chunk; the one of the highest ids may be smaller.
+  Count size() const { return size_; }
+  /// Of a wave.
+  Count most_nodes() const { return at_once_ * size_; }
+
+  /// Calls visit(wave) for one wave after another.
+  template <typename Visit>
+  void each_wave(Visit visit) const {
+    const Count chunks = (num_nodes_ + size_ - 1) / size_;
+    const Shuffle order{static_cast<std::uint64_t>(chunks), key_};
+    std::vector<Range> wave;
+    for (Count first = 0; first < chunks; first += at_once_) {
+      wave.clear();
+      for (Count i = first; i < std::min(first + at_once_, chunks); ++i) {
+        const Count begin = static_cast<Count>(order(static_cast<std::uint64_t>(i))) * size_;
+        wave.push_back({begin, std::min(begin + size_, num_nodes_)});
+      }
+      visit(std::span<const Range>{wave});
+    }
+  }
+
   /// Calls work(range) for the chunks of a wave in parallel, then settle(range) for each of them in order.
   template <typename Work, typename Settle>
   void run(ThreadPool& pool, Work work, Settle settle) const {
-    const Count chunks = (num_nodes_ + size_ - 1) / size_;
-    const Shuffle order{static_cast<std::uint64_t>(chunks), key_};
-    const auto range = [&](Count i) {
-      const Count begin = static_cast<Count>(order(static_cast<std::uint64_t>(i))) * size_;
-      return Range{begin, std::min(begin + size_, num_nodes_)};
-    };
-    for (Count first = 0; first < chunks; first += at_once_) {
-      const Count wave = std::min(at_once_, chunks - first);
-      if (wave == 1) {
-        work(range(first));
+    each_wave([&](std::span<const Range> wave) {
+      if (wave.size() == 1) {
+        work(wave.front());
       } else {
-        pool.parallel_for(wave, 1, [&](Count i, Count) { work(range(first + i)); });
+        pool.parallel_for(std::ssize(wave), 1,
+                          [&](Count i, Count) { work(wave[static_cast<std::size_t>(i)]); });
       }
-      for (Count i = 0; i < wave; ++i) settle(range(first + i));
-    }
+      for (const Range& range : wave) settle(range);
+    });
   }
 
  private:

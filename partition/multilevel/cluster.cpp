@@ -12,6 +12,23 @@ namespace {
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
+/// Whether a cluster of such a load, by constraint, has room for a node.
+bool has_room(const LevelGraph& graph, const std::vector<Count>& limits, Count node, const Count* load) {
+  for (int c = 0; c < graph.num_constraints; ++c) {
+    const Count w = graph.weight(node, c);
+    if (w > 0 && load[c] + w > limits[at(c)]) return false;
+  }
+  return true;
+}
+
+void move_load(const LevelGraph& graph, Count node, Count* from, Count* to) {
+  for (int c = 0; c < graph.num_constraints; ++c) {
+    const Count w = graph.weight(node, c);
+    from[c] -= w;
+    to[c] += w;
+  }
+}
+
 class Propagation {
  public:
   Propagation(const LevelGraph& graph, const ClusterOptions& options, ThreadPool& pool)
@@ -28,26 +45,22 @@ class Propagation {
     if (!graph.node_weights.empty()) load_ = graph.node_weights;
   }
 
-  Clusters run() {
+  Labels run() {
     for (int round = 0; round < options_.rounds; ++round) {
       moves_ = 0;
-      const Chunks chunks{graph_.num_nodes, mix64(options_.seed * 64 + static_cast<std::uint64_t>(round))};
+      const Chunks chunks{graph_.num_nodes, key_of_round(options_, round)};
       chunks.run(
           pool_, [&](Chunks::Range range) { choose(range, round); },
           [&](Chunks::Range range) { settle(range); });
-      if (moves_ < graph_.num_nodes / 100) break;
+      if (has_settled(graph_, moves_)) break;
     }
-    join_singles();
-    return number();
+    return {std::move(label_), std::move(favorite_), std::move(load_)};
   }
 
  private:
-  bool fits(Count node, std::int32_t cluster) const {
-    for (int c = 0; c < constraints_; ++c) {
-      const Count w = graph_.weight(node, c);
-      if (w > 0 && load_[at(Count{cluster} * constraints_ + c)] + w > options_.limits[at(c)]) return false;
-    }
-    return true;
+  Count* load(std::int32_t cluster) { return load_.data() + cluster * constraints_; }
+  bool fits(Count node, std::int32_t cluster) {
+    return has_room(graph_, options_.limits, node, load(cluster));
   }
 
   bool may_meet(Count a, Count b) const {
@@ -107,49 +120,9 @@ class Propagation {
   }
 
   void move(Count v, std::int32_t from, std::int32_t to) {
-    for (int c = 0; c < constraints_; ++c) {
-      const Count w = graph_.weight(v, c);
-      load_[at(Count{from} * constraints_ + c)] -= w;
-      load_[at(Count{to} * constraints_ + c)] += w;
-    }
-    label_[at(v)] = next_[at(v)] = to;
+    move_load(graph_, v, load(from), load(to));
+    label_[at(v)] = to;
     ++moves_;
-  }
-
-  /// Joins nodes that are clusters of their own and favor the same cluster, which is full: leaves of a star,
-  /// for example. Nodes without neighbors favor none, and join each other.
-  void join_singles() {
-    std::vector<std::int32_t> members(at(graph_.num_nodes));
-    for (const std::int32_t cluster : label_) ++members[at(cluster)];
-    std::vector<std::int32_t> singles;
-    for (Count v = 0; v < graph_.num_nodes; ++v)
-      if (label_[at(v)] == v && members[at(v)] == 1) singles.push_back(static_cast<std::int32_t>(v));
-    const auto key = [&](std::int32_t v) {
-      const std::int32_t favorite = favorite_[at(v)];
-      const std::int32_t group = options_.within == nullptr ? 0 : (*options_.within)[at(v)];
-      return std::pair{group, favorite < 0 ? -1 : label_[at(favorite)]};
-    };
-    std::stable_sort(singles.begin(), singles.end(),
-                     [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
-    std::int32_t host = -1;
-    for (const std::int32_t v : singles) {
-      if (host >= 0 && key(host) == key(v) && fits(v, host)) {
-        move(v, v, host);
-      } else {
-        host = v;
-      }
-    }
-  }
-
-  Clusters number() {
-    Clusters result{std::move(next_), 0};
-    std::vector<std::int32_t> id(at(graph_.num_nodes), -1);
-    for (Count v = 0; v < graph_.num_nodes; ++v) {
-      std::int32_t& mine = id[at(label_[at(v)])];
-      if (mine < 0) mine = static_cast<std::int32_t>(result.count++);
-      result.of_node[at(v)] = mine;
-    }
-    return result;
   }
 
   const LevelGraph& graph_;
@@ -164,10 +137,77 @@ class Propagation {
   Shelf<Sums> shelf_;
 };
 
+class Joining {
+ public:
+  Joining(const LevelGraph& graph, const ClusterOptions& options, Labels labels)
+      : graph_{graph}, options_{options}, labels_{std::move(labels)} {}
+
+  Clusters run() {
+    join_singles();
+    return number();
+  }
+
+ private:
+  Count* load(std::int32_t cluster) { return labels_.load.data() + Count{cluster} * graph_.num_constraints; }
+
+  /// Joins nodes that are clusters of their own and favor the same cluster, which is full: leaves of a star,
+  /// for example. Nodes without neighbors favor none, and join each other.
+  void join_singles() {
+    std::vector<std::int32_t> members(at(graph_.num_nodes));
+    for (const std::int32_t cluster : labels_.label) ++members[at(cluster)];
+    std::vector<std::int32_t> singles;
+    for (Count v = 0; v < graph_.num_nodes; ++v)
+      if (labels_.label[at(v)] == v && members[at(v)] == 1) singles.push_back(static_cast<std::int32_t>(v));
+    const auto key = [&](std::int32_t v) {
+      const std::int32_t favorite = labels_.favorite[at(v)];
+      const std::int32_t group = options_.within == nullptr ? 0 : (*options_.within)[at(v)];
+      return std::pair{group, favorite < 0 ? -1 : labels_.label[at(favorite)]};
+    };
+    std::stable_sort(singles.begin(), singles.end(),
+                     [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
+    std::int32_t host = -1;
+    for (const std::int32_t v : singles) {
+      if (host >= 0 && key(host) == key(v) && has_room(graph_, options_.limits, v, load(host))) {
+        move_load(graph_, v, load(v), load(host));
+        labels_.label[at(v)] = host;
+      } else {
+        host = v;
+      }
+    }
+  }
+
+  Clusters number() {
+    Clusters result{std::move(labels_.favorite), 0};
+    std::vector<std::int32_t> id(at(graph_.num_nodes), -1);
+    for (Count v = 0; v < graph_.num_nodes; ++v) {
+      std::int32_t& mine = id[at(labels_.label[at(v)])];
+      if (mine < 0) mine = static_cast<std::int32_t>(result.count++);
+      result.of_node[at(v)] = mine;
+    }
+    return result;
+  }
+
+  const LevelGraph& graph_;
+  const ClusterOptions& options_;
+  Labels labels_;
+};
+
 }  // namespace
 
-Clusters cluster(const LevelGraph& graph, const ClusterOptions& options, ThreadPool& pool) {
+std::uint64_t key_of_round(const ClusterOptions& options, int round) {
+  return mix64(options.seed * 64 + static_cast<std::uint64_t>(round));
+}
+
+Labels propagate(const LevelGraph& graph, const ClusterOptions& options, ThreadPool& pool) {
   return Propagation{graph, options, pool}.run();
+}
+
+Clusters clusters_of(const LevelGraph& graph, const ClusterOptions& options, Labels labels) {
+  return Joining{graph, options, std::move(labels)}.run();
+}
+
+Clusters cluster(const LevelGraph& graph, const ClusterOptions& options, ThreadPool& pool) {
+  return clusters_of(graph, options, propagate(graph, options, pool));
 }
 
 }  // namespace strata::partition

@@ -20,10 +20,27 @@ struct Clusters {
   Count count = 0;
 };
 
-/// Size-constrained label propagation (Meyerhenke, Sanders and Schulz 2014) in waves.
-///
-/// Nodes that find no cluster are joined with others that look for the same one. The same for every number of
-/// threads.
+/// What label propagation ends with.
+struct Labels {
+  std::vector<std::int32_t> label;     ///< of each node: the number of a node
+  std::vector<std::int32_t> favorite;  ///< another label that most weight led to, with or without room, or -1
+  std::vector<Count> load;             ///< [label][constraint]: what its nodes weigh
+};
+
+/// Size-constrained label propagation (Meyerhenke, Sanders and Schulz 2014) in waves. The same for every
+/// number of threads.
+Labels propagate(const LevelGraph& graph, const ClusterOptions& options, ThreadPool& pool);
+
+/// Whether a round of so few moves was the last.
+inline bool has_settled(const LevelGraph& graph, Count moves) { return moves < graph.num_nodes / 100; }
+
+/// The key of a round's order of nodes.
+std::uint64_t key_of_round(const ClusterOptions& options, int round);
+
+/// Clusters by labels. Nodes that found no cluster are joined with others that favor the same one.
+Clusters clusters_of(const LevelGraph& graph, const ClusterOptions& options, Labels labels);
+
+/// Propagates labels and makes clusters of them.
 Clusters cluster(const LevelGraph& graph, const ClusterOptions& options, ThreadPool& pool);
 
 }  // namespace strata::partition

@@ -2,38 +2,25 @@
 #include "multilevel/jet.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 
 #include "multilevel/balance_level.hpp"
-#include "multilevel/scratch.hpp"
-#include "strata/util/random.hpp"
+#include "multilevel/jet_steps_cpu.hpp"
 
 namespace strata::partition {
 namespace {
-
-constexpr Count kGrain = Count{1} << 11;
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
 class Jet {
  public:
   Jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of, const JetOptions& options,
-      ThreadPool& pool)
-      : graph_{graph},
-        loads_{loads},
-        part_of_{part_of},
-        options_{options},
-        pool_{pool},
-        target_(at(graph.num_nodes), -1),
-        gain_(at(graph.num_nodes)),
-        held_(at(graph.num_nodes)),
-        stale_(at(graph.num_nodes), 1),
-        state_(at(graph.num_nodes)) {}
+      JetSteps& steps, ThreadPool& pool)
+      : graph_{graph}, loads_{loads}, part_of_{part_of}, options_{options}, steps_{steps}, pool_{pool} {}
 
   Count run() {
-    cut_ = cut_of(graph_, part_of_, pool_);
-    old_ = best_ = part_of_;
+    cut_ = steps_.cut();
+    best_ = part_of_;
     best_cut_ = loads_.any_is_over() ? std::numeric_limits<Count>::max() : cut_;
     for (const double temperature : options_.temperatures) {
       series(temperature);
@@ -43,10 +30,8 @@ class Jet {
   }
 
  private:
-  enum : std::uint8_t { kResting = 0, kCandidate = 1, kChosen = 2, kLocked = 4 };
-
   void series(double temperature) {
-    std::fill(state_.begin(), state_.end(), kResting);
+    steps_.unlock();
     int idle = 0;
     damped_ = false;
     for (int round = 0; round < options_.most_rounds && idle < options_.patience; ++round) {
@@ -65,140 +50,26 @@ class Jet {
   }
 
   Count round(double temperature) {
-    ++rounds_;
-    look();
-    collect(temperature);
-    filter();
-    move();
-    std::vector<std::int32_t> moved = std::move(moved_);
+    JetMoves moves = steps_.choose({.temperature = temperature, .damped = damped_, .number = ++rounds_});
+    for (std::size_t i = 0; i < moves.nodes.size(); ++i) put(moves.nodes[i], moves.to[i]);
+    std::vector<std::int32_t> touched = std::move(moves.nodes);
     if (loads_.any_is_over()) {
       const std::vector<std::int32_t> more = balance_level(graph_, loads_, part_of_, pool_);
-      moved.insert(moved.end(), more.begin(), more.end());
-      std::sort(moved.begin(), moved.end());
-      moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
-      std::erase_if(moved, [this](std::int32_t v) { return part_of_[at(v)] == old_[at(v)]; });  // went back
+      steps_.place(more);
+      touched.insert(touched.end(), more.begin(), more.end());
     }
-    account(moved);
-    return std::ssize(moved);
+    return account(std::move(touched));
   }
 
-  /// Finds the best move of every node near which something has changed.
-  void look() {
-    pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
-      graph_.breathe();
-      Shelf<Links>::Loan loan{shelf_};
-      Links& links = *loan;
-      for (Count v = first; v < last; ++v) {
-        if (stale_[at(v)] == 0) continue;
-        stale_[at(v)] = 0;
-        links.count(
-            graph_, [this](std::int32_t u) { return part_of_[at(u)]; }, v, loads_.num_parts());
-        const std::int32_t own = part_of_[at(v)];
-        std::int32_t best = -1;
-        Count best_sum = 0;
-        std::uint32_t best_coin = 0;
-        for (const std::int32_t part : links.parts()) {
-          const Count sum = links.to(part);
-          if (part == own || sum < best_sum) continue;
-          const std::uint32_t coin =
-              mix32(static_cast<std::uint32_t>(part) + mix32(static_cast<std::uint32_t>(v)));
-          if (sum == best_sum && coin <= best_coin) continue;
-          best = part;
-          best_sum = sum;
-          best_coin = coin;
-        }
-        target_[at(v)] = best;
-        held_[at(v)] = links.to(own);
-        gain_[at(v)] = best_sum - links.to(own);
-      }
-    });
+  void put(std::int32_t v, std::int32_t part) {
+    loads_.move(v, part_of_[at(v)], part);
+    part_of_[at(v)] = part;
   }
 
-  void collect(double temperature) {
-    pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
-      for (Count v = first; v < last; ++v) {
-        const bool worth =
-            target_[at(v)] >= 0 && (gain_[at(v)] >= 0 || static_cast<double>(-gain_[at(v)]) <
-                                                             temperature * static_cast<double>(held_[at(v)]));
-        state_[at(v)] = worth && takes_part(v) ? kCandidate : kResting;
-      }
-    });
-  }
-
-  /// Nodes rest after a move. When a round has not helped, half of all rest, or too many at once would move
-  /// back and forth between full parts.
-  bool takes_part(Count v) const {
-    if ((state_[at(v)] & kLocked) != 0) return false;
-    const auto coin = mix32(static_cast<std::uint32_t>(v) ^ mix32(static_cast<std::uint32_t>(rounds_)));
-    return !damped_ || (coin & 1) != 0;
-  }
-
-  bool goes_before(Count u, Count v) const {
-    return gain_[at(u)] > gain_[at(v)] || (gain_[at(u)] == gain_[at(v)] && u < v);
-  }
-
-  /// Chooses the candidates that gain if the candidates before them have moved.
-  void filter() {
-    pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
-      graph_.breathe();
-      for (Count v = first; v < last; ++v) {
-        if ((state_[at(v)] & kCandidate) == 0) continue;
-        const std::int32_t from = part_of_[at(v)], to = target_[at(v)];
-        Count gain = 0;
-        for (Count e = graph_.begin[v]; e < graph_.begin[v + 1]; ++e) {
-          const std::int32_t u = graph_.ids[e];
-          const std::uint8_t state = std::atomic_ref{state_[at(u)]}.load(std::memory_order_relaxed);
-          const std::int32_t part =
-              (state & kCandidate) != 0 && goes_before(u, v) ? target_[at(u)] : part_of_[at(u)];
-          if (part == to) gain += graph_.edge_weight(e);
-          if (part == from) gain -= graph_.edge_weight(e);
-        }
-        if (gain > 0) std::atomic_ref{state_[at(v)]}.fetch_or(kChosen, std::memory_order_relaxed);
-      }
-    });
-  }
-
-  void move() {
-    for (Count v = 0; v < graph_.num_nodes; ++v) {
-      if ((state_[at(v)] & kChosen) == 0) {
-        state_[at(v)] = kResting;
-        continue;
-      }
-      loads_.move(v, part_of_[at(v)], target_[at(v)]);
-      part_of_[at(v)] = target_[at(v)];
-      state_[at(v)] = kLocked;
-      moved_.push_back(static_cast<std::int32_t>(v));
-    }
-  }
-
-  /// Updates the cut after the nodes that lie elsewhere than before, each given once, and notes whose best
-  /// move may be another one now.
-  void account(const std::vector<std::int32_t>& moved) {
-    std::atomic<Count> twice{0};
-    pool_.parallel_for(std::ssize(moved), kGrain, [&](Count first, Count last) {
-      Count change = 0;
-      FarReader<std::int32_t> ids{graph_.scratch, graph_.ids};
-      FarReader<std::uint32_t> weights{graph_.scratch, graph_.edge_weights};
-      for (Count i = first; i < last; ++i) {
-        const std::int32_t v = moved[at(i)];
-        const std::int32_t now = part_of_[at(v)], before = old_[at(v)];
-        std::atomic_ref{stale_[at(v)]}.store(1, std::memory_order_relaxed);
-        const Count degree = graph_.degree(v);
-        const std::int32_t* const neighbors = ids.read(graph_.begin[v], degree);
-        const std::uint32_t* const of_edges =
-            graph_.edge_weights == nullptr ? nullptr : weights.read(graph_.begin[v], degree);
-        for (Count e = 0; e < degree; ++e) {
-          const std::int32_t u = neighbors[e];
-          std::atomic_ref{stale_[at(u)]}.store(1, std::memory_order_relaxed);
-          const Count share = part_of_[at(u)] == old_[at(u)] ? 2 : 1;  // else the neighbor counts the rest
-          const int more = (now != part_of_[at(u)]) - (before != old_[at(u)]);
-          change += more * share * (of_edges == nullptr ? 1 : of_edges[e]);
-        }
-      }
-      twice += change;
-    });
-    cut_ += twice / 2;
-    for (const std::int32_t v : moved) old_[at(v)] = part_of_[at(v)];
+  Count account(std::vector<std::int32_t> touched) {
+    const JetChange change = steps_.account(std::move(touched));
+    cut_ += change.cut;
+    return change.moved;
   }
 
   /// Goes back to the best partition, if one within the limits was met.
@@ -207,33 +78,36 @@ class Jet {
     std::vector<std::int32_t> moved;
     for (Count v = 0; v < graph_.num_nodes; ++v) {
       if (part_of_[at(v)] == best_[at(v)]) continue;
-      loads_.move(v, part_of_[at(v)], best_[at(v)]);
-      part_of_[at(v)] = best_[at(v)];
+      put(static_cast<std::int32_t>(v), best_[at(v)]);
       moved.push_back(static_cast<std::int32_t>(v));
     }
-    account(moved);
+    steps_.place(moved);
+    account(std::move(moved));
   }
 
   const LevelGraph& graph_;
   Loads& loads_;
   std::vector<std::int32_t>& part_of_;
   const JetOptions& options_;
+  JetSteps& steps_;
   ThreadPool& pool_;
-  std::vector<std::int32_t> target_;  // best part to move to, -1: no neighbor lies elsewhere
-  std::vector<Count> gain_, held_;    // of the best move; weight that leads to the own part
-  std::vector<std::uint8_t> stale_, state_;
-  std::vector<std::int32_t> old_, best_, moved_;
+  std::vector<std::int32_t> best_;
   Count cut_ = 0, best_cut_ = 0;
   bool damped_ = false;
   int rounds_ = 0;
-  Shelf<Links> shelf_;
 };
 
 }  // namespace
 
 Count refine_jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of,
+                 const JetOptions& options, JetSteps& steps, ThreadPool& pool) {
+  return Jet{graph, loads, part_of, options, steps, pool}.run();
+}
+
+Count refine_jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of,
                  const JetOptions& options, ThreadPool& pool) {
-  return Jet{graph, loads, part_of, options, pool}.run();
+  JetStepsCpu steps{graph, part_of, loads.num_parts(), pool};
+  return refine_jet(graph, loads, part_of, options, steps, pool);
 }
 
 }  // namespace strata::partition

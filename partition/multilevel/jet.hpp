@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "multilevel/jet_steps.hpp"
 #include "multilevel/loads.hpp"
 
 namespace strata::partition {
@@ -21,5 +22,9 @@ struct JetOptions {
 /// number of threads. Returns the cut.
 Count refine_jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of,
                  const JetOptions& options, ThreadPool& pool);
+
+/// The same by other means. `steps` were made for this graph, these parts and as many of them.
+Count refine_jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of,
+                 const JetOptions& options, JetSteps& steps, ThreadPool& pool);
 
 }  // namespace strata::partition

@@ -305,7 +305,10 @@ std::filesystem::path names_file(const std::filesystem::path& output) {
   return (slash ? output.parent_path() : output).string() + ".ids.txt";
 }
 
-void check_output(const BuildOptions& options) { refuse_output(options.output, options.force); }
+void check_output(const BuildOptions& options) {
+  refuse_output(options.output, options.force);
+  check_device(options.assign);
+}
 
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop) {
   check_output(options);

@@ -71,6 +71,15 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
       ->type_name("NAME")
       ->group(kGroup);
   command
+      .add_option(
+          "--device", args.device,
+          "Where auto, multilevel, split and --clusters cluster and refine large graphs: cpu, or cuda "
+          "(one GPU). The parts are the same")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->type_name("NAME")
+      ->group(kGroup);
+  command
       .add_option("--balance", args.balance,
                   "What auto, multilevel and metis balance: nodes, edges (in-edges), train (training nodes); "
                   "a list with commas")
@@ -183,9 +192,15 @@ void finish_assign_options(Arguments& args, const CLI::App& command, bool repart
     throw InputError("--quality is for --method auto and multilevel only",
                      "Leave it out, or use one of these.");
   }
+  if ((!looks_for_few_cut_edges(method) || method == PartitionMethod::metis) &&
+      args.build.assign.clusters == 0 && args.device == "cuda") {
+    throw InputError("--device cuda is for --method auto and multilevel, and for --clusters",
+                     "Leave it out, or use one of these.");
+  }
   if (args.build.assign.clusters == 1)
     throw InputError("--clusters 1 makes no difference: it is the part itself", "Give 2 or more, or 0.");
   args.build.assign.quality = args.quality == "strong" ? CutQuality::strong : CutQuality::standard;
+  args.build.assign.device = args.device == "cuda" ? CutDevice::cuda : CutDevice::cpu;
 }
 
 CommandOptions add_commands(CLI::App& app, Arguments& args) {

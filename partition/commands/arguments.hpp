@@ -13,7 +13,7 @@ namespace strata::partition {
 /// The options of all commands, as they were given.
 struct Arguments {
   InputOptions input;
-  std::string method = "auto", quality = "default", log_level = "info";
+  std::string method = "auto", quality = "default", device = "cpu", log_level = "info";
   std::vector<std::string> balance{"nodes"};
   std::filesystem::path directory, report;
   std::string target, memory;

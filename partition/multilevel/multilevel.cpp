@@ -174,6 +174,21 @@ class Multilevel {
     return limits;
   }
 
+  bool accelerates(const LevelGraph& graph) const {
+    return options_.accelerator != nullptr && options_.accelerator->suits(graph);
+  }
+
+  Clusters clusters_for(const LevelGraph& graph, const ClusterOptions& how) {
+    if (!accelerates(graph)) return cluster(graph, how, pool_);
+    return clusters_of(graph, how, options_.accelerator->propagate(graph, how));
+  }
+
+  Count lower_cut(const LevelGraph& graph, Loads& loads, Parts& parts) {
+    if (!accelerates(graph)) return refine_jet(graph, loads, parts, effort_.jet, pool_);
+    const auto steps = options_.accelerator->jet_steps(graph, parts, options_.num_parts);
+    return refine_jet(graph, loads, parts, effort_.jet, *steps, pool_);
+  }
+
   /// The share of the weight of all edges that leads from one cluster to another.
   double share_between(const LevelGraph& graph, const Clusters& clusters) const {
     const Count weight = total_edge_weight(graph, pool_);
@@ -188,12 +203,10 @@ class Multilevel {
     while (graph->num_nodes > least_nodes_) {
       check_stop();
       const Note note{*graph};
-      Clusters clusters = cluster(*graph,
-                                  {.limits = cluster_limits(*graph),
-                                   .rounds = 3,
-                                   .seed = key(static_cast<int>(levels.size())),
-                                   .within = within},
-                                  pool_);
+      Clusters clusters = clusters_for(*graph, {.limits = cluster_limits(*graph),
+                                                .rounds = 3,
+                                                .seed = key(static_cast<int>(levels.size())),
+                                                .within = within});
       note.say(fmt::format("{} nodes in {} clusters", format_count(graph->num_nodes),
                            format_count(clusters.count)));
       if (clusters.count * 100 > graph->num_nodes * 95) {
@@ -276,7 +289,7 @@ class Multilevel {
     const Note note{graph};
     Loads loads{graph, parts, options_.num_parts, limits_for(graph, parts)};
     if (loads.any_is_over()) balance_level(graph, loads, parts, pool_);
-    Count cut = refine_jet(graph, loads, parts, effort_.jet, pool_);
+    Count cut = lower_cut(graph, loads, parts);
     if (graph.num_entries() <= effort_.search_entries && !is_stored(graph) &&
         local_search_pays(graph, options_.num_parts))
       cut -= search_locally(graph, loads, parts, {.seed = key(200)});

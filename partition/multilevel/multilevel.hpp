@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "multilevel/accelerator.hpp"
 #include "multilevel/level_graph.hpp"
 #include "strata/partition/stop.hpp"
 
@@ -15,12 +16,13 @@ struct MultilevelOptions {
   bool strong = false;        ///< more initial partitions and cycles
   bool try_metis = false;  ///< on a small graph also refine METIS's own partitions of it, and keep the best
   std::uint64_t seed = 0;
-  const StopFlag* stop = nullptr;  ///< asked between levels and before METIS, if there is one
+  Accelerator* accelerator = nullptr;  ///< takes the levels that suit it, if there is one
+  const StopFlag* stop = nullptr;      ///< asked between levels and before METIS, if there is one
 };
 
 /// A partition with few cut edges: clusters are contracted until METIS can take the rest, and on the way back
 /// every level is refined. Within the limits unless single nodes weigh too much. The same for every number of
-/// threads.
+/// threads, and with and without an accelerator.
 std::vector<std::int32_t> multilevel_parts(const LevelGraph& graph, const MultilevelOptions& options,
                                            ThreadPool& pool);
 

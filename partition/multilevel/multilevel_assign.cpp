@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <numeric>
 
 #include "assign/balance.hpp"
@@ -55,14 +56,20 @@ void fill_empty_parts(const LevelGraph& graph, int num_parts, std::vector<std::i
   }
 }
 
+std::unique_ptr<Accelerator> accelerator_for(const AssignOptions& options) {
+  return options.device == CutDevice::cuda ? cuda_accelerator() : nullptr;
+}
+
 std::vector<std::int32_t> parts_of(const LevelGraph& graph, const std::vector<Count>& limits,
                                    const AssignOptions& options, ThreadPool& pool) {
+  const std::unique_ptr<Accelerator> accelerator = accelerator_for(options);
   const MultilevelOptions how{.num_parts = options.num_parts,
                               .imbalance = options.imbalance,
                               .limits = limits,
                               .strong = options.quality == CutQuality::strong,
                               .try_metis = options.method != PartitionMethod::multilevel,
                               .seed = options.seed,
+                              .accelerator = accelerator.get(),
                               .stop = options.stop};
   if (options.method == PartitionMethod::merge)
     return merge_parts(graph, options.given->of_node, options.given->count, how, pool);
@@ -72,6 +79,8 @@ std::vector<std::int32_t> parts_of(const LevelGraph& graph, const std::vector<Co
 }
 
 }  // namespace
+
+void check_device(const AssignOptions& options) { accelerator_for(options); }
 
 std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
                                             const AssignOptions& options, ThreadPool& pool) {
@@ -94,6 +103,7 @@ std::vector<std::int32_t> multilevel_clusters(const CompactGraph& graph,
                                               const std::vector<std::int32_t>& part_of,
                                               const AssignOptions& options, ThreadPool& pool) {
   const NeighborLists lists = neighbor_lists(graph, check_size, pool);
+  const std::unique_ptr<Accelerator> accelerator = accelerator_for(options);
   return clusters_of_parts(level_of(graph, lists), part_of, options.num_parts,
                            {.num_parts = options.clusters,
                             .imbalance = options.imbalance,
@@ -101,6 +111,7 @@ std::vector<std::int32_t> multilevel_clusters(const CompactGraph& graph,
                             .strong = options.quality == CutQuality::strong,
                             .try_metis = options.method != PartitionMethod::multilevel,
                             .seed = options.seed,
+                            .accelerator = accelerator.get(),
                             .stop = options.stop},
                            pool);
 }

@@ -27,6 +27,9 @@ enum class PartitionMethod {
 /// How long `automatic` and `multilevel` look for fewer cut edges.
 enum class CutQuality { standard, strong };
 
+/// What clusters and refines large levels of `automatic`, `multilevel` and `split`. The parts are the same.
+enum class CutDevice { cpu, cuda };
+
 /// What the methods that look for few cut edges balance: inner nodes, their in-edges, training nodes.
 enum class Constraint { nodes, edges, train };
 
@@ -43,6 +46,7 @@ struct AssignOptions {
   int num_parts = 1;
   PartitionMethod method = PartitionMethod::automatic;
   CutQuality quality = CutQuality::standard;
+  CutDevice device = CutDevice::cpu;
   std::filesystem::path file{};                        ///< of PartitionMethod::file
   std::shared_ptr<const GivenParts> given{};           ///< of PartitionMethod::merge and split
   std::vector<Constraint> balance{Constraint::nodes};  ///< of the methods that look for few cut edges
@@ -63,6 +67,9 @@ inline bool looks_for_few_cut_edges(PartitionMethod method) {
 /// multiple of it.
 void check_regrouping(const AssignOptions& options);
 
+/// Throws InputError if the device is not there, or the program was built without it.
+void check_device(const AssignOptions& options);
+
 std::string name_of(PartitionMethod method);
 std::string name_of(Constraint constraint);
 
@@ -71,10 +78,10 @@ std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& 
                                      const std::vector<NodeId>& train);
 
 /// The part of every node, in [0, num_parts). Parts may be empty only if a file or METIS says so.
-/// The same for every number of threads.
+/// The same for every number of threads and every device.
 ///
-/// Throws InputError if there are more parts than nodes, check_regrouping() does, the file does not match the
-/// graph, or the graph exceeds METIS's integers; OutOfMemory.
+/// Throws InputError if there are more parts than nodes, check_regrouping() or check_device() does, the file
+/// does not match the graph, or the graph exceeds METIS's integers; OutOfMemory; CudaError.
 std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vector<NodeId>& train,
                                        const AssignOptions& options, ThreadPool& pool);
 

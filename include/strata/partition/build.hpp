@@ -63,7 +63,7 @@ struct BuildReport {
 std::filesystem::path names_file(const std::filesystem::path& output);
 
 /// Throws InputError for what can be refused before anything is read: an output that exists, a parent folder
-/// that cannot be written.
+/// that cannot be written, a device that is not there.
 void check_output(const BuildOptions& options);
 
 /// Partitions `graph` and publishes options.output atomically: the folder holds a whole partition, or what it

@@ -15,6 +15,9 @@ LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["pl
 LEVEL_OF = {module: level for level, modules in enumerate(LEVELS) for module in modules}
 # strata-partition runs where no CUDA, MPI or libtorch exists.
 PARTITION_MAY = {"util", "graph"}
+# Only this room of it, which builds without CUDA leave out, includes CUDA, and headers that need no linking.
+PARTITION_CUDA_ROOM = Path("partition/cuda")
+PARTITION_CUDA_MAY = {"strata/cuda/check.cuh", "strata/cuda/launch.cuh"}
 # The layers of a model read what a sampler made, and know no sampler.
 NN_MAY_OF_SAMPLERS = {"strata/sampling/block.hpp"}
 # Batches for programs that train by themselves know no trainer.
@@ -35,7 +38,10 @@ class Outside:
 
 TENSOR_MODULES = frozenset({"nn", "rpc", "torch_ranks", "train", "dgs", "cli"})
 HOST_ONLY = frozenset({"util", "graph", "partition"})
+CUDA = Outside("CUDA", re.compile(r"(cuda\w*|cub/\S*|cooperative_groups)(\.h|\.cuh)?$"),
+               frozenset(LEVEL_OF) - HOST_ONLY)
 OUTSIDE = [
+    CUDA,
     Outside("MPI", re.compile(r"mpi\w*\.h$"), frozenset({"comm"})),
     Outside("NCCL", re.compile(r"nccl\w*\.h$"), frozenset({"comm"})),
     Outside("Asio", re.compile(r"asio(/|\.hpp)"), frozenset({"comm"})),
@@ -44,8 +50,6 @@ OUTSIDE = [
     Outside("METIS", re.compile(r"metis\.h$"), frozenset({"partition"})),
     Outside("toml++", re.compile(r"toml\+\+/"), frozenset({"cli"})),
     Outside("libtorch", re.compile(r"(torch|ATen|c10)/"), TENSOR_MODULES),
-    Outside("CUDA", re.compile(r"(cuda\w*|cub/\S*|cooperative_groups)(\.h|\.cuh)?$"),
-            frozenset(LEVEL_OF) - HOST_ONLY),
 ]
 
 SUFFIXES = {".hpp", ".cpp", ".h", ".cuh", ".cu"}
@@ -109,6 +113,9 @@ def fault_of_module(module, header):
 
 def fault_of(module, include, root):
     """Why this include is wrong, or an empty string."""
+    if include.file.parent == root / PARTITION_CUDA_ROOM and include.file.suffix in (".cu", ".cuh"):
+        if include.header in PARTITION_CUDA_MAY or CUDA.pattern.match(include.header):
+            return ""
     for outside in OUTSIDE:
         if outside.forbids(module, include.header):
             return f"{outside.name} belongs to {', '.join(sorted(outside.modules))}"

@@ -100,6 +100,14 @@ class Tree(unittest.TestCase):
             self.expect_fault("partition/a.cpp", f'"strata/{module}/{module}.hpp"', "only util and graph")
         self.expect_fault("src/cli/a.cpp", '"strata/partition/partition.hpp"', "no module below cli")
 
+    def test_with_cuda_in_the_wrong_place_of_partition(self):
+        self.write("partition/cuda/a.cu", '#include <cuda_runtime.h>\n#include "strata/cuda/check.cuh"\n')
+        self.write("include/strata/cuda/check.cuh", "#pragma once\n")
+        self.assertEqual(include_order.faults(self.root), [])
+        self.expect_fault("partition/cuda/b.cu", '"strata/cuda/cuda.hpp"', "only util and graph")
+        for name in ("partition/cuda/b.hpp", "partition/multilevel/b.cu"):
+            self.expect_fault(name, "<cuda_runtime.h>", "CUDA belongs to")
+
     def test_with_an_outside_library_elsewhere(self):
         for file, header, library in (("src/store/a.cpp", "<mpi.h>", "MPI"), ("src/train/a.cpp", "<nccl.h>", "NCCL"),
                                       ("include/strata/graph/graph.hpp", "<mpi.h>", "MPI"),

@@ -76,6 +76,8 @@ TEST_F(CommandLine, RefusesWithAHintAndExitCodeTwo) {
   expect(input + " --parts 2 --method metiss", "Did you mean metis?");
   expect(input + " --parts 2 --method metis --quality strong", "--method auto and multilevel only");
   expect(input + " --parts 2 --quality best", "--quality");
+  expect(input + " --parts 2 --method metis --device cuda", "--method auto and multilevel");
+  expect(input + " --parts 2 --device tpu", "--device");
   expect(input + " --parts 2 --method random --balance nodes", "--method auto, multilevel and metis only");
   expect(input + " --parts 2 --balance nodes,nodes", "twice");
   expect(input + " --parts 2 --balance weight", "weight");
@@ -87,6 +89,16 @@ TEST_F(CommandLine, RefusesWithAHintAndExitCodeTwo) {
   expect("verify --json " + out() + "\xef", "is not UTF-8");
   expect("info " + folder_.path().string(), "not a partition directory");
   expect("verify " + out(), "no such directory");
+  EXPECT_FALSE(fs::exists(out()));
+}
+
+TEST_F(CommandLine, RefusesADeviceThatIsNotThereBeforeItReads) {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  const Outcome outcome = build("--parts 2 --device cuda --output " + out());
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("--device cuda: th"), HasSubstr("Use --device cpu"),
+                                    Not(HasSubstr("reading"))));
   EXPECT_FALSE(fs::exists(out()));
 }
 

@@ -11,6 +11,7 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77  # the exit code of a script that lacks what it needs
 BIN = pathlib.Path(os.environ.get("STRATA_BIN", HERE.parents[1] / "build/cuda/bin"))
 
 
@@ -23,6 +24,13 @@ def torchrun(ranks, *arguments, timeout=180):
     """With a port of its own choice, so that several tests may run."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+
+def torchrun_on_hosts(ranks, *arguments):
+    """On two hosts, each a network namespace."""
+    script = HERE.parent / "support/netns_torchrun.sh"
+    command = ["sh", script, "2", ranks // 2, sys.executable, *arguments]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
 
 
 class Launch(unittest.TestCase):
@@ -39,14 +47,17 @@ class Launch(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return parts
 
-    def batches(self, parts, ranks, ranks_per_machine, start=mpirun):
+    def batches(self, parts, ranks, ranks_per_machine, start=mpirun, machines=None):
         """By step: the sets of all ranks together."""
+        machines = machines or (ranks if ranks_per_machine == 1 else 1)
         folder = self.folder / f"{start.__name__}-{ranks}-{ranks_per_machine}"
         folder.mkdir()
         done = start(ranks, HERE / "batches_of_rank.py", parts, folder, ranks_per_machine)
+        if done.returncode == SKIPPED:
+            self.skipTest(done.stdout)
         self.assertEqual(done.returncode, 0, done.stderr)
         of_ranks = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
-        self.assertEqual(of_ranks[0]["machines"], ranks if ranks_per_machine == 1 else 1)
+        self.assertEqual(of_ranks[0]["machines"], machines)
         self.assertEqual({len(rank["steps"]) for rank in of_ranks}, {10})
         steps = []
         for parts_of_step in zip(*(rank["steps"] for rank in of_ranks)):
@@ -75,6 +86,12 @@ class Launch(unittest.TestCase):
         for ranks, ranks_per_machine in ((1, 0), (2, 0), (3, 1)):
             with self.subTest(ranks=ranks, ranks_per_machine=ranks_per_machine):
                 self.assertEqual(self.batches(parts, ranks, ranks_per_machine, start=torchrun), expected)
+
+    def test_gives_the_same_batches_under_torchrun_on_two_hosts(self):
+        parts = self.build_parts()
+        expected = self.batches(parts, 1, 0)
+        for ranks in (2, 4):
+            self.assertEqual(self.batches(parts, ranks, 0, start=torchrun_on_hosts, machines=2), expected)
 
     def test_takes_nodes_of_each_ranks_own_and_refuses_ranks_that_disagree(self):
         script = self.folder / "own.py"

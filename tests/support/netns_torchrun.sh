@@ -10,7 +10,7 @@ hosts=$1 ranks=$2 python=$3
 shift 3
 # shellcheck source=tests/support/netns_hosts.sh
 . "$(dirname "$0")/netns_hosts.sh"
-need
+need awk
 start_hosts "$hosts"
 
 export GLOO_SOCKET_IFNAME=v0

@@ -3,6 +3,8 @@
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include "core.hpp"
@@ -51,6 +53,22 @@ at::Tensor on_host(const at::Tensor& tensor, bool copies) {
   return copies && !is_own ? dense.clone() : dense;
 }
 
+/// Marks what the current stream has been given to do so far.
+std::shared_ptr<c10::Event> mark(const at::Tensor& tensor) {
+  const c10::impl::VirtualGuardImpl device(c10::kCUDA);
+  auto event = std::make_shared<c10::Event>(c10::kCUDA);
+  event->record(device.getStream(tensor.device()));
+  return event;
+}
+
+/// The current stream waits for the event, and the tensor's memory for the current stream.
+void wait_for(c10::Event& made, const at::Tensor& tensor) {
+  const c10::impl::VirtualGuardImpl device(c10::kCUDA);
+  const c10::Stream stream = device.getStream(tensor.device());
+  made.block(stream);
+  if (tensor.has_storage()) device.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
+}
+
 /// Of a tensor on a GPU, too: the room is registered there.
 at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
   at::Tensor values = at::from_blob(room.data(), tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
@@ -80,6 +98,8 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
     piece.room = core_.channels().room(destination_.rank, tensor.nbytes());
     piece.values = piece.room ? copied_to(*piece.room, tensor) : on_host(tensor, destination_.copies);
     if (piece.requires_grad && current_context(core_)) piece.source = tensor;
+  } else if (tensor.is_cuda()) {
+    piece.made = mark(tensor);
   }
   const auto place = static_cast<std::int32_t>(parcel_.tensors.size());
   parcel_.tensors.push_back(std::move(piece));
@@ -99,6 +119,7 @@ at::Tensor Unpacking::tensor(std::int32_t place) {
   if (unpacked.defined()) return unpacked;
   const TensorPiece& piece = parcel_.tensors.at(static_cast<std::size_t>(place));
   unpacked = piece.values;
+  if (piece.made) wait_for(*piece.made, unpacked);
   if (piece.destination.is_cuda() && !unpacked.is_cuda())
     unpacked = unpacked.to(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(piece.destination.index)));
   if (piece.requires_grad && !unpacked.requires_grad()) unpacked.set_requires_grad(true);

@@ -21,6 +21,10 @@
 
 #include "strata/util/types.hpp"
 
+namespace c10 {
+struct Event;
+}
+
 /// What calls carry: tensors in a list, handles in another, and the rest as one binary payload that cereal
 /// writes. A struct travels if it names its fields once:
 ///
@@ -62,6 +66,8 @@ struct TensorPiece {
   at::Tensor source = {};  ///< on its sender, where gradients come back to; undefined without a context
   std::shared_ptr<Room> room =
       {};  ///< on its sender, if the values lie in memory of both; see Options::channels
+  /// Within one process and of a GPU: the sender's current stream has made the values.
+  std::shared_ptr<c10::Event> made = {};
 };
 
 /// The contents of a request or of its answer.

@@ -198,6 +198,7 @@ def run(options: argparse.Namespace) -> None:
     if dist.get_rank() == 0:
         throughput = options.batch_size * dist.get_world_size() / average
         say(f"Time per iteration {average * 1000:.3f} ms | Throughput {throughput:.3f} seeds/sec")
+    del model  # which would end the group's threads while it holds Python's lock, for which they may be waiting
     dist.destroy_process_group()
 
 

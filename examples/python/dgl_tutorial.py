@@ -134,6 +134,7 @@ def train(options):
                 best_accuracy = accuracy
                 torch.save(model.module.state_dict(), options.output)
         torch.distributed.barrier()
+    del model  # which would end the group's threads while it holds Python's lock, for which they may be waiting
     torch.distributed.destroy_process_group()
     graph.close()
 

@@ -47,6 +47,7 @@ def main():
             distributed.all_reduce(total)
             if process.rank == 0:
                 print(float(total) / process.size, flush=True)
+    del model  # before the group, whose threads it would wait for with Python's lock
     distributed.destroy_process_group()
     graph.close()
 

@@ -80,9 +80,11 @@ Padding measure_padding(const PaddingOptions& options, const cuda::Stream& strea
                              ? shape.nodes[hop] * fanout
                              : with_margin(largest.edges[hop], bounds.entries[hop]);
   }
-  shape.requests = agreed_requests(options, largest);
-  if (options.fetcher != nullptr) options.fetcher->bound_requests(shape.requests.back());
-  shape.requests.pop_back();
+  if (options.fetcher != nullptr) {  // on all ranks or on none; those without bounds, on CPUs, are not here
+    shape.requests = agreed_requests(options, largest);
+    options.fetcher->bound_requests(shape.requests.back());
+    shape.requests.pop_back();
+  }
   options.sampler->pad_nodes(shape);
   stream.synchronize();
   return padding;

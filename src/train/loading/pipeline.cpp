@@ -14,6 +14,7 @@
 #include "loading/sampler_choice.hpp"
 #include "loading/seed_schedule.hpp"
 #include "strata/comm/device_exchange.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -110,7 +111,7 @@ struct Pipeline::State {
                                                      : nullptr),
         sampler(make_sampler(sample_communicator, p.world->rank() == 0)),
         fetcher(make_fetcher(gather_communicator)),
-        padding(options.pad ? measure() : Padding{}),
+        padding(can_pad() ? measure() : Padding{}),
         link(comm::measure_link(sample_communicator, *p.topology)),
         gpu_link(wire == nullptr ? comm::LinkFacts{}
                                  : comm::measure_link(*wire, sample_communicator, *p.topology, device)) {
@@ -120,8 +121,15 @@ struct Pipeline::State {
     loader = make_loader();
   }
 
-  /// Whether several batches can be sampled, or gathered, at the same time, and whether it can help.
-  bool can_widen() const { return is_distributed() && !device.is_cuda() && options.overlap; }
+  bool is_without(Device::Kind kind) const { return comm::ranks_on(*parts.topology, kind).empty(); }
+
+  /// On several machines batches are measured together, and CPUs measure none; the same on all of their
+  /// ranks.
+  bool can_pad() const { return options.pad && (!is_distributed() || is_without(Device::Kind::cpu)); }
+
+  /// Whether several batches can be sampled, or gathered, at the same time, and whether it can help; the same
+  /// on all ranks.
+  bool can_widen() const { return is_distributed() && is_without(Device::Kind::cuda) && options.overlap; }
 
   void refuse_what_is_impossible() const {
     if (device.is_cuda() && options.batches_in_flight > kBuffers) {

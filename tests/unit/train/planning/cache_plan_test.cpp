@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "planned_run.hpp"
 #include "planning/plan.hpp"
 #include "strata/graph/manifest_file.hpp"
 
@@ -12,24 +13,9 @@ namespace {
 
 using testing::HasSubstr;
 
-/// 20,000 nodes with rows of 32 floats, mean degree 10, in 4 parts.
-TrainConfig planted_config() {
-  TrainConfig config;
-  config.graph =
-      "planted:parts=4,within=0.8,nodes=20000,edges=200000,features=32,classes=8,train=8000,seed=2";
-  config.fanouts = {5, 3};
-  config.hidden = 64;
-  config.batch_size = 100;
-  return config;
-}
-
-/// 1,000 rows and 100 lists of other machines per batch; half of the nodes answer 80 % of them.
+/// Half of the nodes answer 80 % of what is remote.
 BatchProfile profile() {
-  BatchProfile profile;
-  profile.hops = {{.nodes = 10, .picks = 50},
-                  {.nodes = 500, .picks = 1500, .remote_nodes = 100, .remote_picks = 300}};
-  profile.inputs = 3000;
-  profile.remote_inputs = 1000;
+  BatchProfile profile = two_hops();
   profile.remote_heat.fill(0.1);
   profile.remote_heat[0] = 1;
   profile.remote_heat[1] = 0.8;

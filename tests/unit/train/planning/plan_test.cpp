@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "planned_run.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 
@@ -13,26 +14,6 @@ namespace strata::train {
 namespace {
 
 using testing::HasSubstr;
-
-TrainConfig planted_config() {
-  TrainConfig config;
-  config.graph =
-      "planted:parts=4,within=0.8,nodes=20000,edges=200000,features=32,classes=8,train=8000,seed=2";
-  config.fanouts = {5, 3};
-  config.hidden = 64;
-  config.batch_size = 100;
-  return config;
-}
-
-/// Two hops and rows of two machines, of 100 and 1000 remote nodes.
-BatchProfile two_hops() {
-  BatchProfile profile;
-  profile.hops = {{.nodes = 10, .picks = 50},
-                  {.nodes = 500, .picks = 1500, .remote_nodes = 100, .remote_picks = 300}};
-  profile.inputs = 3000;
-  profile.remote_inputs = 1000;
-  return profile;
-}
 
 TEST(Loads, CountWhatMachinesSendEachOther) {
   const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 3, false, 4, 400);

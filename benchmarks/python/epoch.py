@@ -12,23 +12,11 @@ import statistics
 import time
 
 import torch
+from sage import Sage
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import strata
-
-
-class Sage(torch.nn.Module):
-    def __init__(self, conv, sizes):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(conv(a, b) for a, b in zip(sizes, sizes[1:]))
-
-    def forward(self, x, steps):
-        for i, (layer, step) in enumerate(zip(self.layers, steps)):
-            x = step(layer, x)
-            if i + 1 < len(self.layers):
-                x = x.relu()
-        return x
 
 
 def on_merged(batch, layers, own):

@@ -16,25 +16,13 @@ import tempfile
 import time
 
 import torch
+from sage import Sage
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import strata
 
 UNCOUNTED = 30
-
-
-class Sage(torch.nn.Module):
-    def __init__(self, conv, sizes):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(conv(a, b) for a, b in zip(sizes, sizes[1:]))
-
-    def forward(self, x, calls):
-        for i, (layer, call) in enumerate(zip(self.layers, calls)):
-            x = call(layer, x)
-            if i + 1 < len(self.layers):
-                x = x.relu()
-        return x
 
 
 def parts_of(item, own, depth):

@@ -47,7 +47,8 @@ void hash_ids(Hasher& hasher, IdSpan ids, const CompactGraph& structure) {
 
 /// The same for the same structure, weights, labels, splits and features' shape, however the nodes are
 /// assigned to parts.
-std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& graph, DType feature_dtype) {
+std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& graph,
+                         const BuildOptions& options) {
   Hasher hasher;
   hash_vector(hasher, structure.indptr);
   hash_ids(hasher, structure.indices.span(), structure);
@@ -61,9 +62,13 @@ std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& grap
   hash_vector(hasher, graph.splits.train);
   hash_vector(hasher, graph.splits.valid);
   hash_vector(hasher, graph.splits.test);
-  const Count rest[] = {graph.features.cols, static_cast<Count>(feature_dtype), graph.num_classes,
+  const Count rest[] = {graph.features.cols, static_cast<Count>(options.feature_dtype), graph.num_classes,
                         graph.multi_label, graph.undirected};
   hasher.update(rest, sizeof rest);
+  if (const RowCode& code = options.feature_code) {
+    hasher.update(&code.kind, sizeof code.kind);
+    if (code.codebooks) hash_vector(hasher, *code.codebooks);
+  }
   return hasher.digest();
 }
 
@@ -135,6 +140,7 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
           .has_edge_weights = !structure.weights().empty(),
           .feature_cols = graph.features.cols,
           .feature_dtype = options.feature_dtype,
+          .feature_code = options.feature_code,
           .num_classes = graph.num_classes,
           .has_labels = !graph.labels.empty(),
           .multi_label = graph.multi_label,
@@ -175,14 +181,17 @@ void warn_of_imbalance(const std::vector<graph::ConstraintRecord>& constraints) 
 /// Checks that the disk has room for the data, before METIS takes its time.
 void check_disk(const std::filesystem::path& directory, const graph::Graph& graph,
                 const CompactGraph& structure, const BuildOptions& options) {
-  const Count row_bytes = 8 + 8 + 4 + (options.assign.clusters > 0 ? 4 : 0) +
-                          graph.features.cols * static_cast<Count>(size_of(options.feature_dtype));
+  const Count feature_bytes = options.feature_code
+                                  ? options.feature_code.row_bytes()
+                                  : graph.features.cols * static_cast<Count>(size_of(options.feature_dtype));
+  const Count row_bytes = 8 + 8 + 4 + (options.assign.clusters > 0 ? 4 : 0) + feature_bytes;
   const Count edge_bytes = structure.weights().empty() ? 16 : 20;
   const Count wanted = structure.num_edges() * edge_bytes + graph.num_nodes() * row_bytes;
   if (const Count room = free_disk_bytes(directory); room < wanted) {
     throw IoError(fmt::format("{}: the disk is full: the parts take {}, {} are free", directory.string(),
                               format_bytes(wanted), format_bytes(room)),
-                  "Free some space, choose another folder, or store features as bf16 (--features bf16).");
+                  "Free some space, choose another folder, or store features in fewer bytes (--features "
+                  "bf16, i8 or i4).");
   }
 }
 
@@ -206,6 +215,7 @@ class Builder {
   void add_phase(Phase phase) { report_.phases.push_back(std::move(phase)); }
 
   BuildReport run() {
+    complete_code();
     check_disk(folder_of(options_.output), graph_, structure_, options_);
     assign();
     describe();
@@ -214,6 +224,20 @@ class Builder {
   }
 
  private:
+  /// The code as the manifest has it. Of vq it has codebooks, of which small ones hold the rows exactly.
+  void complete_code() {
+    RowCode& code = options_.feature_code;
+    if (!code) return;
+    options_.feature_dtype = DType::u8;
+    if (graph_.features.cols == 0) code = {};
+    code.cols = graph_.features.cols;
+    if (code.kind != RowCode::Kind::vq || code.codebooks) return;
+    announce("training codebooks");
+    code = train_code(graph_.features, options_.assign.seed, pool_);
+    add_phase(clock_.end("codebooks"));
+    stop_.check();
+  }
+
   void assign() {
     announce(fmt::format("assigning {} nodes to {} parts ({})", format_count(graph_.num_nodes()),
                          options_.assign.num_parts, name_of(options_.assign.method)));
@@ -234,7 +258,7 @@ class Builder {
     relabeling_ =
         relabel(assignment_.part_of, options_.assign.num_parts, occurrences(structure_, pool_), pool_);
     graph::PartitionRecord& record = report_.record;
-    graph_hash_ = hash_graph(structure_, graph_, options_.feature_dtype);
+    graph_hash_ = hash_graph(structure_, graph_, options_);
     record.manifest = make_manifest(graph_, structure_, relabeling_, options_,
                                     build_id(graph_hash_, assignment_, options_.assign.num_parts));
     record.constraints = measure_constraints(structure_, graph_.splits, assignment_.part_of, options_.assign);
@@ -278,7 +302,7 @@ class Builder {
 
   graph::Graph& graph_;
   const CompactGraph& structure_;
-  const BuildOptions& options_;
+  BuildOptions options_;
   ThreadPool& pool_;
   StopFlag& stop_;
   PhaseClock clock_;

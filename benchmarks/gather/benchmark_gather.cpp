@@ -27,7 +27,7 @@ namespace {
 using tensor::HostPath;
 
 struct Arguments {
-  std::vector<std::string> cases{"local", "convert", "striped", "host", "mixed", "planned"};
+  std::vector<std::string> cases{"local", "convert", "codes", "striped", "host", "mixed", "planned"};
   std::vector<Count> row_bytes{16, 32, 64, 128, 256, 400, 512, 1024, 2048, 4096};
   std::vector<Count> num_rows{1'000'000, 100'000};
   std::vector<Count> host_row_bytes{128, 400, 512, 1024};
@@ -41,7 +41,7 @@ struct Arguments {
 };
 
 void add_options(CLI::App& app, Arguments& a) {
-  app.add_option("--cases", a.cases, "of local, convert, striped, host, mixed, planned")
+  app.add_option("--cases", a.cases, "of local, convert, codes, striped, host, mixed, planned")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--row-bytes", a.row_bytes)->delimiter(',')->capture_default_str();
@@ -95,6 +95,7 @@ class Benchmark {
     for (const std::string& name : arguments_.cases) {
       if (name == "local") local();
       if (name == "convert") convert();
+      if (name == "codes") codes();
       if (name == "striped") striped();
       if (name == "host") host();
       if (name == "mixed") mixed();
@@ -243,6 +244,49 @@ class Benchmark {
                        .limit = limits_.device_copy / 3});
       tensor.close(machine_);
     }
+  }
+
+  static RowCode code_of(RowCode::Kind kind, Count cols) {
+    RowCode code{.kind = kind, .cols = cols};
+    const auto entries =
+        static_cast<std::size_t>(code.num_groups() * RowCode::kEntries * RowCode::kGroupCols);
+    if (kind == RowCode::Kind::vq) code.codebooks = std::make_shared<std::vector<float>>(entries);
+    return code;
+  }
+
+  /// Rows of 128 floats, compressed, become f32. On the GPU the limit is what moving the code and the floats
+  /// takes; from the host it is what the bytes of the code take.
+  void codes() {
+    constexpr Count kCols = 128;
+    for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
+      const RowCode code = code_of(kind, kCols);
+      const auto coded = static_cast<double>(code.row_bytes()),
+                 floats = static_cast<double>(kCols * sizeof(float));
+      const std::string how = fmt::format("{} to f32", name_of(kind));
+      tensor::ChunkTensor local = coded_table(arguments_.local_gib, code, tensor::Placement::replicated);
+      for (const Count rows : arguments_.num_rows)
+        measure(local, {.where = "local",
+                        .how = how,
+                        .rows = rows,
+                        .limit = limits_.device_copy * coded / (coded + floats)});
+      local.close(machine_);
+      tensor::ChunkTensor host = coded_table(arguments_.host_gib, code, tensor::Placement::on_host);
+      for (const std::string& path : arguments_.host_paths) {
+        host.configure({.host_path = host_path(path)});
+        for (const Count rows : arguments_.num_rows)
+          measure(host,
+                  {.where = "host", .how = how + ", " + path, .rows = rows, .limit = limits_.host_to_device});
+      }
+      host.close(machine_);
+    }
+  }
+
+  tensor::ChunkTensor coded_table(double gib, const RowCode& code,
+                                  const std::function<tensor::Placement(Count)>& place) {
+    const Count rows = static_cast<Count>(gib * 1073741824.0) / code.row_bytes();
+    return tensor::ChunkTensor::create(
+        machine_, {.name = "table", .rows = rows, .cols = code.cols, .dtype = DType::u8, .code = code},
+        place(rows));
   }
 
   void striped() {

@@ -47,8 +47,10 @@ void add_files(CLI::App& command, InputOptions& input) {
   command
       .add_option(
           "--features", input.features,
-          "Type to store features in: f32 (default), f16 or bf16; or a file to take them from (.npy, .csv). "
-          "May be given for both")
+          "Type to store features in: f32 (default), f16, bf16, or compressed: i8, i4 (a scale per row) or "
+          "vq "
+          "(a byte per 4 columns, by trained codebooks); or a file to take them from (.npy, .csv). May be "
+          "given for both")
       ->type_name("TYPE|FILE")
       ->allow_extra_args(false)
       ->group(kGroup);
@@ -68,15 +70,18 @@ void add_files(CLI::App& command, InputOptions& input) {
 void take_features(InputOptions& input) {
   bool has_type = false;
   for (const std::string& text : input.features) {
-    const std::optional<DType> type = storage_type(text);
+    const std::optional<DType> dtype = storage_type(text);
+    const RowCode::Kind code = code_named(text);
+    const bool type = dtype || code != RowCode::Kind::none;
     if (!type && !names_a_file(text))
       throw InputError(fmt::format("--features {}: neither a type nor a file", text),
-                       "Give f32, f16 or bf16 for the type to store, or a file such as x.npy.");
+                       "Give f32, f16, bf16, i8, i4 or vq for the type to store, or a file such as x.npy.");
     if (type ? has_type : !input.files.features.empty())
       throw InputError(fmt::format("--features {}: the second {}", text, type ? "type" : "file"),
                        "Give it once.");
     if (type) {
-      input.feature_dtype = *type;
+      input.feature_dtype = dtype.value_or(DType::f32);
+      input.feature_code = code;
       has_type = true;
     } else {
       input.files.features = text;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/graph/read_graph.hpp"
+#include "strata/util/row_code.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::partition {
@@ -19,6 +20,7 @@ struct InputOptions {
   graph::ReadOptions read;
   graph::NodeFiles files;
   DType feature_dtype = DType::f32;
+  RowCode::Kind feature_code = RowCode::Kind::none;
 
   /// Adds the options to a command; the graph itself is `--input` or, with `positional`, the argument SPEC.
   enum class Naming { option, positional };

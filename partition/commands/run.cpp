@@ -80,6 +80,7 @@ CommandResult run_build(Arguments& args, const CLI::App& command, StopFlag& stop
   finish_assign_options(args, command, false);
   args.input.finish(command, args.build.num_threads);
   args.build.feature_dtype = args.input.feature_dtype;
+  args.build.feature_code.kind = args.input.feature_code;
   args.build.input = args.input.source.text();
   return build_from_input(args, stop);
 }
@@ -93,6 +94,7 @@ CommandResult run_repartition(Arguments& args, const CLI::App& command, StopFlag
   args.input.duplicates = args.input.self_loops = "keep";
   args.input.finish(command, args.build.num_threads);
   args.build.feature_dtype = record.manifest.feature_dtype;
+  args.build.feature_code = record.manifest.feature_code;
   args.build.max_classes = std::max(args.build.max_classes, record.manifest.num_classes);
   args.build.input = record.build.input;
   AssignOptions& assign = args.build.assign;

@@ -43,9 +43,8 @@ std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
   table.row({"edge cut", cut_text(record, sum)});
   table.row({"halo nodes", format_count(sum.halo_nodes)});
   table.row({"replication factor", fmt::format("{:.3f}", sum.replication)});
-  table.row({"features", m.feature_cols == 0
-                             ? "none"
-                             : fmt::format("{} x {}", m.feature_cols, strata::name_of(m.feature_dtype))});
+  table.row(
+      {"features", m.feature_cols == 0 ? "none" : fmt::format("{} x {}", m.feature_cols, m.feature_type())});
   table.row({"edge weights", m.has_edge_weights ? "f32" : "none"});
   table.row({"labels", label_text(m)});
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(m.num_train),
@@ -148,7 +147,7 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"cut_edges", sum.cut_edges},
       {"halo_nodes", sum.halo_nodes},
       {"replication_factor", sum.replication},
-      {"features", {{"cols", m.feature_cols}, {"dtype", strata::name_of(m.feature_dtype)}}},
+      {"features", {{"cols", m.feature_cols}, {"dtype", m.feature_type()}}},
       {"classes", m.has_labels ? Json(m.num_classes) : Json()},
       {"multi_label", m.multi_label},
       {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},

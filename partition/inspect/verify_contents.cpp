@@ -265,12 +265,19 @@ class ContentsCheck {
 
   void check_features(const PartReader& reader, int part) {
     if (manifest_.feature_cols == 0) return;
-    const std::size_t row_bytes = at(manifest_.feature_cols) * size_of(manifest_.feature_dtype);
+    const std::size_t row_bytes = at(manifest_.feature_row_bytes());
     const Count rows_at_once = std::max<Count>(1, kPieceBytes / static_cast<Count>(row_bytes));
     std::vector<std::byte> rows(at(rows_at_once) * row_bytes);
     for (Count first = 0; first < reader.num_inner(); first += rows_at_once) {
       const Count count = std::min(rows_at_once, reader.num_inner() - first);
       reader.read_features(first, count, rows.data());
+      if (const RowCode& code = manifest_.feature_code) {
+        for (Count r = 0; r < count; ++r)
+          if (!code.is_finite(rows.data() + at(r) * row_bytes))
+            return report(part, "/nodes/node/feat",
+                          fmt::format("the scale of row {} is not finite", first + r));
+        continue;
+      }
       for (Count i = 0; i < count * manifest_.feature_cols; ++i) {
         if (finite(rows.data(), i)) continue;
         return report(part, "/nodes/node/feat",

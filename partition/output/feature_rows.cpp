@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "strata/util/error.hpp"
+#include "strata/util/random.hpp"
 
 namespace strata::partition {
 namespace {
@@ -70,6 +72,13 @@ void convert_row(const std::byte* row, NodeId node, Count cols, std::byte* out) 
   }
 }
 
+void encode_row(const RowCode& code, const std::vector<float>& row, NodeId node, std::byte* out) {
+  code.encode(row.data(), out);
+  if (code.is_finite(out)) return;
+  throw InputError(fmt::format("a feature of node {} is beyond the range of {}", node, name_of(code.kind)),
+                   "Give --features f32.");
+}
+
 using RowConverter = void (*)(const std::byte*, NodeId, Count, std::byte*);
 
 template <DType from>
@@ -104,17 +113,40 @@ RowConverter choose(DType from, DType to) {
 }  // namespace
 
 std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeId* nodes, Count num_nodes,
-                                   DType dtype, ScratchStore* scratch) {
-  const RowConverter convert = choose(table.dtype, dtype);
-  const std::size_t out_bytes = static_cast<std::size_t>(table.cols) * size_of(dtype);
+                                   const StoredType& type, ScratchStore* scratch) {
+  const RowConverter convert = choose(table.dtype, type.code ? DType::f32 : type.dtype);
+  const std::size_t out_bytes = type.code ? static_cast<std::size_t>(type.code.row_bytes())
+                                          : static_cast<std::size_t>(table.cols) * size_of(type.dtype);
   std::vector<std::byte> rows(static_cast<std::size_t>(num_nodes) * out_bytes);
+  std::vector<float> floats(static_cast<std::size_t>(type.code ? table.cols : 0));
   Breather breather{scratch};
   for (Count i = 0; i < num_nodes; ++i) {
     breather.step();
     const std::byte* row = table.data + static_cast<std::size_t>(nodes[i]) * table.row_bytes();
-    convert(row, nodes[i], table.cols, rows.data() + static_cast<std::size_t>(i) * out_bytes);
+    std::byte* const out = rows.data() + static_cast<std::size_t>(i) * out_bytes;
+    if (!type.code) {
+      convert(row, nodes[i], table.cols, out);
+      continue;
+    }
+    convert(row, nodes[i], table.cols, reinterpret_cast<std::byte*>(floats.data()));
+    encode_row(type.code, floats, nodes[i], out);
   }
   return rows;
+}
+
+RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool) {
+  constexpr Count kSample = 16'384;
+  std::vector<NodeId> nodes(static_cast<std::size_t>(std::min(kSample, table.rows)));
+  for (std::size_t i = 0; i < nodes.size(); ++i) {  // one row out of each of as many runs of rows
+    const auto first = table.rows * static_cast<Count>(i) / std::ssize(nodes),
+               end = table.rows * static_cast<Count>(i + 1) / std::ssize(nodes);
+    nodes[i] = first + static_cast<Count>(mix64(mix64(seed) ^ i) % static_cast<std::uint64_t>(end - first));
+  }
+  const RowCode none;
+  const std::vector<std::byte> rows =
+      gather_rows(table, nodes.data(), std::ssize(nodes), {.dtype = DType::f32, .code = none}, nullptr);
+  return train_vector_code(reinterpret_cast<const float*>(rows.data()), std::ssize(nodes), table.cols, seed,
+                           pool);
 }
 
 }  // namespace strata::partition

@@ -3,13 +3,25 @@
 #include <vector>
 
 #include "strata/graph/graph.hpp"
+#include "strata/util/row_code.hpp"
 #include "strata/util/scratch.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::partition {
 
-/// The rows `nodes` of a table, converted to `dtype`. Throws InputError for a value that is not finite before
-/// or after. With `scratch`, little of a mapped table is resident at a time.
+/// What rows are stored as: `dtype`, or `code` if there is one.
+struct StoredType {
+  DType dtype = DType::f32;
+  const RowCode& code;
+};
+
+/// The rows `nodes` of a table, converted. Throws InputError for a value that is not finite before or after.
+/// With `scratch`, little of a mapped table is resident at a time.
 std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeId* nodes, Count num_nodes,
-                                   DType dtype, ScratchStore* scratch);
+                                   const StoredType& type, ScratchStore* scratch);
+
+/// Codebooks for vq, of a sample of the table's rows that depends only on the seed. Throws InputError for a
+/// value that is not finite.
+RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool);
 
 }  // namespace strata::partition

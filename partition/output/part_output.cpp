@@ -202,8 +202,10 @@ class PartsOutput {
       writer.write_clusters(row, clusters);
     }
     if (source_.manifest.feature_cols > 0) {
-      const std::vector<std::byte> rows = gather_rows(
-          source_.features, originals, count, source_.manifest.feature_dtype, source_.structure.scratch);
+      const std::vector<std::byte> rows =
+          gather_rows(source_.features, originals, count,
+                      {.dtype = source_.manifest.feature_dtype, .code = source_.manifest.feature_code},
+                      source_.structure.scratch);
       writer.write_features(row, rows);
       feature_digest_ += sum_of_hashes(rows, originals, count);
     }

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "direct_rows.hpp"
-#include "place_rows.hpp"
 #include "strata/comm/id_segments.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
@@ -62,7 +61,7 @@ class CudaDirectRows final : public DirectRows {
   void launch(cuda::Graph& recorded, const std::function<void()>& enqueue);
   void take_times();
   void count_messages();
-  Count sent_row_bytes() const { return local_.cols() * static_cast<Count>(size_of(sent_type_)); }
+  Count sent_row_bytes() const { return local_.sent_row_bytes(sent_type_); }
 
   const LocalRows& local_;
   comm::DeviceExchange& wire_;
@@ -93,7 +92,7 @@ CudaDirectRows::CudaDirectRows(const LocalRows& local, const RowExchangeContext&
       order_(exchange.order),
       device_(device),
       end_of_machine_(exchange.machine_offsets[static_cast<std::size_t>(exchange.machine) + 1]),
-      sent_type_(exchange.sent_type()),
+      sent_type_(local.sent_type(exchange)),
       segments_(
           comm::SegmentPeers::of(*exchange.topology, exchange.machine_offsets, exchange.communicator->rank()),
           wire_, device),
@@ -176,12 +175,12 @@ bool CudaDirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream
   if (order_ != nullptr) order_->end_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
 
   stream.wait(arrived_);
-  place_rows_on_gpu({.rows = arrived_rows_.data(),
-                     .dtype = sent_type_,
-                     .positions = segments_.positions(),
-                     .count = segments_.num_asked(),
-                     .cols = local_.cols()},
-                    out, stream);
+  local_.place({.rows = arrived_rows_.data(),
+                .dtype = sent_type_,
+                .positions = segments_.positions(),
+                .count = segments_.num_asked(),
+                .cols = local_.cols()},
+               out, stream);
   placed_.record(stream);
   take_times();
   if (cap_ > 0) count_messages();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "place_rows.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/feature/fetcher.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/thread_pool.hpp"
 
@@ -27,7 +29,19 @@ class LocalRows {
 
   NodeId first_node() const { return first_node_; }
   Count cols() const { return table_.spec().cols; }
-  ThreadPool& pool() const { return pool_; }
+  /// How rows cross machines: in the table's code, if it has one, or as the exchange says.
+  DType sent_type(const RowExchangeContext& exchange) const {
+    return table_.spec().code ? table_.spec().dtype : exchange.sent_type();
+  }
+  Count sent_row_bytes(DType sent_type) const {
+    return table_.spec().gathered_cols(sent_type) * static_cast<Count>(size_of(sent_type));
+  }
+  /// out[positions[i]] = row i, as f32; as place_rows(), also for rows in the table's code.
+  void place(const ArrivedRows& arrived, float* out, const cuda::Stream& stream) const {
+    if (!table_.spec().code) return place_rows(arrived, out, stream, pool_);
+    table_.decode({.rows = arrived.rows, .positions = arrived.positions, .count = arrived.count}, out, stream,
+                  pool_);
+  }
   const cuda::Array<Count>& by_stratum() const { return by_stratum_; }  ///< on the device
 
   /// out[i] = row of ids[i]. The ids are a few ascending runs on the stream's device, among which -1 may be.

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "place_rows.hpp"
 #include "strata/cuda/copy.hpp"
 
 namespace strata::feature {
@@ -39,6 +38,7 @@ StagedRows::StagedRows(const LocalRows& local, const RowExchangeContext& exchang
     : local_(local),
       exchange_(exchange),
       device_(device),
+      sent_type_(local.sent_type(exchange)),
       servers_(
           store::Servers::of(*exchange.topology, exchange.machine_offsets, exchange.communicator->rank())),
       serving_(device.is_cuda() ? cuda::Stream(device) : cuda::Stream()),
@@ -109,7 +109,7 @@ std::byte* StagedRows::serve(std::span<const NodeId> asked) {
                                  "rows for other machines", device_);
   if (count == 0) return rows;
   local_.count(where, count, serving_);
-  local_.gather(where, count, {.data = rows, .dtype = exchange_.sent_type()}, serving_);
+  local_.gather(where, count, {.data = rows, .dtype = sent_type_}, serving_);
   return rows;
 }
 /// The same in host memory.
@@ -199,12 +199,12 @@ void StagedRows::place_round(const Requests& requests, Count round, const std::b
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     if (counts[rank] == 0) continue;
     const Count first = requests.first_of_rank[rank] + round * quota();
-    place_rows({.rows = rows + begin * sent_row_bytes(),
-                .dtype = exchange_.sent_type(),
-                .positions = positions_.data() + first,
-                .count = counts[rank],
-                .cols = cols()},
-               wanted.out, wanted.stream, local_.pool());
+    local_.place({.rows = rows + begin * sent_row_bytes(),
+                  .dtype = sent_type_,
+                  .positions = positions_.data() + first,
+                  .count = counts[rank],
+                  .cols = cols()},
+                 wanted.out, wanted.stream);
     begin += counts[rank];
   }
   placed_.record(wanted.stream);

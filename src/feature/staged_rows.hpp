@@ -39,7 +39,7 @@ class StagedRows {
 
   Count cols() const { return local_.cols(); }
   /// Of a row on the wire.
-  Count sent_row_bytes() const { return cols() * static_cast<Count>(size_of(exchange_.sent_type())); }
+  Count sent_row_bytes() const { return local_.sent_row_bytes(sent_type_); }
   Count quota() const;
   Count agreed_rounds(const Requests& requests) const;
   std::vector<Count> counts_of_round(const Requests& requests, Count round) const;
@@ -63,6 +63,7 @@ class StagedRows {
   const LocalRows& local_;
   RowExchangeContext exchange_;
   Device device_;
+  DType sent_type_;
   RowExchangeReport report_;
   store::Servers servers_;
   cuda::Stream serving_;  // for rows that others asked for, which must not wait for this rank's rows

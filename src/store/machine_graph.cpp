@@ -142,13 +142,11 @@ void GraphState::make_features(const comm::Machine& machine, const GraphPlacemen
                                const LoadOptions& options) {
   Count rows = 0;
   for (const tensor::Segment& segment : placement.features.segments) rows += segment.rows();
-  features.emplace(tensor::ChunkTensor::create(machine,
-                                               {.name = name_of(GraphTensor::features),
-                                                .rows = rows,
-                                                .cols = manifest.feature_cols,
-                                                .dtype = manifest.feature_dtype,
-                                                .padded = placement.layout.padded},
-                                               placement.features));
+  tensor::TensorSpec spec = shape_in_memory(manifest, options.feature_format).spec();
+  spec.name = name_of(GraphTensor::features);
+  spec.rows = rows;
+  spec.padded = placement.layout.padded;
+  features.emplace(tensor::ChunkTensor::create(machine, spec, placement.features));
   machine.together([&] {
     features->configure({.host_path = options.host_path,
                          .threads = options.host_threads,

@@ -181,6 +181,8 @@ void ChunkTensor::read_rows(Count first, Count count, void* rows) const {
 }
 
 void ChunkTensor::fill(const comm::Machine& machine, double value, ThreadPool& pool) {
+  if (state_->spec.code)
+    throw Error(fmt::format("\"{}\" is compressed: encode rows and write these", state_->spec.name));
   const std::vector<std::byte> element = element_of(state_->spec.dtype, value);
   const std::size_t row_bytes = state_->spec.row_bytes();
   if (row_bytes > 0) {
@@ -208,6 +210,12 @@ void ChunkTensor::gather(const RowIds& ids, const RowsOut& out, const cuda::Stre
                             name_of(state_->spec.dtype), name_of(out.dtype)));
   }
   state_->backend->gather(ids, out, stream, pool);
+}
+
+void ChunkTensor::decode(const CodedRows& coded, float* out, const cuda::Stream& stream,
+                         ThreadPool& pool) const {
+  if (!state_->spec.code) throw Error(fmt::format("rows of \"{}\" have no code", state_->spec.name));
+  state_->backend->decode(coded, out, stream, pool);
 }
 
 void ChunkTensor::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {

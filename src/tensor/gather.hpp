@@ -56,8 +56,10 @@ struct RowList {
 struct RowFormat {
   DType stored = DType::f32, out = DType::f32;
   Count cols = 0;
-  Count out_pitch = 0;  ///< in elements
-  float scale = 1;      ///< of i8 elements that become floats
+  Count out_pitch = 0;                       ///< in elements
+  float scale = 1;                           ///< of i8 elements that become floats
+  RowCode::Kind code = RowCode::Kind::none;  ///< that is to be decoded; `stored` then says nothing
+  const float* codebooks = nullptr;          ///< on the device; those of the code
 };
 
 /// How a kernel may use the GPU.
@@ -73,6 +75,14 @@ struct LaunchShape {
 /// Asynchronous on `stream`.
 void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
                    const LaunchShape& shape, const cuda::Stream& stream);
+
+/// The gather_on_gpu() of rows in a code: REQUIRES format.code.
+void gather_codes_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, float* out,
+                         const LaunchShape& shape, const cuda::Stream& stream);
+
+/// ChunkTensor::decode() of codes of `row_bytes`. Asynchronous on `stream`.
+void decode_on_gpu(const CodedRows& coded, Count row_bytes, const RowFormat& format, float* out,
+                   const cuda::Stream& stream);
 
 /// Adds to counts [kNumStrata] how many entries of the list name a row of each stratum. Asynchronous on
 /// `stream`.
@@ -97,6 +107,7 @@ struct HostRows {
 /// ChunkTensor::gather and scatter on the cpu. Throw Error for an id out of range if `checked`.
 void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, bool checked,
                    ThreadPool& pool);
+void decode_on_cpu(const RowCode& code, const CodedRows& coded, float* out, ThreadPool& pool);
 /// The number of ids that name a row.
 Count count_on_cpu(const RowIds& ids, Count rows);
 void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,

@@ -78,6 +78,13 @@ struct RoundRow {
   }
 };
 
+struct DecodeRow {
+  const RowCode& code;
+  void operator()(const std::byte* row, std::byte* out) const {
+    code.decode(row, reinterpret_cast<float*>(out));
+  }
+};
+
 /// The walk over the ids of an operation, shared by gather and scatter.
 struct Walk {
   const HostRows& rows;
@@ -123,7 +130,7 @@ struct Walk {
 template <typename Row>
 void gather_rows(const Walk& walk, const RowsOut& out, const Row& copy) {
   const std::size_t element = size_of(out.dtype);
-  const auto cols = static_cast<std::size_t>(walk.rows.spec->cols);
+  const auto cols = static_cast<std::size_t>(walk.rows.spec->gathered_cols(out.dtype));
   const std::size_t pitch = (out.pitch > 0 ? static_cast<std::size_t>(out.pitch) : cols) * element;
   auto* base = static_cast<std::byte*>(out.data);
   walk.run(cols * element, [&](Count i, Count row) {
@@ -147,6 +154,7 @@ void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, 
                    ThreadPool& pool) {
   const Walk walk{rows, ids, checked, pool};
   if (rows.spec->dtype == out.dtype) return gather_rows(walk, out, CopyRow{rows.spec->row_bytes()});
+  if (rows.spec->code) return gather_rows(walk, out, DecodeRow{rows.spec->code});
   if (out.dtype == DType::bf16) {
     if (rows.spec->dtype == DType::f16) return gather_rows(walk, out, RoundRow<Half>{rows.spec->cols});
     return gather_rows(walk, out, RoundRow<float>{rows.spec->cols});
@@ -169,6 +177,17 @@ void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, 
     case DType::i64:
       return gather_floats<std::int64_t>(walk, out);
   }
+}
+
+void decode_on_cpu(const RowCode& code, const CodedRows& coded, float* out, ThreadPool& pool) {
+  if (coded.count == 0 || code.cols == 0) return;
+  const auto* rows = static_cast<const std::byte*>(coded.rows);
+  const Count grain = std::max<Count>(1, static_cast<Count>(kPieceBytes / sizeof(float)) / code.cols);
+  pool.parallel_for(coded.count, grain, [&](Count begin, Count end) {
+    for (Count i = begin; i < end; ++i)
+      if (coded.positions[i] >= 0)
+        code.decode(rows + i * code.row_bytes(), out + coded.positions[i] * code.cols);
+  });
 }
 
 Count count_on_cpu(const RowIds& ids, Count rows) {

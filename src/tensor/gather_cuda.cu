@@ -276,6 +276,8 @@ void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& 
                    const LaunchShape& shape, const cuda::Stream& stream) {
   if (list.bound == 0 || format.cols == 0) return;
   const cuda::DeviceGuard guard(stream.device());
+  if (format.code != RowCode::Kind::none)
+    return gather_codes_on_gpu(table, list, format, static_cast<float*>(out), shape, stream);
   const Launch l{table, list, format, static_cast<std::byte*>(out), shape, stream};
   if (format.stored == format.out) return launch_first_that_fits<Raw<16>, Raw<8>, Raw<4>, Raw<2>, Raw<1>>(l);
   if (format.out == DType::bf16)

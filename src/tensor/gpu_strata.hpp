@@ -49,6 +49,7 @@ class GpuStrata {
                       ThreadPool& pool) const {
     copied_->gather(host, ids, out, table_.bad != nullptr, stream, pool);
   }
+  void decode(const CodedRows& coded, float* out, const cuda::Stream& stream) const;
   void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
   void check_ids(bool on) { table_.bad = on ? bad_.data() : nullptr; }
@@ -92,6 +93,7 @@ class GpuStrata {
   cuda::Buffer replicated_;
   cuda::Buffer segments_;  // used if there are more than are passed with a launch
   cuda::Array<BadId> bad_;
+  cuda::Array<float> codebooks_;  // of the tensor's code, if it has some
   cuda::Stream copier_;
   std::unique_ptr<ThreadedGather> threaded_;  // null if no CPU threads gather
   std::unique_ptr<CopiedGather> copied_;      // only with HostPath::copy

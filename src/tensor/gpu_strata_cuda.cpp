@@ -35,6 +35,10 @@ GpuStrata::GpuStrata(Device device, const TensorSpec& spec, const comm::Resource
   table_.row_bytes = static_cast<Count>(spec.row_bytes());
   table_.row_pitch = static_cast<Count>(spec.row_pitch());
   cuda::fill_async(bad_.data(), 0, sizeof(BadId), copier_);
+  if (const auto& books = spec.code.codebooks; books != nullptr) {
+    codebooks_.reserve(cuda::Memory::device, std::ssize(*books), "codebooks", device);
+    cuda::copy_async(codebooks_.data(), books->data(), books->size() * sizeof(float), copier_);
+  }
   copier_.synchronize();
 }
 
@@ -159,8 +163,10 @@ RowFormat GpuStrata::format_of(DType out, Count out_pitch) const {
   return {.stored = spec_.dtype,
           .out = out,
           .cols = spec_.cols,
-          .out_pitch = out_pitch > 0 ? out_pitch : spec_.cols,
-          .scale = spec_.scale};
+          .out_pitch = out_pitch > 0 ? out_pitch : spec_.gathered_cols(out),
+          .scale = spec_.scale,
+          .code = out == spec_.dtype ? RowCode::Kind::none : spec_.code.kind,
+          .codebooks = codebooks_.data()};
 }
 
 void GpuStrata::configure(GatherSettings& settings) {
@@ -202,6 +208,10 @@ void GpuStrata::gather(const RowIds& ids, const RowsOut& out, const cuda::Stream
   const RowFormat format = format_of(out.dtype, out.pitch);
   if (threaded_) return threaded_->gather({table_, list, format, out.data, ids.sorted, shape()}, stream);
   gather_on_gpu(table_, list, format, out.data, shape(), stream);
+}
+
+void GpuStrata::decode(const CodedRows& coded, float* out, const cuda::Stream& stream) const {
+  decode_on_gpu(coded, table_.row_bytes, format_of(DType::f32, spec_.cols), out, stream);
 }
 
 void GpuStrata::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {

@@ -79,6 +79,12 @@ void HostBackend::gather(const RowIds& ids, const RowsOut& out, const cuda::Stre
   gather_on_cpu(rows(), ids, out, checked_, pool);
 }
 
+void HostBackend::decode(const CodedRows& coded, float* out, const cuda::Stream& stream,
+                         ThreadPool& pool) const {
+  if (stream.device().is_cuda()) refuse(stream);
+  decode_on_cpu(spec_.code, coded, out, pool);
+}
+
 void HostBackend::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {
   need_cpu_and_host_rows(stream);
   counts[static_cast<int>(Stratum::host)] += count_on_cpu(ids, spec_.rows);

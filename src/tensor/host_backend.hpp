@@ -22,6 +22,8 @@ class HostBackend final : public TensorBackend {
   void read_rows(Count first, Count count, std::byte* rows) const override;
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
               ThreadPool& pool) const override;
+  void decode(const CodedRows& coded, float* out, const cuda::Stream& stream,
+              ThreadPool& pool) const override;
   void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const override;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) override;
 

@@ -57,6 +57,9 @@ void validate(const TensorSpec& spec, const Placement& placement) {
   if (spec.cols > std::numeric_limits<std::int32_t>::max()) {
     throw InputError(fmt::format("\"{}\" has {} columns; at most 2^31 - 1 can be had", spec.name, spec.cols));
   }
+  if (spec.code && (spec.dtype != DType::u8 || spec.code.cols != spec.cols))
+    throw InputError(fmt::format("\"{}\" has {} columns of {}, its code {} of u8", spec.name, spec.cols,
+                                 name_of(spec.dtype), spec.code.cols));
   if (placement.stripe_rows < 1)
     throw InputError(fmt::format("\"{}\": stripes of {} rows", spec.name, placement.stripe_rows));
   if (rows / placement.stripe_rows > std::numeric_limits<std::uint32_t>::max()) {

@@ -36,6 +36,8 @@ class TensorBackend {
   /// Each throws Error for a stream of a device that cannot reach the rows.
   virtual void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
                       ThreadPool& pool) const = 0;
+  virtual void decode(const CodedRows& coded, float* out, const cuda::Stream& stream,
+                      ThreadPool& pool) const = 0;
   virtual void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const = 0;
   virtual void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) = 0;
 

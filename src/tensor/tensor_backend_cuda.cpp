@@ -40,6 +40,8 @@ class GpuBackend final : public TensorBackend {
   void read_rows(Count first, Count count, std::byte* rows) const override;
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
               ThreadPool& pool) const override;
+  void decode(const CodedRows& coded, float* out, const cuda::Stream& stream,
+              ThreadPool& pool) const override;
   void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const override;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) override;
 
@@ -93,6 +95,12 @@ void GpuBackend::gather(const RowIds& ids, const RowsOut& out, const cuda::Strea
   if (!is_for_gpu(stream)) return host_.gather(ids, out, stream, pool);
   if (host_path_ == HostPath::copy) return gpu_.gather_by_copy(host_.rows(), ids, out, stream, pool);
   gpu_.gather(ids, out, stream);
+}
+
+void GpuBackend::decode(const CodedRows& coded, float* out, const cuda::Stream& stream,
+                        ThreadPool& pool) const {
+  if (!is_for_gpu(stream)) return host_.decode(coded, out, stream, pool);
+  gpu_.decode(coded, out, stream);
 }
 
 void GpuBackend::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {

@@ -63,6 +63,7 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.row_exchange, "--row-exchange");
   check_choice(c.row_exchange_precision, "--row-exchange-precision");
   check_choice(c.replicate_graph, "--replicate-graph");
+  check_choice(c.feature_format, "--feature-format");
   check_choice(c.precision, "--precision");
   check_choice(c.cuda_graph, "--cuda-graph");
   check_choice(c.metric, "--metric");

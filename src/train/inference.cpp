@@ -154,6 +154,7 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.replace = run.replace;
   config.labor_dependent = run.labor_dependent;
   config.normalize_features = run.normalize_features;
+  config.feature_format = run.feature_format;
   config.loss = run.loss;
   config.metric = run.metric;
   config.seed = run.seed;

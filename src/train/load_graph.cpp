@@ -102,6 +102,7 @@ store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count f
           .gpu_budget_bytes = budget.graph_bytes,
           .bytes_per_input_row = budget.bytes_per_input_row,
           .row_normalize = config.normalize_features,
+          .feature_format = config.feature_format,
           .placement = placement::parse_placement(config.placement),
           .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
           .host_path = config.host_gather,

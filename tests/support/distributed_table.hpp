@@ -25,7 +25,8 @@ struct DistributedTable {
     std::uint64_t seed = 1;
     double on_gpu = 0;  ///< fraction of a machine's rows that is replicated on its GPUs
     bool fine = false;  ///< f32 or f16 values that bf16 does not hold
-    Count kept = 0;     ///< of the nodes of other machines, each that it divides is kept in the halo; 0: none
+    RowCode::Kind code = RowCode::Kind::none;  ///< in which rows of f32 are stored: i8 or i4
+    Count kept = 0;  ///< of the nodes of other machines, each that it divides is kept in the halo; 0: none
   };
 
   DistributedTable(const RunSetup& run, const Options& options)
@@ -67,6 +68,7 @@ struct DistributedTable {
  private:
   static RandomValues values_of(const Options& options) {
     RandomValues values = random_values(options.rows * options.cols, options.dtype, options.seed);
+    if (const RowCode code = code_of(options)) encode(code, values);
     if (!options.fine) return values;
     constexpr float kFine = 1.001f;
     std::byte* stored = values.bytes.data();
@@ -79,6 +81,18 @@ struct DistributedTable {
       stored += size_of(options.dtype);
     }
     return values;
+  }
+
+  static RowCode code_of(const Options& options) { return {.kind = options.code, .cols = options.cols}; }
+
+  /// Replaces the bytes by codes, and the floats by what these mean.
+  static void encode(const RowCode& code, RandomValues& values) {
+    const Count rows = std::ssize(values.floats) / code.cols;
+    values.bytes.resize(static_cast<std::size_t>(rows * code.row_bytes()));
+    for (Count row = 0; row < rows; ++row) {
+      code.encode(values.floats.data() + row * code.cols, values.bytes.data() + row * code.row_bytes());
+      code.decode(values.bytes.data() + row * code.row_bytes(), values.floats.data() + row * code.cols);
+    }
   }
 
   RandomValues all_;
@@ -100,7 +114,12 @@ struct DistributedTable {
     const Count own = offsets[machine + 1] - offsets[machine], rows = own + std::ssize(kept_);
     const Count on_gpu = static_cast<Count>(std::floor(options.on_gpu * static_cast<double>(rows)));
     tensor::ChunkTensor made = tensor::ChunkTensor::create(
-        run.machine, {.name = "table", .rows = rows, .cols = cols, .dtype = options.dtype},
+        run.machine,
+        {.name = "table",
+         .rows = rows,
+         .cols = cols,
+         .dtype = code_of(options) ? DType::u8 : options.dtype,
+         .code = code_of(options)},
         {.segments = {{.replicated = on_gpu, .striped = 0, .host = rows - on_gpu}}});
     made.write_rows(0, own,
                     all_.bytes.data() + static_cast<std::size_t>(offsets[machine]) * made.spec().row_bytes());

@@ -34,10 +34,23 @@ std::vector<NodeId> originals(std::span<const NodeId> globals, const GraphView& 
   return ids;
 }
 
+/// The features as `format` keeps them.
+std::vector<float> kept_features(const graph::Graph& graph, store::FeatureFormat format) {
+  std::vector<float> features = features_as_floats(graph);
+  if (format == store::FeatureFormat::stored) return features;
+  const RowCode code{.kind = code_named(enum_name(format)), .cols = graph.features.cols};
+  std::vector<std::byte> coded(static_cast<std::size_t>(code.row_bytes()));
+  for (Count row = 0; row < graph.features.rows; ++row) {
+    code.encode(features.data() + row * code.cols, coded.data());
+    code.decode(coded.data(), features.data() + row * code.cols);
+  }
+  return features;
+}
+
 /// Every list, edge id, label, degree and feature of the machine's nodes, through original ids.
 void expect_local_nodes(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
   const GraphView& view = loaded.host_view();
-  const std::vector<float> features = features_as_floats(graph), rows = rows_of(loaded);
+  const std::vector<float> features = kept_features(graph, options.feature_format), rows = rows_of(loaded);
   const auto cols = static_cast<std::size_t>(graph.features.cols);
   for (Count row = 0; row < view.num_local; ++row) {
     const auto original = static_cast<std::size_t>(view.original_ids[view.first_node + row]);

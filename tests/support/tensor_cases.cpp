@@ -45,6 +45,47 @@ struct Writer {
   }
 };
 
+/// The code of a case with some rows as its sample, and the rows in it.
+RowCode encode(const TensorCase& tensor_case, RandomValues& values) {
+  RowCode code{.kind = tensor_case.code, .cols = tensor_case.cols};
+  ThreadPool pool(1);
+  const Count rows = tensor_case.rows();
+  if (code.kind == RowCode::Kind::vq)
+    code = train_vector_code(values.floats.data(), std::min<Count>(rows, 300), code.cols, tensor_case.seed,
+                             pool);
+  values.bytes.resize(static_cast<std::size_t>(rows * code.row_bytes()));
+  for (Count row = 0; row < rows; ++row) {
+    float* const floats = values.floats.data() + row * code.cols;
+    std::byte* const bytes = values.bytes.data() + row * code.row_bytes();
+    code.encode(floats, bytes);
+    code.decode(bytes, floats);
+  }
+  return code;
+}
+
+/// Memory on a device, poisoned.
+template <typename T>
+cuda::Array<T> poisoned(Count size, Device device, const cuda::Stream& stream) {
+  cuda::Array<T> memory(cuda::memory_on(device), size, "out", device);
+  cuda::fill_async(memory.data(), kPoison, static_cast<std::size_t>(size) * sizeof(T), stream);
+  return memory;
+}
+
+template <typename T>
+cuda::Array<T> copied(std::span<const T> values, Device device, const cuda::Stream& stream) {
+  cuda::Array<T> memory(cuda::memory_on(device), std::ssize(values) + 1, "in", device);
+  cuda::copy_async(memory.data(), values.data(), values.size_bytes(), stream);
+  return memory;
+}
+
+template <typename T>
+std::vector<T> on_host(const cuda::Array<T>& memory, const cuda::Stream& stream) {
+  std::vector<T> values(static_cast<std::size_t>(memory.size()));
+  cuda::copy_async(values.data(), memory.data(), values.size() * sizeof(T), stream);
+  stream.synchronize();
+  return values;
+}
+
 }  // namespace
 
 Count TensorCase::rows() const {
@@ -54,20 +95,26 @@ Count TensorCase::rows() const {
 }
 
 std::string TensorCase::str() const {
-  std::string text = fmt::format("{} x {} of {}, seed {}, stripes of {}, segments", rows(), cols,
-                                 name_of(dtype), seed, placement.stripe_rows);
+  std::string text =
+      fmt::format("{} x {} of {}, seed {}, stripes of {}, segments", rows(), cols,
+                  code == RowCode::Kind::none ? name_of(dtype) : name_of(code), seed, placement.stripe_rows);
   for (const tensor::Segment& s : placement.segments)
     text += fmt::format(" {{{}, {}, {}}}", s.replicated, s.striped, s.host);
   return text;
 }
 
 FilledTensor fill(const comm::Machine& machine, const TensorCase& tensor_case) {
-  const RandomValues values =
+  RandomValues values =
       random_values(tensor_case.rows() * tensor_case.cols, tensor_case.dtype, tensor_case.seed);
-  tensor::ChunkTensor tensor = tensor::ChunkTensor::create(
-      machine,
-      {.name = "test", .rows = tensor_case.rows(), .cols = tensor_case.cols, .dtype = tensor_case.dtype},
-      tensor_case.placement);
+  const bool coded = tensor_case.code != RowCode::Kind::none;
+  tensor::ChunkTensor tensor =
+      tensor::ChunkTensor::create(machine,
+                                  {.name = "test",
+                                   .rows = tensor_case.rows(),
+                                   .cols = tensor_case.cols,
+                                   .dtype = coded ? DType::u8 : tensor_case.dtype,
+                                   .code = coded ? encode(tensor_case, values) : RowCode()},
+                                  tensor_case.placement);
   Writer writer{tensor, values.bytes.data(), machine.rank(), machine.size()};
   Count row = 0;
   for (const tensor::Segment& s : tensor.placement().segments) {
@@ -76,7 +123,7 @@ FilledTensor fill(const comm::Machine& machine, const TensorCase& tensor_case) {
     row += s.rows();
   }
   machine.barrier();
-  return {std::move(tensor), values.floats};
+  return {std::move(tensor), std::move(values.floats), std::move(values.bytes)};
 }
 
 std::vector<NodeId> random_ids(const IdOptions& options) {
@@ -125,6 +172,72 @@ std::vector<float> gathered(const tensor::ChunkTensor& tensor, Device device, st
   EXPECT_TRUE(std::all_of(all.begin(), begin, is_poison)) << "wrote before the result";
   EXPECT_TRUE(std::all_of(end, all.end(), is_poison)) << "wrote behind the result";
   return {begin, end};
+}
+
+std::vector<std::byte> gathered_codes(const tensor::ChunkTensor& tensor, Device device,
+                                      std::span<const NodeId> ids) {
+  const cuda::DeviceGuard guard(device);
+  const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
+  const auto ids_there = copied(ids, device, stream);
+  const Count bytes = std::ssize(ids) * static_cast<Count>(tensor.spec().row_bytes());
+  const auto out = poisoned<std::byte>(bytes + 1, device, stream);
+  ThreadPool pool(2);
+  tensor.gather({.data = ids_there.data(), .size = std::ssize(ids)}, {.data = out.data(), .dtype = DType::u8},
+                stream, pool);
+  std::vector<std::byte> all = on_host(out, stream);
+  EXPECT_EQ(all.back(), static_cast<std::byte>(kPoison)) << "wrote behind the result";
+  all.pop_back();
+  return all;
+}
+
+std::vector<std::byte> expected_codes(const FilledTensor& filled, std::span<const NodeId> ids) {
+  const std::size_t row_bytes = filled.tensor.spec().row_bytes();
+  std::vector<std::byte> codes(ids.size() * row_bytes);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] >= 0)
+      std::copy_n(filled.bytes.begin() + ids[i] * static_cast<std::ptrdiff_t>(row_bytes), row_bytes,
+                  codes.begin() + static_cast<std::ptrdiff_t>(i * row_bytes));
+  return codes;
+}
+
+namespace {
+
+/// [rows, cols], poisoned and then decoded into.
+std::vector<float> decoded(const tensor::ChunkTensor& tensor, Device device, std::span<const std::byte> codes,
+                           std::span<const std::int32_t> positions, Count rows) {
+  const cuda::DeviceGuard guard(device);
+  const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
+  const auto codes_there = copied(codes, device, stream);
+  const auto positions_there = copied(positions, device, stream);
+  const auto out = poisoned<float>(rows * tensor.spec().cols, device, stream);
+  ThreadPool pool(2);
+  tensor.decode(
+      {.rows = codes_there.data(), .positions = positions_there.data(), .count = std::ssize(positions)},
+      out.data(), stream, pool);
+  return on_host(out, stream);
+}
+
+}  // namespace
+
+void expect_decodes(const FilledTensor& filled, Device device) {
+  const tensor::TensorSpec& spec = filled.tensor.spec();
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(spec.rows));
+  std::vector<float> expected(filled.values.size());
+  for (Count row = 0; row < spec.rows; ++row) {
+    const Count to = spec.rows - 1 - row;
+    positions[static_cast<std::size_t>(row)] = row % 5 == 0 ? -1 : static_cast<std::int32_t>(to);
+    if (row % 5 > 0)
+      std::copy_n(filled.values.begin() + row * spec.cols, spec.cols, expected.begin() + to * spec.cols);
+  }
+  const std::vector<float> got = decoded(filled.tensor, device, filled.bytes, positions, spec.rows);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const Count row = spec.rows - 1 - static_cast<Count>(i) / spec.cols;
+    if (row % 5 == 0) {
+      ASSERT_TRUE(is_poison(got[i])) << "row " << row << " was to be left out";
+    } else {
+      ASSERT_EQ(got[i], expected[i]) << "row " << row;
+    }
+  }
 }
 
 }  // namespace strata::test

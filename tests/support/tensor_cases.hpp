@@ -14,6 +14,7 @@ struct TensorCase {
   Count cols = 1;
   tensor::Placement placement;
   std::uint64_t seed = 1;
+  RowCode::Kind code = RowCode::Kind::none;  ///< in which rows of f32 are stored
 
   Count rows() const;
   std::string str() const;  ///< repeats the case
@@ -23,7 +24,8 @@ struct TensorCase {
 /// pieces of many lengths. Collective over the machine.
 struct FilledTensor {
   tensor::ChunkTensor tensor;
-  std::vector<float> values;  ///< [rows, cols]
+  std::vector<float> values;     ///< [rows, cols], as they are stored
+  std::vector<std::byte> bytes;  ///< what was written
 };
 FilledTensor fill(const comm::Machine& machine, const TensorCase& tensor_case);
 
@@ -47,5 +49,13 @@ struct GatherOptions {
 };
 std::vector<float> gathered(const tensor::ChunkTensor& tensor, Device device, std::span<const NodeId> ids,
                             const GatherOptions& options);
+
+/// The bytes that are gathered as they are stored, from a poisoned buffer.
+std::vector<std::byte> gathered_codes(const tensor::ChunkTensor& tensor, Device device,
+                                      std::span<const NodeId> ids);
+std::vector<std::byte> expected_codes(const FilledTensor& filled, std::span<const NodeId> ids);
+
+/// Decodes all rows of the tensor in the other order, without every fifth, and compares.
+void expect_decodes(const FilledTensor& filled, Device device);
 
 }  // namespace strata::test

@@ -31,7 +31,7 @@ struct RowExchangeContext {
   comm::DeviceExchange* on_devices = nullptr;
   /// Rows cross machines as bf16, rounded to nearest even by the machine that has them, and become f32 again
   /// where they arrive. The bits are the same with and without `on_devices`. REQUIRES: rows of f32, f16 or
-  /// bf16.
+  /// bf16. Compressed rows travel as they are stored, whatever this says.
   bool in_bf16 = false;
   /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;

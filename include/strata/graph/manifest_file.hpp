@@ -13,7 +13,7 @@ namespace strata::graph {
 /// A dataset of a part file as the manifest records it.
 struct DatasetRecord {
   std::string name;   ///< path inside the file: "/nodes/node/label"
-  std::string dtype;  ///< "i64", "i32", "f32", "f16", "bf16"
+  std::string dtype;  ///< "i64", "i32", "f32", "f16", "bf16", "u8"
   std::vector<Count> shape;
   std::uint64_t hash = 0;  ///< XXH3 of its bytes
   Count offset = 0;        ///< position of its bytes in the file

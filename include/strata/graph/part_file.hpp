@@ -4,11 +4,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/graph/partition_book.hpp"
 #include "strata/graph/planted.hpp"
 #include "strata/util/label_sets.hpp"
+#include "strata/util/row_code.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
@@ -26,6 +28,7 @@ struct Manifest {
   bool has_edge_weights = false;
   Count feature_cols = 0;  ///< 0: none
   DType feature_dtype = DType::f32;
+  RowCode feature_code = {};  ///< of compressed features; their feature_dtype is u8
   Count num_classes = 0;
   bool has_labels = false;
   bool multi_label = false;
@@ -36,6 +39,8 @@ struct Manifest {
 
   /// Whether all that is read of the parts can be checked against hashes of blocks. Older builds have none.
   bool has_block_hashes() const;
+  Count feature_row_bytes() const;
+  std::string_view feature_type() const;  ///< "f32", "f16", "bf16", "i8", "i4" or "vq"
   /// i32 words of a node's label: 1, or those of a set of classes (label_sets.hpp).
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };
@@ -114,7 +119,7 @@ class PartReader {
   /// Reads which cluster of the part each row is in; refuses what is out of range.
   void read_clusters(Count first, Count count, std::int32_t* out, RecentBlocks* recent = nullptr) const;
   std::vector<std::int32_t> read_clusters_of(std::span<const Count> rows) const;  ///< rows in any order
-  /// Reads rows in the manifest's dtype.
+  /// Reads rows in the manifest's dtype, or its code.
   void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent = nullptr) const;
   Count feature_block_rows() const;  ///< rows per block; readings of whole blocks are the cheapest
   enum class Split { train, valid, test };

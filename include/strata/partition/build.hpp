@@ -18,8 +18,11 @@ namespace strata::partition {
 struct BuildOptions {
   std::filesystem::path output;
   AssignOptions assign{};
-  DType feature_dtype = DType::f32;  ///< f32, f16 or bf16
-  bool force = false;                ///< replace an existing partition directory
+  DType feature_dtype = DType::f32;  ///< f32, f16 or bf16; without effect where there is a code
+  /// Its kind, and the codebooks of vq if they are given; the build trains those that are missing on a sample
+  /// of rows that depends on AssignOptions::seed.
+  RowCode feature_code = {};
+  bool force = false;  ///< replace an existing partition directory
   /// More are refused, because one wrong label would make a model with that many outputs.
   Count max_classes = 100'000;
   int num_threads = 0;  ///< 0: all cores of this process

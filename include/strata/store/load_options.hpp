@@ -11,6 +11,10 @@
 #include "strata/util/enum_names.hpp"
 #include "strata/util/types.hpp"
 
+namespace strata::graph {
+struct Manifest;
+}
+
 namespace strata::store {
 
 /// The batches of a run, as far as the placement must know them.
@@ -51,6 +55,16 @@ enum class Replication : std::uint8_t {
   off,
 };
 
+/// What feature rows are in memory.
+enum class FeatureFormat : std::uint8_t {
+  stored,  ///< as the parts or the graph have them
+  i8,      ///< compressed while loading; see RowCode
+  i4,
+};
+
+/// Bytes of a row in memory. Throws InputError for features that are compressed otherwise, or not of floats.
+Count feature_row_bytes(const graph::Manifest& manifest, FeatureFormat format);
+
 /// How much of a GPU the store may take, and what it loads.
 struct LoadOptions {
   bool edge_ids = false;
@@ -65,6 +79,7 @@ struct LoadOptions {
   /// from the structure.
   std::int64_t bytes_per_input_row = 0;
   bool row_normalize = false;  ///< while loading, scale each feature row so that its absolute values sum to 1
+  FeatureFormat feature_format = FeatureFormat::stored;
   placement::PlacementRequest placement = {};
   BatchShape batch = {};
   tensor::HostPath host_path = tensor::HostPath::automatic;  ///< how GPUs read feature rows in host memory
@@ -88,5 +103,11 @@ inline constexpr auto enum_names<store::Replication> =
     std::to_array<EnumName<store::Replication>>({{store::Replication::automatic, "auto"},
                                                  {store::Replication::on, "on"},
                                                  {store::Replication::off, "off"}});
+
+template <>
+inline constexpr auto enum_names<store::FeatureFormat> =
+    std::to_array<EnumName<store::FeatureFormat>>({{store::FeatureFormat::stored, "stored"},
+                                                   {store::FeatureFormat::i8, "i8"},
+                                                   {store::FeatureFormat::i4, "i4"}});
 
 }  // namespace strata

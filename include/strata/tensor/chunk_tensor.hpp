@@ -11,6 +11,7 @@
 #include "strata/cuda/stream.hpp"
 #include "strata/tensor/rows.hpp"
 #include "strata/util/enum_names.hpp"
+#include "strata/util/row_code.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 
@@ -22,13 +23,22 @@ struct TensorSpec {
   Count cols = 1;
   DType dtype = DType::f32;
   float scale = 1;  ///< an i8 element becomes the float element * scale
+  /// Rows of floats in fewer bits, which gathers decode: `cols` are those of the floats, and `dtype` is u8.
+  /// Rows that are written, read, scattered, or gathered as u8 are row_bytes() bytes of code.
+  RowCode code = {};
   /// Whether rows will be scattered to. Replicated rows are then opened to all ranks of the machine.
   bool scatters = false;
   /// Whether rows begin at multiples of 128 bytes. They take more memory, but fewer lines cross PCIe and
   /// NVLink.
   bool padded = false;
 
-  std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
+  std::size_t row_bytes() const {
+    return code ? static_cast<std::size_t>(code.row_bytes())
+                : static_cast<std::size_t>(cols) * size_of(dtype);
+  }
+  Count gathered_cols(DType out) const {  ///< elements of a row that is gathered as `out`
+    return code && out == dtype ? static_cast<Count>(row_bytes()) : cols;
+  }
   std::size_t row_pitch() const {  ///< bytes from one row to the next
     constexpr std::size_t kLine = 128;
     return padded ? (row_bytes() + kLine - 1) / kLine * kLine : row_bytes();
@@ -155,6 +165,13 @@ class ChunkTensor {
   void gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const {
     gather(ids, RowsOut{.data = out}, stream, pool);
   }
+
+  /// Decodes rows that a gather of a tensor of the same code gave as u8: out[positions[i]] = row i of
+  /// `coded`.
+  ///
+  /// out [>= max position + 1, cols] f32 on the device of the stream
+  /// Asynchronous on a GPU; on the cpu it blocks and runs on `pool`. Thread safe. REQUIRES: spec().code.
+  void decode(const CodedRows& coded, float* out, const cuda::Stream& stream, ThreadPool& pool) const;
 
   /// Adds to counts[s], for every Stratum s, how many of the ids name a row of that stratum.
   ///

@@ -25,13 +25,20 @@ struct RowIds {
 struct RowsOut {
   void* data = nullptr;  ///< on the device of the stream, aligned to its elements
   DType dtype = DType::f32;
-  Count pitch = 0;  ///< in elements; 0: the tensor's columns
+  Count pitch = 0;  ///< in elements; 0: those of a row
 };
 
 /// Where scattered rows come from, in the tensor's type.
 struct RowsIn {
   const void* data = nullptr;  ///< on the device of the stream
   Count pitch = 0;             ///< in elements; 0: the tensor's columns
+};
+
+/// Rows in a tensor's code, and the output rows where they belong.
+struct CodedRows {
+  const void* rows = nullptr;  ///< [count, row_bytes], aligned to 4; readable by the stream's device
+  const std::int32_t* positions = nullptr;  ///< [count], readable by it, too; -1: none
+  Count count = 0;
 };
 
 /// Types that a gather can write for rows of `stored`: the same, f32 for all, bf16 (rounded to nearest even)

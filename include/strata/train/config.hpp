@@ -100,7 +100,8 @@ struct TrainConfig {
   /// percent.
   std::string sm_split = "auto";
   bool normalize_features = false;
-  bool verify_parts = true;  ///< see store::LoadOptions
+  store::FeatureFormat feature_format = store::FeatureFormat::stored;  ///< of feature rows in memory
+  bool verify_parts = true;                                            ///< see store::LoadOptions
 
   int eval_every = 1;                ///< epochs; 0: only at the end
   std::vector<int> eval_fanouts;     ///< empty: exact, layer by layer over all nodes

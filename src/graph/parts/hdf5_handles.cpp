@@ -46,6 +46,7 @@ Handle make_type(const std::string& dtype) {
                      : dtype == "i32"  ? H5T_STD_I32LE
                      : dtype == "f32"  ? H5T_IEEE_F32LE
                      : dtype == "bf16" ? H5T_STD_U16LE
+                     : dtype == "u8"   ? H5T_STD_U8LE
                                        : H5I_INVALID_HID;
   if (base < 0) throw Error("part files have no type " + dtype);
   return {H5Tcopy(base), H5Tclose};

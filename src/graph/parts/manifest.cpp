@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -188,9 +189,41 @@ BuildRecord build_from(const Fields& f) {
 
 DType feature_dtype_from(const Fields& f) {
   const auto name = f.get<std::string>("dtype");
+  if (code_named(name) != RowCode::Kind::none) return DType::u8;
   if (name != "f32" && name != "f16" && name != "bf16")
-    f.refuse("dtype", "is \"" + name + "\", wanted f32, f16 or bf16");
+    f.refuse("dtype", "is \"" + name + "\", wanted f32, f16, bf16, i8, i4 or vq");
   return parse_dtype(name);
+}
+
+constexpr std::size_t kHexDigits = 8;  // of a float
+
+std::string hex_of(const std::vector<float>& values) {
+  std::string text;
+  for (const float value : values) text += fmt::format("{:08x}", __builtin_bit_cast(std::uint32_t, value));
+  return text;
+}
+
+RowCode feature_code_from(const Fields& f) {
+  RowCode code{.kind = code_named(f.get<std::string>("dtype")), .cols = f.count("cols")};
+  if (!code) return {};
+  if (code.cols == 0 || code.cols > std::numeric_limits<std::int32_t>::max())
+    f.refuse("cols", fmt::format("is {}", code.cols));
+  if (code.kind != RowCode::Kind::vq) return code;
+  const auto text = f.get<std::string>("codebooks");
+  const auto size = static_cast<std::size_t>(code.num_groups() * RowCode::kEntries * RowCode::kGroupCols);
+  if (text.size() != size * kHexDigits)
+    f.refuse("codebooks", fmt::format("has {} digits, wanted {}", text.size(), size * kHexDigits));
+  auto books = std::make_shared<std::vector<float>>(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    std::uint32_t bits = 0;
+    const char *const first = text.data() + i * kHexDigits, *const end = first + kHexDigits;
+    const auto read = std::from_chars(first, end, bits, 16);
+    (*books)[i] = __builtin_bit_cast(float, bits);
+    if (read.ec != std::errc() || read.ptr != end || !std::isfinite((*books)[i]))
+      f.refuse("codebooks", fmt::format("has no finite number at {}", i));
+  }
+  code.codebooks = std::move(books);
+  return code;
 }
 
 Manifest manifest_from(const Fields& f) {
@@ -203,6 +236,7 @@ Manifest manifest_from(const Fields& f) {
                     .has_edge_weights = f.has("edge_weights") && f.get<bool>("edge_weights"),
                     .feature_cols = features.count("cols"),
                     .feature_dtype = feature_dtype_from(features),
+                    .feature_code = feature_code_from(features),
                     .num_classes = labels.count("classes"),
                     .has_labels = labels.get<bool>("present"),
                     .multi_label = labels.has("multi") && labels.get<bool>("multi"),
@@ -273,6 +307,14 @@ void check_parts(const PartitionRecord& record, const std::filesystem::path& sou
 
 }  // namespace
 
+Count Manifest::feature_row_bytes() const {
+  return feature_code ? feature_code.row_bytes() : feature_cols * static_cast<Count>(size_of(feature_dtype));
+}
+
+std::string_view Manifest::feature_type() const {
+  return feature_code ? strata::name_of(feature_code.kind) : strata::name_of(feature_dtype);
+}
+
 double ConstraintRecord::balance() const {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (total == 0) return 1;
@@ -291,11 +333,12 @@ std::string format_manifest(const PartitionRecord& record) {
             {"num_parts", m.book.num_parts()},
             {"undirected", m.undirected},
             {"offsets", m.book.offsets()},
-            {"features", {{"cols", m.feature_cols}, {"dtype", name_of(m.feature_dtype)}}},
+            {"features", {{"cols", m.feature_cols}, {"dtype", m.feature_type()}}},
             {"labels", {{"present", m.has_labels}, {"classes", m.num_classes}}},
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
   if (!record.graph_digest.empty()) json["graph_digest"] = record.graph_digest;
+  if (m.feature_code.codebooks) json["features"]["codebooks"] = hex_of(*m.feature_code.codebooks);
   if (m.has_edge_weights) json["edge_weights"] = true;
   if (m.multi_label) json["labels"]["multi"] = true;
   if (m.num_clusters > 0) json["clusters"] = m.num_clusters;

@@ -69,7 +69,9 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
   self[Field::clusters] = {kNode + "cluster", "i32", {}};
   if (manifest.num_clusters > 0) self[Field::clusters].shape = {inner};
   self[Field::features] = {kNode + "feat", std::string(name_of(manifest.feature_dtype)), {}};
-  if (manifest.feature_cols > 0) self[Field::features].shape = {inner, manifest.feature_cols};
+  if (manifest.feature_cols > 0)
+    self[Field::features].shape = {
+        inner, manifest.feature_code ? manifest.feature_code.row_bytes() : manifest.feature_cols};
   const auto add_split = [&](Field row, Field rank, const std::string& name, Count size) {
     self[row] = {kNode + "split/" + name + "/row", "i64", {size}};
     self[rank] = {kNode + "split/" + name + "/rank", "i64", {size}};

@@ -82,16 +82,21 @@ class StoredTarget {
   ScratchFile sources_, edge_ids_, weights_;
 };
 
+/// Compressed features become floats.
+DType type_in_memory(const Manifest& manifest) {
+  return manifest.feature_code ? DType::f32 : manifest.feature_dtype;
+}
+
 /// Rows that go to their places in memory or in a scratch file.
 class FeatureTarget {
  public:
   FeatureTarget(Count rows, const Manifest& manifest, ScratchStore* scratch) {
+    const DType dtype = type_in_memory(manifest);
     if (scratch == nullptr) {
-      memory_ = allocate_features(rows, manifest.feature_cols, manifest.feature_dtype);
+      memory_ = allocate_features(rows, manifest.feature_cols, dtype);
       return;
     }
-    memory_.table = {
-        .rows = rows, .cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .keep_alive = {}};
+    memory_.table = {.rows = rows, .cols = manifest.feature_cols, .dtype = dtype, .keep_alive = {}};
     file_.emplace(*scratch);
     file_->reserve(static_cast<std::size_t>(rows) * row_bytes());
   }
@@ -148,7 +153,7 @@ class WholeGraph {
  private:
   void check_memory() const {
     const Count edge_bytes = 8 + (has_edge_ids_ ? 8 : 0) + (manifest_.has_edge_weights ? 4 : 0);
-    const Count row_bytes = manifest_.feature_cols * static_cast<Count>(size_of(manifest_.feature_dtype)) +
+    const Count row_bytes = manifest_.feature_cols * static_cast<Count>(size_of(type_in_memory(manifest_))) +
                             4 * manifest_.label_words();
     const Count wanted = manifest_.num_edges * edge_bytes + manifest_.book.num_nodes() * (row_bytes + 16);
     if (const Count free = available_host_bytes(); wanted > free)
@@ -323,14 +328,22 @@ class WholeGraph {
   void read_features(const PartReader& part, NodeId first, Count begin, Count end,
                      const FeatureTarget& target) const {
     constexpr Count kBytesPerRead = Count{4} << 20;
-    const auto row_bytes = static_cast<Count>(target.row_bytes());
+    const Count row_bytes = manifest_.feature_row_bytes();
+    std::vector<float> decoded(static_cast<std::size_t>(manifest_.feature_code ? manifest_.feature_cols : 0));
     const Count block = part.feature_block_rows(),
                 most = std::max(block, kBytesPerRead / row_bytes / block * block);
     std::vector<std::byte> rows(static_cast<std::size_t>(std::min(most, end - begin) * row_bytes));
     for (Count at = begin; at < end; at += most) {
       const Count count = std::min(most, end - at);
       part.read_features(at, count, rows.data());
-      for (Count i = 0; i < count; ++i) target.put(original_of(first + at + i), rows.data() + i * row_bytes);
+      for (Count i = 0; i < count; ++i) {
+        const std::byte* row = rows.data() + i * row_bytes;
+        if (manifest_.feature_code) {
+          manifest_.feature_code.decode(row, decoded.data());
+          row = reinterpret_cast<const std::byte*>(decoded.data());
+        }
+        target.put(original_of(first + at + i), row);
+      }
     }
   }
 

@@ -194,8 +194,8 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
     if (const auto parts = source.parts()) {
       const Manifest manifest = read_manifest(*parts);
       size = {.nodes = manifest.book.num_nodes(), .edges = manifest.num_edges};
-      size.bytes_mapped =
-          size.nodes * manifest.feature_cols * static_cast<std::int64_t>(size_of(manifest.feature_dtype));
+      const DType type = manifest.feature_code ? DType::f32 : manifest.feature_dtype;  // as they are read
+      size.bytes_mapped = size.nodes * manifest.feature_cols * static_cast<std::int64_t>(size_of(type));
       size.bytes_in_memory = manifest.has_labels ? size.nodes * 4 * manifest.label_words() : 0;
       size.bytes_in_memory += 8 * (manifest.num_train + manifest.num_valid + manifest.num_test);
     } else if (const SyntheticSpec* const spec = source.synthetic()) {

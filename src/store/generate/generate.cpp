@@ -56,7 +56,7 @@ MachineGraph MachineGraph::generate(const graph::SyntheticSpec& spec, const grap
   check_edge_weights(outline_of(spec), load);
   std::optional<MachineGraph> generated;
 #if STRATA_WITH_CUDA
-  if (tensor::gpus_of(machine).size() > 0) {
+  if (tensor::gpus_of(machine).size() > 0 && load.feature_format == FeatureFormat::stored) {
     auto state = std::make_unique<State>();
     generate_on_gpus({.spec = spec, .read = read, .load = load, .machine = machine, .pool = pool}, *state);
     generated = MachineGraph(std::move(state));

@@ -77,13 +77,58 @@ Count rows_in(std::size_t bytes, const tensor::TensorSpec& spec) {
   return std::max<Count>(1, static_cast<Count>(bytes / spec.row_bytes()));
 }
 
-/// Reads, checks and normalises rows of the machine into `out`.
-void read_chunk(const tensor::TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
+/// Reads, checks and normalises rows of floats.
+void read_floats(const FeatureFill& fill, Range rows, std::byte* out) {
   fill.source.read(rows.first, rows.count, out);
-  const RowBlock block{out, rows.count, spec.cols, spec.dtype};
+  const RowBlock block{out, rows.count, fill.type.cols, fill.type.dtype};
   check_rows(block, [&](Count bad) { return fill.source.describe(rows.first + bad); });
   if (fill.row_normalize) normalize_rows(block);
-  fill.progress.advance(rows.count * static_cast<Count>(spec.row_bytes()));
+}
+
+/// Reads and checks rows in the tensor's code.
+void read_codes(const FeatureFill& fill, Range rows, std::byte* out) {
+  fill.source.read(rows.first, rows.count, out);
+  const std::size_t row_bytes = fill.type.row_bytes();
+  for (Count r = 0; r < rows.count; ++r)
+    if (!fill.type.code.is_finite(out + static_cast<std::size_t>(r) * row_bytes))
+      throw InputError(fmt::format("{}: its scale is not finite", fill.source.describe(rows.first + r)),
+                       "The file is damaged: build the parts again.");
+}
+
+void to_f32(const RowBlock& row, float* out) {
+  with_format(row.dtype, [&]<typename Bits>(const FloatFormat<Bits>& format) {
+    std::transform(reinterpret_cast<const Bits*>(row.data),
+                   reinterpret_cast<const Bits*>(row.data) + row.cols, out, format.to_f32);
+  });
+}
+
+/// Reads rows of floats and writes their codes.
+void read_and_encode(const RowCode& code, const FeatureFill& fill, Range rows, std::byte* out) {
+  const std::size_t row_bytes = fill.type.row_bytes();
+  std::vector<std::byte> floats(static_cast<std::size_t>(rows.count) * row_bytes);
+  std::vector<float> row(static_cast<std::size_t>(fill.type.cols));
+  read_floats(fill, rows, floats.data());
+  for (Count r = 0; r < rows.count; ++r) {
+    to_f32({floats.data() + static_cast<std::size_t>(r) * row_bytes, 1, fill.type.cols, fill.type.dtype},
+           row.data());
+    std::byte* const to = out + r * code.row_bytes();
+    code.encode(row.data(), to);
+    if (!code.is_finite(to))
+      throw InputError(fmt::format("{}: a feature is beyond the range of {}",
+                                   fill.source.describe(rows.first + r), name_of(code.kind)),
+                       "Leave --feature-format out.");
+  }
+}
+
+void read_chunk(const tensor::TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
+  if (fill.type.code) {
+    read_codes(fill, rows, out);
+  } else if (spec.code) {
+    read_and_encode(spec.code, fill, rows, out);
+  } else {
+    read_floats(fill, rows, out);
+  }
+  fill.progress.advance(rows.count * static_cast<Count>(fill.type.row_bytes()));
 }
 
 /// Calls read(chunk of rows) for all rows, from all threads. All chunks except the first begin with a block
@@ -191,6 +236,9 @@ void normalize_rows(const RowBlock& block) {
 void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill) {
   const tensor::TensorSpec& spec = tensor.spec();
   if (spec.rows == 0 || spec.cols == 0) return;
+  if (fill.row_normalize && fill.type.code)
+    throw InputError("compressed features cannot be normalised while they are loaded",
+                     "Build the parts with --normalize-features.");
   if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill);
   machine.together([&] {
     in_chunks(spec, fill, own_share(machine, fill.source, {0, spec.rows}), [&](Range chunk) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "strata/comm/machine.hpp"
+#include "strata/graph/part_file.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/thread_pool.hpp"
@@ -13,7 +14,7 @@ namespace strata::store {
 
 /// Where the feature rows of a machine come from.
 struct FeatureSource {
-  /// Reads rows of the machine, in the tensor's type. Several threads may call it at once.
+  /// Reads rows of the machine. Several threads may call it at once.
   std::function<void(Count first, Count count, std::byte* out)> read;
   std::function<std::string(Count row)> describe;  ///< used in messages: "parts/part-0.h5, row 7"
   /// The row from which it is best to read if `row` is wanted; empty: any row.
@@ -21,8 +22,24 @@ struct FeatureSource {
   bool on_first_rank_only = false;  ///< the other ranks of the machine cannot read
 };
 
+/// The type of rows as a source gives them.
+struct RowType {
+  Count cols = 0;
+  DType dtype = DType::f32;
+  RowCode code = {};
+
+  std::size_t row_bytes() const {
+    return code ? static_cast<std::size_t>(code.row_bytes())
+                : static_cast<std::size_t>(cols) * size_of(dtype);
+  }
+};
+inline RowType type_of_rows(const graph::Manifest& manifest) {
+  return {manifest.feature_cols, manifest.feature_dtype, manifest.feature_code};
+}
+
 struct FeatureFill {
   const FeatureSource& source;
+  RowType type;  ///< of the source; that of the tensor, or floats that are compressed to the tensor's code
   bool row_normalize = false;
   ProgressBar& progress;  ///< advanced by the bytes that this rank has read
   ThreadPool& pool;       ///< reads and checks this rank's share
@@ -30,7 +47,8 @@ struct FeatureFill {
 
 /// Fills `tensor`: every rank reads a share of the rows with its pool. If rows lie on GPUs, they go through a
 /// shared pinned staging buffer, because replicated rows must reach every GPU. Throws InputError naming
-/// source and column for values that are not finite. Collective over the machine; throws on all its ranks
+/// source and column for values that are not finite, and for compressed rows that are to be normalised.
+/// Collective over the machine; throws on all its ranks
 /// alike.
 void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill);
 

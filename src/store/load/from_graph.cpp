@@ -152,19 +152,20 @@ FeatureSource source_of(const graph::Graph* graph) {
 
 WholeGraph WholeGraph::of(const graph::Manifest& manifest, const LoadOptions& options) {
   const Count num_nodes = manifest.book.num_nodes();
-  return {
-      .sizes = {.num_nodes = num_nodes,
-                .first_node = 0,
-                .num_local = num_nodes,
-                .local_edges = manifest.num_edges,
-                .num_train = manifest.num_train,
-                .local_valid = manifest.num_valid,
-                .local_test = manifest.num_test,
-                .edge_ids = options.edge_ids,
-                .weights = options.edge_weights,
-                .in_degrees = options.in_degrees,
-                .label_words = manifest.has_labels ? manifest.label_words() : 0},
-      .features = {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {num_nodes}}};
+  FeatureShape features = shape_in_memory(manifest, options.feature_format);
+  features.part_rows = {num_nodes};
+  return {.sizes = {.num_nodes = num_nodes,
+                    .first_node = 0,
+                    .num_local = num_nodes,
+                    .local_edges = manifest.num_edges,
+                    .num_train = manifest.num_train,
+                    .local_valid = manifest.num_valid,
+                    .local_test = manifest.num_test,
+                    .edge_ids = options.edge_ids,
+                    .weights = options.edge_weights,
+                    .in_degrees = options.in_degrees,
+                    .label_words = manifest.has_labels ? manifest.label_words() : 0},
+          .features = std::move(features)};
 }
 
 std::int64_t least_host_bytes(const WholeGraph& graph, const comm::Machine& machine,
@@ -212,10 +213,12 @@ MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const
   auto state = std::make_unique<State>();
   const auto fill = [&](tensor::ChunkTensor& features, const GraphRegions&) {
     const tensor::TensorSpec& spec = features.spec();
-    ProgressBar progress("place features", spec.rows * static_cast<Count>(spec.row_bytes()), "B",
+    ProgressBar progress("place features", spec.rows * state->manifest.feature_row_bytes(), "B",
                          graph != nullptr);
     ThreadPool pool(graph != nullptr ? comm::resources_of(machine).cores_alone : 1);
-    fill_features(machine, features, {source_of(graph.get()), options.row_normalize, progress, pool});
+    fill_features(
+        machine, features,
+        {source_of(graph.get()), type_of_rows(state->manifest), options.row_normalize, progress, pool});
     graph.reset();
   };
   take_graph(graph.get(), machine, options, fill, *state);

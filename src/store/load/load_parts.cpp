@@ -163,7 +163,8 @@ class Loading {
       spdlog::info("loading features, {} of them in host memory", format_bytes(host_feature_bytes()));
     state_.make_features(machine_, placement_, options_);
     const FeatureSource source = loader_->features();
-    store::fill_features(machine_, *state_.features, {source, options_.row_normalize, *progress_, pool_});
+    store::fill_features(machine_, *state_.features,
+                         {source, type_of_rows(state_.manifest), options_.row_normalize, *progress_, pool_});
     state_.place(machine_, placement_);
     progress_.reset();
   }
@@ -236,8 +237,7 @@ class Loading {
   }
 
   FeatureShape feature_shape() const {
-    FeatureShape shape{
-        .cols = state_.manifest.feature_cols, .dtype = state_.manifest.feature_dtype, .part_rows = {}};
+    FeatureShape shape = shape_in_memory(state_.manifest, options_.feature_format);
     const std::span<const NodeId> offsets = state_.manifest.book.offsets();
     for (Count part = parts_.first; part < parts_.end(); ++part) {
       const auto p = static_cast<std::size_t>(part);

@@ -105,8 +105,7 @@ void PartLoader::damaged(int part, const std::string& what) const {
 }
 
 std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
-  const std::int64_t row_bytes =
-      manifest_.feature_cols * static_cast<std::int64_t>(size_of(manifest_.feature_dtype));
+  const std::int64_t row_bytes = manifest_.feature_row_bytes();
   const std::int64_t edge_bytes = 8 + (options.edge_ids ? 8 : 0) + (options.edge_weights ? 4 : 0);
   const Count indptr_rows = options.in_degrees ? manifest_.book.num_nodes() : list_nodes_.count;
   const std::int64_t total =
@@ -379,8 +378,7 @@ NodeId PartLoader::node_of_row(Count row) const {
 int PartLoader::part_of_row(Count row) const { return manifest_.book.part_of(node_of_row(row)); }
 
 void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) const {
-  const std::size_t row_bytes =
-      static_cast<std::size_t>(manifest_.feature_cols) * size_of(manifest_.feature_dtype);
+  const auto row_bytes = static_cast<std::size_t>(manifest_.feature_row_bytes());
   graph::RecentBlocks recent;
   for (Count row = first; row < first + count;) {
     const int part = part_of_row(row);

@@ -28,7 +28,8 @@ void CopiedGather::gather(const HostRows& host, const RowIds& ids, const RowsOut
   stream.synchronize();
   here.size = std::clamp<Count>(count, 0, ids.size);
   here.count = nullptr;
-  const std::size_t width = static_cast<std::size_t>(host.spec->cols) * size_of(out.dtype),
+  const std::size_t width =
+                        static_cast<std::size_t>(host.spec->gathered_cols(out.dtype)) * size_of(out.dtype),
                     height = static_cast<std::size_t>(here.size);
   std::byte* rows = rows_.reserve(cuda::Memory::pinned, static_cast<Count>(width * height),
                                   "gathered rows on the host", device_);

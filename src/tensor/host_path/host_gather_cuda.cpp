@@ -253,7 +253,7 @@ void HostGather::State::launch_threads_part(const Job& job, const HostJob& host_
   export_numbers(table_for(job), job.list, host_job, split.data(), side);
   workers->post(host_job);
   try {
-    drain_ring(host_job, job.list, job.format, job.out, split.data(), side);
+    drain_ring(host_job, job.list, table_for(job).rows, job.format, job.out, split.data(), side);
   } catch (...) {
     workers->cancel_last();
     throw;

@@ -48,6 +48,12 @@ void add_data_options(OptionTable& table, TrainSettings& settings) {
            "Scale each feature row to a sum of absolute values of 1")
       .fixed();
   table
+      .add("feature-format", c.feature_format,
+           "What feature rows are in memory and between machines: stored (as the parts have them), i8 or i4 "
+           "(compressed while loading to 1 or 1/2 byte per feature and a scale per row; decompressed by the "
+           "gather)")
+      .fixed();
+  table
       .add_as<options::Switch>(
           "verify-parts", c.verify_parts,
           "Compare all that is read of part files with the hashes of their build (on), or take it "

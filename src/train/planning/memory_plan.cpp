@@ -180,7 +180,7 @@ MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifes
 
 MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
                        const BatchProfile& profile, const CacheRates& rates) {
-  const auto row_bytes = manifest.feature_cols * static_cast<std::int64_t>(size_of(manifest.feature_dtype));
+  const std::int64_t row_bytes = store::feature_row_bytes(manifest, config.feature_format);
   const Largest largest = largest_machine(manifest, cluster.machines, row_bytes);
   MemoryPlan plan;
   plan.feature_bytes = largest.nodes * row_bytes;

@@ -72,12 +72,14 @@ std::string plan_table(const std::vector<store::MachineGraph::PlanRow>& plan) {
 std::string banner(const RunFacts& facts) {
   const auto& manifest = facts.manifest;
   const TrainConfig& config = facts.config;
+  const bool as_stored = config.feature_format == store::FeatureFormat::stored;
   std::string text = fmt::format(
       "graph   {}: {} nodes, {} edges, {} features ({}), {} classes\n"
       "        {} / {} / {} training, validation, test nodes\n",
       manifest.name, format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
-      manifest.feature_cols, name_of(manifest.feature_dtype), manifest.num_classes,
-      format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
+      manifest.feature_cols, as_stored ? manifest.feature_type() : enum_name(config.feature_format),
+      manifest.num_classes, format_count(manifest.num_train), format_count(manifest.num_valid),
+      format_count(manifest.num_test));
   text += fmt::format(
       "model   {}: fanouts {}, hidden {}, {} parameters\n"
       "        {}, lr {}, {} per step, {} per epoch\n",

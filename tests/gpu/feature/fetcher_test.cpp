@@ -172,6 +172,30 @@ TEST_P(RowFetcherOnGpu, SendsRowsInBf16) {
   }
 }
 
+TEST_P(RowFetcherOnGpu, SendsCompressedRowsAsTheyAreStored) {
+  std::uint64_t seed = 70;
+  for (const auto code : {RowCode::Kind::i8, RowCode::Kind::i4}) {
+    for (const Count cols : {1, 6, 9, 32}) {
+      for (const double on_gpu : {0.0, 0.4, 1.0}) {
+        Stage stage(
+            {.ranks_per_machine = GetParam().ranks_per_machine,
+             .on_devices = GetParam().on_devices,
+             .cap = GetParam().cap},
+            {.cols = cols, .seed = ++seed, .on_gpu = on_gpu, .code = code, .kept = cols == 6 ? 3 : 0});
+        for (std::uint64_t batch = 0; batch < 3; ++batch) {
+          const auto ids = ids_of_batch(batch, seed);
+          ASSERT_EQ(test::fetched(*stage.fetcher, stage.run.machine.device(), ids, cols),
+                    stage.table.expected(ids))
+              << name_of(code) << ", on GPU " << on_gpu << ", columns " << cols << ", batch " << batch;
+        }
+        const RowExchangeReport report = stage.fetcher->report();
+        EXPECT_EQ(report.row_bytes, report.rows_sent * RowCode{.kind = code, .cols = cols}.row_bytes());
+        stage.close();
+      }
+    }
+  }
+}
+
 const auto name_of_case = [](const auto& info) { return std::string(info.param.name); };
 
 // Without a GPU for every rank, messages between devices go over MPI.

@@ -89,6 +89,51 @@ TEST_F(ChunkTensorOnGpu, GathersShortAndLongRows) {
   }
 }
 
+constexpr RowCode::Kind kAllCodes[] = {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq};
+
+TEST_F(ChunkTensorOnGpu, DecodesRowsOfEveryStratum) {
+  std::uint64_t seed = 5000;
+  for (const RowCode::Kind code : kAllCodes)
+    for (const Placement& placement : placements())
+      for (const Count cols : {1, 4, 7, 17, 33, 100, 124, 128, 301})
+        expect_gathers({DType::f32, cols, placement, seed++, code});
+}
+
+TEST_F(ChunkTensorOnGpu, DecodesHostRowsAlongEveryPath) {
+  for (const RowCode::Kind code : kAllCodes) {
+    for (const HostPath path : {HostPath::zero_copy, HostPath::threads, HostPath::both, HostPath::copy}) {
+      for (const Count gpu_rows : {0, 700}) {
+        if (path == HostPath::copy && gpu_rows > 0) continue;
+        const TensorCase tensor_case{
+            DType::f32, 37, {.segments = {{.replicated = gpu_rows, .host = 3000}}}, 6000, code};
+        SCOPED_TRACE(tensor_case.str() + ", " + std::string(enum_name(path)));
+        test::FilledTensor filled = test::fill(machine(), tensor_case);
+        filled.tensor.configure({.host_path = path, .threads = 2, .threads_share = 0.5});
+        for (std::uint64_t batch = 0; batch < 3; ++batch) {
+          const auto ids = test::random_ids({.count = 5000, .below = tensor_case.rows(), .seed = batch + 1});
+          EXPECT_EQ(test::gathered(filled.tensor, machine().device(), ids, {}),
+                    test::expected_rows(filled, ids, 0));
+          EXPECT_EQ(test::gathered_codes(filled.tensor, machine().device(), ids),
+                    test::expected_codes(filled, ids));
+        }
+        filled.tensor.close(machine());
+      }
+    }
+  }
+}
+
+TEST_F(ChunkTensorOnGpu, DecodesRowsThatArrived) {
+  for (const RowCode::Kind code : kAllCodes) {
+    for (const Count cols : {1, 6, 33, 128, 301}) {
+      const TensorCase tensor_case{DType::f32, cols, Placement::on_host(500), 7000, code};
+      SCOPED_TRACE(tensor_case.str());
+      test::FilledTensor filled = test::fill(machine(), tensor_case);
+      test::expect_decodes(filled, machine().device());
+      filled.tensor.close(machine());
+    }
+  }
+}
+
 TEST_F(ChunkTensorOnGpu, KnowsAnyStripeWidth) {
   std::uint64_t seed = 2000;
   for (const Count stripe_rows : {1, 2, 64, 1024}) {

@@ -126,6 +126,25 @@ TEST(RowFetcher, SplitsLargeFetchesIntoRounds) {
   }
 }
 
+TEST(RowFetcher, SendsCompressedRowsAsTheyAreStored) {
+  std::uint64_t seed = 60;
+  for (const auto code : {RowCode::Kind::i8, RowCode::Kind::i4}) {
+    for (const bool in_bf16 : {false, true}) {
+      for (const Count round_bytes : {Count{100}, Count{64} << 20}) {
+        Stage stage(1, {.rows = 400, .cols = 13, .seed = ++seed, .code = code, .kept = 7}, round_bytes,
+                    in_bf16);
+        const auto ids =
+            test::distinct_ids(300, 400, seed + static_cast<std::uint64_t>(test::world().rank()));
+        EXPECT_EQ(test::fetched(stage.fetcher, {}, ids, 13), stage.table.expected(ids))
+            << name_of(code) << ", seed " << seed;
+        const RowExchangeReport report = stage.fetcher.report();
+        EXPECT_EQ(report.row_bytes, report.rows_sent * (code == RowCode::Kind::i8 ? 20 : 12));
+        stage.close();
+      }
+    }
+  }
+}
+
 // What is stored in bf16 loses nothing on the way, and half as much travels.
 TEST(RowFetcher, SendsRowsInBf16) {
   for (const Count round_bytes : {Count{100}, Count{64} << 20}) {

@@ -58,6 +58,17 @@ TEST(Load, NormalizesRows) {
   }
 }
 
+TEST(Load, CompressesFeatures) {
+  std::uint64_t seed = 330;
+  for (const FeatureFormat format : {FeatureFormat::i8, FeatureFormat::i4})
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+      for (const int ranks_per_machine : {0, 1})
+        expect_loads({3,
+                      ranks_per_machine,
+                      {.feature_cols = 33, .feature_dtype = dtype, .seed = ++seed},
+                      {.feature_format = format}});
+}
+
 TEST(Load, ReadsHalfFeaturesAsTheyAre) {
   expect_loads({4, 0, {.feature_cols = 33, .feature_dtype = DType::f16, .seed = 33}, {}});
   expect_loads({4, 0, {.feature_cols = 33, .feature_dtype = DType::bf16, .seed = 34}, {}});

@@ -52,6 +52,22 @@ TEST(ChunkTensorOnHost, GathersEveryTypeAsF32) {
   }
 }
 
+TEST(ChunkTensorOnHost, DecodesRows) {
+  const RunSetup run(0);
+  std::uint64_t seed = 100;
+  for (const auto code : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
+    for (const Count cols : {1, 4, 7, 17, 33, 128}) {
+      const TensorCase tensor_case{DType::f32, cols, Placement::on_host(400), seed++, code};
+      expect_gathers(run.machine, tensor_case);
+      test::FilledTensor filled = test::fill(run.machine, tensor_case);
+      const auto ids = test::random_ids({.count = 300, .below = 400, .seed = seed});
+      EXPECT_EQ(test::gathered_codes(filled.tensor, {}, ids), test::expected_codes(filled, ids));
+      test::expect_decodes(filled, {});
+      filled.tensor.close(run.machine);
+    }
+  }
+}
+
 TEST(ChunkTensorOnHost, GathersWideRows) {
   const RunSetup run(0);
   expect_gathers(run.machine, {DType::f32, 1433, Placement::on_host(50), 3});

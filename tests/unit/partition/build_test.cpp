@@ -13,6 +13,7 @@
 
 #include "random_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
@@ -184,6 +185,98 @@ TEST(Build, ConvertsFeatures) {
       expect_round_trip({.feature_dtype = from}, {.num_parts = 3}, to);
     }
   }
+}
+
+/// The rows of all parts, by original id, and what they mean.
+struct CodedRows {
+  std::vector<std::byte> codes;
+  std::vector<float> floats;
+};
+CodedRows coded_rows(const fs::path& directory) {
+  const graph::Manifest manifest = graph::read_manifest(directory);
+  const RowCode& code = manifest.feature_code;
+  const Count nodes = manifest.book.num_nodes(), row_bytes = manifest.feature_row_bytes();
+  CodedRows all{std::vector<std::byte>(at(nodes * row_bytes)), std::vector<float>(at(nodes * code.cols))};
+  for (int part = 0; part < manifest.book.num_parts(); ++part) {
+    const PartReader reader = PartReader::open(directory, manifest, part);
+    std::vector<NodeId> originals(at(reader.num_inner()));
+    std::vector<std::byte> rows(at(reader.num_inner() * row_bytes));
+    reader.read_original_ids(0, reader.num_inner(), originals.data());
+    reader.read_features(0, reader.num_inner(), rows.data());
+    for (std::size_t r = 0; r < originals.size(); ++r) {
+      std::byte* const to = all.codes.data() + originals[r] * row_bytes;
+      std::copy_n(rows.data() + static_cast<Count>(r) * row_bytes, row_bytes, to);
+      code.decode(to, all.floats.data() + originals[r] * code.cols);
+    }
+  }
+  return all;
+}
+
+TEST(Build, CompressesFeatures) {
+  const RandomGraphOptions options{.feature_cols = 13};
+  const std::vector<float> floats = converted(random_graph(options).features, DType::f32);
+  for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
+    SCOPED_TRACE(strata::name_of(kind));
+    const test::TemporaryFolder folder;
+    StopFlag stop;
+    const auto build_as = [&](const char* name, const RowCode& code, int parts) {
+      graph::Graph graph = random_graph(options);
+      return build(std::move(graph),
+                   {.output = folder / name,
+                    .assign = {.num_parts = parts},
+                    .feature_code = code,
+                    .num_threads = 2},
+                   stop)
+          .record;
+    };
+    const graph::PartitionRecord record = build_as("three", {.kind = kind}, 3);
+    const RowCode& code = record.manifest.feature_code;
+    EXPECT_EQ(graph::read_manifest(folder / "three").feature_type(), strata::name_of(kind));
+    EXPECT_EQ(record.manifest.feature_row_bytes(), kind == RowCode::Kind::i8   ? 20
+                                                   : kind == RowCode::Kind::i4 ? 12
+                                                                               : 4);
+    const CodedRows rows = coded_rows(folder / "three");
+    std::vector<std::byte> expected(rows.codes.size());
+    for (Count row = 0; row < record.manifest.book.num_nodes(); ++row)
+      code.encode(floats.data() + row * code.cols, expected.data() + row * code.row_bytes());
+    EXPECT_EQ(rows.codes, expected);
+    const auto problems = verify(folder / "three", 2);
+    EXPECT_TRUE(problems.empty()) << verify_text(folder / "three", problems);
+    EXPECT_EQ(build_as("again", {.kind = kind}, 2).graph_digest, record.graph_digest)
+        << "depends on the parts";
+    // What was decoded has the same code again.
+    graph::Graph whole =
+        graph::read_graph((folder / "three").string(),
+                          {.duplicates = graph::EdgePolicy::keep, .self_loops = graph::EdgePolicy::keep});
+    const graph::PartitionRecord other =
+        build(
+            std::move(whole),
+            {.output = folder / "other", .assign = {.num_parts = 2}, .feature_code = code, .num_threads = 2},
+            stop)
+            .record;
+    EXPECT_EQ(other.graph_digest, record.graph_digest);
+    EXPECT_EQ(coded_rows(folder / "other").floats, rows.floats);
+  }
+}
+
+TEST(Build, RefusesWhatACodeCannotHold) {
+  const test::TemporaryFolder folder;
+  auto values = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3.4e38F, 4});
+  graph::Graph graph;
+  graph.structure.num_nodes = 2;
+  graph.structure.indptr = {0, 0, 0};
+  graph.features = {.rows = 2,
+                    .cols = 2,
+                    .dtype = DType::f32,
+                    .data = reinterpret_cast<const std::byte*>(values->data()),
+                    .keep_alive = values};
+  StopFlag stop;
+  expect_error<InputError>(
+      [&] {
+        build(std::move(graph), {.output = folder / "out", .feature_code = {.kind = RowCode::Kind::i8}},
+              stop);
+      },
+      {"node 1", "beyond the range of i8"});
 }
 
 TEST(Build, TakesGraphsWithoutFeaturesLabelsOrEdges) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata {
+
+/// How rows of floats are stored in fewer bits. A value; copies share the codebooks.
+///
+/// A row is a run of 32-bit words (little endian), so that rows can be read word by word wherever they begin:
+///
+///     i8  | scale f32 | 1 byte per column                   | zeros up to the word |  4 + 4 ceil(cols / 4)
+///     bytes i4  | scale f32 | 2 columns per byte, the first below | zeros up to the word |  4 + 4 ceil(cols
+///     / 8) vq  | 1 byte per 4 columns: an entry of their codebook | zeros up to the word |  4 ceil(cols /
+///     16)
+///
+/// 128 columns take 132, 68 and 32 bytes; f32 takes 512. i8 and i4 are symmetric: an element is q * scale,
+/// where scale = max |x| / 127 (7 for i4), rounded up to 16 significant bits, and q is x / scale rounded to
+/// nearest even. So q * scale is exact in f32, and rows that were decoded have the same code again. The row
+/// {0.5, -2, 1} in i8 has a scale of 2 / 127 = 0.015748 and the bytes {32, -127, 64, 0}, which are read as
+/// {0.5039, -2, 1.0079}. vq (product quantisation: Jégou et al., "Product quantization for nearest neighbor
+/// search", 2011) reads columns 4g to 4g + 3 from entry `byte g` of codebook g.
+struct RowCode {
+  enum class Kind : std::uint8_t { none, i8, i4, vq };
+  static constexpr Count kGroupCols = 4;  ///< columns that share a codebook
+  static constexpr Count kEntries = 256;  ///< of a codebook
+
+  Kind kind = Kind::none;
+  Count cols = 0;
+  /// Of vq: [num_groups(), kEntries, kGroupCols]; zeros beyond `cols`.
+  std::shared_ptr<const std::vector<float>> codebooks = {};
+
+  /// Whether rows are stored so. Otherwise they are elements of a DType, and nothing below may be called.
+  explicit operator bool() const { return kind != Kind::none; }
+  bool is_scaled() const { return kind == Kind::i8 || kind == Kind::i4; }
+  Count num_groups() const { return (cols + kGroupCols - 1) / kGroupCols; }
+  Count row_bytes() const;
+
+  /// row [cols], finite; code [row_bytes()], of any alignment. Thread safe, as is decode().
+  void encode(const float* row, std::byte* code) const;
+  /// The same bits on every machine, and on GPUs. Bits beyond the row's end are ignored.
+  void decode(const std::byte* code, float* row) const;
+  /// Whether all elements are finite, which damaged rows may not be.
+  bool is_finite(const std::byte* code) const;
+};
+
+std::string_view name_of(RowCode::Kind kind);     ///< "i8"; empty for none
+RowCode::Kind code_named(std::string_view name);  ///< none if no kind is called so
+
+/// Codebooks for vq: k-means (Lloyd) within each group of columns, which begins with distinct rows.
+///
+/// rows [num_rows, cols], finite: a sample of the table, of which 16,384 rows suffice. The result depends
+/// only on the arguments. Values that occur in at most 256 combinations per group are kept exactly.
+RowCode train_vector_code(const float* rows, Count num_rows, Count cols, std::uint64_t seed,
+                          ThreadPool& pool);
+
+}  // namespace strata

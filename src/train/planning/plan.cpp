@@ -55,6 +55,14 @@ double seeds_per_rank(const StepPlan& plan) {
   return static_cast<double>(plan.global_batch) / plan.cluster.all_ranks();
 }
 
+/// Of a row between machines.
+std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest) {
+  if (manifest.feature_code || config.feature_format != store::FeatureFormat::stored)
+    return store::feature_row_bytes(manifest, config.feature_format);
+  const bool narrow = config.row_exchange_precision == RowPrecision::bf16;
+  return manifest.feature_cols * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
+}
+
 void estimate_seconds(const TrainConfig& config, const graph::Manifest& manifest, StepPlan& plan) {
   const RankSpeed speed = speed_of(plan.cluster, config.precision);
   const StepWork work = work_of(config, manifest, plan.profile);
@@ -220,11 +228,8 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
   const bool bounded = std::ranges::all_of(config.fanouts, [](int fanout) { return fanout >= 0; });
   plan.direct = cluster.has_gpus() && config.neighbor_exchange != Transport::mpi && bounded &&
                 config.sampler != sampling::Method::labor;
-  const bool narrow = config.row_exchange_precision == RowPrecision::bf16;
-  const auto value_bytes = static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
-  const ExchangeLoads loads =
-      loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines, plan.direct,
-               id_bytes_of(manifest), manifest.feature_cols * value_bytes);
+  const ExchangeLoads loads = loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines,
+                                       plan.direct, id_bytes_of(manifest), sent_row_bytes(config, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: docs/scaling.md
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,

@@ -224,12 +224,12 @@ class Builder {
   }
 
  private:
-  /// The code as the manifest has it. Of vq it has codebooks, of which small ones hold the rows exactly.
+  /// Makes of the code what the manifest has.
   void complete_code() {
     RowCode& code = options_.feature_code;
+    if (graph_.features.cols == 0) code = {};
     if (!code) return;
     options_.feature_dtype = DType::u8;
-    if (graph_.features.cols == 0) code = {};
     code.cols = graph_.features.cols;
     if (code.kind != RowCode::Kind::vq || code.codebooks) return;
     announce("training codebooks");

@@ -15,17 +15,17 @@ namespace strata {
 ///
 /// A row is a run of 32-bit words (little endian), so that rows can be read word by word wherever they begin:
 ///
-///     i8  | scale f32 | 1 byte per column                   | zeros up to the word |  4 + 4 ceil(cols / 4)
-///     bytes i4  | scale f32 | 2 columns per byte, the first below | zeros up to the word |  4 + 4 ceil(cols
-///     / 8) vq  | 1 byte per 4 columns: an entry of their codebook | zeros up to the word |  4 ceil(cols /
-///     16)
+///     kind  bytes per row         contents, and zeros up to the next word
+///     i8    4 + 4 ceil(cols / 4)  scale (f32), then a byte per column
+///     i4    4 + 4 ceil(cols / 8)  scale (f32), then a byte per 2 columns, the first in its lower half
+///     vq    4 ceil(cols / 16)     a byte per 4 columns: which entry of their codebook
 ///
 /// 128 columns take 132, 68 and 32 bytes; f32 takes 512. i8 and i4 are symmetric: an element is q * scale,
 /// where scale = max |x| / 127 (7 for i4), rounded up to 16 significant bits, and q is x / scale rounded to
 /// nearest even. So q * scale is exact in f32, and rows that were decoded have the same code again. The row
-/// {0.5, -2, 1} in i8 has a scale of 2 / 127 = 0.015748 and the bytes {32, -127, 64, 0}, which are read as
-/// {0.5039, -2, 1.0079}. vq (product quantisation: Jégou et al., "Product quantization for nearest neighbor
-/// search", 2011) reads columns 4g to 4g + 3 from entry `byte g` of codebook g.
+/// {0.5, -2, 1} in i8 has the scale 0.0157485 and the bytes {32, -127, 63, 0}, which are read as
+/// {0.5040, -2.0001, 0.9922}. vq (product quantisation: Jégou et al., "Product quantization for nearest
+/// neighbor search", 2011) reads columns 4g to 4g + 3 from entry `byte g` of codebook g.
 struct RowCode {
   enum class Kind : std::uint8_t { none, i8, i4, vq };
   static constexpr Count kGroupCols = 4;  ///< columns that share a codebook

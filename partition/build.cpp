@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "output/feature_rows.hpp"
 #include "output/part_output.hpp"
 #include "output/relabel.hpp"
 #include "output/staging.hpp"

@@ -19,10 +19,7 @@ struct BuildOptions {
   std::filesystem::path output;
   AssignOptions assign{};
   DType feature_dtype = DType::f32;  ///< f32, f16 or bf16; without effect where there is a code
-  /// Its kind, and the codebooks of vq if they are given; the build trains those that are missing on a sample
-  /// of rows that depends on AssignOptions::seed.
-  RowCode feature_code = {};
-  bool force = false;  ///< replace an existing partition directory
+  bool force = false;                ///< replace an existing partition directory
   /// More are refused, because one wrong label would make a model with that many outputs.
   Count max_classes = 100'000;
   int num_threads = 0;  ///< 0: all cores of this process
@@ -30,6 +27,9 @@ struct BuildOptions {
   /// Called when all is written and before it appears: what it throws ends the build.
   std::function<void()> before_publishing{};
   bool detailed = false;  ///< count what BuildReport has for report_html(), too
+  /// Compressed features: the kind, and the codebooks of vq if they are given. The build trains those that
+  /// are missing on a sample of rows that depends on AssignOptions::seed.
+  RowCode feature_code{};
 };
 
 /// The cost of one phase of a build.

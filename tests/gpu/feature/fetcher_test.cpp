@@ -189,7 +189,7 @@ TEST_P(RowFetcherOnGpu, SendsCompressedRowsAsTheyAreStored) {
               << name_of(code) << ", on GPU " << on_gpu << ", columns " << cols << ", batch " << batch;
         }
         const RowExchangeReport report = stage.fetcher->report();
-        EXPECT_EQ(report.row_bytes, report.rows_sent * RowCode{.kind = code, .cols = cols}.row_bytes());
+        EXPECT_EQ(report.row_bytes, report.rows_sent * (RowCode{.kind = code, .cols = cols}.row_bytes()));
         stage.close();
       }
     }

@@ -224,8 +224,8 @@ TEST(Build, CompressesFeatures) {
       return build(std::move(graph),
                    {.output = folder / name,
                     .assign = {.num_parts = parts},
-                    .feature_code = code,
-                    .num_threads = 2},
+                    .num_threads = 2,
+                    .feature_code = code},
                    stop)
           .record;
     };
@@ -251,7 +251,7 @@ TEST(Build, CompressesFeatures) {
     const graph::PartitionRecord other =
         build(
             std::move(whole),
-            {.output = folder / "other", .assign = {.num_parts = 2}, .feature_code = code, .num_threads = 2},
+            {.output = folder / "other", .assign = {.num_parts = 2}, .num_threads = 2, .feature_code = code},
             stop)
             .record;
     EXPECT_EQ(other.graph_digest, record.graph_digest);

@@ -213,7 +213,7 @@ CodedRows coded_rows(const fs::path& directory) {
 }
 
 TEST(Build, CompressesFeatures) {
-  const RandomGraphOptions options{.feature_cols = 13};
+  const RandomGraphOptions options{.feature_cols = 13, .labels = false};
   const std::vector<float> floats = converted(random_graph(options).features, DType::f32);
   for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
     SCOPED_TRACE(strata::name_of(kind));

@@ -76,7 +76,7 @@ Seconds measure_machine(const RunContext& context, const graph::Manifest& manife
   Seconds seconds{.host_find = measure_find(manifest.book.num_nodes())};
   if (tensor::gpus_of(context.machine).size() == 0) return seconds;
   constexpr std::int64_t kNumber = sizeof(Count);
-  const auto row_bytes = manifest.feature_cols * static_cast<std::int64_t>(size_of(manifest.feature_dtype));
+  const std::int64_t row_bytes = store::feature_row_bytes(manifest, context.config.feature_format);
   const auto paths = placement::measure_path_rates(context.machine, std::array{kNumber, row_bytes},
                                                    {.threads = context.config.host_threads});
   const placement::PathRates &numbers = paths[0].rates, &rows = paths[1].rates;
@@ -165,7 +165,7 @@ RunCaches plan_caches(const RunContext& context) {
   const Cluster cluster = cluster_of(context);
   context.communicator().together([&] {
     if (!context.first_rank()) return;
-    const auto row_bytes = manifest.feature_cols * static_cast<std::int64_t>(size_of(manifest.feature_dtype));
+    const std::int64_t row_bytes = store::feature_row_bytes(manifest, context.config.feature_format);
     caches = caches_for(decide(context, *parts, manifest, rates, cluster), row_bytes);
     for (const store::CacheDecision& decision : caches.decisions)
       spdlog::info("{}", store::sentence(decision));

@@ -27,10 +27,6 @@ double seconds_per(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second : 0;
 }
 
-double row_bytes_of(const graph::Manifest& manifest) {
-  return static_cast<double>(manifest.feature_cols) * static_cast<double>(size_of(manifest.feature_dtype));
-}
-
 /// A list with its place, its original id and its entry of the index.
 double list_bytes_of(const graph::Manifest& manifest) {
   const double degree =
@@ -40,6 +36,13 @@ double list_bytes_of(const graph::Manifest& manifest) {
 }
 
 }  // namespace
+
+std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest) {
+  if (manifest.feature_code || config.feature_format != store::FeatureFormat::stored)
+    return store::feature_row_bytes(manifest, config.feature_format);
+  const bool narrow = config.row_exchange_precision == RowPrecision::bf16;
+  return manifest.feature_cols * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
+}
 
 CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& cluster) {
   constexpr double kFindOfCore = 40e-9, kFindOfGpu = 0.25e-9;  // the GPU reads three numbers
@@ -57,10 +60,10 @@ CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& clust
 }
 
 store::CacheDecision decide_rows(const CacheTask& task) {
-  const bool narrow = task.config.row_exchange_precision == RowPrecision::bf16;
-  const double value_bytes = narrow ? sizeof(std::uint16_t) : sizeof(float);
-  const double sent = sizeof(NodeId) + static_cast<double>(task.manifest.feature_cols) * value_bytes;
-  const double rows = task.profile.remote_inputs, bytes = row_bytes_of(task.manifest);
+  const auto sent =
+      static_cast<double>(sizeof(NodeId)) + static_cast<double>(sent_row_bytes(task.config, task.manifest));
+  const auto bytes = static_cast<double>(store::feature_row_bytes(task.manifest, task.config.feature_format));
+  const double rows = task.profile.remote_inputs;
   const placement::RemoteReads reads{.rows = rows,
                                      .ask_seconds = seconds_per(sent, task.rates.rows.bytes_per_second),
                                      .find_seconds = task.rates.rows.find_seconds};

@@ -13,6 +13,9 @@
 /// measures (and a plan before it estimates), and of memory.
 namespace strata::train {
 
+/// Of a feature row between machines: in its code, or as --row-exchange-precision says.
+std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest);
+
 /// What batches do with rows, or with lists, that other machines own.
 struct CachePath {
   bool on_devices = false;      ///< they travel from GPU to GPU, and a GPU looks for those that are kept

@@ -55,14 +55,6 @@ double seeds_per_rank(const StepPlan& plan) {
   return static_cast<double>(plan.global_batch) / plan.cluster.all_ranks();
 }
 
-/// Of a row between machines.
-std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest) {
-  if (manifest.feature_code || config.feature_format != store::FeatureFormat::stored)
-    return store::feature_row_bytes(manifest, config.feature_format);
-  const bool narrow = config.row_exchange_precision == RowPrecision::bf16;
-  return manifest.feature_cols * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
-}
-
 void estimate_seconds(const TrainConfig& config, const graph::Manifest& manifest, StepPlan& plan) {
   const RankSpeed speed = speed_of(plan.cluster, config.precision);
   const StepWork work = work_of(config, manifest, plan.profile);

@@ -51,7 +51,7 @@ struct RowFetcher::State {
 
   State(const tensor::ChunkTensor& table, Device the_device, const RowExchangeContext& exchange,
         ThreadPool& pool)
-      : device(the_device), local(table, first_node_of(exchange), the_device, pool) {
+      : device(the_device), local(table, exchange.arrival, first_node_of(exchange), the_device, pool) {
     if (!has_other_machines(exchange)) return;
     staged = std::make_unique<StagedRows>(local, exchange, device);
     direct = make_direct_rows(local, exchange, device);

@@ -5,6 +5,7 @@
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/feature/fetcher.hpp"
+#include "strata/store/feature_arrival.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/thread_pool.hpp"
 
@@ -17,8 +18,11 @@ inline constexpr Count kWireSlack = 16;
 /// r; -1 names a row of zeros.
 class LocalRows {
  public:
-  LocalRows(const tensor::ChunkTensor& table, NodeId first_node, Device device, ThreadPool& pool)
+  /// `arrival` has the rows that are still being read; null: none.
+  LocalRows(const tensor::ChunkTensor& table, store::FeatureArrival* arrival, NodeId first_node,
+            Device device, ThreadPool& pool)
       : table_(table),
+        arrival_(arrival),
         first_node_(first_node),
         pool_(pool),
         by_stratum_(cuda::memory_on(device), tensor::kNumStrata, "counts of gathered rows", device) {
@@ -46,6 +50,7 @@ class LocalRows {
 
   /// out[i] = row of ids[i]. The ids are a few ascending runs on the stream's device, among which -1 may be.
   void gather(const NodeId* ids, Count count, const tensor::RowsOut& out, const cuda::Stream& stream) const {
+    if (arrival_ != nullptr) arrival_->require(named(ids, count), stream);
     table_.gather(named(ids, count), out, stream, pool_);
   }
   void gather(const NodeId* ids, Count count, float* out, const cuda::Stream& stream) const {
@@ -61,6 +66,7 @@ class LocalRows {
   }
 
   const tensor::ChunkTensor& table_;
+  store::FeatureArrival* arrival_;
   NodeId first_node_;
   ThreadPool& pool_;
   cuda::Array<Count> by_stratum_;

@@ -48,6 +48,7 @@ const NodeIndex* MachineGraph::halo_rows() const {
   return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
 }
 const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
+FeatureArrival* MachineGraph::arrival() const { return state_->arrival.get(); }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
 bool MachineGraph::has_label(Count row) const {
   const graph::Manifest& manifest = state_->manifest;
@@ -65,6 +66,8 @@ const std::vector<placement::HottestRows>& MachineGraph::hottest_rows() const { 
 Count MachineGraph::presampled_batches() const { return state_->presampled_batches; }
 
 void MachineGraph::close(const comm::Machine& machine) {
+  state_->arrival.reset();
+  machine.barrier();  // other ranks may be writing to this one's memory
   state_->features->close(machine);
   state_->on_device.close(machine);
   machine.barrier();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct GraphState {
   std::vector<MachineGraph::PlanRow> plan;
   std::vector<placement::HottestRows> hottest_rows;
   Count presampled_batches = 0;
+  std::unique_ptr<FeatureArrival> arrival;  ///< writes to `features` until it ends; null: all is there
 
   /// Makes the table of feature rows without filling it. Collective over the machine.
   void make_features(const comm::Machine& machine, const GraphPlacement& placement,

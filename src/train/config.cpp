@@ -80,6 +80,8 @@ void check_effects(const TrainConfig& c) {
     require(effective || !asked, fmt::format("--{} has no effect without {}", name, needs),
             fmt::format("Leave --{} out, or give {}.", name, needs));
   };
+  has_effect(c.graph.synthetic() == nullptr, "start-early", c.start_early,
+             "part files: the features of synthetic graphs are made, not read");
   const TrainConfig defaults;
   const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat;
   has_effect(gat, "heads", c.heads != defaults.heads, "--model gat");

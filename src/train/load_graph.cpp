@@ -111,7 +111,8 @@ store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count f
           .verify_parts = config.verify_parts,
           .replication = config.replicate_graph,
           .halo_bytes = loading.caches.bytes,
-          .halo_lists = loading.caches.lists};
+          .halo_lists = loading.caches.lists,
+          .late_features = config.start_early && loading.use == GraphUse::training};
 }
 
 /// Of an inductive run: how much of the graph it sees. Collective.

@@ -68,7 +68,7 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       caches(plan_caches(c)),
       graph(load(c, caches)),
       learner(c, graph, make_model),
-      table(table_in_place(*learner.model, graph, c)),
+      table(c.config.start_early ? std::nullopt : table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty() ? nullptr : std::make_unique<Trace>()),
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
       graphs(replays(c.config.cuda_graph, pipeline.pads())),

@@ -32,6 +32,7 @@
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
@@ -129,6 +130,33 @@ class Run {
 
  private:
   static constexpr Count kTimedSteps = 16;  ///< after which the batches in flight are chosen
+
+  /// How long the user waited for training to begin, once in a run.
+  void tell_first_step() {
+    if (std::exchange(begun_, true)) return;
+    sms_.stream().synchronize();
+    const double seconds = seconds_since(start_);
+    metrics_.write(first_step_record(seconds, session_.graph.arrival() != nullptr));
+    if (context_.first_rank() && config_.start_early)
+      spdlog::info("first step done after {}", format_seconds(seconds));
+  }
+
+  /// Nothing may read all feature rows before. Collective.
+  void wait_for_features() {
+    if (!config_.start_early || std::exchange(features_are_there_, true)) return;
+    store::FeatureArrival* const arrival = session_.graph.arrival();
+    context_.watchdog.take_time("reading the rest of the features");
+    context_.communicator().together([&] {
+      if (arrival != nullptr) arrival->finish();
+    });
+    if (arrival == nullptr) return;  // of a machine where all rows were in place
+    const store::FeatureArrival::Report report = arrival->report();
+    metrics_.write(arrival_record(report));
+    if (!context_.first_rank()) return;
+    spdlog::info("all features are in place; batches read {} rows of {} themselves, for which they waited {}",
+                 format_count(report.required_rows), format_count(report.late_rows),
+                 format_seconds(report.required_seconds));
+  }
 
   std::filesystem::path path(const std::string& name) const {
     return std::filesystem::path(config_.output) / name;
@@ -297,6 +325,7 @@ class Run {
       const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
       const auto outcome =
           steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
+      tell_first_step();
       ++progress_.step_in_epoch;
       bar.advance(batch->num_global_seeds);
       session_.pipeline.release(*batch, sms_.stream());
@@ -379,6 +408,7 @@ class Run {
 
   /// False if the ranks agreed to stop: there are no scores.
   bool evaluate() {
+    wait_for_features();
     context_.alive("evaluating");
     const TraceSpan span(session_.trace.get(), Trace::Lane::evaluate);
     make_room();
@@ -513,6 +543,7 @@ class Run {
     if (context_.first_rank()) tell(exchange_table(totals));
   }
 
+  const Clock::time_point start_ = Clock::now();
   const TrainConfig& config_;
   StopListener& stop_;
   OwnedFiles& files_;
@@ -527,6 +558,8 @@ class Run {
   MetricsLog metrics_;
   LoaderTimes first_times_;  ///< of this epoch, taken before its end
   bool weights_agreed_ = false;
+  bool begun_ = false;               ///< a step was made
+  bool features_are_there_ = false;  ///< see wait_for_features()
   bool stop_after_epoch_ = false;    ///< the ranks agreed to stop in its last step
   std::optional<EpochReport> told_;  ///< of the epoch whose line is not printed yet
   double train_seconds_ = 0;

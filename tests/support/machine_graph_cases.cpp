@@ -167,6 +167,10 @@ void expect_loads(const LoadCase& c) {
   const Parts parts(c.dataset, c.num_parts);
   MachineGraph loaded =
       MachineGraph::load(parts.directory(), world().communicator(), run.topology, run.machine, c.options);
+  EXPECT_EQ(loaded.arrival() != nullptr, c.options.late_features);
+  world().communicator().together([&] {
+    if (loaded.arrival() != nullptr) loaded.arrival()->finish();
+  });
   expect_is(loaded, parts.graph(), c.options);
   const std::span<const NodeId> offsets = loaded.machine_offsets();
   ASSERT_EQ(std::ssize(offsets), run.topology.num_machines() + 1);

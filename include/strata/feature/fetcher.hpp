@@ -8,13 +8,14 @@
 #include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/store/feature_arrival.hpp"
 #include "strata/store/halo.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::feature {
 
-/// Where rows of other machines come from; all null on one machine.
+/// Where rows of other machines come from; all null on one machine, except `arrival`.
 struct RowExchangeContext {
   const comm::Communicator* communicator = nullptr;  ///< of the stage's own, over all ranks
   const comm::Topology* topology = nullptr;
@@ -35,6 +36,9 @@ struct RowExchangeContext {
   bool in_bf16 = false;
   /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;
+
+  /// Of this machine's rows that are still being read, which fetches wait for. Null: all are in place.
+  store::FeatureArrival* arrival = nullptr;
 
   DType sent_type() const { return in_bf16 ? DType::bf16 : DType::f32; }
 };

@@ -92,6 +92,9 @@ struct LoadOptions {
   std::int64_t halo_bytes = 0;
   bool halo_lists = true;  ///< false: rows get all of `halo_bytes`, for samplers that never read the lists
   static constexpr std::int64_t kAutomatic = -1;  ///< as `halo_bytes`: a tenth of what is free
+  /// MachineGraph::load() returns when the structure, the labels and the hottest feature rows are in place;
+  /// MachineGraph::arrival() reads the others.
+  bool late_features = false;
 };
 
 }  // namespace strata::store

@@ -13,6 +13,7 @@
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/placement/planner.hpp"
+#include "strata/store/feature_arrival.hpp"
 #include "strata/store/graph_view.hpp"
 #include "strata/store/halo_lists.hpp"
 #include "strata/store/load_options.hpp"
@@ -72,6 +73,9 @@ class MachineGraph {
   /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's
   /// feature_cols.
   const tensor::ChunkTensor& features() const;
+  /// Of rows that were not read yet when load() returned, with LoadOptions::late_features; null: all are in
+  /// place. Whoever reads features() before FeatureArrival::finish() must require() the rows.
+  FeatureArrival* arrival() const;
   /// Other machines' nodes whose rows are here, with their positions; null: none.
   const NodeIndex* halo_rows() const;
   /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.

@@ -102,6 +102,8 @@ struct TrainConfig {
   bool normalize_features = false;
   store::FeatureFormat feature_format = store::FeatureFormat::stored;  ///< of feature rows in memory
   bool verify_parts = true;                                            ///< see store::LoadOptions
+  /// Training begins while feature rows are still read; see store::LoadOptions::late_features.
+  bool start_early = false;
 
   int eval_every = 1;                ///< epochs; 0: only at the end
   std::vector<int> eval_fanouts;     ///< empty: exact, layer by layer over all nodes

@@ -78,20 +78,20 @@ Count rows_in(std::size_t bytes, const tensor::TensorSpec& spec) {
 }
 
 /// Reads, checks and normalises rows of floats.
-void read_floats(const FeatureFill& fill, Range rows, std::byte* out) {
-  fill.source.read(rows.first, rows.count, out);
-  const RowBlock block{out, rows.count, fill.type.cols, fill.type.dtype};
-  check_rows(block, [&](Count bad) { return fill.source.describe(rows.first + bad); });
-  if (fill.row_normalize) normalize_rows(block);
+void read_floats(const FeatureSource& source, const RowForm& form, Range rows, std::byte* out) {
+  source.read(rows.first, rows.count, out);
+  const RowBlock block{out, rows.count, form.type.cols, form.type.dtype};
+  check_rows(block, [&](Count bad) { return source.describe(rows.first + bad); });
+  if (form.row_normalize) normalize_rows(block);
 }
 
 /// Reads and checks rows in the tensor's code.
-void read_codes(const FeatureFill& fill, Range rows, std::byte* out) {
-  fill.source.read(rows.first, rows.count, out);
-  const std::size_t row_bytes = fill.type.row_bytes();
+void read_codes(const FeatureSource& source, const RowType& type, Range rows, std::byte* out) {
+  source.read(rows.first, rows.count, out);
+  const std::size_t row_bytes = type.row_bytes();
   for (Count r = 0; r < rows.count; ++r)
-    if (!fill.type.code.is_finite(out + static_cast<std::size_t>(r) * row_bytes))
-      throw InputError(fmt::format("{}: its scale is not finite", fill.source.describe(rows.first + r)),
+    if (!type.code.is_finite(out + static_cast<std::size_t>(r) * row_bytes))
+      throw InputError(fmt::format("{}: its scale is not finite", source.describe(rows.first + r)),
                        "The file is damaged: build the parts again.");
 }
 
@@ -102,33 +102,32 @@ void to_f32(const RowBlock& row, float* out) {
   });
 }
 
-/// Reads rows of floats and writes their codes.
-void read_and_encode(const RowCode& code, const FeatureFill& fill, Range rows, std::byte* out) {
-  const std::size_t row_bytes = fill.type.row_bytes();
+/// Where rows of floats come from that are compressed.
+struct EncodedRows {
+  const FeatureSource& source;
+  const RowForm& form;
+  const RowCode& code;
+};
+void read_and_encode(const EncodedRows& from, Range rows, std::byte* out) {
+  const RowType& type = from.form.type;
+  const std::size_t row_bytes = type.row_bytes();
   std::vector<std::byte> floats(static_cast<std::size_t>(rows.count) * row_bytes);
-  std::vector<float> row(static_cast<std::size_t>(fill.type.cols));
-  read_floats(fill, rows, floats.data());
+  std::vector<float> row(static_cast<std::size_t>(type.cols));
+  read_floats(from.source, from.form, rows, floats.data());
   for (Count r = 0; r < rows.count; ++r) {
-    to_f32({floats.data() + static_cast<std::size_t>(r) * row_bytes, 1, fill.type.cols, fill.type.dtype},
-           row.data());
-    std::byte* const to = out + r * code.row_bytes();
-    code.encode(row.data(), to);
-    if (!code.is_finite(to))
+    to_f32({floats.data() + static_cast<std::size_t>(r) * row_bytes, 1, type.cols, type.dtype}, row.data());
+    std::byte* const to = out + r * from.code.row_bytes();
+    from.code.encode(row.data(), to);
+    if (!from.code.is_finite(to))
       throw InputError(fmt::format("{}: a feature is beyond the range of {}",
-                                   fill.source.describe(rows.first + r), name_of(code.kind)),
+                                   from.source.describe(rows.first + r), name_of(from.code.kind)),
                        "Leave --feature-format out.");
   }
 }
 
 void read_chunk(const tensor::TensorSpec& spec, const FeatureFill& fill, Range rows, std::byte* out) {
-  if (fill.type.code) {
-    read_codes(fill, rows, out);
-  } else if (spec.code) {
-    read_and_encode(spec.code, fill, rows, out);
-  } else {
-    read_floats(fill, rows, out);
-  }
-  fill.progress.advance(rows.count * static_cast<Count>(fill.type.row_bytes()));
+  read_rows(fill.source, fill.form, spec.code, {rows, out});
+  fill.progress.advance(rows.count * static_cast<Count>(fill.form.type.row_bytes()));
 }
 
 /// Calls read(chunk of rows) for all rows, from all threads. All chunks except the first begin with a block
@@ -188,8 +187,8 @@ void write_staged(tensor::ChunkTensor& tensor, const tensor::Layout& layout, con
   });
 }
 
-void fill_through_staging(const comm::Machine& machine, tensor::ChunkTensor& tensor,
-                          const FeatureFill& fill) {
+void fill_through_staging(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill,
+                          std::span<const Range> ranges) {
   const tensor::TensorSpec& spec = tensor.spec();
   const tensor::Layout layout(tensor.placement());
   const Count staged_rows = std::clamp<Count>(static_cast<Count>(kStagingBytes / spec.row_bytes()), 1,
@@ -197,17 +196,19 @@ void fill_through_staging(const comm::Machine& machine, tensor::ChunkTensor& ten
   const tensor::HostRegion staging =
       tensor::HostRegion::create(machine, static_cast<std::size_t>(staged_rows) * spec.row_bytes(),
                                  fmt::format("loading \"{}\"", spec.name));
-  for (Count first = 0; first < spec.rows; first += staged_rows) {
-    const Range rows{first, std::min(staged_rows, spec.rows - first)};
+  const auto stage = [&](Range rows) {
     const Range own = own_share(machine, fill.source, rows);
     machine.together([&] {
       in_chunks(spec, fill, own, [&](Range chunk) {
         read_chunk(spec, fill, chunk,
-                   staging.data() + static_cast<std::size_t>(chunk.first - first) * spec.row_bytes());
+                   staging.data() + static_cast<std::size_t>(chunk.first - rows.first) * spec.row_bytes());
       });
     });
     machine.together([&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
-  }
+  };
+  for (const Range& range : ranges)
+    for (Count first = range.first; first < range.end(); first += staged_rows)
+      stage({first, std::min(staged_rows, range.end() - first)});
 }
 
 }  // namespace
@@ -233,19 +234,32 @@ void normalize_rows(const RowBlock& block) {
   });
 }
 
+void read_rows(const FeatureSource& source, const RowForm& form, const RowCode& code,
+               const RowDestination& to) {
+  if (form.type.code) {
+    read_codes(source, form.type, to.rows, to.data);
+  } else if (code) {
+    read_and_encode({source, form, code}, to.rows, to.data);
+  } else {
+    read_floats(source, form, to.rows, to.data);
+  }
+}
+
 void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill) {
   const tensor::TensorSpec& spec = tensor.spec();
   if (spec.rows == 0 || spec.cols == 0) return;
-  if (fill.row_normalize && fill.type.code)
+  if (fill.form.row_normalize && fill.form.type.code)
     throw InputError("compressed features cannot be normalised while they are loaded",
                      "Build the parts with --normalize-features.");
-  if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill);
+  const std::vector<Range> ranges = fill.rows.empty() ? std::vector{Range{0, spec.rows}} : fill.rows;
+  if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill, ranges);
+  const auto read = [&](Range chunk) {
+    ChunkBuffer buffer(static_cast<std::size_t>(chunk.count) * spec.row_bytes());
+    tensor.fill_host_rows(chunk.first, buffer.bytes(),
+                          [&](std::byte* out) { read_chunk(spec, fill, chunk, out); });
+  };
   machine.together([&] {
-    in_chunks(spec, fill, own_share(machine, fill.source, {0, spec.rows}), [&](Range chunk) {
-      ChunkBuffer buffer(static_cast<std::size_t>(chunk.count) * spec.row_bytes());
-      tensor.fill_host_rows(chunk.first, buffer.bytes(),
-                            [&](std::byte* out) { read_chunk(spec, fill, chunk, out); });
-    });
+    for (const Range& range : ranges) in_chunks(spec, fill, own_share(machine, fill.source, range), read);
   });
 }
 

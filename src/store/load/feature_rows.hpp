@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/progress.hpp"
+#include "strata/util/shares.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::store {
@@ -37,19 +39,34 @@ inline RowType type_of_rows(const graph::Manifest& manifest) {
   return {manifest.feature_cols, manifest.feature_dtype, manifest.feature_code};
 }
 
-struct FeatureFill {
-  const FeatureSource& source;
+/// What becomes of rows as they are read.
+struct RowForm {
   RowType type;  ///< of the source; that of the tensor, or floats that are compressed to the tensor's code
   bool row_normalize = false;
-  ProgressBar& progress;  ///< advanced by the bytes that this rank has read
-  ThreadPool& pool;       ///< reads and checks this rank's share
 };
 
-/// Fills `tensor`: every rank reads a share of the rows with its pool. If rows lie on GPUs, they go through a
-/// shared pinned staging buffer, because replicated rows must reach every GPU. Throws InputError naming
-/// source and column for values that are not finite, and for compressed rows that are to be normalised.
-/// Collective over the machine; throws on all its ranks
-/// alike.
+struct RowDestination {
+  Range rows;
+  std::byte* data = nullptr;
+};
+
+/// Reads rows, checks them, normalises and compresses them to `code` where they are floats. Throws InputError
+/// naming source and column for values that are not finite. Several threads may call it at once.
+void read_rows(const FeatureSource& source, const RowForm& form, const RowCode& code,
+               const RowDestination& to);
+
+struct FeatureFill {
+  const FeatureSource& source;
+  RowForm form;
+  ProgressBar& progress;         ///< advanced by the bytes that this rank has read
+  ThreadPool& pool;              ///< reads and checks this rank's share
+  std::vector<Range> rows = {};  ///< what to fill; empty: all rows
+};
+
+/// Fills rows of `tensor`: every rank reads a share of the rows with its pool. If rows lie on GPUs, they go
+/// through a shared pinned staging buffer, because replicated rows must reach every GPU. Throws as read_rows(),
+/// and InputError for compressed rows that are to be normalised. Collective over the machine; throws on all
+/// its ranks alike.
 void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill);
 
 /// Rows in memory. check_rows() throws InputError for a value that is not finite; `describe(i)` names row i

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cache/halo_regions.hpp"
+#include "load/late_rows.hpp"
 #include "load/loop_degrees.hpp"
 #include "load/part_loader.hpp"
 #include "load/train_edges.hpp"
@@ -141,6 +142,7 @@ class Loading {
     if (!nodes.lists.empty()) state_.halo.emplace(store::read_halo(task, nodes));
     if (nodes.rows.empty()) return;
     state_.halo_rows = NodeIndex(nodes.rows, state_.manifest.book.num_nodes());
+    if (options_.late_features) added_rows_ = nodes.rows;
     machine_.together([&] { loader_->add_feature_rows(std::move(nodes.rows)); });
     row_occurrences_ = std::move(nodes.row_occurrences);
   }
@@ -163,10 +165,12 @@ class Loading {
       spdlog::info("loading features, {} of them in host memory", format_bytes(host_feature_bytes()));
     state_.make_features(machine_, placement_, options_);
     const FeatureSource source = loader_->features();
-    store::fill_features(machine_, *state_.features,
-                         {source, type_of_rows(state_.manifest), options_.row_normalize, *progress_, pool_});
+    const HotAndLate rows =
+        options_.late_features ? hot_and_late(state_.features->placement(), machine_.size()) : HotAndLate{};
+    store::fill_features(machine_, *state_.features, {source, row_form(), *progress_, pool_, rows.hot});
     state_.place(machine_, placement_);
     progress_.reset();
+    if (!rows.late.empty()) read_late(rows, show_progress);
   }
 
  private:
@@ -181,14 +185,56 @@ class Loading {
   }
 
   void open_parts(const graph::PartsOrigin& origin, bool all_lists) {
-    loader_.emplace(
-        PartLoader::Source{.origin = origin,
-                           .manifest = state_.manifest,
-                           .parts = parts_,
-                           .all_lists = all_lists && num_machines_ > 1,
-                           .verify = options_.verify_parts ? graph::Verify::on : graph::Verify::off},
-        PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
+    origin_ = origin;
     replicated_ = all_lists && num_machines_ > 1;
+    loader_.emplace(source_of_parts(replicated_, verify()),
+                    PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
+  }
+
+  graph::Verify verify() const { return options_.verify_parts ? graph::Verify::on : graph::Verify::off; }
+
+  PartLoader::Source source_of_parts(bool all_lists, graph::Verify verify) const {
+    return {.origin = origin_,
+            .manifest = state_.manifest,
+            .parts = parts_,
+            .all_lists = all_lists,
+            .verify = verify};
+  }
+
+  /// The part files, for reading that goes on when this object is gone.
+  struct LateSource {
+    ThreadPool pool{1};
+    PartLoader checked, single;
+
+    LateSource(const PartLoader::Source& with_hashes, const PartLoader::Source& without,
+               PartLoader::Rank rank, const std::vector<NodeId>& added_rows)
+        : checked(with_hashes, rank, pool), single(without, rank, pool) {
+      if (added_rows.empty()) return;
+      checked.add_feature_rows(added_rows);
+      single.add_feature_rows(added_rows);
+    }
+  };
+
+  RowForm row_form() const { return {type_of_rows(state_.manifest), options_.row_normalize}; }
+
+  void read_late(const HotAndLate& rows, bool show_progress) {
+    std::shared_ptr<LateSource> source;
+    machine_.together([&] {
+      source = std::make_shared<LateSource>(source_of_parts(false, verify()),
+                                            source_of_parts(false, graph::Verify::off),
+                                            PartLoader::Rank{machine_.rank(), machine_.size()}, added_rows_);
+    });
+    if (show_progress) {
+      spdlog::info("{} of {} feature rows are in place; the others are read while training begins",
+                   format_count(state_.features->spec().rows - rows.late_rows()),
+                   format_count(state_.features->spec().rows));
+    }
+    state_.arrival = store::read_late(machine_, *state_.features, rows.late,
+                                      {.checked = source->checked.features(),
+                                       .single = source->single.features(),
+                                       .form = row_form(),
+                                       .threads = std::max(1, pool_.num_threads() / 2),
+                                       .keep_alive = source});
   }
 
   /// Samplers copy the lists to every GPU, where a sixteenth of the graph's share is for them.
@@ -269,6 +315,8 @@ class Loading {
   HaloBudget budget_;
   std::int64_t list_gpu_bytes_ = 0;             // per GPU, of the halo's lists
   std::vector<std::uint32_t> row_occurrences_;  // of the halo's rows
+  graph::PartsOrigin origin_;
+  std::vector<NodeId> added_rows_;  // of other machines, for late reading
   std::optional<PartLoader> loader_;
   std::optional<ProgressBar> progress_;
   GraphPlacement placement_;

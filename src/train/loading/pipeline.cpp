@@ -261,7 +261,7 @@ struct Pipeline::State {
   }
 
   feature::RowExchangeContext row_context(const comm::Communicator& communicator) {
-    if (!is_distributed()) return {};
+    if (!is_distributed()) return {.machine_offsets = {}, .arrival = parts.graph->arrival()};
     return {.communicator = &communicator,
             .topology = parts.topology,
             .machine_offsets = parts.graph->machine_offsets(),
@@ -269,7 +269,8 @@ struct Pipeline::State {
             .halo = parts.graph->halo_rows(),
             .on_devices = rows_on_devices ? wire.get() : nullptr,
             .in_bf16 = options.rows_in_bf16,
-            .order = rows_on_devices ? &order : nullptr};
+            .order = rows_on_devices ? &order : nullptr,
+            .arrival = parts.graph->arrival()};
   }
 
   Padding measure() const {

@@ -59,6 +59,9 @@ void add_data_options(OptionTable& table, TrainSettings& settings) {
           "Compare all that is read of part files with the hashes of their build (on), or take it "
           "as it is (off)")
       .per_host();
+  table.add("start-early", c.start_early,
+            "Begin to train when structure, labels and the hottest feature rows are read; the other rows are "
+            "read meanwhile, and first those that a batch needs. The same numbers");
 }
 
 void add_model_options(OptionTable& table, TrainConfig& c) {

@@ -209,6 +209,18 @@ json run_record(const RunFacts& facts) {
           {"options", options_record(facts.config)}};
 }
 
+json first_step_record(double seconds, bool early) {
+  return {{"type", "first_step"}, {"seconds", seconds}, {"start_early", early}};
+}
+
+json arrival_record(const store::FeatureArrival::Report& report) {
+  return {{"type", "arrival"},
+          {"late_rows", report.late_rows},
+          {"required_rows", report.required_rows},
+          {"required_seconds", report.required_seconds},
+          {"background_seconds", report.background_seconds}};
+}
+
 json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy) {
   return {{"type", "step"},
           {"epoch", epoch},

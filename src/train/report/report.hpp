@@ -85,6 +85,8 @@ std::string fanouts_note(const std::vector<int>& fanouts);
 nlohmann::json run_record(const RunFacts& facts);
 /// What the planner decided to keep of other machines' nodes, and why.
 nlohmann::json planner_record(const RunFacts& facts);
+nlohmann::json first_step_record(double seconds, bool early);
+nlohmann::json arrival_record(const store::FeatureArrival::Report& report);
 nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);
 nlohmann::json epoch_record(const EpochReport& epoch);
 nlohmann::json sm_split_record(const SmSplitResult& result);

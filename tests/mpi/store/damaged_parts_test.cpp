@@ -85,6 +85,13 @@ std::string load(const Parts& parts, const RunSetup& run, const LoadOptions& opt
   } catch (const InputError& error) {
     return error.what();
   }
+  try {
+    world.together([&] {
+      if (loaded->arrival() != nullptr) loaded->arrival()->finish();
+    });
+  } catch (const InputError& error) {
+    return error.what();
+  }
   test::expect_is(*loaded, parts.graph(), options);
   loaded->close(run.machine);
   return "accepted";
@@ -144,6 +151,16 @@ TEST(DamagedParts, AreLoadedAsTheyWereWhereTheDamageIsNotRead) {
   for (const Flip& flip : random_flips(parts.directory(), 2, 9)) {
     const Flipped flipped(flip);
     expect_noticed(flip, {}, load(parts, run, {}));
+  }
+}
+
+TEST(DamagedParts, AreRefusedWhenTheyAreReadLater) {
+  const Parts parts({.seed = 94}, 3);
+  const RunSetup run(0);
+  for (const Flip& flip : random_flips(parts.directory(), 3, 11)) {
+    if (!flip.dataset.ends_with("feat")) continue;
+    const Flipped flipped(flip);
+    expect_noticed(flip, {}, load(parts, run, {.late_features = true}));
   }
 }
 

@@ -69,6 +69,13 @@ TEST(Load, CompressesFeatures) {
                       {.feature_format = format}});
 }
 
+TEST(Load, ReadsFeaturesLater) {
+  LoadOptions late{.row_normalize = true, .late_features = true};
+  expect_loads({3, 0, {.num_nodes = 3000, .seed = 35}, late});
+  late.halo_bytes = 20000;
+  expect_loads({4, 1, {.feature_dtype = DType::bf16, .seed = 36}, late});
+}
+
 TEST(Load, ReadsHalfFeaturesAsTheyAre) {
   expect_loads({4, 0, {.feature_cols = 33, .feature_dtype = DType::f16, .seed = 33}, {}});
   expect_loads({4, 0, {.feature_cols = 33, .feature_dtype = DType::bf16, .seed = 34}, {}});

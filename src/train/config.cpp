@@ -70,6 +70,22 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.log_level, "--log-level");
 }
 
+void check_heads(const TrainConfig& c) {
+  const std::size_t layers = c.fanouts.size();
+  require(c.heads.size() == 1 || c.heads.size() == layers,
+          fmt::format("--heads has {} entries, but the model has {} layers", c.heads.size(), layers),
+          "Give one number for all layers, or one per layer as --fanouts.");
+  for (std::size_t layer = 0; layer < c.heads.size(); ++layer) {
+    const int heads = c.heads[layer];
+    const bool hidden = c.heads.size() == 1 || layer + 1 < layers;
+    require(heads > 0 && heads <= kMaxWidth, fmt::format("--heads: {} is not in 1 to {}", heads, kMaxWidth),
+            "Give a number such as 4, or one per layer such as 8,8,1.");
+    require(c.model != nn::ModelKind::gat || !hidden || c.hidden % heads == 0,
+            fmt::format("--hidden: {} cannot be divided among {} heads", c.hidden, heads),
+            "Give a multiple of --heads.");
+  }
+}
+
 /// Refuses options that somebody asked for, on a command line or by another value than the default, and that
 /// would have no effect.
 void check_effects(const TrainConfig& c) {
@@ -85,6 +101,7 @@ void check_effects(const TrainConfig& c) {
   const TrainConfig defaults;
   const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat;
   has_effect(gat, "heads", c.heads != defaults.heads, "--model gat");
+  has_effect(gat, "residual", c.residual, "--model gat");
   has_effect(gat, "attention-dropout", c.attention_dropout != 0, "--model gat");
   const bool stepped = c.lr_schedule == ScheduleKind::step;
   has_effect(stepped, "lr-gamma", c.lr_gamma != defaults.lr_gamma, "--lr-schedule step");
@@ -152,11 +169,7 @@ void validate(const TrainConfig& c) {
   check_probability(c.dropout, "--dropout");
   check_probability(c.input_dropout, "--input-dropout");
   check_probability(c.attention_dropout, "--attention-dropout");
-  require(c.heads > 0 && c.heads <= kMaxWidth,
-          fmt::format("--heads: {} is not in 1 to {}", c.heads, kMaxWidth), "Give a number such as 4.");
-  require(c.model != nn::ModelKind::gat || c.hidden % c.heads == 0,
-          fmt::format("--hidden: {} cannot be divided among {} heads", c.hidden, c.heads),
-          "Give a multiple of --heads.");
+  check_heads(c);
   require(
       c.aggregate == nn::Aggregate::mean || c.model == nn::ModelKind::sage,
       fmt::format("--aggregate {} is for SAGE only, not for {}", enum_name(c.aggregate), enum_name(c.model)),

@@ -149,6 +149,7 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.aggregate = run.aggregate;
   config.hidden = run.hidden;
   config.heads = run.heads;
+  config.residual = run.residual;
   config.fanouts = run.fanouts;
   config.sampler = run.sampler;
   config.replace = run.replace;

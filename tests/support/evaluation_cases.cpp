@@ -82,8 +82,10 @@ struct LayerOf {
   bool last;
 
   at::Tensor at(const std::string& name) const {
-    return parameters["convs." + std::to_string(layer) + "." + name].detach().cpu().to(at::kDouble);
+    return parameters[full(name)].detach().cpu().to(at::kDouble);
   }
+  bool has(const std::string& name) const { return parameters.contains(full(name)); }
+  std::string full(const std::string& name) const { return "convs." + std::to_string(layer) + "." + name; }
 };
 
 at::Tensor sage(const LayerOf& of, const at::Tensor& x, const at::Tensor& aggregated) {
@@ -122,7 +124,8 @@ at::Tensor gat(const LayerOf& of, const at::Tensor& x, const Dense& dense) {
     outs.push_back((p / p.sum(1, true)).mm(rows));
   }
   const at::Tensor all = at::stack(outs, 1);
-  return (of.last ? all.mean(1) : all.reshape({x.size(0), heads * cols})) + of.at("bias");
+  const at::Tensor out = (of.last ? all.mean(1) : all.reshape({x.size(0), heads * cols})) + of.at("bias");
+  return of.has("res.weight") ? out + x.mm(of.at("res.weight").t()) : out;
 }
 
 at::Tensor apply(const ModelCase& kind, const LayerOf& of, const at::Tensor& x, const Dense& dense) {
@@ -180,13 +183,16 @@ at::Tensor DenseForward::logits() const {
 
 std::shared_ptr<nn::BlockModel> hub_model(const ModelCase& kind, int num_layers) {
   const at::NoGradGuard no_grad;
+  std::vector<int> heads{3};
+  for (int layer = 1; kind.residual && layer < num_layers; ++layer) heads.push_back(layer + 3);
   auto model = nn::make_model({.kind = kind.kind,
                                .aggregate = kind.aggregate,
                                .in_cols = 7,
                                .hidden = 24,
                                .out_cols = 5,
                                .num_layers = num_layers,
-                               .heads = 3,
+                               .heads = heads,
+                               .residual = kind.residual,
                                .seed = 2});
   for (at::Tensor& p : model->parameters()) p.add_(0.02);
   return model;

@@ -29,6 +29,7 @@ std::unique_ptr<graph::Graph> hub_graph(const HubGraphOptions& options);
 struct ModelCase {
   nn::ModelKind kind;
   nn::Aggregate aggregate = nn::Aggregate::mean;
+  bool residual = false;  ///< of gat, which then has another number of heads in each layer
 };
 
 /// Which layers count edges by weight, and what the model is.

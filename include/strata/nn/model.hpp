@@ -127,7 +127,10 @@ struct ModelOptions {
   Aggregate aggregate = Aggregate::mean;  ///< of sage
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
-  std::int64_t heads = 4;          ///< of gat: concatenated in hidden layers, averaged in the last
+  /// Of gat: one number for all layers, or one per layer. Heads are concatenated in hidden layers, averaged
+  /// in the last.
+  std::vector<int> heads = {4};
+  bool residual = false;           ///< of gat: a linear map of a node's own row is added to each layer
   double attention_dropout = 0.0;  ///< of gat's attention weights
   double dropout = 0.5;            ///< after each hidden layer's activation
   double input_dropout = 0.0;      ///< of the input features
@@ -135,6 +138,10 @@ struct ModelOptions {
   /// over neighbors, logits and all of evaluation stay f32.
   bool bf16 = false;
   std::uint64_t seed = 0;  ///< of the initial weights, which are the same on every rank and device
+
+  int heads_of(int layer) const {
+    return heads.size() == 1 ? heads.front() : heads[static_cast<std::size_t>(layer)];
+  }
 };
 
 /// Makes one of Strata's own models. Throws InputError for options that no model can have.

@@ -42,7 +42,8 @@ struct TrainConfig {
   std::string own_model;
   nn::Aggregate aggregate = nn::Aggregate::mean;  ///< of sage
   std::int64_t hidden = 256;
-  std::int64_t heads = 4;  ///< of gat
+  std::vector<int> heads = {4};  ///< of gat: of all layers, or one number per layer
+  bool residual = false;         ///< of gat: residual connections
   /// From the seeds outwards; -1: all neighbors. The model has one layer per fanout.
   std::vector<int> fanouts = {15, 10, 5};
   sampling::Method sampler = sampling::Method::uniform;

@@ -138,6 +138,20 @@ struct Integers {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
+/// 4 or 8,8,1; in a file 4 or [8, 8, 1].
+struct IntegerOrIntegers {
+  using Value = std::vector<int>;
+  static std::string hint() { return "INT[,...]"; }
+  static std::string shown(const Value& value) { return Integers::shown(value); }
+  static std::string literal(const Value& value) {
+    return value.size() == 1 ? std::to_string(value.front()) : Integers::literal(value);
+  }
+  static Value from_text(std::string_view what, std::string_view text) {
+    return Integers::from_text(what, text);
+  }
+  static Value from_file(std::string_view what, const FileValue& value);
+};
+
 /// 0,1,2; in a file [0, 1, 2].
 struct Unsigneds {
   using Value = std::vector<std::uint64_t>;

@@ -237,9 +237,9 @@ struct GatStack : Function<GatStack> {
       LayerTape& layer = tape.layers.emplace_back();
       layer.block = blocks[l];
       layer.input = input;
-      layer.heads = on.options.heads;
       const at::Tensor* own = &parameters[kParametersPerLayer * l];
       layer.weights = {own[0], own[1], own[2], own[3]};
+      layer.heads = layer.weights.attention_src.size(1);
       layer.last = hop == 0;
       layer.attention_dropout = make_dropout(on.options.attention_dropout, on.pass, hop, blocks[l]);
       sum_neighbors(layer, type);

@@ -16,13 +16,12 @@ struct GatWeights {
 };
 
 struct GatStackOptions {
-  std::int64_t heads = 1;
   double dropout = 0, attention_dropout = 0;
   bool bf16 = false;  ///< use bf16 for sums, activations and their gradients, and matrix products
 };
 
 struct GatStackShape {
-  std::int64_t in_cols = 0, hidden = 0, heads = 1;
+  std::int64_t in_cols = 0, hidden = 0, heads = 1;  ///< heads: the most of a layer
   int num_layers = 1;
 };
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "fused/gat_stack.hpp"
@@ -132,6 +133,7 @@ struct GraphAttention : Function<GraphAttention> {
 struct GatLayer : torch::nn::Module {
   struct Shape {
     std::int64_t in_cols, heads, head_cols, out_cols;
+    bool residual;
   };
   GatLayer(const Shape& shape, std::uint64_t seed, int layer) {
     const auto glorot = [&](at::IntArrayRef sizes, std::int64_t both, int index) {
@@ -148,24 +150,32 @@ struct GatLayer : torch::nn::Module {
     lin = register_module(
         "lin",
         std::make_shared<Linear>(glorot({mapped, shape.in_cols}, mapped + shape.in_cols, 0), at::Tensor()));
+    if (!shape.residual) return;
+    const at::Tensor own = glorot({shape.out_cols, shape.in_cols}, shape.out_cols + shape.in_cols, 3);
+    res = register_module("res", std::make_shared<Linear>(own, at::Tensor()));
   }
   at::Tensor src_weights, dst_weights, bias;
-  std::shared_ptr<Linear> lin;
+  std::shared_ptr<Linear> lin, res;  ///< res: null without residual connections
 };
 
 class GatModel final : public StackedModel {
  public:
   explicit GatModel(const ModelOptions& options) : StackedModel(options) {
-    if (options.heads < 1 || options.hidden % options.heads != 0) {
-      throw InputError(fmt::format("{} hidden columns cannot be divided among {} attention heads",
-                                   options.hidden, options.heads),
-                       "Choose a width of the hidden layers that is a multiple of the heads.");
+    if (options.heads.size() != 1 && std::ssize(options.heads) != num_layers()) {
+      throw InputError(fmt::format("{} numbers of heads for {} layers", options.heads.size(), num_layers()),
+                       "Give one number, or one per layer.");
     }
     for (int i = 0; i < num_layers(); ++i) {
+      if (options.heads_of(i) < 1 || (!is_last(i) && options.hidden % options.heads_of(i) != 0)) {
+        throw InputError(fmt::format("{} hidden columns cannot be divided among {} attention heads",
+                                     options.hidden, options.heads_of(i)),
+                         "Choose a width of the hidden layers that is a multiple of the heads.");
+      }
       const GatLayer::Shape shape{.in_cols = input_cols(i),
-                                  .heads = options.heads,
-                                  .head_cols = projected_cols(i) / options.heads,
-                                  .out_cols = output_cols(i)};
+                                  .heads = options.heads_of(i),
+                                  .head_cols = mapped_cols(i) / options.heads_of(i),
+                                  .out_cols = output_cols(i),
+                                  .residual = options.residual};
       layers_.push_back(std::make_shared<GatLayer>(shape, options.seed, i));
     }
     register_layers({layers_.begin(), layers_.end()});
@@ -198,7 +208,7 @@ class GatModel final : public StackedModel {
   at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override {
     const GatLayer& at = at_layer(layer);
     const at::Tensor mapped = mapped_of(layer, piece);
-    const Heads on{.block = piece.block, .heads = options().heads, .dropout = {}};
+    const Heads on{.block = piece.block, .heads = heads_of(layer), .dropout = {}};
     const Scores scores{head_dots(mapped, on.block.num_src, at.src_weights, on.heads),
                         head_dots(mapped, 1, at.dst_weights, on.heads)};
     constexpr double kNever = -1e30;  // the node itself was included with the first piece
@@ -214,16 +224,23 @@ class GatModel final : public StackedModel {
   }
   at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
     if (!state.defined()) return output_alone(layer, own);
-    return finish(layer, mean_if_last(layer, parts_of(layer, state).out), own.block, {});
+    const at::Tensor sum = mean_if_last(layer, parts_of(layer, state).out);
+    return finish(layer, own.projected ? plus_projected(layer, sum, own.x) : plus_own(layer, sum, own.x, {}),
+                  own.block, {});
   }
 
-  std::int64_t mapped_cols(int layer) const override { return projected_cols(layer); }
+  std::int64_t mapped_cols(int layer) const override {
+    return is_last(layer) ? heads_of(layer) * output_cols(layer) : output_cols(layer);
+  }
 
+  /// With residual connections, what is added to the node's own output follows the mapped row.
   std::int64_t projected_cols(int layer) const override {
-    return is_last(layer) ? options().heads * output_cols(layer) : output_cols(layer);
+    return mapped_cols(layer) + (options().residual ? output_cols(layer) : 0);
   }
   at::Tensor project(int layer, const at::Tensor& x) override {
-    return x.mm(at_layer(layer).lin->weight.t());
+    const GatLayer& at = at_layer(layer);
+    const at::Tensor mapped = x.mm(at.lin->weight.t());
+    return at.res ? at::cat({mapped, x.mm(at.res->weight.t())}, 1) : mapped;
   }
 
  private:
@@ -231,11 +248,27 @@ class GatModel final : public StackedModel {
     const DropoutRule rule = make_dropout(options().attention_dropout, pass, hop_of_dst(layer), block);
     // Attention itself is f32: a softmax needs it, and a second set of kernels is not needed.
     const at::Tensor mapped = map_rows(type_of(pass), x, at_layer(layer).lin->weight).to(at::kFloat);
-    return attend(layer, mapped, {.block = block, .heads = options().heads, .dropout = rule});
+    const Heads on{.block = block, .heads = heads_of(layer), .dropout = rule};
+    return plus_own(layer, attend(layer, mapped, on), x, pass);
   }
 
   at::Tensor sum_projected(int layer, const at::Tensor& projected, const Block& block) override {
-    return attend(layer, projected.contiguous(), {.block = block, .heads = options().heads, .dropout = {}});
+    const at::Tensor mapped = projected.narrow(1, 0, mapped_cols(layer)).contiguous();
+    const Heads on{.block = block, .heads = heads_of(layer), .dropout = {}};
+    return plus_projected(layer, attend(layer, mapped, on), projected);
+  }
+
+  /// Adds the residual connection of the dst nodes, whose rows x begins with, to their sums.
+  at::Tensor plus_own(int layer, const at::Tensor& sums, const at::Tensor& x, const Pass& pass) const {
+    const GatLayer& at = at_layer(layer);
+    if (!at.res) return sums;
+    const at::Tensor own = x.narrow(0, 0, sums.size(0));
+    return sums.add(map_rows(type_of(pass), own, at.res->weight).to(at::kFloat));
+  }
+  /// The same where project() has mapped the rows.
+  at::Tensor plus_projected(int layer, const at::Tensor& sums, const at::Tensor& projected) const {
+    if (!options().residual) return sums;
+    return sums.add(projected.narrow(0, 0, sums.size(0)).narrow(1, mapped_cols(layer), output_cols(layer)));
   }
 
   at::Tensor attend(int layer, const at::Tensor& mapped, const Heads& on) const {
@@ -244,26 +277,27 @@ class GatModel final : public StackedModel {
   }
 
   at::Tensor mean_if_last(int layer, const at::Tensor& heads) const {
-    return is_last(layer) ? heads.view({heads.size(0), options().heads, output_cols(layer)}).mean(1) : heads;
+    return is_last(layer) ? heads.view({heads.size(0), heads_of(layer), output_cols(layer)}).mean(1) : heads;
   }
 
   at::Tensor mapped_of(int layer, const NeighborPiece& piece) const {
-    return piece.projected ? piece.x.contiguous()
+    return piece.projected ? piece.x.narrow(1, 0, mapped_cols(layer)).contiguous()
                            : map_rows(at::kFloat, piece.x, at_layer(layer).lin->weight);
   }
 
   Attended parts_of(int layer, const at::Tensor& state) const {
-    const std::int64_t cols = projected_cols(layer);
+    const std::int64_t cols = mapped_cols(layer);
     return {.out = state.narrow(1, 0, cols).contiguous(),
-            .log_sums = state.narrow(1, cols, options().heads).contiguous()};
+            .log_sums = state.narrow(1, cols, heads_of(layer)).contiguous()};
   }
 
 #if STRATA_WITH_CUDA
   bool trains_in_stack() const {
-    return at_layer(0).bias.is_cuda() && gat_stack_pays({.in_cols = options().in_cols,
-                                                         .hidden = projected_cols(0),
-                                                         .heads = options().heads,
-                                                         .num_layers = num_layers()});
+    return at_layer(0).bias.is_cuda() && !options().residual &&
+           gat_stack_pays({.in_cols = options().in_cols,
+                           .hidden = mapped_cols(0),
+                           .heads = *std::ranges::max_element(options().heads),
+                           .num_layers = num_layers()});
   }
   std::vector<GatWeights> weights() const {
     std::vector<GatWeights> result;
@@ -272,8 +306,7 @@ class GatModel final : public StackedModel {
     return result;
   }
   GatStackOptions stack_options() const {
-    return {.heads = options().heads,
-            .dropout = options().dropout,
+    return {.dropout = options().dropout,
             .attention_dropout = options().attention_dropout,
             .bf16 = options().bf16};
   }
@@ -282,6 +315,7 @@ class GatModel final : public StackedModel {
 #endif
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
+  std::int64_t heads_of(int layer) const { return options().heads_of(layer); }
   const GatLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
 
   std::vector<std::shared_ptr<GatLayer>> layers_;

@@ -218,7 +218,7 @@ MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const
     ThreadPool pool(graph != nullptr ? comm::resources_of(machine).cores_alone : 1);
     fill_features(
         machine, features,
-        {source_of(graph.get()), type_of_rows(state->manifest), options.row_normalize, progress, pool});
+        {source_of(graph.get()), {type_of_rows(state->manifest), options.row_normalize}, progress, pool});
     graph.reset();
   };
   take_graph(graph.get(), machine, options, fill, *state);

@@ -194,6 +194,11 @@ std::vector<int> Integers::from_file(std::string_view what, const FileValue& val
   return values;
 }
 
+std::vector<int> IntegerOrIntegers::from_file(std::string_view what, const FileValue& value) {
+  if (value.as<FileValue::Array>() != nullptr) return Integers::from_file(what, value);
+  return {Integer<int>::from_file(what, value)};
+}
+
 std::string Unsigneds::literal(const Value& value) {
   std::vector<std::string> literals;
   for (const std::uint64_t entry : value) literals.push_back(Unsigned::literal(entry));

@@ -69,7 +69,16 @@ void add_model_options(OptionTable& table, TrainConfig& c) {
   table.add("model", c.model, "Layers of the model").common().fixed();
   table.add("aggregate", c.aggregate, "Of the neighbors' rows, by sage").fixed();
   table.add("hidden", c.hidden, "Width of the hidden layers; of gat: of all heads together").common().fixed();
-  table.add("heads", c.heads, "Attention heads of gat: side by side in hidden layers, their mean in the last")
+  table
+      .add_as<options::IntegerOrIntegers>(
+          "heads", c.heads,
+          "Attention heads of gat, of all layers (4) or of each, input layer first (8,8,1): side by side in "
+          "hidden layers, their mean in the last")
+      .fixed();
+  table
+      .add("residual", c.residual,
+           "Residual connections of gat: a linear map of a node's own row is added to the output of each "
+           "layer")
       .fixed();
   table
       .add("fanouts", c.fanouts,

@@ -97,6 +97,7 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
                                  .out_cols = shape.out_cols,
                                  .num_layers = config.num_layers(),
                                  .heads = config.heads,
+                                 .residual = config.residual,
                                  .attention_dropout = config.attention_dropout,
                                  .dropout = config.dropout,
                                  .input_dropout = config.input_dropout,

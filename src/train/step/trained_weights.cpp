@@ -2,6 +2,7 @@
 #include "step/trained_weights.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -40,7 +41,8 @@ std::map<std::string, std::string> model_facts(const TrainConfig& config, const 
   return {{"format", "pt"},
           {kModel, model_name(config)},
           {"aggregate", std::string(enum_name(config.aggregate))},
-          {"heads", std::to_string(config.heads)},
+          {"heads", fmt::format("{}", fmt::join(config.heads, ","))},
+          {"residual", config.residual ? "true" : "false"},
           {kInCols, std::to_string(shape.in_cols)},
           {kOutCols, std::to_string(shape.out_cols)},
           {"epoch", std::to_string(epoch)}};

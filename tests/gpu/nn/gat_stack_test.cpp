@@ -24,15 +24,17 @@ const c10::Device kGpu(c10::kCUDA, 0);
 constexpr Count kInputs = 900, kFrontier = 260, kSeeds = 70;
 
 struct Case {
-  std::int64_t in_cols, hidden, heads, classes;
+  std::int64_t in_cols, hidden;
+  std::vector<int> heads;
+  std::int64_t classes;
   int max_degree = 9;
   double attention_dropout = 0, input_dropout = 0;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.in_cols << " to " << c.hidden << ", " << c.heads << " heads, " << c.classes
-             << " classes, degree " << c.max_degree << ", attention dropout " << c.attention_dropout
-             << ", input dropout " << c.input_dropout;
+  return out << c.in_cols << " to " << c.hidden << ", " << testing::PrintToString(c.heads) << " heads, "
+             << c.classes << " classes, degree " << c.max_degree << ", attention dropout "
+             << c.attention_dropout << ", input dropout " << c.input_dropout;
 }
 
 ModelOptions options_of(const Case& c) {
@@ -233,12 +235,13 @@ TEST_P(GatStackTest, ReadsRowsOfATableInPlace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GatStackTest,
-                         testing::Values(Case{100, 256, 4, 47}, Case{100, 256, 4, 47, 40, 0.4},
-                                         Case{20, 16, 2, 5}, Case{8, 12, 1, 3, 0}, Case{50, 64, 4, 7},
-                                         Case{33, 30, 3, 4, 12, 0.2}, Case{64, 160, 8, 10},
-                                         Case{64, 160, 4, 10, 9, 0, 0.4}, Case{32, 60, 6, 9, 20},
-                                         Case{132, 136, 1, 6, 70}, Case{300, 384, 4, 6, 5, 0.1},
-                                         Case{256, 256, 4, 2}, Case{1, 9, 1, 2}));
+                         testing::Values(Case{100, 256, {4}, 47}, Case{100, 256, {4}, 47, 40, 0.4},
+                                         Case{20, 16, {2}, 5}, Case{8, 12, {1}, 3, 0}, Case{50, 64, {4}, 7},
+                                         Case{33, 30, {3}, 4, 12, 0.2}, Case{64, 160, {8}, 10},
+                                         Case{64, 160, {4}, 10, 9, 0, 0.4}, Case{32, 60, {6}, 9, 20},
+                                         Case{132, 136, {1}, 6, 70}, Case{300, 384, {4}, 6, 5, 0.1},
+                                         Case{256, 256, {4}, 2}, Case{1, 9, {1}, 2},
+                                         Case{64, 160, {8, 2}, 10}, Case{20, 12, {1, 5}, 7, 9, 0.3}));
 
 TEST(GatStack, LeavesWideInputsAndManyHeadsToTheMapOfAllRows) {
   EXPECT_TRUE(gat_stack_pays({.in_cols = 100, .hidden = 256, .heads = 4, .num_layers = 3}));

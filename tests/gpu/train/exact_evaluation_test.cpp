@@ -56,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ExactEvaluationOnGpu,
                                          Case{{nn::ModelKind::sage, nn::Aggregate::max}, 1 << 24},
                                          Case{{nn::ModelKind::gcn}, 1 << 24},
                                          Case{{nn::ModelKind::gin}, 1 << 24}, Case{{nn::ModelKind::gat}, 0},
-                                         Case{{nn::ModelKind::gat}, 1 << 24}));
+                                         Case{{nn::ModelKind::gat}, 1 << 24},
+                                         Case{{.kind = nn::ModelKind::gat, .residual = true}, 1 << 24}));
 
 }  // namespace
 }  // namespace strata::train

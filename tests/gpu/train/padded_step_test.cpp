@@ -25,11 +25,12 @@ struct Case {
   bool table;
   double dropout;
   bool on_cpu = false;  ///< the CPU samples for the GPU
+  bool residual = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << enum_name(c.model) << (c.table ? " in place" : "") << " dropout " << c.dropout
-             << (c.on_cpu ? " sampled on the cpu" : "");
+             << (c.on_cpu ? " sampled on the cpu" : "") << (c.residual ? " residual" : "");
 }
 
 class PaddedStep : public testing::TestWithParam<Case> {
@@ -44,7 +45,8 @@ class PaddedStep : public testing::TestWithParam<Case> {
             .hidden = 16,
             .out_cols = kClasses,
             .num_layers = 2,
-            .heads = 2,
+            .heads = {2},
+            .residual = GetParam().residual,
             .dropout = GetParam().dropout,
             .seed = 3};
   }
@@ -170,7 +172,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{nn::ModelKind::gat, true, 0.0}, Case{nn::ModelKind::gat, true, 0.5},
                     Case{nn::ModelKind::sage, true, 0.5, true}, Case{nn::ModelKind::sage, false, 0.5, true},
                     Case{nn::ModelKind::gcn, false, 0.5, true}, Case{nn::ModelKind::gat, false, 0.5, true},
-                    Case{nn::ModelKind::gat, true, 0.5, true}));
+                    Case{nn::ModelKind::gat, true, 0.5, true},
+                    Case{.model = nn::ModelKind::gat, .table = false, .dropout = 0.5, .residual = true}));
 
 }  // namespace
 }  // namespace strata::train

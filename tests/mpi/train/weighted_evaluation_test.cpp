@@ -79,8 +79,9 @@ TEST_P(ExactEvaluationOfHubs, ReadsAHubsListInPiecesWithinTheChunk) {
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return std::string(enum_name(c.kind.kind)) + "_" + std::string(enum_name(c.kind.aggregate)) + "_" +
-         std::to_string(c.ranks_per_machine) + "_per_machine";
+  return std::string(enum_name(c.kind.kind)) + (c.kind.residual ? "_residual_" : "_") +
+         std::string(enum_name(c.kind.aggregate)) + "_" + std::to_string(c.ranks_per_machine) +
+         "_per_machine";
 }
 INSTANTIATE_TEST_SUITE_P(Models, ExactEvaluationOfHubs,
                          testing::Values(Case{{nn::ModelKind::sage}, 0}, Case{{nn::ModelKind::sage}, 1},
@@ -88,7 +89,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ExactEvaluationOfHubs,
                                          Case{{nn::ModelKind::sage, nn::Aggregate::max}, 1},
                                          Case{{nn::ModelKind::gcn}, 0}, Case{{nn::ModelKind::gcn}, 1},
                                          Case{{nn::ModelKind::gin}, 0}, Case{{nn::ModelKind::gat}, 0},
-                                         Case{{nn::ModelKind::gat}, 1}),
+                                         Case{{nn::ModelKind::gat}, 1},
+                                         Case{{.kind = nn::ModelKind::gat, .residual = true}, 0},
+                                         Case{{.kind = nn::ModelKind::gat, .residual = true}, 1}),
                          name_of);
 
 void expect_same(const Scores& a, const Scores& b) {

@@ -47,7 +47,7 @@ seed = 7
 )");
   EXPECT_EQ(config.graph.text(), "parts");
   EXPECT_EQ(config.hidden, 1024);
-  EXPECT_EQ(config.heads, 8);
+  EXPECT_EQ(config.heads, std::vector{8});
   EXPECT_THAT(config.fanouts, ElementsAre(4, -1));
   EXPECT_EQ(config.learning_rate, 0.5);
   EXPECT_EQ(config.dropout, 0);

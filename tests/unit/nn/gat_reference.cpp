@@ -41,7 +41,8 @@ at::Tensor reference_gat(nn::BlockModel& model, const GatShape& shape, const at:
   const at::Tensor sums =
       sum_by_dst(rows.index_select(0, edges.src).mul(weights.unsqueeze(-1)), edges.dst, block.num_dst);
   const at::Tensor out = shape.concatenates ? sums.flatten(1) : sums.mean(1);
-  return out.add(f64("convs.0.bias"));
+  if (!parameters.contains("convs.0.res.weight")) return out.add(f64("convs.0.bias"));
+  return out.add(x.narrow(0, 0, block.num_dst).mm(f64("convs.0.res.weight").t())).add(f64("convs.0.bias"));
 }
 
 }  // namespace strata::test

@@ -24,13 +24,15 @@ struct Shape {
 };
 
 /// The first of two layers, so that the heads lie side by side; a ReLU follows.
-std::shared_ptr<BlockModel> hidden_layer(const Shape& shape, double attention_dropout = 0.0) {
+std::shared_ptr<BlockModel> hidden_layer(const Shape& shape, double attention_dropout = 0.0,
+                                         bool residual = false) {
   return make_model({.kind = ModelKind::gat,
                      .in_cols = shape.in_cols,
                      .hidden = shape.heads * shape.head_cols,
                      .out_cols = 3,
                      .num_layers = 2,
-                     .heads = shape.heads,
+                     .heads = {static_cast<int>(shape.heads)},
+                     .residual = residual,
                      .attention_dropout = attention_dropout,
                      .dropout = 0,
                      .seed = 9});
@@ -59,13 +61,13 @@ at::Tensor kept_edges(const OwnedBlock& block, const DropoutRule& rule, Count he
   return kept;
 }
 
-class HiddenGat : public testing::TestWithParam<std::tuple<Shape, double>> {};
+class HiddenGat : public testing::TestWithParam<std::tuple<Shape, double, bool>> {};
 
 TEST_P(HiddenGat, AgreesWithReferenceForwardAndBackward) {
-  const auto& [shape, dropout] = GetParam();
+  const auto& [shape, dropout, residual] = GetParam();
   const OwnedBlock block = random_block(
       {.num_dst = shape.num_dst, .num_src = shape.num_src, .max_degree = shape.max_degree, .seed = 4});
-  const auto model = hidden_layer(shape, dropout);
+  const auto model = hidden_layer(shape, dropout, residual);
   const at::Tensor weights = random_rows(shape.num_dst, shape.heads * shape.head_cols, 6);
   at::Tensor x = random_rows(shape.num_src, shape.in_cols, 1).mul_(2).requires_grad_(true);
   const at::Tensor output = model->forward_layer(0, x, block.view(), kTraining);
@@ -94,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      Shape{30, 30, 5, 3, 33, 6}, Shape{20, 50, 6, 9, 1, 8},
                                      Shape{1, 1, 2, 2, 2, 3}, Shape{10, 30, 4, 2, 3, 0},
                                      Shape{0, 0, 6, 2, 4, 0}, Shape{0, 20, 6, 2, 4, 0}),
-                     testing::Values(0.0, 0.4)));
+                     testing::Values(0.0, 0.4), testing::Bool()));
 
 TEST(Gat, IsTheNodesOwnRowWhereItHasNoNeighbors) {
   const OwnedBlock block = test::block_of({{}, {1, 1}}, 2);
@@ -102,7 +104,7 @@ TEST(Gat, IsTheNodesOwnRowWhereItHasNoNeighbors) {
                                  .in_cols = 3,
                                  .out_cols = 4,
                                  .num_layers = 1,
-                                 .heads = 2,
+                                 .heads = {2},
                                  .dropout = 0,
                                  .seed = 2});
   const at::Tensor x = random_rows(2, 3, 1);

@@ -108,7 +108,8 @@ at::Tensor reference(const std::string& kind, BlockModel& model, const at::Tenso
   if (kind == "sage max") return reference_sage_max(model, x, block);
   if (kind == "gin") return reference_gin(model, x, block);
   if (kind == "gcn") return reference_gcn(model, x, block);
-  return test::reference_gat(model, {.heads = options_for(kind).heads, .concatenates = false}, x, block);
+  return test::reference_gat(model, {.heads = options_for(kind).heads.front(), .concatenates = false}, x,
+                             block);
 }
 
 void expect_close(const at::Tensor& actual, const at::Tensor& expected, const std::string& what) {

@@ -230,8 +230,12 @@ TEST(Model, RefusesBadOptions) {
   };
   EXPECT_THAT(message([](ModelOptions& o) { o.kind = static_cast<ModelKind>(9); }),
               HasSubstr("sage, gcn, gat or gin"));
-  EXPECT_THAT(message([](ModelOptions& o) { o.kind = ModelKind::gat, o.heads = 3; }),
+  EXPECT_THAT(message([](ModelOptions& o) { o.kind = ModelKind::gat, o.heads = {3}; }),
               HasSubstr("20 hidden columns"));
+  EXPECT_THAT(message([](ModelOptions& o) {
+                o.kind = ModelKind::gat, o.heads = {4, 4, 4, 4, 4};
+              }),
+              HasSubstr("5 numbers of heads"));
   EXPECT_THAT(message([](ModelOptions& o) { o.attention_dropout = 1.0; }), HasSubstr("[0, 1)"));
   EXPECT_THAT(message([](ModelOptions& o) { o.num_layers = 0; }), HasSubstr("at least one layer"));
   EXPECT_THAT(message([](ModelOptions& o) { o.out_cols = 0; }), HasSubstr("12, 20 and 0"));

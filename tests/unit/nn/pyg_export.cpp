@@ -3,6 +3,7 @@
 #include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -57,7 +58,8 @@ void export_model(std::string name, const std::filesystem::path& folder) {
                 {.tensors = weights_of(*model),
                  .metadata = {{"model", std::string(enum_name(options.kind))},
                               {"aggregate", std::string(enum_name(options.aggregate))},
-                              {"heads", std::to_string(options.heads)}}});
+                              {"heads", fmt::format("{}", fmt::join(options.heads, ","))},
+                              {"residual", options.residual ? "true" : "false"}}});
   write_tensors(folder / "expected.safetensors",
                 {.tensors = {{"x", x}, {"edge_index", edge_index}, {"logits", logits}}, .metadata = {}});
 }

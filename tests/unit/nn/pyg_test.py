@@ -24,7 +24,7 @@ except ImportError as error:
 def main(exporter, document):
     snippets = re.findall(r"```python\n(.*?)```", pathlib.Path(document).read_text(), re.DOTALL)
     (snippet,) = (text for text in snippets if "safe_open" in text)
-    for kind in ("sage", "sage-max", "gcn", "gat", "gin"):
+    for kind in ("sage", "sage-max", "gcn", "gat", "gat-4-residual", "gat-2,8,3", "gat-8,4,2-residual", "gin"):
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), torch.no_grad():
             subprocess.run([exporter, kind, folder], check=True)
             pathlib.Path("runs").mkdir()

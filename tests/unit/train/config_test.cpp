@@ -76,7 +76,7 @@ TEST(Validate, RefusesWhatCannotBe) {
   expect_refused([=](auto& c) { c.dropout = nan; }, {"--dropout: nan"});
   expect_refused([](auto& c) { c.input_dropout = -0.1; }, {"--input-dropout: -0.1"});
   expect_refused([](auto& c) { c.attention_dropout = 1; }, {"--attention-dropout: 1"});
-  expect_refused([](auto& c) { c.heads = 0; }, {"--heads: 0"});
+  expect_refused([](auto& c) { c.heads = {0}; }, {"--heads: 0"});
   expect_refused([](auto& c) { c.warmup_steps = -1; }, {"--warmup-steps: -1"});
   expect_refused([](auto& c) { c.lr_step_size = 0; }, {"--lr-step-size: 0"});
   expect_refused([=](auto& c) { c.lr_gamma = nan; }, {"--lr-gamma: nan"});
@@ -119,7 +119,7 @@ TEST(Validate, RefusesWhatContradictsItself) {
 }
 
 TEST(Validate, RefusesWhatHasNoEffect) {
-  expect_refused([](auto& c) { c.heads = 2; }, {"--heads has no effect without --model gat"});
+  expect_refused([](auto& c) { c.heads = {2}; }, {"--heads has no effect without --model gat"});
   expect_refused([](auto& c) { c.attention_dropout = 0.5; }, {"--attention-dropout has no effect"});
   expect_refused([](auto& c) { c.lr_gamma = 0.5; }, {"--lr-gamma has no effect without --lr-schedule step"});
   expect_refused([](auto& c) { c.lr_step_size = 7; }, {"--lr-step-size has no effect"});
@@ -132,7 +132,7 @@ TEST(Validate, RefusesWhatHasNoEffect) {
   EXPECT_NO_THROW(validate(read_back)) << "a record of a run has every option";
   TrainConfig own = good_config();
   own.own_model = "mine";
-  own.heads = 2;
+  own.heads = {2};
   EXPECT_NO_THROW(validate(own)) << "it may use them";
 }
 
@@ -146,7 +146,8 @@ TEST(Validate, KnowsWhatPredictionsCanBe) {
 TEST(Validate, RefusesWhatOverflows) {
   expect_refused([](auto& c) { c.hidden = Count{1} << 40; },
                  {"--hidden: 1099511627776 is more than 1048576"});
-  expect_refused([](auto& c) { c.heads = Count{1} << 40; }, {"--heads: 1099511627776"});
+  expect_refused([](auto& c) { c.heads = {1 << 30}; }, {"--heads: 1073741824"});
+  expect_refused([](auto& c) { c.heads = {}; }, {"--heads has 0 entries"});
   expect_refused([](auto& c) { c.fanouts = {std::numeric_limits<int>::max()}; },
                  {"--fanouts: 2147483647", "-1 for all"});
   expect_refused([](auto& c) { c.accumulate = std::numeric_limits<Count>::max(); }, {"--accumulate"});
@@ -185,7 +186,7 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
                                      [](TrainConfig& c) { c.optimizer = OptimizerKind::sgd; },
                                      [](TrainConfig& c) { c.seed = 9; },
                                      [](TrainConfig& c) { c.metric = Metric::macro_f1; },
-                                     [](TrainConfig& c) { c.heads = 2; },
+                                     [](TrainConfig& c) { c.heads = {2}; },
                                      [](TrainConfig& c) { c.init_from = "runs/first"; },
                                      [](TrainConfig& c) { c.aggregate = nn::Aggregate::max; },
                                      [](TrainConfig& c) { c.lr_schedule = ScheduleKind::step; },

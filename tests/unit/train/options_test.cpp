@@ -257,6 +257,9 @@ TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--loss", "hinge"}, {"--loss", "bce"});
   expect_refused({"--on-nan", "ignore"}, {"--on-nan", "skip"});
   expect_refused({"--model", "gat", "--hidden", "10"}, {"--hidden: 10", "4 heads"});
+  expect_refused({"--model", "gat", "--heads", "8,5,8", "--hidden", "64"}, {"--hidden: 64", "5 heads"});
+  expect_refused({"--model", "gat", "--heads", "8,8"}, {"--heads has 2 entries", "3 layers"});
+  expect_refused({"--residual"}, {"--residual has no effect without --model gat"});
   expect_refused({"--optimizer", "rmsprop"}, {"--optimizer", "adamw"});
   expect_refused({"--metric", "loss"}, {"--metric", "roc_auc"});
   expect_refused({"--device", "tpu"}, {"--device", "cuda"});

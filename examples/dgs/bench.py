@@ -105,7 +105,9 @@ class Graph:
         self.features = make("features", options.feat_cache_rate, data and data.features)
         self.probs = None
         if options.bias:
-            weights = None if data is None else torch.randn(len(data.indices)).abs()
+            weights = None if data is None else data.weights
+            if data is not None and weights is None:
+                weights = torch.randn(len(data.indices)).abs()
             self.probs = make("probs", options.graph_cache_rate, weights)
         self.indices = make("indices", options.graph_cache_rate, data and data.indices)
         self.indptr = make("indptr", options.graph_cache_rate, data and data.indptr)
@@ -175,7 +177,7 @@ def run(options: argparse.Namespace) -> None:
     machine = Machine(options.loading_factors)
     if not on_gpu:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // machine.size))
-    data = bench_data.read(options.dataset, pathlib.Path(options.root)) if machine.is_root else None
+    data = bench_data.read(options.dataset, pathlib.Path(options.root), weighted=options.bias) if machine.is_root else None
     num_features, num_classes, ids = machine.share(data and (data.features.shape[1], data.num_classes, data.train))
     if dist.get_rank() == 0:
         fanouts = [int(word) for word in options.fan_out.split(",")]
@@ -219,7 +221,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--layers", default="strata", choices=["strata", "pyg"], help="whose layers the model has")
     parser.add_argument("--batch-size", type=int, default=1000, help="seeds per rank and iteration")
     parser.add_argument("--fan-out", default="15,15,15", help="neighbors per node, by layer; the last is of the seeds")
-    parser.add_argument("--bias", action="store_true", help="sample with half-normal weights")
+    parser.add_argument("--bias", action="store_true", help="sample with the graph's edge weights; without any, with half-normal ones, as generated graphs have them")
     parser.add_argument("--print-train", action="store_true", help="print loss and accuracy every 20 iterations")
     parser.add_argument("--feat-cache-rate", type=float, default=1, help="share of the features on all GPUs together")
     parser.add_argument("--graph-cache-rate", type=float, default=1, help="share of the neighbor lists on all GPUs together")

@@ -26,6 +26,7 @@ class Data:
     labels: torch.Tensor
     train: torch.Tensor
     num_classes: int
+    weights: torch.Tensor | None  # of the neighbors; None: the graph has none
 
 
 def strata_partition() -> str:
@@ -49,13 +50,18 @@ def arrays_of(spec: str, root: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def read(name: str, root: pathlib.Path, seed: int = 1) -> Data:
-    """`name`: one of NAMES, below `root`, or an input of strata-partition; synthetic:papers400M is one, too."""
+def read(name: str, root: pathlib.Path, seed: int = 1, weighted: bool = False) -> Data:
+    """`name`: one of NAMES, below `root`, or an input of strata-partition; synthetic:papers400M is one, too.
+
+    A generated graph that is to be `weighted` has half-normal weights of edges, unless its name says otherwise.
+    """
     spec, copies = name, 1
     if name in NAMES:
         spec = f"ogb:{root / NAMES[name]}"
     if "papers400M" in name:
         spec, copies = spec.replace("papers400M", "papers100M"), COPIES
+    if weighted and spec.startswith("synthetic:") and "weights=" not in spec:
+        spec += ",weights=half-normal"
     folder = arrays_of(spec, root)
     sources, targets = (torch.from_numpy(row) for row in numpy.load(folder / "edge_index.npy", mmap_mode="c"))
     features = torch.from_numpy(numpy.load(folder / "x.npy", mmap_mode="c"))
@@ -63,12 +69,17 @@ def read(name: str, root: pathlib.Path, seed: int = 1) -> Data:
     train = torch.from_numpy(numpy.load(folder / "train.npy"))
     train = train.nonzero().flatten() if train.dtype == torch.bool else train.long()
     nodes = len(features)
+    stored = folder / "edge_weight.npy"
+    weights = torch.from_numpy(numpy.load(stored, mmap_mode="c")).float() if stored.exists() else None
     if copies > 1:
         sources, targets = rewired(sources, targets, nodes, copies, seed)
+        if weights is not None:  # the edges between copies weigh as much as others do on average
+            weights = torch.cat([weights, weights.mean().expand(len(sources) - len(weights))])
         features, labels = features.repeat(copies, 1), labels.repeat(copies)
         train = torch.cat([train + copy * nodes for copy in range(copies)])
-    indptr, indices = lists_of(sources, targets, len(features))
-    return Data(indptr, indices, features.contiguous(), labels, train, int(labels.max()) + 1)
+    indptr, order = lists_of(targets, len(features))
+    ordered = None if weights is None else weights[order]
+    return Data(indptr, sources[order].long(), features.contiguous(), labels, train, int(labels.max()) + 1, ordered)
 
 
 def rewired(sources: torch.Tensor, targets: torch.Tensor, nodes: int, copies: int, seed: int):
@@ -84,8 +95,8 @@ def rewired(sources: torch.Tensor, targets: torch.Tensor, nodes: int, copies: in
     return torch.cat([some_copy(sources), *[own] * (copies - 1)]), torch.cat([some_copy(targets), *others])
 
 
-def lists_of(sources: torch.Tensor, targets: torch.Tensor, nodes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The in-neighbors of node v: indices[indptr[v] : indptr[v + 1]]."""
+def lists_of(targets: torch.Tensor, nodes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the in-edges of node v lie, [indptr[v] : indptr[v + 1]], in the order of edges that comes with it."""
     indptr = torch.zeros(nodes + 1, dtype=torch.long)
     indptr[1:] = torch.bincount(targets, minlength=nodes).cumsum(0)
-    return indptr, sources[targets.argsort(stable=True)].long()
+    return indptr, targets.argsort(stable=True)

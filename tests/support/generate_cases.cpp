@@ -110,7 +110,7 @@ std::vector<GenerateCase> generate_cases(const std::string& kind) {
   cases.push_back({settings + "nodes=5000,features=100", {}, {}});
   cases.push_back({settings + "nodes=5000,features=100", {}, {.gpu_budget_bytes = 1'500'000}});
   cases.push_back({settings + "nodes=5000,features=0,train=0,dtype=f16", {}, on_gpu});
-  for (const char* const weights : {"uniform", "lognormal"})
+  for (const char* const weights : {"uniform", "lognormal", "half-normal"})
     cases.push_back({fmt::format("{}nodes=3001,weights={}", settings, weights),
                      {},
                      {.edge_weights = true, .gpu_budget_bytes = kPlenty}});

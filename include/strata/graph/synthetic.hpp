@@ -14,7 +14,7 @@ struct ReadOptions;
 /// What "synthetic:KEY=VALUE,..." asks for; parse_synthetic() lists the keys.
 struct SyntheticSpec {
   enum class Kind { sbm, rmat, lognormal, grid };
-  enum class Weights { none, uniform, lognormal };
+  enum class Weights { none, uniform, lognormal, half_normal };
   Kind kind = Kind::sbm;
   Count nodes = 0;
   Count edges = 0;  ///< directed entries of the CSC before duplicates are removed
@@ -38,7 +38,7 @@ struct SyntheticSpec {
 ///     features            [32]
 ///     classes             [8]
 ///     dtype               f32, f16 or bf16                                                [f32]
-///     weights             of edges: none, uniform (within (0, 1]) or lognormal            [none]
+///     weights             of edges: none, uniform (within (0, 1]), lognormal or half-normal [none]
 ///     noise               of the features                                                 [1]
 ///     train, valid, test  numbers of nodes, or shares where written with a point          [0.6, 0.2, 0.2]
 ///     seed                [0]

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 
+#include "strata/graph/synthetic.hpp"
 #include "strata/util/ieee.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
@@ -67,13 +69,21 @@ struct FeatureFormula {
 /// edges. For host code. It uses integer arithmetic and exact conversions, so that all hosts agree.
 struct WeightFormula {
   KeyedWords words;
-  bool skewed = false;
+  SyntheticSpec::Weights kind = SyntheticSpec::Weights::uniform;
 
   float operator()(NodeId source, NodeId destination) const {
     const auto low = static_cast<std::uint64_t>(std::min(source, destination)),
                high = static_cast<std::uint64_t>(std::max(source, destination));
     const std::uint64_t word = words(mix64(low) + high);
-    return skewed ? near_lognormal(word) : static_cast<float>((word >> 40) + 1) * 0x1.0p-24f;
+    if (kind == SyntheticSpec::Weights::lognormal) return near_lognormal(word);
+    if (kind == SyntheticSpec::Weights::half_normal) return near_half_normal(word);
+    return static_cast<float>((word >> 40) + 1) * 0x1.0p-24f;
+  }
+
+  /// The absolute value of what is nearly normal with variance 1: the mean is about 0.8, the largest 3.46.
+  static float near_half_normal(std::uint64_t word) {
+    constexpr double kScale = 1.7320508075688772 / 65536;
+    return static_cast<float>((std::abs(sum_of_uniforms(word)) + unit_double(mix64(word))) * kScale);
   }
 
   /// 2^k (1 + f), where k + f is nearly normal with mean 0 and 23 bits hold f exactly. The logarithm has a

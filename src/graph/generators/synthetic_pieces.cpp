@@ -113,8 +113,7 @@ void offsets_of_counts(const NodeShare& share, Count* counts, ThreadPool& pool) 
 }
 
 void make_edge_weights(const SyntheticSpec& spec, const NodeLists& lists, float* weights, ThreadPool& pool) {
-  const WeightFormula weight{.words = KeyedWords(spec.seed, Purpose::weight),
-                             .skewed = spec.weights == SyntheticSpec::Weights::lognormal};
+  const WeightFormula weight{.words = KeyedWords(spec.seed, Purpose::weight), .kind = spec.weights};
   lists.indices.visit([&](const auto* indices) {
     pool.parallel_for(lists.count, kNodesPerBlock, [&](Count begin, Count end) {
       for (NodeId v = lists.first + begin; v < lists.first + end; ++v)

@@ -203,7 +203,8 @@ DType parse_feature_type(std::string_view name) {
   refuse_unknown("dtype", name, {"f32", "f16", "bf16"});
 }
 
-constexpr std::array kWeightNames = {"none", "uniform", "lognormal"};  // in the order of the enumeration
+// in the order of the enumeration
+constexpr std::array kWeightNames = {"none", "uniform", "lognormal", "half-normal"};
 
 SyntheticSpec::Weights parse_weights(std::string_view name) {
   const auto found = std::find(kWeightNames.begin(), kWeightNames.end(), name);

@@ -97,7 +97,7 @@ TEST_P(EveryKind, WeighsEdgesByTheirEnds) {
   const std::string settings = kind() + ",nodes=3000,features=0,seed=4";
   const Graph plain = make(settings);
   EXPECT_TRUE(plain.structure.weights.empty());
-  for (const char* const weights : {"uniform", "lognormal"}) {
+  for (const char* const weights : {"uniform", "lognormal", "half-normal"}) {
     SCOPED_TRACE(weights);
     const std::string weighted = settings + ",weights=" + weights;
     const Graph graph = make(weighted);
@@ -137,6 +137,18 @@ TEST(SyntheticWeights, AreDistributedAsNamed) {
   // 2^k (1 + f) lies above 2^(k + f), by 4 % on average.
   EXPECT_NEAR(logs / static_cast<double>(skewed.size()), 0.0397, 0.01);
   EXPECT_NEAR(std::sqrt(squares / static_cast<double>(skewed.size())), 1, 0.02);
+  const std::vector<float> half = weights_of("half-normal");
+  double half_sum = 0, half_squares = 0;
+  Count below_one = 0;
+  for (const float w : half) {
+    ASSERT_TRUE(w >= 0 && w < 3.5f) << w;
+    half_sum += w;
+    half_squares += w * w;
+    below_one += w < 1;
+  }
+  EXPECT_NEAR(half_sum / static_cast<double>(half.size()), 0.798, 0.01);
+  EXPECT_NEAR(half_squares / static_cast<double>(half.size()), 1, 0.01);
+  EXPECT_NEAR(static_cast<double>(below_one) / static_cast<double>(half.size()), 0.683, 0.02);
 }
 
 TEST_P(EveryKind, FeaturesAreFiniteAndOfUnitScale) {

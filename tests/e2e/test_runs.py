@@ -43,8 +43,12 @@ class Folders(Runs):
         self.call('--graph', 'nowhere', *JOB, ranks=2, expect=2)
         self.call('--graph', 'nowhere', *JOB, '--output', 'out', ranks=2, expect=2)
         self.assertFalse((self.folder / 'out').exists())
-        self.assertEqual([path.name for path in (self.folder / 'runs').iterdir() if path.is_dir() and not path.is_symlink()], [])
+        self.assertEqual(self.run_folders(), [])
         self.call('--graph', 'parts2', *JOB, '--output', 'out', ranks=2)
+        self.call('--graph', 'parts2', *JOB)
+        self.call('--graph', 'nowhere', *JOB, expect=2)
+        self.assertEqual(len(self.run_folders()), 2)
+        self.assertRegex((self.folder / 'runs/last').resolve(strict=True).name, r'^sage-.*-1$')
 
     def test_keep_what_is_in_them(self):
         self.call('--graph', 'parts2', *JOB, '--output', 'out')

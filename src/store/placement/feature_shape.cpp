@@ -26,15 +26,15 @@ FeatureShape shape_in_memory(const graph::Manifest& manifest, FeatureFormat form
   const RowCode::Kind wanted = code_of(format);
   const RowCode& stored = manifest.feature_code;
   if (wanted == RowCode::Kind::none || wanted == stored.kind || manifest.feature_cols == 0)
-    return {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .code = stored, .part_rows = {}};
+    return {.cols = manifest.feature_cols, .dtype = manifest.feature_dtype, .part_rows = {}, .code = stored};
   if (stored)
     throw InputError(fmt::format("the features of \"{}\" are stored as {} and cannot be kept as {}",
                                  manifest.name, manifest.feature_type(), enum_name(format)),
                      "Leave --feature-format out, or build the parts with --features f32.");
   return {.cols = manifest.feature_cols,
           .dtype = DType::u8,
-          .code = {.kind = wanted, .cols = manifest.feature_cols},
-          .part_rows = {}};
+          .part_rows = {},
+          .code = {.kind = wanted, .cols = manifest.feature_cols}};
 }
 
 Count feature_row_bytes(const graph::Manifest& manifest, FeatureFormat format) {

@@ -7,7 +7,7 @@ std::int64_t GraphPlacement::host_feature_bytes(const FeatureShape& shape) const
   Count host_rows = 0;
   for (const tensor::Segment& s : features.segments) host_rows += s.host;
   const FeatureShape laid_out{
-      .cols = shape.cols, .dtype = shape.dtype, .code = shape.code, .part_rows = {}, .padded = layout.padded};
+      .cols = shape.cols, .dtype = shape.dtype, .part_rows = {}, .padded = layout.padded, .code = shape.code};
   return host_rows * laid_out.row_pitch();
 }
 

@@ -80,13 +80,18 @@ fs::path make_next(const std::string& model) {
   }
 }
 
-/// The link is a help for people: where it cannot be made, the run goes on.
-void link_last(const fs::path& folder) {
+/// The run that runs/last names, within runs/; empty if there is none.
+fs::path last_run() {
   std::error_code failed;
-  const fs::path link = fs::path(kRuns) / kLast,
-                 fresh = fs::path(kRuns) / (folder.filename().string() + ".link");
+  return fs::read_symlink(fs::path(kRuns) / kLast, failed);
+}
+
+/// The link is a help for people: where it cannot be made, the run goes on.
+void link_last(const fs::path& run) {
+  std::error_code failed;
+  const fs::path link = fs::path(kRuns) / kLast, fresh = fs::path(kRuns) / (run.string() + ".link");
   if (fs::exists(link, failed) && !fs::is_symlink(link, failed)) return;
-  fs::create_directory_symlink(folder.filename(), fresh, failed);
+  fs::create_directory_symlink(run, fresh, failed);
   if (!failed) fs::rename(fresh, link, failed);
   if (failed) fs::remove(fresh, failed);
 }
@@ -138,7 +143,9 @@ void RunFolder::take(const TrainConfig& config) {
   for (const char* name : kRecords)
     if (!config.resume) fs::remove(path_ / name, ignored);
   if (!config.trace.empty()) remove_temporaries_of(config.trace);
-  if (!named) link_last(path_);
+  if (named) return;
+  last_before_ = last_run();
+  link_last(path_.filename());
 }
 
 RunFolder::~RunFolder() {
@@ -148,7 +155,10 @@ RunFolder::~RunFolder() {
   if (!forget) return;
   std::error_code ignored;
   for (const char* name : kRecords) fs::remove(path_ / name, ignored);
-  fs::remove(path_, ignored);  // leaves it if there is anything else
+  if (!fs::remove(path_, ignored)) return;  // there is something else in it
+  if (last_run() != path_.filename()) return;
+  fs::remove(fs::path(kRuns) / kLast, ignored);
+  if (!last_before_.empty()) link_last(last_before_);
 }
 
 }  // namespace strata::train

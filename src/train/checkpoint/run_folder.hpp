@@ -13,7 +13,8 @@ namespace strata::train {
 /// The folder of a run. An owner of its lock; only the first rank touches the folder.
 ///
 /// A folder without a result (metrics.jsonl, a model or a checkpoint) has no run, so that a run that was
-/// refused does not stand in the way of the next one. If such a folder was made here, it is removed again.
+/// refused does not stand in the way of the next one. If such a folder was made here, it is removed again,
+/// and runs/last names the run before.
 class RunFolder {
  public:
   /// Chooses a folder if config.output is empty, makes it and locks it. Collective; throws InputError on all
@@ -33,6 +34,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   bool made_here_ = false;
+  std::filesystem::path last_before_;  // what runs/last named before this run
   std::unique_ptr<OutputLock> lock_;  ///< null except on the first rank
 };
 

@@ -5,6 +5,7 @@
 """
 
 import os
+import pathlib
 import random
 import signal
 import sys
@@ -13,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 import strata.dgs
+from strata.nn import SAGEConv
 
 TYPES = [torch.int32, torch.int64, torch.float, torch.double, torch.bool, torch.half, torch.bfloat16, torch.uint8]
 ON_GPU = torch.cuda.is_available()
@@ -395,6 +397,95 @@ def caches_hot_rows():
     if not ON_GPU:
         text = "id 0 is 4, which has row 4 of 4 on the host"
         refuse(text, IndexError, lambda: ops._CAPI_fetch_data(rows, rows[:1], torch.tensor([4]), *table))
+
+
+def trains_graphsage():
+    """The loss falls with every sampler, and rows and lists in ChunkTensors train as plain tensors do."""
+    generator = torch.Generator().manual_seed(8)
+    nodes, classes = 300, 3
+    labels = torch.arange(nodes) % classes
+    features = (torch.nn.functional.one_hot(labels, classes) + torch.randn(nodes, classes, generator=generator)).repeat(1, 4)
+    indptr = torch.arange(nodes + 1) * 12
+    sources = torch.randint(0, nodes // classes, (nodes * 12,), generator=generator) * classes + labels.repeat_interleave(12)
+    given = samplers(indptr, sources, torch.rand(len(sources), generator=generator) + 0.01)
+    rows = make(features, features[0].numel() * 4 * 50)
+    there, labels = features.to(device()), labels.to(device())
+    losses = {}
+    for name, sample in given.items():
+        torch.manual_seed(9)
+        model = torch.nn.ModuleList([SAGEConv(features.size(1), 16), SAGEConv(16, classes)]).to(device())
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        losses[name] = []
+        for seeds in torch.randperm(nodes).to(device()).split(30) * 2:
+            frontier, layers = seeds, []
+            for _ in model:
+                sources, neighbors = sample(frontier, 5, False)
+                size = len(frontier)
+                frontier, (at, of) = ops._CAPI_tensor_relabel([frontier, neighbors], [sources, neighbors])
+                layers.insert(0, (torch.stack([of, at]), (len(frontier), size)))
+            x = rows._CAPI_index(frontier) if "chunks" in name else there[frontier]
+            for i, (conv, (edges, size)) in enumerate(zip(model, layers)):
+                x = conv((x, x[: size[1]]), edges, size=size)
+                x = x.relu() if i == 0 else x
+            loss = torch.nn.functional.cross_entropy(x, labels[seeds])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses[name].append(loss.item())
+        assert sum(losses[name][-5:]) < 0.7 * sum(losses[name][:5]), (name, losses[name])
+    for name in ("uniform", "probs"):
+        assert torch.allclose(torch.tensor(losses[name]), torch.tensor(losses[f"{name} chunks"]), rtol=1e-3), losses
+
+
+def refuses_what_was_closed():
+    ids = torch.zeros(1, dtype=torch.long, device=device())
+    rows = torch.zeros(4, 2).pin_memory() if ON_GPU else torch.zeros(4, 2)
+    table = ops._CAPI_create_hash_map(ids, ids)
+    indptr, indices, probs, cached = (make(tensor, 0) for tensor in (torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), rows))
+    for closed in (probs, cached, indices):
+        closed.close()
+    for use in (
+        lambda: ops._CAPI_sample_neighbors_with_chunk_tensor(ids, indptr, indices, 1, False),
+        lambda: ops._CAPI_sample_neighbors_with_probs_with_chunk_tensor(ids, indptr, indices, probs, 1, False),
+        lambda: ops._CAPI_fetch_data_chunk_tensor(rows, cached, ids, *table),
+        lambda: cached._CAPI_split_index(ids),
+        lambda: cached._CAPI_host_index(ids),
+        lambda: cached._CAPI_load_from_tensor(torch.zeros(4, 2)),
+        cached._CAPI_get_sub_device_tensor,
+    ):
+        refuse("was closed", ValueError, use)
+
+
+def held():
+    """What this process has of the machine: MiB of memory, of this GPU, and how many files."""
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    gpu = (torch.cuda.mem_get_info()[1] - torch.cuda.mem_get_info()[0]) >> 20 if ON_GPU else 0
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20, gpu, len(os.listdir("/proc/self/fd"))
+
+
+def come_and_go(data, closes):
+    """A tensor of which half lies on the host, results and errors; all of them are dropped at the end."""
+    tensor = make(data, data.nbytes // 2 // max(1, num_gpus()))
+    ids = torch.randint(0, len(data), (1000,)).unique().to(device())
+    kept = [tensor._CAPI_index(ids), tensor._CAPI_get_host_tensor(), *tensor._CAPI_split_index(ids)]
+    kept += ops._CAPI_create_hash_map(ids, torch.arange(len(ids), device=device()))
+    refuse("strides", ValueError, lambda: tensor._CAPI_load_from_tensor(data.t().contiguous().t()))
+    refuse("[1, 2, 3]", ValueError, lambda: torch.classes.dgs_classes.ChunkTensor([1, 2, 3], torch.int64, 8))
+    if closes:
+        kept.clear()
+        tensor.close()
+
+
+def leaks_nothing():
+    """Tensors that come and go leave nothing, in memory of the host and of the GPU and among open files."""
+    data = torch.arange(1 << 21).view(-1, 16)  # 16 MiB
+    for turn in range(33):
+        come_and_go(data, turn % 2 == 1)
+        dist.barrier()
+        if turn == 2:
+            before = held()
+    after = held()
+    assert after[0] - before[0] < 64 and after[1] - before[1] < 64 and after[2] - before[2] < 8, (before, after)
 
 
 def killed():

@@ -12,7 +12,7 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples/dgs"
-RANKS = (1, 2, 3)
+RANKS = range(1, max(3, min(4, torch.cuda.device_count())) + 1)
 
 
 def start(ranks, *arguments, timeout=180):
@@ -48,8 +48,11 @@ class Dgs(unittest.TestCase):
     def test_samples_relabels_and_caches(self):
         for ranks in (1, 2):
             with self.subTest(ranks=ranks):
-                names = ["samples_as_asked", "refuses_to_sample", "relabels", "caches_hot_rows"]
+                names = ["samples_as_asked", "refuses_to_sample", "relabels", "caches_hot_rows", "trains_graphsage", "refuses_what_was_closed"]
                 self.scenarios(ranks, *names, *["samples_fairly"] * (ranks == 1))
+
+    def test_leaks_nothing(self):
+        self.scenarios(2, "leaks_nothing")
 
     def test_tells_the_others_of_a_rank_that_was_killed(self):
         before = set(pathlib.Path("/dev/shm").iterdir())

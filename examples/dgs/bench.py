@@ -15,7 +15,7 @@ import os
 import pathlib
 import socket
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import bench_data
 import torch
@@ -93,6 +93,11 @@ def say(text: str) -> None:
     print(f"{text}\n", end="", flush=True)
 
 
+def weights_of(data: bench_data.Data) -> torch.Tensor:
+    """Half-normal ones where the graph has none."""
+    return torch.randn(len(data.indices)).abs() if data.weights is None else data.weights
+
+
 class Graph:
     """The order of the original: features > probs > indices > indptr, each as far as there is room."""
 
@@ -105,9 +110,7 @@ class Graph:
         self.features = make("features", options.feat_cache_rate, data and data.features)
         self.probs = None
         if options.bias:
-            weights = None if data is None else data.weights
-            if data is not None and weights is None:
-                weights = torch.randn(len(data.indices)).abs()
+            weights = data and weights_of(data)
             self.probs = make("probs", options.graph_cache_rate, weights)
         self.indices = make("indices", options.graph_cache_rate, data and data.indices)
         self.indptr = make("indptr", options.graph_cache_rate, data and data.indptr)
@@ -170,37 +173,58 @@ def now(machine: Machine) -> float:
     return time.perf_counter()
 
 
-def run(options: argparse.Namespace) -> None:
+class Task(NamedTuple):
+    """What every rank knows of a graph."""
+
+    num_features: int
+    num_classes: int
+    train: torch.Tensor
+
+
+def begin(options: argparse.Namespace) -> Machine:
     on_gpu = torch.cuda.is_available()
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     torch.manual_seed(options.seed)
     machine = Machine(options.loading_factors)
     if not on_gpu:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // machine.size))
+    return machine
+
+
+def seconds_per_iteration(machine: Machine, graph: Graph, task: Task, options: argparse.Namespace) -> float:
+    """Of a new model, which is gone when the group ends: the group waits for its threads, and those for Python's lock. The mean of all ranks."""
+    depth = len(options.fan_out.split(","))
+    model = make_model(options.model, options.layers, task.num_features, task.num_classes, depth).to(machine.device)
+    model = DistributedDataParallel(model, device_ids=[machine.device.index] if machine.on_gpu else None)
+    if dist.get_rank() == 0:
+        say("start training...")
+    seconds = train(machine, graph, model, task.train, options)
+    counted = seconds[WARM_UP:] or seconds[1:] or seconds
+    mean = torch.tensor([sum(counted) / len(counted)], dtype=torch.double)
+    dist.all_reduce(mean)
+    return mean.item() / dist.get_world_size()
+
+
+def report(seconds: float, options: argparse.Namespace) -> None:
+    if dist.get_rank() == 0:
+        throughput = options.batch_size * dist.get_world_size() / seconds
+        say(f"Time per iteration {seconds * 1000:.3f} ms | Throughput {throughput:.3f} seeds/sec")
+
+
+def run(options: argparse.Namespace) -> None:
+    machine = begin(options)
     data = bench_data.read(options.dataset, pathlib.Path(options.root), weighted=options.bias) if machine.is_root else None
-    num_features, num_classes, ids = machine.share(data and (data.features.shape[1], data.num_classes, data.train))
+    task = machine.share(data and Task(data.features.shape[1], data.num_classes, data.train))
     if dist.get_rank() == 0:
         fanouts = [int(word) for word in options.fan_out.split(",")]
+        num_gpus = dist.get_world_size() if machine.on_gpu else 0
         say(
-            f"Dataset {options.dataset} | GPU num {dist.get_world_size() if on_gpu else 0} | Model {options.model} | "
+            f"Dataset {options.dataset} | GPU num {num_gpus} | Model {options.model} | "
             f"Fan out {fanouts} | Batch size {options.batch_size} | Bias sampling {options.bias}"
         )
     graph = Graph(machine, data, options)
     del data
-    depth = len(options.fan_out.split(","))
-    model = make_model(options.model, options.layers, num_features, num_classes, depth).to(machine.device)
-    model = DistributedDataParallel(model, device_ids=[machine.device.index] if on_gpu else None)
-    if dist.get_rank() == 0:
-        say("start training...")
-    seconds = train(machine, graph, model, ids, options)
-    counted = seconds[WARM_UP:] or seconds[1:] or seconds
-    mean = torch.tensor([sum(counted) / len(counted)], dtype=torch.double)
-    dist.all_reduce(mean)
-    average = mean.item() / dist.get_world_size()
-    if dist.get_rank() == 0:
-        throughput = options.batch_size * dist.get_world_size() / average
-        say(f"Time per iteration {average * 1000:.3f} ms | Throughput {throughput:.3f} seeds/sec")
-    del model  # which would end the group's threads while it holds Python's lock, for which they may be waiting
+    report(seconds_per_iteration(machine, graph, task, options), options)
     dist.destroy_process_group()
 
 
@@ -211,8 +235,8 @@ def run_rank(rank: int, port: int, size: int, options: argparse.Namespace) -> No
     run(options)
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse(description: str | None = __doc__) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num-gpu", type=int, default=8, help="processes, one per GPU; torchrun's count under torchrun")
     parser.add_argument("--num-epochs", type=int, default=1)
     parser.add_argument("--root", default="dataset/", help="where datasets are, and what is made of others is kept")

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do examples/python/dgl_tutorial.py and strata-train with examples/dgl_tutorial.toml reach the same accuracy?
 
-    tutorial.py [--dataset facebook100] [--seeds 3] [--check] [--device auto|cpu|cuda] [--batch-size 1024] [--epochs 10] [--json FILE]
+    tutorial.py [--dataset facebook100] [--seeds 3] [--check] [--device auto|cpu|cuda] [--layers pyg|strata|dgl]
+                [--batch-size 1024] [--epochs 10] [--json FILE]
 
 Prints the best validation accuracy of each run, on sampled batches as the tutorial has them, and the means over seeds. With --check
 the exit code is 1 if these are more than one point apart. --dataset takes single schools, too: facebook100:Bucknell39; as they have
@@ -23,8 +24,9 @@ SCRIPT = accuracy.REPOSITORY / 'examples/python/dgl_tutorial.py'
 CONFIG = accuracy.REPOSITORY / 'examples/dgl_tutorial.toml'
 
 
-def by_script(options, folder):
-    lines = accuracy.run([sys.executable, SCRIPT, *options, '--output', folder / 'model.pt']).splitlines()
+def by_script(options, layers, folder):
+    chosen = ['--layers', layers] if layers else []
+    lines = accuracy.run([sys.executable, SCRIPT, *options, *chosen, '--output', folder / 'model.pt']).splitlines()
     return max(float(line.split()[-1]) for line in lines if 'Validation Accuracy' in line)
 
 
@@ -43,6 +45,7 @@ def main():
     parser.add_argument('--seeds', type=int, default=3)
     parser.add_argument('--check', action='store_true')
     parser.add_argument('--device', default='auto')
+    parser.add_argument('--layers', help='of the script; default: its own choice')
     parser.add_argument('--batch-size', type=int, default=1024)
     parser.add_argument('--epochs', type=int, default=10)
     parser.add_argument('--json')
@@ -57,7 +60,7 @@ def main():
         for seed in range(arguments.seeds):
             options = ['--graph', graph, '--device', arguments.device, '--batch-size', arguments.batch_size, '--epochs', arguments.epochs,
                        '--seed', seed]
-            scores['dgl_tutorial.py'].append(by_script(options, folder))
+            scores['dgl_tutorial.py'].append(by_script(options, arguments.layers, folder))
             scores['strata-train'].append(by_program(options, folder))
             print(f'seed {seed}: ' + ', '.join(f'{who} {values[-1]:.4f}' for who, values in scores.items()), flush=True)
     means = {who: statistics.mean(values) for who, values in scores.items()}

@@ -55,7 +55,7 @@ class WholeGraphGraph:
 
     def sample(self, seeds: torch.Tensor, fanouts: list[int]) -> tuple[torch.Tensor, list[Layer]]:
         nodes, edges, _, _ = self.structure.multilayer_sample_without_replacement(seeds, fanouts[::-1], self.weights)
-        return nodes[0], [Layer(e.long(), len(a), len(b)) for e, a, b in zip(edges, nodes, nodes[1:])]
+        return nodes[0], [Layer(*e.long(), len(a), len(b)) for e, a, b in zip(edges, nodes, nodes[1:])]
 
 
 def communicator_of_wholegraph(machine: bench.Machine) -> Any:

@@ -130,7 +130,7 @@ class Graph:
         for fanout in reversed(fanouts):
             rows, cols = self.neighbors(seeds, fanout)
             frontier, (rows, cols) = torch.ops.dgs_ops._CAPI_tensor_relabel([seeds, cols], [rows, cols])
-            layers.insert(0, Layer(torch.stack([cols, rows]), len(frontier), len(seeds)))
+            layers.insert(0, Layer(cols, rows, len(frontier), len(seeds)))
             seeds = frontier
         return seeds, layers
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,21 +11,37 @@ from torch.nn.functional import dropout, elu
 
 
 class Layer(NamedTuple):
-    """The sampled edges of one layer: [2, E] positions among its sources, of which the first are its destinations."""
+    """The sampled edges of one layer: positions among its sources, of which the first are its destinations. Edges come in the
+    order of their destinations."""
 
-    edge_index: torch.Tensor
+    sources: torch.Tensor
+    destinations: torch.Tensor
     num_src: int
     num_dst: int
 
+    def edge_index(self) -> torch.Tensor:
+        return torch.stack([self.sources, self.destinations])
+
+    def lists(self) -> Any:
+        """For strata.nn, which need not sort edges that are in order."""
+        from strata.nn import EdgeLists
+
+        ends = torch.arange(self.num_dst + 1, dtype=self.destinations.dtype, device=self.destinations.device)
+        return EdgeLists(self.num_src, self.num_dst, torch.searchsorted(self.destinations, ends), self.sources.int())
+
+
+EdgesOf = Callable[[Layer], Any]
+
 
 class Sage(torch.nn.Module):
-    def __init__(self, convs: Any, sizes: Sequence[int]) -> None:
+    def __init__(self, convs: Any, edges_of: EdgesOf, sizes: Sequence[int]) -> None:
         super().__init__()
+        self.edges_of = edges_of
         self.layers = torch.nn.ModuleList(convs.SAGEConv(a, b) for a, b in zip(sizes, sizes[1:]))
 
     def forward(self, x: torch.Tensor, layers: Sequence[Layer]) -> torch.Tensor:
         for i, (conv, layer) in enumerate(zip(self.layers, layers)):
-            x = conv((x, x[: layer.num_dst]), layer.edge_index, size=(layer.num_src, layer.num_dst))
+            x = conv((x, x[: layer.num_dst]), self.edges_of(layer), size=(layer.num_src, layer.num_dst))
             if i + 1 < len(self.layers):
                 x = dropout(x.relu(), 0.5, self.training)
         return x
@@ -34,8 +50,9 @@ class Sage(torch.nn.Module):
 class Gat(torch.nn.Module):
     """Residual connections in all layers but the first; the last one gives the mean of its heads."""
 
-    def __init__(self, convs: Any, sizes: Sequence[int], heads: Sequence[int]) -> None:
+    def __init__(self, convs: Any, edges_of: EdgesOf, sizes: Sequence[int], heads: Sequence[int]) -> None:
         super().__init__()
+        self.edges_of = edges_of
         last = len(sizes) - 2
         columns = [sizes[0], *(size * count for size, count in zip(sizes[1:-1], heads))]
         self.layers = torch.nn.ModuleList(
@@ -47,7 +64,7 @@ class Gat(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, layers: Sequence[Layer]) -> torch.Tensor:
         for i, (conv, layer) in enumerate(zip(self.layers, layers)):
-            x = conv((x, x[: layer.num_dst]), layer.edge_index, size=(layer.num_src, layer.num_dst))
+            x = conv((x, x[: layer.num_dst]), self.edges_of(layer), size=(layer.num_src, layer.num_dst))
             if i + 1 < len(self.layers):
                 x = elu(x)
         return x
@@ -56,8 +73,12 @@ class Gat(torch.nn.Module):
 def make_model(name: str, layers: str, num_features: int, num_classes: int, depth: int) -> torch.nn.Module:
     if layers == "strata":
         import strata.nn as convs
+
+        edges_of: EdgesOf = Layer.lists
     else:
         import torch_geometric.nn as convs
+
+        edges_of = Layer.edge_index
     if name == "graphsage":
-        return Sage(convs, [num_features, *[256] * (depth - 1), num_classes])
-    return Gat(convs, [num_features, *[32] * (depth - 1), num_classes], [8] * depth)
+        return Sage(convs, edges_of, [num_features, *[256] * (depth - 1), num_classes])
+    return Gat(convs, edges_of, [num_features, *[32] * (depth - 1), num_classes], [8] * depth)

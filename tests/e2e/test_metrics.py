@@ -9,7 +9,7 @@ import strata_e2e as e2e
 from test_killed import Job
 
 SPEC = 'synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes={classes},seed=1'
-KINDS = ['run', 'step', 'epoch', 'ranks', 'evaluation', 'classes', 'final']
+KINDS = ['run', 'first_step', 'step', 'epoch', 'ranks', 'evaluation', 'classes', 'final']
 SMALL = ['--fanouts', '3,2', '--hidden', '8', '--epochs', '2', '--log-every', '1']
 
 
@@ -32,7 +32,7 @@ def dotted(record):
 class Metrics(e2e.Case):
     def test_follows_its_document(self):
         fields = documented_fields()
-        self.assertEqual(set(fields), {*KINDS, 'planner', 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'ranks: a rank', 'sm_split', 'Scores'})
+        self.assertEqual(set(fields), {*KINDS, 'arrival', 'planner', 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'ranks: a rank', 'sm_split', 'Scores'})
         output, _ = self.train(SPEC.format(classes=3), *SMALL)
         for kind in KINDS:
             records = e2e.metrics(output, kind)

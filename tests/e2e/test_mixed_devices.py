@@ -26,9 +26,10 @@ class MixedDevices(e2e.Case):
         self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
         return output, done.stderr + done.stdout
 
-    def compare(self, places, graph, *options):
+    def compare(self, places, graph, *options, of_gpus=()):
+        """`of_gpus`: options that only a run with a GPU takes."""
         expected, _ = self.run_ranks(places, graph, '--device', 'cpu', *options)
-        output, log = self.run_ranks(places, graph, *options)
+        output, log = self.run_ranks(places, graph, *options, *of_gpus)
         self.assertIn('on the cpu, the other', log)
         self.assertEqual(e2e.metrics(output, 'run')[0]['device'], 'mixed')
         self.assertEqual(e2e.metrics(output, 'run')[0]['reducer'], 'mpi')
@@ -59,7 +60,8 @@ class MixedDevices(e2e.Case):
 
     def test_weighted_presampled_and_limited(self):
         parts = self.build(SPEC + ',weights=lognormal', 2)
-        self.compare(PLACES, parts, '--ranks-per-machine', '1', '--sampler', 'weighted', '--gpu-memory', '1MiB', '--presample', '8')
+        self.compare(PLACES, parts, '--ranks-per-machine', '1', '--sampler', 'weighted', '--presample', '8',
+                     of_gpus=['--gpu-memory', '1MiB'])
 
     def test_resumes(self):
         once, _ = self.run_ranks(PLACES, SPEC, '--epochs', '4')

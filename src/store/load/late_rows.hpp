@@ -25,7 +25,7 @@ struct LateReading {
   FeatureSource checked;
   /// Reads single rows at once and does not check them; the background finds damage in them later.
   FeatureSource single;
-  RowForm form;
+  RowForm form = {};
   int threads = 1;  ///< of this rank, in the background
   /// What the sources read from lives as long as the reading.
   std::shared_ptr<const void> keep_alive = nullptr;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <future>
 #include <limits>
 #include <mutex>
@@ -39,29 +40,46 @@ FeatureSource source_of(std::function<void(Count, Count, std::byte*)> read) {
 struct Table {
   Count rows, hot;
   RunSetup run{0};
-  tensor::ChunkTensor tensor = tensor::ChunkTensor::create(
-      run.machine, {.name = "late", .rows = rows, .cols = kCols}, tensor::Placement::on_host(rows));
+  tensor::ChunkTensor tensor;
 
-  Table(Count num_rows, Count num_hot) : rows(num_rows), hot(num_hot) {
-    if (run.machine.rank() == 0) {
-      std::vector<float> values(static_cast<std::size_t>(hot * kCols));
-      write_expected(0, hot, reinterpret_cast<std::byte*>(values.data()));
-      tensor.write_rows(0, hot, values.data());
-    }
+  Table(Count num_rows, Count num_hot, const RowCode& code = {})
+      : rows(num_rows),
+        hot(num_hot),
+        tensor(tensor::ChunkTensor::create(run.machine,
+                                           {.name = "late",
+                                            .rows = rows,
+                                            .cols = kCols,
+                                            .dtype = code ? DType::u8 : DType::f32,
+                                            .code = code},
+                                           tensor::Placement::on_host(rows))) {
+    if (run.machine.rank() == 0)
+      for (Count row = 0; row < hot; ++row) tensor.write_rows(row, 1, expected_row(row).data());
     run.machine.barrier();
   }
 
+  /// As the tensor has it.
+  std::vector<std::byte> expected_row(Count row) const {
+    std::vector<float> values(kCols);
+    write_expected(row, 1, reinterpret_cast<std::byte*>(values.data()));
+    std::vector<std::byte> bytes(tensor.spec().row_bytes());
+    if (tensor.spec().code)
+      tensor.spec().code.encode(values.data(), bytes.data());
+    else
+      std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+
   std::unique_ptr<FeatureArrival> read(LateReading reading) {
+    reading.form = {.type = {.cols = kCols}};
     return read_late(run.machine, tensor, {{hot, rows - hot}}, std::move(reading));
   }
   void require(FeatureArrival& arrival, const std::vector<NodeId>& ids) const {
     arrival.require({.data = ids.data(), .size = std::ssize(ids)}, cuda::Stream());
   }
   void expect_row(Count row) const {
-    std::vector<float> found(kCols);
+    std::vector<std::byte> found(tensor.spec().row_bytes());
     tensor.read_rows(row, 1, found.data());
-    for (Count col = 0; col < kCols; ++col)
-      ASSERT_EQ(found[static_cast<std::size_t>(col)], element(row, col));
+    ASSERT_EQ(found, expected_row(row)) << row;
   }
   void close() { tensor.close(run.machine); }
 };
@@ -163,6 +181,17 @@ TEST(Arrival, GivesTheSameRowsInAnyOrder) {
     table.require(*arrival, ids);
     for (const NodeId id : ids) table.expect_row(id);
   }
+  finish(*arrival);
+  for (Count row = 0; row < table.rows; ++row) table.expect_row(row);
+  table.run.machine.barrier();
+  table.close();
+}
+
+TEST(Arrival, CompressesRows) {
+  Table table(2000, 7, {.kind = RowCode::Kind::i8, .cols = kCols});
+  const auto read = source_of(write_expected);
+  const auto arrival = table.read({.checked = read, .single = read});
+  table.require(*arrival, {1999, 8, 1000});
   finish(*arrival);
   for (Count row = 0; row < table.rows; ++row) table.expect_row(row);
   table.run.machine.barrier();

@@ -64,6 +64,10 @@ void transpose_edges(const Array<const Count>& indptr, const Array<const std::in
   nn::transpose_edges(lists, num_src, out);
 }
 
+DType dtype_of(const AnyArray& array) {
+  return array.dtype() == nb::dtype<float>() ? DType::f32 : DType::bf16;
+}
+
 void sum_over_edges(const Array<const Count>& indptr, const Array<const std::int32_t>& indices,
                     const AnyArray& in, const MaybeArray<const float>& edge_scale,
                     const MaybeArray<const float>& row_scale, const MaybeArray<const float>& col_scale,
@@ -71,7 +75,7 @@ void sum_over_edges(const Array<const Count>& indptr, const Array<const std::int
                     std::uintptr_t stream) {
   const nn::EdgeSum sum{.edges = lists_of(indptr, indices),
                         .cols = extent(in, 1),
-                        .dtype = in.dtype() == nb::dtype<float>() ? DType::f32 : DType::bf16,
+                        .dtype = dtype_of(in),
                         .in = in.data(),
                         .edge_scale = data_of(edge_scale),
                         .row_scale = data_of(row_scale),
@@ -82,6 +86,41 @@ void sum_over_edges(const Array<const Count>& indptr, const Array<const std::int
   const cuda::Stream on = borrow_stream(device_of(in), stream);
   const nb::gil_scoped_release guard;
   nn::sum_over_edges(sum, on);
+}
+
+void inverse_counts(const Array<const Count>& indptr, const Array<float>& inverse, std::uintptr_t stream) {
+  const nn::EdgeLists lists{.rows = extent(inverse, 0), .indptr = indptr.data()};
+  const cuda::Stream on = borrow_stream(device_of(inverse), stream);
+  const nb::gil_scoped_release guard;
+  nn::inverse_counts(lists, inverse.data(), on);
+}
+
+void join_sums(const Array<const Count>& indptr, const Array<const std::int32_t>& indices, const AnyArray& in,
+               const MaybeArray<const float>& row_scale, const AnyMutableArray& out, std::uintptr_t stream) {
+  const nn::EdgeJoin join{.edges = lists_of(indptr, indices),
+                          .cols = extent(in, 1),
+                          .dtype = dtype_of(in),
+                          .in = in.data(),
+                          .row_scale = data_of(row_scale),
+                          .out = out.data()};
+  const cuda::Stream on = borrow_stream(device_of(in), stream);
+  const nb::gil_scoped_release guard;
+  nn::join_sums(join, on);
+}
+
+void join_sums_grad(const Array<const Count>& out_indptr, const Array<const std::int32_t>& out_indices,
+                    const AnyArray& grad_out, const MaybeArray<const float>& row_scale,
+                    const AnyMutableArray& grad_in, std::uintptr_t stream) {
+  const nn::EdgeJoinGrad grad{.out_edges = lists_of(out_indptr, out_indices),
+                              .num_dst = extent(grad_out, 0),
+                              .cols = extent(grad_in, 1),
+                              .dtype = dtype_of(grad_out),
+                              .grad_out = grad_out.data(),
+                              .row_scale = data_of(row_scale),
+                              .grad_in = grad_in.data()};
+  const cuda::Stream on = borrow_stream(device_of(grad_out), stream);
+  const nb::gil_scoped_release guard;
+  nn::join_sums_grad(grad, on);
 }
 
 void max_over_edges(const Array<const Count>& indptr, const Array<const std::int32_t>& indices,
@@ -207,6 +246,11 @@ void bind_nn(nb::module_& module) {
              "input"_a.noconvert(), "edge_scale"_a.noconvert().none(), "row_scale"_a.noconvert().none(),
              "col_scale"_a.noconvert().none(), "self_scale"_a.noconvert().none(), "out"_a.noconvert(),
              "stream"_a);
+  module.def("inverse_counts", &inverse_counts, "indptr"_a.noconvert(), "inverse"_a.noconvert(), "stream"_a);
+  module.def("join_sums", &join_sums, "indptr"_a.noconvert(), "indices"_a.noconvert(), "input"_a.noconvert(),
+             "row_scale"_a.noconvert().none(), "out"_a.noconvert(), "stream"_a);
+  module.def("join_sums_grad", &join_sums_grad, "out_indptr"_a.noconvert(), "out_indices"_a.noconvert(),
+             "grad_out"_a.noconvert(), "row_scale"_a.noconvert().none(), "grad_in"_a.noconvert(), "stream"_a);
   module.def("max_over_edges", &max_over_edges, "indptr"_a.noconvert(), "indices"_a.noconvert(),
              "input"_a.noconvert(), "out"_a.noconvert(), "winners"_a.noconvert(), "stream"_a);
   module.def("max_over_edges_grad", &max_over_edges_grad, "out_indptr"_a.noconvert(),

@@ -17,7 +17,8 @@ def to_torch(array: Any) -> torch.Tensor:
     import torch
     import torch.utils.dlpack
 
-    return torch.utils.dlpack.from_dlpack(array)
+    # Given the array itself, torch would also look up its current stream, for which arrays are ready already.
+    return torch.utils.dlpack.from_dlpack(array.__dlpack__(max_version=(1, 0)))
 
 
 def to_numpy(array: Any) -> Any:

@@ -286,6 +286,15 @@ class Operators(unittest.TestCase):
                 self.assertTrue(torch.autograd.gradcheck(sums, random_rows(9, 3, 5, device), **options))
                 self.assertTrue(torch.autograd.gradgradcheck(sums, random_rows(9, 3, 5, device), **options))
                 inputs = random_rows(4, 6, 6, device), random_rows(2, 3, 7, device)
+                for row_scale in (None, scale[1]):
+
+                    def joined(x, row_scale=row_scale):
+                        return ops.join_sums(x, lists.indptr, lists.indices, row_scale, *back[:2])
+
+                    self.assertTrue(torch.autograd.gradcheck(joined, random_rows(9, 3, 5, device), **options))
+                    self.assertTrue(torch.autograd.gradgradcheck(joined, random_rows(9, 3, 5, device), **options))
+                layer = pair(lambda nn: nn.SAGEConv(3, 4), device)[1]
+                self.assertTrue(torch.autograd.gradgradcheck(lambda x: layer(x, lists), random_rows(9, 3, 5, device), **options))
                 self.assertTrue(torch.autograd.gradcheck(scores, inputs, **options))
 
     def test_are_what_torch_expects_of_operators(self):
@@ -298,6 +307,9 @@ class Operators(unittest.TestCase):
                 check(ops.sort_edges, (edges, 20, 20))
                 check(ops.transpose_edges, (lists.indptr, lists.indices, 20))
                 check(ops.sum_over_edges, (x, lists.indptr, lists.indices, *none, *back, None))
+                check(ops.inverse_counts, (lists.indptr,))
+                check(ops.join_sums, (x, lists.indptr, lists.indices, None, *back))
+                check(ops.join_sums_grad, (random_rows(20, 12, 1, device), lists.indptr, lists.indices, None, *back))
                 check(ops.max_over_edges, (x, lists.indptr, lists.indices, *back))
                 weights = random_rows(2, 3, 2, device)
                 check(ops.score_heads, (x, weights))
@@ -308,8 +320,21 @@ class Operators(unittest.TestCase):
     def test_need_transposed_lists_for_gradients(self):
         x, lists = random_rows(5, 2, 1), lists_of(random_edges(5, 5, 9), 5, 5)
         out = ops.sum_over_edges(x, lists.indptr, lists.indices, *(None,) * 7)
-        with self.assertRaisesRegex(strata.InputError, "transposed lists"):
-            out.sum().backward()
+        joined = ops.join_sums(x, lists.indptr, lists.indices, *(None,) * 3)
+        for found in (out, joined):
+            with self.assertRaisesRegex(strata.InputError, "transposed lists"):
+                found.sum().backward()
+
+    def test_follow_autocast(self):
+        for device in DEVICES:
+            edges, x = random_edges(20, 20, 60, device=device), random_rows(20, COLUMNS, 1, device)
+            theirs, mine = pair(LAYERS["SAGE mean"], device)
+            with torch.autocast(device, dtype=torch.bfloat16):
+                out, expected = mine(x, edges), theirs(x, edges)
+            self.assertEqual(out.dtype, torch.bfloat16)
+            torch.testing.assert_close(out, expected, rtol=3e-2, atol=3e-2)
+            out.float().sum().backward()
+            self.assertTrue(mine.lin_r.weight.grad.isfinite().all())
 
     def test_compile_without_a_graph_break(self):
         for device in DEVICES:

@@ -62,6 +62,36 @@ struct EdgeSum {
 };
 void sum_over_edges(const EdgeSum& sum, const cuda::Stream& stream);
 
+/// inverse[r] = 1 / the number of edges of r, 0 without edges: the row_scale of a mean. [rows]
+void inverse_counts(const EdgeLists& edges, float* inverse, const cuda::Stream& stream);
+
+/// The sum over a node's edges beside its own row, so that one product with [A | B] maps both:
+///
+///     out[r] = [ row_scale[r] * sum over e of r of in[indices[e]]  |  in[r] ]
+struct EdgeJoin {
+  EdgeLists edges;
+  Count cols = 0;
+  DType dtype = DType::f32;          ///< of in and out: f32, bf16. Sums are f32
+  const void* in = nullptr;          ///< [.., cols]; its first rows are the nodes' own
+  const float* row_scale = nullptr;  ///< [rows]; null: ones
+  void* out = nullptr;               ///< [rows, 2 * cols]
+};
+void join_sums(const EdgeJoin& join, const cuda::Stream& stream);
+
+/// The gradient of EdgeJoin::in:
+///
+///     grad_in[u] = sum over the out-edges (u, v) of row_scale[v] * grad_out[v, :cols]
+///                  + grad_out[u, cols:] where u < num_dst
+struct EdgeJoinGrad {
+  EdgeLists out_edges;  ///< of transpose_edges()
+  Count num_dst = 0, cols = 0;
+  DType dtype = DType::f32;          ///< of both gradients
+  const void* grad_out = nullptr;    ///< [num_dst, 2 * cols]
+  const float* row_scale = nullptr;  ///< [num_dst]; null: ones
+  void* grad_in = nullptr;           ///< [out_edges.rows, cols]
+};
+void join_sums_grad(const EdgeJoinGrad& grad, const cuda::Stream& stream);
+
 /// out[r, c] = max over the edges of r of in[i, c], 0 without edges. winners[r, c] is the first i that
 /// attains it, or -1. NaN wins.
 struct EdgeMax {

@@ -96,7 +96,8 @@ class EdgeLists:
 
     def inverse_counts(self) -> Tensor:
         """1 / counts(), and 0 without in-edges."""
-        return self.once("inverse_counts", lambda: torch.where(self.indptr.diff() > 0, 1 / self.counts(), 0))
+        made: Tensor = self.once("inverse_counts", lambda: ops.inverse_counts(self.indptr))
+        return made
 
     def loops(self) -> Tensor:
         """Which edges go from a node to itself, bool [E]: source and destination have the same number."""

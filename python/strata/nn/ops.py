@@ -159,6 +159,86 @@ def _grad_of_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 sum_over_edges.register_autograd(_grad_of_sum, setup_context=_keep_sum)
 
 
+@custom_op("strata::inverse_counts", mutates_args=())
+def inverse_counts(indptr: Tensor) -> Tensor:
+    """1 / the number of edges of each destination, 0 without edges; float32 [D]."""
+    inverse = indptr.new_empty(indptr.shape[0] - 1, dtype=torch.float32)
+    _kernels.inverse_counts(_array(indptr), inverse, _stream(indptr))
+    return inverse
+
+
+@inverse_counts.register_fake
+def _(indptr: Tensor) -> Tensor:
+    return indptr.new_empty(indptr.shape[0] - 1, dtype=torch.float32)
+
+
+@custom_op("strata::join_sums", mutates_args=())
+def join_sums(
+    x: Tensor,
+    indptr: Tensor,
+    indices: Tensor,
+    row_scale: Optional[Tensor],
+    out_indptr: Optional[Tensor],
+    out_indices: Optional[Tensor],
+) -> Tensor:
+    """out[v] = [row_scale[v] * sum over edges (u, v) of x[u] | x[v]], in x's dtype, [D, 2 F].
+
+    x [S, F] float32 or bfloat16, S >= D; row_scale float32 [D], ones where None. Differentiable in x.
+    """
+    return joined_rows(x, indptr, indices, row_scale)
+
+
+def joined_rows(x: Tensor, indptr: Tensor, indices: Tensor, row_scale: Tensor | None) -> Tensor:
+    """join_sums without the dispatcher, which costs more than the kernel; also grad_of_joined_rows."""
+    out = x.new_empty(indptr.shape[0] - 1, 2 * x.shape[1])
+    _kernels.join_sums(indptr, indices, _array(x), _maybe(row_scale), out, _stream(x))
+    return out
+
+
+@join_sums.register_fake
+def _(x: Tensor, indptr: Tensor, *others: Any) -> Tensor:
+    return x.new_empty(indptr.shape[0] - 1, 2 * x.shape[1])
+
+
+@custom_op("strata::join_sums_grad", mutates_args=())
+def join_sums_grad(
+    grad: Tensor, indptr: Tensor, indices: Tensor, row_scale: Optional[Tensor], out_indptr: Tensor, out_indices: Tensor
+) -> Tensor:
+    """The gradient of join_sums' x [S, F], from that of its result."""
+    return grad_of_joined_rows(grad, row_scale, out_indptr, out_indices)
+
+
+def grad_of_joined_rows(grad: Tensor, row_scale: Tensor | None, out_indptr: Tensor, out_indices: Tensor) -> Tensor:
+    grad_x = grad.new_empty(out_indptr.shape[0] - 1, grad.shape[1] // 2)
+    _kernels.join_sums_grad(out_indptr, out_indices, _array(grad), _maybe(row_scale), grad_x, _stream(grad))
+    return grad_x
+
+
+@join_sums_grad.register_fake
+def _(
+    grad: Tensor, indptr: Tensor, indices: Tensor, row_scale: Optional[Tensor], out_indptr: Tensor, out_indices: Tensor
+) -> Tensor:
+    return grad.new_empty(out_indptr.shape[0] - 1, grad.shape[1] // 2)
+
+
+def _keep_lists(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:])
+
+
+def _grad_of_join(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    if ctx.saved_tensors[-1] is None:
+        raise InputError("the gradient of joined sums needs the transposed lists", "Give out_indptr and out_indices.")
+    return (torch.ops.strata.join_sums_grad(grad, *ctx.saved_tensors),) + (None,) * 5
+
+
+def _grad_of_join_grad(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    return (torch.ops.strata.join_sums(grad, *ctx.saved_tensors),) + (None,) * 5
+
+
+join_sums.register_autograd(_grad_of_join, setup_context=_keep_lists)
+join_sums_grad.register_autograd(_grad_of_join_grad, setup_context=_keep_lists)
+
+
 @custom_op("strata::max_over_edges", mutates_args=())
 def max_over_edges(
     x: Tensor, indptr: Tensor, indices: Tensor, out_indptr: Optional[Tensor], out_indices: Optional[Tensor]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,65 @@ def max_of_neighbors(x: Tensor, lists: EdgeLists) -> Tensor:
     back = lists.out_lists() if needs_grad(x) else (None, None)
     out: Tensor = ops.max_over_edges(x.float(), lists.indptr, lists.indices, *back)[0]
     return out.to(x.dtype)
+
+
+def _joined_layer(
+    x: Tensor, weight_l: Tensor, weight_r: Tensor, bias: Tensor | None, *edges: Tensor | None
+) -> Tensor:
+    """Both products as one, which reads and writes rows once. `edges` are the other arguments of ops.join_sums."""
+    weight = torch.cat([weight_l, weight_r], dim=1)
+    return torch.nn.functional.linear(ops.join_sums(x, *edges), weight, bias)
+
+
+class _JoinedLayer(torch.autograd.Function):
+    """_joined_layer as one node of autograd: several nodes, and the dispatcher, would cost more than their kernels."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight_l: Tensor,
+        weight_r: Tensor,
+        bias: Tensor | None,
+        indptr: Tensor,
+        indices: Tensor,
+        row_scale: Tensor | None,
+        out_indptr: Tensor | None,
+        out_indices: Tensor | None,
+    ) -> Tensor:
+        edges = indptr, indices, row_scale, out_indptr, out_indices
+        joined = ops.joined_rows(x, indptr, indices, row_scale)
+        weight = torch.cat([weight_l, weight_r], dim=1)
+        ctx.save_for_backward(joined, weight, x, weight_l, weight_r, bias, *edges)
+        return torch.nn.functional.linear(joined, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        joined, weight, *inputs = ctx.saved_tensors
+        wanted, others = ctx.needs_input_grad[:4], (None,) * 5
+        if torch.is_grad_enabled():  # gradients of gradients
+            return *_differentiable_grads(inputs, wanted, grad), *others
+        *_, row_scale, out_indptr, out_indices = inputs
+        columns = weight.shape[1] // 2
+        of_x = of_l = of_r = of_bias = None
+        if wanted[1] or wanted[2]:
+            of_l, of_r = (grad.t() @ joined).split(columns, dim=1)
+        if wanted[3]:
+            of_bias = grad.sum(0)
+        if wanted[0]:
+            of_x = ops.grad_of_joined_rows(grad @ weight, row_scale, out_indptr, out_indices)
+        return of_x, of_l, of_r, of_bias, *others
+
+
+def _differentiable_grads(inputs: Sequence[Any], wanted: Sequence[bool], grad: Tensor) -> Iterator[Tensor | None]:
+    of = [tensor for tensor, is_wanted in zip(inputs, wanted) if is_wanted]
+    grads = iter(torch.autograd.grad(_joined_layer(*inputs), of, grad, create_graph=True))
+    return (next(grads) if is_wanted else None for is_wanted in wanted)
+
+
+def _is_plain(linear: torch.nn.Linear) -> bool:
+    """Whether a call of it is a product with its weight, and nothing more."""
+    return type(linear) is torch.nn.Linear and not (linear._forward_hooks or linear._forward_pre_hooks)
 
 
 class SAGEConv(torch.nn.Module):
@@ -77,16 +137,34 @@ class SAGEConv(torch.nn.Module):
 
     def forward(self, x: Features, edge_index: Edges, size: tuple[int, int] | None = None) -> Tensor:
         """[destinations, out_channels]; see strata.nn for x and edge_index."""
-        x_src, x_dst, lists, _ = inputs_of("SAGEConv", x, edge_index, size)
-        out = self.lin_l(self._aggregate(x_src, lists))
-        if self.root_weight and x_dst is not None:
-            out = out + self.lin_r(x_dst)
+        x_src, x_dst, lists, shared = inputs_of("SAGEConv", x, edge_index, size)
+        if shared and self._joins():
+            out = self._joined(x_src, lists)
+        else:
+            out = self.lin_l(self._aggregate(x_src, lists))
+            if self.root_weight and x_dst is not None:
+                out = out + self.lin_r(x_dst)
         return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
+
+    def _joins(self) -> bool:
+        return self.root_weight and self.aggr != "max" and _is_plain(self.lin_l) and _is_plain(self.lin_r)
+
+    def _joined(self, x: Tensor, lists: EdgeLists) -> Tensor:
+        back = lists.out_lists() if needs_grad(x) else (None, None)
+        edges = lists.indptr, lists.indices, self._row_scale(lists), *back
+        weights = self.lin_l.weight, self.lin_r.weight, self.lin_l.bias
+        if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
+            return _joined_layer(x, *weights, *edges)
+        out: Tensor = _JoinedLayer.apply(x, *weights, *edges)  # type: ignore[no-untyped-call]
+        return out
+
+    def _row_scale(self, lists: EdgeLists) -> Tensor | None:
+        return lists.inverse_counts() if self.aggr == "mean" else None
 
     def _aggregate(self, x: Tensor, lists: EdgeLists) -> Tensor:
         if self.aggr == "max":
             return max_of_neighbors(x, lists)
-        return sum_of_neighbors(x, lists, lists.inverse_counts() if self.aggr == "mean" else None)
+        return sum_of_neighbors(x, lists, self._row_scale(lists))
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr}"

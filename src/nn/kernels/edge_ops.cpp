@@ -73,6 +73,38 @@ Attention attention_of(const EdgeAttention& over, const EdgeLists& out_edges) {
           .self_loops = over.self_loops};
 }
 
+template <typename T>
+void join_as(const EdgeJoin& join, const cuda::Stream& stream) {
+  const T* in = static_cast<const T*>(join.in);
+  kernels_on(stream).sparse_sum(SparseSumOf<T, T>{.rows = join.edges.rows,
+                                                  .cols = join.cols,
+                                                  .indptr = join.edges.indptr,
+                                                  .indices = join.edges.indices,
+                                                  .in = in,
+                                                  .row_scale = join.row_scale,
+                                                  .self = in,
+                                                  .num_self = join.edges.rows,
+                                                  .beside = true,
+                                                  .out = static_cast<T*>(join.out)},
+                                stream.get());
+}
+
+template <typename T>
+void join_grad_as(const EdgeJoinGrad& grad, const cuda::Stream& stream) {
+  const T* in = static_cast<const T*>(grad.grad_out);
+  kernels_on(stream).sparse_sum(SparseSumOf<T, T>{.rows = grad.out_edges.rows,
+                                                  .cols = grad.cols,
+                                                  .indptr = grad.out_edges.indptr,
+                                                  .indices = grad.out_edges.indices,
+                                                  .in = in,
+                                                  .in_pitch = 2 * grad.cols,
+                                                  .col_scale = grad.row_scale,
+                                                  .self = in + grad.cols,
+                                                  .num_self = grad.num_dst,
+                                                  .out = static_cast<T*>(grad.grad_in)},
+                                stream.get());
+}
+
 }  // namespace
 
 void sum_over_edges(const EdgeSum& sum, const cuda::Stream& stream) {
@@ -81,6 +113,27 @@ void sum_over_edges(const EdgeSum& sum, const cuda::Stream& stream) {
     sum_as<Bf16>(sum, stream);
   else
     sum_as<float>(sum, stream);
+}
+
+void inverse_counts(const EdgeLists& edges, float* inverse, const cuda::Stream& stream) {
+  const cuda::DeviceGuard guard(stream.device());
+  kernels_on(stream).mean_scales({.num_dst = edges.rows, .indptr = edges.indptr}, inverse, stream.get());
+}
+
+void join_sums(const EdgeJoin& join, const cuda::Stream& stream) {
+  const cuda::DeviceGuard guard(stream.device());
+  if (join.dtype == DType::bf16)
+    join_as<Bf16>(join, stream);
+  else
+    join_as<float>(join, stream);
+}
+
+void join_sums_grad(const EdgeJoinGrad& grad, const cuda::Stream& stream) {
+  const cuda::DeviceGuard guard(stream.device());
+  if (grad.dtype == DType::bf16)
+    join_grad_as<Bf16>(grad, stream);
+  else
+    join_grad_as<float>(grad, stream);
 }
 
 void max_over_edges(const EdgeMax& max, const cuda::Stream& stream) {

@@ -29,13 +29,23 @@ struct SparseSumOf {
   const Count* indptr = nullptr;  ///< [rows + 1]
   const std::int32_t* indices = nullptr;
   const In* in = nullptr;             ///< [.., cols]
+  Count in_pitch = 0;                 ///< elements between rows of `in`, and of `self`: 0 (cols) or 2 * cols
   const float* edge_scale = nullptr;  ///< parallel to `indices`
   const float* row_scale = nullptr;   ///< [rows]
   const float* col_scale = nullptr;   ///< [rows of in]
   const In* self = nullptr;           ///< [num_self, cols], or null
   const float* self_scale = nullptr;  ///< [num_self]
   Count num_self = 0;                 ///< rows from this one on have no self part
-  Out* out = nullptr;                 ///< [rows, cols]
+  bool beside =
+      false;           ///< self parts, which all rows have, follow the sums, unscaled, instead of being added
+  Out* out = nullptr;  ///< [rows, cols], or [rows, 2 * cols] if `beside`
+
+  STRATA_HOST_DEVICE const In* in_row(Count i) const { return in + i * pitch(); }
+  STRATA_HOST_DEVICE const In* self_row(Count i) const { return self + i * pitch(); }
+  STRATA_HOST_DEVICE Out* out_row(Count i) const { return out + i * (beside ? 2 * cols : cols); }
+
+ private:
+  STRATA_HOST_DEVICE Count pitch() const { return in_pitch == 0 ? cols : in_pitch; }
 };
 using SparseSum = SparseSumOf<float, float>;
 using SparseSumToBf16 = SparseSumOf<float, Bf16>;

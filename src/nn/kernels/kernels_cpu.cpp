@@ -26,9 +26,9 @@ template <typename In, typename Out>
 inline void add_edges(const SparseSumOf<In, Out>& sum, Count row, float* __restrict out) {
   const Count ahead_end = sum.indptr[sum.rows] - kPrefetchEdges;
   for (Count e = sum.indptr[row]; e < sum.indptr[row + 1]; ++e) {
-    if (e < ahead_end) prefetch_row(sum.in + sum.indices[e + kPrefetchEdges] * sum.cols, sum.cols);
+    if (e < ahead_end) prefetch_row(sum.in_row(sum.indices[e + kPrefetchEdges]), sum.cols);
     const std::int32_t i = sum.indices[e];
-    const In* __restrict in = sum.in + i * sum.cols;
+    const In* __restrict in = sum.in_row(i);
     if (sum.col_scale == nullptr && sum.edge_scale == nullptr) {
       for (Count c = 0; c < sum.cols; ++c) out[c] += to_f32(in[c]);
     } else {
@@ -45,10 +45,17 @@ inline void finish_row(const SparseSumOf<In, Out>& sum, Count row, float* __rest
     const float scale = sum.row_scale[row];
     for (Count c = 0; c < sum.cols; ++c) out[c] *= scale;
   }
-  if (row >= sum.num_self) return;
-  const In* __restrict self = sum.self + row * sum.cols;
+  if (row >= sum.num_self || sum.beside) return;
+  const In* __restrict self = sum.self_row(row);
   const float scale = sum.self_scale == nullptr ? 1.0f : sum.self_scale[row];
   for (Count c = 0; c < sum.cols; ++c) out[c] += scale * to_f32(self[c]);
+}
+
+template <typename In, typename Out>
+inline void put_beside(const SparseSumOf<In, Out>& sum, Count row) {
+  const In* __restrict self = sum.self_row(row);
+  Out* __restrict out = sum.out_row(row) + sum.cols;
+  for (Count c = 0; c < sum.cols; ++c) out[c] = from_f32<Out>(to_f32(self[c]));
 }
 
 /// Rows are summed in f32: in place if the result is f32, else in a buffer.
@@ -59,14 +66,15 @@ void sum_rows(const SparseSumOf<In, Out>& sum) {
     std::vector<float> beside(std::is_same_v<Out, float> ? 0 : static_cast<std::size_t>(sum.cols));
     for (Count row = begin; row < end; ++row) {
       float* total = beside.data();
-      if constexpr (std::is_same_v<Out, float>) total = sum.out + row * sum.cols;
+      if constexpr (std::is_same_v<Out, float>) total = sum.out_row(row);
       std::fill_n(total, sum.cols, 0.0f);
       add_edges(sum, row, total);
       finish_row(sum, row, total);
       if constexpr (!std::is_same_v<Out, float>) {
-        Out* __restrict out = sum.out + row * sum.cols;
+        Out* __restrict out = sum.out_row(row);
         for (Count c = 0; c < sum.cols; ++c) out[c] = from_f32<Out>(total[c]);
       }
+      if (sum.beside) put_beside(sum, row);
     }
   });
 }

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSumOf<I
 #pragma unroll
     for (int i = 0; i < kEdgesInFlight; ++i) {
       const Count source = __ldg(sum.indices + e + i);
-      lanes[i] = Lane<Width>::load(sum.in + source * sum.cols + column);
+      lanes[i] = Lane<Width>::load(sum.in_row(source) + column);
       scales[i] = scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e + i);
     }
 #pragma unroll
@@ -77,14 +77,18 @@ __global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSumOf<I
   }
   for (; e < end; ++e) {
     const Count source = __ldg(sum.indices + e);
-    total.add(Lane<Width>::load(sum.in + source * sum.cols + column),
+    total.add(Lane<Width>::load(sum.in_row(source) + column),
               scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e));
   }
   total.multiply(scale_of(sum.row_scale, row));
   if (row < sum.num_self) {
-    total.add(Lane<Width>::load(sum.self + row * sum.cols + column), scale_of(sum.self_scale, row));
+    const auto own = Lane<Width>::load(sum.self_row(row) + column);
+    if (sum.beside)
+      own.store(sum.out_row(row) + sum.cols + column);
+    else
+      total.add(own, scale_of(sum.self_scale, row));
   }
-  total.store(sum.out + row * sum.cols + column);
+  total.store(sum.out_row(row) + column);
 }
 
 unsigned grid_for(Count threads) {

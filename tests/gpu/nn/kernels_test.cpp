@@ -91,6 +91,51 @@ TEST_P(OnGpu, SparseSumAgreesWithTheCpu) {
   }
 }
 
+TEST_P(OnGpu, RowsBesideSumsAndTheirGradientsAgreeWithTheCpu) {
+  const Count cols = GetParam();
+  const OwnedBlock block = random_block({.num_dst = 137, .num_src = 500, .max_degree = 25, .seed = 3});
+  const at::Tensor in = random_rows(500, cols, 1), scale = random_rows(1, 137, 2).squeeze(0),
+                   wide = random_rows(500, 2 * cols, 4);
+  const auto joined = [&](const Kernels& kernels, const c10::Device& device, CUstream_st* on) {
+    const OwnedBlock moved = block.to(device);
+    const at::Tensor rows = in.to(device), scales = scale.to(device),
+                     out = poisoned({137, 2 * cols}, rows.device());
+    kernels.sparse_sum({.rows = 137,
+                        .cols = cols,
+                        .indptr = moved.indptr.const_data_ptr<Count>(),
+                        .indices = moved.indices.const_data_ptr<std::int32_t>(),
+                        .in = rows.const_data_ptr<float>(),
+                        .row_scale = scales.const_data_ptr<float>(),
+                        .self = rows.const_data_ptr<float>(),
+                        .num_self = 137,
+                        .beside = true,
+                        .out = out.mutable_data_ptr<float>()},
+                       on);
+    return out;
+  };
+  const auto of_wide_rows = [&](const Kernels& kernels, const c10::Device& device, CUstream_st* on) {
+    const OwnedBlock moved = block.to(device);
+    const at::Tensor rows = wide.to(device), out = poisoned({137, cols}, rows.device());
+    kernels.sparse_sum({.rows = 137,
+                        .cols = cols,
+                        .indptr = moved.indptr.const_data_ptr<Count>(),
+                        .indices = moved.indices.const_data_ptr<std::int32_t>(),
+                        .in = rows.const_data_ptr<float>(),
+                        .in_pitch = 2 * cols,
+                        .self = rows.const_data_ptr<float>() + cols,
+                        .num_self = 100,
+                        .out = out.mutable_data_ptr<float>()},
+                       on);
+    return out;
+  };
+  const at::Tensor beside = joined(cuda_kernels(), kGpu, stream());
+  EXPECT_LE(largest_difference(beside, joined(cpu_kernels(), c10::kCPU, nullptr)), 4e-5);
+  EXPECT_TRUE(beside.cpu().slice(1, cols).equal(in.slice(0, 0, 137)));
+  EXPECT_LE(largest_difference(of_wide_rows(cuda_kernels(), kGpu, stream()),
+                               of_wide_rows(cpu_kernels(), c10::kCPU, nullptr)),
+            4e-5);
+}
+
 /// Sums differ in the last bits of f32, so results may round to neighboring numbers.
 TEST_P(OnGpu, SumsOfBf16AreThoseOfTheCpuToOneRounding) {
   const Count cols = GetParam();

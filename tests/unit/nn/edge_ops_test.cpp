@@ -144,6 +144,41 @@ TEST(SumOverEdges, AddsScaledRows) {
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], expected[i], 1e-4) << i;
 }
 
+TEST(JoinSums, PutsRowsBesideTheSumsOfTheirNeighbors) {
+  const Pairs pairs = random_pairs(40, 24, 300, 2);
+  const Lists lists = pairs.sorted(), out_edges = transposed(lists, 40);
+  constexpr std::size_t kCols = 7;
+  const auto in = random_floats(40 * kCols, 3), grad_out = random_floats(24 * 2 * kCols, 4);
+  std::vector<float> inverse(24, NAN), out(24 * 2 * kCols, NAN), grad_in(40 * kCols, NAN);
+  inverse_counts(lists.view(), inverse.data(), kCpu);
+  std::vector<double> expected(out.size()), expected_grad(grad_in.size());
+  for (std::size_t v = 0; v < 24; ++v) {
+    const Count edges = lists.indptr[v + 1] - lists.indptr[v];
+    EXPECT_EQ(inverse[v], edges == 0 ? 0.0f : 1.0f / static_cast<float>(edges));
+    for (std::size_t c = 0; c < kCols; ++c) {
+      expected[2 * v * kCols + kCols + c] = in[v * kCols + c];
+      expected_grad[v * kCols + c] += grad_out[2 * v * kCols + kCols + c];
+      for (Count e = lists.indptr[v]; e < lists.indptr[v + 1]; ++e) {
+        const auto u = static_cast<std::size_t>(lists.indices[static_cast<std::size_t>(e)]);
+        expected[2 * v * kCols + c] += static_cast<double>(inverse[v]) * in[u * kCols + c];
+        expected_grad[u * kCols + c] += static_cast<double>(inverse[v]) * grad_out[2 * v * kCols + c];
+      }
+    }
+  }
+  join_sums(
+      {.edges = lists.view(), .cols = kCols, .in = in.data(), .row_scale = inverse.data(), .out = out.data()},
+      kCpu);
+  join_sums_grad({.out_edges = out_edges.view(),
+                  .num_dst = 24,
+                  .cols = kCols,
+                  .grad_out = grad_out.data(),
+                  .row_scale = inverse.data(),
+                  .grad_in = grad_in.data()},
+                 kCpu);
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], expected[i], 1e-5) << i;
+  for (std::size_t i = 0; i < grad_in.size(); ++i) EXPECT_NEAR(grad_in[i], expected_grad[i], 1e-5) << i;
+}
+
 TEST(MaxOverEdges, FindsTheFirstWinnerAndSendsItTheGradient) {
   const Pairs pairs = random_pairs(40, 24, 300, 8);
   const Lists lists = pairs.sorted(), out_edges = transposed(lists, 40);

@@ -12,6 +12,7 @@ void bind_runtime(nb::module_& module);
 void bind_graph(nb::module_& module);
 void bind_loader(nb::module_& module);
 void bind_nn(nb::module_& module);
+void bind_padding(nb::module_& module);
 void bind_partition(nb::module_& module);
 void bind_sm_split(nb::module_& module);
 void bind_unified(nb::module_& module);

@@ -23,6 +23,7 @@ NB_MODULE(_core, module) {
   strata::python::bind_sm_split(module);
   strata::python::bind_loader(module);
   strata::python::bind_nn(module);
+  strata::python::bind_padding(module);
   strata::python::bind_partition(module);
   strata::python::bind_progress(module);
   strata::python::bind_unified(module);

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches in buffers of fixed shapes, where a recorded step finds them.
 
-A batch's nodes come hop by hop, seeds first. Each hop has room for more nodes than most batches find, and what is left at
-its end is padding. With rooms for 4, 6 and 8 nodes, of 3 seeds, 4 and 7 nodes,
-
-    row       0 1 2 3 | 4 5 6 7 8 9 | 10 ... 16 17
-    holds     s s s - | a a a a - - | b  ...  b  -
-
-Padding edges go from padding rows of a hop to padding rows of the hop before, so that no node of the batch has another edge
-than without them. The last rows of a hop are `spare`: no batch fills them, and they are what padding edges join.
+BatchPadder of C++ says how padding lies: each hop has room for more nodes than most batches find, and padding edges join its
+`spare` last rows, which no batch fills.
 """
 
 from __future__ import annotations
@@ -21,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from strata import _core
+from strata._arrays import current_stream
+from strata._process import process
+from strata.errors import InputError
 from strata.loaders import Block, BlockBatch
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+Kind = _core.PaddedArray.Kind
 _IGNORED = -100  # the label that torch's cross_entropy ignores
 
 
@@ -78,90 +77,73 @@ class PaddedShape:
         )
 
 
-def _starts(counts: Sequence[int]) -> list[int]:
-    starts = [0]
-    for count in counts:
-        starts.append(starts[-1] + count)
-    return starts
-
-
-class _Rows:
-    """Where nodes lie in the buffers."""
+class _Buffers:
+    """The tensors of a padded batch, which are filled together."""
 
     def __init__(self, shape: PaddedShape, device: torch.device) -> None:
-        self._shape = shape
-        self._starts = _starts(shape.nodes)
-        self.total = self._starts[-1]
-        self._numbers = torch.arange(self.total, device=device)
-        self._small_numbers = self._numbers.int()
-        self._zeros = torch.zeros(self.total, dtype=torch.int64, device=device)
+        self.shape = shape
+        self.num_nodes = sum(shape.nodes)
+        self._device = device
+        self._tensors: list[Tensor] = []
+        self._arrays: list[_core.PaddedArray] = []
+        self._padder: _core.BatchPadder | None = None
 
-    def positions(self, sizes: BatchSizes, *, small: bool) -> Tensor:
-        """The row of each node of a batch; int32 if `small`."""
-        numbers = self._small_numbers if small else self._numbers
-        return torch.cat([numbers[start : start + count] for start, count in zip(self._starts, sizes.nodes)])
+    def add(self, kind: _core.PaddedArray.Kind, tensor: Tensor, *, hop: int = 0, fill: int = 0) -> Tensor:
+        self._tensors.append(tensor)
+        self._arrays.append(_core.PaddedArray.make(kind, _arrays_of(tensor), hop, fill))
+        return tensor
 
-    def copy(self, out: Tensor, rows: Tensor, sizes: BatchSizes) -> None:
-        """Rows of nodes, and zeros as padding."""
-        begin = 0
-        for count, start, end in zip(sizes.nodes, self._starts, self._starts[1:]):
-            out[start : start + count].copy_(rows[begin : begin + count])
-            out[start + count : end].zero_()
-            begin += count
+    def ids(self, kind: _core.PaddedArray.Kind, count: int, *, dtype: torch.dtype = torch.int64, hop: int = 0) -> Tensor:
+        return self.add(kind, torch.zeros(count, dtype=dtype, device=self._device), hop=hop)
 
-    def copy_ids(self, out: Tensor, ids: Tensor, sizes: BatchSizes) -> None:
-        """The same of int64 ids, at once."""
-        pieces, begin = [], 0
-        for count, room in zip(sizes.nodes, self._shape.nodes):
-            pieces += [ids[begin : begin + count], self._zeros[: room - count]]
-            begin += count
-        torch.cat(pieces, out=out)
+    def copy(self, sizes: BatchSizes, sources: Sequence[Tensor | None]) -> None:
+        """A tensor of the batch for each that was added, in this order."""
+        if self._padder is None:
+            self._padder = _core.BatchPadder.make(
+                process(),
+                nodes=list(self.shape.nodes),
+                edges=list(self.shape.edges),
+                spare=list(self.shape.spare),
+                arrays=self._arrays,
+            )
+        given = [None if source is None else _like(source, out) for source, out in zip(sources, self._tensors)]
+        self._padder.pad(process(), list(sizes.nodes), list(sizes.edges), given, current_stream())
 
-    def spare(self, hop: int, num_edges: int) -> Tensor:
-        """The row of a hop that each padding edge would join if all edges were padding, int64 [num_edges], ascending."""
-        count = self._shape.spare[hop]
-        return self._starts[hop + 1] - count + torch.arange(num_edges, device=self._numbers.device) * count // num_edges
 
-    def spare_bounds(self, hop: int, num_edges: int) -> Tensor:
-        """Where the edges of each spare row begin in spare(), and their number, int64 [spare + 1]."""
-        count = self._shape.spare[hop]
-        return self._numbers.new_tensor([-(-number * num_edges // count) for number in range(count + 1)])
+def _arrays_of(tensor: Tensor) -> Any:
+    """Its stubs know arrays by NumPy's types; tensors go in by DLPack."""
+    return tensor
 
-    def copy_indptr(self, out: Tensor, indptr: Tensor, sizes: BatchSizes, last_hop: int, spare_starts: Tensor) -> None:
-        """Where lists of nodes start, and of padding: spare rows of the last hop have lists of their own, other padding none."""
-        pieces, begin = [], 0
-        for hop in range(last_hop + 1):
-            count, room = sizes.nodes[hop], self._shape.nodes[hop]
-            without_edges = room - count - (self._shape.spare[hop] if hop == last_hop else 0)
-            pieces += [indptr[begin : begin + count], indptr[begin + count : begin + count + 1].expand(without_edges)]
-            begin += count
-        torch.cat([*pieces, spare_starts], out=out)
+
+def _like(source: Tensor, out: Tensor) -> Any:
+    if source.shape[1:] != out.shape[1:]:
+        raise InputError(
+            f"a batch has a tensor of shape {list(source.shape)}, where those before had {list(out.shape[1:])} per row",
+            "Give batches of the loader as they come.",
+        )
+    return source.detach().to(out.dtype).contiguous()
 
 
 class _Seeds:
     """Labels of seeds, and what tells seeds from padding."""
 
-    def __init__(self, room: int, labels: Tensor | None, device: torch.device) -> None:
+    def __init__(self, buffers: _Buffers, labels: Tensor | None, device: torch.device) -> None:
+        room = buffers.shape.nodes[0]
         self.labels = None
         if labels is not None:
             fill = 0 if labels.is_floating_point() else _IGNORED
-            self._padding = labels.new_full((room, *labels.shape[1:]), fill)
-            self.labels = self._padding.clone()
-        self.mask = torch.zeros(room, dtype=torch.bool, device=device)
+            self.labels = buffers.add(Kind.seeds, labels.new_full((room, *labels.shape[1:]), fill), fill=fill)
+        self.mask = buffers.ids(Kind.seed_mask, room, dtype=torch.bool)
+        self.input_id = buffers.ids(Kind.seeds, room)
         self.count = torch.zeros((), device=device)
         self.loss_scale = torch.zeros((), device=device)
-        self.input_id = torch.zeros(room, dtype=torch.int64, device=device)
-        self._numbers = torch.arange(room, device=device)
 
-    def copy(self, labels: Tensor | None, input_id: Tensor, loss_scale: float) -> None:
-        count = len(input_id)
-        if self.labels is not None:
-            torch.cat([self._padding[:0] if labels is None else labels, self._padding[count:]], out=self.labels)
-        torch.lt(self._numbers, count, out=self.mask)
+    def sources(self, labels: Tensor | None, input_id: Tensor) -> list[Tensor | None]:
+        return [*([] if self.labels is None else [labels]), None, input_id]
+
+    def set_numbers(self, count: int, loss_scale: float) -> None:
         self.count.fill_(count)
         self.loss_scale.fill_(loss_scale)
-        self.input_id[:count].copy_(input_id)
-        self.input_id[count:].zero_()
 
     @staticmethod
     def describe(batch: Any, mask: Tensor, count: Tensor, loss_scale: Tensor) -> None:
@@ -185,45 +167,30 @@ class PaddedData:
     def __init__(self, shape: PaddedShape, like: Data) -> None:
         device = like.edge_index.device
         self._shape = shape
-        self._rows = _Rows(shape, device)
-        self._seeds = _Seeds(shape.nodes[0], like.y if "y" in like else None, device)
-        self._x = like.x.new_zeros(self._rows.total, like.x.shape[1]) if "x" in like else None
-        self._ids = {
-            name: torch.zeros(self._rows.total, dtype=torch.int64, device=device) for name in ("n_id", "original_ids")
-        }
-        pairs = [
-            torch.stack([self._rows.spare(hop + 1, count), self._rows.spare(hop, count)])
-            for hop, count in enumerate(shape.edges)
-        ]
-        self._padding = torch.cat(pairs, dim=1)
-        self._edge_index = self._padding.clone()
-        self._no_edges = torch.zeros_like(self._padding[0])
-        self._e_id = self._no_edges.clone() if "e_id" in like else None
+        self._buffers = buffers = _Buffers(shape, device)
+        self._seeds = _Seeds(buffers, like.y if "y" in like else None, device)
+        self._x = _padded_rows(buffers, like.x) if "x" in like else None
+        self._ids = {name: buffers.ids(Kind.nodes, buffers.num_nodes) for name in ("n_id", "original_ids")}
+        self._edge_index = torch.zeros(2, sum(shape.edges), dtype=torch.int64, device=device)
+        for kind, ends in zip((Kind.all_sources, Kind.all_ends), self._edge_index):
+            buffers.add(kind, ends)
+        self._e_id = buffers.ids(Kind.all_edges, sum(shape.edges)) if "e_id" in like else None
 
     def copy(self, batch: Data) -> None:
-        sizes = BatchSizes.of_data(batch)
+        sources = self._seeds.sources(batch.y if "y" in batch else None, batch.input_id)
         if self._x is not None:
-            self._rows.copy(self._x, batch.x, sizes)
-        for name, ids in self._ids.items():
-            self._rows.copy_ids(ids, batch[name], sizes)
-        moved = self._rows.positions(sizes, small=False)[batch.edge_index]
-        self._copy_edges(self._edge_index, moved, self._padding, sizes)
+            sources.append(batch.x)
+        sources += [*(batch[name] for name in self._ids), *batch.edge_index]
         if self._e_id is not None:
-            self._copy_edges(self._e_id, batch.e_id, self._no_edges, sizes)
-        self._seeds.copy(batch.y if "y" in batch else None, batch.input_id, batch.loss_scale)
-
-    def _copy_edges(self, out: Tensor, values: Tensor, padding: Tensor, sizes: BatchSizes) -> None:
-        pieces, begin, start = [], 0, 0
-        for count, room in zip(sizes.edges, self._shape.edges):
-            pieces += [values[..., begin : begin + count], padding[..., start + count : start + room]]
-            begin, start = begin + count, start + room
-        torch.cat(pieces, dim=-1, out=out)
+            sources.append(batch.e_id)
+        self._buffers.copy(BatchSizes.of_data(batch), sources)
+        self._seeds.set_numbers(batch.batch_size, batch.loss_scale)
 
     def batch(self) -> Data:
         """What was copied last, as new tensors of the same memory."""
         from torch_geometric.data import Data
 
-        data = Data(edge_index=_alias(self._edge_index), num_nodes=self._rows.total)
+        data = Data(edge_index=_alias(self._edge_index), num_nodes=self._buffers.num_nodes)
         for name, tensor in (("x", self._x), ("y", self._seeds.labels), ("e_id", self._e_id), *self._ids.items()):
             if tensor is not None:
                 data[name] = _alias(tensor)
@@ -242,34 +209,31 @@ class PaddedData:
         return data
 
 
+def _padded_rows(buffers: _Buffers, like: Tensor) -> Tensor:
+    return buffers.add(Kind.nodes, like.new_zeros(buffers.num_nodes, like.shape[1]))
+
+
 class _PaddedBlock:
     """A buffer for the block of one hop, whose destinations are the nodes of hops 0 to `hop`."""
 
-    def __init__(self, shape: PaddedShape, rows: _Rows, hop: int, like: Block) -> None:
-        room = shape.edges[hop]
-        nodes = _starts(shape.nodes)
-        self._rows, self._hop = rows, hop
-        self.num_dst, self.num_src = nodes[hop + 1], nodes[hop + 2]
-        self._indices_padding, self._out_padding = rows.spare(hop + 1, room).int(), rows.spare(hop, room).int()
-        self._bounds, self._out_bounds = rows.spare_bounds(hop, room), rows.spare_bounds(hop + 1, room)
-        self._indptr = like.indptr.new_zeros(self.num_dst + 1)
-        self._indices = self._indices_padding.clone()
-        self._no_edges = torch.zeros(room, dtype=torch.int64, device=like.indptr.device)
-        self._edge_ids = self._no_edges.clone() if like.edge_ids is not None else None
+    def __init__(self, buffers: _Buffers, hop: int, like: Block) -> None:
+        shape, room = buffers.shape, buffers.shape.edges[hop]
+        self.num_dst, self.num_src = sum(shape.nodes[: hop + 1]), sum(shape.nodes[: hop + 2])
+        self._indptr = buffers.ids(Kind.starts, self.num_dst + 1, hop=hop)
+        self._indices = buffers.ids(Kind.sources, room, dtype=torch.int32, hop=hop)
+        self._edge_ids = buffers.ids(Kind.edges, room, hop=hop) if like.edge_ids is not None else None
         self._transposed = None
         if like.transposed is not None:
-            self._transposed = like.indptr.new_zeros(self.num_src + 1), self._out_padding.clone()
+            starts = buffers.ids(Kind.out_starts, self.num_src + 1, hop=hop)
+            self._transposed = starts, buffers.ids(Kind.out_ends, room, dtype=torch.int32, hop=hop)
 
-    def copy(self, block: Block, positions: Tensor, sizes: BatchSizes) -> None:
-        count = sizes.edges[self._hop]
-        self._rows.copy_indptr(self._indptr, block.indptr, sizes, self._hop, self._bounds.clamp(min=count))
-        torch.cat([positions.index_select(0, block.indices), self._indices_padding[count:]], out=self._indices)
-        if self._edge_ids is not None and block.edge_ids is not None:
-            torch.cat([block.edge_ids, self._no_edges[count:]], out=self._edge_ids)
+    def sources(self, block: Block) -> list[Tensor | None]:
+        found: list[Tensor | None] = [block.indptr, block.indices]
+        if self._edge_ids is not None:
+            found.append(block.edge_ids)
         if self._transposed is not None and block.transposed is not None:
-            (indptr, indices), (of_block, indices_of_block) = self._transposed, block.transposed
-            self._rows.copy_indptr(indptr, of_block, sizes, self._hop + 1, self._out_bounds.clamp(min=count))
-            torch.cat([positions.index_select(0, indices_of_block), self._out_padding[count:]], out=indices)
+            found += block.transposed
+        return found
 
     def block(self, nodes: Tensor) -> Block:
         transposed = None if self._transposed is None else (_alias(self._transposed[0]), _alias(self._transposed[1]))
@@ -285,11 +249,11 @@ class PaddedBlocks:
         sample, x, labels = self._parts(like)
         device = sample.input_nodes.device
         self._has_features = not isinstance(like, BlockBatch)
-        self._rows = _Rows(shape, device)
-        self._seeds = _Seeds(shape.nodes[0], labels, device)
-        self._nodes = torch.zeros(self._rows.total, dtype=torch.int64, device=device)
-        self._x = None if x is None else x.new_zeros(self._rows.total, x.shape[1])
-        self._blocks = [_PaddedBlock(shape, self._rows, hop, block) for hop, block in enumerate(sample.blocks[::-1])]
+        self._buffers = buffers = _Buffers(shape, device)
+        self._seeds = _Seeds(buffers, labels, device)
+        self._nodes = buffers.ids(Kind.nodes, buffers.num_nodes)
+        self._x = None if x is None else _padded_rows(buffers, x)
+        self._blocks = [_PaddedBlock(buffers, hop, block) for hop, block in enumerate(sample.blocks[::-1])]
 
     @staticmethod
     def _parts(item: Any) -> tuple[BlockBatch, Tensor | None, Tensor | None]:
@@ -301,14 +265,13 @@ class PaddedBlocks:
 
     def copy(self, item: Any) -> None:
         sample, x, labels = self._parts(item)
-        sizes = BatchSizes.of_blocks(sample.blocks)
-        if self._x is not None and x is not None:
-            self._rows.copy(self._x, x, sizes)
-        self._rows.copy_ids(self._nodes, sample.input_nodes, sizes)
-        positions = self._rows.positions(sizes, small=True)
+        sources = [*self._seeds.sources(labels, sample.input_id), sample.input_nodes]
+        if self._x is not None:
+            sources.append(x)
         for buffer, block in zip(self._blocks, sample.blocks[::-1]):
-            buffer.copy(block, positions, sizes)
-        self._seeds.copy(labels, sample.input_id, sample.loss_scale)
+            sources += buffer.sources(block)
+        self._buffers.copy(BatchSizes.of_blocks(sample.blocks), sources)
+        self._seeds.set_numbers(len(sample.output_nodes), sample.loss_scale)
 
     def batch(self) -> Any:
         """What was copied last, as new tensors of the same memory."""

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "padding_rules.hpp"
+#include "strata/cuda/check.cuh"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/launch.cuh"
+
+namespace strata::loader {
+namespace {
+
+using Kind = PaddedArray::Kind;
+using cuda::kThreads;
+
+constexpr Count kItemsPerBlock = 8 * kThreads;
+
+struct Launch {
+  PaddingTasks tasks;
+  std::uint32_t first_block[BatchPadder::kMaxArrays + 1] = {};
+};
+
+template <typename Word>
+__device__ Word filled(std::int64_t) {
+  return Word{};
+}
+template <>
+__device__ std::int64_t filled<std::int64_t>(std::int64_t fill) {
+  return fill;
+}
+
+// Rows are found by 32-bit division where that is possible, as it is for all but huge batches.
+__device__ inline Count row_of_item(const PaddingTask& task, Count i) {
+  if (task.items <= 0xFFFFFFFFll)
+    return static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(task.words);
+  return i / task.words;
+}
+
+template <typename Word>
+__device__ void pad_word(const PaddingTask& task, const PaddedSegment* segments, Count i) {
+  const Count row = row_of_item(task, i);
+  const PaddedItem item = padded_item(segments, task.first, task.last, row);
+  static_cast<Word*>(task.to)[i] =
+      item.from < 0 ? filled<Word>(task.fill)
+                    : static_cast<const Word*>(task.from)[item.from * task.words + (i - row * task.words)];
+}
+
+__device__ void pad_row_item(const PaddingTask& task, const PaddedSegment* segments, Count i) {
+  switch (task.word) {
+    case 16:
+      return pad_word<uint4>(task, segments, i);
+    case 8:
+      return pad_word<std::int64_t>(task, segments, i);
+    case 4:
+      return pad_word<std::uint32_t>(task, segments, i);
+    default:
+      return pad_word<std::uint8_t>(task, segments, i);
+  }
+}
+
+__device__ void pad_item(const PaddedSegments& all, const PaddingTask& task, Count i) {
+  switch (task.kind) {
+    case Kind::nodes:
+    case Kind::seeds:
+      return pad_row_item(task, all.nodes, i);
+    case Kind::edges:
+    case Kind::all_edges:
+      return pad_row_item(task, all.edges, i);
+    case Kind::seed_mask:
+      static_cast<bool*>(task.to)[i] = i < all.nodes[0].count;
+      return;
+    case Kind::starts:
+    case Kind::out_starts:
+      static_cast<Count*>(task.to)[i] = padded_start(all, task, i);
+      return;
+    case Kind::sources:
+    case Kind::out_ends:
+      static_cast<std::int32_t*>(task.to)[i] = padded_end<std::int32_t>(all, task, i);
+      return;
+    case Kind::all_sources:
+    case Kind::all_ends:
+      static_cast<std::int64_t*>(task.to)[i] = padded_end<std::int64_t>(all, task, i);
+      return;
+  }
+}
+
+// Each block has items of one array. The rows of features, which are read and written once, bound the time.
+__global__ void __launch_bounds__(kThreads) pad_kernel(const __grid_constant__ Launch launch) {
+  int t = 0;
+  while (blockIdx.x >= launch.first_block[t + 1]) ++t;
+  const PaddingTask& task = launch.tasks.tasks[t];
+  const Count begin = (blockIdx.x - launch.first_block[t]) * kItemsPerBlock;
+  const Count end = min(task.items, begin + kItemsPerBlock);
+#pragma unroll 4
+  for (Count i = begin + threadIdx.x; i < end; i += kThreads) pad_item(launch.tasks.segments, task, i);
+}
+
+}  // namespace
+
+void pad_on_gpu(const PaddingTasks& tasks, const cuda::Stream& stream) {
+  Launch launch{.tasks = tasks};
+  for (int t = 0; t < tasks.count; ++t) {
+    const Count blocks = (tasks.tasks[t].items + kItemsPerBlock - 1) / kItemsPerBlock;
+    launch.first_block[t + 1] = launch.first_block[t] + static_cast<std::uint32_t>(blocks);
+  }
+  const std::uint32_t blocks = launch.first_block[tasks.count];
+  if (blocks == 0) return;
+  const cuda::DeviceGuard guard(stream.device());
+  pad_kernel<<<blocks, kThreads, 0, stream.get()>>>(launch);
+  cuda::check_launch("pad_kernel");
+}
+
+}  // namespace strata::loader

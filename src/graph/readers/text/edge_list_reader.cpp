@@ -189,8 +189,18 @@ class EdgeListReader {
     if (source_.ids == Ids::sparse)
       for (NodeId& id : piece.pairs) id = numbering_.number_of(id);
     for (const std::string& word : piece.words) piece.pairs.push_back(numbering_.number_of(word));
+    check_names();
     edges_.append(piece.pairs, share_read);
     weights_.append(piece.weights);
+  }
+
+  /// Names stay in memory: half of what a graph on disk leaves.
+  void check_names() const {
+    if (assembly_.scratch == nullptr || numbering_.bytes() <= assembly_.scratch->room() / 2) return;
+    throw OutOfMemory(fmt::format("{}: the names of its first {} nodes take {}, there is room for {}", path_,
+                                  format_count(numbering_.size()), format_bytes(numbering_.bytes()),
+                                  format_bytes(assembly_.scratch->room() / 2)),
+                      "Give more --memory, or number the nodes and give ids=number.");
   }
 
   void number_nodes() {
@@ -199,6 +209,7 @@ class EdgeListReader {
     edges_.renumber(order.place, pool_);
     num_named_ = std::ssize(order.place);
     names_ = std::move(order.names);
+    numbering_ = {};
   }
 
   /// Refuses ids that would make a graph of nearly only missing nodes.

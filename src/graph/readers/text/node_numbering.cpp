@@ -23,7 +23,14 @@ NodeNumbering::Order order_of(const Map& numbers) {
   return order;
 }
 
+// Of an entry of the table, which doubles when it grows, of the sorted copy, and of the final text.
+constexpr std::int64_t kIdBytes = 32 + 24 + 16 + 8 + 24, kWordBytes = 32 + 48 + 24 + 24 + 8 + 24;
+
 }  // namespace
+
+std::int64_t NodeNumbering::bytes() const {
+  return std::ssize(ids_) * kIdBytes + std::ssize(words_) * kWordBytes + 3 * letters_;
+}
 
 NodeNumbering::Order NodeNumbering::order() const { return ids_.empty() ? order_of(words_) : order_of(ids_); }
 

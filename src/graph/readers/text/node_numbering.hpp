@@ -22,6 +22,7 @@ class NodeNumbering {
   NodeId number_of(std::string_view name) {
     if (const auto found = words_.find(name); found != words_.end()) return found->second;
     kept_.emplace_back(name);
+    letters_ += std::ssize(name);
     return words_.emplace(kept_.back(), static_cast<NodeId>(words_.size())).first->second;
   }
 
@@ -30,11 +31,15 @@ class NodeNumbering {
     std::string names;          ///< a line per node, in the final order
   };
   Order order() const;
+  Count size() const { return std::ssize(ids_) + std::ssize(words_); }
+  /// What the names and their order take in memory, at most.
+  std::int64_t bytes() const;
 
  private:
   std::unordered_map<std::int64_t, NodeId> ids_;
   std::deque<std::string> kept_;
   std::unordered_map<std::string_view, NodeId> words_;  ///< views of kept_
+  Count letters_ = 0;                                   ///< of all words
 };
 
 }  // namespace strata::graph

@@ -72,14 +72,6 @@ MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, cons
             : static_cast<std::int64_t>(kShareOfFree * static_cast<double>(available_host_bytes()));
   const std::int64_t wanted = bytes_in_memory(input, options);
   if (wanted <= limit) return {.limit_bytes = limit};
-  if (!input.streams) {
-    if (!asked) return {.limit_bytes = limit};  // reading says if there is no room
-    throw OutOfMemory(
-        fmt::format("this input is read as a whole: {} for {} edges and {} nodes, {} may be used",
-                    format_bytes(wanted), format_count(input.edges), format_count(input.nodes),
-                    format_bytes(limit)),
-        "Give more --memory, or the files that the graph came from: their edges are read piece by piece.");
-  }
   if (use.whole_graph)
     throw OutOfMemory(fmt::format("METIS takes the whole graph in memory: {} for {} edges, {} may be used",
                                   format_bytes(wanted), format_count(input.edges), format_bytes(limit)),

@@ -94,13 +94,13 @@ struct Transposed {
   }
 };
 
-NeighborLists stored(const CompactGraph& graph, const AcceptSizes& accept, ThreadPool& pool) {
+NeighborLists stored(graph::StoredLists lists, const AcceptSizes& accept) {
   NeighborLists result;
-  result.num_nodes = graph.num_nodes;
-  result.stored = graph::neighbors_of(graph.indptr, graph.indices.span(), *graph.scratch, pool);
+  result.num_nodes = lists.num_nodes();
+  result.stored = std::move(lists);
   result.begin = result.stored.indptr.data();
   result.ids = static_cast<const std::int32_t*>(result.stored.indices.data);
-  if (accept) accept(graph.num_nodes, result.begin);
+  if (accept) accept(result.num_nodes, result.begin);
   return result;
 }
 
@@ -122,8 +122,11 @@ NeighborLists make(const CompactGraph& graph, const Id* indices, const AcceptSiz
       result.ids = indices;
       return result;
     }
+    if (symmetric && graph.scratch != nullptr)
+      return stored(graph::neighbors_of_symmetric(graph.indptr, indices, *graph.scratch, pool), accept);
   }
-  if (graph.scratch != nullptr) return stored(graph, accept, pool);
+  if (graph.scratch != nullptr)
+    return stored(graph::neighbors_of(graph.indptr, graph.indices.span(), *graph.scratch, pool), accept);
   return merged(graph.num_nodes, in, in, accept, pool);
 }
 

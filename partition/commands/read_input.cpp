@@ -45,7 +45,7 @@ ReadInput read_input(const InputOptions& options, const std::string& memory, con
   announce("reading " + options.spec);
   graph::InputSize size = graph::measure_input(options.source, options.files);
   constexpr int kMostGrowth = 2;  // of rows of 16 bits, which become f32
-  if (options.read.normalize_features) size.bytes_in_memory += kMostGrowth * size.bytes_mapped;
+  if (options.read.normalize_features) size.bytes_mapped *= 1 + kMostGrowth;
   const MemoryPlan plan =
       plan_memory(size, use, {.limit_bytes = limit, .both_directions = may_add_directions(options)});
   if (!plan.on_disk) return {.scratch = nullptr, .stored = {.graph = options.read_graph()}};
@@ -53,8 +53,9 @@ ReadInput read_input(const InputOptions& options, const std::string& memory, con
                folder.string(), format_bytes(plan.limit_bytes));
   ReadInput input{.scratch = std::make_unique<ScratchStore>(folder, plan.room_bytes), .stored = {}};
   input.stored = graph::read_stored_graph(options.source, options.read, options.files, *input.scratch);
-  input.scratch->set_room(
-      room_for_nodes(input.stored.graph.num_nodes(), size.bytes_in_memory, use, plan.limit_bytes));
+  const auto name_bytes = static_cast<std::int64_t>(input.stored.graph.node_names.size());
+  input.scratch->set_room(room_for_nodes(input.stored.graph.num_nodes(), size.bytes_in_memory + name_bytes,
+                                         use, plan.limit_bytes));
   return_freed_memory();
   return input;
 }

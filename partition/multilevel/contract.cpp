@@ -2,6 +2,7 @@
 #include "multilevel/contract.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "multilevel/scratch.hpp"
 
@@ -104,7 +105,7 @@ class Contraction {
 
   /// Runs of clusters of which one per thread fits the buffers.
   std::vector<Count> bounds_by_entries() const {
-    constexpr Count kEntryBytes = 32;  // in a piece and in the table of sums
+    constexpr Count kEntryBytes = 40;  // in a piece, in the table of sums, and in the piece before
     const Count most = graph_.scratch->buffer_limit() / kEntryBytes / pool_.num_threads();
     std::vector<Count> bounds{0};
     Count entries = 0;
@@ -118,25 +119,33 @@ class Contraction {
     return bounds;
   }
 
-  /// The lists of the coarse graph go to scratch files, some pieces at a time, and come back if memory has
-  /// room for them.
+  /// The lists of the coarse graph go to scratch files, some pieces at a time while the next ones are
+  /// gathered, and come back if memory has room for them.
   void run_stored(LevelGraph& coarse) {
     ScratchWriter<std::int32_t> ids{*graph_.scratch};
     ScratchWriter<std::uint32_t> weights{*graph_.scratch};
     const std::vector<Count> bounds = bounds_by_entries();
     const Count num_runs = std::ssize(bounds) - 1, at_once = pool_.num_threads();
+    constexpr Count kFiles = 2;
+    const auto write = [&](Count file) {
+      for (const Piece& piece : pieces_) {
+        if (file == 0)
+          ids.append(piece.ids);
+        else
+          weights.append(piece.weights);
+      }
+    };
     for (Count begin = 0; begin < num_runs; begin += at_once) {
       const Count runs = std::min(at_once, num_runs - begin);
-      pieces_.clear();
-      pieces_.resize(at(runs));
-      pool_.parallel_for(runs, 1, [&](Count i, Count) {
-        gather(bounds[at(begin + i)], bounds[at(begin + i + 1)], coarse, pieces_[at(i)]);
+      std::vector<Piece> gathered(at(runs));
+      pool_.parallel_for(runs + kFiles, 1, [&](Count i, Count) {
+        if (i < kFiles) return write(i);
+        const Count run = i - kFiles;
+        gather(bounds[at(begin + run)], bounds[at(begin + run + 1)], coarse, gathered[at(run)]);
       });
-      for (const Piece& piece : pieces_) {
-        ids.append(piece.ids);
-        weights.append(piece.weights);
-      }
+      pieces_ = std::move(gathered);
     }
+    for (Count file = 0; file < kFiles; ++file) write(file);
     pieces_ = {};
     for (Count c = 0; c < coarse.num_nodes; ++c) coarse.own_begin[at(c + 1)] += coarse.own_begin[at(c)];
     coarse.stored_ids = std::move(ids).finish();

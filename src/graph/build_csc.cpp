@@ -227,10 +227,10 @@ void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destinat
                    "Correct the edge or the stated number of nodes; ids count from 0.");
 }
 
-CleaningReport report_for(const EdgeList& edges, const ListCounts& met, const CleanPolicies& policies,
+CleaningReport report_for(Count edges_read, const ListCounts& met, const CleanPolicies& policies,
                           bool add_reverse, Count num_edges) {
   CleaningReport report = report_of(met, policies);
-  report.edges_read = edges.count;
+  report.edges_read = edges_read;
   if (!add_reverse) return report;
   // An undirected duplicate was counted in the lists of both ends, a self-loop in only one list.
   const Count pairs_again = (met.duplicates - met.duplicate_loops) / 2;
@@ -247,7 +247,7 @@ BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& opt
                  .cleaning = {}};
   const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
   const ListCounts met = clean_lists(built.structure, policies, pool);
-  built.cleaning = report_for(edges, met, policies, options.add_reverse, built.structure.num_edges());
+  built.cleaning = report_for(edges.count, met, policies, options.add_reverse, built.structure.num_edges());
   return built;
 }
 

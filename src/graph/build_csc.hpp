@@ -56,9 +56,9 @@ BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& opt
 [[noreturn]] void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destination,
                             Count num_nodes);
 
-/// The report for `edges` from what their lists held before they were cleaned; afterwards they have
-/// `num_edges` entries.
-CleaningReport report_for(const EdgeList& edges, const ListCounts& met, const CleanPolicies& policies,
+/// The report for a list of edges from what their lists of neighbors held before they were cleaned;
+/// afterwards they have `num_edges` entries.
+CleaningReport report_for(Count edges_read, const ListCounts& met, const CleanPolicies& policies,
                           bool add_reverse, Count num_edges);
 
 /// Whether every edge has its opposite. REQUIRES: lists ordered by source.

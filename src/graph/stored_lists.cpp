@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "clean_lists.hpp"
+#include "listed_entries.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/progress.hpp"
@@ -20,89 +21,18 @@ namespace {
 
 constexpr Count kMostRuns = 1024;
 constexpr Count kMostChunks = 64;
+constexpr Count kListFiles = 2;  // that are written at once: sources, and the rest
 constexpr Count kLeastChunk = Count{1} << 16;
 constexpr Count kBreath = Count{1} << 16;  // edges between two looks at what is resident
 
 std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
-/// The weight of edges that have none.
-struct NoWeight {
-  auto operator<=>(const NoWeight&) const = default;
-};
-
-/// Entries that are dealt to runs of nodes: what a list of edges holds. `WeightOfEdge` is float or NoWeight.
-template <typename Id, typename WeightOfEdge>
-class ListedEdges {
- public:
-  using Weight = WeightOfEdge;
-
-  ListedEdges(const EdgeList& list, Count num_nodes, bool add_reverse)
-      : list_(list),
-        sources_(static_cast<const Id*>(list.sources)),
-        destinations_(static_cast<const Id*>(list.destinations)),
-        num_nodes_(num_nodes),
-        add_reverse_(add_reverse) {}
-
-  Count count() const { return list_.count; }
-  Weight weight_of([[maybe_unused]] EdgeId edge) const {
-    if constexpr (std::is_same_v<Weight, float>)
-      return list_.weights[edge];
-    else
-      return {};
-  }
-
-  template <typename Emit>
-  void visit(Count begin, Count end, Emit&& emit) const {
-    const auto limit = static_cast<std::uint64_t>(num_nodes_);
-    for (Count i = begin; i < end; ++i) {
-      const NodeId source = sources_[i * list_.stride], destination = destinations_[i * list_.stride];
-      if (static_cast<std::uint64_t>(source) >= limit || static_cast<std::uint64_t>(destination) >= limit)
-        refuse_id(list_, i, source, destination, num_nodes_);
-      emit(destination, source, i);
-      if (add_reverse_ && source != destination) emit(source, destination, i);
-    }
-  }
-
- private:
-  const EdgeList& list_;
-  const Id *sources_, *destinations_;
-  Count num_nodes_;
-  bool add_reverse_;
-};
-
-/// The same of lists: both directions of every entry, without self-loops. Counted in nodes.
-class BothDirections {
- public:
-  using Weight = NoWeight;
-
-  BothDirections(std::span<const Count> indptr, IdSpan indices) : indptr_(indptr), indices_(indices) {}
-
-  Count count() const { return std::ssize(indptr_) - 1; }
-  NoWeight weight_of(EdgeId) const { return {}; }
-
-  template <typename Emit>
-  void visit(Count begin, Count end, Emit&& emit) const {
-    indices_.visit([&](const auto* sources) {
-      for (Count v = begin; v < end; ++v)
-        for (Count e = indptr_[at(v)]; e < indptr_[at(v + 1)]; ++e) {
-          if (sources[e] == v) continue;
-          emit(v, NodeId{sources[e]}, 0);
-          emit(NodeId{sources[e]}, v, 0);
-        }
-    });
-  }
-
- private:
-  std::span<const Count> indptr_;
-  IdSpan indices_;
-};
-
 struct ListPolicies {
   bool drop_duplicates = false, drop_loops = false;
-  bool keep_edge_ids = true;
 };
 
-/// Deals entries to runs of nodes, and sorts each run in memory. `Id` is for nodes, `Edge` for edges.
+/// Deals entries to runs of nodes, and sorts each run in memory. `Id` is for nodes, `Edge` for edges; NoEdge
+/// leaves their ids out.
 template <typename Id, typename Edge, typename Entries>
 class Dealer {
  public:
@@ -117,10 +47,10 @@ class Dealer {
   StoredLists deal() {
     count_runs();
     check_buffers();
-    ScratchFile file(scratch_);
-    file.reserve(static_cast<std::size_t>(run_begin_.back()) * sizeof(Record));
-    distribute(file);
-    return sort_runs({std::move(file).map(), run_begin_.back()});
+    DealtRuns dealt(scratch_, run_begin_);
+    distribute(dealt);
+    dealt.map();
+    return sort_runs(dealt);
   }
 
   const ListCounts& met() const { return met_; }
@@ -129,16 +59,17 @@ class Dealer {
  private:
   using Weight = typename Entries::Weight;
   static constexpr bool kHasWeights = std::is_same_v<Weight, float>;
+  static constexpr bool kHasEdgeIds = !std::is_same_v<Edge, NoEdge>;
 
   struct Record {
     std::uint32_t within;  // the destination's position in its run
     Id source;
-    Edge edge;
+    [[no_unique_address]] Edge edge;
     [[no_unique_address]] Weight weight;
   };
   struct Entry {
     Id source;
-    Edge edge;
+    [[no_unique_address]] Edge edge;
     [[no_unique_address]] Weight weight;
     auto operator<=>(const Entry&) const = default;
   };
@@ -200,40 +131,85 @@ class Dealer {
     }
   }
 
+  /// The records of all runs, in several files: writers of one file wait for each other.
+  class DealtRuns {
+   public:
+    DealtRuns(ScratchStore& scratch, const std::vector<Count>& run_begin)
+        : run_begin_(run_begin), runs_per_file_((std::ssize(run_begin) - 1 + kFiles - 1) / kFiles) {
+      for (Count first = 0; first < std::ssize(run_begin) - 1; first += runs_per_file_) {
+        const Count last = std::min(first + runs_per_file_, std::ssize(run_begin) - 1);
+        files_.emplace_back(scratch);
+        files_.back().reserve(at(run_begin[at(last)] - run_begin[at(first)]) * sizeof(Record));
+      }
+    }
+    /// `place` counts the records of all runs.
+    void write(Count run, Count place, const Record* records, Count count) const {
+      files_[at(run / runs_per_file_)].write_at(at(place - first_of_file(run)) * sizeof(Record), records,
+                                                at(count) * sizeof(Record));
+    }
+    void map() {
+      for (ScratchFile& file : files_) {
+        const auto size = static_cast<Count>(file.bytes() / sizeof(Record));
+        arrays_.emplace_back(std::move(file).map(), size);
+      }
+      files_.clear();
+    }
+    std::span<const Record> operator[](Count run) const {
+      const Record* const first = arrays_[at(run / runs_per_file_)].data();
+      return {first + (run_begin_[at(run)] - first_of_file(run)),
+              at(run_begin_[at(run + 1)] - run_begin_[at(run)])};
+    }
+
+   private:
+    static constexpr Count kFiles = 16;
+
+    Count first_of_file(Count run) const { return run_begin_[at(run / runs_per_file_ * runs_per_file_)]; }
+
+    const std::vector<Count>& run_begin_;
+    Count runs_per_file_;
+    std::vector<ScratchFile> files_;
+    std::vector<ScratchArray<Record>> arrays_;
+  };
+
   /// What a chunk has for each run and has not written yet.
   class Hands {
    public:
-    Hands(const ScratchFile& file, Count* cursors, Count num_runs)
-        : file_(file), cursors_(cursors), held_(at(num_runs)), records_(at(num_runs * kHeld)) {}
+    Hands(const DealtRuns& dealt, Count* cursors, Count num_runs, Count most)
+        : dealt_(dealt), cursors_(cursors), most_(most), held_(at(num_runs)), records_(at(num_runs * most)) {}
     void put(Count run, const Record& record) {
-      records_[at(run * kHeld + held_[at(run)]++)] = record;
-      if (held_[at(run)] == kHeld) write(run);
+      records_[at(run * most_ + held_[at(run)]++)] = record;
+      if (held_[at(run)] == most_) write(run);
     }
     void write_all() {
       for (Count run = 0; run < std::ssize(held_); ++run) write(run);
     }
 
    private:
-    static constexpr Count kHeld = 4096 / sizeof(Record);
-
     void write(Count run) {
-      file_.write_at(at(cursors_[run]) * sizeof(Record), records_.data() + run * kHeld,
-                     at(held_[at(run)]) * sizeof(Record));
+      dealt_.write(run, cursors_[run], records_.data() + run * most_, held_[at(run)]);
       cursors_[run] += held_[at(run)];
       held_[at(run)] = 0;
     }
 
-    const ScratchFile& file_;
+    const DealtRuns& dealt_;
     Count* cursors_;
+    Count most_;  // of a run
     std::vector<Count> held_;
     std::vector<Record> records_;
   };
 
-  void distribute(const ScratchFile& file) {
+  /// Records of a run that a thread holds back to write them together.
+  Count most_held() const {
+    constexpr Count kWrite = 4096, kLeastWrite = 256;
+    const Count share = scratch_.buffer_limit() / (pool_.num_threads() * num_runs_);
+    return std::clamp(share, kLeastWrite, kWrite) / static_cast<Count>(sizeof(Record));
+  }
+
+  void distribute(const DealtRuns& dealt) {
     ProgressBar bar("deal edges", entries_.count(), "entries");
     const NodeId mask = (NodeId{1} << shift_) - 1;
     pool_.parallel_for(entries_.count(), chunk_, [&](Count begin, Count end) {
-      Hands hands(file, cursors_of(begin / chunk_), num_runs_);
+      Hands hands(dealt, cursors_of(begin / chunk_), num_runs_, most_held());
       walk(begin, end, [&](NodeId destination, NodeId source, EdgeId edge) {
         hands.put(destination >> shift_,
                   {static_cast<std::uint32_t>(destination & mask), static_cast<Id>(source),
@@ -244,37 +220,59 @@ class Dealer {
     });
   }
 
-  /// Sorts as many runs at once as the buffers allow, and writes them in their order.
-  StoredLists sort_runs(const ScratchArray<Record>& dealt) {
+  /// Sorts as many runs at once as the buffers allow, while those before them are written in their order.
+  StoredLists sort_runs(const DealtRuns& dealt) {
     StoredLists lists;
     lists.indptr.assign(at(num_nodes_ + 1), 0);
     ScratchWriter<Id> sources(scratch_);
     ScratchWriter<Edge> edges(scratch_);
     ScratchWriter<float> weights(scratch_);
     ProgressBar bar("sort edges", run_begin_.back(), "entries");
+    std::vector<Sorted> waiting;  // the runs before `first`
+    std::int64_t bytes_waiting = 0;
+    const auto write = [&](Count file) {
+      for (const Sorted& run : waiting) {
+        if (file == 0) {
+          sources.append(run.sources);
+          continue;
+        }
+        if constexpr (kHasEdgeIds) edges.append(run.edges);
+        weights.append(run.weights);
+      }
+    };
+    const auto write_waiting = [&] {
+      for (Count file = 0; file < kListFiles; ++file) write(file);
+      waiting.clear();
+      bytes_waiting = 0;
+    };
     for (Count first = 0; first < num_runs_;) {
+      if (bytes_waiting + bytes_to_sort(first) > scratch_.buffer_limit()) write_waiting();
       Count last = first;
       std::int64_t wanted = 0;
       while (last < num_runs_ && last - first < pool_.num_threads() &&
-             (last == first || wanted + bytes_to_sort(last) <= scratch_.buffer_limit()))
+             (last == first || bytes_waiting + wanted + bytes_to_sort(last) <= scratch_.buffer_limit()))
         wanted += bytes_to_sort(last++);
       std::vector<Sorted> sorted(at(last - first));
-      pool_.parallel_for(last - first, 1, [&](Count i, Count) {
-        sorted[at(i)] = sort(first + i, dealt);
+      pool_.parallel_for(last - first + kListFiles, 1, [&](Count i, Count) {
+        if (i < kListFiles) return write(i);
+        const Count run = first + i - kListFiles;
+        sorted[at(run - first)] = sort(run, dealt[run]);
+        scratch_.discard(dealt[run].data(), dealt[run].size_bytes());
         scratch_.trim();
       });
-      for (Count run = first; run < last; ++run) {
-        weights.append(sorted[at(run - first)].weights);
-        take(sorted[at(run - first)], run, lists, sources, edges);
-        bar.advance(run_begin_[at(run + 1)] - run_begin_[at(run)]);
+      waiting = std::move(sorted);
+      bytes_waiting = wanted / 2;  // the lists, without what sorting takes
+      for (; first < last; ++first) {
+        take(waiting[at(std::ssize(waiting) - (last - first))], first, lists);
+        bar.advance(std::ssize(dealt[first]));
       }
-      first = last;
     }
+    write_waiting();
     for (Count v = 0; v < num_nodes_; ++v) lists.indptr[at(v + 1)] += lists.indptr[at(v)];
     const ScratchArray<Id> all_sources = std::move(sources).finish();
     lists.indices = {all_sources.data(), all_sources.size(), sizeof(Id) == 8};
     lists.indices_memory = all_sources.keep_alive();
-    if (policies_.keep_edge_ids) {
+    if constexpr (kHasEdgeIds) {
       const ScratchArray<Edge> all_edges = std::move(edges).finish();
       lists.edge_ids = {all_edges.data(), all_edges.size(), sizeof(Edge) == 8};
       lists.edge_ids_memory = all_edges.keep_alive();
@@ -283,34 +281,27 @@ class Dealer {
     return lists;
   }
 
-  void take(Sorted& run, Count number, StoredLists& lists, ScratchWriter<Id>& sources,
-            ScratchWriter<Edge>& edges) {
+  void take(const Sorted& run, Count number, StoredLists& lists) {
     std::copy(run.lengths.begin(), run.lengths.end(), lists.indptr.begin() + (number << shift_) + 1);
-    sources.append(run.sources);
-    if (policies_.keep_edge_ids) edges.append(run.edges);
     met_.entries += run.met.entries;
     met_.self_loops += run.met.self_loops;
     met_.duplicates += run.met.duplicates;
     met_.duplicate_loops += run.met.duplicate_loops;
     asymmetry_ += run.asymmetry;
-    run = {};
   }
 
-  Sorted sort(Count run, const ScratchArray<Record>& dealt) const {
+  Sorted sort(Count run, std::span<const Record> dealt) const {
     const Count first_node = run << shift_, nodes = std::min(num_nodes_ - first_node, Count{1} << shift_);
     if (nodes <= 0) return {};
-    const Record *const begin = dealt.data() + run_begin_[at(run)], *const end = dealt.data() +
-                                                                                 run_begin_[at(run + 1)];
     std::vector<Count> cursor(at(nodes + 1));
-    for (const Record* r = begin; r != end; ++r) ++cursor[r->within + 1];
+    for (const Record& r : dealt) ++cursor[r.within + 1];
     for (Count v = 0; v < nodes; ++v) cursor[at(v + 1)] += cursor[at(v)];
-    std::vector<Entry> entries(static_cast<std::size_t>(end - begin));
-    for (const Record* r = begin; r != end; ++r)
-      entries[at(cursor[r->within]++)] = {r->source, r->edge, r->weight};
+    std::vector<Entry> entries(dealt.size());
+    for (const Record& r : dealt) entries[at(cursor[r.within]++)] = {r.source, r.edge, r.weight};
     Sorted result;
     result.lengths.resize(at(nodes));
     result.sources.reserve(entries.size());
-    if (policies_.keep_edge_ids) result.edges.reserve(entries.size());
+    if constexpr (kHasEdgeIds) result.edges.reserve(entries.size());
     if (kHasWeights) result.weights.reserve(entries.size());
     Entry* list = entries.data();
     for (Count v = 0; v < nodes; ++v) {  // each cursor has moved to the end of its list
@@ -338,7 +329,7 @@ class Dealer {
       }
       if ((again && policies_.drop_duplicates) || (loop && policies_.drop_loops)) continue;
       result.sources.push_back(e->source);
-      if (policies_.keep_edge_ids) result.edges.push_back(e->edge);
+      if constexpr (kHasEdgeIds) result.edges.push_back(e->edge);
       if constexpr (kHasWeights) result.weights.push_back(e->weight);
     }
     return static_cast<Count>(result.sources.size() - before);
@@ -357,42 +348,57 @@ class Dealer {
   std::uint64_t asymmetry_ = 0;
 };
 
-template <typename Id, typename Edge, typename Listed, typename Weight>
-BuiltLists build(Count num_nodes, const EdgeList& edges, const CscOptions& options, ScratchStore& scratch,
-                 ThreadPool& pool) {
-  using Entries = ListedEdges<Listed, Weight>;
-  const Entries listed(edges, num_nodes, options.add_reverse);
+/// `edges_read` is what the input lists.
+template <typename Id, typename Edge, typename Entries>
+BuiltLists build(Count num_nodes, const Entries& entries, Count edges_read, const CscOptions& options,
+                 ScratchStore& scratch, ThreadPool& pool) {
   const ListPolicies policies{.drop_duplicates = options.duplicates == EdgePolicy::remove,
                               .drop_loops = options.self_loops == EdgePolicy::remove};
-  Dealer<Id, Edge, Entries> dealer(num_nodes, listed, policies, scratch, pool);
+  Dealer<Id, Edge, Entries> dealer(num_nodes, entries, policies, scratch, pool);
   BuiltLists built{.lists = dealer.deal(), .cleaning = {}, .symmetric = dealer.symmetric()};
   const CleanPolicies clean{.duplicates = options.duplicates, .self_loops = options.self_loops};
-  built.cleaning = report_for(edges, dealer.met(), clean, options.add_reverse, built.lists.num_edges());
+  built.cleaning = report_for(edges_read, dealer.met(), clean, options.add_reverse, built.lists.num_edges());
   return built;
+}
+
+/// Calls run with the types that ids of nodes and edges need.
+template <typename Run>
+BuiltLists with_ids_for(Count num_nodes, Count num_edges, Run&& run) {
+  constexpr Count kMost = std::numeric_limits<std::int32_t>::max();
+  if (num_nodes - 1 > kMost) return run(std::int64_t{}, std::int64_t{});
+  return num_edges - 1 > kMost ? run(std::int32_t{}, std::int64_t{}) : run(std::int32_t{}, std::int32_t{});
 }
 
 }  // namespace
 
 BuiltLists build_stored_lists(Count num_nodes, const EdgeList& edges, const CscOptions& options,
                               ScratchStore& scratch, ThreadPool& pool) {
-  constexpr Count kMost = std::numeric_limits<std::int32_t>::max();
-  const auto run = [&]<typename Id, typename Edge>(Id, Edge) {
-    const auto with_weight = [&]<typename Weight>(Weight) {
-      return edges.wide ? build<Id, Edge, std::int64_t, Weight>(num_nodes, edges, options, scratch, pool)
-                        : build<Id, Edge, std::int32_t, Weight>(num_nodes, edges, options, scratch, pool);
+  return with_ids_for(num_nodes, edges.count, [&]<typename Id, typename Edge>(Id, Edge) {
+    const auto with_types = [&]<typename Listed, typename Weight>(Listed, Weight) {
+      const ListedEdges<Listed, Weight> listed(edges, num_nodes, options.add_reverse);
+      return build<Id, Edge>(num_nodes, listed, edges.count, options, scratch, pool);
+    };
+    const auto with_weight = [&](auto weight) {
+      return edges.wide ? with_types(std::int64_t{}, weight) : with_types(std::int32_t{}, weight);
     };
     return edges.weights != nullptr ? with_weight(float{}) : with_weight(NoWeight{});
-  };
-  if (num_nodes - 1 > kMost) return run(std::int64_t{}, std::int64_t{});
-  return edges.count - 1 > kMost ? run(std::int32_t{}, std::int64_t{}) : run(std::int32_t{}, std::int32_t{});
+  });
+}
+
+BuiltLists build_drawn_lists(Count num_nodes, const DrawnEdges& edges, const CscOptions& options,
+                             ScratchStore& scratch, ThreadPool& pool) {
+  const Draws draws(edges, options.add_reverse);
+  return with_ids_for(num_nodes, edges.count, [&]<typename Id, typename Edge>(Id, Edge) {
+    return edges.have_ids ? build<Id, Edge>(num_nodes, draws, edges.count, options, scratch, pool)
+                          : build<Id, NoEdge>(num_nodes, draws, edges.count, options, scratch, pool);
+  });
 }
 
 StoredLists neighbors_of(std::span<const Count> indptr, IdSpan indices, ScratchStore& scratch,
                          ThreadPool& pool) {
   const BothDirections both(indptr, indices);
-  Dealer<std::int32_t, std::int32_t, BothDirections> dealer(
-      both.count(), both, {.drop_duplicates = true, .drop_loops = true, .keep_edge_ids = false}, scratch,
-      pool);
+  Dealer<std::int32_t, NoEdge, BothDirections> dealer(
+      both.count(), both, {.drop_duplicates = true, .drop_loops = true}, scratch, pool);
   return dealer.deal();
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <functional>
+
 #include "build_csc.hpp"
 #include "strata/graph/stored_graph.hpp"
 
@@ -17,5 +19,19 @@ struct BuiltLists {
 /// the buffers.
 BuiltLists build_stored_lists(Count num_nodes, const EdgeList& edges, const CscOptions& options,
                               ScratchStore& scratch, ThreadPool& pool);
+
+/// Edges that are computed when they are wanted, each time the same.
+struct DrawnEdges {
+  using Take = std::function<void(NodeId source, NodeId destination, EdgeId edge)>;
+
+  Count count = 0;
+  bool have_ids = true;  ///< false: entry e of the lists is edge e
+  Count units = 0;       ///< what draw() counts: edges, or nodes
+  /// Several threads may call it at once.
+  std::function<void(Count begin, Count end, const Take& take)> draw{};
+};
+/// As build_stored_lists(). REQUIRES: ids of nodes and edges are in range.
+BuiltLists build_drawn_lists(Count num_nodes, const DrawnEdges& edges, const CscOptions& options,
+                             ScratchStore& scratch, ThreadPool& pool);
 
 }  // namespace strata::graph

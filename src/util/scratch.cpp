@@ -126,6 +126,14 @@ ScratchStore::Place ScratchStore::find(const void* address) {
   return {found->descriptor, wanted - found->first};
 }
 
+void ScratchStore::discard(const void* first, std::size_t bytes) {
+  if (bytes == 0) return;
+  const Place place = find(first);
+  // Failure costs only room on the disk.
+  ::fallocate(place.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(place.offset),
+              static_cast<off_t>(bytes));
+}
+
 void ScratchStore::Place::read(Count at, std::size_t bytes, void* out) const {
   auto* to = static_cast<std::byte*>(out);
   Count from = offset + at;
@@ -160,10 +168,9 @@ void ScratchFile::fail(const char* what, int error) const {
   throw IoError(
       fmt::format("{}: temporary files of the cut: {}: {}; {} are free", store_->folder_.string(), what,
                   std::strerror(error), format_bytes(free_disk_bytes(store_->folder_))),
-      full
-          ? "Free some space, or choose an --output on another disk: a graph that is cut on disk takes about "
-            "20 bytes per edge beside its parts for a while."
-          : "Choose an --output whose folder can be written.");
+      full ? "Free some space, or give --scratch a folder on another disk: a graph that is cut on disk takes "
+             "about 12 bytes per edge beside its parts for a while."
+           : "Give --scratch a folder that can be written.");
 }
 
 void ScratchFile::append(const void* data, std::size_t bytes) {

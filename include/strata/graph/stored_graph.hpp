@@ -48,8 +48,7 @@ ListsView lists_of(const CscGraph& graph);
 ListsView lists_of(const StoredLists& lists, ScratchStore& scratch);
 
 /// As read_graph(), but edges, their weights and features go from their files to scratch files, or stay in
-/// files that are mapped. Only generated graphs, which have no `lists`, are in memory as a whole; rows that
-/// `normalize_features` asks for are, too.
+/// files that are mapped. The result has `lists`.
 StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, const NodeFiles& files,
                               ScratchStore& scratch);
 
@@ -57,12 +56,14 @@ StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, 
 /// 2^31 nodes.
 StoredLists neighbors_of(std::span<const Count> indptr, IdSpan indices, ScratchStore& scratch,
                          ThreadPool& pool);
+/// The same of lists in which every edge has its opposite, in one walk. REQUIRES: each list is ascending.
+StoredLists neighbors_of_symmetric(std::span<const Count> indptr, const std::int32_t* indices,
+                                   ScratchStore& scratch, ThreadPool& pool);
 
 /// What is known of an input before it is read; sizes are upper bounds where files do not state them.
 struct InputSize {
   Count nodes = 0;                   ///< 0: not known
   Count edges = 0;                   ///< as listed
-  bool streams = true;               ///< whether read_stored_graph() keeps its edges out of memory
   std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files
   std::int64_t bytes_of_edges = 0;   ///< that reading holds beside the lists if they do not: weights, copies
   std::int64_t bytes_mapped = 0;     ///< of features that are read in place, or go to scratch files

@@ -35,6 +35,9 @@ class ScratchStore {
 
   /// Any thread may call it, also while others read and write the arrays.
   void trim();
+  /// Gives the disk back what a range of an array takes, where the file system can; its contents are lost.
+  /// REQUIRES: as find().
+  void discard(const void* first, std::size_t bytes);
 
   /// Where an array lies.
   struct Place {

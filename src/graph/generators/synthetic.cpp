@@ -16,14 +16,16 @@ namespace {
 
 using Kind = SyntheticSpec::Kind;
 using Direction = ReadOptions::Direction;
-constexpr Count kNodesPerPiece = 4096;
+constexpr Count kRowsPerPiece = 256;
+constexpr Count kNodesAtOnce = Count{1} << 16;  // whose edges get their weights between two looks at memory
 
 bool features_tell_class(Kind kind) { return kind == Kind::sbm || kind == Kind::grid; }
 
 template <typename Out, typename Convert>
 void fill_features(const FeatureFormula& formula, const std::vector<std::int32_t>& labels, Out* out,
-                   Convert convert, ThreadPool& pool) {
-  pool.parallel_for(std::ssize(labels), kNodesPerPiece, [&](Count begin, Count end) {
+                   Convert convert, const Assembly& assembly) {
+  assembly.pool.parallel_for(std::ssize(labels), kRowsPerPiece, [&](Count begin, Count end) {
+    if (assembly.scratch != nullptr) assembly.scratch->trim();
     for (Count row = begin; row < end; ++row)
       for (Count col = 0; col < formula.cols; ++col)
         out[row * formula.cols + col] = convert(formula(row, col, labels[static_cast<std::size_t>(row)]));
@@ -31,16 +33,16 @@ void fill_features(const FeatureFormula& formula, const std::vector<std::int32_t
 }
 
 FeatureTable make_features(const SyntheticSpec& spec, const std::vector<std::int32_t>& labels,
-                           ThreadPool& pool) {
+                           const Assembly& assembly) {
   const ClassMeans means = class_means(spec);
   const FeatureFormula formula = feature_formula(spec, means);
-  FeatureMemory memory = allocate_features(spec.nodes, spec.features, spec.dtype);
+  FeatureMemory memory = allocate_features(spec.nodes, spec.features, spec.dtype, assembly.scratch);
   if (spec.dtype == DType::f32)
     fill_features(
-        formula, labels, reinterpret_cast<float*>(memory.bytes), [](float x) { return x; }, pool);
+        formula, labels, reinterpret_cast<float*>(memory.bytes), [](float x) { return x; }, assembly);
   else
     fill_features(formula, labels, reinterpret_cast<std::uint16_t*>(memory.bytes),
-                  spec.dtype == DType::f16 ? f32_to_f16 : f32_to_bf16, pool);
+                  spec.dtype == DType::f16 ? f32_to_f16 : f32_to_bf16, assembly);
   return memory.table;
 }
 
@@ -70,7 +72,40 @@ double peak_bytes(const SyntheticSpec& spec) {
   return std::max(structure, result);
 }
 
+void give_weights(const SyntheticSpec& spec, StoredLists& lists, ScratchStore& scratch, ThreadPool& pool) {
+  ScratchFile file(scratch);
+  file.reserve(static_cast<std::size_t>(lists.num_edges()) * sizeof(float));
+  lists.weights = {std::move(file).map(), lists.num_edges()};
+  for (NodeId first = 0; first < spec.nodes; first += kNodesAtOnce) {
+    make_edge_weights(spec,
+                      {.first = first,
+                       .count = std::min(kNodesAtOnce, spec.nodes - first),
+                       .indptr = lists.indptr.data(),
+                       .indices = lists.indices},
+                      lists.weights.data(), pool);
+    scratch.trim();
+  }
+}
+
+void give_weights(const SyntheticSpec& spec, CscGraph& csc, ThreadPool& pool) {
+  csc.weights.resize(csc.indices.size());
+  const IdSpan indices{.data = csc.indices.data(), .size = csc.num_edges(), .wide = true};
+  make_edge_weights(spec, {.first = 0, .count = spec.nodes, .indptr = csc.indptr.data(), .indices = indices},
+                    csc.weights.data(), pool);
+}
+
 }  // namespace
+
+void build_structure(Graph& graph, const DrawnEdges& edges, const ReadOptions& options, bool add_reverse,
+                     Assembly& assembly) {
+  BuiltLists built = build_drawn_lists(
+      graph.num_nodes(), edges,
+      {.duplicates = options.duplicates, .self_loops = options.self_loops, .add_reverse = add_reverse},
+      *assembly.scratch, assembly.pool);
+  graph.cleaning = built.cleaning;
+  graph.undirected = add_reverse || built.symmetric;
+  assembly.lists = std::move(built.lists);
+}
 
 void check_direction(const SyntheticSpec& spec, const ReadOptions& options) {
   if (spec.kind == Kind::lognormal && options.direction == Direction::undirected)
@@ -111,36 +146,40 @@ FeatureFormula feature_formula(const SyntheticSpec& spec, const ClassMeans& mean
 }
 
 Graph generate(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool) {
+  Assembly assembly{.pool = pool};
+  return generate(spec, options, assembly);
+}
+
+Graph generate(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly) {
+  ThreadPool& pool = assembly.pool;
   check_direction(spec, options);
-  check_room(spec, peak_bytes(spec));
+  if (assembly.scratch == nullptr) check_room(spec, peak_bytes(spec));
   Graph graph;
   graph.name = synthetic_name(spec);
   graph.num_classes = spec.classes;
   switch (spec.kind) {
     case Kind::sbm:
-      generate_sbm(spec, options, pool, graph);
+      generate_sbm(spec, options, assembly, graph);
       break;
     case Kind::rmat:
-      generate_rmat(spec, options, pool, graph);
+      generate_rmat(spec, options, assembly, graph);
       break;
     case Kind::lognormal:
-      generate_lognormal(spec, options, pool, graph);
+      generate_lognormal(spec, options, assembly, graph);
       break;
     case Kind::grid:
-      generate_grid(spec, pool, graph);
+      generate_grid(spec, assembly, graph);
       break;
   }
   if (spec.weights != SyntheticSpec::Weights::none) {
-    CscGraph& csc = graph.structure;
-    csc.weights.resize(csc.indices.size());
-    const IdSpan indices{.data = csc.indices.data(), .size = csc.num_edges(), .wide = true};
-    make_edge_weights(spec,
-                      {.first = 0, .count = spec.nodes, .indptr = csc.indptr.data(), .indices = indices},
-                      csc.weights.data(), pool);
+    if (assembly.scratch != nullptr)
+      give_weights(spec, assembly.lists, *assembly.scratch, pool);
+    else
+      give_weights(spec, graph.structure, pool);
   }
   if (spec.features > 0) {
-    graph.features = make_features(spec, graph.labels, pool);
-    if (options.normalize_features) graph.features = normalized(graph.features, pool);
+    graph.features = make_features(spec, graph.labels, assembly);
+    if (options.normalize_features) graph.features = normalized(graph.features, pool, assembly.scratch);
   }
   graph.splits = splits_of(spec, pool);
   return graph;

@@ -105,10 +105,23 @@ class RmatEdges {
 /// Draws the edges and sorts them into `graph`. The graph is undirected unless asked otherwise: half as many
 /// draws, each in both directions.
 template <typename Id, typename Draw>
-void build_from(const Draw& draw, const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool,
+void build_from(const Draw& draw, const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly,
                 Graph& graph) {
   const bool directed = options.direction == ReadOptions::Direction::directed;
   const auto count = static_cast<std::size_t>(directed ? spec.edges : spec.edges / 2);
+  graph.structure.num_nodes = spec.nodes;
+  if (assembly.scratch != nullptr) {
+    const auto draw_some = [&](Count begin, Count end, const DrawnEdges::Take& take) {
+      for (Count i = begin; i < end; ++i) {
+        const Edge edge = draw(i);
+        take(edge.source, edge.destination, i);
+      }
+    };
+    const auto drawn = static_cast<Count>(count);
+    return build_structure(graph, {.count = drawn, .units = drawn, .draw = draw_some}, options, !directed,
+                           assembly);
+  }
+  ThreadPool& pool = assembly.pool;
   std::vector<Id> sources(count), destinations(count);
   pool.parallel_for(static_cast<Count>(count), kEdgesPerPiece, [&](Count begin, Count end) {
     for (Count i = begin; i < end; ++i) {
@@ -122,22 +135,17 @@ void build_from(const Draw& draw, const SyntheticSpec& spec, const ReadOptions& 
                       .count = static_cast<Count>(count),
                       .wide = sizeof(Id) == 8,
                       .origin = "synthetic"};
-  BuiltCsc built = build_csc(
-      spec.nodes, list,
-      {.duplicates = options.duplicates, .self_loops = options.self_loops, .add_reverse = !directed}, pool);
-  graph.structure = std::move(built.structure);
-  graph.cleaning = built.cleaning;
-  graph.undirected = !directed || is_symmetric(graph.structure, pool);
+  build_structure(graph, spec.nodes, list, options, !directed, assembly);
 }
 
 template <typename Id>
-void generate_sbm_with(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool,
+void generate_sbm_with(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly,
                        Graph& graph) {
   std::vector<Id> members(static_cast<std::size_t>(spec.nodes));
   const SbmEdges<Id> edges(spec, members);
   const std::uint64_t key = KeyedWords(spec.seed, Purpose::member)(0);
   graph.labels.resize(members.size());
-  pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
+  assembly.pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
     for (Count position = begin; position < end; ++position) {
       const std::uint64_t node =
           shuffled(static_cast<std::uint64_t>(position), static_cast<std::uint64_t>(spec.nodes), key);
@@ -147,26 +155,26 @@ void generate_sbm_with(const SyntheticSpec& spec, const ReadOptions& options, Th
   });
   SyntheticSpec possible = spec;
   if (spec.nodes == 1) possible.edges = 0;  // this model makes no self-loops
-  build_from<Id>(edges, possible, options, pool, graph);
+  build_from<Id>(edges, possible, options, assembly, graph);
 }
 
 }  // namespace
 
-void generate_sbm(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool, Graph& graph) {
+void generate_sbm(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly, Graph& graph) {
   if (spec.nodes <= INT32_MAX)
-    generate_sbm_with<std::int32_t>(spec, options, pool, graph);
+    generate_sbm_with<std::int32_t>(spec, options, assembly, graph);
   else
-    generate_sbm_with<std::int64_t>(spec, options, pool, graph);
+    generate_sbm_with<std::int64_t>(spec, options, assembly, graph);
 }
 
-void generate_rmat(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool, Graph& graph) {
+void generate_rmat(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly, Graph& graph) {
   graph.labels.resize(static_cast<std::size_t>(spec.nodes));
-  random_labels(spec, 0, graph.labels, pool);
+  random_labels(spec, 0, graph.labels, assembly.pool);
   const RmatEdges edges(spec);
   if (spec.nodes <= INT32_MAX)
-    build_from<std::int32_t>(edges, spec, options, pool, graph);
+    build_from<std::int32_t>(edges, spec, options, assembly, graph);
   else
-    build_from<std::int64_t>(edges, spec, options, pool, graph);
+    build_from<std::int64_t>(edges, spec, options, assembly, graph);
 }
 
 }  // namespace strata::graph

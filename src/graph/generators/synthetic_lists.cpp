@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "build_csc.hpp"
 #include "clean_lists.hpp"
@@ -10,21 +11,29 @@ namespace {
 
 constexpr Count kNodesPerPiece = 4096;
 
-void fill_skewed_lists(const SyntheticSpec& spec, ThreadPool& pool, CscGraph& graph) {
-  const KeyedWords words(spec.seed, Purpose::edge);
-  pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
-    for (NodeId v = begin; v < end; ++v) {
-      const Count first = graph.indptr[static_cast<std::size_t>(v)],
-                  last = graph.indptr[static_cast<std::size_t>(v) + 1];
-      const SkewedList list(words, spec.nodes, first, last - first);
-      NodeId previous = -1;
-      for (Count e = first; e < last; ++e) {
-        previous = std::min(std::max(previous + 1, list.requested(e - first)), spec.nodes - 1);
-        graph.indices[static_cast<std::size_t>(e)] = previous;
-      }
+/// The in-neighbors of nodes whose numbers `indptr` gives.
+class SkewedLists {
+ public:
+  SkewedLists(const SyntheticSpec& spec, const std::vector<Count>& indptr)
+      : nodes_(spec.nodes), words_(spec.seed, Purpose::edge), indptr_(indptr) {}
+
+  /// Calls take(source, v, edge) for the list of v, in the order of its sources.
+  template <typename Take>
+  void visit(NodeId v, Take&& take) const {
+    const Count first = indptr_[static_cast<std::size_t>(v)], last = indptr_[static_cast<std::size_t>(v) + 1];
+    const SkewedList list(words_, nodes_, first, last - first);
+    NodeId previous = -1;
+    for (Count e = first; e < last; ++e) {
+      previous = std::min(std::max(previous + 1, list.requested(e - first)), nodes_ - 1);
+      take(previous, v, e);
     }
-  });
-}
+  }
+
+ private:
+  Count nodes_;
+  KeyedWords words_;
+  const std::vector<Count>& indptr_;
+};
 
 /// Nodes in rows of `width`; the last row may be shorter. Each node has edges to the nodes beside, above and
 /// below it.
@@ -51,30 +60,26 @@ struct Grid {
   }
 };
 
-}  // namespace
-
-void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, ThreadPool& pool,
-                        Graph& graph) {
+void label_grid(const SyntheticSpec& spec, ThreadPool& pool, Graph& graph) {
   graph.labels.resize(static_cast<std::size_t>(spec.nodes));
-  random_labels(spec, 0, graph.labels, pool);
-  CscGraph& structure = graph.structure;
-  structure.num_nodes = spec.nodes;
-  structure.indptr.resize(static_cast<std::size_t>(spec.nodes) + 1);
-  lognormal_indptr(spec, NodeShare::all(spec.nodes), structure.indptr.data(), pool);
-  structure.indices.resize(static_cast<std::size_t>(structure.indptr.back()));
-  fill_skewed_lists(spec, pool, structure);
-  const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
-  graph.cleaning = report_of(clean_lists(structure, policies, pool), policies);
-  graph.undirected = is_symmetric(structure, pool);  // possible by chance in graphs of very few nodes
+  pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
+    for (NodeId v = begin; v < end; ++v)
+      graph.labels[static_cast<std::size_t>(v)] =
+          static_cast<std::int32_t>((v % spec.width) * spec.classes / spec.width);
+  });
 }
 
-void generate_grid(const SyntheticSpec& spec, ThreadPool& pool, Graph& graph) {
-  graph.undirected = true;
-  const Grid grid{.nodes = spec.nodes, .width = spec.width};
-  CscGraph& structure = graph.structure;
-  structure.num_nodes = spec.nodes;
-  structure.indptr.assign(static_cast<std::size_t>(spec.nodes) + 1, 0);
-  for (NodeId v = 0; v < spec.nodes; ++v) {
+void store_grid(const Grid& grid, Assembly& assembly, Graph& graph) {
+  const auto draw = [&](Count begin, Count end, const DrawnEdges::Take& take) {
+    for (NodeId v = begin; v < end; ++v)
+      grid.for_each_neighbor(v, [&](NodeId neighbor, EdgeId edge) { take(neighbor, v, edge); });
+  };
+  build_structure(graph, {.count = 2 * grid.nodes, .units = grid.nodes, .draw = draw}, {}, false, assembly);
+}
+
+void list_grid(const Grid& grid, ThreadPool& pool, CscGraph& structure) {
+  structure.indptr.assign(static_cast<std::size_t>(grid.nodes) + 1, 0);
+  for (NodeId v = 0; v < grid.nodes; ++v) {
     Count degree = 0;
     grid.for_each_neighbor(v, [&](NodeId, EdgeId) { ++degree; });
     structure.indptr[static_cast<std::size_t>(v) + 1] =
@@ -83,19 +88,62 @@ void generate_grid(const SyntheticSpec& spec, ThreadPool& pool, Graph& graph) {
   const auto entries = static_cast<std::size_t>(structure.indptr.back());
   structure.indices.resize(entries);
   structure.edge_ids.resize(entries);
-  graph.labels.resize(static_cast<std::size_t>(spec.nodes));
-  pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
+  pool.parallel_for(grid.nodes, kNodesPerPiece, [&](Count begin, Count end) {
     for (NodeId v = begin; v < end; ++v) {
       auto place = static_cast<std::size_t>(structure.indptr[static_cast<std::size_t>(v)]);
       grid.for_each_neighbor(v, [&](NodeId neighbor, EdgeId edge) {
         structure.indices[place] = neighbor;
         structure.edge_ids[place++] = edge;
       });
-      graph.labels[static_cast<std::size_t>(v)] =
-          static_cast<std::int32_t>((v % spec.width) * spec.classes / spec.width);
     }
   });
-  const Count edges = structure.num_edges() / 2;
+}
+
+}  // namespace
+
+void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly,
+                        Graph& graph) {
+  ThreadPool& pool = assembly.pool;
+  graph.labels.resize(static_cast<std::size_t>(spec.nodes));
+  random_labels(spec, 0, graph.labels, pool);
+  CscGraph& structure = graph.structure;
+  structure.num_nodes = spec.nodes;
+  structure.indptr.resize(static_cast<std::size_t>(spec.nodes) + 1);
+  lognormal_indptr(spec, NodeShare::all(spec.nodes), structure.indptr.data(), pool);
+  const Count edges = structure.indptr.back();
+  if (assembly.scratch != nullptr) {
+    const std::vector<Count> indptr = std::exchange(structure.indptr, {});
+    const SkewedLists lists(spec, indptr);
+    const auto draw = [&](Count begin, Count end, const DrawnEdges::Take& take) {
+      for (NodeId v = begin; v < end; ++v) lists.visit(v, take);
+    };
+    return build_structure(graph, {.count = edges, .have_ids = false, .units = spec.nodes, .draw = draw},
+                           options, false, assembly);
+  }
+  structure.indices.resize(static_cast<std::size_t>(edges));
+  const SkewedLists lists(spec, structure.indptr);
+  pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
+    for (NodeId v = begin; v < end; ++v)
+      lists.visit(v, [&](NodeId source, NodeId, EdgeId edge) {
+        structure.indices[static_cast<std::size_t>(edge)] = source;
+      });
+  });
+  const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
+  graph.cleaning = report_of(clean_lists(structure, policies, pool), policies);
+  graph.undirected = is_symmetric(structure, pool);  // possible by chance in graphs of very few nodes
+}
+
+void generate_grid(const SyntheticSpec& spec, Assembly& assembly, Graph& graph) {
+  const Grid grid{.nodes = spec.nodes, .width = spec.width};
+  const bool stored = assembly.scratch != nullptr;
+  label_grid(spec, assembly.pool, graph);
+  graph.structure.num_nodes = spec.nodes;
+  if (stored)
+    store_grid(grid, assembly, graph);
+  else
+    list_grid(grid, assembly.pool, graph.structure);
+  graph.undirected = true;
+  const Count edges = (stored ? assembly.lists.num_edges() : graph.structure.num_edges()) / 2;
   graph.cleaning = {.edges_read = edges, .reverse_added = edges};
 }
 

@@ -130,10 +130,11 @@ void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const
   graph.undirected = add_reverse || is_symmetric(graph.structure, assembly.pool);
 }
 
-void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool) {
+void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool,
+                  ScratchStore* scratch) {
   require_utf8(graph.name, fmt::format("{}: the graph's name", origin));  // manifests are JSON
   if (options.normalize_features && graph.features.cols > 0)
-    graph.features = normalized(graph.features, pool);
+    graph.features = normalized(graph.features, pool, scratch);
   check_splits(graph, origin);
   check_labels(graph, origin);
 }

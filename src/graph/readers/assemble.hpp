@@ -38,7 +38,8 @@ void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const
 ///
 /// If num_classes is 0, it becomes the largest label + 1. `origin` names the dataset in messages. Throws
 /// InputError.
-void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool);
+void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool,
+                  ScratchStore* scratch = nullptr);
 
 /// Of a finished graph.
 void warn_of_probable_mistakes(const Graph& graph, const std::string& origin);

@@ -14,12 +14,13 @@ namespace strata::graph {
 /// Conversions of arrays to parts of a graph, for all kinds of files. All throw InputError naming the array's
 /// origin.
 
-/// Row-major, uninitialised memory for features, aligned to 64 bytes. Throws OutOfMemory.
+/// Row-major, uninitialised memory for features, aligned to 64 bytes; in a scratch file if there is a store.
+/// Throws OutOfMemory, IoError.
 struct FeatureMemory {
   FeatureTable table;
   std::byte* bytes = nullptr;  ///< what table.data points to
 };
-FeatureMemory allocate_features(Count rows, Count cols, DType dtype);
+FeatureMemory allocate_features(Count rows, Count cols, DType dtype, ScratchStore* scratch = nullptr);
 
 /// Features of an array of shape (rows, cols) or (rows,). f32 and f16 in C order are used in place; every
 /// other type becomes f32. NaN and infinite values are refused. `scratch`, if there is one, bounds how much
@@ -31,8 +32,9 @@ FeatureTable features_of(CsvTable<float> table, const std::string& origin, Threa
 FeatureTable read_csv_features(const std::filesystem::path& path, const CsvExpectation& expected,
                                ThreadPool& pool, ScratchStore* scratch);
 
-/// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay.
-FeatureTable normalized(const FeatureTable& features, ThreadPool& pool);
+/// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay. In a
+/// scratch file if there is a store.
+FeatureTable normalized(const FeatureTable& features, ThreadPool& pool, ScratchStore* scratch = nullptr);
 
 /// Elements of a vector or a column (N, 1); `what` is the subject of the message.
 Count column_size(const NpyArray& array, const char* what);

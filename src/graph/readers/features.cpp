@@ -81,9 +81,9 @@ Extents extents_of(const NpyArray& array) {
                    "Features must be a matrix: one row a node.");
 }
 
-/// Rows of f32, converted in memory or into a scratch file.
-FeatureTable converted(const NpyArray& array, const Extents& extents, ThreadPool& pool,
-                       ScratchStore* scratch) {
+/// Rows of f32, in memory or in a scratch file. fill(begin, end, out) makes those of a piece.
+template <typename Fill>
+FeatureTable made(const Extents& extents, ThreadPool& pool, ScratchStore* scratch, Fill fill) {
   std::optional<ScratchFile> file;
   FeatureMemory memory;
   if (scratch != nullptr) {
@@ -95,22 +95,30 @@ FeatureTable converted(const NpyArray& array, const Extents& extents, ThreadPool
   const Count rows_at_once =
       file ? std::clamp<Count>(kValuesPerPiece / std::max<Count>(extents.cols, 1), 1, kRowsPerPiece)
            : kRowsPerPiece;
+  pool.parallel_for(extents.rows, rows_at_once, [&](Count begin, Count end) {
+    if (!file) return fill(begin, end, reinterpret_cast<float*>(memory.bytes) + begin * extents.cols);
+    std::vector<float> piece(static_cast<std::size_t>((end - begin) * extents.cols));
+    fill(begin, end, piece.data());
+    file->write_at(static_cast<std::size_t>(begin * extents.cols) * sizeof(float), piece.data(),
+                   piece.size() * sizeof(float));
+    scratch->trim();
+  });
+  return file ? table_of({std::move(*file).map(), extents.rows * extents.cols}, extents) : memory.table;
+}
+
+FeatureTable converted(const NpyArray& array, const Extents& extents, ThreadPool& pool,
+                       ScratchStore* scratch) {
   const Count row_step = array.fortran_order ? 1 : extents.cols,
               col_step = array.fortran_order ? extents.rows : 1;
+  FeatureTable table;
   visit_numbers(array, [&](const auto* values) {
-    pool.parallel_for(extents.rows, rows_at_once, [&](Count begin, Count end) {
-      std::vector<float> piece(file ? static_cast<std::size_t>((end - begin) * extents.cols) : 0);
-      float* out = file ? piece.data() : reinterpret_cast<float*>(memory.bytes) + begin * extents.cols;
+    table = made(extents, pool, scratch, [&](Count begin, Count end, float* out) {
       for (Count row = begin; row < end; ++row)
         for (Count col = 0; col < extents.cols; ++col)
           *out++ = static_cast<float>(to_number(values[row * row_step + col * col_step]));
-      if (!file) return;
-      file->write_at(static_cast<std::size_t>(begin * extents.cols) * sizeof(float), piece.data(),
-                     piece.size() * sizeof(float));
-      scratch->trim();
     });
   });
-  return file ? table_of({std::move(*file).map(), extents.rows * extents.cols}, extents) : memory.table;
+  return table;
 }
 
 template <typename ToFloat>
@@ -123,8 +131,15 @@ void normalize_row(Count cols, float* out, ToFloat&& value) {
 
 }  // namespace
 
-FeatureMemory allocate_features(Count rows, Count cols, DType dtype) {
+FeatureMemory allocate_features(Count rows, Count cols, DType dtype, ScratchStore* scratch) {
   const std::size_t bytes = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * size_of(dtype);
+  if (scratch != nullptr) {
+    ScratchFile file(*scratch);
+    file.reserve(bytes);
+    const std::shared_ptr<std::byte> mapped = std::move(file).map();
+    return {.table = {.rows = rows, .cols = cols, .dtype = dtype, .data = mapped.get(), .keep_alive = mapped},
+            .bytes = mapped.get()};
+  }
   const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
   std::byte* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   if (memory == nullptr)
@@ -182,12 +197,10 @@ FeatureTable read_csv_features(const std::filesystem::path& path, const CsvExpec
   return features;
 }
 
-FeatureTable normalized(const FeatureTable& features, ThreadPool& pool) {
-  FeatureMemory memory = allocate_features(features.rows, features.cols, DType::f32);
+FeatureTable normalized(const FeatureTable& features, ThreadPool& pool, ScratchStore* scratch) {
   const Count cols = features.cols;
-  pool.parallel_for(features.rows, kRowsPerPiece, [&](Count begin, Count end) {
-    for (Count row = begin; row < end; ++row) {
-      float* const out = reinterpret_cast<float*>(memory.bytes) + row * cols;
+  return made({features.rows, cols}, pool, scratch, [&](Count begin, Count end, float* out) {
+    for (Count row = begin; row < end; ++row, out += cols) {
       if (features.dtype == DType::f32) {
         const float* const in = reinterpret_cast<const float*>(features.data) + row * cols;
         normalize_row(cols, out, [in](Count col) { return in[col]; });
@@ -199,7 +212,6 @@ FeatureTable normalized(const FeatureTable& features, ThreadPool& pool) {
       }
     }
   });
-  return memory.table;
 }
 
 }  // namespace strata::graph

@@ -159,8 +159,9 @@ void measure_list(const DatasetSource& source, InputSize& size) {
   const bool whole = bytes <= static_cast<double>(block.text.size());
   size.edges = whole ? lines + 1 : static_cast<Count>(kMargin * bytes / line_bytes);
   if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
-  constexpr Count kNamedNodeBytes = 64;  // in the table of names or numbers, with a node per four edges
-  if (source.ids != DatasetSource::Ids::number) size.bytes_in_memory += size.edges / 4 * kNamedNodeBytes;
+  constexpr Count kNameBytes = 160, kMostNames = 2;  // beside their letters, and of an edge
+  if (source.ids != DatasetSource::Ids::number)
+    size.bytes_of_edges += size.edges * kMostNames * kNameBytes + 3 * static_cast<std::int64_t>(bytes);
 }
 
 void measure_dataset(const DatasetSource& source, InputSize& size) {
@@ -199,7 +200,11 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
       size.bytes_in_memory = manifest.has_labels ? size.nodes * 4 * manifest.label_words() : 0;
       size.bytes_in_memory += 8 * (manifest.num_train + manifest.num_valid + manifest.num_test);
     } else if (const SyntheticSpec* const spec = source.synthetic()) {
-      size = {.nodes = spec->nodes, .edges = spec->edges, .streams = false};
+      const bool grid = spec->kind == SyntheticSpec::Kind::grid;
+      size = {.nodes = spec->nodes, .edges = grid ? 4 * spec->nodes : spec->edges};
+      size.bytes_in_memory = 4 * spec->nodes + 8 * (spec->train + spec->valid + spec->test);
+      size.bytes_mapped = spec->nodes * spec->features * static_cast<std::int64_t>(size_of(spec->dtype));
+      if (spec->weights != SyntheticSpec::Weights::none) size.bytes_of_edges = kWeightBytes * size.edges;
     } else {
       measure_dataset(*source.dataset(), size);
     }

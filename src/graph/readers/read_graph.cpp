@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "generators/synthetic_kinds.hpp"
 #include "parts/whole_graph.hpp"
 #include "readers/assemble.hpp"
 #include "readers/node_files.hpp"
@@ -118,7 +119,7 @@ Graph read(const Source& source, const ReadOptions& options, const NodeFiles& fi
     check_parts(source, *parts);
     graph = read_whole_graph(*parts, assembly);
   } else if (const SyntheticSpec* spec = source.synthetic()) {
-    graph = generate(*spec, options, assembly.pool);
+    graph = generate(*spec, options, assembly);
     if (!files.any()) return graph;
   } else {
     const DatasetSource& dataset = *source.dataset();
@@ -127,7 +128,7 @@ Graph read(const Source& source, const ReadOptions& options, const NodeFiles& fi
     origin = (described ? dataset.place / "metadata.yaml" : dataset.place).string();
   }
   replace_by_files(graph, files, assembly);
-  finish_graph(graph, origin, options, assembly.pool);
+  finish_graph(graph, origin, options, assembly.pool, assembly.scratch);
   refuse_truncated_inputs();
   warn_of_probable_mistakes(graph, origin);
   return graph;
@@ -146,7 +147,7 @@ StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, 
   ThreadPool pool(options.num_threads);
   Assembly assembly{.pool = pool, .scratch = &scratch};
   StoredGraph result{.graph = read(source, options, files, assembly)};
-  if (source.synthetic() == nullptr) result.lists = std::move(assembly.lists);
+  result.lists = std::move(assembly.lists);
   return result;
 }
 

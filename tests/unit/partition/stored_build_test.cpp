@@ -160,12 +160,6 @@ TEST(MemoryPlans, SayWhatIsNeededAndWhyBeforeWorkBegins) {
       {"10,000,000 nodes (72 bytes each)", "500.0 MiB may be used", "--memory"});
   expect_error<OutOfMemory>(
       [] {
-        plan_memory({.nodes = 1000, .edges = 1'000'000'000, .streams = false}, memory_of_cut({}),
-                    {.limit_bytes = 500 * kMib});
-      },
-      {"read as a whole", "1,000,000,000 edges"});
-  expect_error<OutOfMemory>(
-      [] {
         plan_memory({.nodes = 1000, .edges = 1'000'000'000},
                     memory_of_cut({.method = PartitionMethod::metis}), {.limit_bytes = 500 * kMib});
       },

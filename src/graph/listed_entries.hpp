@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "build_csc.hpp"
+#include "stored_lists.hpp"
+
+/// Where the entries of lists come from. Each has count(), and visit(begin, end, emit), which calls
+/// emit(destination, source, edge) for a range of what is counted, each time the same.
+namespace strata::graph {
+
+/// The weight of edges that have none.
+struct NoWeight {
+  auto operator<=>(const NoWeight&) const = default;
+};
+
+/// The number of an edge that nobody asks for.
+struct NoEdge {
+  NoEdge() = default;
+  explicit NoEdge(EdgeId) {}
+  auto operator<=>(const NoEdge&) const = default;
+};
+
+/// Entries that are dealt to runs of nodes: what a list of edges holds. `WeightOfEdge` is float or NoWeight.
+template <typename Id, typename WeightOfEdge>
+class ListedEdges {
+ public:
+  using Weight = WeightOfEdge;
+
+  ListedEdges(const EdgeList& list, Count num_nodes, bool add_reverse)
+      : list_(list),
+        sources_(static_cast<const Id*>(list.sources)),
+        destinations_(static_cast<const Id*>(list.destinations)),
+        num_nodes_(num_nodes),
+        add_reverse_(add_reverse) {}
+
+  Count count() const { return list_.count; }
+  Weight weight_of([[maybe_unused]] EdgeId edge) const {
+    if constexpr (std::is_same_v<Weight, float>)
+      return list_.weights[edge];
+    else
+      return {};
+  }
+
+  template <typename Emit>
+  void visit(Count begin, Count end, Emit&& emit) const {
+    const auto limit = static_cast<std::uint64_t>(num_nodes_);
+    for (Count i = begin; i < end; ++i) {
+      const NodeId source = sources_[i * list_.stride], destination = destinations_[i * list_.stride];
+      if (static_cast<std::uint64_t>(source) >= limit || static_cast<std::uint64_t>(destination) >= limit)
+        refuse_id(list_, i, source, destination, num_nodes_);
+      emit(destination, source, i);
+      if (add_reverse_ && source != destination) emit(source, destination, i);
+    }
+  }
+
+ private:
+  const EdgeList& list_;
+  const Id *sources_, *destinations_;
+  Count num_nodes_;
+  bool add_reverse_;
+};
+
+/// The same of edges that are drawn.
+class Draws {
+ public:
+  using Weight = NoWeight;
+
+  Draws(const DrawnEdges& edges, bool add_reverse) : edges_(edges), add_reverse_(add_reverse) {}
+
+  Count count() const { return edges_.units; }
+  NoWeight weight_of(EdgeId) const { return {}; }
+
+  template <typename Emit>
+  void visit(Count begin, Count end, Emit&& emit) const {
+    edges_.draw(begin, end, [&](NodeId source, NodeId destination, EdgeId edge) {
+      emit(destination, source, edge);
+      if (add_reverse_ && source != destination) emit(source, destination, edge);
+    });
+  }
+
+ private:
+  const DrawnEdges& edges_;
+  bool add_reverse_;
+};
+
+/// The same of lists: both directions of every entry, without self-loops. Counted in nodes.
+class BothDirections {
+ public:
+  using Weight = NoWeight;
+
+  BothDirections(std::span<const Count> indptr, IdSpan indices) : indptr_(indptr), indices_(indices) {}
+
+  Count count() const { return std::ssize(indptr_) - 1; }
+  NoWeight weight_of(EdgeId) const { return {}; }
+
+  template <typename Emit>
+  void visit(Count begin, Count end, Emit&& emit) const {
+    indices_.visit([&](const auto* sources) {
+      for (Count v = begin; v < end; ++v)
+        for (Count e = first_of(v); e < first_of(v + 1); ++e) {
+          if (sources[e] == v) continue;
+          emit(v, NodeId{sources[e]}, 0);
+          emit(NodeId{sources[e]}, v, 0);
+        }
+    });
+  }
+
+ private:
+  Count first_of(Count v) const { return indptr_[static_cast<std::size_t>(v)]; }
+
+  std::span<const Count> indptr_;
+  IdSpan indices_;
+};
+
+}  // namespace strata::graph

@@ -27,10 +27,13 @@ void add_common(CLI::App& command, Arguments& args) {
 void add_memory(CLI::App& command, Arguments& args, const char* where) {
   command
       .add_option("--memory", args.memory,
-                  fmt::format("Most memory that may be resident, such as 16GiB; default: what is free. Where "
-                              "the edges would take more, they go to temporary files {}",
-                              where))
+                  "Most memory that may be resident, such as 16GiB; default: what is free. Where the edges "
+                  "would take more, they go to temporary files")
       ->type_name("BYTES")
+      ->group("Running");
+  command.add_option("--scratch", args.scratch, fmt::format("Folder for these files; default: {}", where))
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory)
       ->group("Running");
 }
 

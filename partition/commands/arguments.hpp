@@ -17,6 +17,7 @@ struct Arguments {
   std::vector<std::string> balance{"nodes"};
   std::filesystem::path directory, report;
   std::string target, memory;
+  std::filesystem::path scratch;  ///< empty: the command's own choice
   bool json = false;
   BuildOptions build;
 };

@@ -33,6 +33,10 @@ void check_report(const Arguments& args) {
                    "Choose a file in a folder that exists and can be written.");
 }
 
+std::filesystem::path scratch_folder(const Arguments& args, const std::filesystem::path& otherwise) {
+  return args.scratch.empty() ? otherwise : args.scratch;
+}
+
 /// Reads what args.input names, partitions it and tells about it.
 CommandResult build_from_input(Arguments& args, StopFlag& stop) {
   check_output(args.build);
@@ -41,8 +45,8 @@ CommandResult build_from_input(Arguments& args, StopFlag& stop) {
   args.build.before_publishing = [&stamp] { stamp.require_unchanged(); };
   args.build.detailed = !args.report.empty();
   PhaseClock clock;
-  ReadInput input =
-      read_input(args.input, args.memory, memory_of_cut(args.build.assign), folder_of(args.build.output));
+  ReadInput input = read_input(args.input, args.memory, memory_of_cut(args.build.assign),
+                               scratch_folder(args, folder_of(args.build.output)));
   const Phase reading = clock.end("read");
   stop.check();
   BuildReport report = input.scratch ? build(std::move(input.stored), args.build, *input.scratch, stop)
@@ -65,7 +69,8 @@ CommandResult run_summary(Arguments& args, const StopFlag& stop) {
   const graph::InputStamp stamp(args.input.source, args.input.files);
   std::error_code none;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
-  const ReadInput input = read_input(args.input, args.memory, memory_of_summary(), none ? "." : temporary);
+  const ReadInput input =
+      read_input(args.input, args.memory, memory_of_summary(), scratch_folder(args, none ? "." : temporary));
   stop.check();
   ThreadPool pool(args.build.num_threads);
   announce("describing the graph");
@@ -126,8 +131,8 @@ CommandResult run_convert(Arguments& args, const CLI::App& command, StopFlag& st
     throw InputError(fmt::format("{} cannot be written", args.target),
                      "Write npy:DIR, a folder of NumPy arrays.");
   const graph::InputStamp stamp(args.input.source, args.input.files);
-  const ReadInput input =
-      read_input(args.input, args.memory, memory_of_conversion(), folder_of(folder->place));
+  const ReadInput input = read_input(args.input, args.memory, memory_of_conversion(),
+                                     scratch_folder(args, folder_of(folder->place)));
   stop.check();
   const graph::ListsView lists = input.lists();
   announce("writing " + folder->place.string());

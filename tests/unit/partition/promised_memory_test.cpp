@@ -136,6 +136,9 @@ TEST_F(PromisedMemory, KeepsTheMemoryThatItWasPromised) {
   const Outcome refused = run("build --parts 8 --memory 64MiB --input " + input + " --output " + out() + "2");
   EXPECT_EQ(refused.exit_code, 3) << refused.output;
   EXPECT_THAT(refused.output, AllOf(HasSubstr("bytes each"), HasSubstr("Give --memory")));
+  const Outcome elsewhere = run("info --memory 96MiB --scratch /proc " + input);  // where no file can be made
+  EXPECT_EQ(elsewhere.exit_code, 1) << elsewhere.output;
+  EXPECT_THAT(elsewhere.output, AllOf(HasSubstr("/proc: temporary files"), HasSubstr("Give --scratch")));
 }
 
 // The lists would take twice the memory, and the features nearly as much as it.
@@ -173,7 +176,8 @@ TEST_F(PromisedMemory, KeepsThePromiseWithPartsAndInEveryCommand) {
   EXPECT_EQ(run("convert " + path("four") + " npy:" + path("in-memory")).exit_code, 0);
   for (const char* const name : {"edge_index.npy", "x.npy"})
     EXPECT_EQ(read_file(folder_ / "written" / name), read_file(folder_ / "in-memory" / name)) << name;
-  keeps({"info", input});
+  keeps({"info", input, "--normalize-features"});
+  keeps({"info", "synthetic:kind=rmat,nodes=100000,edges=4000000,features=200"});
   EXPECT_EQ(run("info --memory 88MiB --log-level warn " + input + " 2>/dev/null").output,
             run("info --log-level warn " + input + " 2>/dev/null").output);
   for (const std::string& command : {"info " + input, "convert " + input + " npy:" + path("none"),
@@ -216,6 +220,33 @@ TEST_F(PromisedMemory, KeepsThePromiseWithWeightsTablesAndArchives) {
     EXPECT_EQ(run("verify " + path("promised")).exit_code, 0) << input;
     EXPECT_THAT(run("info " + path("promised")).output, ContainsRegex("edge weights +f32")) << input;
   }
+}
+
+// Few names fit beside the edges; where all are different, they do not.
+TEST_F(PromisedMemory, CountsTheNamesOfNodes) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory would be counted";
+#endif
+  const std::string file = (folder_ / "names.csv").string(), input = "csv:" + file + ",ids=string";
+  const auto write = [&](Count edges, std::uint64_t names) {
+    std::ofstream out{file};
+    const auto name = [&](Count i) {
+      return "a-name-of-a-node-" + std::to_string(mix64(static_cast<std::uint64_t>(i)) % names);
+    };
+    for (Count e = 0; e < edges; ++e) out << name(2 * e) << ',' << name(2 * e + 1) << '\n';
+  };
+  const std::vector<std::string> words{"build",       "--input",  input,      "--parts",     "2",
+                                       "--direction", "directed", "--memory", "88MiB",       "--threads",
+                                       "2",           "--output", out(),      "--log-level", "warn"};
+  write(1'000'000, 20'000);
+  const Usage usage = run_measured(words);
+  EXPECT_EQ(usage.exit_code, 0);
+  EXPECT_LT(usage.peak_bytes, 88 << 20);
+  fs::remove_all(out());
+  write(400'000, std::uint64_t{1} << 62);
+  const Usage refused = run_measured(words);
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_LT(refused.peak_bytes, 88 << 20);
 }
 
 }  // namespace

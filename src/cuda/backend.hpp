@@ -31,6 +31,7 @@ CUevent_st* create_event(bool timing);
 void destroy_event(CUevent_st* event);
 void record(CUevent_st* event, CUstream_st* stream);
 void synchronize(CUevent_st* event);
+bool is_complete(CUevent_st* event);
 float elapsed_ms(CUevent_st* earlier, CUevent_st* later);
 
 void begin_recording(CUstream_st* stream);
@@ -46,6 +47,14 @@ void* allocate_device(std::size_t bytes);
 void* allocate_pinned(std::size_t bytes);
 void free_device(void* data);
 void free_pinned(void* data);
+
+std::string export_memory(const void* data);
+/// Handles have the right size.
+void* import_memory(const std::string& handle);
+void close_imported(void* data);
+CUevent_st* create_ipc_event();
+std::string export_event(CUevent_st* event);
+CUevent_st* import_event(const std::string& handle);
 
 bool is_device_memory(const void* data);
 void copy(void* to, const void* from, std::size_t bytes, CUstream_st* stream);

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <cstring>
+
 #include "backend.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/ipc.hpp"
 
 namespace strata::cuda::backend {
 
@@ -79,6 +82,15 @@ CUevent_st* create_event(bool timing) {
 void destroy_event(CUevent_st* event) { cudaEventDestroy(event); }
 void record(CUevent_st* event, CUstream_st* stream) { STRATA_CUDA_CHECK(cudaEventRecord(event, stream)); }
 void synchronize(CUevent_st* event) { STRATA_CUDA_CHECK(cudaEventSynchronize(event)); }
+bool is_complete(CUevent_st* event) {
+  const cudaError_t code = cudaEventQuery(event);
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // an answer, which a later check must not take for an error
+    return false;
+  }
+  check(code, "cudaEventQuery");
+  return true;
+}
 float elapsed_ms(CUevent_st* earlier, CUevent_st* later) {
   float ms = 0;
   STRATA_CUDA_CHECK(cudaEventElapsedTime(&ms, earlier, later));
@@ -131,6 +143,59 @@ void* allocate_pinned(std::size_t bytes) {
 }
 void free_device(void* data) { cudaFree(data); }
 void free_pinned(void* data) { cudaFreeHost(data); }
+
+namespace {
+
+template <typename Handle>
+std::string text_of(const Handle& handle) {
+  static_assert(sizeof(Handle) == kIpcHandleBytes);
+  return {reinterpret_cast<const char*>(&handle), sizeof(handle)};
+}
+template <typename Handle>
+Handle handle_of(const std::string& text) {
+  Handle handle{};
+  std::memcpy(&handle, text.data(), sizeof(handle));
+  return handle;
+}
+
+/// Such an error is found at once and handled; a later check must not see it.
+void check_handled(cudaError_t code, const char* call) {
+  if (code != cudaSuccess) cudaGetLastError();
+  check(code, call);
+}
+
+}  // namespace
+
+std::string export_memory(const void* data) {
+  cudaIpcMemHandle_t handle{};
+  check_handled(cudaIpcGetMemHandle(&handle, const_cast<void*>(data)), "cudaIpcGetMemHandle");
+  return text_of(handle);
+}
+void* import_memory(const std::string& handle) {
+  void* data = nullptr;
+  check_handled(
+      cudaIpcOpenMemHandle(&data, handle_of<cudaIpcMemHandle_t>(handle), cudaIpcMemLazyEnablePeerAccess),
+      "cudaIpcOpenMemHandle");
+  return data;
+}
+void close_imported(void* data) { cudaIpcCloseMemHandle(data); }
+CUevent_st* create_ipc_event() {
+  cudaEvent_t event = nullptr;
+  check_handled(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventInterprocess),
+                "cudaEventCreateWithFlags");
+  return event;
+}
+std::string export_event(CUevent_st* event) {
+  cudaIpcEventHandle_t handle{};
+  check_handled(cudaIpcGetEventHandle(&handle, event), "cudaIpcGetEventHandle");
+  return text_of(handle);
+}
+CUevent_st* import_event(const std::string& handle) {
+  cudaEvent_t event = nullptr;
+  check_handled(cudaIpcOpenEventHandle(&event, handle_of<cudaIpcEventHandle_t>(handle)),
+                "cudaIpcOpenEventHandle");
+  return event;
+}
 
 bool is_device_memory(const void* data) {
   cudaPointerAttributes attributes{};

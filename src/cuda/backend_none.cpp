@@ -31,6 +31,7 @@ CUevent_st* create_event(bool) { refuse(); }
 void destroy_event(CUevent_st*) {}
 void record(CUevent_st*, CUstream_st*) { refuse(); }
 void synchronize(CUevent_st*) { refuse(); }
+bool is_complete(CUevent_st*) { refuse(); }
 float elapsed_ms(CUevent_st*, CUevent_st*) { refuse(); }
 void begin_recording(CUstream_st*) { refuse(); }
 CUgraphExec_st* end_recording(CUstream_st*) { refuse(); }
@@ -41,6 +42,12 @@ void* allocate_device(std::size_t) { refuse(); }
 void* allocate_pinned(std::size_t) { refuse(); }
 void free_device(void*) {}
 void free_pinned(void*) {}
+std::string export_memory(const void*) { refuse(); }
+void* import_memory(const std::string&) { refuse(); }
+void close_imported(void*) {}
+CUevent_st* create_ipc_event() { refuse(); }
+std::string export_event(CUevent_st*) { refuse(); }
+CUevent_st* import_event(const std::string&) { refuse(); }
 bool is_device_memory(const void*) { return false; }
 void copy(void*, const void*, std::size_t, CUstream_st*) { refuse(); }
 void copy_rows(const RowsCopy&, CUstream_st*) { refuse(); }

@@ -66,6 +66,7 @@ void Agent::shutdown(Ending ending, const std::function<void()>& drop_handles) {
     spdlog::debug("rpc: {}: {}", name(), core_->channels().report());
   }
   core_->end(ending != Ending::at_once);
+  if (ending == Ending::graceful) core_->channels().close();
 }
 
 namespace detail {

@@ -328,6 +328,7 @@ void Core::lost(int peer, const std::string& reason) {
     changed_.notify_all();
   }
   for (const Pending& call : failed) call.answer->fail(error);
+  if (!reason.empty()) channels_->lost(peer);
   pieces_->forget(peer);
   arrivals_.erase(peer);
   contexts_.end_all_of(peer);

@@ -71,16 +71,20 @@ struct TensorHead {
     in_message,  ///< behind this head
     landed,      ///< in the zone of its sender, where it stays
     in_pieces,   ///< which follow as messages of their own
+    on_gpu,      ///< landed in memory of the receiver's GPU
+    in_gpu_pieces,
   };
   std::int8_t dtype = 0;
   std::vector<std::int64_t> sizes;
   Device destination;
   bool requires_grad = false;
   Way way = Way::in_message;
-  std::uint64_t offset = 0;  ///< of its room, if it has landed
+  std::uint64_t offset = 0;     ///< of its room, if it has landed
+  std::uint32_t gpu_route = 0;  ///< on a GPU
+  std::uint32_t gpu_card = 0;   ///< of its room there
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(dtype, sizes, destination, requires_grad, way, offset);
+    archive(dtype, sizes, destination, requires_grad, way, offset, gpu_route, gpu_card);
   }
 };
 /// A handle in a message, and the number under which its sender keeps it until it is taken.
@@ -119,7 +123,8 @@ bool is_counted(Kind kind);
 struct Arrival {
   Head head;
   std::vector<at::Tensor> tensors;
-  std::uint64_t bytes_left = 0;  ///< of the tensors that come in pieces
+  std::vector<std::function<void(const at::Tensor&)>> waits;  ///< TensorPiece::wait
+  std::uint64_t bytes_left = 0;                               ///< of the tensors that come in pieces
   bool has_room = true;
 };
 
@@ -257,8 +262,8 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
 
   // Messages
   void join_context(int to, Head& head, const Parcel& parcel);
-  TensorHead load(int to, TensorPiece& piece, comm::MessageLinks::Message& message,
-                  PieceSender::Transfer& transfer);
+  TensorHead load(int to, TensorPiece& piece, comm::MessageLinks::Message& message);
+  void land_on_gpu(int peer, Arrival& arrival, std::size_t place);
   void send(int to, Head head, Parcel parcel = {});
   void take_piece(int peer, const Piece& piece);
   void open_complete(int peer);

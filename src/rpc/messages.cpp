@@ -19,6 +19,7 @@ namespace {
 using Message = comm::MessageLinks::Message;
 using Landing = comm::MessageLinks::Landing;
 using Direction = Channels::Direction;
+using Way = TensorHead::Way;
 
 bool is_request(Kind kind) { return kind == Kind::call || kind == Kind::create || kind == Kind::fetch; }
 /// Parts of other messages, which count themselves.
@@ -30,10 +31,34 @@ std::size_t bytes_of(const TensorHead& head) {
   return static_cast<std::size_t>(c10::multiply_integers(head.sizes)) * at::elementSize(dtype_of(head));
 }
 
-std::uint64_t total_bytes(const std::vector<TensorHead>& tensors, TensorHead::Way way) {
+bool is_in_pieces(const TensorHead& head) {
+  return head.way == Way::in_pieces || head.way == Way::in_gpu_pieces;
+}
+
+Channel channel_of(Way way) {
+  switch (way) {
+    case Way::on_gpu:
+    case Way::in_gpu_pieces:
+      return Channel::cuda_ipc;
+    case Way::landed:
+    case Way::in_pieces:
+      return Channel::shared_memory;
+    case Way::in_message:
+      break;
+  }
+  return Channel::tcp;
+}
+
+std::uint64_t bytes_in_message(const std::vector<TensorHead>& tensors) {
   std::uint64_t total = 0;
   for (const TensorHead& tensor : tensors)
-    if (tensor.way == way) total += bytes_of(tensor);
+    if (tensor.way == Way::in_message) total += bytes_of(tensor);
+  return total;
+}
+std::uint64_t bytes_in_pieces(const std::vector<TensorHead>& tensors) {
+  std::uint64_t total = 0;
+  for (const TensorHead& tensor : tensors)
+    if (is_in_pieces(tensor)) total += bytes_of(tensor);
   return total;
 }
 
@@ -43,11 +68,11 @@ at::Tensor room_for(const TensorHead& head) {
       at::TensorOptions(dtype_of(head)).device(at::kCPU).pinned_memory(head.destination.is_cuda()));
 }
 
-at::Tensor in_place(const TensorHead& head, std::shared_ptr<std::byte> memory) {
-  void* const data = memory.get();
+/// A tensor that is memory of somebody who is told of its end.
+at::Tensor in_place(const TensorHead& head, void* data, std::shared_ptr<void> owner, c10::Device device) {
   return at::from_blob(
-      data, head.sizes, [kept = std::move(memory)](void*) mutable { kept.reset(); },
-      at::TensorOptions(dtype_of(head)));
+      data, head.sizes, [kept = std::move(owner)](void*) mutable { kept.reset(); },
+      at::TensorOptions(dtype_of(head)).device(device), device);
 }
 
 }  // namespace
@@ -72,30 +97,36 @@ void Core::join_context(int to, Head& head, const Parcel& parcel) {
 }
 
 /// Takes a tensor of a message to where its way begins.
-TensorHead Core::load(int to, TensorPiece& piece, Message& message, PieceSender::Transfer& transfer) {
+TensorHead Core::load(int to, TensorPiece& piece, Message& message) {
   TensorHead head{.dtype = static_cast<std::int8_t>(piece.values.scalar_type()),
                   .sizes = piece.values.sizes().vec(),
                   .destination = piece.destination,
-                  .requires_grad = piece.requires_grad};
+                  .requires_grad = piece.requires_grad,
+                  .gpu_route = piece.gpu_route.value_or(0)};
   const std::size_t bytes = piece.values.nbytes();
-  const Channel channel = channels_->to(to, bytes);
-  if (channel != Channel::tcp) channels_->count(channel, Direction::sent, bytes);
-  if (piece.room) {
-    head.way = TensorHead::Way::landed;
+  if (piece.gpu_room) {
+    const GpuPlace& place = piece.gpu_room->hand_over();
+    head.way = Way::on_gpu;
+    head.offset = place.offset;
+    head.gpu_card = place.card;
+  } else if (piece.gpu_route) {
+    head.way = Way::in_gpu_pieces;
+  } else if (piece.room) {
+    head.way = Way::landed;
     head.offset = piece.room->hand_over();
-  } else if (channel == Channel::shared_memory) {
-    head.way = TensorHead::Way::in_pieces;
-    transfer.tensors.emplace(transfer.num_seen, std::move(piece.values));
+  } else if (channels_->to(to, bytes) == Channel::shared_memory) {
+    head.way = Way::in_pieces;
   } else {
     message.bulk.emplace_back(static_cast<const std::byte*>(piece.values.const_data_ptr()), bytes);
   }
-  ++transfer.num_seen;
+  const Channel channel = channel_of(head.way);
+  if (channel != Channel::tcp) channels_->count(channel, Direction::sent, bytes);
   return head;
 }
 
 void Core::send(int to, Head head, Parcel parcel) {
   join_context(to, head, parcel);
-  PieceSender::Transfer transfer;
+  std::map<PieceSender::Lane, PieceSender::Transfer> transfers;
   {
     const std::lock_guard lock(mutex_);
     if (is_counted(head.kind)) ++sent_;
@@ -106,7 +137,7 @@ void Core::send(int to, Head head, Parcel parcel) {
       if (!lost_.contains(to)) objects_.passes.emplace(pass, Objects::Pass{.holding = handle, .to = to});
     }
     if (lost_.contains(to)) return;  // and rooms that were taken are given back
-    transfer.number = next_++;
+    head.transfer = next_++;
   }
   if (to == rank()) {
     // On the thread of the links as all arrivals, so that this thread holds no lock of the caller's.
@@ -116,16 +147,27 @@ void Core::send(int to, Head head, Parcel parcel) {
     return;
   }
   head.payload = std::move(parcel.payload);
-  head.transfer = transfer.number;
   Message message;
-  for (TensorPiece& piece : parcel.tensors) head.tensors.push_back(load(to, piece, message, transfer));
+  for (TensorPiece& piece : parcel.tensors) {
+    const TensorHead& loaded = head.tensors.emplace_back(load(to, piece, message));
+    if (!is_in_pieces(loaded)) continue;
+    PieceSender::Transfer& transfer = transfers[{
+        .peer = to, .gpu_route = piece.gpu_route ? std::int64_t{*piece.gpu_route} : Piece::kOnHost}];
+    transfer.number = head.transfer;
+    transfer.tensors.emplace(static_cast<std::uint32_t>(head.tensors.size() - 1), std::move(piece.values));
+  }
   message.head = text_of(head);
   message.memory = std::make_shared<std::vector<TensorPiece>>(std::move(parcel.tensors));
-  channels_->count(Channel::tcp, Direction::sent,
-                   message.head.size() + total_bytes(head.tensors, TensorHead::Way::in_message));
+  channels_->count(Channel::tcp, Direction::sent, message.head.size() + bytes_in_message(head.tensors));
   links_->send(to, std::move(message));
-  if (!transfer.tensors.empty())
-    links_->post([this, to, moved = std::move(transfer)]() mutable { pieces_->send(to, std::move(moved)); });
+  for (auto& [lane, transfer] : transfers)
+    links_->post([this, to_lane = lane, moved = std::move(transfer)]() mutable {
+      try {
+        pieces_->send(to_lane, std::move(moved));
+      } catch (const std::exception& error) {  // the call ends with its timeout
+        spdlog::warn("a tensor for {} cannot be sent: {}", describe(to_lane.peer), error.what());
+      }
+    });
 }
 
 // ---- receiving ----
@@ -135,19 +177,41 @@ Landing Core::land(int peer, const std::string& text) {
   landed->head = parse<Head>(text);
   const std::vector<TensorHead>& heads = landed->head.tensors;
   landed->tensors.resize(heads.size());
+  landed->waits.resize(heads.size());
   // These first, so that they are given back even if there is no room for the others.
-  for (std::size_t i = 0; i < heads.size(); ++i)
-    if (heads[i].way == TensorHead::Way::landed)
-      landed->tensors[i] = in_place(heads[i], channels_->landed(peer, heads[i].offset, bytes_of(heads[i])));
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (heads[i].way == Way::landed) {
+      std::shared_ptr<std::byte> memory = channels_->landed(peer, heads[i].offset, bytes_of(heads[i]));
+      std::byte* const data = memory.get();
+      landed->tensors[i] = in_place(heads[i], data, std::move(memory), at::kCPU);
+    } else if (heads[i].way == Way::on_gpu) {
+      land_on_gpu(peer, *landed, i);
+    }
+  }
   Landing landing;
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    if (heads[i].way == TensorHead::Way::landed) continue;
+    if (landed->tensors[i].defined()) continue;
+    if (heads[i].way == Way::in_gpu_pieces) {
+      landed->tensors[i] =
+          channels_->gpu_from(peer, heads[i].gpu_route)->room_for_pieces(heads[i].sizes, dtype_of(heads[i]));
+      continue;
+    }
     at::Tensor& room = landed->tensors[i] = room_for(heads[i]);
-    if (heads[i].way == TensorHead::Way::in_message)
+    if (heads[i].way == Way::in_message)
       landing.bulk.emplace_back(static_cast<std::byte*>(room.mutable_data_ptr()), room.nbytes());
   }
   landing.memory = landed;
   return landing;
+}
+
+void Core::land_on_gpu(int peer, Arrival& arrival, std::size_t place) {
+  const TensorHead& head = arrival.head.tensors[place];
+  const std::shared_ptr<GpuReceiver> receiver = channels_->gpu_from(peer, head.gpu_route);
+  const std::shared_ptr<LandedRoom> room =
+      receiver->landed({.card = head.gpu_card, .offset = head.offset}, bytes_of(head));
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(receiver->target().index));
+  arrival.tensors[place] = in_place(head, room->data(), room, device);
+  arrival.waits[place] = [room](const at::Tensor&) { room->use(); };
 }
 
 void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
@@ -159,14 +223,13 @@ void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
       arrival->has_room = false;
     }
     const Head& head = arrival->head;
-    channels_->count(Channel::tcp, Direction::received,
-                     text.size() + total_bytes(head.tensors, TensorHead::Way::in_message));
+    channels_->count(Channel::tcp, Direction::received, text.size() + bytes_in_message(head.tensors));
     if (head.kind == Kind::piece) {
       take_piece(peer, parse<Piece>(head.payload));
     } else if (head.kind == Kind::emptied) {
-      pieces_->emptied(peer, parse<Piece>(head.payload).slot);
+      pieces_->emptied(peer, parse<Piece>(head.payload));
     } else {
-      arrival->bytes_left = total_bytes(head.tensors, TensorHead::Way::in_pieces);
+      arrival->bytes_left = bytes_in_pieces(head.tensors);
       arrivals_[peer].push_back(std::move(arrival));
     }
   } catch (const std::exception& error) {
@@ -179,16 +242,10 @@ void Core::take_piece(int peer, const Piece& piece) {
   std::deque<std::shared_ptr<Arrival>>& arrivals = arrivals_[peer];
   const auto found = std::ranges::find_if(
       arrivals, [&](const auto& arrival) { return arrival->head.transfer == piece.transfer; });
-  const std::span<const std::byte> slot = channels_->slot_from(peer, piece.slot);
-  if (found == arrivals.end() || piece.bytes > slot.size() || piece.bytes > (*found)->bytes_left)
+  if (found == arrivals.end() || piece.bytes > (*found)->bytes_left)
     throw CommError("a piece of a tensor is of no message");
   Arrival& arrival = **found;
-  if (arrival.has_room) {
-    const at::Tensor& tensor = arrival.tensors.at(piece.tensor);
-    if (piece.offset > tensor.nbytes() || piece.bytes > tensor.nbytes() - piece.offset)
-      throw CommError("a piece of a tensor does not fit into it");
-    std::memcpy(static_cast<std::byte*>(tensor.mutable_data_ptr()) + piece.offset, slot.data(), piece.bytes);
-  }
+  if (arrival.has_room) channels_->read_piece(peer, piece, arrival.tensors.at(piece.tensor));
   arrival.bytes_left -= piece.bytes;
   send(peer, {.kind = Kind::emptied}, {.payload = text_of(piece)});
 }
@@ -222,11 +279,15 @@ void Core::open(int peer, Arrival& arrival) {
   for (const HandleHead& handle : head.handles) parcel.handles.push_back(adopt(peer, handle));
   if (!arrival.has_room && (is_request(head.kind) || head.kind == Kind::answer)) return refuse(peer, head);
   for (std::size_t i = 0; i < arrival.tensors.size(); ++i) {
-    const Channel channel = channels_->to(peer, arrival.tensors[i].nbytes());
+    const TensorHead& tensor = head.tensors[i];
+    const Channel channel = channel_of(tensor.way);
     if (channel != Channel::tcp) channels_->count(channel, Direction::received, arrival.tensors[i].nbytes());
+    if (tensor.way == Way::in_gpu_pieces)
+      arrival.waits[i] = channels_->gpu_from(peer, tensor.gpu_route)->wait_for_pieces();
     parcel.tensors.push_back({.values = std::move(arrival.tensors[i]),
-                              .destination = head.tensors[i].destination,
-                              .requires_grad = head.tensors[i].requires_grad});
+                              .destination = tensor.destination,
+                              .requires_grad = tensor.requires_grad,
+                              .wait = std::move(arrival.waits[i])});
   }
   dispatch(peer, std::move(head), std::move(parcel));
 }

@@ -3,7 +3,6 @@
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
@@ -53,22 +52,6 @@ at::Tensor on_host(const at::Tensor& tensor, bool copies) {
   return copies && !is_own ? dense.clone() : dense;
 }
 
-/// Marks what the current stream has been given to do so far.
-std::shared_ptr<c10::Event> mark(const at::Tensor& tensor) {
-  const c10::impl::VirtualGuardImpl device(c10::kCUDA);
-  auto event = std::make_shared<c10::Event>(c10::kCUDA);
-  event->record(device.getStream(tensor.device()));
-  return event;
-}
-
-/// The current stream waits for the event, and the tensor's memory for the current stream.
-void wait_for(c10::Event& made, const at::Tensor& tensor) {
-  const c10::impl::VirtualGuardImpl device(c10::kCUDA);
-  const c10::Stream stream = device.getStream(tensor.device());
-  made.block(stream);
-  if (tensor.has_storage()) device.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
-}
-
 /// Of a tensor on a GPU, too: the room is registered there.
 at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
   at::Tensor values = at::from_blob(room.data(), tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
@@ -95,16 +78,36 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
       if (!place) throw no_place(core_, destination_, argument_, piece.destination.index);
       piece.destination.index = *place;
     }
-    piece.room = core_.channels().room(destination_.rank, tensor.nbytes());
-    piece.values = piece.room ? copied_to(*piece.room, tensor) : on_host(tensor, destination_.copies);
+    if (!send_on_gpu(tensor, piece)) {
+      piece.room = core_.channels().room(destination_.rank, tensor.nbytes());
+      piece.values = piece.room ? copied_to(*piece.room, tensor) : on_host(tensor, destination_.copies);
+    }
     if (piece.requires_grad && current_context(core_)) piece.source = tensor;
   } else if (tensor.is_cuda()) {
-    piece.made = mark(tensor);
+    piece.wait = wait_for(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device()));
   }
   const auto place = static_cast<std::int32_t>(parcel_.tensors.size());
   parcel_.tensors.push_back(std::move(piece));
   known_.emplace(tensor.unsafeGetTensorImpl(), place);
   return place;
+}
+
+/// Straight to the receiver's GPU. Returns whether there is such a way.
+bool Packing::send_on_gpu(const at::Tensor& tensor, TensorPiece& piece) {
+  if (!tensor.is_cuda() || tensor.nbytes() == 0) return false;
+  piece.gpu_route = core_.channels().gpu_route(
+      destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index});
+  if (!piece.gpu_route) return false;
+  const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
+  const std::shared_ptr<GpuSender> sender = core_.channels().gpu_to(destination_.rank, *piece.gpu_route);
+  if (const std::optional<GpuPlace> place = sender->send(dense)) {
+    piece.gpu_room = std::make_shared<GpuRoom>(sender, *place);
+    piece.values = dense;
+    return true;
+  }
+  piece.values = dense.is_alias_of(tensor) ? dense.clone() : dense;
+  sender->prepare(piece.values);
+  return true;
 }
 
 std::int32_t Packing::add(std::shared_ptr<Holding> handle) {
@@ -119,7 +122,7 @@ at::Tensor Unpacking::tensor(std::int32_t place) {
   if (unpacked.defined()) return unpacked;
   const TensorPiece& piece = parcel_.tensors.at(static_cast<std::size_t>(place));
   unpacked = piece.values;
-  if (piece.made) wait_for(*piece.made, unpacked);
+  if (piece.wait) piece.wait(unpacked);
   if (piece.destination.is_cuda() && !unpacked.is_cuda())
     unpacked = unpacked.to(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(piece.destination.index)));
   if (piece.requires_grad && !unpacked.requires_grad()) unpacked.set_requires_grad(true);

@@ -50,11 +50,12 @@ struct Options {
   int max_outstanding = 1024;
   std::vector<AgentFacts::Map> device_maps = {};
   /// That tensors may take; empty: all. Two ranks use the first one of the enumeration that both allow and
-  /// have. If they have none, all ranks refuse to start.
+  /// have. If they have none for tensors on the CPU, all ranks refuse to start.
   std::vector<Channel> channels = {};
   /// Of host memory in which this rank's tensors land for others of its machine; the least of all ranks
   /// counts. A received tensor keeps its part until it dies. What finds no room there passes in pieces.
-  /// Memory is taken from the system when it is used first.
+  /// Memory is taken from the system when it is used first. As much memory of GPUs is taken at the start
+  /// where device maps join GPUs of a machine: for tensors that land on this rank's.
   std::int64_t landing_bytes = std::int64_t{128} << 20;
   /// N: virtual machines of N consecutive ranks, which share no memory; see comm::TopologyOptions.
   int ranks_per_machine = 0;

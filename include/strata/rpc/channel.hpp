@@ -9,6 +9,7 @@ namespace strata::rpc {
 
 /// What carries tensors from one process to another. Everything else of a message goes over TCP.
 enum class Channel : std::uint8_t {
+  cuda_ipc,       ///< memory of the receiver's GPU that the sender's has mapped: tensors on GPUs only
   shared_memory,  ///< memory that the processes of a machine share
   tcp,            ///< together with the rest of the message
 };
@@ -29,7 +30,9 @@ struct Traffic {
 namespace strata {
 
 template <>
-inline constexpr auto enum_names<rpc::Channel> = std::to_array<EnumName<rpc::Channel>>(
-    {{rpc::Channel::shared_memory, "shared-memory"}, {rpc::Channel::tcp, "tcp"}});
+inline constexpr auto enum_names<rpc::Channel> =
+    std::to_array<EnumName<rpc::Channel>>({{rpc::Channel::cuda_ipc, "cuda-ipc"},
+                                           {rpc::Channel::shared_memory, "shared-memory"},
+                                           {rpc::Channel::tcp, "tcp"}});
 
 }  // namespace strata

@@ -12,7 +12,9 @@
 #include <cereal/types/vector.hpp>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -20,10 +22,6 @@
 #include <vector>
 
 #include "strata/util/types.hpp"
-
-namespace c10 {
-struct Event;
-}
 
 /// What calls carry: tensors in a list, handles in another, and the rest as one binary payload that cereal
 /// writes. A struct travels if it names its fields once:
@@ -34,6 +32,7 @@ namespace strata::rpc {
 class Core;
 class Holding;
 class Room;
+class GpuRoom;
 
 /// Names an object that handles refer to.
 struct ObjectId {
@@ -58,7 +57,8 @@ struct ContextId {
   }
 };
 
-/// A tensor on its way: its values in host memory, or the tensor itself within one process.
+/// A tensor on its way: its values in host memory, or on a GPU where it goes from GPU to GPU or stays within
+/// one process.
 struct TensorPiece {
   at::Tensor values;
   Device destination;
@@ -66,8 +66,11 @@ struct TensorPiece {
   at::Tensor source = {};  ///< on its sender, where gradients come back to; undefined without a context
   std::shared_ptr<Room> room =
       {};  ///< on its sender, if the values lie in memory of both; see Options::channels
-  /// Within one process and of a GPU: the sender's current stream has made the values.
-  std::shared_ptr<c10::Event> made = {};
+  std::optional<std::uint32_t> gpu_route =
+      {};  ///< on its sender: the number of its way to the receiver's GPU; the values wait there if no room
+  std::shared_ptr<GpuRoom> gpu_room = {};  ///< of the receiver, with the values
+  /// Of values on a GPU, on their receiver: makes the current stream wait for them.
+  std::function<void(const at::Tensor& values)> wait = {};
 };
 
 /// The contents of a request or of its answer.
@@ -104,7 +107,7 @@ Owner& owner_of(Archive& archive) {
 }
 
 /// Fills a parcel. CPU tensors are read until the parcel was sent, unless they are copied; tensors on a GPU
-/// are copied to pinned memory after what the current stream has to do.
+/// are copied after what the current stream has to do.
 class Packing {
  public:
   Packing(Core& core, Destination destination) : core_(core), destination_(std::move(destination)) {}
@@ -123,6 +126,7 @@ class Packing {
   std::int32_t add(std::shared_ptr<Holding> handle);
 
  private:
+  bool send_on_gpu(const at::Tensor& tensor, TensorPiece& piece);
   template <typename Archive, typename Value>
   void pack_one(Archive& archive, const Value& value) {
     ++argument_;
@@ -136,7 +140,7 @@ class Packing {
   std::unordered_map<const void*, std::int32_t> known_;  // the same tensor twice is one piece
 };
 
-/// Reads a parcel. Tensors for a GPU are copied there on the current stream.
+/// Reads a parcel. Tensors for a GPU are copied there on the current stream, or it waits for them.
 class Unpacking {
  public:
   explicit Unpacking(Parcel parcel) : parcel_(std::move(parcel)), unpacked_(parcel_.tensors.size()) {}

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "strata/comm/machine.hpp"
@@ -28,12 +29,13 @@ std::size_t piece_bytes_of(std::size_t ranks, std::size_t zone_bytes) {
 
 /// What a rank tells the others about its channels.
 struct ChannelFacts {
-  bool shared_memory = false, tcp = false;  ///< that it may use
+  bool cuda_ipc = false, shared_memory = false, tcp = false;  ///< that it may use
   std::uint64_t landing_bytes = 0;
   int machine = -1, machine_rank = 0;  ///< -1: its zone is not open
+  std::vector<int> gpu_peers = {};     ///< whose GPUs and its own reach each other
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(shared_memory, tcp, landing_bytes, machine, machine_rank);
+    archive(cuda_ipc, shared_memory, tcp, landing_bytes, machine, machine_rank, gpu_peers);
   }
 };
 
@@ -41,7 +43,8 @@ ChannelFacts facts_of(const Options& options) {
   const auto allows = [&](Channel channel) {
     return options.channels.empty() || std::ranges::find(options.channels, channel) != options.channels.end();
   };
-  return {.shared_memory = allows(Channel::shared_memory),
+  return {.cuda_ipc = allows(Channel::cuda_ipc),
+          .shared_memory = allows(Channel::shared_memory),
           .tcp = allows(Channel::tcp),
           .landing_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(options.landing_bytes, 0))};
 }
@@ -82,16 +85,15 @@ std::shared_ptr<SharedZones> registered(std::shared_ptr<SharedZones> zones, Devi
   }
 }
 
-/// The zones of this rank's machine; null if they cannot be opened, or if no two ranks may use them.
-/// Collective.
-std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, const Options& options,
-                                        const std::vector<AgentFacts>& agents, ChannelFacts& own) {
-  const std::vector<ChannelFacts> all = gather(communicator, own);
-  if (std::ranges::count_if(all, &ChannelFacts::shared_memory) < 2) return nullptr;
-  comm::Machine machine(communicator,
-                        comm::discover(communicator, {.ranks_per_machine = options.ranks_per_machine,
-                                                      .compute = comm::TopologyOptions::Compute::cpu}));
-  const auto landing_bytes = std::ranges::min(all, {}, &ChannelFacts::landing_bytes).landing_bytes;
+std::size_t least_landing_bytes(const std::vector<ChannelFacts>& all) {
+  return std::ranges::min(all, {}, &ChannelFacts::landing_bytes).landing_bytes;
+}
+
+/// The zones of this rank's machine; null if they cannot be opened. Collective.
+std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, const comm::Machine& machine,
+                                        const std::vector<ChannelFacts>& all,
+                                        const std::vector<AgentFacts>& agents) {
+  const std::size_t landing_bytes = least_landing_bytes(all);
   communicator.together([&] {
     const std::size_t least = SharedZones::least_landing_bytes(machine.size());
     if (machine.size() == 1 || landing_bytes >= least) return;
@@ -109,12 +111,29 @@ std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, 
   }
   if (const auto device = mapped_device(communicator.rank(), agents); zones && device)
     zones = registered(std::move(zones), *device);
-  if (zones) {
-    own.machine = machine.index();
-    own.machine_rank = machine.rank();
-  }
-  machine.close();
   return zones;
+}
+
+/// The ways between GPUs of this rank's machine; null if there can be none. Collective.
+std::unique_ptr<GpuRoutes> open_gpu_routes(const comm::Communicator& communicator,
+                                           const comm::Machine& machine, const std::vector<ChannelFacts>& all,
+                                           const std::vector<AgentFacts>& agents) {
+  const int rank = communicator.rank();
+  std::vector<int> ranks;  // of the machine, that may
+  for (const std::string& text : machine.communicator().all_gather(text_of(rank)))
+    if (const int each = parse<int>(text); all[at(each)].cuda_ipc) ranks.push_back(each);
+  std::vector<GpuRoute> routes = gpu_routes_between(ranks, agents);
+  if (routes.empty()) return nullptr;
+  try {
+    return std::make_unique<GpuRoutes>(
+        machine, GpuRoutes::Wanted{
+                     .routes = std::move(routes), .rank = rank, .landing_bytes = least_landing_bytes(all)});
+  } catch (const Error& error) {
+    if (machine.rank() == 0)
+      spdlog::warn("rpc: no ways between GPUs, so that their tensors take the next channel: {}",
+                   error.what());
+    return nullptr;
+  }
 }
 
 std::optional<Channel> channel_between(const ChannelFacts& a, const ChannelFacts& b) {
@@ -136,18 +155,23 @@ void check_all_connected(const std::vector<ChannelFacts>& facts, const std::vect
   }
 }
 
-/// One line per channel that two ranks use.
+/// One line per channel that two ranks use: for tensors on GPUs, and for all others.
 void log_table(const std::vector<ChannelFacts>& facts, const std::vector<AgentFacts>& agents) {
   constexpr std::size_t kMostNamed = 12;
   std::map<Channel, std::vector<std::string>> pairs;
-  for (std::size_t a = 0; a < facts.size(); ++a)
-    for (std::size_t b = a + 1; b < facts.size(); ++b)
-      pairs[*channel_between(facts[a], facts[b])].push_back(
-          fmt::format("{} - {}", agents[a].name, agents[b].name));
+  for (std::size_t a = 0; a < facts.size(); ++a) {
+    for (std::size_t b = a + 1; b < facts.size(); ++b) {
+      const std::string pair = fmt::format("{} - {}", agents[a].name, agents[b].name);
+      pairs[*channel_between(facts[a], facts[b])].push_back(pair);
+      if (std::ranges::find(facts[a].gpu_peers, static_cast<int>(b)) != facts[a].gpu_peers.end())
+        pairs[Channel::cuda_ipc].push_back(pair);
+    }
+  }
   for (auto& [channel, names] : pairs) {
     const std::size_t count = names.size();
     names.resize(std::min(count, kMostNamed));
-    spdlog::debug("rpc: tensors take {} between {}{}", enum_name(channel), fmt::join(names, ", "),
+    spdlog::debug("rpc: tensors{} take {} between {}{}", channel == Channel::cuda_ipc ? " on GPUs" : "",
+                  enum_name(channel), fmt::join(names, ", "),
                   count > kMostNamed ? fmt::format(" and {} other pairs", count - kMostNamed) : "");
   }
 }
@@ -177,7 +201,22 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
                    const std::vector<AgentFacts>& agents)
     : rank_(communicator.rank()) {
   ChannelFacts own = facts_of(options);
-  zones_ = open_zones(communicator, options, agents, own);
+  const std::vector<ChannelFacts> wishes = gather(communicator, own);
+  const bool may_share = std::ranges::count_if(wishes, &ChannelFacts::shared_memory) > 1;
+  const bool may_map = std::ranges::count_if(wishes, &ChannelFacts::cuda_ipc) > 1;
+  if (may_share || may_map) {
+    comm::Machine machine(communicator,
+                          comm::discover(communicator, {.ranks_per_machine = options.ranks_per_machine,
+                                                        .compute = comm::TopologyOptions::Compute::cpu}));
+    if (may_share) zones_ = open_zones(communicator, machine, wishes, agents);
+    if (may_map) gpu_ = open_gpu_routes(communicator, machine, wishes, agents);
+    if (zones_) {
+      own.machine = machine.index();
+      own.machine_rank = machine.rank();
+    }
+    if (gpu_) own.gpu_peers = gpu_->peers();
+    machine.close();
+  }
   const std::vector<ChannelFacts> all = gather(communicator, own);
   check_all_connected(all, agents);
   if (rank_ == 0) log_table(all, agents);
@@ -186,6 +225,26 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
     chosen_.push_back(channel_between(own, peer).value_or(Channel::tcp));
   }
   for (std::size_t i = 0; i < traffic_.size(); ++i) traffic_[i].channel = enum_names<Channel>[i].value;
+}
+
+std::optional<std::uint32_t> Channels::gpu_route(int peer, DevicePair devices) const {
+  return gpu_ ? gpu_->find(peer, devices) : std::nullopt;
+}
+std::shared_ptr<GpuSender> Channels::gpu_to(int peer, std::uint32_t route) const {
+  return gpu_ ? gpu_->to(peer, route) : nullptr;
+}
+std::shared_ptr<GpuReceiver> Channels::gpu_from(int peer, std::uint32_t route) const {
+  std::shared_ptr<GpuReceiver> receiver = gpu_ ? gpu_->from(peer, route) : nullptr;
+  if (!receiver) throw CommError("a tensor is said to come a way that does not exist");
+  return receiver;
+}
+
+void Channels::lost(int peer) {
+  if (gpu_) gpu_->lost(peer);
+}
+
+void Channels::close() {
+  if (gpu_) gpu_->close();
 }
 
 Channel Channels::to(int peer, std::size_t bytes) const {
@@ -209,14 +268,28 @@ std::shared_ptr<std::byte> Channels::landed(int sender, std::size_t offset, std:
           [zones = zones_, rooms, offset](std::byte*) { LandingZone::give_back(rooms, offset); }};
 }
 
-std::span<std::byte> Channels::slot_to(int peer, std::uint32_t index) const {
-  return zones_->slot(on_machine(rank_), on_machine(peer), index);
+std::size_t Channels::piece_bytes(int peer, const Piece& piece) const {
+  return piece.gpu_route == Piece::kOnHost ? zones_->piece_bytes()
+                                           : gpu_to(peer, piece.route())->piece_bytes();
 }
 
-std::span<const std::byte> Channels::slot_from(int peer, std::uint32_t index) const {
-  if (chosen_[at(peer)] != Channel::shared_memory || index >= SharedZones::kSlots)
-    throw CommError("a piece is said to lie where no piece can");
-  return zones_->slot(on_machine(peer), on_machine(rank_), index);
+void Channels::send_piece(int peer, const Piece& piece, const at::Tensor& tensor) {
+  if (piece.gpu_route != Piece::kOnHost)
+    return gpu_to(peer, piece.route())->send_piece(piece.slot, tensor, piece.offset, piece.bytes);
+  std::memcpy(zones_->slot(on_machine(rank_), on_machine(peer), piece.slot).data(),
+              static_cast<const std::byte*>(tensor.const_data_ptr()) + piece.offset, piece.bytes);
+}
+
+void Channels::read_piece(int peer, const Piece& piece, const at::Tensor& tensor) {
+  const bool is_on_host = piece.gpu_route == Piece::kOnHost;
+  if (piece.slot >= kSlots || tensor.is_cuda() == is_on_host || piece.offset > tensor.nbytes() ||
+      piece.bytes > tensor.nbytes() - piece.offset ||
+      (is_on_host && (chosen_[at(peer)] != Channel::shared_memory || piece.bytes > zones_->piece_bytes())))
+    throw CommError("a piece of a tensor does not fit into it");
+  if (!is_on_host)
+    return gpu_from(peer, piece.route())->read_piece(piece.slot, tensor, piece.offset, piece.bytes);
+  std::memcpy(static_cast<std::byte*>(tensor.mutable_data_ptr()) + piece.offset,
+              zones_->slot(on_machine(peer), on_machine(rank_), piece.slot).data(), piece.bytes);
 }
 
 void Channels::count(Channel channel, Direction direction, std::size_t bytes) {

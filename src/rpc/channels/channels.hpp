@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "channels/gpu_routes.hpp"
 #include "channels/landing_zone.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/rpc/agent.hpp"
@@ -67,6 +68,21 @@ class Room {
   bool handed_over_ = false;
 };
 
+/// A part of a tensor that lies in a slot: of its sender in host memory, or of its receiver on a GPU.
+struct Piece {
+  static constexpr std::int64_t kOnHost = -1;
+  std::uint64_t transfer = 0;  ///< Head::transfer of the tensor's message
+  std::uint32_t tensor = 0;    ///< its place in the message
+  std::uint32_t slot = 0;
+  std::uint64_t offset = 0, bytes = 0;
+  std::int64_t gpu_route = kOnHost;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(transfer, tensor, slot, offset, bytes, gpu_route);
+  }
+  std::uint32_t route() const { return static_cast<std::uint32_t>(gpu_route); }  ///< on a GPU
+};
+
 /// Which way tensors take to each rank, and what went along. Thread safe.
 class Channels {
  public:
@@ -77,16 +93,31 @@ class Channels {
   Channels(const comm::Communicator& communicator, const Options& options,
            const std::vector<AgentFacts>& agents);
 
-  /// What tensors of so many bytes take to another rank.
+  /// What tensors of so many bytes in host memory take to another rank.
   Channel to(int peer, std::size_t bytes) const;
   /// Null if there is none now.
   std::shared_ptr<Room> room(int peer, std::size_t bytes);
   /// A tensor's memory in the zone of its sender, given back at its end. Throws CommError if it lies outside.
   std::shared_ptr<std::byte> landed(int sender, std::size_t offset, std::size_t bytes) const;
 
-  std::size_t piece_bytes() const { return zones_->piece_bytes(); }
-  std::span<std::byte> slot_to(int peer, std::uint32_t index) const;
-  std::span<const std::byte> slot_from(int peer, std::uint32_t index) const;
+  /// The number of a way from GPU to GPU, of this rank's device and the peer's; nothing if there is none.
+  std::optional<std::uint32_t> gpu_route(int peer, DevicePair devices) const;
+  std::shared_ptr<GpuSender> gpu_to(int peer, std::uint32_t route) const;
+  /// Throws CommError if there is none.
+  std::shared_ptr<GpuReceiver> gpu_from(int peer, std::uint32_t route) const;
+
+  static constexpr std::uint32_t kSlots = SharedZones::kSlots;
+  static_assert(kSlots == GpuBoard::kSlots);
+  /// At most so many of a tensor go in one piece along the way that the piece names.
+  std::size_t piece_bytes(int peer, const Piece& piece) const;
+  /// Copies a piece of a tensor into its slot.
+  void send_piece(int peer, const Piece& piece, const at::Tensor& tensor);
+  /// Copies it out. Throws CommError if it cannot be one.
+  void read_piece(int peer, const Piece& piece, const at::Tensor& tensor);
+
+  void lost(int peer);  ///< its process is gone
+  /// At the graceful end of all ranks.
+  void close();
 
   enum class Direction : std::uint8_t { sent, received };
   void count(Channel channel, Direction direction, std::size_t bytes);
@@ -98,6 +129,7 @@ class Channels {
 
   const int rank_;
   std::shared_ptr<SharedZones> zones_;  // null: not open
+  std::unique_ptr<GpuRoutes> gpu_;      // null: not open
   std::vector<int> machine_ranks_;      // by rank: its rank within its machine
   std::vector<Channel> chosen_;         // by peer
   mutable std::mutex mutex_;            // of the traffic

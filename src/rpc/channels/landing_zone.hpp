@@ -7,6 +7,8 @@
 #include <optional>
 #include <span>
 
+#include "channels/free_space.hpp"
+
 namespace strata::rpc {
 
 /// Rooms in memory that a sender shares with its receivers. The sender takes a room, writes into it and tells
@@ -32,14 +34,12 @@ class LandingZone {
   static void give_back(std::span<std::byte> memory, std::size_t offset);
 
  private:
-  std::optional<std::size_t> find(std::size_t bytes);
   void collect();
-  void free(std::size_t begin, std::size_t bytes);
 
   const std::span<std::byte> memory_;
-  std::mutex mutex_;                          // of all below
-  std::map<std::size_t, std::size_t> free_;   // bytes by offset; no two touch
-  std::map<std::size_t, std::size_t> taken_;  // the same, marks included
+  std::mutex mutex_;  // of all below
+  FreeSpace free_;
+  std::map<std::size_t, std::size_t> taken_;  // bytes by offset, marks included
   std::uint32_t collected_ = 0;               // of the returned
 };
 

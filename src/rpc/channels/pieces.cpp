@@ -2,7 +2,6 @@
 #include "channels/pieces.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -10,47 +9,49 @@
 
 namespace strata::rpc {
 
-PieceSender::Peer& PieceSender::at(int peer) {
-  const auto [found, is_new] = peers_.try_emplace(peer);
+PieceSender::Sending& PieceSender::at(const Lane& lane) {
+  const auto [found, is_new] = lanes_.try_emplace(lane);
   if (is_new) {
-    found->second.free_slots.resize(SharedZones::kSlots);
+    found->second.free_slots.resize(Channels::kSlots);
     std::iota(found->second.free_slots.begin(), found->second.free_slots.end(), 0U);
   }
   return found->second;
 }
 
-void PieceSender::send(int peer, Transfer transfer) {
-  at(peer).waiting.push_back(std::move(transfer));
-  fill(peer);
+void PieceSender::send(const Lane& lane, Transfer transfer) {
+  at(lane).waiting.push_back(std::move(transfer));
+  fill(lane);
 }
 
-void PieceSender::emptied(int peer, std::uint32_t slot) {
-  if (slot >= SharedZones::kSlots) throw CommError("a slot was emptied that does not exist");
-  at(peer).free_slots.push_back(slot);
-  fill(peer);
+void PieceSender::emptied(int peer, const Piece& piece) {
+  const Lane lane{.peer = peer, .gpu_route = piece.gpu_route};
+  if (piece.slot >= Channels::kSlots || !lanes_.contains(lane))
+    throw CommError("a slot was emptied that does not exist");
+  at(lane).free_slots.push_back(piece.slot);
+  fill(lane);
 }
 
-void PieceSender::fill(int peer) {
-  Peer& state = at(peer);
+void PieceSender::fill(const Lane& lane) {
+  Sending& state = at(lane);
   while (!state.waiting.empty() && !state.free_slots.empty()) {
     Transfer& transfer = state.waiting.front();
     const auto& [place, tensor] = *transfer.tensors.begin();
-    const Piece piece{
-        .transfer = transfer.number,
-        .tensor = place,
-        .slot = state.free_slots.back(),
-        .offset = transfer.offset,
-        .bytes = std::min<std::uint64_t>(channels_.piece_bytes(), tensor.nbytes() - transfer.offset)};
+    Piece piece{.transfer = transfer.number,
+                .tensor = place,
+                .slot = state.free_slots.back(),
+                .offset = transfer.offset,
+                .gpu_route = lane.gpu_route};
+    piece.bytes =
+        std::min<std::uint64_t>(channels_.piece_bytes(lane.peer, piece), tensor.nbytes() - transfer.offset);
     state.free_slots.pop_back();
-    std::memcpy(channels_.slot_to(peer, piece.slot).data(),
-                static_cast<const std::byte*>(tensor.const_data_ptr()) + piece.offset, piece.bytes);
+    channels_.send_piece(lane.peer, piece, tensor);
     transfer.offset += piece.bytes;
     if (transfer.offset == tensor.nbytes()) {
       transfer.tensors.erase(transfer.tensors.begin());
       transfer.offset = 0;
     }
     if (transfer.tensors.empty()) state.waiting.pop_front();
-    tell_(peer, piece);
+    tell_(lane.peer, piece);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,48 +13,43 @@
 
 namespace strata::rpc {
 
-/// A part of a tensor that lies in one of its sender's slots.
-struct Piece {
-  std::uint64_t transfer = 0;  ///< Head::transfer of the tensor's message
-  std::uint32_t tensor = 0;    ///< its place in the message
-  std::uint32_t slot = 0;
-  std::uint64_t offset = 0, bytes = 0;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(transfer, tensor, slot, offset, bytes);
-  }
-};
-
 /// Sends tensors that have no room of their own, a few pieces at a time: while a receiver copies one out of
 /// its slot, the next is copied into another. Used on the thread of the links only.
 class PieceSender {
  public:
+  /// The way of pieces: to a rank through host memory, or between two GPUs.
+  struct Lane {
+    int peer = 0;
+    std::int64_t gpu_route = Piece::kOnHost;
+    auto operator<=>(const Lane&) const = default;
+  };
+  /// Tensors of a message that take the same lane.
   struct Transfer {
     std::uint64_t number = 0;
-    std::map<std::uint32_t, at::Tensor> tensors =
-        {};                      ///< contiguous, in host memory, by place in the message
-    std::uint32_t num_seen = 0;  ///< of the message's tensors
-    std::uint64_t offset = 0;    ///< in the first of them: what was sent already
+    std::map<std::uint32_t, at::Tensor> tensors = {};  ///< contiguous, by place in the message
+    std::uint64_t offset = 0;                          ///< in the first of them: what was sent already
   };
   using Tell = std::function<void(int peer, const Piece&)>;
 
   /// `tell` tells a peer that a piece lies in its slot.
   PieceSender(Channels& channels, Tell tell) : channels_(channels), tell_(std::move(tell)) {}
-  void send(int peer, Transfer transfer);
-  void emptied(int peer, std::uint32_t slot);  ///< the peer has copied its piece
-  void forget(int peer) { peers_.erase(peer); }
+  void send(const Lane& lane, Transfer transfer);
+  void emptied(int peer, const Piece& piece);  ///< the peer has copied it, or will before its next wait
+  void forget(int peer) {
+    std::erase_if(lanes_, [&](const auto& lane) { return lane.first.peer == peer; });
+  }
 
  private:
-  struct Peer {
+  struct Sending {
     std::deque<Transfer> waiting;
     std::vector<std::uint32_t> free_slots;
   };
-  Peer& at(int peer);
-  void fill(int peer);
+  Sending& at(const Lane& lane);
+  void fill(const Lane& lane);
 
   Channels& channels_;
   const Tell tell_;
-  std::map<int, Peer> peers_;
+  std::map<Lane, Sending> lanes_;
 };
 
 }  // namespace strata::rpc

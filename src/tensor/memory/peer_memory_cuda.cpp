@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "memory/peer_memory.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/ipc.hpp"
 #include "strata/util/format.hpp"
 
 namespace strata::tensor {
@@ -60,11 +59,6 @@ Opened open_handle(const std::string& blob) {
   return {nullptr, cudaGetErrorString(code)};
 }
 
-bool peer_access_is_off() {
-  const char* requested = std::getenv("STRATA_PEER_ACCESS");
-  return requested != nullptr && std::string_view(requested) == "off";
-}
-
 /// Lets the current device read another device of this process.
 void enable_peer_access(Device other) {
   const cudaError_t code = cudaDeviceEnablePeerAccess(other.index, 0);
@@ -86,7 +80,7 @@ PeerMemory::Result PeerMemory::create(const comm::Machine& machine, const GpuMap
       machine.communicator().all_gather(machine.size() == 1 ? std::string() : memory->handles());
   std::string failure;
   try {
-    if (peer_access_is_off()) throw CudaError("STRATA_PEER_ACCESS=off is in the environment");
+    if (cuda::peer_access_is_off()) throw CudaError("STRATA_PEER_ACCESS=off is in the environment");
     memory->import_all(gpus, machine.rank(), handles);
   } catch (const CudaError& error) {
     failure = error.what();

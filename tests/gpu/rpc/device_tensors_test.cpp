@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/all.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -8,11 +12,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <random>
 #include <thread>
 
+#include "strata/cuda/device.hpp"
 #include "strata/rpc/agent.hpp"
 #include "support/mpi_world.hpp"
 
@@ -36,6 +42,18 @@ Reply echo(const at::Tensor& x) {
   return reply;
 }
 
+/// Keeps its stream busy before it reads its argument, which is gone when it returns.
+at::Tensor read_late(const at::Tensor& x) {
+  const at::Tensor factor = at::ones({1024, 1024}, x.options().dtype(at::kFloat));
+  for (int i = 0; i < 20; ++i) at::mm(factor, factor);
+  return x + 1;
+}
+std::vector<at::Tensor> sums(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> sums;
+  for (const at::Tensor& tensor : tensors) sums.push_back(tensor.sum());
+  return sums;
+}
+
 int device_of(int rank) { return rank % static_cast<int>(c10::cuda::device_count()); }
 
 /// Tensors on GPUs, of which the ranks may share one.
@@ -45,14 +63,36 @@ class DeviceTensors : public testing::TestWithParam<std::vector<Channel>> {
     if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
   Agent& start(std::int64_t landing_bytes) {
+    return start({.channels = GetParam(), .landing_bytes = landing_bytes});
+  }
+  Agent& start(Options options) {
     Registry registry;
-    registry.function("echo", &echo);
-    Options options{.channels = GetParam(), .landing_bytes = landing_bytes};
+    registry.function("echo", &echo).function("read_late", &read_late).function("sums", &sums);
     for (int rank = 0; rank < world().size(); ++rank)
       options.set_device_map(fmt::format("rank:{}", rank), {{device_of(world().rank()), device_of(rank)}});
     agent_.emplace(world().communicator(), fmt::format("worker{}", world().rank()), std::move(registry),
                    std::move(options));
     return *agent_;
+  }
+  static c10::Device device() {
+    return {c10::kCUDA, static_cast<c10::DeviceIndex>(device_of(world().rank()))};
+  }
+  static std::string peer(int steps) {
+    return fmt::format("rank:{}", (world().rank() + steps) % world().size());
+  }
+  Volume sent(Channel channel) const {
+    const std::vector<Traffic> traffic = agent_->traffic();
+    return std::ranges::find(traffic, channel, &Traffic::channel)->sent;
+  }
+  bool allows(Channel channel) const {
+    return GetParam().empty() || std::ranges::find(GetParam(), channel) != GetParam().end();
+  }
+  /// Tensors on GPUs take `channel`, because those before it are not allowed.
+  bool takes(Channel channel) const {
+    if (world().size() == 1) return false;
+    for (const Channel each : {Channel::cuda_ipc, Channel::shared_memory, Channel::tcp})
+      if (allows(each)) return each == channel;
+    return false;
   }
   std::optional<Agent> agent_;
 };
@@ -101,10 +141,87 @@ TEST_P(DeviceTensors, BringRandomValuesBothWaysAtOnce) {
   }
   threads.clear();
   agent.shutdown();
-  const std::vector<Traffic> traffic = agent.traffic();
-  const Volume& shared = std::ranges::find(traffic, Channel::shared_memory, &Traffic::channel)->sent;
-  const bool may_share = GetParam().empty() || GetParam().front() == Channel::shared_memory;
-  EXPECT_EQ(shared.bytes > 0, world().size() > 1 && may_share);
+  EXPECT_EQ(sent(Channel::cuda_ipc).bytes > 0, takes(Channel::cuda_ipc));
+  EXPECT_EQ(sent(Channel::shared_memory).bytes > 0, world().size() > 1 && allows(Channel::shared_memory));
+}
+
+/// Rooms are few and tensors of different sizes, so that each one soon lands where another was that may still
+/// be read.
+TEST_P(DeviceTensors, DoNotOverwriteWhatIsStillToBeRead) {
+  Agent& agent = start(std::int64_t{1} << 20);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<Future<at::Tensor>> results;
+    for (int i = 0; i < 30; ++i) {
+      at::Tensor x =
+          at::full({1000 + 3000 * (i % 7)}, 100 * round + i, at::TensorOptions(at::kInt).device(device()));
+      results.push_back(agent.async(peer(1), &read_late, x));
+      if (world().size() > 1) x.fill_(-1);
+    }
+    for (int i = 0; i < 30; ++i) {
+      const at::Tensor y = results[static_cast<std::size_t>(i)].wait();
+      ASSERT_TRUE(at::all(y == 100 * round + i + 1).item<bool>()) << "round " << round << " call " << i;
+    }
+  }
+  agent.shutdown();
+}
+
+TEST_P(DeviceTensors, ArriveThoughNoRoomHoldsThem) {
+  Agent& agent = start(std::int64_t{1} << 20);
+  const at::Tensor large = at::arange(5'000'001, at::TensorOptions(at::kInt).device(device()));
+  const Reply reply = agent.sync(peer(1), &echo, large.clone());
+  EXPECT_TRUE(at::equal(reply.returned, large));
+  EXPECT_TRUE(at::equal(reply.doubled, large * 2));
+  std::vector<at::Tensor> many;
+  for (int i = 0; i < 300; ++i)
+    many.push_back(at::full({i % 9 == 0 ? 5000 : 1 + i}, i, at::TensorOptions(at::kLong).device(device())));
+  const std::vector<at::Tensor> totals = agent.sync(peer(1), &sums, many);
+  for (std::size_t i = 0; i < many.size(); ++i)
+    ASSERT_EQ(totals[i].item<std::int64_t>(), many[i].sum().item<std::int64_t>()) << i;
+  agent.shutdown();
+  if (!takes(Channel::cuda_ipc)) return;
+  EXPECT_EQ(sent(Channel::cuda_ipc).messages, 1 + 2 + 2 * 300U);
+}
+
+TEST_P(DeviceTensors, OutliveTheAgentAndLeaveNoMemoryBehind) {
+  const at::Tensor x = at::arange(50'000, at::TensorOptions(at::kInt).device(device()));
+  constexpr int kTimes = 16;
+  constexpr std::int64_t kLandingBytes = std::int64_t{64} << 20;
+  std::vector<Reply> replies;
+  std::int64_t free_before = 0;
+  for (int i = 0; i < kTimes; ++i) {
+    Agent& agent = start(kLandingBytes);
+    Reply reply = agent.sync(peer(1), &echo, x.clone());
+    agent.shutdown();
+    agent_.reset();
+    world().communicator().barrier();
+    if (i < 2) replies.push_back(reply);
+    if (i == 4) free_before = cuda::device_memory(device_of(world().rank())).free_bytes;
+  }
+  for (const Reply& reply : replies) EXPECT_TRUE(at::equal(reply.returned, x));
+  world().communicator().barrier();
+  const std::int64_t free_after = cuda::device_memory(device_of(world().rank())).free_bytes;
+  EXPECT_LT(free_before - free_after, 5 * kLandingBytes) << "of " << kTimes << " agents' zones";
+}
+
+TEST_P(DeviceTensors, TakeTheNextChannelWhereGpusDoNotReachEachOther) {
+  ASSERT_EQ(setenv("STRATA_PEER_ACCESS", "off", 1), 0);
+  Agent& agent = start(std::int64_t{1} << 20);
+  ASSERT_EQ(unsetenv("STRATA_PEER_ACCESS"), 0);
+  const at::Tensor x = at::arange(20'000, at::TensorOptions(at::kInt).device(device()));
+  EXPECT_TRUE(at::equal(agent.sync(peer(1), &echo, x.clone()).returned, x));
+  agent.shutdown();
+  EXPECT_EQ(sent(Channel::cuda_ipc), Volume{});
+}
+
+TEST_P(DeviceTensors, ShareNoMemoryBetweenVirtualMachines) {
+  if (!allows(Channel::tcp)) GTEST_SKIP() << "needs TCP";
+  Agent& agent =
+      start(Options{.channels = GetParam(), .landing_bytes = std::int64_t{1} << 20, .ranks_per_machine = 1});
+  const at::Tensor x = at::arange(20'000, at::TensorOptions(at::kInt).device(device()));
+  EXPECT_TRUE(at::equal(agent.sync(peer(1), &echo, x.clone()).returned, x));
+  agent.shutdown();
+  EXPECT_EQ(sent(Channel::cuda_ipc), Volume{});
+  EXPECT_EQ(sent(Channel::shared_memory), Volume{});
 }
 
 TEST_P(DeviceTensors, RefuseADeviceThatTheMapLacks) {
@@ -121,12 +238,19 @@ TEST_P(DeviceTensors, RefuseADeviceThatTheMapLacks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, DeviceTensors,
-                         testing::Values(std::vector<Channel>{}, std::vector{Channel::shared_memory},
-                                         std::vector{Channel::tcp}),
-                         [](const auto& info) {
-                           return info.param.empty()                   ? "All"
-                                  : info.param.front() == Channel::tcp ? "Tcp"
-                                                                       : "SharedMemory";
+                         testing::Values(std::vector<Channel>{}, std::vector{Channel::cuda_ipc, Channel::tcp},
+                                         std::vector{Channel::shared_memory}, std::vector{Channel::tcp}),
+                         [](const auto& info) -> std::string {
+                           if (info.param.empty()) return "All";
+                           switch (info.param.front()) {
+                             case Channel::cuda_ipc:
+                               return "CudaIpc";
+                             case Channel::shared_memory:
+                               return "SharedMemory";
+                             case Channel::tcp:
+                               break;
+                           }
+                           return "Tcp";
                          });
 
 }  // namespace

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "strata/cuda/ipc.hpp"
+
+namespace strata::rpc {
+
+/// What an end of a route tells the other one, in host memory that both have mapped and that is zeros at
+/// first.
+class GpuMark {
+ public:
+  void set(bool value = true) { word().store(value ? 1 : 0, std::memory_order_release); }
+  bool is_set() { return word().load(std::memory_order_acquire) != 0; }
+
+ private:
+  std::atomic_ref<std::uint32_t> word() { return std::atomic_ref(value_); }
+  std::uint32_t value_;
+};
+
+/// Of a room of GPU memory. Its sender records `filled` after its copy, and the receiver waits for that; the
+/// receiver records `emptied` after what reads the tensor, and the sender's next copy waits for that.
+struct GpuCard {
+  using Handle = std::array<char, cuda::kIpcHandleBytes>;
+  Handle filled, emptied;  ///< of the sender, of the receiver; valid once they were recorded
+  GpuMark returned;        ///< by the receiver
+  GpuMark was_read;        ///< then `emptied` was recorded
+};
+
+struct GpuBoard {
+  static constexpr std::uint32_t kRooms = 128;  ///< tensors at a time; drivers bound the number of events
+  static constexpr std::uint32_t kSlots = 4;    ///< for pieces of larger ones
+  std::array<GpuCard, kRooms + kSlots> cards;
+  GpuMark sender_closed, receiver_closed;  ///< has ended what it opened of the other
+};
+
+/// How GPU memory is divided:
+///
+///     | rooms ...           | slot 0 | slot 1 | ...
+struct GpuLayout {
+  static constexpr std::size_t kAlignment = 512;  ///< of rooms, as libtorch aligns tensors
+  std::size_t rooms_bytes = 0, piece_bytes = 0;
+
+  /// REQUIRES: at least least_bytes().
+  static GpuLayout of(std::size_t bytes) {
+    constexpr std::size_t kMostPieceBytes = std::size_t{4} << 20;
+    const std::size_t half = bytes / (2 * GpuBoard::kSlots) / kAlignment * kAlignment;
+    const std::size_t piece = std::min(half, kMostPieceBytes);
+    return {.rooms_bytes = (bytes / kAlignment * kAlignment) - GpuBoard::kSlots * piece,
+            .piece_bytes = piece};
+  }
+  static std::size_t least_bytes() { return 2 * GpuBoard::kSlots * kAlignment; }
+  std::size_t slot_offset(std::uint32_t slot) const { return rooms_bytes + slot * piece_bytes; }
+};
+
+}  // namespace strata::rpc

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channels/gpu_ends.hpp"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/cuda/copy.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::rpc {
+namespace {
+
+c10::Device torch_device(Device device) { return {c10::kCUDA, static_cast<c10::DeviceIndex>(device.index)}; }
+
+/// A stream of libtorch's, which outlives all tensors that it was used for.
+c10::Stream pool_stream(Device device) {
+  return c10::impl::VirtualGuardImpl(c10::kCUDA).getStreamFromGlobalPool(torch_device(device), true);
+}
+
+cuda::Stream borrowed(Device device, const c10::Stream& stream) {
+  void* const handle = c10::impl::VirtualGuardImpl(c10::kCUDA).getStreamNativeHandle(stream);
+  return cuda::Stream::borrow(device, static_cast<CUstream_st*>(handle));
+}
+
+cuda::Stream current_stream(Device device) {
+  return borrowed(device, c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(torch_device(device)));
+}
+
+std::string text_of(const GpuCard::Handle& handle) { return {handle.data(), handle.size()}; }
+
+/// An event of this process, whose handle the other end finds on the card.
+void make_once(cuda::IpcEvent& event, Device device, GpuCard::Handle& handle) {
+  if (event) return;
+  event = cuda::IpcEvent(device);
+  std::ranges::copy(event.handle(), handle.begin());
+}
+
+/// Records events of another process that will not record them any more.
+template <typename AllEvents, typename Member>
+void end_waits(Device device, AllEvents& all, Member event) noexcept {
+  try {
+    const cuda::DeviceGuard guard(device);
+    const cuda::Stream idle(device);  // streams with work may wait for that process
+    for (auto& events : all)
+      if (events.*event) (events.*event).record(idle);
+  } catch (const std::exception&) {  // the device is lost, too
+  }
+}
+
+std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::function<void(const at::Tensor&)> wait_for(const c10::Stream& stream) {
+  auto event = std::make_shared<c10::Event>(c10::kCUDA);
+  event->record(stream);
+  return [made = std::move(event)](const at::Tensor& values) {
+    const c10::impl::VirtualGuardImpl device(c10::kCUDA);
+    const c10::Stream current = device.getStream(values.device());
+    made->block(current);
+    if (values.has_storage()) device.recordDataPtrOnStream(values.storage().data_ptr(), current);
+  };
+}
+
+// ---- sender ----
+
+GpuSender::GpuSender(Device source, const std::string& memory_handle, GpuLayout layout, SharedBoard board)
+    : source_(source),
+      layout_(layout),
+      board_(std::move(board)),
+      stream_(pool_stream(source)),
+      copies_(borrowed(source, stream_)),
+      memory_(std::make_unique<cuda::MappedMemory>(source, memory_handle)),
+      reached_(source),
+      free_(0, layout.rooms_bytes) {
+  for (std::uint32_t card = GpuBoard::kRooms; card-- > 0;) free_cards_.push_back(card);
+}
+
+GpuSender::~GpuSender() {
+  // What the other process may still use stays until this one ends.
+  if (!closed_) static_cast<void>(memory_.release());
+  if (!may_free_) static_cast<void>(events_.release());
+}
+
+std::optional<GpuPlace> GpuSender::send(const at::Tensor& tensor) {
+  const std::size_t whole = rounded(tensor.nbytes(), GpuLayout::kAlignment);
+  if (whole > layout_.rooms_bytes) return std::nullopt;
+  const cuda::DeviceGuard guard(source_);
+  const cuda::Stream caller = current_stream(source_);
+  const std::lock_guard lock(mutex_);
+  if (closed_) return std::nullopt;
+  collect(false);
+  std::optional<std::size_t> offset = free_cards_.empty() ? std::nullopt : free_.take(whole);
+  if (!offset) {
+    collect(true);
+    if (free_cards_.empty()) return std::nullopt;
+    offset = free_.take(whole);
+  }
+  if (!offset) return std::nullopt;
+  const std::uint32_t card = free_cards_.back();
+  free_cards_.pop_back();
+  taken_[card] = {.offset = *offset, .bytes = whole};
+  board_->cards[card].returned.set(false);
+  board_->cards[card].was_read.set(false);
+  reached_.record(caller);
+  copies_.wait(reached_);
+  copy(card, *offset, tensor.const_data_ptr(), tensor.nbytes());
+  (*events_)[card].filled.make_wait(caller);
+  return GpuPlace{.card = card, .offset = *offset};
+}
+
+void GpuSender::prepare(const at::Tensor& tensor) {
+  const cuda::DeviceGuard guard(source_);
+  const cuda::Stream caller = current_stream(source_);
+  const std::lock_guard lock(mutex_);
+  reached_.record(caller);
+  copies_.wait(reached_);
+  c10::impl::VirtualGuardImpl(c10::kCUDA).recordDataPtrOnStream(tensor.storage().data_ptr(), stream_);
+}
+
+void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset,
+                           std::size_t bytes) {
+  const cuda::DeviceGuard guard(source_);
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t card = GpuBoard::kRooms + slot;
+  if (board_->cards[card].was_read.is_set()) emptied(card).make_wait(copies_);
+  copy(card, layout_.slot_offset(slot), static_cast<const std::byte*>(tensor.const_data_ptr()) + offset,
+       bytes);
+}
+
+void GpuSender::copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes) {
+  make_once((*events_)[card].filled, source_, board_->cards[card].filled);
+  cuda::copy_async(memory_->data() + offset, from, bytes, copies_);
+  (*events_)[card].filled.record(copies_);
+}
+
+/// Frees rooms that the receiver gave back: those whose readers are done, or also, if there is need, those
+/// that the next copies have to wait for.
+void GpuSender::collect(bool waits) {
+  for (auto each = taken_.begin(); each != taken_.end();) {
+    const auto [card, part] = *each;
+    if (!is_free(card, waits)) {
+      ++each;
+      continue;
+    }
+    each = taken_.erase(each);
+    free_.give_back(part.offset, part.bytes);
+    free_cards_.push_back(card);
+  }
+}
+
+bool GpuSender::is_free(std::uint32_t card, bool waits) {
+  if (!board_->cards[card].returned.is_set()) return false;
+  if (!board_->cards[card].was_read.is_set() || emptied(card).is_complete()) return true;
+  if (waits) emptied(card).make_wait(copies_);
+  return waits;
+}
+
+cuda::IpcEvent& GpuSender::emptied(std::uint32_t card) {
+  cuda::IpcEvent& event = (*events_)[card].emptied;
+  if (!event) event = cuda::IpcEvent(source_, text_of(board_->cards[card].emptied));
+  return event;
+}
+
+void GpuSender::give_up() noexcept {
+  const std::lock_guard lock(mutex_);
+  end_waits(source_, *events_, &Events::emptied);
+}
+
+void GpuSender::close() {
+  const cuda::DeviceGuard guard(source_);
+  const std::lock_guard lock(mutex_);
+  copies_.synchronize();
+  closed_ = true;
+  memory_.reset();
+  for (Events& events : *events_) events.emptied = cuda::IpcEvent();
+  board_->sender_closed.set();
+}
+
+// ---- receiver ----
+
+GpuReceiver::GpuReceiver(Device target, std::size_t bytes, SharedBoard board)
+    : target_(target),
+      layout_(GpuLayout::of(bytes)),
+      board_(std::move(board)),
+      stream_(pool_stream(target)),
+      arrivals_(borrowed(target, stream_)),
+      memory_(std::make_unique<cuda::Buffer>(cuda::Memory::device, rounded(bytes, cuda::kIpcGranule),
+                                             "tensors from other processes", target)),
+      reached_(target),
+      returns_(target) {}
+
+GpuReceiver::~GpuReceiver() {
+  if (may_free_) return;
+  static_cast<void>(memory_.release());  // which the sender may still have mapped
+  static_cast<void>(events_.release());
+}
+
+std::shared_ptr<LandedRoom> GpuReceiver::landed(const GpuPlace& place, std::size_t bytes) {
+  if (place.card >= GpuBoard::kRooms || place.offset % GpuLayout::kAlignment != 0 ||
+      place.offset > layout_.rooms_bytes || bytes > layout_.rooms_bytes - place.offset)
+    throw CommError("a tensor is said to lie where no tensor can");
+  auto room = std::make_shared<LandedRoom>(shared_from_this(), place.card,
+                                           static_cast<std::byte*>(memory_->data()) + place.offset);
+  const cuda::DeviceGuard guard(target_);
+  const std::lock_guard lock(mutex_);
+  wait_until_filled(place.card);
+  cuda::Event& landed = (*events_)[place.card].landed;
+  if (landed.get() == nullptr) landed = cuda::Event(target_);
+  landed.record(arrivals_);
+  return room;
+}
+
+at::Tensor GpuReceiver::room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype) const {
+  // So that the allocator gives memory that nothing but earlier work of that stream may still use.
+  const c10::StreamGuard on_stream(stream_);
+  return at::empty(sizes, at::TensorOptions(dtype).device(torch_device(target_)));
+}
+
+void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset,
+                             std::size_t bytes) {
+  const cuda::DeviceGuard guard(target_);
+  const std::lock_guard lock(mutex_);
+  if (bytes > layout_.piece_bytes) throw CommError("a piece of a tensor is larger than a slot");
+  const std::uint32_t card = GpuBoard::kRooms + slot;
+  wait_until_filled(card);
+  cuda::copy_async(static_cast<std::byte*>(tensor.mutable_data_ptr()) + offset,
+                   static_cast<const std::byte*>(memory_->data()) + layout_.slot_offset(slot), bytes,
+                   arrivals_);
+  record_emptied(card, arrivals_);
+}
+
+std::function<void(const at::Tensor&)> GpuReceiver::wait_for_pieces() const { return wait_for(stream_); }
+
+void GpuReceiver::wait_until_filled(std::uint32_t card) {
+  cuda::IpcEvent& filled = (*events_)[card].filled;
+  if (!filled) filled = cuda::IpcEvent(target_, text_of(board_->cards[card].filled));
+  filled.make_wait(arrivals_);
+}
+
+void GpuReceiver::record_emptied(std::uint32_t card, const cuda::Stream& stream) {
+  cuda::IpcEvent& emptied = (*events_)[card].emptied;
+  make_once(emptied, target_, board_->cards[card].emptied);
+  emptied.record(stream);
+  board_->cards[card].was_read.set();
+}
+
+void GpuReceiver::give_back(std::uint32_t card, const std::vector<CUstream_st*>& used) noexcept {
+  try {
+    const cuda::DeviceGuard guard(target_);
+    const std::lock_guard lock(mutex_);
+    if (!used.empty()) {
+      std::vector<CUstream_st*> streams = used;
+      // Kernels of the thread that drops the tensor last may read it, too.
+      const cuda::Stream own = current_stream(target_);
+      if (std::ranges::find(streams, own.get()) == streams.end()) streams.push_back(own.get());
+      for (CUstream_st* const stream : streams) {
+        if (streams.size() == 1) break;
+        reached_.record(cuda::Stream::borrow(target_, stream));
+        returns_.wait(reached_);
+      }
+      record_emptied(card, streams.size() == 1 ? own : returns_);
+    }
+    board_->cards[card].returned.set();
+  } catch (const std::exception&) {  // the device is lost, or the process ends: nobody needs the room
+  }
+}
+
+void LandedRoom::use() {
+  const cuda::DeviceGuard guard(receiver_->target());
+  const cuda::Stream stream = current_stream(receiver_->target());
+  stream.wait((*receiver_->events_)[card_].landed);
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(used_, stream.get()) == used_.end()) used_.push_back(stream.get());
+}
+
+void GpuReceiver::give_up() noexcept {
+  const std::lock_guard lock(mutex_);
+  end_waits(target_, *events_, &Events::filled);
+}
+
+void GpuReceiver::close() {
+  const cuda::DeviceGuard guard(target_);
+  const std::lock_guard lock(mutex_);
+  arrivals_.synchronize();
+  for (Events& events : *events_) events.filled = cuda::IpcEvent();
+  board_->receiver_closed.set();
+}
+
+}  // namespace strata::rpc

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "channels/free_space.hpp"
+#include "channels/gpu_board.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/ipc.hpp"
+#include "strata/tensor/host_region.hpp"
+
+/// A route goes from a GPU of one process to a GPU of another, or to the same one. The receiver owns memory
+/// on its GPU that the sender has mapped and writes to. Events order the streams of both, and no host waits.
+namespace strata::rpc {
+
+/// Later, another current stream waits for what `stream` has been given to do so far, and a tensor's memory
+/// for that other stream.
+std::function<void(const at::Tensor&)> wait_for(const c10::Stream& stream);
+
+/// Where a tensor has landed.
+struct GpuPlace {
+  std::uint32_t card = 0;
+  std::uint64_t offset = 0;
+};
+
+/// A route's board, and the memory that it lies in.
+using SharedBoard = std::shared_ptr<GpuBoard>;
+
+/// The sender's end. Which rooms are free only it knows. Thread safe.
+class GpuSender {
+ public:
+  /// Throws CudaError if `source` cannot reach the memory.
+  GpuSender(Device source, const std::string& memory_handle, GpuLayout layout, SharedBoard board);
+  ~GpuSender();
+  GpuSender(const GpuSender&) = delete;
+  GpuSender& operator=(const GpuSender&) = delete;
+
+  std::size_t piece_bytes() const { return layout_.piece_bytes; }
+  /// Copies a tensor, contiguous and on the source, into a room; nothing if there is none now. The copy
+  /// waits for the current stream, and the current stream for the copy.
+  std::optional<GpuPlace> send(const at::Tensor& tensor);
+  /// Nobody was told of the room.
+  void take_back(const GpuPlace& place) { board_->cards[place.card].returned.set(); }
+  /// Makes a tensor ready for pieces: they are copied after what the current stream has to do by now.
+  void prepare(const at::Tensor& tensor);
+  /// Copies part of a tensor that is prepared into a slot that is free.
+  void send_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset, std::size_t bytes);
+
+  /// The receiver is gone: what waits for its readers goes on.
+  void give_up() noexcept;
+  /// Ends what it opened of the receiver. REQUIRES: nothing is under way.
+  void close();
+  /// Once both ends are closed, their memory can go.
+  void finish(bool receiver_is_closed) { may_free_ = receiver_is_closed; }
+  bool receiver_is_closed() const { return board_->receiver_closed.is_set(); }
+
+ private:
+  struct Part {
+    std::size_t offset = 0, bytes = 0;
+  };
+  struct Events {
+    cuda::IpcEvent filled, emptied;  // its own, and the receiver's
+  };
+  using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
+
+  void copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes);
+  void collect(bool waits);
+  bool is_free(std::uint32_t card, bool waits);
+  cuda::IpcEvent& emptied(std::uint32_t card);
+
+  const Device source_;
+  const GpuLayout layout_;
+  const SharedBoard board_;
+  const c10::Stream stream_;  // of copies, of libtorch's pool
+  const cuda::Stream copies_;
+  std::mutex mutex_;  // of all below
+  bool closed_ = false, may_free_ = false;
+  std::unique_ptr<cuda::MappedMemory> memory_;
+  std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();
+  cuda::Event reached_;
+  FreeSpace free_;
+  std::vector<std::uint32_t> free_cards_;
+  std::map<std::uint32_t, Part> taken_;  // by card
+};
+
+class LandedRoom;
+
+/// The receiver's end, which owns the memory. Thread safe.
+class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
+ public:
+  /// Throws OutOfMemory and CudaError.
+  GpuReceiver(Device target, std::size_t bytes, SharedBoard board);
+  ~GpuReceiver();
+  GpuReceiver(const GpuReceiver&) = delete;
+  GpuReceiver& operator=(const GpuReceiver&) = delete;
+
+  Device target() const { return target_; }
+  std::string memory_handle() const { return cuda::ipc_handle(memory_->data()); }
+  /// A tensor's room. Throws CommError if there can be none.
+  std::shared_ptr<LandedRoom> landed(const GpuPlace& place, std::size_t bytes);
+  /// Room for a tensor that comes in pieces, which copies may write to.
+  at::Tensor room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype) const;
+  void read_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset, std::size_t bytes);
+  /// Makes the current stream wait for all pieces that were read so far, and a tensor of them for it.
+  std::function<void(const at::Tensor&)> wait_for_pieces() const;
+
+  /// The sender is gone: what waits for its copies goes on, whatever lies there.
+  void give_up() noexcept;
+  void close();  ///< as that of the sender
+  void finish(bool sender_is_closed) { may_free_ = sender_is_closed; }
+  bool sender_is_closed() const { return board_->sender_closed.is_set(); }
+
+ private:
+  friend class LandedRoom;
+  struct Events {
+    cuda::IpcEvent filled;   // the sender's
+    cuda::Event landed;      // that the tensor is there
+    cuda::IpcEvent emptied;  // its own
+  };
+  using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
+
+  void wait_until_filled(std::uint32_t card);
+  void record_emptied(std::uint32_t card, const cuda::Stream& stream);
+  void give_back(std::uint32_t card, const std::vector<CUstream_st*>& used) noexcept;
+
+  const Device target_;
+  const GpuLayout layout_;
+  const SharedBoard board_;
+  const c10::Stream stream_;  // of arrivals, of libtorch's pool
+  const cuda::Stream arrivals_;
+  std::mutex mutex_;  // of all below
+  bool may_free_ = false;
+  std::unique_ptr<cuda::Buffer> memory_;
+  std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();
+  cuda::Event reached_;
+  cuda::Stream returns_;
+};
+
+/// A tensor's room, given back at the end of this object, after what the streams that used it have to do.
+class LandedRoom {
+ public:
+  LandedRoom(std::shared_ptr<GpuReceiver> receiver, std::uint32_t card, std::byte* data)
+      : receiver_(std::move(receiver)), card_(card), data_(data) {}
+  ~LandedRoom() { receiver_->give_back(card_, used_); }
+  LandedRoom(const LandedRoom&) = delete;
+  LandedRoom& operator=(const LandedRoom&) = delete;
+
+  std::byte* data() const { return data_; }
+  /// The current stream waits until the tensor has landed.
+  void use();
+
+ private:
+  const std::shared_ptr<GpuReceiver> receiver_;
+  const std::uint32_t card_;
+  std::byte* const data_;
+  std::mutex mutex_;
+  std::vector<CUstream_st*> used_;  // streams
+};
+
+/// A room for a tensor on its way. It is the receiver's once it was handed over.
+class GpuRoom {
+ public:
+  GpuRoom(std::shared_ptr<GpuSender> sender, const GpuPlace& place)
+      : sender_(std::move(sender)), place_(place) {}
+  ~GpuRoom() {
+    if (!handed_over_) sender_->take_back(place_);
+  }
+  GpuRoom(const GpuRoom&) = delete;
+  GpuRoom& operator=(const GpuRoom&) = delete;
+  const GpuPlace& hand_over() {
+    handed_over_ = true;
+    return place_;
+  }
+
+ private:
+  const std::shared_ptr<GpuSender> sender_;
+  const GpuPlace place_;
+  bool handed_over_ = false;
+};
+
+}  // namespace strata::rpc

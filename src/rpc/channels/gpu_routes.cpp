@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channels/gpu_routes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "strata/rpc/channel.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
+#include "wire.hpp"
+
+namespace strata::rpc {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// One board per route, in memory of all processes of the machine.
+std::vector<SharedBoard> make_boards(const comm::Machine& machine, std::size_t count) {
+  const auto region = std::make_shared<tensor::HostRegion>(
+      tensor::HostRegion::create(machine, count * sizeof(GpuBoard), "boards of tensors between GPUs"));
+  std::vector<SharedBoard> boards;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::byte* const board = region->data() + i * sizeof(GpuBoard);
+    boards.emplace_back(region, reinterpret_cast<GpuBoard*>(board));
+  }
+  return boards;
+}
+
+template <typename T>
+std::vector<T> gather(const comm::Machine& machine, const std::vector<T>& own) {
+  std::vector<T> all;
+  for (const std::string& text : machine.communicator().all_gather(text_of(own)))
+    for (T& each : parse<std::vector<T>>(text)) all.push_back(std::move(each));
+  return all;
+}
+
+/// Of memory for each of the routes to a rank.
+std::size_t bytes_to(int receiver, const GpuRoutes::Wanted& wanted) {
+  const auto routes = std::ranges::count(wanted.routes, receiver, &GpuRoute::receiver);
+  return std::max(wanted.landing_bytes / static_cast<std::size_t>(routes), GpuLayout::least_bytes());
+}
+
+}  // namespace
+
+std::vector<GpuRoute> gpu_routes_between(std::span<const int> ranks, std::span<const AgentFacts> agents) {
+  std::vector<GpuRoute> routes;
+  const auto map_of = [&](int caller, int callee) { return maps_of(caller, agents)[at(callee)]; };
+  for (const int sender : ranks) {
+    for (const int receiver : ranks) {
+      if (sender == receiver) continue;
+      const DeviceMap arguments = map_of(sender, receiver), results = map_of(receiver, sender);
+      std::vector<DevicePair> pairs = arguments.pairs();
+      for (const DevicePair& pair : results.pairs()) pairs.push_back({.mine = pair.its, .its = pair.mine});
+      std::uint32_t number = 0;
+      for (auto pair = pairs.begin(); pair != pairs.end(); ++pair)
+        if (std::find(pairs.begin(), pair, *pair) == pair)
+          routes.push_back({.sender = sender, .receiver = receiver, .number = number++, .devices = *pair});
+    }
+  }
+  return routes;
+}
+
+GpuRoutes::GpuRoutes(const comm::Machine& machine, const Wanted& wanted) {
+  const std::vector<SharedBoard> boards = make_boards(machine, wanted.routes.size());
+  std::vector<Offer> own_offers;
+  for (std::size_t i = 0; i < boards.size(); ++i)
+    if (wanted.routes[i].receiver == wanted.rank)
+      own_offers.push_back(make_receiver(wanted.routes[i], bytes_to(wanted.rank, wanted), boards[i]));
+  std::map<Key, Offer> offers;  // to this rank
+  for (Offer& offer : gather(machine, own_offers))
+    if (offer.sender == wanted.rank) offers.emplace(Key{offer.receiver, offer.number}, std::move(offer));
+  std::vector<Failure> failures;
+  for (std::size_t i = 0; i < boards.size(); ++i) {
+    const GpuRoute& route = wanted.routes[i];
+    if (route.sender != wanted.rank) continue;
+    const Offer& offer = offers.at({route.receiver, route.number});
+    const std::string reason = make_sender(route, offer, bytes_to(route.receiver, wanted), boards[i]);
+    if (!reason.empty()) failures.push_back({route.sender, route.receiver, reason});
+  }
+  drop(machine, wanted.rank, gather(machine, failures));
+  std::set<int> peers;
+  for (const auto& [key, sender] : senders_) peers.insert(key.first);
+  peers_.assign(peers.begin(), peers.end());
+  for (const GpuRoute& route : wanted.routes)
+    if (route.sender == wanted.rank && peers.contains(route.receiver)) from_here_.push_back(route);
+}
+
+GpuRoutes::Offer GpuRoutes::make_receiver(const GpuRoute& route, std::size_t bytes, SharedBoard board) {
+  Offer offer{.sender = route.sender, .receiver = route.receiver, .number = route.number};
+  try {
+    const Device target{Device::Kind::cuda, route.devices.its};
+    auto receiver = std::make_shared<GpuReceiver>(target, bytes, std::move(board));
+    offer.handle = receiver->memory_handle();
+    receivers_.emplace(Key{route.sender, route.number}, std::move(receiver));
+  } catch (const std::exception& error) {
+    offer.failure = error.what();
+  }
+  return offer;
+}
+
+/// Returns why there is none.
+std::string GpuRoutes::make_sender(const GpuRoute& route, const Offer& offer, std::size_t bytes,
+                                   SharedBoard board) {
+  if (offer.handle.empty()) return offer.failure;
+  try {
+    if (cuda::peer_access_is_off()) throw CudaError("STRATA_PEER_ACCESS=off is in the environment");
+    const Device source{Device::Kind::cuda, route.devices.mine};
+    senders_.emplace(
+        Key{route.receiver, route.number},
+        std::make_shared<GpuSender>(source, offer.handle, GpuLayout::of(bytes), std::move(board)));
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// Two ranks between which a route failed take another channel both ways.
+void GpuRoutes::drop(const comm::Machine& machine, int rank, std::span<const Failure> failures) {
+  if (failures.empty()) return;
+  if (machine.rank() == 0) {
+    spdlog::warn("rpc: {} routes between GPUs do not open, so that their tensors take the next channel: {}",
+                 failures.size(), failures.front().reason);
+  }
+  const auto failed = [&](int peer) {
+    return std::ranges::any_of(failures, [&](const Failure& failure) {
+      return (failure.sender == peer && failure.receiver == rank) ||
+             (failure.sender == rank && failure.receiver == peer);
+    });
+  };
+  const auto each_failed = [&](auto& ends, auto&& work) {
+    for (const auto& [key, end] : ends)
+      if (failed(key.first)) work(*end);
+  };
+  each_failed(senders_, [](GpuSender& sender) { sender.close(); });
+  each_failed(receivers_, [](GpuReceiver& receiver) { receiver.close(); });
+  machine.barrier();
+  each_failed(senders_, [](GpuSender& sender) { sender.finish(true); });
+  each_failed(receivers_, [](GpuReceiver& receiver) { receiver.finish(true); });
+  std::erase_if(senders_, [&](const auto& each) { return failed(each.first.first); });
+  std::erase_if(receivers_, [&](const auto& each) { return failed(each.first.first); });
+}
+
+std::optional<std::uint32_t> GpuRoutes::find(int peer, DevicePair devices) const {
+  for (const GpuRoute& route : from_here_)
+    if (route.receiver == peer && route.devices == devices) return route.number;
+  return std::nullopt;
+}
+
+void GpuRoutes::lost(int peer) {
+  for (const auto& [key, receiver] : receivers_)
+    if (key.first == peer) receiver->give_up();
+  for (const auto& [key, sender] : senders_)
+    if (key.first == peer) sender->give_up();
+}
+
+void GpuRoutes::close() {
+  for (const auto& [key, sender] : senders_) sender->close();
+  for (const auto& [key, receiver] : receivers_) receiver->close();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const auto wait = [&](auto&& is_closed) {
+    while (!is_closed() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return is_closed();
+  };
+  for (const auto& [key, sender] : senders_)
+    sender->finish(wait([&] { return sender->receiver_is_closed(); }));
+  for (const auto& [key, receiver] : receivers_)
+    receiver->finish(wait([&] { return receiver->sender_is_closed(); }));
+}
+
+}  // namespace strata::rpc

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channels/gpu_routes.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <tuple>
+#include <vector>
+
+namespace strata::rpc {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<AgentFacts> agents_of(int count) {
+  std::vector<AgentFacts> agents;
+  for (int rank = 0; rank < count; ++rank)
+    agents.push_back({.name = fmt::format("worker{}", rank), .host = "here", .num_devices = 4, .maps = {}});
+  return agents;
+}
+
+using Plain = std::tuple<int, int, std::uint32_t, int, int>;
+std::vector<Plain> plain(const std::vector<GpuRoute>& routes) {
+  std::vector<Plain> all;
+  for (const GpuRoute& route : routes)
+    all.emplace_back(route.sender, route.receiver, route.number, route.devices.mine, route.devices.its);
+  return all;
+}
+
+TEST(GpuRoutes, GoThereForArgumentsAndBackForResults) {
+  std::vector<AgentFacts> agents = agents_of(3);
+  agents[0].maps = {{"worker1", {{0, 1}, {2, 0}}}};
+  const std::vector<int> ranks{0, 1, 2};
+  EXPECT_THAT(
+      plain(gpu_routes_between(ranks, agents)),
+      ElementsAre(Plain(0, 1, 0, 0, 1), Plain(0, 1, 1, 2, 0), Plain(1, 0, 0, 1, 0), Plain(1, 0, 1, 0, 2)));
+}
+
+TEST(GpuRoutes, AreOneWhereMapsOfBothSayTheSame) {
+  std::vector<AgentFacts> agents = agents_of(2);
+  agents[0].maps = {{"worker1", {{0, 0}}}};
+  agents[1].maps = {{"worker0", {{0, 0}, {1, 1}}}};
+  const std::vector<int> ranks{0, 1};
+  EXPECT_THAT(
+      plain(gpu_routes_between(ranks, agents)),
+      ElementsAre(Plain(0, 1, 0, 0, 0), Plain(0, 1, 1, 1, 1), Plain(1, 0, 0, 0, 0), Plain(1, 0, 1, 1, 1)));
+}
+
+TEST(GpuRoutes, JoinNoRanksOfOtherMachinesAndNoneWithItself) {
+  std::vector<AgentFacts> agents = agents_of(3);
+  agents[0].maps = {{"worker2", {{0, 0}}}, {"worker0", {{0, 0}}}};
+  const std::vector<int> ranks{0, 1};
+  EXPECT_THAT(gpu_routes_between(ranks, agents), IsEmpty());
+}
+
+/// Whatever an argument or a result can need is there, and nothing else.
+TEST(GpuRoutes, AreWhatRandomMapsNeed) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    const int count = 2 + static_cast<int>(random() % 3);
+    std::vector<AgentFacts> agents = agents_of(count);
+    std::vector<std::tuple<int, int, int, int>> needed;
+    for (int caller = 0; caller < count; ++caller) {
+      for (int callee = 0; callee < count; ++callee) {
+        std::vector<int> mine(4), its(4);
+        std::iota(mine.begin(), mine.end(), 0);
+        std::iota(its.begin(), its.end(), 0);
+        std::ranges::shuffle(mine, random);
+        std::ranges::shuffle(its, random);
+        AgentFacts::Map map{.peer = fmt::format("worker{}", callee), .pairs = {}};
+        for (std::size_t i = 0; i < random() % 4; ++i) {
+          map.pairs.push_back({.mine = mine[i], .its = its[i]});
+          if (caller == callee) continue;
+          needed.emplace_back(caller, callee, mine[i], its[i]);
+          needed.emplace_back(callee, caller, its[i], mine[i]);
+        }
+        agents[static_cast<std::size_t>(caller)].maps.push_back(map);
+      }
+    }
+    std::ranges::sort(needed);
+    needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+    std::vector<int> ranks(static_cast<std::size_t>(count));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    std::vector<std::tuple<int, int, int, int>> found;
+    for (const GpuRoute& route : gpu_routes_between(ranks, agents))
+      found.emplace_back(route.sender, route.receiver, route.devices.mine, route.devices.its);
+    std::ranges::sort(found);
+    ASSERT_EQ(found, needed);
+  }
+}
+
+}  // namespace
+}  // namespace strata::rpc

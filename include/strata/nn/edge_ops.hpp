@@ -92,6 +92,18 @@ struct EdgeJoinGrad {
 };
 void join_sums_grad(const EdgeJoinGrad& grad, const cuda::Stream& stream);
 
+/// out[c] = sum over r of in[r, c]: the gradient of a bias. The order of the sum depends on the number of
+/// rows only.
+struct ColumnSums {
+  static constexpr Count rows_of_piece(Count rows) { return rows <= (1 << 24) ? 512 : (rows >> 15) + 1; }
+  static constexpr Count pieces(Count rows) { return rows == 0 ? 1 : (rows - 1) / rows_of_piece(rows) + 1; }
+  Count rows = 0, cols = 0;
+  const float* in = nullptr;  ///< [rows, cols]
+  float* scratch = nullptr;   ///< [pieces(rows), cols]; unused on the CPU
+  float* out = nullptr;       ///< [cols]
+};
+void column_sums(const ColumnSums& sums, const cuda::Stream& stream);
+
 /// out[r, c] = max over the edges of r of in[i, c], 0 without edges. winners[r, c] is the first i that
 /// attains it, or -1. NaN wins.
 struct EdgeMax {

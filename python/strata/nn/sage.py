@@ -70,7 +70,7 @@ class _JoinedLayer(torch.autograd.Function):
         if wanted[1] or wanted[2]:
             of_l, of_r = (grad.t() @ joined).split(columns, dim=1)
         if wanted[3]:
-            of_bias = grad.sum(0)
+            of_bias = ops.sum_of_rows(grad) if grad.dtype == torch.float32 else grad.sum(0)
         if wanted[0]:
             of_x = ops.grad_of_joined_rows(grad @ weight, row_scale, out_indptr, out_indices)
         return of_x, of_l, of_r, of_bias, *others

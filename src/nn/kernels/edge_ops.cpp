@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/attention.hpp"
+#include "kernels/column_sums.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/neighbor_max.hpp"
 #include "strata/cuda/device.hpp"
@@ -134,6 +135,14 @@ void join_sums_grad(const EdgeJoinGrad& grad, const cuda::Stream& stream) {
     join_grad_as<Bf16>(grad, stream);
   else
     join_grad_as<float>(grad, stream);
+}
+
+void column_sums(const ColumnSums& sums, const cuda::Stream& stream) {
+  const cuda::DeviceGuard guard(stream.device());
+#if STRATA_WITH_CUDA
+  if (stream.device().is_cuda()) return column_sums_cuda(sums, stream.get());
+#endif
+  column_sums_cpu(sums);
 }
 
 void max_over_edges(const EdgeMax& max, const cuda::Stream& stream) {

@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "kernels/column_sums.hpp"
 #include "layers/ops.hpp"
 #include "strata/cuda/device.hpp"
 #include "support/blocks.hpp"
@@ -134,6 +135,24 @@ TEST_P(OnGpu, RowsBesideSumsAndTheirGradientsAgreeWithTheCpu) {
   EXPECT_LE(largest_difference(of_wide_rows(cuda_kernels(), kGpu, stream()),
                                of_wide_rows(cpu_kernels(), c10::kCPU, nullptr)),
             4e-5);
+}
+
+TEST_P(OnGpu, SumsOfColumnsAgreeWithTheCpu) {
+  const Count cols = GetParam();
+  for (const Count rows : {0, 1, 511, 513, 5000}) {
+    const at::Tensor in = random_rows(rows, cols, 1), out = poisoned({cols}, c10::kCPU);
+    column_sums_cpu(
+        {.rows = rows, .cols = cols, .in = in.const_data_ptr<float>(), .out = out.mutable_data_ptr<float>()});
+    const at::Tensor moved = in.to(kGpu), scratch = poisoned({ColumnSums::pieces(rows), cols}, kGpu),
+                     found = poisoned({cols}, kGpu);
+    column_sums_cuda({.rows = rows,
+                      .cols = cols,
+                      .in = moved.const_data_ptr<float>(),
+                      .scratch = scratch.mutable_data_ptr<float>(),
+                      .out = found.mutable_data_ptr<float>()},
+                     stream());
+    EXPECT_LE(largest_difference(found, out), 1e-3) << rows;
+  }
 }
 
 /// Sums differ in the last bits of f32, so results may round to neighboring numbers.

@@ -179,6 +179,19 @@ TEST(JoinSums, PutsRowsBesideTheSumsOfTheirNeighbors) {
   for (std::size_t i = 0; i < grad_in.size(); ++i) EXPECT_NEAR(grad_in[i], expected_grad[i], 1e-5) << i;
 }
 
+TEST(ColumnSums, AddsTheRows) {
+  constexpr std::size_t kCols = 7;
+  for (const Count rows : {0, 1, 600}) {
+    const auto in = random_floats(rows * static_cast<Count>(kCols), 3);
+    std::vector<float> out(kCols, NAN), scratch(static_cast<std::size_t>(ColumnSums::pieces(rows)) * kCols);
+    std::vector<double> expected(kCols);
+    for (std::size_t i = 0; i < in.size(); ++i) expected[i % kCols] += in[i];
+    column_sums({.rows = rows, .cols = kCols, .in = in.data(), .scratch = scratch.data(), .out = out.data()},
+                kCpu);
+    for (std::size_t c = 0; c < kCols; ++c) EXPECT_NEAR(out[c], expected[c], 1e-4) << rows << ", " << c;
+  }
+}
+
 TEST(MaxOverEdges, FindsTheFirstWinnerAndSendsItTheGradient) {
   const Pairs pairs = random_pairs(40, 24, 300, 8);
   const Lists lists = pairs.sorted(), out_edges = transposed(lists, 40);

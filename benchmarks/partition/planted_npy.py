@@ -7,11 +7,14 @@ its community with probability --within; else its other end is any node.
 """
 
 import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-PIECE = 1 << 22
+PIECE = 1 << 21
 
 
 def spread(nodes: np.ndarray, count: int) -> np.ndarray:
@@ -20,32 +23,44 @@ def spread(nodes: np.ndarray, count: int) -> np.ndarray:
     return (nodes * step + 12345) % count
 
 
+def write_piece(args: argparse.Namespace, path: Path, data: int, begin: int) -> int:
+    """Writes the pairs from `begin` on, whose array begins at byte `data`. Returns how many are between communities."""
+    pairs = args.edges // 2
+    count, size = min(PIECE, pairs - begin), args.nodes // args.communities
+    rng = np.random.default_rng([args.seed, begin // PIECE])
+    first = rng.integers(0, args.nodes, count)
+    near = np.minimum(first // size, args.communities - 1) * size + rng.integers(0, size, count)
+    stays = rng.random(count) < args.within
+    second = np.where(stays, near, rng.integers(0, args.nodes, count))
+    a, b = (spread(ids, args.nodes).astype(np.int32).tobytes() for ids in (first, second))
+    rows = ((a,), (b,)) if args.once else ((a, b), (b, a))
+    file = os.open(path, os.O_WRONLY)
+    for row, columns in enumerate(rows):
+        for column, ids in enumerate(columns):
+            os.pwrite(file, ids, data + 4 * ((row * len(columns) + column) * pairs + begin))
+    os.close(file)
+    return int(np.count_nonzero(first // size != second // size))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--edges", type=int, required=True, help="entries: both directions of every pair")
+    parser.add_argument("--once", action="store_true", help="list each pair once, for --direction undirected")
     parser.add_argument("--communities", type=int, default=1024)
     parser.add_argument("--within", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     args.output.mkdir(parents=True)
-    rng = np.random.default_rng(args.seed)
-    pairs = args.edges // 2
-    size = args.nodes // args.communities
-    out = np.lib.format.open_memmap(args.output / "edge_index.npy", mode="w+", dtype=np.int32, shape=(2, 2 * pairs))
-    planted = 0
-    for begin in range(0, pairs, PIECE):
-        count = min(PIECE, pairs - begin)
-        first = rng.integers(0, args.nodes, count)
-        near = np.minimum(first // size, args.communities - 1) * size + rng.integers(0, size, count)
-        stays = rng.random(count) < args.within
-        second = np.where(stays, near, rng.integers(0, args.nodes, count))
-        planted += int(np.count_nonzero(first // size != second // size))
-        a, b = spread(first, args.nodes), spread(second, args.nodes)
-        out[0, begin : begin + count], out[1, begin : begin + count] = a, b
-        out[0, pairs + begin : pairs + begin + count], out[1, pairs + begin : pairs + begin + count] = b, a
-        out.flush()
+    path, pairs = args.output / "edge_index.npy", args.edges // 2
+    shape = (2, pairs if args.once else 2 * pairs)
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": shape})
+        data = file.tell()
+        file.truncate(data + 4 * shape[0] * shape[1])
+    with ProcessPoolExecutor() as pool:
+        planted = sum(pool.map(partial(write_piece, args, path, data), range(0, pairs, PIECE)))
     np.save(args.output / "num_nodes.npy", np.array(args.nodes))
     print(f"{args.output}: {args.nodes} nodes, {2 * pairs} entries, {planted} pairs between communities")
 

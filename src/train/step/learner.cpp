@@ -121,6 +121,7 @@ std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const 
                                              const RunContext& context) {
   if (!context.device.is_cuda() || context.topology.num_machines() > 1 || !model.traits().reads_table)
     return std::nullopt;
+  if (graph.arrival() != nullptr) return std::nullopt;  // gathers wait for rows that are not in place
   const tensor::ChunkTensor& features = graph.features();
   if (features.spec().dtype != DType::f32 ||
       graph.view().num_nodes > std::numeric_limits<std::int32_t>::max())

@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, GatStackTest,
                                          Case{64, 160, {4}, 10, 9, 0, 0.4}, Case{32, 60, {6}, 9, 20},
                                          Case{132, 136, {1}, 6, 70}, Case{300, 384, {4}, 6, 5, 0.1},
                                          Case{256, 256, {4}, 2}, Case{1, 9, {1}, 2},
-                                         Case{64, 160, {8, 2}, 10}, Case{20, 12, {1, 5}, 7, 9, 0.3}));
+                                         Case{64, 160, {8, 2}, 10}, Case{20, 30, {1, 5}, 7, 9, 0.3}));
 
 TEST(GatStack, LeavesWideInputsAndManyHeadsToTheMapOfAllRows) {
   EXPECT_TRUE(gat_stack_pays({.in_cols = 100, .hidden = 256, .heads = 4, .num_layers = 3}));

@@ -325,6 +325,15 @@ class Operators(unittest.TestCase):
             with self.assertRaisesRegex(strata.InputError, "transposed lists"):
                 found.sum().backward()
 
+    def test_leave_linear_maps_with_hooks_whole(self):
+        for device in DEVICES:
+            edges, x = random_edges(20, 20, 60, device=device), random_rows(20, COLUMNS, 1, device)
+            _, mine = pair(LAYERS["SAGE mean"], device)
+            expected, seen = mine(x, edges), []
+            mine.lin_r.register_forward_hook(lambda *given: seen.append(given[1][0].shape))
+            torch.testing.assert_close(mine(x, edges), expected, rtol=1e-5, atol=1e-5)
+            self.assertEqual(seen, [x.shape])
+
     def test_follow_autocast(self):
         for device in DEVICES:
             edges, x = random_edges(20, 20, 60, device=device), random_rows(20, COLUMNS, 1, device)

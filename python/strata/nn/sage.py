@@ -84,7 +84,8 @@ def _differentiable_grads(inputs: Sequence[Any], wanted: Sequence[bool], grad: T
 
 def _is_plain(linear: torch.nn.Linear) -> bool:
     """Whether a call of it is a product with its weight, and nothing more."""
-    return type(linear) is torch.nn.Linear and not (linear._forward_hooks or linear._forward_pre_hooks)
+    hooks = linear._forward_hooks, linear._forward_pre_hooks, linear._backward_hooks, linear._backward_pre_hooks
+    return type(linear) is torch.nn.Linear and not any(hooks)
 
 
 class SAGEConv(torch.nn.Module):

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: killed_agent_scenario idle|call|transfer
 // The last of three ranks is killed while it waits, while it runs a call of rank 0, or while tensors of rank
-// 0 are on their way to it. Ranks 0 and 1 hear of it and go on with each other.
+// 0 are on their way to it, from GPU to GPU if there are any. Ranks 0 and 1 hear of it and go on with each
+// other.
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "strata/cuda/device.hpp"
 #include "strata/rpc/agent.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 
@@ -42,11 +44,16 @@ Agent*& own_agent() {
 int kill_worker2() { return own_agent()->sync("worker2", &die); }
 std::int64_t sum(const at::Tensor& x) { return x.sum().item<std::int64_t>(); }
 
-/// Tensors that find room in shared memory, and others that pass through it in pieces.
+/// Tensors that find room in memory of both, and others that pass through it in pieces.
 std::vector<strata::rpc::Future<std::int64_t>> send_tensors(Agent& agent, const std::string& peer) {
+  const at::Device device =
+      strata::cuda::device_count() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   std::vector<strata::rpc::Future<std::int64_t>> sums;
-  for (int i = 0; i < 20; ++i)
-    sums.push_back(agent.async(peer, &sum, at::full({i % 2 == 0 ? 2'000'000 : 2000}, 1, at::kLong)));
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor ones =
+        at::full({i % 2 == 0 ? 2'000'000 : 2000}, 1, at::TensorOptions(at::kLong).device(device));
+    sums.push_back(agent.async(peer, &sum, ones));
+  }
   return sums;
 }
 
@@ -97,8 +104,12 @@ int main(int argc, char** argv) {
       .function("kill_worker2", &kill_worker2)
       .function("sum", &sum)
       .function("finish", &finish);
-  Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), registry,
-              {.threads = 2, .landing_bytes = 1 << 20});
+  strata::rpc::Options options{.threads = 2, .landing_bytes = 1 << 20};
+  const int gpus = strata::cuda::device_count();
+  if (world.rank() == 0 && gpus > 0)
+    for (int peer = 1; peer < world.size(); ++peer)
+      options.set_device_map(fmt::format("rank:{}", peer), {{0, peer % gpus}});
+  Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), registry, options);
   own_agent() = &agent;
   world.communicator().barrier();
   if (world.rank() == 0) talk(agent, when);

@@ -54,6 +54,7 @@ class PartsOutput {
   }
 
   WrittenParts write(const std::filesystem::path& directory) {
+    limit_threads();
     create_files(directory);
     write_splits();
     write_rows();
@@ -71,6 +72,15 @@ class PartsOutput {
   NodeId begin_of(int part) const { return source_.relabeling.offsets[at(part)]; }
   NodeId end_of(int part) const { return source_.relabeling.offsets[at(part) + 1]; }
   Count edges_before(NodeId global) const { return edge_offsets_[at(global)]; }
+
+  /// Each thread holds a piece, or a bit per node: half of the room that a graph on disk leaves is for them.
+  void limit_threads() {
+    const ScratchStore* const scratch = source_.structure.scratch;
+    if (scratch == nullptr) return;
+    constexpr Count kPieceBytes = kPieceFeatureBytes + kPieceEdges * 20;  // two ids and a weight
+    const Count each = kPieceBytes + std::ssize(edge_offsets_) / 8;
+    pool_.limit(static_cast<int>(std::clamp<Count>(scratch->room() / 2 / each, 1, pool_.num_threads())));
+  }
 
   void create_files(const std::filesystem::path& directory) {
     train_ = split_by_part(source_.splits.train, source_);

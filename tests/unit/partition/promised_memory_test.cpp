@@ -127,8 +127,8 @@ TEST_F(PromisedMemory, KeepsTheMemoryThatItWasPromised) {
   std::ofstream{folder_ / "edges/x.npy", std::ios::binary} << npy_header("<f4", 100'000, kCols);
   fs::resize_file(folder_ / "edges/x.npy", 128 + 100'000 * kCols * 4);
   const std::string input = "npy:" + (folder_ / "edges").string();
-  const Usage usage =
-      run_measured({"build", "--input", input, "--parts", "8", "--memory", "96MiB", "--output", out()});
+  const Usage usage = run_measured(
+      {"build", "--input", input, "--parts", "8", "--memory", "96MiB", "--output", out(), "--threads", "16"});
   EXPECT_EQ(usage.exit_code, 0);
   EXPECT_LT(usage.peak_bytes, 96 << 20);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2) << "a temporary file is left";

@@ -67,8 +67,8 @@ struct TensorPiece {
   std::shared_ptr<Room> room =
       {};  ///< on its sender, if the values lie in memory of both; see Options::channels
   std::optional<std::uint32_t> gpu_route =
-      {};  ///< on its sender: the number of its way to the receiver's GPU; the values wait there if no room
-  std::shared_ptr<GpuRoom> gpu_room = {};  ///< of the receiver, with the values
+      {};                                  ///< on its sender: the way to the receiver's GPU, if it takes one
+  std::shared_ptr<GpuRoom> gpu_room = {};  ///< there, with the values; null: they go in pieces
   /// Of values on a GPU, on their receiver: makes the current stream wait for them.
   std::function<void(const at::Tensor& values)> wait = {};
 };

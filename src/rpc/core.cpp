@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "strata/util/error.hpp"
@@ -107,7 +108,22 @@ std::shared_ptr<Holding> Core::create(Request request) {
   return holding;
 }
 
+/// No call of CUDA releases a stream that waits for an event of a process that is gone, so that whatever
+/// waits for the stream would hang.
+void Core::end_if_a_gpu_waits_for_ever() const {
+  const std::optional<int> peer = channels_->awaited_lost_peer();
+  if (!peer) return;
+  spdlog::critical(
+      "rpc: {}: a GPU waits for a tensor that {} sent or read when it ended, which never completes: this "
+      "process "
+      "ends, too",
+      describe(rank()), describe(*peer));
+  spdlog::default_logger()->flush();
+  std::_Exit(EXIT_FAILURE);
+}
+
 bool Core::expire() {
+  end_if_a_gpu_waits_for_ever();
   std::vector<Pending> expired;
   {
     const std::lock_guard lock(mutex_);

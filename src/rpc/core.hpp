@@ -277,6 +277,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void finish_creation(const ObjectId& id, Object object, std::exception_ptr error);
   void queue(Task task);
   void answer(const Head& head, Parcel parcel);
+  void end_if_a_gpu_waits_for_ever() const;
   bool expire();
   std::exception_ptr loss_of(int rank) const;
   std::uint64_t begin_call(const Request& request, std::shared_ptr<Answer>& answer);

@@ -17,10 +17,16 @@ class StartEarly(e2e.Case):
             output, done = self.train(graph, *JOB, *options, *more, ranks=ranks)
             runs.append((output, done.stdout + done.stderr))
         (late, _), (early, text) = runs
-        self.assertEqual(len(e2e.step_losses(late)), 12)
-        self.assertEqual(e2e.step_losses(early), e2e.step_losses(late))
-        self.assertEqual((early / 'model.safetensors').read_bytes(), (late / 'model.safetensors').read_bytes())
-        self.assertEqual(e2e.final(early)['test'], e2e.final(late)['test'])
+        losses, expected = e2e.step_losses(early), e2e.step_losses(late)
+        self.assertEqual(len(expected), 12)
+        if e2e.has_gpu():   # whose products may be summed in another order from run to run
+            for loss, wanted in zip(losses, expected, strict=True):
+                self.assertLess(abs(loss - wanted), 1e-6 * wanted)
+            self.assertAlmostEqual(e2e.final(early)['test']['accuracy'], e2e.final(late)['test']['accuracy'], delta=0.002)
+        else:
+            self.assertEqual(losses, expected)
+            self.assertEqual((early / 'model.safetensors').read_bytes(), (late / 'model.safetensors').read_bytes())
+            self.assertEqual(e2e.final(early)['test'], e2e.final(late)['test'])
         self.assertEqual([r['start_early'] for r in e2e.metrics(late, 'first_step')], [False])
         self.assertEqual(e2e.metrics(late, 'arrival'), [])
         (first,), (arrival,) = e2e.metrics(early, 'first_step'), e2e.metrics(early, 'arrival')

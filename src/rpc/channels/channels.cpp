@@ -243,6 +243,8 @@ void Channels::lost(int peer) {
   if (gpu_) gpu_->lost(peer);
 }
 
+std::optional<int> Channels::awaited_lost_peer() { return gpu_ ? gpu_->awaited_lost_peer() : std::nullopt; }
+
 void Channels::close() {
   if (gpu_) gpu_->close();
 }

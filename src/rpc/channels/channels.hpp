@@ -115,7 +115,8 @@ class Channels {
   /// Copies it out. Throws CommError if it cannot be one.
   void read_piece(int peer, const Piece& piece, const at::Tensor& tensor);
 
-  void lost(int peer);  ///< its process is gone
+  void lost(int peer);                     ///< its process is gone
+  std::optional<int> awaited_lost_peer();  ///< see GpuRoutes; on the thread that calls lost()
   /// At the graceful end of all ranks.
   void close();
 

@@ -41,16 +41,11 @@ void make_once(cuda::IpcEvent& event, Device device, GpuCard::Handle& handle) {
   std::ranges::copy(event.handle(), handle.begin());
 }
 
-/// Records events of another process that will not record them any more.
+/// Whether one of the events that streams wait for is not complete.
 template <typename AllEvents, typename Member>
-void end_waits(Device device, AllEvents& all, Member event) noexcept {
-  try {
-    const cuda::DeviceGuard guard(device);
-    const cuda::Stream idle(device);  // streams with work may wait for that process
-    for (auto& events : all)
-      if (events.*event) (events.*event).record(idle);
-  } catch (const std::exception&) {  // the device is lost, too
-  }
+bool any_is_awaited(const AllEvents& all, Member event) {
+  return std::ranges::any_of(
+      all, [&](const auto& each) { return each.awaited && each.*event && !(each.*event).is_complete(); });
 }
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -129,7 +124,7 @@ void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, std::si
   const cuda::DeviceGuard guard(source_);
   const std::lock_guard lock(mutex_);
   const std::uint32_t card = GpuBoard::kRooms + slot;
-  if (board_->cards[card].was_read.is_set()) emptied(card).make_wait(copies_);
+  if (board_->cards[card].was_read.is_set()) wait_until_emptied(card);
   copy(card, layout_.slot_offset(slot), static_cast<const std::byte*>(tensor.const_data_ptr()) + offset,
        bytes);
 }
@@ -158,7 +153,7 @@ void GpuSender::collect(bool waits) {
 bool GpuSender::is_free(std::uint32_t card, bool waits) {
   if (!board_->cards[card].returned.is_set()) return false;
   if (!board_->cards[card].was_read.is_set() || emptied(card).is_complete()) return true;
-  if (waits) emptied(card).make_wait(copies_);
+  if (waits) wait_until_emptied(card);
   return waits;
 }
 
@@ -168,9 +163,15 @@ cuda::IpcEvent& GpuSender::emptied(std::uint32_t card) {
   return event;
 }
 
-void GpuSender::give_up() noexcept {
+void GpuSender::wait_until_emptied(std::uint32_t card) {
+  emptied(card).make_wait(copies_);
+  (*events_)[card].awaited = true;
+}
+
+bool GpuSender::waits() {
+  const cuda::DeviceGuard guard(source_);
   const std::lock_guard lock(mutex_);
-  end_waits(source_, *events_, &Events::emptied);
+  return any_is_awaited(*events_, &Events::emptied);
 }
 
 void GpuSender::close() {
@@ -239,9 +240,10 @@ void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::
 std::function<void(const at::Tensor&)> GpuReceiver::wait_for_pieces() const { return wait_for(stream_); }
 
 void GpuReceiver::wait_until_filled(std::uint32_t card) {
-  cuda::IpcEvent& filled = (*events_)[card].filled;
-  if (!filled) filled = cuda::IpcEvent(target_, text_of(board_->cards[card].filled));
-  filled.make_wait(arrivals_);
+  Events& events = (*events_)[card];
+  if (!events.filled) events.filled = cuda::IpcEvent(target_, text_of(board_->cards[card].filled));
+  events.filled.make_wait(arrivals_);
+  events.awaited = true;
 }
 
 void GpuReceiver::record_emptied(std::uint32_t card, const cuda::Stream& stream) {
@@ -280,9 +282,10 @@ void LandedRoom::use() {
   if (std::ranges::find(used_, stream.get()) == used_.end()) used_.push_back(stream.get());
 }
 
-void GpuReceiver::give_up() noexcept {
+bool GpuReceiver::waits() {
+  const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
-  end_waits(target_, *events_, &Events::filled);
+  return any_is_awaited(*events_, &Events::filled);
 }
 
 void GpuReceiver::close() {

@@ -56,8 +56,9 @@ class GpuSender {
   /// Copies part of a tensor that is prepared into a slot that is free.
   void send_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset, std::size_t bytes);
 
-  /// The receiver is gone: what waits for its readers goes on.
-  void give_up() noexcept;
+  /// Whether work of this process waits for readers that have not come to their end. Where the receiver is
+  /// gone, it waits for ever.
+  bool waits();
   /// Ends what it opened of the receiver. REQUIRES: nothing is under way.
   void close();
   /// Once both ends are closed, their memory can go.
@@ -70,6 +71,7 @@ class GpuSender {
   };
   struct Events {
     cuda::IpcEvent filled, emptied;  // its own, and the receiver's
+    bool awaited = false;            // `emptied`, by copies
   };
   using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
 
@@ -77,6 +79,7 @@ class GpuSender {
   void collect(bool waits);
   bool is_free(std::uint32_t card, bool waits);
   cuda::IpcEvent& emptied(std::uint32_t card);
+  void wait_until_emptied(std::uint32_t card);
 
   const Device source_;
   const GpuLayout layout_;
@@ -114,8 +117,9 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   /// Makes the current stream wait for all pieces that were read so far, and a tensor of them for it.
   std::function<void(const at::Tensor&)> wait_for_pieces() const;
 
-  /// The sender is gone: what waits for its copies goes on, whatever lies there.
-  void give_up() noexcept;
+  /// Whether work of this process waits for copies that are not done. Where the sender is gone, it waits for
+  /// ever.
+  bool waits();
   void close();  ///< as that of the sender
   void finish(bool sender_is_closed) { may_free_ = sender_is_closed; }
   bool sender_is_closed() const { return board_->sender_closed.is_set(); }
@@ -126,6 +130,7 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
     cuda::IpcEvent filled;   // the sender's
     cuda::Event landed;      // that the tensor is there
     cuda::IpcEvent emptied;  // its own
+    bool awaited = false;    // `filled`, by arrivals
   };
   using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
 

@@ -152,11 +152,31 @@ std::optional<std::uint32_t> GpuRoutes::find(int peer, DevicePair devices) const
   return std::nullopt;
 }
 
-void GpuRoutes::lost(int peer) {
-  for (const auto& [key, receiver] : receivers_)
-    if (key.first == peer) receiver->give_up();
-  for (const auto& [key, sender] : senders_)
-    if (key.first == peer) sender->give_up();
+void GpuRoutes::lost(int peer) { lost_.emplace(peer, std::chrono::steady_clock::now()); }
+
+std::optional<int> GpuRoutes::awaited_lost_peer() {
+  constexpr std::chrono::seconds kGrace{3};  // a GPU ends what a process has begun some time after it
+  const auto waits = [](auto& end) {
+    try {
+      return end.waits();
+    } catch (const CudaError&) {  // the device is lost, which its users find out
+      return false;
+    }
+  };
+  const auto waits_for = [&](const auto& ends, int peer) {
+    return std::ranges::any_of(
+        ends, [&](const auto& each) { return each.first.first == peer && waits(*each.second); });
+  };
+  for (auto each = lost_.begin(); each != lost_.end();) {
+    const auto [peer, when] = *each;
+    if (std::chrono::steady_clock::now() - when < kGrace) {
+      ++each;
+      continue;
+    }
+    each = lost_.erase(each);
+    if (waits_for(receivers_, peer) || waits_for(senders_, peer)) return peer;
+  }
+  return std::nullopt;
 }
 
 void GpuRoutes::close() {

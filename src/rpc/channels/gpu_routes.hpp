@@ -49,6 +49,8 @@ class GpuRoutes {
   }
 
   void lost(int peer);  ///< its process is gone
+  /// A lost peer for which a GPU waits for ever. A while after a loss it is known; each is looked at once.
+  std::optional<int> awaited_lost_peer();
   /// At the graceful end of all ranks, so that memory can be freed as soon as the last tensor there dies.
   /// Otherwise it stays until the process ends, because others may still write to it. Waits for the others.
   void close();
@@ -87,6 +89,7 @@ class GpuRoutes {
 
   std::map<Key, std::shared_ptr<GpuSender>> senders_;
   std::map<Key, std::shared_ptr<GpuReceiver>> receivers_;
+  std::map<int, std::chrono::steady_clock::time_point> lost_;  // when
   std::vector<GpuRoute> from_here_;
   std::vector<int> peers_;
 };

@@ -64,9 +64,9 @@ struct FeatureFill {
 };
 
 /// Fills rows of `tensor`: every rank reads a share of the rows with its pool. If rows lie on GPUs, they go
-/// through a shared pinned staging buffer, because replicated rows must reach every GPU. Throws as read_rows(),
-/// and InputError for compressed rows that are to be normalised. Collective over the machine; throws on all
-/// its ranks alike.
+/// through a shared pinned staging buffer, because replicated rows must reach every GPU. Throws as
+/// read_rows(), and InputError for compressed rows that are to be normalised. Collective over the machine;
+/// throws on all its ranks alike.
 void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, const FeatureFill& fill);
 
 /// Rows in memory. check_rows() throws InputError for a value that is not finite; `describe(i)` names row i

@@ -35,7 +35,7 @@ class RunFolder {
   std::filesystem::path path_;
   bool made_here_ = false;
   std::filesystem::path last_before_;  // what runs/last named before this run
-  std::unique_ptr<OutputLock> lock_;  ///< null except on the first rank
+  std::unique_ptr<OutputLock> lock_;   ///< null except on the first rank
 };
 
 }  // namespace strata::train

@@ -146,9 +146,10 @@ TEST(SyntheticWeights, AreDistributedAsNamed) {
     half_squares += w * w;
     below_one += w < 1;
   }
-  EXPECT_NEAR(half_sum / static_cast<double>(half.size()), 0.798, 0.01);
+  // Of the sum of four uniforms; a normal distribution has 0.798 and 0.683.
+  EXPECT_NEAR(half_sum / static_cast<double>(half.size()), 0.808, 0.004);
   EXPECT_NEAR(half_squares / static_cast<double>(half.size()), 1, 0.01);
-  EXPECT_NEAR(static_cast<double>(below_one) / static_cast<double>(half.size()), 0.683, 0.02);
+  EXPECT_NEAR(static_cast<double>(below_one) / static_cast<double>(half.size()), 0.669, 0.004);
 }
 
 TEST_P(EveryKind, FeaturesAreFiniteAndOfUnitScale) {

@@ -14,6 +14,7 @@
 #include "output/relabel.hpp"
 #include "output/staging.hpp"
 #include "strata/graph/part_writer.hpp"
+#include "strata/partition/memory_plan.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
@@ -357,9 +358,7 @@ BuildReport build(graph::StoredGraph stored, const BuildOptions& options, Scratc
   check_graph(stored.graph);
   check_classes(stored.graph, options.max_classes);
   ThreadPool pool{options.num_threads};
-  constexpr std::int64_t kThreadBytes = std::int64_t{8} << 20;  // its buffers, and what its allocator keeps
-  pool.limit(
-      static_cast<int>(std::clamp<std::int64_t>(scratch.room() / kThreadBytes, 1, pool.num_threads())));
+  pool.limit(threads_within(scratch.room(), pool.num_threads()));
   const CompactGraph structure = compact(*std::exchange(stored.lists, std::nullopt), scratch);
   return Builder{stored.graph, structure, options, pool, stop}.run();
 }

@@ -8,12 +8,14 @@
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
+#include "strata/util/thread_pool.hpp"
 
 namespace strata::partition {
 namespace {
 
 constexpr std::int64_t kProgramBytes = std::int64_t{32} << 20;  // the program, its stacks and small buffers
 constexpr std::int64_t kLeastRoomBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kShareOfSlack = 16;  // of a limit: for what the allocator keeps in small blocks
 constexpr double kShareOfFree = 0.9;
 
 // In memory, measured: per entry of lists in both directions 23 to 28 bytes, per edge of a list in one
@@ -55,7 +57,8 @@ std::int64_t room_for_nodes(Count nodes, std::int64_t held_bytes, const MemoryUs
                             std::int64_t limit_bytes) {
   const std::int64_t per_node = use.bytes_per_node;
   const std::int64_t needed = kProgramBytes + nodes * per_node + held_bytes + kLeastRoomBytes;
-  if (needed <= limit_bytes) return limit_bytes - needed + kLeastRoomBytes;
+  if (needed <= limit_bytes)
+    return std::max(kLeastRoomBytes, limit_bytes - needed + kLeastRoomBytes - limit_bytes / kShareOfSlack);
   throw OutOfMemory(
       fmt::format("{} takes at least {} of memory even with the edges on disk, {} may be used: {} for {} "
                   "nodes ({} bytes each), {} for what is read as a whole, {} for buffers and the program",
@@ -63,6 +66,12 @@ std::int64_t room_for_nodes(Count nodes, std::int64_t held_bytes, const MemoryUs
                   format_count(nodes), per_node, format_bytes(held_bytes),
                   format_bytes(kProgramBytes + kLeastRoomBytes)),
       fmt::format("Give --memory {} or more, on a host with that much.", format_bytes(needed)));
+}
+
+int threads_within(std::int64_t room_bytes, int num_threads) {
+  constexpr std::int64_t kThreadBytes = std::int64_t{16} << 20;
+  const std::int64_t all = num_threads > 0 ? num_threads : available_cores();
+  return static_cast<int>(std::clamp<std::int64_t>(room_bytes / kThreadBytes, 1, all));
 }
 
 MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, const MemoryOptions& options) {

@@ -52,7 +52,9 @@ ReadInput read_input(const InputOptions& options, const std::string& memory, con
   spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
                folder.string(), format_bytes(plan.limit_bytes));
   ReadInput input{.scratch = std::make_unique<ScratchStore>(folder, plan.room_bytes), .stored = {}};
-  input.stored = graph::read_stored_graph(options.source, options.read, options.files, *input.scratch);
+  graph::ReadOptions read = options.read;
+  read.num_threads = threads_within(plan.room_bytes, read.num_threads);
+  input.stored = graph::read_stored_graph(options.source, read, options.files, *input.scratch);
   const auto name_bytes = static_cast<std::int64_t>(input.stored.graph.node_names.size());
   input.scratch->set_room(room_for_nodes(input.stored.graph.num_nodes(), size.bytes_in_memory + name_bytes,
                                          use, plan.limit_bytes));

@@ -24,8 +24,15 @@ StoredLists neighbors_of_symmetric(std::span<const Count> indptr, const std::int
   StoredLists lists;
   lists.indptr.assign(at(num_nodes + 1), 0);
   pool.parallel_for(num_nodes, kNodesAtOnce, [&](Count begin, Count end) {
-    scratch.trim();
-    for (Count v = begin; v < end; ++v) visit_neighbors(v, [&](std::int32_t) { ++lists.indptr[at(v + 1)]; });
+    Count seen = kEntriesAtOnce;
+    for (Count v = begin; v < end; ++v) {
+      if (seen >= kEntriesAtOnce) {
+        scratch.trim();
+        seen = 0;
+      }
+      visit_neighbors(v, [&](std::int32_t) { ++lists.indptr[at(v + 1)]; });
+      seen += indptr[at(v + 1)] - indptr[at(v)];
+    }
   });
   for (Count v = 0; v < num_nodes; ++v) lists.indptr[at(v + 1)] += lists.indptr[at(v)];
   ScratchFile file(scratch);

@@ -42,4 +42,8 @@ MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, cons
 std::int64_t room_for_nodes(Count nodes, std::int64_t bytes_in_memory, const MemoryUse& use,
                             std::int64_t limit_bytes);
 
+/// How many of `num_threads` (0: all cores) may work on a graph on disk: each holds pieces of the edges, and
+/// the allocator keeps some of what they freed.
+int threads_within(std::int64_t room_bytes, int num_threads);
+
 }  // namespace strata::partition

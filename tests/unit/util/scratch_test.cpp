@@ -91,7 +91,7 @@ TEST_F(Scratch, TellsAFullDisk) {
   if (mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, "size=2m") != 0)
     GTEST_SKIP() << "mounting a tmpfs needs root";
   {
-    test::expect_error<IoError>([&] { numbers(store_, 1 << 20); }, {"No space left", "--output"});
+    test::expect_error<IoError>([&] { numbers(store_, 1 << 20); }, {"No space left", "--scratch"});
     test::expect_error<IoError>([&] { ScratchFile(store_).reserve(8 * kMib); }, {"8.0 MiB", "No space left"});
   }
   umount(folder_.path().c_str());

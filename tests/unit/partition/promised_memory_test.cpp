@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "run_program.hpp"
-#include "strata/partition/memory_plan.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -92,14 +90,6 @@ np.savez_compressed(folder / 'matrix.npz', format=np.array(b'csc'), shape=np.arr
       run_shell(std::string(STRATA_PYTHON) + " " + script.string() + " " + folder.string() + " " +
                 std::to_string(nodes) + " " + std::to_string(edges));
   ASSERT_EQ(written.exit_code, 0) << written.output;
-}
-
-TEST(ThreadsWithin, HaveTheirShareOfTheRoom) {
-  constexpr std::int64_t kMib = std::int64_t{1} << 20;
-  EXPECT_EQ(threads_within(64 * kMib, 16), 4);
-  EXPECT_EQ(threads_within(64 * kMib, 3), 3);
-  EXPECT_EQ(threads_within(0, 16), 1);
-  EXPECT_EQ(threads_within(std::int64_t{1} << 50, 0), available_cores());
 }
 
 class PromisedMemory : public testing::Test {

@@ -7,6 +7,7 @@
 #include "strata/partition/inspect.hpp"
 #include "strata/partition/memory_plan.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/thread_pool.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -164,6 +165,14 @@ TEST(MemoryPlans, SayWhatIsNeededAndWhyBeforeWorkBegins) {
                     memory_of_cut({.method = PartitionMethod::metis}), {.limit_bytes = 500 * kMib});
       },
       {"METIS takes the whole graph", "--method auto"});
+}
+
+TEST(ThreadsWithin, HaveTheirShareOfTheRoom) {
+  constexpr std::int64_t kMib = std::int64_t{1} << 20;
+  EXPECT_EQ(threads_within(64 * kMib, 16), 4);
+  EXPECT_EQ(threads_within(64 * kMib, 3), 3);
+  EXPECT_EQ(threads_within(0, 16), 1);
+  EXPECT_EQ(threads_within(std::int64_t{1} << 50, 0), available_cores());
 }
 
 }  // namespace

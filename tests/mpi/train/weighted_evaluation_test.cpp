@@ -69,7 +69,8 @@ TEST_P(ExactEvaluationOfHubs, ReadsAHubsListInPiecesWithinTheChunk) {
     test::Watched split(model_, true), whole(model_, false);
     const at::Tensor got = test::predicted(split, context, loaded_.folder()),
                      wanted = test::predicted(whole, context, loaded_.folder());
-    test::expect_close(got, wanted, 1e-5);
+    // With residuals, two larger terms are added, whose rounding counts where they cancel.
+    test::expect_close(got, wanted, GetParam().kind.residual ? 3e-5 : 1e-5);
     EXPECT_GT(over_ranks(split.pieces, comm::Communicator::Op::max), 3 * 5);  // of three layers
     const Count row_bytes = 7 * static_cast<Count>(sizeof(float));            // of the narrowest layer
     EXPECT_LT(over_ranks(split.most_rows, comm::Communicator::Op::max), kSmallChunk / row_bytes);

@@ -169,7 +169,7 @@ void ScratchFile::fail(const char* what, int error) const {
       fmt::format("{}: temporary files of the cut: {}: {}; {} are free", store_->folder_.string(), what,
                   std::strerror(error), format_bytes(free_disk_bytes(store_->folder_))),
       full ? "Free some space, or give --scratch a folder on another disk: a graph that is cut on disk takes "
-             "about 12 bytes per edge beside its parts for a while."
+             "12 to 24 bytes per edge beside its parts for a while."
            : "Give --scratch a folder that can be written.");
 }
 

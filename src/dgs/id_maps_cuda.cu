@@ -21,45 +21,57 @@ using cuda::kWarpsPerBlock;
 using cuda::lane_index;
 
 using Word = unsigned long long;
-constexpr Word kEmptySlot = ~Word{0};
+constexpr Word kEmpty = ~Word{0};
 
-/// Slots hold positions in the ids; of equal ids the first one stays.
-template <typename Id>
-struct PositionTable {
-  const Id* ids;
-  Word* slots;  ///< [capacity]
+/// An id and where it appears first, side by side: a look-up reads one sector of memory.
+struct alignas(16) Place {
+  Word id;  ///< kEmpty: none
+  Word position;
+};
+
+/// Open addressing, and one place more for the id whose bits are those of an empty one.
+struct PlaceTable {
+  Place* places;  ///< [capacity + 1]
   Count capacity;
 
-  /// The slot of an id, or the empty one where it would go.
-  __device__ Count slot_of(Id id) const {
-    for (Count slot = first_slot(id, capacity);; slot = next_slot(slot, capacity)) {
-      const Word position = slots[slot];
-      if (position == kEmptySlot || ids[position] == id) return slot;
+  /// Where an id is; else, kEmpty apart, the empty place where it would go.
+  __device__ Count find(Word id) const {
+    if (id == kEmpty) return capacity;
+    for (Count at = first_slot(static_cast<NodeId>(id), capacity);; at = next_slot(at, capacity)) {
+      const Word met = places[at].id;
+      if (met == id || met == kEmpty) return at;
+    }
+  }
+
+  /// The place of an id, which others may be putting there, too.
+  __device__ Count put(Word id) const {
+    if (id == kEmpty) return capacity;
+    for (Count at = first_slot(static_cast<NodeId>(id), capacity);; at = next_slot(at, capacity)) {
+      const Word met = atomicCAS(&places[at].id, kEmpty, id);
+      if (met == id || met == kEmpty) return at;
     }
   }
 };
 
-// One thread per id: one slot, seldom more, and its id again where the slot is taken.
 template <typename Id>
-__global__ void insert(PositionTable<Id> table, Count size, Count* slot_of) {
+__device__ Word word_of(Id id) {
+  return static_cast<Word>(static_cast<NodeId>(id));
+}
+
+// One thread per id. Of equal ids the first position stays.
+template <typename Id>
+__global__ void insert(PlaceTable table, const Id* ids, Count size, Count* place_of) {
   for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) {
-    const Id id = table.ids[i];
-    for (Count slot = first_slot(id, table.capacity);; slot = next_slot(slot, table.capacity)) {
-      const Word met = atomicCAS(table.slots + slot, kEmptySlot, static_cast<Word>(i));
-      if (met == kEmptySlot || table.ids[met] == id) {
-        if (met != kEmptySlot) atomicMin(table.slots + slot, static_cast<Word>(i));
-        slot_of[i] = slot;
-        break;
-      }
-    }
+    const Count at = table.put(word_of(ids[i]));
+    atomicMin(&table.places[at].position, static_cast<Word>(i));
+    place_of[i] = at;
   }
 }
 
 // One thread per id. numbers [size + 1] become 1 where an id appears first.
-template <typename Id>
-__global__ void mark_firsts(PositionTable<Id> table, Count size, const Count* slot_of, Count* numbers) {
+__global__ void mark_firsts(PlaceTable table, Count size, const Count* place_of, Count* numbers) {
   for (Count i = first_item<Count>(); i <= size; i += item_stride<Count>())
-    numbers[i] = i < size && table.slots[slot_of[i]] == static_cast<Word>(i) ? 1 : 0;
+    numbers[i] = i < size && table.places[place_of[i]].position == static_cast<Word>(i) ? 1 : 0;
 }
 
 template <typename Id>
@@ -68,17 +80,12 @@ __global__ void put_unique(const Id* ids, Count size, const Count* numbers, Id* 
     if (numbers[i + 1] > numbers[i]) out[numbers[i]] = ids[i];
 }
 
-template <typename Id, typename Asked>
-__global__ void put_numbers(PositionTable<Id> table, const Count* numbers, const Asked* asked, Count size,
+template <typename Asked>
+__global__ void put_numbers(PlaceTable table, const Count* numbers, const Asked* asked, Count size,
                             Asked* out) {
   for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) {
-    const Asked id = asked[i];
-    Count number = kNowhere;
-    if (static_cast<Asked>(static_cast<Id>(id)) == id) {
-      const Word position = table.slots[table.slot_of(static_cast<Id>(id))];
-      if (position != kEmptySlot) number = numbers[position];
-    }
-    out[i] = static_cast<Asked>(number);
+    const Word position = table.places[table.find(word_of(asked[i]))].position;
+    out[i] = static_cast<Asked>(position == kEmpty ? kNowhere : numbers[position]);
   }
 }
 
@@ -86,16 +93,17 @@ template <typename Id>
 class RelabelingOnGpu final : public Relabeling {
  public:
   RelabelingOnGpu(const Id* ids, Count size, const Workspace& workspace)
-      : workspace_(workspace), size_(size), table_{ids, nullptr, capacity_for(size)} {
+      : workspace_(workspace), ids_(ids), size_(size), table_{nullptr, capacity_for(size)} {
     const cuda::DeviceGuard guard(workspace_.stream.device());
-    table_.slots = array<Word>(table_.capacity);
+    const Count num_places = table_.capacity + 1;
+    table_.places = array<Place>(num_places);
     numbers_ = array<Count>(size + 1);
-    Count* const slot_of = array<Count>(size);
-    cuda::fill_async(table_.slots, 0xFF, static_cast<std::size_t>(table_.capacity) * sizeof(Word),
+    Count* const place_of = array<Count>(size);
+    cuda::fill_async(table_.places, 0xFF, static_cast<std::size_t>(num_places) * sizeof(Place),
                      workspace_.stream);
-    insert<<<blocks_for(size), kThreads, 0, stream()>>>(table_, size, slot_of);
+    insert<<<blocks_for(size), kThreads, 0, stream()>>>(table_, ids, size, place_of);
     cuda::check_launch("insert");
-    mark_firsts<<<blocks_for(size + 1), kThreads, 0, stream()>>>(table_, size, slot_of, numbers_);
+    mark_firsts<<<blocks_for(size + 1), kThreads, 0, stream()>>>(table_, size, place_of, numbers_);
     cuda::check_launch("mark_firsts");
     scan();
     cuda::copy_async(&num_unique_, numbers_ + size, sizeof(num_unique_), workspace_.stream);
@@ -106,8 +114,7 @@ class RelabelingOnGpu final : public Relabeling {
 
   void unique(void* out) const override {
     const cuda::DeviceGuard guard(workspace_.stream.device());
-    put_unique<<<blocks_for(size_), kThreads, 0, stream()>>>(table_.ids, size_, numbers_,
-                                                             static_cast<Id*>(out));
+    put_unique<<<blocks_for(size_), kThreads, 0, stream()>>>(ids_, size_, numbers_, static_cast<Id*>(out));
     cuda::check_launch("put_unique");
   }
 
@@ -137,8 +144,9 @@ class RelabelingOnGpu final : public Relabeling {
   }
 
   const Workspace& workspace_;
+  const Id* ids_;
   Count size_;
-  PositionTable<Id> table_;
+  PlaceTable table_;
   Count* numbers_ = nullptr;  // [size + 1] by position: unique ids before it
   Count num_unique_ = 0;
 };

@@ -298,13 +298,21 @@ class Recorded(unittest.TestCase):
 
 
 class Ranks(unittest.TestCase):
-    def test_of_ddp_take_the_same_way(self):
-        """Ranks whose batches differ in size, some of which do not fit on one rank only; losses are those without padding."""
-        command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", sys.executable, HERE / "graphed_of_rank.py"]
+    """Under DDP: ranks whose batches differ in size, some of which do not fit on one rank only; losses are those without padding."""
+
+    def train(self, device):
+        command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", sys.executable, HERE / "graphed_of_rank.py", device]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("losses are equal", done.stdout)
+
+    def test_take_the_same_way(self):
+        self.train("cpu")
+
+    @unittest.skipUnless(ON_GPU, "there is no GPU")
+    def test_record_the_sum_of_gradients(self):
+        self.train("cuda")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension strata._rpc: calls between ranks. It links libtorch, which the package torch has loaded by
 // then.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -24,7 +28,6 @@ namespace {
 using namespace nb::literals;
 using NoGil = nb::call_guard<nb::gil_scoped_release>;
 using std::chrono::milliseconds;
-using Maps = std::vector<std::pair<std::string, std::vector<std::pair<int, int>>>>;
 using ContextNumber = std::pair<int, std::uint64_t>;  // creator, number
 
 constexpr const char* kFunction = "a call of Python";
@@ -63,14 +66,8 @@ Result then(Result& result, nb::object callback) {
 /// An agent and the ranks that it connects.
 class Session {
  public:
-  static std::unique_ptr<Session> start(const nb::object& ranks, const std::string& name, int threads,
-                                        int timeout_ms, const Maps& maps) {
-    rpc::Options options{.threads = threads, .timeout = milliseconds(timeout_ms)};
-    for (const auto& [peer, pairs] : maps) {
-      std::vector<rpc::DevicePair> devices;
-      for (const auto& [mine, its] : pairs) devices.push_back({.mine = mine, .its = its});
-      options.set_device_map(peer, std::move(devices));
-    }
+  static std::unique_ptr<Session> start(const nb::object& ranks, const std::string& name,
+                                        rpc::Options options) {
     std::shared_ptr<comm::Backend> backend = ranks.is_none() ? comm::solo_backend() : backend_in(ranks);
     const nb::gil_scoped_release guard;
     return std::make_unique<Session>(std::move(backend), name, std::move(options));
@@ -194,9 +191,43 @@ void bind_remote_errors() {
   });
 }
 
+void set_channels(rpc::Options& options, const std::vector<std::string>& names) {
+  options.channels.clear();
+  for (const std::string& name : names)
+    options.channels.push_back(enum_value<rpc::Channel>(name, "a channel of strata.rpc"));
+}
+
+void set_device_map(rpc::Options& options, const std::string& peer,
+                    const std::vector<std::pair<int, int>>& pairs) {
+  std::vector<rpc::DevicePair> devices;
+  for (const auto& [mine, its] : pairs) devices.push_back({.mine = mine, .its = its});
+  options.set_device_map(peer, std::move(devices));
+}
+
+void bind_options(nb::module_& module) {
+  nb::class_<rpc::Options>(module, "Options", "Of an agent; see rpc/agent.hpp.")
+      .def(nb::init<>())
+      .def_rw("threads", &rpc::Options::threads)
+      .def_rw("landing_bytes", &rpc::Options::landing_bytes)
+      .def(
+          "set_timeout", [](rpc::Options& options, int time) { options.timeout = milliseconds(time); },
+          "milliseconds"_a)
+      .def("set_channels", &set_channels, "names"_a)
+      .def("set_device_map", &set_device_map, "peer"_a, "pairs"_a);
+}
+
+/// By channel: messages and bytes that were sent, messages and bytes that were received.
+std::map<std::string, std::array<std::uint64_t, 4>> traffic_of(const Session& session) {
+  std::map<std::string, std::array<std::uint64_t, 4>> traffic;
+  for (const rpc::Traffic& each : session.agent().traffic())
+    traffic[std::string(enum_name(each.channel))] = {each.sent.messages, each.sent.bytes,
+                                                     each.received.messages, each.received.bytes};
+  return traffic;
+}
+
 void bind_session(nb::module_& module) {
   nb::class_<Session>(module, "Session", "This rank's agent; see rpc/agent.hpp.")
-      .def_static("start", &Session::start, "ranks"_a.none(), "name"_a, "threads"_a, "timeout_ms"_a, "maps"_a,
+      .def_static("start", &Session::start, "ranks"_a.none(), "name"_a, "options"_a,
                   "Collective. `ranks` is a capsule of ranks for this agent only; None: one rank.")
       .def_prop_ro("rank", [](const Session& session) { return session.agent().rank(); })
       .def_prop_ro("size", [](const Session& session) { return session.agent().size(); })
@@ -228,6 +259,8 @@ void bind_session(nb::module_& module) {
             return nb::make_tuple(counts.objects, counts.calls, counts.contexts);
           },
           "Objects kept for others, calls under way, autograd contexts.")
+      .def("traffic", &traffic_of,
+           "By channel: messages and bytes that were sent, messages and bytes that were received.")
       .def("shutdown", &Session::shutdown, "graceful"_a, "drop_handles"_a.none(),
            "Collective if graceful; drop_handles() is called when no call is under way anywhere.");
 }
@@ -265,6 +298,7 @@ NB_MODULE(_rpc, module) {
   module.doc() = "Calls between ranks. Use strata.rpc, which imports this module.";
   bind_errors(module);
   bind_remote_errors();
+  bind_options(module);
   bind_results(module);
   bind_session(module);
   bind_autograd(module);

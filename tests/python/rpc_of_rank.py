@@ -393,6 +393,20 @@ def refuse_wrong_maps(rank):
         raise AssertionError("a device map for nobody was accepted")
 
 
+def start_again_with(channel, rank):
+    """All tensors take the channel, whether there is room for them or they pass in pieces."""
+    rpc.init_rpc(f"again{rank}", rpc_backend_options=rpc.Options(channels=[channel], landing_bytes=256 << 10))
+    nothing = rpc.traffic()[channel].sent_bytes
+    for count in (1_000, 1_000_000):
+        assert rpc.rpc_sync((rank + 1) % 3, add, args=(torch.ones(count), 1)).sum() == 2 * count
+    used = rpc.traffic()
+    assert used[channel].sent_bytes - nothing >= 4 * 1_000_000, used
+    assert used["tcp"].sent_messages > 0, used
+    assert channel == "shared-memory" or used["shared-memory"] == rpc.Traffic(0, 0, 0, 0), used
+    assert rpc.rpc_sync(f"again{(rank + 1) % 3}", rpc.get_worker_info).id == (rank + 1) % 3
+    rpc.shutdown()
+
+
 def main():
     rank = strata.init("cpu").rank
     refuse_wrong_maps(rank)
@@ -410,9 +424,8 @@ def main():
             assert "init_rpc" in str(error), error
         else:
             raise AssertionError("a call after the end")
-    rpc.init_rpc(f"again{rank}")
-    assert rpc.rpc_sync(f"again{(rank + 1) % 3}", rpc.get_worker_info).id == (rank + 1) % 3
-    rpc.shutdown()
+    for channel in ("tcp", "shared-memory"):
+        start_again_with(channel, rank)
     sys.exit(0 if ended_well else 1)
 
 

@@ -168,7 +168,13 @@ class Options(unittest.TestCase):
             {str(mine): str(its) for mine, its in options.device_maps["worker1"].items()},
             {"cuda:0": "cuda:1", "cuda:2": "cuda:0"},
         )
+        self.assertIs(rpc.TensorPipeRpcBackendOptions, rpc.Options)
+        with self.assertRaisesRegex(ValueError, "shared-memory"):  # the nearest one
+            rpc.Options(channels=["tcp", "shared-memroy"])
         for wrong in (
+            lambda: rpc.Options(channels="tcp"),
+            lambda: rpc.Options(channels=[]),
+            lambda: rpc.Options(landing_bytes=-1),
             lambda: options.set_device_map("worker1", {0: 2}),
             lambda: rpc.TensorPipeRpcBackendOptions(num_worker_threads=0),
             lambda: rpc.TensorPipeRpcBackendOptions(init_method="file:///tmp/store"),

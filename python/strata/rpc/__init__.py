@@ -17,17 +17,28 @@ from strata.rpc import autograd
 from strata.rpc._calls import Future, remote, rpc_async, rpc_sync, wait_all
 from strata.rpc._failures import RemoteError
 from strata.rpc._references import RRef
-from strata.rpc._session import TensorPipeRpcBackendOptions, WorkerInfo, get_worker_info, init_rpc, shutdown
+from strata.rpc._session import (
+    Options,
+    TensorPipeRpcBackendOptions,
+    Traffic,
+    WorkerInfo,
+    get_worker_info,
+    init_rpc,
+    shutdown,
+    traffic,
+)
 from strata.rpc.modules import RemoteModule
 from strata.rpc.optim import DistributedOptimizer
 
 __all__ = [
     "DistributedOptimizer",
     "Future",
+    "Options",
     "RRef",
     "RemoteError",
     "RemoteModule",
     "TensorPipeRpcBackendOptions",
+    "Traffic",
     "WorkerInfo",
     "autograd",
     "get_worker_info",
@@ -36,5 +47,6 @@ __all__ = [
     "rpc_async",
     "rpc_sync",
     "shutdown",
+    "traffic",
     "wait_all",
 ]

@@ -33,8 +33,18 @@ class WorkerInfo:
     id: int
 
 
-class TensorPipeRpcBackendOptions:
-    """How this rank's agent works.
+@dataclass(frozen=True)
+class Traffic:
+    """What one channel has carried between this rank and the others: tensors, or messages on "tcp"."""
+
+    sent_messages: int
+    sent_bytes: int
+    received_messages: int
+    received_bytes: int
+
+
+class Options:
+    """How this rank's agent works. TensorPipeRpcBackendOptions is another name of this class.
 
     Args:
         num_worker_threads: calls that run at a time on this rank; those that wait for other calls do not count.
@@ -42,6 +52,13 @@ class TensorPipeRpcBackendOptions:
         init_method: None or "env://": ranks find each other as MASTER_ADDR and MASTER_PORT say, or through mpirun.
         device_maps: what set_device_map() would be called with, by peer.
         devices: all devices of this rank that maps may have; None: any.
+        channels: what tensors may take: "cuda-ipc", "shared-memory", "tcp"; None: all. Two ranks take the first one in this
+            order that both allow and have.
+        landing_bytes: memory in which this rank's tensors land for others of its machine; the least of all ranks counts.
+            What finds no room there passes in pieces. None: 128 MiB.
+
+    Raises:
+        InputError, which is a ValueError, if one of these cannot be meant.
     """
 
     def __init__(
@@ -52,6 +69,8 @@ class TensorPipeRpcBackendOptions:
         init_method: str | None = None,
         device_maps: Mapping[str, Mapping[DeviceLike, DeviceLike]] | None = None,
         devices: Sequence[DeviceLike] | None = None,
+        channels: Sequence[str] | None = None,
+        landing_bytes: int | None = None,
     ) -> None:
         if init_method not in (None, "env://"):
             raise InputError(
@@ -59,15 +78,22 @@ class TensorPipeRpcBackendOptions:
             )
         if num_worker_threads < 1:
             raise InputError(f"num_worker_threads is {num_worker_threads}", "Give at least 1.")
+        if isinstance(channels, str) or (channels is not None and not channels):
+            raise InputError(f"channels is {channels!r}", 'Give a list such as ["shared-memory", "tcp"], or None for all.')
+        if landing_bytes is not None and landing_bytes < 0:
+            raise InputError(f"landing_bytes is {landing_bytes}", "Give a number of bytes, such as 128 << 20.")
         self.num_worker_threads = num_worker_threads
         self.rpc_timeout = rpc_timeout
         self.init_method = init_method
+        self.channels = None if channels is None else list(channels)
+        self.landing_bytes = landing_bytes
         self.devices: list[torch.device] | None = None
         self.device_maps: dict[str, dict[torch.device, torch.device]] = {}
         if devices is not None:
             self.set_devices(devices)
         for peer, pairs in (device_maps or {}).items():
             self.set_device_map(peer, pairs)
+        self._core()  # which refuses unknown channels
 
     def set_devices(self, devices: Sequence[DeviceLike]) -> None:
         self.devices = [_device(each) for each in devices]
@@ -83,11 +109,25 @@ class TensorPipeRpcBackendOptions:
                 )
             known[device] = _device(its)
 
+    def _core(self) -> _rpc.Options:
+        core = _rpc.Options()
+        core.threads = self.num_worker_threads
+        core.set_timeout(_milliseconds(self.rpc_timeout))
+        core.set_channels(self.channels or [])
+        if self.landing_bytes is not None:
+            core.landing_bytes = self.landing_bytes
+        for peer, pairs in _maps_of(self):
+            core.set_device_map(peer, pairs)
+        return core
+
+
+TensorPipeRpcBackendOptions = Options
+
 
 @dataclass
 class Session:
     core: _rpc.Session
-    options: TensorPipeRpcBackendOptions
+    options: Options
     workers: list[WorkerInfo]
     ranks: dict[str, int]  # by name
     pid: int = field(default_factory=os.getpid)
@@ -105,7 +145,7 @@ def init_rpc(
     backend: None = None,
     rank: int = -1,
     world_size: int | None = None,
-    rpc_backend_options: TensorPipeRpcBackendOptions | None = None,
+    rpc_backend_options: Options | None = None,
 ) -> None:
     """Joins this process to those that call each other. Collective over all ranks.
 
@@ -113,7 +153,7 @@ def init_rpc(
         name: of this rank, which others call it by: at most 127 letters, digits and _ : -
         backend: nothing; there is one.
         rank, world_size: may be left out where mpirun, srun or torchrun started the process.
-        rpc_backend_options: threads, timeout and device maps of this rank.
+        rpc_backend_options: threads, timeout, device maps and channels of this rank.
 
     Raises:
         InputError on all ranks alike if names or device maps are wrong.
@@ -122,11 +162,10 @@ def init_rpc(
         raise InputError("strata.rpc.init_rpc() was called before", "Call rpc.shutdown() first.")
     if backend is not None:
         raise InputError(f"strata.rpc knows no backend {backend!r}", "Leave it out.")
-    options = rpc_backend_options or TensorPipeRpcBackendOptions()
-    maps = _maps_of(options)
+    options = rpc_backend_options or Options()
+    core_options = options._core()
     ranks = _join(rank, world_size)
-    timeout = _milliseconds(options.rpc_timeout)
-    core = _rpc.Session.start(ranks, name, options.num_worker_threads, timeout, maps)
+    core = _rpc.Session.start(ranks, name, core_options)
     workers = [WorkerInfo(core.name_of(each), each) for each in range(core.size)]
     _State.session = Session(core, options, workers, ranks={worker.name: worker.id for worker in workers})
     _State.started.set()
@@ -153,6 +192,11 @@ def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
     """A rank by its name; without one, this rank."""
     session = current()
     return session.workers[session.core.rank if worker_name is None else session.core.find(worker_name)]
+
+
+def traffic() -> dict[str, Traffic]:
+    """What each channel has carried so far between this rank and the others."""
+    return {channel: Traffic(*numbers) for channel, numbers in current().core.traffic().items()}
 
 
 def current() -> Session:
@@ -207,7 +251,7 @@ def _device(device: DeviceLike) -> torch.device:
     return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
 
 
-def _maps_of(options: TensorPipeRpcBackendOptions) -> list[tuple[str, list[tuple[int, int]]]]:
+def _maps_of(options: Options) -> list[tuple[str, list[tuple[int, int]]]]:
     maps = []
     for peer, pairs in options.device_maps.items():
         numbers = []

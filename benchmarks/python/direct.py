@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where features may lie that a GPU trains on: PyTorch-Direct's comparison, an epoch of GraphSAGE on the shape of Reddit.
 
-    direct.py [--graph synthetic:reddit] [--fanouts 25,10] [--batch-size 1000] [--hidden 256] [--steps N] [--split 10,90] [--json FILE]
+    direct.py [--graph synthetic:reddit] [--fanouts 25,10] [--batch-size 1000] [--hidden 256] [--seconds 6] [--split 10,90] [--json FILE]
 
     gathered and copied     the CPU gathers a batch's rows, and copies them to the GPU
     unified                 the GPU reads them where they lie, in host memory
     unified, split of SMs   and gathers the next batch on SMs of its own, while others train on this one
     on the GPU              all rows lie there
 
-Fanouts are the seeds' first. Prints seconds an epoch, the median of three after one that is not counted, as a table and bars, and the
-share of the first. Losses are the same. On the CPU there is nothing to compare.
+Fanouts are the seeds' first. Prints seconds an epoch, the median of three runs, as a table and bars, and the share of the first. A run
+is an epoch, or as many steps of one as all three do in --seconds, at least 12. Before are steps that are not counted, after which losses
+are the same. On the CPU there is nothing to compare.
 """
 
 import argparse
@@ -27,6 +28,8 @@ import strata
 from strata.nn import SAGEConv
 
 SKIPPED = 77
+UNCOUNTED = 12  # steps
+RUNS = 3
 
 
 def all_rows(graph):
@@ -76,18 +79,23 @@ def trainer(graph, labels, options):
     return step
 
 
+def run(batches, step, steps):
+    """Seconds a step, and the last loss."""
+    torch.cuda.synchronize()
+    begun, count = time.perf_counter(), 0
+    for batch, x in itertools.islice(batches(), steps):
+        loss = step(batch, x)
+        count += 1
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begun) / count, float(loss.detach())
+
+
 def measured(batches, step, options, epoch_steps):
-    """Seconds an epoch, and the last loss."""
-    seconds = []
-    for _ in range(4):
-        torch.cuda.synchronize()
-        begun, count = time.perf_counter(), 0
-        for batch, x in itertools.islice(batches(), options.steps):
-            loss = step(batch, x)
-            count += 1
-        torch.cuda.synchronize()
-        seconds.append((time.perf_counter() - begun) * epoch_steps / count)
-    return statistics.median(seconds[1:]), float(loss.detach())
+    """Seconds an epoch, and the loss after the first steps."""
+    _, loss = run(batches, step, UNCOUNTED)
+    seconds, _ = run(batches, step, UNCOUNTED)
+    steps = max(UNCOUNTED, min(epoch_steps, int(options.seconds / RUNS / seconds)))
+    return statistics.median(run(batches, step, steps)[0] for _ in range(RUNS)) * epoch_steps, loss
 
 
 def parsed():
@@ -96,7 +104,7 @@ def parsed():
     parser.add_argument("--fanouts", type=lambda text: [int(fanout) for fanout in text.split(",")], default=[25, 10])
     parser.add_argument("--batch-size", type=int, default=1000)
     parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--steps", type=int, help="instead of an epoch")
+    parser.add_argument("--seconds", type=float, default=6, help="for the three runs of a way whose epochs take longer")
     parser.add_argument("--split", type=lambda text: [int(share) for share in text.split(",")], default=[10, 90])
     parser.add_argument("--json", help="a file for the rows")
     return parser.parse_args()

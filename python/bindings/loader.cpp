@@ -137,7 +137,6 @@ nb::dict block_of(const NodeBatch& batch, const BatchBlock& block, nb::handle ow
       optional_array(block.transposed_indptr, {block.num_src + 1}, batch.device, owner);
   entry["transposed_indices"] =
       optional_array(block.transposed_indices, {block.num_edges}, batch.device, owner);
-  entry["src_nodes"] = optional_array(batch.nodes, {block.num_src}, batch.device, owner);
   return entry;
 }
 

@@ -51,7 +51,7 @@ class Block:
         self.indptr = indptr
         self.indices = indices
         self.edge_ids = edge_ids
-        self.src_nodes = src_nodes
+        self._nodes = src_nodes  # maybe more than num_src
         self.num_src = num_src
         self.num_dst = num_dst
         self.transposed = transposed
@@ -65,6 +65,10 @@ class Block:
 
             self._edge_index = edges.edge_index_of(self.indptr, self.indices)
         return self._edge_index
+
+    @property
+    def src_nodes(self) -> torch.Tensor:
+        return self._nodes[: self.num_src]
 
     def __iter__(self) -> Iterator[Any]:
         """The arguments of the constructor."""
@@ -407,7 +411,7 @@ class NodeLoader(_Loader):
     def __iter__(self) -> Iterator[Any]:
         for batch in self._batches():
             nodes = to_torch(batch.nodes)
-            blocks = [block_of(fields) for fields in batch.blocks]
+            blocks = [block_of(fields, nodes) for fields in batch.blocks]
             sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
             sample.loss_scale = batch.loss_scale
             sample.input_id = to_torch(batch.input_ids)
@@ -418,14 +422,15 @@ class NodeLoader(_Loader):
             yield sample, to_torch(batch.features), None if labels is None else to_torch(labels)
 
 
-def block_of(fields: dict[str, Any]) -> Block:
+def block_of(fields: dict[str, Any], nodes: torch.Tensor) -> Block:
+    """A block of a batch whose input nodes are given."""
     edge_ids, indptr = fields["edge_ids"], fields["transposed_indptr"]
     return Block(
         edge_index=None,
         indptr=to_torch(fields["indptr"]),
         indices=to_torch(fields["indices"]),
         edge_ids=None if edge_ids is None else to_torch(edge_ids),
-        src_nodes=to_torch(fields["src_nodes"]),
+        src_nodes=nodes,
         num_src=fields["num_src"],
         num_dst=fields["num_dst"],
         transposed=None if indptr is None else (to_torch(indptr), to_torch(fields["transposed_indices"])),

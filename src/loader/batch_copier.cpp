@@ -11,8 +11,8 @@ namespace strata::loader {
 namespace {
 
 template <typename T>
-void copy_array(const T* to, const T* from, Count size, const cuda::Stream& stream) {
-  cuda::copy_async(const_cast<T*>(to), from, static_cast<std::size_t>(size) * sizeof(T), stream);
+void add_copy(std::vector<ArrayCopy>& copies, const T* to, const T* from, Count size) {
+  copies.push_back({.to = const_cast<T*>(to), .from = from, .bytes = size * static_cast<Count>(sizeof(T))});
 }
 
 }  // namespace
@@ -70,21 +70,25 @@ void BatchCopier::lay_out(const Source& source, Carver& arrays, NodeBatch& batch
 
 void BatchCopier::fill(const Source& source, NodeBatch& batch, const cuda::Stream& stream) {
   const sampling::Block& input = source.sample.blocks.front();
-  copy_array(batch.nodes, input.src_nodes, batch.num_nodes, stream);
-  copy_array(batch.original_ids, input.src_original_ids, batch.num_nodes, stream);
-  copy_array(batch.input_ids, source.seed_places.data(), std::ssize(source.seed_places), stream);
+  std::vector<ArrayCopy> copies;
+  add_copy(copies, batch.nodes, input.src_nodes, batch.num_nodes);
+  add_copy(copies, batch.original_ids, input.src_original_ids, batch.num_nodes);
+  if (merges())
+    merge(source.sample, batch.merged, copies, stream);
+  else
+    add_blocks(source.sample, batch, copies);
+  copy_arrays(copies, stream);
+  cuda::copy_async(const_cast<Count*>(batch.input_ids), source.seed_places.data(),
+                   source.seed_places.size_bytes(), stream);
   const PackedLabels labels{source.labels, batch.num_seeds};
   if (batch.labels != nullptr && batch.num_seeds > 0)
     widen_labels(labels, const_cast<std::int64_t*>(batch.labels), stream);
   if (batch.label_sets != nullptr && batch.num_seeds > 0)
     expand_label_sets(labels, batch.num_classes, const_cast<float*>(batch.label_sets), stream);
-  if (merges())
-    merge(source.sample, batch.merged, stream);
-  else
-    copy_blocks(source.sample, batch, stream);
 }
 
-void BatchCopier::merge(const sampling::MiniBatch& sample, MergedEdges& merged, const cuda::Stream& stream) {
+void BatchCopier::merge(const sampling::MiniBatch& sample, MergedEdges& merged,
+                        std::vector<ArrayCopy>& copies, const cuda::Stream& stream) {
   Count first = 0;
   merged.nodes_of_hop = {sample.num_seeds};
   for (auto block = sample.blocks.rbegin(); block != sample.blocks.rend(); ++block) {
@@ -92,24 +96,24 @@ void BatchCopier::merge(const sampling::MiniBatch& sample, MergedEdges& merged, 
     expand_edges(*block, {.sources = sources, .destinations = sources + merged.count}, stream,
                  graph_->runtime().caller_pool());
     if (merged.edge_ids != nullptr)
-      copy_array(merged.edge_ids + first, block->edge_ids, block->num_edges, stream);
+      add_copy(copies, merged.edge_ids + first, block->edge_ids, block->num_edges);
     merged.nodes_of_hop.push_back(block->num_src - block->num_dst);
     merged.edges_of_hop.push_back(block->num_edges);
     first += block->num_edges;
   }
 }
 
-void BatchCopier::copy_blocks(const sampling::MiniBatch& sample, const NodeBatch& batch,
-                              const cuda::Stream& stream) {
+void BatchCopier::add_blocks(const sampling::MiniBatch& sample, const NodeBatch& batch,
+                             std::vector<ArrayCopy>& copies) {
   for (std::size_t i = 0; i < sample.blocks.size(); ++i) {
     const sampling::Block& from = sample.blocks[i];
     const BatchBlock& to = batch.blocks[i];
-    copy_array(to.indptr, from.indptr, from.num_dst + 1, stream);
-    copy_array(to.indices, from.indices, from.num_edges, stream);
-    if (to.edge_ids != nullptr) copy_array(to.edge_ids, from.edge_ids, from.num_edges, stream);
+    add_copy(copies, to.indptr, from.indptr, from.num_dst + 1);
+    add_copy(copies, to.indices, from.indices, from.num_edges);
+    if (to.edge_ids != nullptr) add_copy(copies, to.edge_ids, from.edge_ids, from.num_edges);
     if (from.transposed_indptr == nullptr) continue;
-    copy_array(to.transposed_indptr, from.transposed_indptr, from.num_src + 1, stream);
-    copy_array(to.transposed_indices, from.transposed_indices, from.num_edges, stream);
+    add_copy(copies, to.transposed_indptr, from.transposed_indptr, from.num_src + 1);
+    add_copy(copies, to.transposed_indices, from.transposed_indices, from.num_edges);
   }
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "array_copies.hpp"
 #include "batch_memory.hpp"
 #include "carver.hpp"
 #include "strata/cuda/stream.hpp"
@@ -35,8 +37,10 @@ class BatchCopier {
   bool merges() const { return form_ == NodeLoaderOptions::Form::merged; }
   void lay_out(const Source& source, Carver& arrays, NodeBatch& batch) const;
   void fill(const Source& source, NodeBatch& batch, const cuda::Stream& stream);
-  void merge(const sampling::MiniBatch& sample, MergedEdges& merged, const cuda::Stream& stream);
-  void copy_blocks(const sampling::MiniBatch& sample, const NodeBatch& batch, const cuda::Stream& stream);
+  void merge(const sampling::MiniBatch& sample, MergedEdges& merged, std::vector<ArrayCopy>& copies,
+             const cuda::Stream& stream);
+  static void add_blocks(const sampling::MiniBatch& sample, const NodeBatch& batch,
+                         std::vector<ArrayCopy>& copies);
 
   std::shared_ptr<Graph> graph_;
   NodeLoaderOptions::Form form_;

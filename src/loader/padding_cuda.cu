@@ -44,27 +44,43 @@ __device__ void pad_word(const PaddingTask& task, const PaddedSegment* segments,
                     : static_cast<const Word*>(task.from)[item.from * task.words + (i - row * task.words)];
 }
 
-__device__ void pad_row_item(const PaddingTask& task, const PaddedSegment* segments, Count i) {
+/// Items [begin, end) of rows. A hop's rows are one piece of memory, and then padding: a block within a hop
+/// divides nothing and is as fast as a copy.
+template <typename Word>
+__device__ void pad_words(const PaddingTask& task, const PaddedSegment* segments, Count begin, Count end) {
+  const auto hop_of = [&](Count item) {
+    return padded_item(segments, task.first, task.last, row_of_item(task, item)).hop;
+  };
+  const PaddedSegment &first = segments[task.first], &hop = segments[hop_of(begin)];
+  if (hop_of(end - 1) != hop_of(begin)) {
+    for (Count i = begin + threadIdx.x; i < end; i += kThreads) pad_word<Word>(task, segments, i);
+    return;
+  }
+  const Count place = hop.to - first.to;
+  const Count filled_end = (place + hop.count) * task.words;
+  const Word* __restrict__ from =
+      static_cast<const Word*>(task.from) + (hop.from - first.from - place) * task.words;
+  Word* __restrict__ to = static_cast<Word*>(task.to);
+#pragma unroll 8
+  for (Count i = begin + threadIdx.x; i < end; i += kThreads)
+    to[i] = i < filled_end ? from[i] : filled<Word>(task.fill);
+}
+
+__device__ void pad_rows(const PaddingTask& task, const PaddedSegment* segments, Count begin, Count end) {
   switch (task.word) {
     case 16:
-      return pad_word<uint4>(task, segments, i);
+      return pad_words<uint4>(task, segments, begin, end);
     case 8:
-      return pad_word<std::int64_t>(task, segments, i);
+      return pad_words<std::int64_t>(task, segments, begin, end);
     case 4:
-      return pad_word<std::uint32_t>(task, segments, i);
+      return pad_words<std::uint32_t>(task, segments, begin, end);
     default:
-      return pad_word<std::uint8_t>(task, segments, i);
+      return pad_words<std::uint8_t>(task, segments, begin, end);
   }
 }
 
 __device__ void pad_item(const PaddedSegments& all, const PaddingTask& task, Count i) {
   switch (task.kind) {
-    case Kind::nodes:
-    case Kind::seeds:
-      return pad_row_item(task, all.nodes, i);
-    case Kind::edges:
-    case Kind::all_edges:
-      return pad_row_item(task, all.edges, i);
     case Kind::seed_mask:
       static_cast<bool*>(task.to)[i] = i < all.nodes[0].count;
       return;
@@ -80,6 +96,8 @@ __device__ void pad_item(const PaddedSegments& all, const PaddingTask& task, Cou
     case Kind::all_ends:
       static_cast<std::int64_t*>(task.to)[i] = padded_end<std::int64_t>(all, task, i);
       return;
+    default:  // rows
+      return;
   }
 }
 
@@ -90,8 +108,18 @@ __global__ void __launch_bounds__(kThreads) pad_kernel(const __grid_constant__ L
   const PaddingTask& task = launch.tasks.tasks[t];
   const Count begin = (blockIdx.x - launch.first_block[t]) * kItemsPerBlock;
   const Count end = min(task.items, begin + kItemsPerBlock);
+  const PaddedSegments& all = launch.tasks.segments;
+  switch (task.kind) {
+    case Kind::nodes:
+    case Kind::seeds:
+      return pad_rows(task, all.nodes, begin, end);
+    case Kind::edges:
+    case Kind::all_edges:
+      return pad_rows(task, all.edges, begin, end);
+    default:
 #pragma unroll 4
-  for (Count i = begin + threadIdx.x; i < end; i += kThreads) pad_item(launch.tasks.segments, task, i);
+      for (Count i = begin + threadIdx.x; i < end; i += kThreads) pad_item(all, task, i);
+  }
 }
 
 }  // namespace

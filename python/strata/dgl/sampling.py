@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from strata import _core
-from strata._arrays import current_stream, ids_array
+from strata._arrays import current_stream, ids_array, to_torch
 from strata.dgl.blocks import EID, Block
 from strata.errors import InputError
 from strata.graph import Graph
@@ -145,7 +145,7 @@ def sample_neighbors(
             g._core, fanouts=[kind[0]], sampler=kind[1], replace=kind[2], layer_dependent=False
         )
     batch = draws.samplers[kind].sample(ids_array(nodes, "nodes").reshape(-1), **draws.next_key(), stream=current_stream())
-    return Frontier.of_block(Block(*block_of(batch.blocks[0])), nodes)
+    return Frontier.of_block(Block(*block_of(batch.blocks[0], to_torch(batch.nodes))), nodes)
 
 
 def in_subgraph(graph: Graph, nodes: Any, **others: Any) -> Frontier:

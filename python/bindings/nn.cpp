@@ -123,18 +123,6 @@ void join_sums_grad(const Array<const Count>& out_indptr, const Array<const std:
   nn::join_sums_grad(grad, on);
 }
 
-void column_sums(const Array<const float>& in, const Array<float>& scratch, const Array<float>& out,
-                 std::uintptr_t stream) {
-  const nn::ColumnSums sums{.rows = extent(in, 0),
-                            .cols = extent(in, 1),
-                            .in = in.data(),
-                            .scratch = scratch.data(),
-                            .out = out.data()};
-  const cuda::Stream on = borrow_stream(device_of(in), stream);
-  const nb::gil_scoped_release guard;
-  nn::column_sums(sums, on);
-}
-
 void max_over_edges(const Array<const Count>& indptr, const Array<const std::int32_t>& indices,
                     const Array<const float>& in, const Array<float>& out, const Array<std::int32_t>& winners,
                     std::uintptr_t stream) {
@@ -263,9 +251,6 @@ void bind_nn(nb::module_& module) {
              "row_scale"_a.noconvert().none(), "out"_a.noconvert(), "stream"_a);
   module.def("join_sums_grad", &join_sums_grad, "out_indptr"_a.noconvert(), "out_indices"_a.noconvert(),
              "grad_out"_a.noconvert(), "row_scale"_a.noconvert().none(), "grad_in"_a.noconvert(), "stream"_a);
-  module.def("column_sums", &column_sums, "input"_a.noconvert(), "scratch"_a.noconvert(), "out"_a.noconvert(),
-             "stream"_a);
-  module.def("column_sum_pieces", &nn::ColumnSums::pieces, "rows"_a);
   module.def("max_over_edges", &max_over_edges, "indptr"_a.noconvert(), "indices"_a.noconvert(),
              "input"_a.noconvert(), "out"_a.noconvert(), "winners"_a.noconvert(), "stream"_a);
   module.def("max_over_edges_grad", &max_over_edges_grad, "out_indptr"_a.noconvert(),

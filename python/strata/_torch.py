@@ -24,14 +24,24 @@ def let_groups_end() -> None:
         import torch.distributed.nn  # noqa: F401
 
 
-def require_torch() -> None:
-    """Imports torch. InputError, in one line, if it is another than extensions are bound to."""
+def _found_and_built() -> tuple[str, str]:
     import torch
 
     version, cuda = torch.__version__.partition("+")[0], torch.version.cuda
-    found, built = _name(version, cuda), _name(_core.torch_version, _core.torch_cuda or None)
     if not _core.with_cuda:  # then both kinds of torch will do
-        found, built = f"torch {version}", f"torch {_core.torch_version}"
+        return f"torch {version}", f"torch {_core.torch_version}"
+    return _name(version, cuda), _name(_core.torch_version, _core.torch_cuda or None)
+
+
+def is_built_for_this_torch() -> bool:
+    """Imports torch."""
+    found, built = _found_and_built()
+    return found == built
+
+
+def require_torch() -> None:
+    """Imports torch. InputError, in one line, if it is another than extensions are bound to."""
+    found, built = _found_and_built()
     if found == built:
         return
     remedy = f"pip install torch=={_core.torch_version}, or build strata with this torch"

@@ -5,6 +5,7 @@ import gc
 import subprocess
 import sys
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
@@ -324,6 +325,25 @@ class Operators(unittest.TestCase):
         for found in (out, joined):
             with self.assertRaisesRegex(strata.InputError, "transposed lists"):
                 found.sum().backward()
+
+    def test_take_relu_of_their_input(self):
+        """As one node of autograd, and as the operators that another torch and torch.compile get."""
+        makes = {
+            "mean": lambda **more: ours.SAGEConv(COLUMNS, OUT, **more),
+            "sum": lambda **more: ours.SAGEConv(COLUMNS, OUT, aggr="sum", bias=False, **more),
+            "max": lambda **more: ours.SAGEConv(COLUMNS, OUT, aggr="max", **more),
+            "without root": lambda **more: ours.SAGEConv(COLUMNS, OUT, root_weight=False, **more),
+        }
+        for device in DEVICES:
+            edges, x = random_edges(40, 40, 200, device=device), random_rows(40, COLUMNS, 1, device)
+            for name, make in makes.items():
+                plain, fused = make().to(device), make(relu_input=True).to(device)
+                fused.load_state_dict(plain.state_dict())
+                expected = result_and_gradients(lambda layer: layer(x.relu(), edges), plain, [x])
+                for operator in (ops.joined_layer, lambda: None):
+                    with self.subTest(device=device, aggr=name), unittest.mock.patch.object(ops, "joined_layer", operator):
+                        found = result_and_gradients(lambda layer: layer(x, edges), fused, [x])
+                        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
     def test_leave_linear_maps_with_hooks_whole(self):
         for device in DEVICES:

@@ -8,6 +8,9 @@ needed for gradients only. See EdgeLists, which makes both.
 
 from __future__ import annotations
 
+import functools
+import pathlib
+from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
@@ -16,10 +19,26 @@ from torch.library import custom_op
 
 from strata import _core
 from strata._process import process
+from strata._torch import is_built_for_this_torch
 from strata.errors import InputError
 
 # Its stubs know arrays by NumPy's types; tensors go in by DLPack.
 _kernels: Any = _core
+
+
+@functools.cache
+def joined_layer() -> Callable[..., Tensor] | None:
+    """A SAGE layer as one node of autograd, in C++ (nn/joined_layer.hpp):
+
+        joined_layer(x, neighbors, root, bias, indptr, indices, out_indptr, out_indices, mean, relu) -> [D, out]
+
+    None in another torch than the one that Strata was built for, where join_sums and a product do the same, more slowly.
+    """
+    if not is_built_for_this_torch():
+        return None
+    torch.ops.load_library(str(pathlib.Path(__file__).parents[1] / "_operators.so"))  # type: ignore[no-untyped-call]
+    operator: Callable[..., Tensor] = torch.ops.strata.joined_layer.default
+    return operator
 
 
 def _stream(tensor: Tensor) -> int:
@@ -185,22 +204,8 @@ def join_sums(
 
     x [S, F] float32 or bfloat16, S >= D; row_scale float32 [D], ones where None. Differentiable in x.
     """
-    return joined_rows(x, indptr, indices, row_scale)
-
-
-def joined_rows(x: Tensor, indptr: Tensor, indices: Tensor, row_scale: Tensor | None) -> Tensor:
-    """join_sums without the dispatcher, which costs more than the kernel; also grad_of_joined_rows."""
     out = x.new_empty(indptr.shape[0] - 1, 2 * x.shape[1])
     _kernels.join_sums(indptr, indices, _array(x), _maybe(row_scale), out, _stream(x))
-    return out
-
-
-def sum_of_rows(rows: Tensor) -> Tensor:
-    """float32 [F]: rows.sum(0) without gradient, which torch's reduction takes several times as long for on a GPU."""
-    given = _array(rows)
-    scratch = given.new_empty(_kernels.column_sum_pieces(given.shape[0]), given.shape[1])
-    out = given.new_empty(given.shape[1])
-    _kernels.column_sums(given, scratch, out, _stream(given))
     return out
 
 
@@ -214,10 +219,6 @@ def join_sums_grad(
     grad: Tensor, indptr: Tensor, indices: Tensor, row_scale: Optional[Tensor], out_indptr: Tensor, out_indices: Tensor
 ) -> Tensor:
     """The gradient of join_sums' x [S, F], from that of its result."""
-    return grad_of_joined_rows(grad, row_scale, out_indptr, out_indices)
-
-
-def grad_of_joined_rows(grad: Tensor, row_scale: Tensor | None, out_indptr: Tensor, out_indices: Tensor) -> Tensor:
     grad_x = grad.new_empty(out_indptr.shape[0] - 1, grad.shape[1] // 2)
     _kernels.join_sums_grad(out_indptr, out_indices, _array(grad), _maybe(row_scale), grad_x, _stream(grad))
     return grad_x

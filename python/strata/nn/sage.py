@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -28,60 +27,6 @@ def max_of_neighbors(x: Tensor, lists: EdgeLists) -> Tensor:
     return out.to(x.dtype)
 
 
-def _joined_layer(
-    x: Tensor, weight_l: Tensor, weight_r: Tensor, bias: Tensor | None, *edges: Tensor | None
-) -> Tensor:
-    """Both products as one, which reads and writes rows once. `edges` are the other arguments of ops.join_sums."""
-    weight = torch.cat([weight_l, weight_r], dim=1)
-    return torch.nn.functional.linear(ops.join_sums(x, *edges), weight, bias)
-
-
-class _JoinedLayer(torch.autograd.Function):
-    """_joined_layer as one node of autograd: several nodes, and the dispatcher, would cost more than their kernels."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight_l: Tensor,
-        weight_r: Tensor,
-        bias: Tensor | None,
-        indptr: Tensor,
-        indices: Tensor,
-        row_scale: Tensor | None,
-        out_indptr: Tensor | None,
-        out_indices: Tensor | None,
-    ) -> Tensor:
-        edges = indptr, indices, row_scale, out_indptr, out_indices
-        joined = ops.joined_rows(x, indptr, indices, row_scale)
-        weight = torch.cat([weight_l, weight_r], dim=1)
-        ctx.save_for_backward(joined, weight, x, weight_l, weight_r, bias, *edges)
-        return torch.nn.functional.linear(joined, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        joined, weight, *inputs = ctx.saved_tensors
-        wanted, others = ctx.needs_input_grad[:4], (None,) * 5
-        if torch.is_grad_enabled():  # gradients of gradients
-            return *_differentiable_grads(inputs, wanted, grad), *others
-        *_, row_scale, out_indptr, out_indices = inputs
-        columns = weight.shape[1] // 2
-        of_x = of_l = of_r = of_bias = None
-        if wanted[1] or wanted[2]:
-            of_l, of_r = (grad.t() @ joined).split(columns, dim=1)
-        if wanted[3]:
-            of_bias = ops.sum_of_rows(grad) if grad.dtype == torch.float32 else grad.sum(0)
-        if wanted[0]:
-            of_x = ops.grad_of_joined_rows(grad @ weight, row_scale, out_indptr, out_indices)
-        return of_x, of_l, of_r, of_bias, *others
-
-
-def _differentiable_grads(inputs: Sequence[Any], wanted: Sequence[bool], grad: Tensor) -> Iterator[Tensor | None]:
-    of = [tensor for tensor, is_wanted in zip(inputs, wanted) if is_wanted]
-    grads = iter(torch.autograd.grad(_joined_layer(*inputs), of, grad, create_graph=True))
-    return (next(grads) if is_wanted else None for is_wanted in wanted)
-
-
 def _is_plain(linear: torch.nn.Linear) -> bool:
     """Whether a call of it is a product with its weight, and nothing more."""
     hooks = linear._forward_hooks, linear._forward_pre_hooks, linear._backward_hooks, linear._backward_pre_hooks
@@ -99,6 +44,8 @@ class SAGEConv(torch.nn.Module):
         root_weight: whether there is lin_r.
         project: refused.
         bias: whether lin_l has a bias.
+        relu_input: whether the layer takes relu(x) for x. ReLU between two layers, as the second one's relu_input, costs no pass
+            over the rows, neither forward nor backward; torch_geometric's layer has no such argument.
     """
 
     def __init__(
@@ -110,6 +57,8 @@ class SAGEConv(torch.nn.Module):
         root_weight: bool = True,
         project: bool = False,
         bias: bool = True,
+        *,
+        relu_input: bool = False,
         **others: Any,
     ) -> None:
         super().__init__()
@@ -126,6 +75,7 @@ class SAGEConv(torch.nn.Module):
         self.normalize = normalize
         self.root_weight = root_weight
         self.project = project
+        self.relu_input = relu_input
         of_src, of_dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
         self.lin_l = torch.nn.Linear(of_src, out_channels, bias=bias)
         if root_weight:
@@ -142,6 +92,8 @@ class SAGEConv(torch.nn.Module):
         if shared and self._joins():
             out = self._joined(x_src, lists)
         else:
+            if self.relu_input:
+                x_src, x_dst = x_src.relu(), None if x_dst is None else x_dst.relu()
             out = self.lin_l(self._aggregate(x_src, lists))
             if self.root_weight and x_dst is not None:
                 out = out + self.lin_r(x_dst)
@@ -151,12 +103,17 @@ class SAGEConv(torch.nn.Module):
         return self.root_weight and self.aggr != "max" and _is_plain(self.lin_l) and _is_plain(self.lin_r)
 
     def _joined(self, x: Tensor, lists: EdgeLists) -> Tensor:
+        """Both products as one, which reads and writes rows once."""
         back = lists.out_lists() if needs_grad(x) else (None, None)
-        edges = lists.indptr, lists.indices, self._row_scale(lists), *back
+        traced = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
+        layer = None if traced else ops.joined_layer()
+        if layer is None:
+            x = x.relu() if self.relu_input else x
+            joined = ops.join_sums(x, lists.indptr, lists.indices, self._row_scale(lists), *back)
+            weight = torch.cat([self.lin_l.weight, self.lin_r.weight], dim=1)
+            return torch.nn.functional.linear(joined, weight, self.lin_l.bias)
         weights = self.lin_l.weight, self.lin_r.weight, self.lin_l.bias
-        if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
-            return _joined_layer(x, *weights, *edges)
-        out: Tensor = _JoinedLayer.apply(x, *weights, *edges)  # type: ignore[no-untyped-call]
+        out: Tensor = layer(x, *weights, lists.indptr, lists.indices, *back, self.aggr == "mean", self.relu_input)
         return out
 
     def _row_scale(self, lists: EdgeLists) -> Tensor | None:

@@ -26,7 +26,7 @@ struct GatInput {
   const In* in = nullptr;  ///< the row of index i is row i - first_row
   Count in_pitch = 0;
   NodeId first_row = 0;
-  EdgeLists edges;
+  InEdges edges;
   const NodeId* own_ids = nullptr;  ///< [num_dst] indices of the own rows, -1: zeros; null: 0, 1, ...
   const float* queries = nullptr;   ///< [2, heads, cols], first of src, then of dst nodes
   DropoutRule dropout;              ///< of p; ids are those of the src nodes
@@ -68,7 +68,7 @@ struct GatInputGrad {
   Count num_src = 0, num_dst = 0, cols = 0;
   const Count* transposed_indptr = nullptr;
   const std::int32_t* transposed_indices = nullptr;
-  EdgeLists edges;
+  InEdges edges;
   const T* edge_grads = nullptr;
   T* grad_in = nullptr;
 };

@@ -72,7 +72,7 @@ using HeadLanes = ScoreLanes<1, kHeads>;
 struct EdgeRange {
   Count begin, size;
 
-  __device__ EdgeRange(const EdgeLists& edges, Count v)
+  __device__ EdgeRange(const InEdges& edges, Count v)
       : begin(edges.indptr == nullptr ? v * edges.stride : edges.indptr[v]),
         size(edges.indptr == nullptr ? edges.counts[v] : edges.indptr[v + 1] - begin) {}
 };

@@ -13,7 +13,7 @@ struct CUstream_st;
 namespace strata::nn {
 
 /// In-edges of dst nodes, as a Block has them: packed (indptr), or counts[i] entries from i * stride on.
-struct EdgeLists {
+struct InEdges {
   const Count* indptr = nullptr;
   const std::int32_t* counts = nullptr;
   int stride = 0;
@@ -26,7 +26,8 @@ struct HiddenRows {
   DropoutRule dropout;
 };
 
-/// out[v] = [ mean of the in-neighbors' rows | own row ]: the input of a single product with [W_l | W_r].
+/// out[v] = [ mean or sum of the in-neighbors' rows | own row ]: the input of a single product with [W_l |
+/// W_r].
 template <typename In, typename Out>
 struct MeanConcatOf {
   Count rows = 0, cols = 0;
@@ -34,7 +35,8 @@ struct MeanConcatOf {
   Count in_pitch = 0;      ///< elements
   NodeId first_row = 0;
   HiddenRows hidden = {};  ///< indices are then rows of `in` and of hidden.dropout.ids
-  EdgeLists edges;
+  InEdges edges;
+  bool mean = true;                 ///< else sums
   const NodeId* own_ids = nullptr;  ///< [rows] indices of the own rows, -1: zeros; null: 0, 1, ...
   Out* out = nullptr;               ///< [rows, 2 * cols]
 };
@@ -44,7 +46,7 @@ struct MeanConcatOf {
 ///     out[u] = sum over the out-edges (u, v) of grad[v, :cols] / |in-edges of v|
 ///              + grad[u, cols:2 cols] if u is a dst node,
 ///
-/// times the scale of dropout if ReLU and dropout let `product` pass, else 0.
+/// times the scale of dropout if ReLU and dropout let `product` pass, else 0. Of sums, nothing is divided.
 template <typename T>
 struct GatedMeanGradOf {
   static constexpr Count kRowsOfPiece = 64;
@@ -52,12 +54,13 @@ struct GatedMeanGradOf {
   Count rows = 0, cols = 0, num_dst = 0;
   const Count* transposed_indptr = nullptr;
   const std::int32_t* transposed_indices = nullptr;
-  EdgeLists edges;             ///< only the lengths of the lists are read
+  InEdges edges;               ///< only the lengths of the lists are read
   const T* grad = nullptr;     ///< [num_dst, 2 * cols]
-  const T* product = nullptr;  ///< [rows, cols], including the bias
+  const T* product = nullptr;  ///< [rows, cols], including the bias; null: everything passes
   HiddenRows hidden = {};
+  bool mean = true;             ///< else the gradient of sums
   T* out = nullptr;             ///< [rows, cols]
-  float* piece_sums = nullptr;  ///< [num_pieces(), cols] sums of `out` over kRowsOfPiece rows each
+  float* piece_sums = nullptr;  ///< [num_pieces(), cols] sums of `out` over kRowsOfPiece rows each; or null
 
   Count num_pieces() const { return (rows + kRowsOfPiece - 1) / kRowsOfPiece; }
 };

@@ -21,11 +21,11 @@ struct List {
   }
 };
 
-__device__ inline Count size_of(const EdgeLists& edges, Count i) {
+__device__ inline Count size_of(const InEdges& edges, Count i) {
   return edges.indptr == nullptr ? edges.counts[i] : edges.indptr[i + 1] - edges.indptr[i];
 }
 
-__device__ inline List list_of(const EdgeLists& edges, Count i) {
+__device__ inline List list_of(const InEdges& edges, Count i) {
   return {edges.indptr == nullptr ? i * edges.stride : edges.indptr[i], size_of(edges, i)};
 }
 
@@ -135,7 +135,7 @@ struct ConcatWarp {
   }
 
   __device__ void run(Count row, const List& list, Count own, const Entries& first) const {
-    const float inverse = list.size == 0 ? 0.0f : 1.0f / static_cast<float>(list.size);
+    const float inverse = task.mean && list.size > 0 ? 1.0f / static_cast<float>(list.size) : 1.0f;
     Out* out = task.out + row * 2 * task.cols;
     const Philox4 own_words = kHidden && own >= 0 ? row_words(task.hidden, own) : Philox4{};
     for (Count base = 0; base < task.cols; base += Part::kSpan) {
@@ -193,7 +193,7 @@ struct GatedWarp {
     Entries result;
     if (begin + lane() >= end) return result;
     result.index = task.transposed_indices[begin + lane()];
-    result.weight = 1.0f / static_cast<float>(size_of(task.edges, result.index));
+    if (task.mean) result.weight = 1.0f / static_cast<float>(size_of(task.edges, result.index));
     return result;
   }
 
@@ -228,7 +228,9 @@ struct GatedWarp {
   /// `known` are the entries of the out-edges [known_begin, known_begin + 32).
   __device__ Part gradient(Count row, Count begin, Count end, const Entries& known, Count known_begin,
                            Count base) const {
-    const Part product = Part::load_constant(task.product + row * task.cols, base, task.cols);
+    const bool gates = task.product != nullptr;
+    Part product = Part::zeros();
+    if (gates) product = Part::load_constant(task.product + row * task.cols, base, task.cols);
     Part own = Part::zeros();
     if (row < task.num_dst) own = Part::load_constant(task.grad + (2 * row + 1) * task.cols, base, task.cols);
     Part sum = Part::zeros();
@@ -242,7 +244,7 @@ struct GatedWarp {
       }
     }
     sum.add(own, 1.0f);
-    gate(sum, product, row, base);
+    if (gates) gate(sum, product, row, base);
     return sum;
   }
 
@@ -274,6 +276,7 @@ __global__ void __launch_bounds__(kThreads) gated_mean_grad_kernel(GatedMeanGrad
   const Count first = static_cast<Count>(blockIdx.x) * task.kRowsOfPiece + me * Warp::kRows;
   for (Count base = 0; base < task.cols; base += Part::kSpan) {
     const Part total = warp.run(first, base);
+    if (task.piece_sums == nullptr) continue;
 #pragma unroll
     for (int i = 0; i < N; ++i) sums[me][Part::column(0, i)] = total.value[i];
     __syncthreads();

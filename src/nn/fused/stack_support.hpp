@@ -8,7 +8,7 @@
 /// What models share that train in one node of the autograd graph.
 namespace strata::nn {
 
-inline EdgeLists lists_of(const sampling::Block& block) {
+inline InEdges lists_of(const sampling::Block& block) {
   return {.indptr = block.indptr, .counts = block.counts, .stride = block.stride, .indices = block.indices};
 }
 

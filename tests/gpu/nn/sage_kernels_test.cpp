@@ -78,7 +78,7 @@ class SageKernels : public testing::TestWithParam<std::tuple<Count, int, bool>> 
   }
   Count cols() const { return std::get<0>(GetParam()); }
   bool is_strided() const { return std::get<2>(GetParam()); }
-  EdgeLists edges() const {
+  InEdges edges() const {
     if (!is_strided()) {
       return {.indptr = on_gpu.indptr.const_data_ptr<Count>(),
               .indices = on_gpu.indices.const_data_ptr<std::int32_t>()};
@@ -113,7 +113,7 @@ TEST_P(SageKernels, ConcatReadsAPartOfATableInPlace) {
   const at::Tensor own_gpu = own.add(kFirst).to(kGpu), in = table.to(kGpu);
   // Indices are global: the table begins at row kFirst.
   const at::Tensor shifted = (is_strided() ? strided : on_gpu.indices).add(static_cast<int>(kFirst));
-  EdgeLists global = edges();
+  InEdges global = edges();
   global.indices = shifted.const_data_ptr<std::int32_t>();
   const at::Tensor out = poisoned({kDst, 2 * cols()});
   mean_concat<float, float>({.rows = kDst,
@@ -210,6 +210,42 @@ TEST_P(SageKernels, GatedGradientIsThatOfTheConcat) {
                          .piece_sums = task.piece_sums},
                         stream());
   EXPECT_LE(largest_difference(half_out, expected), 0.02 * expected.abs().max().item<double>());
+}
+
+TEST_P(SageKernels, SumsAreNotDivided) {
+  const at::Tensor rows = random_rows(kSrc, cols(), 5), grad = random_rows(kDst, 2 * cols(), 6);
+  const at::Tensor sizes = lists.counts.to(at::kFloat).unsqueeze(1), in = rows.to(kGpu);
+  const at::Tensor out = poisoned({kDst, 2 * cols()});
+  mean_concat<float, float>({.rows = kDst,
+                             .cols = cols(),
+                             .in = in.const_data_ptr<float>(),
+                             .in_pitch = cols(),
+                             .edges = edges(),
+                             .mean = false,
+                             .out = out.mutable_data_ptr<float>()},
+                            stream());
+  EXPECT_LE(largest_difference(out.narrow(1, 0, cols()), reference_mean(lists, rows).mul(sizes)), 1e-4);
+  EXPECT_EQ(largest_difference(out.narrow(1, cols(), cols()), rows.narrow(0, 0, kDst)), 0);
+
+  const at::Tensor expected = at::zeros({kSrc, cols()});
+  expected.narrow(0, 0, kDst).copy_(grad.narrow(1, cols(), cols()));
+  for (Count v = 0; v < kDst; ++v) {
+    const Count begin = lists.packed.indptr[v].item<Count>(), size = lists.counts[v].item<Count>();
+    for (Count e = begin; e < begin + size; ++e)
+      expected[lists.packed.indices[e].item<Count>()].add_(grad[v].narrow(0, 0, cols()));
+  }
+  const at::Tensor gpu_grad = grad.to(kGpu), grad_in = poisoned({kSrc, cols()});
+  gated_mean_grad<float>({.rows = kSrc,
+                          .cols = cols(),
+                          .num_dst = kDst,
+                          .transposed_indptr = on_gpu.transposed_indptr.const_data_ptr<Count>(),
+                          .transposed_indices = on_gpu.transposed_indices.const_data_ptr<std::int32_t>(),
+                          .edges = edges(),
+                          .grad = gpu_grad.const_data_ptr<float>(),
+                          .mean = false,
+                          .out = grad_in.mutable_data_ptr<float>()},
+                         stream());
+  EXPECT_LE(largest_difference(grad_in, expected), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SageKernels,

@@ -22,17 +22,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/d
 import bench  # noqa: E402
 import bench_data  # noqa: E402
 from bench_models import Layer  # noqa: E402
-
-
-class Gathered:
-    """Rows by the method that bench.py calls."""
-
-    def __init__(self, rows: Any) -> None:
-        self._CAPI_index = rows
+from bench_training import Batch  # noqa: E402
 
 
 class WholeGraphGraph:
     """What bench.Graph is, on tensors of WholeGraph in GPU memory."""
+
+    has_buffers, table = False, None
 
     def __init__(self, communicator: Any, data: bench_data.Data, device: torch.device, bias: bool) -> None:
         import pylibwholegraph.torch as wholegraph
@@ -50,12 +46,15 @@ class WholeGraphGraph:
         self.weights = "weights" if bias else None
         if bias:
             self.structure.set_edge_attribute(self.weights, shared(bench.weights_of(data)))
-        features, labels = shared(data.features), data.labels[:, None].to(device)
-        self.features, self.labels = Gathered(features.gather), Gathered(labels.__getitem__)
+        self.features, self.labels = shared(data.features), data.labels.to(device)
 
     def sample(self, seeds: torch.Tensor, fanouts: list[int]) -> tuple[torch.Tensor, list[Layer]]:
         nodes, edges, _, _ = self.structure.multilayer_sample_without_replacement(seeds, fanouts[::-1], self.weights)
         return nodes[0], [Layer(*e.long(), len(a), len(b)) for e, a, b in zip(edges, nodes, nodes[1:])]
+
+    def batch(self, sample: tuple[torch.Tensor, list[Layer]], seeds: torch.Tensor) -> Batch:
+        nodes, layers = sample
+        return Batch(self.features.gather(nodes), layers, self.labels[seeds])
 
 
 def communicator_of_wholegraph(machine: bench.Machine) -> Any:
@@ -97,9 +96,11 @@ def measure_all(options: argparse.Namespace) -> None:
         del graph
         if communicator is None:
             continue
-        theirs = with_options(ours, layers="pyg")
         graph = WholeGraphGraph(communicator, data, machine.device, bias)
-        other = measure(machine, "WholeGraph", graph, task, theirs)
+        other = min(
+            measure(machine, f"WholeGraph, {ahead} batches ahead", graph, task, with_options(ours, layers="pyg", ahead=ahead))
+            for ahead in sorted({0, options.ahead})
+        )
         del graph
         if dist.get_rank() == 0:
             bench.say(f"Strata is {other / seconds:.2f} times as fast")

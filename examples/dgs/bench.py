@@ -5,7 +5,8 @@
     torchrun --nnodes 2 --nproc_per_node 4 ... examples/dgs/bench.py ...      # several machines: each has a copy of the graph
 
 Without a GPU, --num-gpu is the number of processes, and everything lies in host memory. --dataset is one of the original's
-names, or any input of strata-partition: synthetic:products, synthetic:papers400M, npy:DIR.
+names, or any input of strata-partition: synthetic:products, synthetic:papers400M, npy:DIR. Products of matrices are in TF32 where
+the GPU has it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from bench_models import Layer, make_model
-from torch.nn.functional import cross_entropy
+from bench_training import Batch, Trainer
 from torch.nn.parallel import DistributedDataParallel
 
 import strata.dgs
 
 GIB = 1 << 30
-WARM_UP = 5  # iterations that are not counted
+WARM_UP = 16  # iterations that are not counted
 
 
 class Machine:
@@ -102,6 +103,8 @@ class Graph:
     """The order of the original: features > probs > indices > indptr, each as far as there is room."""
 
     def __init__(self, machine: Machine, data: bench_data.Data | None, options: argparse.Namespace) -> None:
+        self.has_buffers = options.layers == "strata"
+        self.attends = options.model == "gat"
         reserved = {"graphsage": 3, "gat": 11}[options.model] * GIB
 
         def make(name: str, rate: float, tensor: torch.Tensor | None) -> Any:
@@ -115,24 +118,28 @@ class Graph:
         self.indices = make("indices", options.graph_cache_rate, data and data.indices)
         self.indptr = make("indptr", options.graph_cache_rate, data and data.indptr)
         self.labels = make("", 1, data and data.labels)
+        nodes, self.num_features = machine.share(data and tuple(data.features.shape))
+        self.table = self.own_features(nodes) if self.has_buffers and not self.attends else None
 
-    def neighbors(self, seeds: torch.Tensor, fanout: int) -> tuple[torch.Tensor, torch.Tensor]:
-        ops = torch.ops.dgs_ops
-        if self.probs is None:
-            return ops._CAPI_sample_neighbors_with_chunk_tensor(seeds, self.indptr, self.indices, fanout, False)
-        return ops._CAPI_sample_neighbors_with_probs_with_chunk_tensor(
-            seeds, self.indptr, self.indices, self.probs, fanout, False
-        )
+    def own_features(self, nodes: int) -> torch.Tensor | None:
+        """All features, if they lie where this rank computes: the first sum of GraphSAGE reads them in place, without a copy."""
+        views = self.features._CAPI_get_sub_device_tensor(), self.features._CAPI_get_host_tensor()
+        own = views[0] if torch.cuda.is_available() else views[1]
+        fits = own.numel() == nodes * self.num_features and nodes < 2**31
+        return own.view(nodes, self.num_features) if fits else None
 
-    def sample(self, seeds: torch.Tensor, fanouts: list[int]) -> tuple[torch.Tensor, list[Layer]]:
-        """The input nodes, and the layers from the inputs to the seeds. The last fanout is of the seeds."""
-        layers: list[Layer] = []
-        for fanout in reversed(fanouts):
-            rows, cols = self.neighbors(seeds, fanout)
-            frontier, (rows, cols) = torch.ops.dgs_ops._CAPI_tensor_relabel([seeds, cols], [rows, cols])
-            layers.insert(0, Layer(cols, rows, len(frontier), len(seeds)))
-            seeds = frontier
-        return seeds, layers
+    def sample(self, seeds: torch.Tensor, fanouts: list[int]) -> strata.dgs.SampledBlocks:
+        """The last fanout is of the seeds."""
+        kind = {"inputs_by_id": self.table is not None, "input_gradients": self.attends}
+        return strata.dgs.sample_blocks(seeds, self.indptr, self.indices, fanouts, self.probs, **kind)
+
+    def labels_of(self, seeds: torch.Tensor) -> torch.Tensor:
+        return self.labels._CAPI_index(seeds)[:, 0]
+
+    def batch(self, sample: strata.dgs.SampledBlocks, seeds: torch.Tensor) -> Batch:
+        layers = sample.blocks if self.has_buffers else [Layer.of_lists(block) for block in sample.blocks]
+        x = None if sample.inputs_by_id else self.features._CAPI_index(sample.nodes)
+        return Batch(x, layers, self.labels_of(seeds))
 
 
 def batches(train: torch.Tensor, size: int, epoch: int) -> list[torch.Tensor]:
@@ -143,28 +150,28 @@ def batches(train: torch.Tensor, size: int, epoch: int) -> list[torch.Tensor]:
     return list(wrapped.split(size))
 
 
-def train(machine: Machine, graph: Graph, model: torch.nn.Module, ids: torch.Tensor, options: argparse.Namespace) -> list[float]:
-    """Seconds per iteration."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, weight_decay=5e-4)
-    fanouts = [int(word) for word in options.fan_out.split(",")]
-    seconds = []
+def train(machine: Machine, graph: Any, model: torch.nn.Module, ids: torch.Tensor, options: argparse.Namespace) -> float:
+    """Seconds per iteration, with what it takes to make the batches."""
+    work = [
+        (epoch, i, seeds)
+        for epoch in range(options.num_epochs)
+        for i, seeds in enumerate(batches(ids, options.batch_size, epoch))
+    ]
+    trainer = Trainer(machine, graph, model, options)
+    trainer.measure(seeds for _, _, seeds in work)
     model.train()
-    for epoch in range(options.num_epochs):
-        for i, seeds in enumerate(batches(ids, options.batch_size, epoch)):
-            start = now(machine)
-            seeds = seeds.to(machine.device)
-            inputs, layers = graph.sample(seeds, fanouts)
-            x, y = graph.features._CAPI_index(inputs), graph.labels._CAPI_index(seeds)[:, 0]
-            out = model(x, layers)
-            loss = cross_entropy(out, y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            seconds.append(now(machine) - start)
+
+    def run(part: list[tuple[int, int, torch.Tensor]]) -> None:
+        for (output, y), (epoch, i, seeds) in zip(trainer.outputs(seeds for _, _, seeds in part), part):
             if i % 20 == 0 and dist.get_rank() == 0 and options.print_train:
-                accuracy = (out.argmax(1) == y).float().mean()
-                say(f"Epoch {epoch} | Iteration {i} | Loss {loss.item()} | Acc {accuracy.item()}")
-    return seconds
+                accuracy = (output.scores.argmax(1) == y)[: len(seeds)].float().mean()
+                say(f"Epoch {epoch} | Iteration {i} | Loss {output.loss.item()} | Acc {accuracy.item()}")
+
+    warm_up = min(WARM_UP, len(work) - 1)
+    run(work[:warm_up])
+    start = now(machine)
+    run(work[warm_up:])  # which begins without a batch made ahead
+    return (now(machine) - start) / (len(work) - warm_up)
 
 
 def now(machine: Machine) -> float:
@@ -185,6 +192,7 @@ def begin(options: argparse.Namespace) -> Machine:
     on_gpu = torch.cuda.is_available()
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
     torch.manual_seed(options.seed)
+    torch.set_float32_matmul_precision("high")
     machine = Machine(options.loading_factors)
     if not on_gpu:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // machine.size))
@@ -195,14 +203,21 @@ def seconds_per_iteration(machine: Machine, graph: Graph, task: Task, options: a
     """Of a new model, which is gone when the group ends: the group waits for its threads, and those for Python's lock. The mean of all ranks."""
     depth = len(options.fan_out.split(","))
     model = make_model(options.model, options.layers, task.num_features, task.num_classes, depth).to(machine.device)
-    model = DistributedDataParallel(model, device_ids=[machine.device.index] if machine.on_gpu else None)
     if dist.get_rank() == 0:
         say("start training...")
-    seconds = train(machine, graph, model, task.train, options)
-    counted = seconds[WARM_UP:] or seconds[1:] or seconds
-    mean = torch.tensor([sum(counted) / len(counted)], dtype=torch.double)
+    mean = torch.tensor([train(machine, graph, synchronized(model, machine), task.train, options)], dtype=torch.double)
     dist.all_reduce(mean)
     return mean.item() / dist.get_world_size()
+
+
+def synchronized(model: torch.nn.Module, machine: Machine) -> torch.nn.Module:
+    """Among several ranks."""
+    if dist.get_world_size() == 1:
+        return model
+    if not machine.on_gpu:
+        return DistributedDataParallel(model)
+    with torch.cuda.stream(torch.cuda.Stream()):  # as recording wants it
+        return DistributedDataParallel(model, device_ids=[machine.device.index])
 
 
 def report(seconds: float, options: argparse.Namespace) -> None:
@@ -249,13 +264,14 @@ def parse(description: str | None = __doc__) -> argparse.Namespace:
     parser.add_argument("--print-train", action="store_true", help="print loss and accuracy every 20 iterations")
     parser.add_argument("--feat-cache-rate", type=float, default=1, help="share of the features on all GPUs together")
     parser.add_argument("--graph-cache-rate", type=float, default=1, help="share of the neighbor lists on all GPUs together")
+    parser.add_argument("--ahead", type=int, default=2, help="batches that are made while others are trained on")
     parser.add_argument("--loading-factors", action="store_true", help="tell what a row costs from each tier")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--libdgs", help="taken for scripts that give it; the library is the package's")
     options = parser.parse_args()
     fanouts = options.fan_out.split(",")
-    if not all(word.isdigit() for word in fanouts) or options.num_gpu < 1 or options.batch_size < 1 or options.num_epochs < 1:
-        parser.error("--fan-out takes numbers such as 15,15,15; --num-gpu, --batch-size and --num-epochs are at least 1")
+    if not all(word.isdigit() for word in fanouts) or options.num_gpu < 1 or options.batch_size < 1 or options.num_epochs < 1 or options.ahead < 0:
+        parser.error("--fan-out takes numbers such as 15,15,15; --num-gpu, --batch-size and --num-epochs are at least 1, --ahead 0")
     return options
 
 

@@ -19,10 +19,23 @@ import torch
 import torch.distributed as distributed
 
 from strata import _core
+from strata._dgs_blocks import BlockBuffer, BlockRooms, SampledBlocks, mean_and_own_rows, sample_blocks
 from strata._torch import let_groups_end
 from strata.errors import InputError
 
-__all__ = ["ChunkTensor", "LoadingFactors", "close", "create_communicator", "library", "loading_factors"]
+__all__ = [
+    "BlockBuffer",
+    "BlockRooms",
+    "ChunkTensor",
+    "LoadingFactors",
+    "SampledBlocks",
+    "close",
+    "create_communicator",
+    "library",
+    "loading_factors",
+    "mean_and_own_rows",
+    "sample_blocks",
+]
 
 #: The path of libdgs.so.
 library = str(pathlib.Path(__file__).with_name("libdgs.so"))

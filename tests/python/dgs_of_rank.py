@@ -502,16 +502,16 @@ def killed():
     os._exit(0)
 
 
-def main():
+def main(scenarios):
     dist.init_process_group("gloo")
     if ON_GPU:
         torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
     strata.dgs.create_communicator()
     for scenario in sys.argv[1:]:
-        globals()[scenario]()
+        scenarios[scenario]()
         say(f"did {scenario}")
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    main(globals())

@@ -27,8 +27,8 @@ class Dgs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
-    def scenarios(self, ranks, *names):
-        out = self.run_ranks(ranks, HERE / "dgs_of_rank.py", *names)
+    def scenarios(self, ranks, *names, script="dgs_of_rank.py"):
+        out = self.run_ranks(ranks, HERE / script, *names)
         for name in names:
             self.assertEqual(out.count(f"] did {name}"), ranks, out)
         return out
@@ -50,6 +50,12 @@ class Dgs(unittest.TestCase):
             with self.subTest(ranks=ranks):
                 names = ["samples_as_asked", "refuses_to_sample", "relabels", "caches_hot_rows", "trains_graphsage", "refuses_what_was_closed"]
                 self.scenarios(ranks, *names, *["samples_fairly"] * (ranks == 1))
+
+    def test_samples_blocks(self):
+        names = ["samples_blocks_as_the_operators_do", "keeps_ids_of_inputs", "has_the_same_edges_by_source", "pads_without_a_trace", "writes_rows_where_asked", "refuses_blocks"]
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                self.scenarios(ranks, *names, *["repeats_recorded_steps"] * (torch.cuda.is_available() and ranks == 1), script="dgs_blocks_of_rank.py")
 
     def test_leaks_nothing(self):
         self.scenarios(2, "leaks_nothing")

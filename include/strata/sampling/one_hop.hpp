@@ -50,8 +50,10 @@ struct HopRule {
 /// The picks as edges, in the order of the seeds: seed and neighbor, [num_edges] each, in the types of the
 /// seeds and of the indices.
 struct HopEdges {
-  void* seeds = nullptr;
+  void* seeds = nullptr;  ///< may be null: they are not written
   void* neighbors = nullptr;
+  bool and_seeds =
+      false;  ///< neighbors [num_edges + seeds]: behind those of each entry stands the entry itself
 };
 
 /// Chooses neighbors of every entry of a list of nodes, in which a node may occur several times. Without
@@ -65,6 +67,9 @@ class OneHop {
   virtual ~OneHop() = default;
   virtual Count num_edges() const = 0;
   virtual void choose(const HopEdges& out) = 0;  ///< on a GPU asynchronous on the stream
+  /// out[i] is where the edges of entry i of the seeds begin, the last one num_edges(): [seeds + 1]. On a GPU
+  /// asynchronous on the stream.
+  virtual void starts(Count* out) const = 0;
 };
 
 /// What a hop works with: on a GPU the stream, and memory of it that lives as long as the hop; on the cpu the

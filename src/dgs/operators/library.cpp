@@ -3,7 +3,10 @@
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
+#include <optional>
+
 #include "operators/arguments.hpp"
+#include "operators/blocks.hpp"
 #include "operators/hot_rows.hpp"
 #include "operators/relabel.hpp"
 #include "operators/sampling.hpp"
@@ -36,12 +39,26 @@ Edges sample_weighted_tensors(const at::Tensor& seeds, const at::Tensor& indptr,
 
 Edges sample_chunk_tensors(const at::Tensor& seeds, const Self& indptr, const Self& indices,
                            std::int64_t num_picks, bool replace) {
-  return translated([&] { return sample({seeds, num_picks, replace}, *indptr, *indices, nullptr); });
+  return translated([&] { return sample({seeds, num_picks, replace}, ChunkedGraph{*indptr, *indices}); });
 }
 
 Edges sample_weighted_chunk_tensors(const at::Tensor& seeds, const Self& indptr, const Self& indices,
                                     const Self& probs, std::int64_t num_picks, bool replace) {
-  return translated([&] { return sample({seeds, num_picks, replace}, *indptr, *indices, probs.get()); });
+  return translated([&] {
+    return sample({seeds, num_picks, replace}, ChunkedGraph{*indptr, *indices, probs.get()});
+  });
+}
+
+Blocks make_blocks(const at::Tensor& seeds, const Self& indptr, const Self& indices,
+                   const std::optional<Self>& probs, const Ids& fanouts, bool inputs_by_id,
+                   bool input_gradients) {
+  return translated([&] {
+    return sample_blocks({.seeds = seeds,
+                          .fanouts = fanouts,
+                          .inputs_by_id = inputs_by_id,
+                          .input_gradients = input_gradients},
+                         {*indptr, *indices, probs ? probs->get() : nullptr});
+  });
 }
 
 Relabeled relabel_tensors(const std::vector<at::Tensor>& mapping, const std::vector<at::Tensor>& to_relabel) {
@@ -88,6 +105,9 @@ TORCH_LIBRARY(dgs_classes, m) {
            [](const Self& self, const at::Tensor& ids) {
              return translated([&] { return self->split(ids); });
            })
+      .def("size", [](const Self& self) { return translated([&] { return self->size(); }); })
+      .def("index_into", [](const Self& self, const at::Tensor& ids,
+                            const at::Tensor& out) { translate_errors([&] { self->index_into(ids, out); }); })
       .def("close", [](const Self& self) { translate_errors([&] { self->close(); }); });
 }
 
@@ -103,6 +123,7 @@ TORCH_LIBRARY(dgs_ops, m) {
   m.def("_CAPI_sample_neighbors_with_probs", &sample_weighted_tensors);
   m.def("_CAPI_sample_neighbors_with_probs_with_chunk_tensor", &sample_weighted_chunk_tensors);
   m.def("_CAPI_tensor_relabel", &relabel_tensors);
+  m.def("sample_blocks", &make_blocks);
   m.def("_CAPI_create_hash_map", &make_hash_map);
   m.def("_CAPI_fetch_data", &fetch_rows);
   m.def("_CAPI_fetch_data_chunk_tensor", &fetch_chunk_rows);

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -47,21 +48,70 @@ PiecedArray array_of(const TorchChunkTensor& tensor, const char* name) {
   return tensor.rows().pieces();
 }
 
-Edges run(const SampleArguments& arguments, const sampling::HopArrays& arrays, at::ScalarType id_type,
-          Device device, ThreadPool& pool) {
-  const cuda::DeviceGuard guard(device);
-  const at::Tensor seeds = ids_on(arguments.seeds, device, "seeds");
-  Memory memory(device);
-  sampling::HopPlace place{.stream = current_stream(device), .allocate = memory.allocator(), .pool = &pool};
-  const sampling::HopRule rule{
-      .fanout = arguments.num_picks,
-      .replacement = arguments.replace ? sampling::Replacement::with : sampling::Replacement::without,
-      .key = next_key()};
-  const auto hop = sampling::make_hop(arrays, span_of(seeds), rule, std::move(place));
-  at::Tensor rows = at::empty({hop->num_edges()}, seeds.options());
-  at::Tensor cols = at::empty({hop->num_edges()}, seeds.options().dtype(id_type));
-  hop->choose({.seeds = rows.mutable_data_ptr(), .neighbors = cols.mutable_data_ptr()});
-  return {rows, cols};
+/// The arrays of a graph, and the device and the threads that read them.
+struct Source {
+  sampling::HopArrays arrays;
+  at::ScalarType id_type;  ///< of the indices
+  Device device;
+  ThreadPool& pool;
+};
+
+/// A hop, and what it works with until its edges are chosen.
+class Hop {
+ public:
+  Hop(const SampleArguments& arguments, const Source& source)
+      : guard_(source.device),
+        seeds_(ids_on(arguments.seeds, source.device, "seeds")),
+        id_type_(source.id_type),
+        memory_(source.device),
+        hop_(sampling::make_hop(source.arrays, span_of(seeds_), rule_of(arguments),
+                                {.stream = current_stream(source.device),
+                                 .allocate = memory_.allocator(),
+                                 .pool = &source.pool})) {}
+
+  Edges edges() {
+    at::Tensor rows = at::empty({hop_->num_edges()}, seeds_.options());
+    return {rows, choose({.seeds = rows.mutable_data_ptr()}, hop_->num_edges())};
+  }
+
+  NeighborLists lists(ListEnd end) {
+    const bool and_seeds = end == ListEnd::seed;
+    const Count size = hop_->num_edges() + (and_seeds ? seeds_.numel() : 0);
+    at::Tensor starts = at::empty({seeds_.numel() + 1}, seeds_.options().dtype(at::kLong));
+    hop_->starts(starts.mutable_data_ptr<std::int64_t>());
+    return {.starts = starts, .neighbors = choose({.and_seeds = and_seeds}, size)};
+  }
+
+ private:
+  static sampling::HopRule rule_of(const SampleArguments& arguments) {
+    return {.fanout = arguments.num_picks,
+            .replacement = arguments.replace ? sampling::Replacement::with : sampling::Replacement::without,
+            .key = next_key()};
+  }
+
+  at::Tensor choose(sampling::HopEdges out, Count size) {
+    at::Tensor cols = at::empty({size}, seeds_.options().dtype(id_type_));
+    out.neighbors = cols.mutable_data_ptr();
+    hop_->choose(out);
+    return cols;
+  }
+
+  cuda::DeviceGuard guard_;
+  at::Tensor seeds_;
+  at::ScalarType id_type_;
+  Memory memory_;
+  std::unique_ptr<sampling::OneHop> hop_;
+};
+
+Source source_of(const ChunkedGraph& graph) {
+  sampling::HopArrays arrays{.indptr = array_of(graph.indptr, "indptr"),
+                             .indices = array_of(graph.indices, "indices"),
+                             .weights = {}};
+  if (graph.probs != nullptr) arrays.weights = array_of(*graph.probs, "probs");
+  return {.arrays = arrays,
+          .id_type = graph.indices.dtype(),
+          .device = graph.indptr.rows().device(),
+          .pool = graph.indptr.group().pool()};
 }
 
 }  // namespace
@@ -73,15 +123,19 @@ Edges sample(const SampleArguments& arguments, const at::Tensor& indptr, const a
                              .indices = array_of(indices, where, "indices"),
                              .weights = {}};
   if (probs.defined()) arrays.weights = array_of(probs, where, "probs");
-  return run(arguments, arrays, indices.scalar_type(), device_of(where), own_pool());
+  return Hop(arguments, {.arrays = arrays,
+                         .id_type = indices.scalar_type(),
+                         .device = device_of(where),
+                         .pool = own_pool()})
+      .edges();
 }
 
-Edges sample(const SampleArguments& arguments, const TorchChunkTensor& indptr,
-             const TorchChunkTensor& indices, const TorchChunkTensor* probs) {
-  sampling::HopArrays arrays{
-      .indptr = array_of(indptr, "indptr"), .indices = array_of(indices, "indices"), .weights = {}};
-  if (probs != nullptr) arrays.weights = array_of(*probs, "probs");
-  return run(arguments, arrays, indices.dtype(), indptr.rows().device(), indptr.group().pool());
+Edges sample(const SampleArguments& arguments, const ChunkedGraph& graph) {
+  return Hop(arguments, source_of(graph)).edges();
+}
+
+NeighborLists sample_lists(const SampleArguments& arguments, const ChunkedGraph& graph, ListEnd end) {
+  return Hop(arguments, source_of(graph)).lists(end);
 }
 
 }  // namespace strata::dgs

@@ -18,11 +18,23 @@ struct SampleArguments {
 };
 using Edges = std::tuple<at::Tensor, at::Tensor>;  ///< (rows, cols): seeds and their neighbors, as ids
 
+/// The picks of each seed as a list: int64 [seeds + 1] where the lists begin, and their neighbors as ids.
+struct NeighborLists {
+  at::Tensor starts, neighbors;
+};
+/// Whether each list ends with the seed itself; `starts` do not count it.
+enum class ListEnd { neighbor, seed };
+
 /// From plain tensors on the device of `indptr`. `probs` may be undefined.
 Edges sample(const SampleArguments& arguments, const at::Tensor& indptr, const at::Tensor& indices,
              const at::Tensor& probs);
-/// From ChunkTensors; `probs` may be null.
-Edges sample(const SampleArguments& arguments, const TorchChunkTensor& indptr,
-             const TorchChunkTensor& indices, const TorchChunkTensor* probs);
+/// A graph in ChunkTensors; a view. `probs` may be null.
+struct ChunkedGraph {
+  const TorchChunkTensor& indptr;
+  const TorchChunkTensor& indices;
+  const TorchChunkTensor* probs = nullptr;
+};
+Edges sample(const SampleArguments& arguments, const ChunkedGraph& graph);
+NeighborLists sample_lists(const SampleArguments& arguments, const ChunkedGraph& graph, ListEnd end);
 
 }  // namespace strata::dgs

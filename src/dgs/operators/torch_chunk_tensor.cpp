@@ -91,9 +91,31 @@ at::Tensor TorchChunkTensor::index(const at::Tensor& ids) const {
   const cuda::DeviceGuard guard(device);
   const at::Tensor here = ids_on(ids, device, "the index");
   at::Tensor out = at::empty({here.numel(), tensor_->spec().cols}, options(device));
-  tensor_->index(span_of(here), {.data = out.mutable_data_ptr(), .dtype = tensor_->spec().dtype},
-                 current_stream(device), group_->pool());
+  read(here, out);
   return out;
+}
+
+void TorchChunkTensor::index_into(const at::Tensor& ids, const at::Tensor& out) const {
+  const Device device = rows().device();
+  const cuda::DeviceGuard guard(device);
+  const at::Tensor here = ids_on(ids, device, "the index");
+  const Count cols = tensor_->spec().cols;
+  const bool usable = out.dim() == 2 && out.size(0) >= here.numel() && out.size(1) == cols &&
+                      out.is_contiguous() && out.scalar_type() == dtype_ &&
+                      out.device() == torch_device(device);
+  if (!usable) {
+    throw InputError(
+        fmt::format("{} rows of {} {} cannot be written to {} [{}] on {}", here.numel(), cols,
+                    c10::toString(dtype_), c10::toString(out.scalar_type()), fmt::join(out.sizes(), ", "),
+                    out.device().str()),
+        fmt::format("Give a contiguous tensor on {} with as many rows or more.", torch_device(device).str()));
+  }
+  read(here, out);
+}
+
+void TorchChunkTensor::read(const at::Tensor& ids, const at::Tensor& out) const {
+  tensor_->index(span_of(ids), {.data = out.mutable_data_ptr(), .dtype = tensor_->spec().dtype},
+                 current_stream(tensor_->device()), group_->pool());
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> TorchChunkTensor::split(const at::Tensor& ids) const {

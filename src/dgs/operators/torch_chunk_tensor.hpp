@@ -22,16 +22,20 @@ class TorchChunkTensor : public torch::CustomClassHolder {
   at::Tensor host_view() const;
   at::Tensor gpu_view() const;
   at::Tensor index(const at::Tensor& ids) const;
+  /// The same into the first rows of a contiguous `out` [>= ids, columns] on device().
+  void index_into(const at::Tensor& ids, const at::Tensor& out) const;
   /// Ids of rows on this GPU, on others and in host memory, in the order of `ids`.
   std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& ids) const;
   void close();  ///< collective
 
-  const ChunkTensor& rows() const;  ///< throws InputError after close()
+  const ChunkTensor& rows() const;                          ///< throws InputError after close()
+  std::int64_t size() const { return rows().spec().rows; }  ///< rows, or elements of one dimension
   at::ScalarType dtype() const { return dtype_; }
   Group& group() const { return *group_; }
 
  private:
   at::TensorOptions options(Device device) const;
+  void read(const at::Tensor& ids, const at::Tensor& out) const;
   at::Tensor view(const ChunkTensor::View& rows, Device device) const;
 
   std::shared_ptr<Group> group_;

@@ -45,13 +45,17 @@ class HopOnCpu final : public OneHop {
       for_each_piece([&](Count i) {
         const List list = list_of(i);
         Count edge = offsets_[static_cast<std::size_t>(i)];
+        const Count before = out.and_seeds ? i : 0;
         for_each_pick(i, list, [&](Count position) {
-          rows[edge] = static_cast<Seed>(list.seed);
-          neighbors[edge++] = element<Id>(arrays_.indices, list.begin + position);
+          if (rows != nullptr) rows[edge] = static_cast<Seed>(list.seed);
+          neighbors[before + edge++] = element<Id>(arrays_.indices, list.begin + position);
         });
+        if (out.and_seeds) neighbors[before + edge] = static_cast<Id>(list.seed);
       });
     });
   }
+
+  void starts(Count* out) const override { std::ranges::copy(offsets_, out); }
 
  private:
   template <typename Body>

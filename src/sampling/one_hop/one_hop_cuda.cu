@@ -194,11 +194,14 @@ __device__ void put(const HopTable<Id, Weight>& table, const HopEdges& out, Coun
       table.positions != nullptr
           ? table.positions[i * table.rule.fanout + j]
           : unweighted_position(table.rule, entry_key(table.rule.key, i), table.degrees[i], j);
-  if (table.seeds.wide)
-    static_cast<std::int64_t*>(out.seeds)[edge] = table.seed(i);
-  else
-    static_cast<std::int32_t*>(out.seeds)[edge] = static_cast<std::int32_t>(table.seed(i));
-  static_cast<Id*>(out.neighbors)[edge] = element<Id>(table.indices, table.begins[i] + position);
+  if (out.seeds != nullptr) {
+    if (table.seeds.wide)
+      static_cast<std::int64_t*>(out.seeds)[edge] = table.seed(i);
+    else
+      static_cast<std::int32_t*>(out.seeds)[edge] = static_cast<std::int32_t>(table.seed(i));
+  }
+  static_cast<Id*>(out.neighbors)[out.and_seeds ? edge + i : edge] =
+      element<Id>(table.indices, table.begins[i] + position);
 }
 
 // One thread per possible pick: its list and its edge, 16 bytes read that its neighbors share, one sector of
@@ -227,6 +230,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// One thread per entry, which writes itself behind its neighbors.
+template <typename Id, typename Weight>
+__global__ void put_seeds(const __grid_constant__ HopTable<Id, Weight> table, HopEdges out) {
+  for (Count i = first_item<Count>(); i < table.seeds.size; i += item_stride<Count>())
+    static_cast<Id*>(out.neighbors)[table.offsets[i + 1] + i] = static_cast<Id>(table.seed(i));
+}
+
 /// As many blocks as there is work for; the kernels of weights wait on memory most.
 unsigned blocks_of_warps(Count lists) { return blocks_for(lists * kWarp); }
 
@@ -251,8 +261,12 @@ class HopOnGpu final : public OneHop {
   Count num_edges() const override { return num_edges_; }
 
   void choose(const HopEdges& out) override {
-    if (num_edges_ == 0) return;
     const cuda::DeviceGuard guard(place_.stream.device());
+    if (out.and_seeds && table_.seeds.size > 0) {
+      put_seeds<<<blocks_for(table_.seeds.size), kThreads, 0, place_.stream.get()>>>(table_, out);
+      cuda::check_launch("put_seeds");
+    }
+    if (num_edges_ == 0) return;
     if (table_.rule.fanout < 0) {
       put_all<<<blocks_for(num_edges_), kThreads, 0, place_.stream.get()>>>(table_, out, num_edges_);
     } else {
@@ -260,6 +274,12 @@ class HopOnGpu final : public OneHop {
       put_picks<<<blocks_for(picks), kThreads, 0, place_.stream.get()>>>(table_, out);
     }
     cuda::check_launch("put_picks");
+  }
+
+  void starts(Count* out) const override {
+    const cuda::DeviceGuard guard(place_.stream.device());
+    cuda::copy_async(out, table_.offsets, static_cast<std::size_t>(table_.seeds.size + 1) * sizeof(Count),
+                     place_.stream);
   }
 
  private:

@@ -59,8 +59,9 @@ class DeviceMemory {
 };
 
 struct Picked {
+  std::vector<Count> starts;
   std::vector<std::int64_t> seeds;
-  std::vector<std::int32_t> neighbors;
+  std::vector<std::int32_t> neighbors, with_seeds;
   bool operator==(const Picked&) const = default;
 };
 
@@ -84,6 +85,10 @@ Picked on_cpu(const Lists& lists, bool weighted, const std::vector<std::int64_t>
   picked.seeds.resize(static_cast<std::size_t>(hop->num_edges()));
   picked.neighbors.resize(picked.seeds.size());
   hop->choose({.seeds = picked.seeds.data(), .neighbors = picked.neighbors.data()});
+  picked.starts.resize(seeds.size() + 1);
+  hop->starts(picked.starts.data());
+  picked.with_seeds.resize(picked.neighbors.size() + seeds.size());
+  hop->choose({.seeds = nullptr, .neighbors = picked.with_seeds.data(), .and_seeds = true});
   return picked;
 }
 
@@ -103,6 +108,14 @@ Picked on_gpu(const Lists& lists, bool weighted, const std::vector<std::int64_t>
   auto* const rows = static_cast<std::int64_t*>(memory.allocate(picked.seeds.size() * 8));
   auto* const neighbors = static_cast<std::int32_t*>(memory.allocate(picked.seeds.size() * 4));
   hop->choose({.seeds = rows, .neighbors = neighbors});
+  picked.starts.resize(seeds.size() + 1);
+  auto* const starts = static_cast<Count*>(memory.allocate(picked.starts.size() * sizeof(Count)));
+  hop->starts(starts);
+  picked.with_seeds.resize(picked.neighbors.size() + seeds.size());
+  auto* const with_seeds = static_cast<std::int32_t*>(memory.allocate(picked.with_seeds.size() * 4));
+  hop->choose({.seeds = nullptr, .neighbors = with_seeds, .and_seeds = true});
+  cuda::copy_async(picked.with_seeds.data(), with_seeds, picked.with_seeds.size() * 4, stream);
+  cuda::copy_async(picked.starts.data(), starts, picked.starts.size() * sizeof(Count), stream);
   cuda::copy_async(picked.seeds.data(), rows, picked.seeds.size() * 8, stream);
   cuda::copy_async(picked.neighbors.data(), neighbors, picked.neighbors.size() * 4, stream);
   stream.synchronize();
@@ -137,7 +150,8 @@ TEST_F(GpuOneHop, ChoosesWhatTheCpuChooses) {
 TEST_F(GpuOneHop, NamesASeedThatIsNoNode) {
   const Lists lists(6);
   EXPECT_THROW(on_gpu(lists, false, {0, 5, 200, 201}, {.fanout = 2}), std::out_of_range);
-  EXPECT_EQ(on_gpu(lists, false, {}, {.fanout = 2}), Picked{});
+  EXPECT_EQ(on_gpu(lists, false, {}, {.fanout = 2}),
+            (Picked{.starts = {0}, .seeds = {}, .neighbors = {}, .with_seeds = {}}));
 }
 
 }  // namespace

@@ -68,6 +68,30 @@ TEST(OneHop, TakesShortListsWholeAndNoNeighborTwice) {
       << "an entry has a key of its own";
 }
 
+TEST(OneHop, TellsWhereTheEdgesOfASeedBegin) {
+  const Lists lists(30);
+  const std::vector<std::int64_t> seeds{29, 0, 2, 3, 29};
+  const HopRule rule{.fanout = 7, .key = 1};
+  ThreadPool pool(2);
+  const auto hop =
+      make_hop(lists.arrays(false), {.data = seeds.data(), .size = std::ssize(seeds), .wide = true}, rule,
+               {.stream = {}, .allocate = {}, .pool = &pool});
+  std::vector<Count> starts(seeds.size() + 1, -1);
+  hop->starts(starts.data());
+  EXPECT_EQ(starts, (std::vector<Count>{0, 7, 7, 13, 20, 27}));
+  std::vector<std::int64_t> neighbors(27, -1);
+  hop->choose({.seeds = nullptr, .neighbors = neighbors.data()});
+  EXPECT_EQ(neighbors, pick(lists.arrays(false), seeds, rule).neighbors);
+
+  std::vector<std::int64_t> with_seeds(neighbors.size() + seeds.size(), -1), expected;
+  hop->choose({.seeds = nullptr, .neighbors = with_seeds.data(), .and_seeds = true});
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    expected.insert(expected.end(), neighbors.begin() + starts[i], neighbors.begin() + starts[i + 1]);
+    expected.push_back(seeds[i]);
+  }
+  EXPECT_EQ(with_seeds, expected);
+}
+
 TEST(OneHop, NeverTakesAWeightOfZero) {
   const Lists lists(30);
   for (const Replacement replacement : {Replacement::without, Replacement::with}) {

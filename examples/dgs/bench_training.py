@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training of bench.py: mini-batches are made ahead on a thread and a stream of their own; on a GPU, steps are recorded as a
+CUDA graph each time a buffer is used first, and replayed."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import cross_entropy
+
+import strata.dgs
+
+MEASURED = 16  # mini-batches, for the shapes of buffers
+NO_LABEL = -100  # what cross_entropy ignores
+
+
+class Batch(NamedTuple):
+    """What a step is given: features of the input nodes, edges from the inputs to the seeds, and labels of the seeds."""
+
+    x: torch.Tensor | None  # None: the first layer reads the graph's own
+    layers: Sequence[Any]
+    y: torch.Tensor
+
+
+class Output(NamedTuple):
+    loss: torch.Tensor
+    scores: torch.Tensor
+
+
+class Buffer:
+    """A mini-batch in memory of fixed shapes."""
+
+    def __init__(self, rooms: strata.dgs.BlockRooms, like: strata.dgs.SampledBlocks, graph: Any) -> None:
+        self.blocks = strata.dgs.BlockBuffer(rooms, like)
+        self.graph = graph
+        device, rows = like.nodes.device, rooms.nodes[-1]
+        self.x = None if like.inputs_by_id else torch.zeros(rows, graph.num_features, device=device)
+        self.y = torch.full((rooms.nodes[0],), NO_LABEL, device=device)
+
+    def fill(self, sample: strata.dgs.SampledBlocks, seeds: torch.Tensor) -> None:
+        self.blocks.copy(sample)
+        if self.x is not None:
+            self.graph.features.index_into(sample.nodes, self.x)
+        self.y[: len(seeds)].copy_(self.graph.labels_of(seeds))
+        self.y[len(seeds) :].fill_(NO_LABEL)
+
+    def batch(self) -> Batch:
+        return Batch(self.x, self.blocks.blocks(), self.y)
+
+
+class Slot:
+    """A place for a mini-batch that was made ahead."""
+
+    def __init__(self, buffer: Buffer | None, on_gpu: bool) -> None:
+        self.buffer = buffer
+        self.batch: Batch | None = None  # one that is in no buffer
+        self.recording: Any = None
+        self.output: Output | None = None  # of the recording
+        self.ready, self.used = (torch.cuda.Event(), torch.cuda.Event()) if on_gpu else (None, None)
+
+
+Make = Callable[[Slot, torch.Tensor], None]
+
+
+def made_ahead(make: Make, work: Iterable[torch.Tensor], slots: Sequence[Slot], device: torch.device) -> Iterator[Slot]:
+    """Slots in the order of the work. On a GPU `make` runs on a thread and a stream of its own, and may be all slots but one ahead;
+    a slot is made anew when the stream that takes it has done what it was given before it took the next."""
+    if device.type != "cuda" or len(slots) == 1:
+        for seeds in work:
+            make(slots[0], seeds)
+            yield slots[0]
+        return
+    free: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    for slot in slots:
+        free.put(slot)
+
+    def run() -> None:
+        torch.cuda.set_device(device)
+        stream = torch.cuda.Stream(priority=-1)  # its kernels are short, and many wait for them
+        stream.wait_stream(torch.cuda.default_stream())
+        with torch.cuda.stream(stream):
+            for seeds in work:
+                if (slot := free.get()) is None:
+                    return
+                stream.wait_event(slot.used)
+                make(slot, seeds)
+                slot.ready.record(stream)
+                made.put(slot)
+
+    def run_and_tell() -> None:
+        try:
+            run()
+            made.put(None)
+        except BaseException as error:
+            made.put(error)
+
+    thread = threading.Thread(target=run_and_tell)
+    thread.start()
+    try:
+        while (slot := made.get()) is not None:
+            if isinstance(slot, BaseException):
+                raise slot
+            torch.cuda.current_stream().wait_event(slot.ready)
+            yield slot
+            slot.used.record()
+            free.put(slot)
+    finally:
+        free.put(None)
+        thread.join()
+
+
+class Trainer:
+    """Steps of a model on mini-batches of a graph."""
+
+    def __init__(self, machine: Any, graph: Any, model: torch.nn.Module, options: argparse.Namespace) -> None:
+        self.machine = machine
+        self.graph = graph
+        self.model = model
+        self.fanouts = [int(word) for word in options.fan_out.split(",")]
+        self.num_slots = options.ahead + 1
+        self.slots: list[Slot] = []
+        self.to_warm_up = 3 if dist.get_world_size() == 1 else 11  # DistributedDataParallel wants that many
+        self.group = dist.new_group(backend="gloo") if dist.get_world_size() > 1 else None  # of the threads that make batches
+        on_gpu = machine.on_gpu
+        self.side = torch.cuda.Stream() if on_gpu else None
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=0.001, weight_decay=5e-4, fused=on_gpu, capturable=on_gpu)
+
+    def measure(self, work: Iterable[torch.Tensor]) -> None:
+        """Samples some mini-batches, for the shapes of the buffers that they are put into."""
+        rooms = like = None
+        if self.graph.has_buffers:
+            samples = [self.sample(seeds) for seeds in itertools.islice(work, MEASURED)]
+            rooms, like = strata.dgs.BlockRooms.around(samples), samples[0]
+        buffers = (None if rooms is None else Buffer(rooms, like, self.graph) for _ in range(self.num_slots))
+        self.slots = [Slot(buffer, self.machine.on_gpu) for buffer in buffers]
+
+    def outputs(self, work: Iterable[torch.Tensor]) -> Iterator[tuple[Output, torch.Tensor]]:
+        """Trains on the mini-batches of these seeds; gives what each step gave, and its labels. The next step may use the memory again."""
+        for slot in made_ahead(self.make, work, self.slots, self.machine.device):
+            if slot.batch is not None:
+                yield self.step(slot.batch), slot.batch.y
+            else:
+                yield self.buffered_step(slot), slot.buffer.y
+
+    def sample(self, seeds: torch.Tensor) -> Any:
+        return self.graph.sample(seeds.to(self.machine.device, non_blocking=True), self.fanouts)
+
+    def make(self, slot: Slot, seeds: torch.Tensor) -> None:
+        slot.batch = None
+        seeds = seeds.to(self.machine.device, non_blocking=True)
+        sample = self.graph.sample(seeds, self.fanouts)
+        if self.fits(slot, sample):
+            slot.buffer.fill(sample, seeds)
+        else:
+            slot.batch = self.graph.batch(sample, seeds)
+
+    def fits(self, slot: Slot, sample: Any) -> bool:
+        """On all ranks, which must replay a step, with what they send each other in it, together."""
+        if slot.buffer is None:
+            return False
+        fitting = torch.tensor([slot.buffer.blocks.holds(sample)], dtype=torch.int32)
+        if self.group is not None:
+            dist.all_reduce(fitting, dist.ReduceOp.MIN, group=self.group)
+        return bool(fitting)
+
+    def step(self, batch: Batch) -> Output:
+        scores = self.model(batch.x, batch.layers, self.graph.table)
+        loss = cross_entropy(scores, batch.y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return Output(loss.detach(), scores.detach())
+
+    def buffered_step(self, slot: Slot) -> Output:
+        if not self.machine.on_gpu:
+            return self.step(slot.buffer.batch())
+        if self.to_warm_up > 0:
+            self.to_warm_up -= 1
+            return self.warm_up(slot)
+        if slot.recording is None:
+            self.record(slot)
+        slot.recording.replay()
+        return slot.output
+
+    def warm_up(self, slot: Slot) -> Output:
+        """One step on a stream of its own, as recording wants it."""
+        here = torch.cuda.current_stream()
+        self.side.wait_stream(here)
+        with torch.cuda.stream(self.side):
+            output = self.step(slot.buffer.batch())
+        here.wait_stream(self.side)
+        return output
+
+    def record(self, slot: Slot) -> None:
+        """Recordings share their memory: none runs beside another."""
+        pools = (other.recording.pool() for other in self.slots if other.recording is not None)
+        recording = torch.cuda.CUDAGraph()
+        # The thread that makes batches goes on calling CUDA meanwhile.
+        with torch.cuda.graph(recording, pool=next(pools, None), capture_error_mode="thread_local"):
+            slot.output = self.step(slot.buffer.batch())
+        slot.recording = recording

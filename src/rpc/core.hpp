@@ -105,6 +105,7 @@ struct Head {
   ObjectId created = {};      ///< of create
   std::uint64_t fork = 0;     ///< tells apart the times that a rank had handles of an object
   std::string payload = {};
+  std::uint64_t payload_in_bulk = 0;  ///< bytes, if it is too large for the head
   std::vector<TensorHead> tensors = {};
   std::vector<HandleHead> handles = {};
   Failure failure = {};
@@ -113,8 +114,8 @@ struct Head {
   std::uint64_t transfer = 0;  ///< by which pieces find it
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(kind, id, function, target, created, fork, payload, tensors, handles, failure, context, link,
-            transfer);
+    archive(kind, id, function, target, created, fork, payload, payload_in_bulk, tensors, handles, failure,
+            context, link, transfer);
   }
 };
 bool is_counted(Kind kind);
@@ -265,10 +266,11 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   TensorHead load(int to, TensorPiece& piece, comm::MessageLinks::Message& message);
   void land_on_gpu(int peer, Arrival& arrival, std::size_t place);
   void send(int to, Head head, Parcel parcel = {});
+  void check_ranks(const Head& head) const;
+  void take(int peer, const std::string& text, std::shared_ptr<Arrival> arrival);
   void take_piece(int peer, const Piece& piece);
   void open_complete(int peer);
   void open(int peer, Arrival& arrival);
-  void warn_unreadable(int peer, const std::exception& error) const;
   void refuse(int peer, const Head& head);
   void dispatch(int from, Head head, Parcel parcel);
   void run(Task task);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/util/accumulate.h>
+#include <c10/util/safe_numerics.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <utility>
 
 #include "core.hpp"
@@ -21,6 +22,9 @@ using Landing = comm::MessageLinks::Landing;
 using Direction = Channels::Direction;
 using Way = TensorHead::Way;
 
+/// Copied into and out of the head, smaller ones cost less than another piece of the message.
+constexpr std::size_t kLeastPayloadInBulk = std::size_t{64} << 10;
+
 bool is_request(Kind kind) { return kind == Kind::call || kind == Kind::create || kind == Kind::fetch; }
 /// Parts of other messages, which count themselves.
 bool is_part(Kind kind) { return kind == Kind::piece || kind == Kind::emptied; }
@@ -28,7 +32,11 @@ bool is_part(Kind kind) { return kind == Kind::piece || kind == Kind::emptied; }
 at::ScalarType dtype_of(const TensorHead& head) { return static_cast<at::ScalarType>(head.dtype); }
 
 std::size_t bytes_of(const TensorHead& head) {
-  return static_cast<std::size_t>(c10::multiply_integers(head.sizes)) * at::elementSize(dtype_of(head));
+  std::uint64_t bytes = at::elementSize(dtype_of(head));
+  for (const std::int64_t size : head.sizes)
+    if (size < 0 || c10::mul_overflows(bytes, static_cast<std::uint64_t>(size), &bytes))
+      throw CommError("a tensor of a message has an impossible size");
+  return bytes;
 }
 
 bool is_in_pieces(const TensorHead& head) {
@@ -49,9 +57,10 @@ Channel channel_of(Way way) {
   return Channel::tcp;
 }
 
-std::uint64_t bytes_in_message(const std::vector<TensorHead>& tensors) {
-  std::uint64_t total = 0;
-  for (const TensorHead& tensor : tensors)
+/// Besides the head.
+std::uint64_t bytes_in_message(const Head& head) {
+  std::uint64_t total = head.payload_in_bulk;
+  for (const TensorHead& tensor : head.tensors)
     if (tensor.way == Way::in_message) total += bytes_of(tensor);
   return total;
 }
@@ -146,8 +155,15 @@ void Core::send(int to, Head head, Parcel parcel) {
     });
     return;
   }
-  head.payload = std::move(parcel.payload);
   Message message;
+  const auto kept = std::make_shared<Parcel>();  // until it is sent
+  if (parcel.payload.size() < kLeastPayloadInBulk) {
+    head.payload = std::move(parcel.payload);
+  } else {
+    kept->payload = std::move(parcel.payload);
+    head.payload_in_bulk = kept->payload.size();
+    message.bulk.push_back(std::as_bytes(std::span(kept->payload)));
+  }
   for (TensorPiece& piece : parcel.tensors) {
     const TensorHead& loaded = head.tensors.emplace_back(load(to, piece, message));
     if (!is_in_pieces(loaded)) continue;
@@ -157,8 +173,9 @@ void Core::send(int to, Head head, Parcel parcel) {
     transfer.tensors.emplace(static_cast<std::uint32_t>(head.tensors.size() - 1), std::move(piece.values));
   }
   message.head = text_of(head);
-  message.memory = std::make_shared<std::vector<TensorPiece>>(std::move(parcel.tensors));
-  channels_->count(Channel::tcp, Direction::sent, message.head.size() + bytes_in_message(head.tensors));
+  kept->tensors = std::move(parcel.tensors);
+  message.memory = kept;
+  channels_->count(Channel::tcp, Direction::sent, message.head.size() + bytes_in_message(head));
   links_->send(to, std::move(message));
   for (auto& [lane, transfer] : transfers)
     links_->post([this, to_lane = lane, moved = std::move(transfer)]() mutable {
@@ -189,6 +206,11 @@ Landing Core::land(int peer, const std::string& text) {
     }
   }
   Landing landing;
+  std::string& payload = landed->head.payload;
+  if (const std::uint64_t bytes = landed->head.payload_in_bulk; bytes > 0) {
+    payload.resize(bytes);
+    landing.bulk.push_back(std::as_writable_bytes(std::span(payload)));
+  }
   for (std::size_t i = 0; i < heads.size(); ++i) {
     if (landed->tensors[i].defined()) continue;
     if (heads[i].way == Way::in_gpu_pieces) {
@@ -214,28 +236,44 @@ void Core::land_on_gpu(int peer, Arrival& arrival, std::size_t place) {
   arrival.waits[place] = [room](const at::Tensor&) { room->use(); };
 }
 
+/// What cannot be read ends the connection: whoever waits for an answer hears of it, and a graceful end would
+/// wait for ever for a message that was sent and never received.
 void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
   try {
-    auto arrival = std::static_pointer_cast<Arrival>(memory);
-    if (!arrival) {
-      arrival = std::make_shared<Arrival>();
-      arrival->head = parse<Head>(text);
-      arrival->has_room = false;
-    }
-    const Head& head = arrival->head;
-    channels_->count(Channel::tcp, Direction::received, text.size() + bytes_in_message(head.tensors));
-    if (head.kind == Kind::piece) {
-      take_piece(peer, parse<Piece>(head.payload));
-    } else if (head.kind == Kind::emptied) {
-      pieces_->emptied(peer, parse<Piece>(head.payload));
-    } else {
-      arrival->bytes_left = bytes_in_pieces(head.tensors);
-      arrivals_[peer].push_back(std::move(arrival));
-    }
+    take(peer, text, std::static_pointer_cast<Arrival>(memory));
+    open_complete(peer);
   } catch (const std::exception& error) {
-    warn_unreadable(peer, error);
+    const std::string reason = fmt::format("it sent a message that cannot be read: {}", error.what());
+    spdlog::warn("rpc: {}: {}", describe(peer), reason);
+    throw CommError(reason);
   }
-  open_complete(peer);
+}
+
+/// Of those that this rank may send something to because of the message.
+void Core::check_ranks(const Head& head) const {
+  const auto exists = [this](int rank) { return rank >= 0 && rank < size(); };
+  bool all_exist = !head.context || exists(head.context.creator);
+  for (const HandleHead& handle : head.handles) all_exist = all_exist && exists(handle.object.owner);
+  if (!all_exist) throw CommError("it names a rank that does not exist");
+}
+
+void Core::take(int peer, const std::string& text, std::shared_ptr<Arrival> arrival) {
+  if (!arrival) {
+    arrival = std::make_shared<Arrival>();
+    arrival->head = parse<Head>(text);
+    arrival->has_room = false;
+  }
+  const Head& head = arrival->head;
+  check_ranks(head);
+  channels_->count(Channel::tcp, Direction::received, text.size() + bytes_in_message(head));
+  if (head.kind == Kind::piece) {
+    take_piece(peer, parse<Piece>(head.payload));
+  } else if (head.kind == Kind::emptied) {
+    pieces_->emptied(peer, parse<Piece>(head.payload));
+  } else {
+    arrival->bytes_left = bytes_in_pieces(head.tensors);
+    arrivals_[peer].push_back(std::move(arrival));
+  }
 }
 
 void Core::take_piece(int peer, const Piece& piece) {
@@ -256,17 +294,8 @@ void Core::open_complete(int peer) {
   while (!arrivals.empty() && arrivals.front()->bytes_left == 0) {
     const std::shared_ptr<Arrival> arrival = std::move(arrivals.front());
     arrivals.pop_front();
-    try {
-      open(peer, *arrival);
-    } catch (const std::exception& error) {
-      warn_unreadable(peer, error);
-    }
+    open(peer, *arrival);
   }
-}
-
-/// Whoever waits for an answer hears of it by a timeout.
-void Core::warn_unreadable(int peer, const std::exception& error) const {
-  spdlog::warn("{} sent a message that cannot be read: {}", describe(peer), error.what());
 }
 
 void Core::open(int peer, Arrival& arrival) {

@@ -118,9 +118,11 @@ std::int32_t Packing::add(std::shared_ptr<Holding> handle) {
 
 at::Tensor Unpacking::tensor(std::int32_t place) {
   if (place < 0) return {};
-  at::Tensor& unpacked = unpacked_.at(static_cast<std::size_t>(place));
+  const auto index = static_cast<std::size_t>(place);
+  if (index >= unpacked_.size()) throw CommError("the values of a call name a tensor that did not come");
+  at::Tensor& unpacked = unpacked_[index];
   if (unpacked.defined()) return unpacked;
-  const TensorPiece& piece = parcel_.tensors.at(static_cast<std::size_t>(place));
+  const TensorPiece& piece = parcel_.tensors[index];
   unpacked = piece.values;
   if (piece.wait) piece.wait(unpacked);
   if (piece.destination.is_cuda() && !unpacked.is_cuda())
@@ -138,7 +140,11 @@ std::vector<at::Tensor> Unpacking::leaves() {
 
 const std::shared_ptr<Holding>& Unpacking::handle(std::int32_t place) const {
   static const std::shared_ptr<Holding> none;
-  return place < 0 ? none : parcel_.handles.at(static_cast<std::size_t>(place));
+  if (place < 0) return none;
+  const auto index = static_cast<std::size_t>(place);
+  if (index >= parcel_.handles.size())
+    throw CommError("the values of a call name a handle that did not come");
+  return parcel_.handles[index];
 }
 
 }  // namespace strata::rpc

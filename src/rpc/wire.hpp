@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "strata/rpc/bounded_input.hpp"
+
 /// What agents tell each other besides arguments and results.
 namespace strata::rpc {
 
@@ -21,8 +23,7 @@ std::string text_of(const T& value) {
 /// Throws cereal::Exception if the text is cut off.
 template <typename T>
 T parse(const std::string& text) {
-  std::istringstream stream(text);
-  cereal::BinaryInputArchive archive(stream);
+  BoundedInput archive(text);
   T value;
   archive(value);
   return value;

@@ -39,7 +39,8 @@ class MessageLinks {
     virtual ~Receiver() = default;
     /// Chooses the place of a message's bulk. If it throws or gives too few bytes, the bulk is dropped.
     virtual Landing land(int peer, const std::string& head) = 0;
-    /// All of a message is here. `memory` is the landing's; null if the bulk was dropped.
+    /// All of a message is here. `memory` is the landing's; null if the bulk was dropped. If it throws, the
+    /// connection to this rank is given up, and what was thrown becomes the reason.
     virtual void arrived(int peer, std::string head, std::shared_ptr<void> memory) = 0;
     /// No message will come from this rank or reach it any more. `reason` is empty if it closed its links.
     virtual void lost(int peer, const std::string& reason) = 0;

@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "strata/rpc/bounded_input.hpp"
+#include "strata/util/error.hpp"
 #include "strata/util/types.hpp"
 
 /// What calls carry: tensors in a list, handles in another, and the rest as one binary payload that cereal
@@ -94,8 +96,8 @@ struct Destination {
 template <typename Owner, typename Archive>
 class ArchiveOf : public Archive {
  public:
-  template <typename Stream>
-  ArchiveOf(Owner& owner, Stream& stream) : Archive(stream), owner_(owner) {}
+  template <typename Bytes>
+  ArchiveOf(Owner& owner, Bytes& bytes) : Archive(bytes), owner_(owner) {}
   Owner& owner() const { return owner_; }
 
  private:
@@ -147,10 +149,15 @@ class Unpacking {
 
   template <typename... Values>
   std::tuple<Values...> unpack() {
-    std::istringstream stream(std::exchange(parcel_.payload, {}));
-    ArchiveOf<Unpacking, cereal::BinaryInputArchive> archive(*this, stream);
+    const std::string payload = std::exchange(parcel_.payload, {});
+    ArchiveOf<Unpacking, BoundedInput> archive(*this, payload);
     std::tuple<Values...> values;
-    std::apply([&](auto&... each) { (archive(each), ...); }, values);
+    try {
+      std::apply([&](auto&... each) { (archive(each), ...); }, values);
+    } catch (const cereal::Exception& error) {
+      throw CommError(std::string("the values of a call cannot be read: ") + error.what(),
+                      "All ranks must register the same functions, classes and methods.");
+    }
     return values;
   }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -100,7 +101,11 @@ class Link {
                        if (code) return lose(code.message());
                        if (frame_.magic == kGoodbye) return lose({});
                        if (frame_.magic != kMagic) return lose("it sent what is no message");
-                       head_.resize(frame_.head_bytes);
+                       try {
+                         head_.resize(frame_.head_bytes);
+                       } catch (const std::bad_alloc&) {
+                         return lose(fmt::format("no memory for its message of {} bytes", frame_.head_bytes));
+                       }
                        read_head();
                      });
   }
@@ -140,7 +145,11 @@ class Link {
   }
 
   void deliver() {
-    receiver_->arrived(peer_, std::move(head_), std::exchange(landing_, {}).memory);
+    try {
+      receiver_->arrived(peer_, std::move(head_), std::exchange(landing_, {}).memory);
+    } catch (const std::exception& error) {
+      return lose(error.what());
+    }
     head_.clear();
     read_frame();
   }

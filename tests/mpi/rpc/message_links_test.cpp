@@ -19,7 +19,7 @@ namespace {
 
 using test::world;
 
-/// Keeps what comes. Heads that begin with "refuse" find no room.
+/// Keeps what comes. Heads that begin with "refuse" find no room, and "riddle 0" cannot be read.
 class Inbox final : public MessageLinks::Receiver {
  public:
   struct Letter {
@@ -35,6 +35,7 @@ class Inbox final : public MessageLinks::Receiver {
     return {.bulk = {all.first(bytes / 3), all.subspan(bytes / 3)}, .memory = memory};
   }
   void arrived(int peer, std::string head, std::shared_ptr<void> memory) override {
+    if (head.starts_with("riddle")) throw std::runtime_error("nobody understands it");
     const std::lock_guard lock(mutex_);
     const auto bulk = std::static_pointer_cast<std::string>(memory);
     letters_[peer].push_back({std::move(head), bulk ? *bulk : "", bulk == nullptr});
@@ -126,6 +127,19 @@ TEST(MessageLinks, DropBulkThatFindsNoRoom) {
     EXPECT_FALSE(letters[1].dropped);
     EXPECT_EQ(letters[1].bulk, "abc");
   }
+  world().communicator().barrier();
+}
+
+TEST(MessageLinks, GiveUpWhoseMessagesCannotBeRead) {
+  Inbox inbox;
+  MessageLinks links(world().communicator());
+  links.start(inbox);
+  if (world().rank() > 0) {
+    links.send(0, message("riddle 0", ""));
+    EXPECT_FALSE(inbox.wait_for_loss(0).empty());
+  }
+  for (int peer = 1; world().rank() == 0 && peer < world().size(); ++peer)
+    EXPECT_EQ(inbox.wait_for_loss(peer), "nobody understands it");
   world().communicator().barrier();
 }
 

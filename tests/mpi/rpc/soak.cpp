@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: rpc_soak [--minutes M] [--seconds S] [--seed N]
+// usage: rpc_soak [--minutes M] [--seconds S] [--seed N] [--calls N] [--starts N]
 // All ranks call each other at random: tensors of all sizes both ways, on GPUs too where there are any, calls
 // that call back, objects whose handles go to third ranks, calls that throw, calls that are given up, results
-// that nobody waits for. Every result is checked, and at the end nothing may be left. Any launcher.
+// that nobody waits for. Every result is checked. With --calls N each rank makes N small calls instead, and
+// with --starts N the agents start and end N times. At the end nothing may be left, and each process holds as
+// many files and as much memory as after the first fifth. Any launcher.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -13,6 +15,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -22,6 +26,7 @@
 #include "strata/rpc/agent.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 #include "strata/util/error.hpp"
+#include "support/process_use.hpp"
 
 namespace {
 
@@ -33,6 +38,7 @@ using Clock = std::chrono::steady_clock;
 struct Settings {
   double seconds = 3;
   unsigned seed = 1;
+  std::int64_t calls = 0, starts = 0;
 };
 
 class Shelf {
@@ -202,24 +208,28 @@ Settings settings_of(int argc, char** argv) {
       settings.seconds = value;
     } else if (name == "--seed") {
       settings.seed = static_cast<unsigned>(value);
+    } else if (name == "--calls" && value > 0) {
+      settings.calls = static_cast<std::int64_t>(value);
+    } else if (name == "--starts" && value > 0) {
+      settings.starts = static_cast<std::int64_t>(value);
     } else {
-      throw strata::InputError("usage: rpc_soak [--minutes M] [--seconds S] [--seed N]");
+      throw strata::InputError(
+          "usage: rpc_soak [--minutes M] [--seconds S] [--seed N] [--calls N] [--starts N]");
     }
   }
   return settings;
 }
 
-/// Returns the number of calls.
-std::int64_t run(Agent& agent, at::Device device, const Settings& settings) {
+/// Random calls for so many seconds. Returns their number.
+std::int64_t call_at_random(Agent& agent, at::Device device, double seconds, unsigned seed) {
   constexpr unsigned kThreads = 3;
-  const auto end = Clock::now() + std::chrono::duration<double>(settings.seconds);
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   std::atomic<std::int64_t> calls{0};
   std::vector<std::jthread> threads;
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       try {
-        Caller caller(agent, device,
-                      settings.seed * 1000 + static_cast<unsigned>(agent.rank()) * kThreads + t);
+        Caller caller(agent, device, seed * 1000 + static_cast<unsigned>(agent.rank()) * kThreads + t);
         while (Clock::now() < end) {
           caller.one_call();
           ++calls;
@@ -235,6 +245,90 @@ std::int64_t run(Agent& agent, at::Device device, const Settings& settings) {
   return calls;
 }
 
+/// A run on all ranks: agents, the calls between them, and what must not grow meanwhile.
+class Soak {
+ public:
+  Soak(const strata::comm::World& world, const Settings& settings)
+      : world_(world), settings_(settings), gpus_(strata::cuda::device_count()) {}
+
+  void run() {
+    if (settings_.starts > 0) {
+      compare([this](std::int64_t fifths) { start_and_end(settings_.starts * fifths / 5); });
+    } else {
+      const std::unique_ptr<Agent> agent = start();
+      compare([&](std::int64_t fifths) { call(*agent, fifths); });
+      end(*agent);
+    }
+    fmt::print("rank {}: {} calls\n", world_.rank(), calls_);
+  }
+
+ private:
+  std::unique_ptr<Agent> start() {
+    strata::rpc::Options options{.threads = 4, .landing_bytes = 1 << 20};
+    for (int peer = 0; gpus_ > 0 && peer < world_.size(); ++peer)
+      options.set_device_map(fmt::format("rank:{}", peer), {{world_.rank() % gpus_, peer % gpus_}});
+    auto agent = std::make_unique<Agent>(world_.communicator(), fmt::format("worker{}", world_.rank()),
+                                         functions(), options);
+    own_agent() = agent.get();
+    world_.communicator().barrier();
+    return agent;
+  }
+  void end(Agent& agent) {
+    world_.communicator().barrier();
+    agent.shutdown();
+    check(agent.counts().objects == 0 && agent.counts().calls == 0, "something is left");
+  }
+
+  void start_and_end(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::unique_ptr<Agent> agent = start();
+      check(agent->sync(next(), &sum, std::vector{at::full({5000}, 1, at::kLong)}) == 5000, "a sum is wrong");
+      ++calls_;
+      end(*agent);
+    }
+  }
+  void call(Agent& agent, std::int64_t fifths) {
+    if (settings_.calls == 0) {
+      const double share = static_cast<double>(fifths) / 5;
+      calls_ += call_at_random(agent, device(), settings_.seconds * share,
+                               settings_.seed + static_cast<unsigned>(fifths));
+      while (agent.counts().calls > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      return;
+    }
+    for (std::int64_t i = 0; i < settings_.calls * fifths / 5; ++i, ++calls_)
+      check(agent.sync(next(), &climb, 0) == 0, "a small call has a wrong result");
+  }
+
+  /// Runs a first fifth and then the others.
+  void compare(const std::function<void(std::int64_t fifths)>& work) {
+    constexpr std::int64_t kMostKib = 16 << 10;  // what is under way at the one time and not at the other
+    work(1);
+    world_.communicator().barrier();
+    const auto before = strata::test::ProcessUse::now();
+    work(4);
+    world_.communicator().barrier();
+    const auto after = strata::test::ProcessUse::now();
+    fmt::print(
+        "rank {}: memory {} -> {} KiB, allocated {} -> {} KiB, files {} -> {}, shared mappings {} -> {}\n",
+        world_.rank(), before.memory_kib, after.memory_kib, before.allocated_kib, after.allocated_kib,
+        before.files, after.files, before.mappings, after.mappings);
+    check(after.allocated_kib - before.allocated_kib < kMostKib, "memory was not freed");
+    check(after.files == before.files, "files were left open");
+    check(after.mappings == before.mappings, "memory was left mapped");
+  }
+
+  std::string next() const { return fmt::format("rank:{}", (world_.rank() + 1) % world_.size()); }
+  at::Device device() const {
+    return gpus_ > 0 ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(world_.rank() % gpus_))
+                     : at::Device(at::kCPU);
+  }
+
+  const strata::comm::World& world_;
+  const Settings settings_;
+  const int gpus_;
+  std::int64_t calls_ = 0;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -242,21 +336,7 @@ int main(int argc, char** argv) {
     const auto backend = strata::torch_ranks::backend_of_launcher(&argc, &argv);
     const Settings settings = settings_of(argc, argv);
     const strata::comm::World world(backend);
-    const int gpus = strata::cuda::device_count();
-    strata::rpc::Options options{.threads = 4, .landing_bytes = 1 << 20};
-    for (int peer = 0; gpus > 0 && peer < world.size(); ++peer)
-      options.set_device_map(fmt::format("rank:{}", peer), {{world.rank() % gpus, peer % gpus}});
-    Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), functions(), options);
-    own_agent() = &agent;
-    world.communicator().barrier();
-    const at::Device device = gpus > 0
-                                  ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(world.rank() % gpus))
-                                  : at::Device(at::kCPU);
-    const std::int64_t calls = run(agent, device, settings);
-    world.communicator().barrier();
-    agent.shutdown();
-    check(agent.counts().objects == 0 && agent.counts().calls == 0, "something is left");
-    fmt::print("rank {}: {} calls\n", world.rank(), calls);
+    Soak(world, settings).run();
     return 0;
   } catch (const strata::InputError& error) {
     fmt::print(stderr, "{}\n", error.what());

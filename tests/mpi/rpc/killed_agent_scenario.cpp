@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: killed_agent_scenario idle|call|transfer
+// usage: killed_agent_scenario idle|call|transfer, or killed_agent_scenario link FILE
 // The last of three ranks is killed while it waits, while it runs a call of rank 0, or while tensors of rank
-// 0 are on their way to it, from GPU to GPU if there are any. Ranks 0 and 1 hear of it and go on with each
-// other.
+// 0 are on their way to it, from GPU to GPU if there are any. Or nobody is killed, and somebody else unplugs
+// its host once FILE is there. Ranks 0 and 1 hear of it and go on with each other.
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -91,6 +92,29 @@ void talk(Agent& agent, const std::string& when) {
   agent.async("worker1", &finish);
 }
 
+/// Calls until one fails.
+void call_until_lost(Agent& agent, const std::string& peer) {
+  try {
+    for (;;) agent.sync(peer, &add, 20, 22);
+  } catch (const strata::CommError& error) {
+    fmt::print("rank {} heard: {}\n", agent.rank(), error.what());
+    std::fflush(stdout);
+  }
+}
+
+/// The host of the last rank is unplugged.
+void lose_link(Agent& agent, const std::string& file) {
+  if (agent.rank() == 0) std::ofstream(file) << "started\n";
+  if (agent.rank() == 2) call_until_lost(agent, "worker0");
+  if (agent.rank() == 0) {
+    call_until_lost(agent, "worker2");
+    fmt::print("worker1 still adds: {}\n", agent.sync("worker1", &add, 20, 22));
+    std::fflush(stdout);
+    agent.async("worker1", &finish);
+  }
+  finished() = finished() || agent.rank() == 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -105,6 +129,7 @@ int main(int argc, char** argv) {
       .function("sum", &sum)
       .function("finish", &finish);
   strata::rpc::Options options{.threads = 2, .landing_bytes = 1 << 20};
+  if (when == "link") options.timeout = std::chrono::seconds(5);
   const int gpus = strata::cuda::device_count();
   if (world.rank() == 0 && gpus > 0)
     for (int peer = 1; peer < world.size(); ++peer)
@@ -112,7 +137,11 @@ int main(int argc, char** argv) {
   Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), registry, options);
   own_agent() = &agent;
   world.communicator().barrier();
-  if (world.rank() == 0) talk(agent, when);
+  if (when == "link") {
+    lose_link(agent, argv[2]);
+  } else if (world.rank() == 0) {
+    talk(agent, when);
+  }
   while (world.rank() != 0 && !finished()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   agent.shutdown(Agent::Ending::at_once);
   std::_Exit(0);  // the world cannot end in order any more

@@ -8,6 +8,7 @@ say "not measured". Medians of 200 after a warm-up; "cold" is the first ten step
 """
 
 import argparse
+import contextlib
 import dataclasses
 import importlib
 import json
@@ -16,6 +17,7 @@ import pathlib
 import socket
 import statistics
 import tempfile
+import threading
 import time
 
 import torch
@@ -172,6 +174,60 @@ def measure_recipe(rpc, autograd, setup, mode):
     }
 
 
+class Step:
+    """A training step of three layers over rows that were gathered before, as large as a GNN's on ogbn-products (fewer on a CPU)."""
+
+    def __init__(self, device, on_gpu):
+        self.rows = [200_000, 20_000, 1024] if on_gpu else [8_000, 2_000, 256]
+        sizes = [100, 256, 256, 47]
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))).to(device)
+        self.optimizer = torch.optim.Adam(self.layers.parameters())
+        self.x = torch.randn(self.rows[0], sizes[0], device=device)
+        self.labels = torch.randint(sizes[-1], (self.rows[-1],), device=device)
+        # Which row of the next layer each row is added to.
+        self.targets = [torch.randint(few, (many,), device=device) for many, few in zip(self.rows, self.rows[1:])]
+
+    def __call__(self):
+        x = self.x
+        for layer, targets, rows in zip(self.layers, [*self.targets, None], [*self.rows[1:], None]):
+            x = layer(x)
+            if rows:
+                x = torch.zeros(rows, x.shape[1], device=x.device).index_add_(0, targets, x).relu()
+        self.optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(x, self.labels).backward()
+        self.optimizer.step()
+
+
+@contextlib.contextmanager
+def calling(rpc, per_second):
+    """Calls the other rank from a thread of its own."""
+    ended = threading.Event()
+
+    def call():
+        next_time = time.monotonic()
+        while not ended.wait(max(0.0, next_time - time.monotonic())):
+            rpc.rpc_sync("worker1", nothing)
+            next_time += 1 / per_second
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def measure_training(rpc, setup):
+    step = Step(setup.devices[0], setup.on_gpu)
+    alone, beside = [], []
+    for _ in range(5):  # in turns, because a machine's speed changes
+        alone += times(step, max(5, setup.calls // 5), setup.devices[0])
+        with calling(rpc, 100):
+            beside += times(step, max(5, setup.calls // 5), setup.devices[0])
+    return {"training step beside 100 calls per second": statistics.median(beside) / statistics.median(alone)}
+
+
 def measure_idle():
     used = time.process_time()
     time.sleep(1)
@@ -190,6 +246,7 @@ def run_rank(rank, setup):
         for mode in ["cpu", "cuda"] if setup.on_gpu else ["cpu"]:  # first, because these may be cold
             rows |= measure_recipe(rpc, autograd, setup, mode)
         rows |= measure_calls(rpc, setup)
+        rows |= measure_training(rpc, setup)
         rows |= measure_idle()
         pathlib.Path(setup.result).write_text(json.dumps(rows))
     rpc.shutdown()

@@ -150,7 +150,13 @@ class Rpc(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = {row["case"]: row for row in json.loads(path.read_text())["rows"]}
-        for case in ("empty call, median", "empty call, p99", "64 MiB one way, CPU", "recipe, cpu, warm"):
+        for case in (
+            "empty call, median",
+            "empty call, p99",
+            "64 MiB one way, CPU",
+            "recipe, cpu, warm",
+            "training step beside 100 calls per second",
+        ):
             self.assertGreater(rows[case]["strata"], 0, case)
             self.assertIn(case, done.stdout)
         for case in ("4 B there and back, CUDA", "64 MiB one way, CUDA", "recipe, cuda, warm"):

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.functional import elu, linear
+from torch.nn.functional import dropout, elu, linear
 
 import strata.dgs
-from strata.nn.ops import sum_of_rows
 
 
 class Layer(NamedTuple):
@@ -38,55 +37,29 @@ def apply_pyg(conv: Any, x: torch.Tensor, layer: Layer) -> torch.Tensor:
     return conv((x, x[: layer.num_dst]), edge_index, size=(layer.num_src, layer.num_dst))
 
 
-class FirstProduct(torch.autograd.Function):
-    """linear() of rows that need no gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(rows)
-        return linear(rows, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (rows,) = ctx.saved_tensors
-        return None, grad.t() @ rows, sum_of_rows(grad)
-
-
-class ReluAndDropout(torch.autograd.Function):
-    """Both in one pass over the rows each way, and one for the mask."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, probability: float) -> torch.Tensor:
-        kept = torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - probability)
-        mask, ctx.scale = kept.logical_and_(x > 0), 1 / (1 - probability)
-        ctx.save_for_backward(mask)
-        return torch.ops.aten.native_dropout_backward(x, mask, ctx.scale)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (mask,) = ctx.saved_tensors
-        return torch.ops.aten.native_dropout_backward(grad, mask, ctx.scale), None
-
-
 def first_by_id(conv: Any, table: torch.Tensor, lists: Any) -> torch.Tensor:
     """strata.nn's SAGEConv of rows that are read where they lie; see strata.dgs.sample_blocks."""
     weight = torch.cat([conv.lin_l.weight, conv.lin_r.weight], dim=1)
-    return FirstProduct.apply(strata.dgs.mean_and_own_rows(table, lists), weight, conv.lin_l.bias)
+    return linear(strata.dgs.mean_and_own_rows(table, lists), weight, conv.lin_l.bias)
 
 
 class Sage(torch.nn.Module):
-    """Without `x`, all nodes' rows are in `table`, and the first layer's edges are by id."""
+    """Without `x`, all nodes' rows are in `table`, and the first layer's edges are by id. strata.nn's layers apply the ReLU that comes
+    before them."""
 
     def __init__(self, convs: Any, apply: Any, sizes: Sequence[int]) -> None:
         super().__init__()
         self.apply_layer = apply
-        self.layers = torch.nn.ModuleList(convs.SAGEConv(a, b) for a, b in zip(sizes, sizes[1:]))
+        self.has_relu = apply is apply_pyg
+        inner = {} if self.has_relu else {"relu_input": True}
+        first, *others = zip(sizes, sizes[1:])
+        self.layers = torch.nn.ModuleList([convs.SAGEConv(*first), *(convs.SAGEConv(*pair, **inner) for pair in others)])
 
     def forward(self, x: torch.Tensor | None, layers: Sequence[Any], table: torch.Tensor | None = None) -> torch.Tensor:
         for i, (conv, layer) in enumerate(zip(self.layers, layers)):
             x = first_by_id(conv, table, layer) if x is None else self.apply_layer(conv, x, layer)
             if i + 1 < len(self.layers):
-                x = ReluAndDropout.apply(x, 0.5) if self.training else x.relu()
+                x = dropout(x.relu_() if self.has_relu else x, 0.5, self.training)
         return x
 
 

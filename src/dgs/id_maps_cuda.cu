@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
 #include <type_traits>
+#include <variant>
 
 #include "probing.hpp"
 #include "strata/cuda/check.cuh"
@@ -23,55 +25,74 @@ using cuda::lane_index;
 using Word = unsigned long long;
 constexpr Word kEmpty = ~Word{0};
 
+template <typename Id>
+__host__ __device__ Word word_of(Id id) {
+  return static_cast<Word>(static_cast<NodeId>(id));
+}
+
 /// An id and where it appears first, side by side: a look-up reads one sector of memory.
 struct alignas(16) Place {
   Word id;  ///< kEmpty: none
   Word position;
 };
 
-/// Open addressing, and one place more for the id whose bits are those of an empty one.
-struct PlaceTable {
-  Place* places;  ///< [capacity + 1]
+/// Of any ids: open addressing, and one place more for the id whose bits are those of an empty one.
+struct HashedPositions {
+  Place* places;  ///< [capacity + 1], all bits set
   Count capacity;
 
-  /// Where an id is; else, kEmpty apart, the empty place where it would go.
-  __device__ Count find(Word id) const {
-    if (id == kEmpty) return capacity;
-    for (Count at = first_slot(static_cast<NodeId>(id), capacity);; at = next_slot(at, capacity)) {
-      const Word met = places[at].id;
-      if (met == id || met == kEmpty) return at;
+  __device__ void put(Word id, Count position) const {
+    Count at = id == kEmpty ? capacity : first_slot(static_cast<NodeId>(id), capacity);
+    while (at < capacity) {
+      const Word met = atomicCAS(&places[at].id, kEmpty, id);
+      if (met == id || met == kEmpty) break;
+      at = next_slot(at, capacity);
     }
+    atomicMin(&places[at].position, static_cast<Word>(position));
   }
 
-  /// The place of an id, which others may be putting there, too.
-  __device__ Count put(Word id) const {
-    if (id == kEmpty) return capacity;
-    for (Count at = first_slot(static_cast<NodeId>(id), capacity);; at = next_slot(at, capacity)) {
-      const Word met = atomicCAS(&places[at].id, kEmpty, id);
-      if (met == id || met == kEmpty) return at;
-    }
+  /// Where an id appears first, or kEmpty.
+  __device__ Word first_of(Word id) const {
+    Count at = id == kEmpty ? capacity : first_slot(static_cast<NodeId>(id), capacity);
+    while (at < capacity && places[at].id != id && places[at].id != kEmpty) at = next_slot(at, capacity);
+    return places[at].position;
   }
 };
 
-template <typename Id>
-__device__ Word word_of(Id id) {
-  return static_cast<Word>(static_cast<NodeId>(id));
-}
+/// Of ids that are hardly more than there are positions: an array of them, of which the L2 cache holds much.
+struct ListedPositions {
+  using Position = unsigned int;
+  static constexpr Position kNone = ~Position{0};
+  static constexpr Count kSpread = 8;  // times as many ids as positions take no more memory than hashing them
+
+  Position* positions;  ///< [size], all bits set
+  Word size;
+
+  static bool fits(Word largest_id, Count num_positions) {
+    return num_positions < static_cast<Count>(kNone) &&
+           largest_id < static_cast<Word>(kSpread) * static_cast<Word>(num_positions);
+  }
+
+  __device__ void put(Word id, Count position) const {
+    atomicMin(positions + id, static_cast<Position>(position));
+  }
+  __device__ Word first_of(Word id) const {
+    const Position found = id < size ? positions[id] : kNone;
+    return found == kNone ? kEmpty : found;
+  }
+};
 
 // One thread per id. Of equal ids the first position stays.
-template <typename Id>
-__global__ void insert(PlaceTable table, const Id* ids, Count size, Count* place_of) {
-  for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) {
-    const Count at = table.put(word_of(ids[i]));
-    atomicMin(&table.places[at].position, static_cast<Word>(i));
-    place_of[i] = at;
-  }
+template <typename Positions, typename Id>
+__global__ void insert(Positions positions, const Id* ids, Count size) {
+  for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) positions.put(word_of(ids[i]), i);
 }
 
 // One thread per id. numbers [size + 1] become 1 where an id appears first.
-__global__ void mark_firsts(PlaceTable table, Count size, const Count* place_of, Count* numbers) {
+template <typename Positions, typename Id>
+__global__ void mark_firsts(Positions positions, const Id* ids, Count size, Count* numbers) {
   for (Count i = first_item<Count>(); i <= size; i += item_stride<Count>())
-    numbers[i] = i < size && table.places[place_of[i]].position == static_cast<Word>(i) ? 1 : 0;
+    numbers[i] = i < size && positions.first_of(word_of(ids[i])) == static_cast<Word>(i) ? 1 : 0;
 }
 
 template <typename Id>
@@ -80,11 +101,11 @@ __global__ void put_unique(const Id* ids, Count size, const Count* numbers, Id* 
     if (numbers[i + 1] > numbers[i]) out[numbers[i]] = ids[i];
 }
 
-template <typename Asked>
-__global__ void put_numbers(PlaceTable table, const Count* numbers, const Asked* asked, Count size,
+template <typename Positions, typename Asked>
+__global__ void put_numbers(Positions positions, const Count* numbers, const Asked* asked, Count size,
                             Asked* out) {
   for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) {
-    const Word position = table.places[table.find(word_of(asked[i]))].position;
+    const Word position = positions.first_of(word_of(asked[i]));
     out[i] = static_cast<Asked>(position == kEmpty ? kNowhere : numbers[position]);
   }
 }
@@ -93,21 +114,20 @@ template <typename Id>
 class RelabelingOnGpu final : public Relabeling {
  public:
   RelabelingOnGpu(const Id* ids, Count size, const Workspace& workspace)
-      : workspace_(workspace), ids_(ids), size_(size), table_{nullptr, capacity_for(size)} {
+      : workspace_(workspace), ids_(ids), size_(size) {
     const cuda::DeviceGuard guard(workspace_.stream.device());
-    const Count num_places = table_.capacity + 1;
-    table_.places = array<Place>(num_places);
+    positions_ = make_positions();
     numbers_ = array<Count>(size + 1);
-    Count* const place_of = array<Count>(size);
-    cuda::fill_async(table_.places, 0xFF, static_cast<std::size_t>(num_places) * sizeof(Place),
-                     workspace_.stream);
-    insert<<<blocks_for(size), kThreads, 0, stream()>>>(table_, ids, size, place_of);
-    cuda::check_launch("insert");
-    mark_firsts<<<blocks_for(size + 1), kThreads, 0, stream()>>>(table_, size, place_of, numbers_);
-    cuda::check_launch("mark_firsts");
+    std::visit(
+        [&](const auto& positions) {
+          insert<<<blocks_for(size), kThreads, 0, stream()>>>(positions, ids, size);
+          cuda::check_launch("insert");
+          mark_firsts<<<blocks_for(size + 1), kThreads, 0, stream()>>>(positions, ids, size, numbers_);
+          cuda::check_launch("mark_firsts");
+        },
+        positions_);
     scan();
-    cuda::copy_async(&num_unique_, numbers_ + size, sizeof(num_unique_), workspace_.stream);
-    workspace_.stream.synchronize();
+    num_unique_ = value_of(numbers_ + size);
   }
 
   Count num_unique() const override { return num_unique_; }
@@ -120,20 +140,62 @@ class RelabelingOnGpu final : public Relabeling {
 
   void relabel(const IdSpan& ids, void* out) const override {
     const cuda::DeviceGuard guard(workspace_.stream.device());
-    ids.visit([&](const auto* asked) {
+    const auto put = [&](const auto& positions, const auto* asked) {
       using Asked = std::remove_cvref_t<decltype(*asked)>;
-      put_numbers<<<blocks_for(ids.size), kThreads, 0, stream()>>>(table_, numbers_, asked, ids.size,
+      put_numbers<<<blocks_for(ids.size), kThreads, 0, stream()>>>(positions, numbers_, asked, ids.size,
                                                                    static_cast<Asked*>(out));
+    };
+    ids.visit([&](const auto* asked) {
+      std::visit([&](const auto& positions) { put(positions, asked); }, positions_);
     });
     cuda::check_launch("put_numbers");
   }
 
  private:
+  using Positions = std::variant<HashedPositions, ListedPositions>;
+
+  Positions make_positions() const {
+    if (const Word largest = largest_id(); ListedPositions::fits(largest, size_))
+      return ListedPositions{filled<ListedPositions::Position>(static_cast<Count>(largest) + 1), largest + 1};
+    const Count capacity = capacity_for(size_);
+    return HashedPositions{filled<Place>(capacity + 1), capacity};
+  }
+
+  /// With negative ones as the largest of all.
+  Word largest_id() const {
+    using Unsigned = std::make_unsigned_t<Id>;
+    const auto* const ids = reinterpret_cast<const Unsigned*>(ids_);
+    auto* const largest = array<Unsigned>(1);
+    std::size_t bytes = 0;
+    cuda::check(cub::DeviceReduce::Max(nullptr, bytes, ids, largest, size_, stream()), "cub::DeviceReduce");
+    cuda::check(cub::DeviceReduce::Max(workspace_.allocate(bytes), bytes, ids, largest, size_, stream()),
+                "cub::DeviceReduce");
+    return word_of(static_cast<Id>(value_of(largest)));
+  }
+
   CUstream_st* stream() const { return workspace_.stream.get(); }
+
   template <typename T>
   T* array(Count size) const {
     return static_cast<T*>(workspace_.allocate(static_cast<std::size_t>(size) * sizeof(T)));
   }
+
+  /// With all bits set.
+  template <typename T>
+  T* filled(Count size) const {
+    T* const made = array<T>(size);
+    cuda::fill_async(made, 0xFF, static_cast<std::size_t>(size) * sizeof(T), workspace_.stream);
+    return made;
+  }
+
+  template <typename T>
+  T value_of(const T* on_gpu) const {
+    T value{};
+    cuda::copy_async(&value, on_gpu, sizeof(T), workspace_.stream);
+    workspace_.stream.synchronize();
+    return value;
+  }
+
   void scan() const {
     std::size_t bytes = 0;
     cuda::check(cub::DeviceScan::ExclusiveSum(nullptr, bytes, numbers_, numbers_, size_ + 1, stream()),
@@ -146,7 +208,7 @@ class RelabelingOnGpu final : public Relabeling {
   const Workspace& workspace_;
   const Id* ids_;
   Count size_;
-  PlaceTable table_;
+  Positions positions_;
   Count* numbers_ = nullptr;  // [size + 1] by position: unique ids before it
   Count num_unique_ = 0;
 };

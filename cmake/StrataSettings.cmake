@@ -23,11 +23,15 @@ if(CCACHE_PROGRAM)
 endif()
 
 if(STRATA_SANITIZE)
+  set(sanitizers address,undefined)
+  if(STRATA_SANITIZE STREQUAL THREAD)
+    set(sanitizers thread)
+  endif()
   # Whatever the build type says: -O2 -g compiles the checks two to three times slower and finds nothing more.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1> $<$<COMPILE_LANGUAGE:CXX>:-g1>
-                      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${sanitizers}>
                       $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
-  add_link_options(-fsanitize=address,undefined)
+  add_link_options(-fsanitize=${sanitizers})
 endif()
 
 if(STRATA_FUZZ)

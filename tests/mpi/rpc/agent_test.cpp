@@ -26,13 +26,15 @@ using test::world;
 
 /// What the functions of this file need of the test; static functions have no other way to it.
 struct Scene {
-  Agent* agent = nullptr;
+  std::atomic<Agent*> agent{nullptr};
   std::atomic<int> counters{0}, sleepers{0};
 };
 Scene& scene() {
   static Scene instance;
   return instance;
 }
+
+Agent& agent_of_rank() { return *scene().agent.load(); }
 
 /// An object that counts how many of its kind live on this rank.
 class Counter {
@@ -77,7 +79,7 @@ int sleep_ms(int ms) {
 int bounce(int depth) {
   if (depth == 0) return 0;
   const int next = (world().rank() + 1) % world().size();
-  return 1 + scene().agent->sync(fmt::format("rank:{}", next), &bounce, depth - 1);
+  return 1 + agent_of_rank().sync(fmt::format("rank:{}", next), &bounce, depth - 1);
 }
 /// A handle goes on a random walk, on which every rank uses it and may keep a copy for a moment.
 int wander(const Ref<Counter>& counter, int steps, unsigned seed) {
@@ -87,12 +89,12 @@ int wander(const Ref<Counter>& counter, int steps, unsigned seed) {
   if (steps == 0) return 1;
   const std::string next = fmt::format("rank:{}", random() % static_cast<unsigned>(world().size()));
   Ref<Counter> copy = counter;
-  Future<int> later = scene().agent->async(next, &wander, copy, steps - 1, random());
+  Future<int> later = agent_of_rank().async(next, &wander, copy, steps - 1, random());
   copy = {};
   return 1 + later.wait();
 }
 Ref<Counter> make_counter(const std::string& where, int value) {
-  return scene().agent->remote<Counter>(where, value);
+  return agent_of_rank().remote<Counter>(where, value);
 }
 
 Registry registry() {

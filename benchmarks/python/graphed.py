@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of GraphSAGE in Python: as they are, and through strata.graphed(), with PyG's layers and Strata's.
+"""Training steps of GraphSAGE in Python: as they are, and over a loader through strata.graphed(), with PyG's layers and Strata's.
 
     graphed.py [--graph SPEC] [--fanouts 15,10,5] [--batch-size 1024] [--hidden 256] [--forms blocks merged]
                [--layers strata pyg] [--steps N] [--train-epochs N] [--json FILE]
@@ -10,6 +10,7 @@ DistributedDataParallel, and the first rank prints. With --train-epochs, strata.
 """
 
 import argparse
+import collections
 import itertools
 import json
 import tempfile
@@ -76,16 +77,18 @@ def synchronize():
     strata.process().barrier()
 
 
-def measured(step, loader, steps):
+def last_of(losses):
+    return collections.deque(losses, maxlen=1).pop()
+
+
+def measured(losses_over, loader, steps):
     """Seconds per step, and the last loss."""
     count = min(steps or len(loader), len(loader))
-    batches = itertools.chain.from_iterable(itertools.repeat(loader))
-    for batch in itertools.islice(batches, UNCOUNTED):
-        step(batch)
+    epochs = itertools.chain.from_iterable(losses_over(loader) for _ in itertools.count())
+    last_of(itertools.islice(epochs, UNCOUNTED))
     synchronize()
     begun = time.perf_counter()
-    for batch in itertools.islice(loader, count):
-        loss = step(batch)
+    loss = last_of(itertools.islice(losses_over(loader), count))
     synchronize()
     return (time.perf_counter() - begun) / count, float(loss.detach())
 
@@ -107,9 +110,10 @@ def rows_of(form, options, graph, device):
         loader = strata.NodeLoader(graph, "train", fanouts=options.fanouts, features=True, **common)
     for layers in options.layers:
         row = {"layers": layers, "form": form, "steps per epoch": len(loader)}
-        row["eager ms"], row["loss"] = measured(step_of(layers, options, graph, device), loader, options.steps)
+        eager = step_of(layers, options, graph, device)
+        row["eager ms"], row["loss"] = measured(lambda batches: map(eager, batches), loader, options.steps)
         step = strata.graphed(step_of(layers, options, graph, device), loader)
-        row["graphed ms"], row["graphed loss"] = measured(step, loader, options.steps)
+        row["graphed ms"], row["graphed loss"] = measured(step.over, loader, options.steps)
         row |= {"counts": vars(step.counts), "padding": padding_of(step, loader)}
         for name in ("eager ms", "graphed ms"):
             row[name] *= 1e3

@@ -121,6 +121,8 @@ def _like(source: Tensor, out: Tensor) -> Any:
             f"a batch has a tensor of shape {list(source.shape)}, where those before had {list(out.shape[1:])} per row",
             "Give batches of the loader as they come.",
         )
+    if source.dtype == out.dtype and source.is_contiguous() and not source.requires_grad:
+        return source
     return source.detach().to(out.dtype).contiguous()
 
 

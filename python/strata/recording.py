@@ -66,29 +66,86 @@ class GraphedStep:
 
     def __call__(self, batch: Any) -> Any:
         """What step_fn gives for the batch, detached and in memory of its own. Collective where the loader is."""
+        return self._as_prepared(batch, self._prepared_way(batch))
+
+    def over(self, loader: NeighborLoader | NodeLoader) -> Iterator[Any]:
+        """What the step gives for each batch of an epoch of the loader. Collective where the loader is.
+
+            for loss in step.over(loader):
+
+        does as `for batch in loader: loss = step(batch)`, and batches are padded while the one before is trained on. On a GPU that
+        takes a second recording, with memory of its own.
+        """
+        if self._recorder is None:
+            yield from map(self, loader)
+            return
+        yield from self._overlapped(loader)
+
+    def _overlapped(self, loader: NeighborLoader | NodeLoader) -> Iterator[Any]:
+        """Batches are made and padded on a stream of their own, in one buffer after the other."""
+        import torch
+
+        loading = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
+        batches = iter(loader)
+        for step in itertools.count():
+            with torch.cuda.stream(loading):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            training = torch.cuda.current_stream()
+            way = self._prepared_way(batch)
+            if way == _Way.unpadded or not self._is_warm():
+                training.wait_stream(loading)
+                output = self._as_prepared(batch, way)
+                loading.wait_stream(training)  # before the batch's memory is used again
+            else:
+                buffer = self._buffer_of(step, batch)
+                loading.wait_event(self._trained.get(buffer) or training.record_event())
+                with torch.cuda.stream(loading):
+                    buffer.copy(batch)
+                training.wait_stream(loading)
+                output = self._run(buffer)
+            yield output
+
+    def _is_warm(self) -> bool:
+        return self._recorder is not None and self._recorder.is_warm
+
+    def _prepared_way(self, batch: Any) -> _Way:
+        """How the batch runs, padded or unpadded, after changes to shapes and recordings that it asks for."""
         sizes = self._form.sizes_of(batch)
         way = self._way(sizes)
         if way == _Way.new_shape:
             self._pad(batch)
-            way = _Way.padded if self._agreed(self._fitting(sizes)) == _Way.padded else _Way.unpadded
-        elif way == _Way.new_recording and self._recorder is not None:
+            return _Way.padded if self._agreed(self._fitting(sizes)) == _Way.padded else _Way.unpadded
+        if way == _Way.new_recording and self._recorder is not None:
             self._recorder.forget()
+            return _Way.padded
+        return way
+
+    def _as_prepared(self, batch: Any, way: _Way) -> Any:
         if way == _Way.unpadded:
             self.counts.unpadded += 1
             return _detached(self._step_fn(self._form.unpadded(batch)))
-        self._buffer.copy(batch)
-        return self._run()
+        self._buffers[0].copy(batch)
+        return self._run(self._buffers[0])
 
-    def _run(self) -> Any:
+    def _buffer_of(self, step: int, like: Any) -> Any:
+        """Of two that take turns."""
+        if len(self._buffers) == 1:
+            self._buffers.append(self._form(self._shape, like))
+        return self._buffers[step % 2]
+
+    def _run(self, buffer: Any) -> Any:
         if self._recorder is None or not self._recorder.is_warm:
             self.counts.padded += 1
             run = self._step_fn if self._recorder is None else self._recorder.warm_up
-            return _detached(run(self._buffer.batch()))
-        if not self._recorder.has_recording:
-            self._recorder.record(self._buffer.batch())
+            return _detached(run(buffer.batch()))
+        if not self._recorder.has_recording_of(buffer):
+            self._recorder.record(buffer)
             self.counts.recorded += 1
         self.counts.replayed += 1
-        return _detached(self._recorder.replay())
+        output, self._trained[buffer] = self._recorder.replay(buffer)
+        return _detached(output)
 
     def _measure(self, loader: NeighborLoader | NodeLoader) -> Any:
         """The first batches of epoch 0, so that shapes, and with them roundings, repeat. Gives the one of most nodes."""
@@ -108,7 +165,8 @@ class GraphedStep:
         from strata._padding import PaddedShape
 
         self._shape = PaddedShape.around(self._largest, _MARGIN)
-        self._buffer = self._form(self._shape, like)
+        self._buffers: list[Any] = [self._form(self._shape, like)]
+        self._trained: dict[Any, torch.cuda.Event] = {}  # by buffer: the end of its last replay
         self._misfits = 0
         if self._recorder is not None:
             self._recorder.forget()
@@ -142,21 +200,19 @@ class _Recorder:
         self.forget()
 
     def forget(self) -> None:
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._output: Any = None
+        self._recordings: dict[Any, tuple[torch.cuda.CUDAGraph, Any]] = {}  # by buffer; with what the step gave
         self._to_warm_up = _warm_up_steps()
 
     @property
     def is_warm(self) -> bool:
         return self._to_warm_up == 0
 
-    @property
-    def has_recording(self) -> bool:
-        return self._graph is not None
+    def has_recording_of(self, buffer: Any) -> bool:
+        return buffer in self._recordings
 
     def is_outdated(self) -> bool:
         """Whether a number of an optimizer, such as its learning rate, is another than was recorded."""
-        return self._graph is not None and self._numbers != self._optimizers.numbers()
+        return bool(self._recordings) and self._numbers != self._optimizers.numbers()
 
     def warm_up(self, batch: Any) -> Any:
         """One step on a stream of its own, as recording wants it."""
@@ -170,8 +226,8 @@ class _Recorder:
         self._to_warm_up -= 1
         return output
 
-    def record(self, batch: Any) -> None:
-        """Runs nothing on the GPU."""
+    def record(self, buffer: Any) -> None:
+        """The step on the buffer's batch; runs nothing on the GPU."""
         import torch
 
         if is_enabled():
@@ -179,24 +235,27 @@ class _Recorder:
                 'a step cannot be recorded in a process that has the device "unified", in which torch runs no backward passes on a GPU',
                 "Use strata.unified(tensor) instead of strata.enable_unified_device().",
             )
-        graph = torch.cuda.CUDAGraph()
+        graph, batch = torch.cuda.CUDAGraph(), buffer.batch()
         self._numbers = self._optimizers.numbers()
         try:
             # Threads of loaders go on calling CUDA meanwhile.
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._output = self._step_fn(batch)
+                output = self._step_fn(batch)
         except RuntimeError as error:
             raise InputError(
                 f"the step cannot be recorded as a CUDA graph: {str(error).splitlines()[0]}",
                 "Leave out what waits for the GPU (item(), print) or makes shapes of data: self-loops of PyG's GCNConv and GATConv "
                 "(take strata.nn's, or add_self_loops=False), masks as indices.",
             ) from error
-        self._graph = graph
+        self._recordings[buffer] = graph, output
 
-    def replay(self) -> Any:
-        assert self._graph is not None
-        self._graph.replay()
-        return self._output
+    def replay(self, buffer: Any) -> tuple[Any, torch.cuda.Event]:
+        """What the step gave, which the next replay overwrites, and the end of this one."""
+        import torch
+
+        graph, output = self._recordings[buffer]
+        graph.replay()
+        return output, torch.cuda.current_stream().record_event()
 
 
 def _warm_up_steps() -> int:
@@ -299,6 +358,8 @@ def graphed(step_fn: Callable[[Any], Any], loader: NeighborLoader | NodeLoader) 
         seed_mask    bool [batch_size], False for padding seeds; multiply losses by it that know no label to ignore
         num_seeds    float32 [], without padding; divide sums by it, not by a length
         loss_scale   float32 [], as of the loader
+
+    `for loss in step.over(loader):` is faster: it pads a batch while the one before is trained on.
 
     batch_size and the lengths of a batch include the padding. x is 0 there and so are ids. Layers that mix all rows of a batch,
     such as BatchNorm, see the padding.

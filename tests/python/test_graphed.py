@@ -2,6 +2,7 @@
 """Training steps on padded batches, which on a GPU are recorded."""
 
 import copy
+import itertools
 import os
 import pathlib
 import subprocess
@@ -175,6 +176,23 @@ class Graphed(unittest.TestCase):
             self.assertGreater(step.counts.padded + step.counts.replayed, 5)
             self.assertGreater(step.shape.nodes, room)
 
+    def test_over_a_loader_gives_the_same_as_batch_by_batch(self):
+        for merged, options in ((True, {}), (False, {}), (False, {"batch_size": 8})):
+            with self.subTest(merged=merged, **options):
+                torch.manual_seed(1)
+                model = Model(LAYERS["SAGE"], ours, on_merged if merged else on_block).to(self.device)
+                other, loader = copy.deepcopy(model), self.loader(merged)
+                measured = self.loader(merged, **options)  # whose small batches leave others no room at first
+                step = strata.graphed(trainer(other, torch.optim.SGD(other.parameters(), lr=0.05)), measured)
+                expected = self.losses(trainer(model, torch.optim.SGD(model.parameters(), lr=0.05)), loader, epochs=5)
+                loader.set_epoch(3)
+                found = [float(loss) for _ in range(5) for loss in step.over(loader)]
+                torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=0, atol=1e-6 if not ON_GPU else 1e-5)
+                self.assertEqual(step.counts.unpadded + step.counts.padded + step.counts.replayed, 5 * len(loader))
+                self.assertEqual(step.counts.recorded, 2 if ON_GPU else 0)
+                self.assertEqual(len(list(itertools.islice(step.over(loader), 2))), 2)
+                self.assertAlmostEqual(float(step(next(iter(loader)))), found[-1], delta=1)
+
     def test_says_which_seeds_are_padding(self):
         loader, sizes = self.loader(True), []
         weight = torch.ones(COLUMNS, CLASSES, device=self.device, requires_grad=True)
@@ -276,6 +294,19 @@ class Recorded(unittest.TestCase):
                 buffer.copy(batch)
                 self.assertEqual(float(step(batch)), float(eager(buffer.batch())))
         self.assertEqual((step.counts.recorded, step.counts.padded, step.counts.replayed), (1, 3, 27))
+
+    def test_over_a_loader_equals_batch_by_batch(self):
+        """To the bit, with batches of other sizes at other times in both buffers."""
+        one, other = self.model(), self.model()
+        steps = [strata.graphed(trainer(m, torch.optim.SGD(m.parameters(), lr=0.05)), self.loader) for m in (one, other)]
+        expected, found = [], []
+        for epoch in range(8):
+            self.loader.set_epoch(epoch)
+            expected += [steps[0](batch) for batch in self.loader]
+            self.loader.set_epoch(epoch)
+            found += list(steps[1].over(self.loader))
+        self.assertEqual([float(loss) for loss in found], [float(loss) for loss in expected])
+        self.assertEqual((steps[1].counts.recorded, steps[1].counts.padded, steps[1].counts.replayed), (2, 3, len(found) - 3))
 
     def test_follows_a_learning_rate(self):
         model, other = self.model(), self.model()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 def to_torch(array: Any) -> torch.Tensor:
     """The same memory as a tensor."""
     import torch
-    import torch.utils.dlpack
 
     # Given the array itself, torch would also look up its current stream, for which arrays are ready already.
     return torch.utils.dlpack.from_dlpack(array.__dlpack__(max_version=(1, 0)))

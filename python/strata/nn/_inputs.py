@@ -47,9 +47,17 @@ def check_channels(layer: str, argument: str, channels: Any) -> None:
 
 class Inputs(NamedTuple):
     x_src: Tensor  # [num_src, F]
-    x_dst: Tensor | None  # [num_dst, F']
+    apart: Tensor | None  # [num_dst, F'], where the destinations' rows were given by themselves
     lists: EdgeLists
-    shared: bool  # whether x_dst is the first rows of x_src
+    shared: bool  # whether they are the first rows of x_src
+
+    @property
+    def x_dst(self) -> Tensor | None:
+        """[num_dst, F']; made when it is read, since layers that take both at once need no view of it."""
+        if not self.shared:
+            return self.apart
+        num_dst = self.lists.num_dst
+        return self.x_src if num_dst == self.lists.num_src else self.x_src[:num_dst]
 
 
 def inputs_of(layer: str, x: Features, edges: Edges, size: tuple[int, int] | None = None) -> Inputs:
@@ -62,10 +70,8 @@ def inputs_of(layer: str, x: Features, edges: Edges, size: tuple[int, int] | Non
     num_src, num_dst = x_src.shape[0], _num_dst(layer, x, edges, size)
     if size is not None and tuple(size) != (num_src, num_dst):
         raise InputError(f"{layer}: size is {tuple(size)}, x has {num_src} sources and {num_dst} destinations")
-    if shared:
-        if num_dst > num_src:
-            raise InputError(f"{layer}: x has {num_src} rows, its edges {num_dst} destinations", "Give (x_src, x_dst).")
-        x_dst = x_src if num_dst == num_src else x_src[:num_dst]
+    if shared and num_dst > num_src:
+        raise InputError(f"{layer}: x has {num_src} rows, its edges {num_dst} destinations", "Give (x_src, x_dst).")
     lists = lists_of(edges, num_src, num_dst)
     if lists.indptr.device != x_src.device:
         raise InputError(f"{layer}: x lies on {x_src.device}, its edges on {lists.indptr.device}", "Move them to one device.")

@@ -123,9 +123,10 @@ class GATConv(torch.nn.Module):
             raise InputError(
                 "GATConv: return_attention_weights is not possible", "The weights of edges are never stored: leave it out."
             )
-        x_src, x_dst, lists, shared = inputs_of("GATConv", x, edge_index, size)
-        rows = self._map(x_src, x_dst, shared)
-        out = self._attend(rows, lists).to(rows.src.dtype)
+        inputs = inputs_of("GATConv", x, edge_index, size)
+        x_dst = inputs.x_dst
+        rows = self._map(inputs.x_src, x_dst, inputs.shared)
+        out = self._attend(rows, inputs.lists).to(rows.src.dtype)
         if not self.concat:
             out = out.view(-1, self.heads, self.out_channels).mean(dim=1)
         if self.res is not None and x_dst is not None:

@@ -107,8 +107,8 @@ class GCNConv(torch.nn.Module):
         """
         if isinstance(x, (tuple, list)):
             raise InputError("GCNConv: x is a pair", "Give one x for sources and destinations, or take SAGEConv.")
-        x, _, lists, _ = inputs_of("GCNConv", x, edge_index)
-        x = self.lin(x)
+        inputs = inputs_of("GCNConv", x, edge_index)
+        x, lists = self.lin(inputs.x_src), inputs.lists
         edge, row, col, own = self._scales(lists, edge_weight)
         back: tuple[Tensor | None, ...] = (None, None, None)
         if needs_grad(x):

@@ -48,8 +48,8 @@ class GINConv(torch.nn.Module):
 
     def forward(self, x: Features, edge_index: Edges, size: tuple[int, int] | None = None) -> Tensor:
         """[destinations, out_channels]; see strata.nn for x and edge_index."""
-        x_src, x_dst, lists, _ = inputs_of("GINConv", x, edge_index, size)
-        out = sum_of_neighbors(x_src, lists)
+        inputs = inputs_of("GINConv", x, edge_index, size)
+        out, x_dst = sum_of_neighbors(inputs.x_src, inputs.lists), inputs.x_dst
         if x_dst is not None:
             out = out + (1 + self.eps).to(x_dst.dtype) * x_dst
         mapped: Tensor = self.nn(out)

@@ -29,8 +29,8 @@ def max_of_neighbors(x: Tensor, lists: EdgeLists) -> Tensor:
 
 def _is_plain(linear: torch.nn.Linear) -> bool:
     """Whether a call of it is a product with its weight, and nothing more."""
-    hooks = linear._forward_hooks, linear._forward_pre_hooks, linear._backward_hooks, linear._backward_pre_hooks
-    return type(linear) is torch.nn.Linear and not any(hooks)
+    hooked = linear._forward_hooks or linear._forward_pre_hooks or linear._backward_hooks or linear._backward_pre_hooks
+    return type(linear) is torch.nn.Linear and not hooked
 
 
 class SAGEConv(torch.nn.Module):
@@ -88,13 +88,14 @@ class SAGEConv(torch.nn.Module):
 
     def forward(self, x: Features, edge_index: Edges, size: tuple[int, int] | None = None) -> Tensor:
         """[destinations, out_channels]; see strata.nn for x and edge_index."""
-        x_src, x_dst, lists, shared = inputs_of("SAGEConv", x, edge_index, size)
-        if shared and self._joins():
-            out = self._joined(x_src, lists)
+        inputs = inputs_of("SAGEConv", x, edge_index, size)
+        if inputs.shared and self._joins():
+            out = self._joined(inputs.x_src, inputs.lists)
         else:
+            x_src, x_dst = inputs.x_src, inputs.x_dst
             if self.relu_input:
                 x_src, x_dst = x_src.relu(), None if x_dst is None else x_dst.relu()
-            out = self.lin_l(self._aggregate(x_src, lists))
+            out = self.lin_l(self._aggregate(x_src, inputs.lists))
             if self.root_weight and x_dst is not None:
                 out = out + self.lin_r(x_dst)
         return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training of bench.py: mini-batches are made ahead on a thread and a stream of their own; on a GPU, steps are recorded as a
-CUDA graph each time a buffer is used first, and replayed."""
+"""The training of bench.py: mini-batches are made ahead on a thread and a stream of their own; on a GPU, a step is recorded as a
+CUDA graph for each buffer, and replayed."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Trainer:
     def make(self, slot: Slot, seeds: torch.Tensor) -> None:
         slot.batch = None
         seeds = seeds.to(self.machine.device, non_blocking=True)
-        sample = self.graph.sample(seeds, self.fanouts)
+        sample = self.sample(seeds)
         if self.fits(slot, sample):
             slot.buffer.fill(sample, seeds)
         else:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include "arrays.hpp"
@@ -22,17 +22,15 @@ PaddedArray array_to(PaddedArray::Kind kind, const Target& to, int hop, std::int
   return {.kind = kind, .hop = hop, .row_bytes = row_bytes, .fill = fill, .to = to.data()};
 }
 
+/// Addresses and rows of dense arrays, because DLPack takes longer for a batch's twenty than a GPU for them.
+using Sources = std::vector<std::pair<std::uintptr_t, Count>>;
+
 void pad(const BatchPadder& padder, const Process& process, std::vector<Count> nodes,
-         std::vector<Count> edges, const std::vector<std::optional<AnyArray>>& sources,
-         std::uintptr_t stream) {
+         std::vector<Count> edges, const Sources& sources, std::uintptr_t stream) {
   const loader::HopCounts counts{.nodes = std::move(nodes), .edges = std::move(edges)};
   std::vector<loader::PaddingSource> arrays;
-  for (const auto& source : sources) {
-    if (source)
-      arrays.push_back({.data = source->data(), .rows = static_cast<Count>(source->shape(0))});
-    else
-      arrays.emplace_back();
-  }
+  for (const auto& [address, rows] : sources)
+    arrays.push_back({.data = reinterpret_cast<const void*>(address), .rows = rows});
   const cuda::Stream on = borrow_stream(process.runtime->device(), stream);
   const nb::gil_scoped_release guard;
   padder.pad(counts, arrays, on, process.runtime->caller_pool());

@@ -107,7 +107,8 @@ class _Buffers:
                 arrays=self._arrays,
             )
         given = [None if source is None else _like(source, out) for source, out in zip(sources, self._tensors)]
-        self._padder.pad(process(), list(sizes.nodes), list(sizes.edges), given, current_stream())
+        arrays = [(0, 0) if source is None else (source.data_ptr(), source.shape[0]) for source in given]
+        self._padder.pad(process(), list(sizes.nodes), list(sizes.edges), arrays, current_stream())
 
 
 def _arrays_of(tensor: Tensor) -> Any:
@@ -115,7 +116,10 @@ def _arrays_of(tensor: Tensor) -> Any:
     return tensor
 
 
-def _like(source: Tensor, out: Tensor) -> Any:
+def _like(source: Tensor, out: Tensor) -> Tensor:
+    """The same in the other's type, dense, where the other lies."""
+    if source.device != out.device:
+        raise InputError(f"a batch has a tensor on {source.device}, where those before lay on {out.device}", "Move it there.")
     if source.shape[1:] != out.shape[1:]:
         raise InputError(
             f"a batch has a tensor of shape {list(source.shape)}, where those before had {list(out.shape[1:])} per row",

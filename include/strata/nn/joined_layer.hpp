@@ -31,7 +31,8 @@ struct LayerRule {
 /// x is [S, F], float32 or bfloat16, on the cpu or a GPU, and weights have its type; sums are made in
 /// float32. Asynchronous on libtorch's current stream. Each row depends on its own edges only, taken in their
 /// order: results have the same bits in every run. Gradients of gradients are made of libtorch's own
-/// operators. Throws c10::Error if a gradient of x is asked for without out_indptr. Shapes are not checked.
+/// operators. Throws c10::Error if a gradient of x is asked for without out_indptr, if lists are not
+/// contiguous, and for a GPU's rows in a build without CUDA. Shapes are not checked.
 at::Tensor joined_layer(const at::Tensor& x, const LayerWeights& weights, const LayerEdges& edges,
                         const LayerRule& rule);
 

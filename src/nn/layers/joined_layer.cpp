@@ -248,6 +248,9 @@ struct JoinedLayer : Function<JoinedLayer> {
 
 at::Tensor joined_layer(const at::Tensor& x, const LayerWeights& weights, const LayerEdges& edges,
                         const LayerRule& rule) {
+  TORCH_CHECK(STRATA_WITH_CUDA || x.is_cpu(), "x lies on ", x.device(),
+              ", and Strata was built without CUDA");
+  TORCH_CHECK(edges.indptr.is_contiguous() && edges.indices.is_contiguous(), "lists of edges have gaps");
   const c10::DeviceGuard guard(x.device());
   const std::optional<at::Tensor> bias = weights.bias.defined() ? std::optional(weights.bias) : std::nullopt;
   return JoinedLayer::apply(x.contiguous(), weights.neighbors, weights.root, bias, edges, rule);

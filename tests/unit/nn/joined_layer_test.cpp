@@ -96,6 +96,11 @@ TEST_P(JoinedLayer, SaysThatAGradientNeedsTransposedLists) {
   EXPECT_THROW(torch::autograd::grad({out}, {x}, {grad}), c10::Error);
 }
 
+TEST_P(JoinedLayer, RefusesListsWithGaps) {
+  const at::Tensor pairs = at::zeros({block.indices.size(0), 2}, at::kInt);
+  EXPECT_THROW(joined_layer(x, weights, {block.indptr, pairs.select(1, 0), {}, {}}, rule), c10::Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rules, JoinedLayer,
                          testing::Combine(testing::Bool(), testing::Bool(), testing::Bool()));
 

@@ -42,6 +42,7 @@ void Core::start(std::unique_ptr<Channels> channels, std::unique_ptr<comm::Messa
   pieces_.emplace(*channels_, [this](int peer, const Piece& piece) {
     send(peer, {.kind = Kind::piece}, {.payload = text_of(piece)});
   });
+  connect_network();
   links_ = std::move(links);
   links_->start(*this);
   links_->repeat(kExpiryPeriod, [this] { return expire(); });
@@ -205,7 +206,9 @@ void Core::dispatch(int from, Head head, Parcel parcel) {
       contexts_.end(head.context);
       break;
     case Kind::piece:
-    case Kind::emptied:  // of tensors that still arrive, see messages.cpp
+    case Kind::emptied:
+    case Kind::network_piece:
+    case Kind::route_note:  // of tensors that still arrive, see messages.cpp
       break;
     case Kind::state:
       receive_state(from, parse<RestState>(parcel.payload));
@@ -344,7 +347,7 @@ void Core::lost(int peer, const std::string& reason) {
     changed_.notify_all();
   }
   for (const Pending& call : failed) call.answer->fail(error);
-  if (!reason.empty()) channels_->lost(peer);
+  channels_->lost(peer, reason.empty() ? Channels::Loss::ended_agent : Channels::Loss::died);
   pieces_->forget(peer);
   arrivals_.erase(peer);
   contexts_.end_all_of(peer);
@@ -373,6 +376,7 @@ void Core::end(bool waits) {
     call.answer->fail(
         std::make_exception_ptr(CommError(fmt::format("the agent ended before {} was answered", call.what))));
   pending.clear();
+  channels_->stop();
   links_->close();
   workers_->stop();
   if (waits) workers_->join();

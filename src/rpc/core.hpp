@@ -32,15 +32,17 @@ enum class Kind : std::uint8_t {
   fetch,   ///< an object's value; answered
   answer,
   failure,
-  hold,     ///< the sender has a handle of an object of this rank's
-  held,     ///< the owner knows that
-  taken,    ///< the sender keeps the handle that was passed to it by itself
-  drop,     ///< the sender has the handle no more
-  forget,   ///< a context of the sender's has ended
-  piece,    ///< of a tensor lies in a slot of the sender's
-  emptied,  ///< the piece was copied out of its slot
-  state,    ///< of a rank that shuts down, for rank 0
-  verdict   ///< of rank 0
+  hold,           ///< the sender has a handle of an object of this rank's
+  held,           ///< the owner knows that
+  taken,          ///< the sender keeps the handle that was passed to it by itself
+  drop,           ///< the sender has the handle no more
+  forget,         ///< a context of the sender's has ended
+  piece,          ///< of a tensor lies in a slot of the sender's
+  emptied,        ///< the piece was copied out of its slot
+  network_piece,  ///< of a tensor, with its bytes
+  route_note,     ///< between the ends of a network route
+  state,          ///< of a rank that shuts down, for rank 0
+  verdict         ///< of rank 0
 };
 
 /// What a rank that shuts down knows; see rest.cpp.
@@ -73,20 +75,22 @@ struct TensorHead {
     in_pieces,   ///< which follow as messages of their own
     on_gpu,      ///< landed in memory of the receiver's GPU
     in_gpu_pieces,
+    by_network,  ///< follows on a network route
   };
   std::int8_t dtype = 0;
   std::vector<std::int64_t> sizes;
   Device destination;
   bool requires_grad = false;
   Way way = Way::in_message;
-  std::uint64_t offset = 0;     ///< of its room, if it has landed
-  std::uint32_t gpu_route = 0;  ///< on a GPU
-  std::uint32_t gpu_card = 0;   ///< of its room there
+  std::uint64_t offset = 0;    ///< of its room, if it has landed
+  std::uint32_t route = 0;     ///< on a GPU, or of the network
+  std::uint32_t gpu_card = 0;  ///< of its room there
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(dtype, sizes, destination, requires_grad, way, offset, gpu_route, gpu_card);
+    archive(dtype, sizes, destination, requires_grad, way, offset, route, gpu_card);
   }
 };
+std::size_t bytes_of(const TensorHead& head);
 /// A handle in a message, and the number under which its sender keeps it until it is taken.
 struct HandleHead {
   ObjectId object;
@@ -267,8 +271,16 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void land_on_gpu(int peer, Arrival& arrival, std::size_t place);
   void send(int to, Head head, Parcel parcel = {});
   void check_ranks(const Head& head) const;
+  std::string unreadable(int peer, const std::exception& error) const;  ///< warns of it, too
   void take(int peer, const std::string& text, std::shared_ptr<Arrival> arrival);
+  void connect_network();
+  Arrival& arrival_of(int peer, std::uint64_t transfer, std::uint64_t bytes);
   void take_piece(int peer, const Piece& piece);
+  void take_network_piece(int peer, const Arrival& message);
+  void send_piece(int to, const NetworkPiece& piece, StagedBytes bytes);
+  void take_route_note(int peer, const RouteNote& note);
+  void take_offer(int peer, const RouteNote& offer);
+  void take_arrived(int peer, std::uint64_t transfer, std::uint64_t bytes);
   void open_complete(int peer);
   void open(int peer, Arrival& arrival);
   void refuse(int peer, const Head& head);

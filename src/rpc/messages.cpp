@@ -27,21 +27,18 @@ constexpr std::size_t kLeastPayloadInBulk = std::size_t{64} << 10;
 
 bool is_request(Kind kind) { return kind == Kind::call || kind == Kind::create || kind == Kind::fetch; }
 /// Parts of other messages, which count themselves.
-bool is_part(Kind kind) { return kind == Kind::piece || kind == Kind::emptied; }
+bool is_part(Kind kind) {
+  return kind == Kind::piece || kind == Kind::emptied || kind == Kind::network_piece ||
+         kind == Kind::route_note;
+}
 
 at::ScalarType dtype_of(const TensorHead& head) { return static_cast<at::ScalarType>(head.dtype); }
-
-std::size_t bytes_of(const TensorHead& head) {
-  std::uint64_t bytes = at::elementSize(dtype_of(head));
-  for (const std::int64_t size : head.sizes)
-    if (size < 0 || c10::mul_overflows(bytes, static_cast<std::uint64_t>(size), &bytes))
-      throw CommError("a tensor of a message has an impossible size");
-  return bytes;
-}
 
 bool is_in_pieces(const TensorHead& head) {
   return head.way == Way::in_pieces || head.way == Way::in_gpu_pieces;
 }
+/// Whether it arrives some time after its message.
+bool follows(const TensorHead& head) { return is_in_pieces(head) || head.way == Way::by_network; }
 
 Channel channel_of(Way way) {
   switch (way) {
@@ -52,6 +49,7 @@ Channel channel_of(Way way) {
     case Way::in_pieces:
       return Channel::shared_memory;
     case Way::in_message:
+    case Way::by_network:  // which counts what it takes
       break;
   }
   return Channel::tcp;
@@ -64,10 +62,10 @@ std::uint64_t bytes_in_message(const Head& head) {
     if (tensor.way == Way::in_message) total += bytes_of(tensor);
   return total;
 }
-std::uint64_t bytes_in_pieces(const std::vector<TensorHead>& tensors) {
+std::uint64_t bytes_that_follow(const std::vector<TensorHead>& tensors) {
   std::uint64_t total = 0;
   for (const TensorHead& tensor : tensors)
-    if (is_in_pieces(tensor)) total += bytes_of(tensor);
+    if (follows(tensor)) total += bytes_of(tensor);
   return total;
 }
 
@@ -75,6 +73,13 @@ at::Tensor room_for(const TensorHead& head) {
   return at::empty(
       head.sizes,
       at::TensorOptions(dtype_of(head)).device(at::kCPU).pinned_memory(head.destination.is_cuda()));
+}
+
+/// For the bytes of a piece on their way to a GPU.
+at::Tensor room_for(const NetworkPiece& piece) {
+  if (piece.bytes > NetworkPiece::kMostBytes) throw CommError("a piece of a tensor is too large");
+  return at::empty({static_cast<std::int64_t>(piece.bytes)},
+                   at::TensorOptions(at::kByte).pinned_memory(true));
 }
 
 /// A tensor that is memory of somebody who is told of its end.
@@ -85,6 +90,14 @@ at::Tensor in_place(const TensorHead& head, void* data, std::shared_ptr<void> ow
 }
 
 }  // namespace
+
+std::size_t bytes_of(const TensorHead& head) {
+  std::uint64_t bytes = at::elementSize(dtype_of(head));
+  for (const std::int64_t size : head.sizes)
+    if (size < 0 || c10::mul_overflows(bytes, static_cast<std::uint64_t>(size), &bytes))
+      throw CommError("a tensor of a message has an impossible size");
+  return bytes;
+}
 
 /// Whether a run that is at rest has no such message under way.
 bool is_counted(Kind kind) { return kind != Kind::state && kind != Kind::verdict && !is_part(kind); }
@@ -111,7 +124,7 @@ TensorHead Core::load(int to, TensorPiece& piece, Message& message) {
                   .sizes = piece.values.sizes().vec(),
                   .destination = piece.destination,
                   .requires_grad = piece.requires_grad,
-                  .gpu_route = piece.gpu_route.value_or(0)};
+                  .route = piece.gpu_route ? *piece.gpu_route : piece.network_route.value_or(0)};
   const std::size_t bytes = piece.values.nbytes();
   if (piece.gpu_room) {
     const GpuPlace& place = piece.gpu_room->hand_over();
@@ -120,6 +133,8 @@ TensorHead Core::load(int to, TensorPiece& piece, Message& message) {
     head.gpu_card = place.card;
   } else if (piece.gpu_route) {
     head.way = Way::in_gpu_pieces;
+  } else if (piece.network_route) {
+    head.way = Way::by_network;
   } else if (piece.room) {
     head.way = Way::landed;
     head.offset = piece.room->hand_over();
@@ -136,6 +151,7 @@ TensorHead Core::load(int to, TensorPiece& piece, Message& message) {
 void Core::send(int to, Head head, Parcel parcel) {
   join_context(to, head, parcel);
   std::map<PieceSender::Lane, PieceSender::Transfer> transfers;
+  std::map<std::uint32_t, NetworkSender::Transfer> network_transfers;  // by route
   {
     const std::lock_guard lock(mutex_);
     if (is_counted(head.kind)) ++sent_;
@@ -165,18 +181,26 @@ void Core::send(int to, Head head, Parcel parcel) {
     message.bulk.push_back(std::as_bytes(std::span(kept->payload)));
   }
   for (TensorPiece& piece : parcel.tensors) {
+    const auto place = static_cast<std::uint32_t>(head.tensors.size());
     const TensorHead& loaded = head.tensors.emplace_back(load(to, piece, message));
+    if (loaded.way == Way::by_network) {
+      NetworkSender::Transfer& transfer = network_transfers[loaded.route];
+      transfer.number = head.transfer;
+      transfer.parts.push_back({place, std::move(piece.values), std::move(piece.made)});
+    }
     if (!is_in_pieces(loaded)) continue;
     PieceSender::Transfer& transfer = transfers[{
         .peer = to, .gpu_route = piece.gpu_route ? std::int64_t{*piece.gpu_route} : Piece::kOnHost}];
     transfer.number = head.transfer;
-    transfer.tensors.emplace(static_cast<std::uint32_t>(head.tensors.size() - 1), std::move(piece.values));
+    transfer.tensors.emplace(place, std::move(piece.values));
   }
   message.head = text_of(head);
   kept->tensors = std::move(parcel.tensors);
   message.memory = kept;
   channels_->count(Channel::tcp, Direction::sent, message.head.size() + bytes_in_message(head));
   links_->send(to, std::move(message));
+  for (auto& [route, transfer] : network_transfers)
+    channels_->network().to(to, route).send(std::move(transfer));
   for (auto& [lane, transfer] : transfers)
     links_->post([this, to_lane = lane, moved = std::move(transfer)]() mutable {
       try {
@@ -211,11 +235,20 @@ Landing Core::land(int peer, const std::string& text) {
     payload.resize(bytes);
     landing.bulk.push_back(std::as_writable_bytes(std::span(payload)));
   }
+  if (landed->head.kind == Kind::network_piece) {
+    at::Tensor& bytes = landed->tensors.emplace_back(room_for(parse<NetworkPiece>(landed->head.payload)));
+    landing.bulk.emplace_back(static_cast<std::byte*>(bytes.mutable_data_ptr()), bytes.nbytes());
+  }
   for (std::size_t i = 0; i < heads.size(); ++i) {
     if (landed->tensors[i].defined()) continue;
     if (heads[i].way == Way::in_gpu_pieces) {
       landed->tensors[i] =
-          channels_->gpu_from(peer, heads[i].gpu_route)->room_for_pieces(heads[i].sizes, dtype_of(heads[i]));
+          channels_->gpu_from(peer, heads[i].route)->room_for_pieces(heads[i].sizes, dtype_of(heads[i]));
+      continue;
+    }
+    if (heads[i].way == Way::by_network) {
+      landed->tensors[i] =
+          channels_->network().from(peer, heads[i].route).room(heads[i].sizes, dtype_of(heads[i]));
       continue;
     }
     at::Tensor& room = landed->tensors[i] = room_for(heads[i]);
@@ -228,7 +261,7 @@ Landing Core::land(int peer, const std::string& text) {
 
 void Core::land_on_gpu(int peer, Arrival& arrival, std::size_t place) {
   const TensorHead& head = arrival.head.tensors[place];
-  const std::shared_ptr<GpuReceiver> receiver = channels_->gpu_from(peer, head.gpu_route);
+  const std::shared_ptr<GpuReceiver> receiver = channels_->gpu_from(peer, head.route);
   const std::shared_ptr<LandedRoom> room =
       receiver->landed({.card = head.gpu_card, .offset = head.offset}, bytes_of(head));
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(receiver->target().index));
@@ -243,10 +276,14 @@ void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
     take(peer, text, std::static_pointer_cast<Arrival>(memory));
     open_complete(peer);
   } catch (const std::exception& error) {
-    const std::string reason = fmt::format("it sent a message that cannot be read: {}", error.what());
-    spdlog::warn("rpc: {}: {}", describe(peer), reason);
-    throw CommError(reason);
+    throw CommError(unreadable(peer, error));
   }
+}
+
+std::string Core::unreadable(int peer, const std::exception& error) const {
+  std::string reason = fmt::format("it sent a message that cannot be read: {}", error.what());
+  spdlog::warn("rpc: {}: {}", describe(peer), reason);
+  return reason;
 }
 
 /// Of those that this rank may send something to because of the message.
@@ -270,19 +307,28 @@ void Core::take(int peer, const std::string& text, std::shared_ptr<Arrival> arri
     take_piece(peer, parse<Piece>(head.payload));
   } else if (head.kind == Kind::emptied) {
     pieces_->emptied(peer, parse<Piece>(head.payload));
+  } else if (head.kind == Kind::network_piece) {
+    take_network_piece(peer, *arrival);
+  } else if (head.kind == Kind::route_note) {
+    take_route_note(peer, parse<RouteNote>(head.payload));
   } else {
-    arrival->bytes_left = bytes_in_pieces(head.tensors);
+    arrival->bytes_left = bytes_that_follow(head.tensors);
     arrivals_[peer].push_back(std::move(arrival));
   }
 }
 
-void Core::take_piece(int peer, const Piece& piece) {
+/// A message of which so many bytes more have come.
+Arrival& Core::arrival_of(int peer, std::uint64_t transfer, std::uint64_t bytes) {
   std::deque<std::shared_ptr<Arrival>>& arrivals = arrivals_[peer];
-  const auto found = std::ranges::find_if(
-      arrivals, [&](const auto& arrival) { return arrival->head.transfer == piece.transfer; });
-  if (found == arrivals.end() || piece.bytes > (*found)->bytes_left)
-    throw CommError("a piece of a tensor is of no message");
-  Arrival& arrival = **found;
+  const auto found =
+      std::ranges::find_if(arrivals, [&](const auto& arrival) { return arrival->head.transfer == transfer; });
+  if (found == arrivals.end() || bytes > (*found)->bytes_left)
+    throw CommError("a part of a tensor is of no message");
+  return **found;
+}
+
+void Core::take_piece(int peer, const Piece& piece) {
+  Arrival& arrival = arrival_of(peer, piece.transfer, piece.bytes);
   if (arrival.has_room) channels_->read_piece(peer, piece, arrival.tensors.at(piece.tensor));
   arrival.bytes_left -= piece.bytes;
   send(peer, {.kind = Kind::emptied}, {.payload = text_of(piece)});
@@ -312,7 +358,9 @@ void Core::open(int peer, Arrival& arrival) {
     const Channel channel = channel_of(tensor.way);
     if (channel != Channel::tcp) channels_->count(channel, Direction::received, arrival.tensors[i].nbytes());
     if (tensor.way == Way::in_gpu_pieces)
-      arrival.waits[i] = channels_->gpu_from(peer, tensor.gpu_route)->wait_for_pieces();
+      arrival.waits[i] = channels_->gpu_from(peer, tensor.route)->wait_for_pieces();
+    if (tensor.way == Way::by_network)
+      arrival.waits[i] = channels_->network().from(peer, tensor.route).wait_for_values();
     parcel.tensors.push_back({.values = std::move(arrival.tensors[i]),
                               .destination = tensor.destination,
                               .requires_grad = tensor.requires_grad,

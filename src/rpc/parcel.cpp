@@ -78,7 +78,7 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
       if (!place) throw no_place(core_, destination_, argument_, piece.destination.index);
       piece.destination.index = *place;
     }
-    if (!send_on_gpu(tensor, piece)) {
+    if (!send_on_gpu(tensor, piece) && !send_by_network(tensor, piece)) {
       piece.room = core_.channels().room(destination_.rank, tensor.nbytes());
       piece.values = piece.room ? copied_to(*piece.room, tensor) : on_host(tensor, destination_.copies);
     }
@@ -107,6 +107,21 @@ bool Packing::send_on_gpu(const at::Tensor& tensor, TensorPiece& piece) {
   }
   piece.values = dense.is_alias_of(tensor) ? dense.clone() : dense;
   sender->prepare(piece.values);
+  return true;
+}
+
+/// To a GPU of another machine, from a copy, because the caller may overwrite the tensor. Returns whether
+/// there is such a way.
+bool Packing::send_by_network(const at::Tensor& tensor, TensorPiece& piece) {
+  if (!tensor.is_cuda() || tensor.nbytes() < Channels::kLeastNetworkBytes) return false;
+  piece.network_route = core_.channels().network_route(
+      destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index});
+  if (!piece.network_route) return false;
+  const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
+  piece.values = dense.is_alias_of(tensor) ? dense.clone() : dense;
+  const auto made = std::make_shared<c10::Event>(c10::kCUDA);
+  made->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device()));
+  piece.made = made;
   return true;
 }
 

@@ -11,6 +11,7 @@ namespace strata::rpc {
 enum class Channel : std::uint8_t {
   cuda_ipc,       ///< memory of the receiver's GPU that the sender's has mapped: tensors on GPUs only
   shared_memory,  ///< memory that the processes of a machine share
+  nccl,           ///< NCCL's send and receive: large tensors between GPUs of two machines only
   tcp,            ///< together with the rest of the message
 };
 
@@ -33,6 +34,7 @@ template <>
 inline constexpr auto enum_names<rpc::Channel> =
     std::to_array<EnumName<rpc::Channel>>({{rpc::Channel::cuda_ipc, "cuda-ipc"},
                                            {rpc::Channel::shared_memory, "shared-memory"},
+                                           {rpc::Channel::nccl, "nccl"},
                                            {rpc::Channel::tcp, "tcp"}});
 
 }  // namespace strata

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
 #include <cereal/archives/binary.hpp>
 #include <cereal/types/map.hpp>
@@ -71,6 +72,9 @@ struct TensorPiece {
   std::optional<std::uint32_t> gpu_route =
       {};                                  ///< on its sender: the way to the receiver's GPU, if it takes one
   std::shared_ptr<GpuRoom> gpu_room = {};  ///< there, with the values; null: they go in pieces
+  /// On its sender: the way to a GPU that only a network joins to this one, if it takes one.
+  std::optional<std::uint32_t> network_route = {};
+  std::shared_ptr<const c10::Event> made = {};  ///< there: when the values are ready
   /// Of values on a GPU, on their receiver: makes the current stream wait for them.
   std::function<void(const at::Tensor& values)> wait = {};
 };
@@ -129,6 +133,7 @@ class Packing {
 
  private:
   bool send_on_gpu(const at::Tensor& tensor, TensorPiece& piece);
+  bool send_by_network(const at::Tensor& tensor, TensorPiece& piece);
   template <typename Archive, typename Value>
   void pack_one(Archive& archive, const Value& value) {
     ++argument_;

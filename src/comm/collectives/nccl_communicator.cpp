@@ -17,6 +17,14 @@ namespace {
 // A launch takes about ten microseconds, less than the shortest sleep; making a communicator takes a second.
 constexpr int kQuickPolls = 1000;
 
+void rest(int asked_times) {
+  if (asked_times < kQuickPolls) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
 ncclUniqueId shared_id(const Communicator& world) {
   ncclUniqueId id{};
   world.together([&] {
@@ -32,13 +40,20 @@ ncclUniqueId shared_id(const Communicator& world) {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const Communicator& world, Device device)
-    : who_(Internals::of(world).who()) {
+    : NcclCommunicator({.id = shared_id(world),
+                        .rank = world.rank(),
+                        .size = world.size(),
+                        .who = Internals::of(world).who()},
+                       device) {}
+
+NcclCommunicator::NcclCommunicator(const Member& member, Device device)
+    : who_(member.who), while_waiting_(member.while_waiting) {
   const cuda::DeviceGuard guard(device);  // NCCL binds a communicator to the current device
-  const ncclUniqueId id = shared_id(world);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = member.most_blocks;
   try {
-    finish(ncclCommInitRankConfig(&handle_, world.size(), id, world.rank(), &config),
+    finish(ncclCommInitRankConfig(&handle_, member.size, member.id, member.rank, &config),
            "ncclCommInitRankConfig");
   } catch (...) {
     abort();
@@ -48,17 +63,28 @@ NcclCommunicator::NcclCommunicator(const Communicator& world, Device device)
 
 void NcclCommunicator::finish(ncclResult_t code, const char* call, std::source_location where) const {
   for (int asked_times = 0; code == ncclInProgress; ++asked_times) {
-    ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(handle_, &state);
-    code = asked == ncclSuccess ? state : asked;
+    code = state();
     if (code != ncclInProgress) break;
-    if (asked_times < kQuickPolls) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    while_waiting_();
+    rest(asked_times);
   }
   if (code != ncclSuccess) fail(code, call, where);
+}
+
+void NcclCommunicator::finish_when(const std::function<bool()>& is_done, const char* call,
+                                   std::source_location where) const {
+  for (int asked_times = 0; !is_done(); ++asked_times) {
+    const ncclResult_t code = state();
+    if (code != ncclSuccess && code != ncclInProgress) fail(code, call, where);
+    while_waiting_();
+    rest(asked_times);
+  }
+}
+
+ncclResult_t NcclCommunicator::state() const {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(handle_, &state);
+  return asked == ncclSuccess ? state : asked;
 }
 
 void NcclCommunicator::close() {

@@ -2,6 +2,7 @@
 #pragma once
 #include <nccl.h>
 
+#include <functional>
 #include <source_location>
 #include <string>
 
@@ -14,7 +15,17 @@ namespace strata::comm {
 /// returns.
 class NcclCommunicator {
  public:
-  /// REQUIRES: every rank of `world` has a GPU of its own. Collective.
+  /// A member of a communicator whose id all members were given.
+  struct Member {
+    ncclUniqueId id{};
+    int rank = 0, size = 1;
+    std::string who;                              ///< this rank, for messages
+    int most_blocks = NCCL_CONFIG_UNDEF_INT;      ///< that its kernels occupy
+    std::function<void()> while_waiting = [] {};  ///< called again and again; if it throws, waiting ends
+  };
+  /// REQUIRES: every member has a GPU of its own. Collective over the members.
+  NcclCommunicator(const Member& member, Device device);
+  /// Over the ranks of `world`.
   NcclCommunicator(const Communicator& world, Device device);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -26,15 +37,21 @@ class NcclCommunicator {
   /// failed.
   void finish(ncclResult_t code, const char* call,
               std::source_location where = std::source_location::current()) const;
+  /// Waits until the GPU is done, which `is_done` says; throws CommError if the communicator failed
+  /// meanwhile.
+  void finish_when(const std::function<bool()>& is_done, const char* call,
+                   std::source_location where = std::source_location::current()) const;
   /// Finishes all work and frees the communicator. Collective.
   void close();
 
  private:
   [[noreturn]] void fail(ncclResult_t code, const char* call, std::source_location where) const;
   void abort() noexcept;
+  ncclResult_t state() const;
 
   ncclComm_t handle_ = nullptr;
-  std::string who_;
+  const std::string who_;
+  const std::function<void()> while_waiting_;
 };
 
 }  // namespace strata::comm

@@ -18,6 +18,7 @@
 namespace strata::rpc {
 namespace {
 
+constexpr std::chrono::seconds kLeastPatience{30};  // making a communicator takes seconds
 constexpr std::size_t kPage = 4096, kMostPieceBytes = std::size_t{1} << 20;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -29,13 +30,14 @@ std::size_t piece_bytes_of(std::size_t ranks, std::size_t zone_bytes) {
 
 /// What a rank tells the others about its channels.
 struct ChannelFacts {
-  bool cuda_ipc = false, shared_memory = false, tcp = false;  ///< that it may use
+  bool cuda_ipc = false, shared_memory = false, nccl = false, tcp = false;  ///< that it may use
   std::uint64_t landing_bytes = 0;
-  int machine = -1, machine_rank = 0;  ///< -1: its zone is not open
+  int machine = -1, machine_rank = 0;  ///< -1: not known
+  bool has_zone = false;               ///< that is open
   std::vector<int> gpu_peers = {};     ///< whose GPUs and its own reach each other
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(cuda_ipc, shared_memory, tcp, landing_bytes, machine, machine_rank, gpu_peers);
+    archive(cuda_ipc, shared_memory, nccl, tcp, landing_bytes, machine, machine_rank, has_zone, gpu_peers);
   }
 };
 
@@ -45,6 +47,7 @@ ChannelFacts facts_of(const Options& options) {
   };
   return {.cuda_ipc = allows(Channel::cuda_ipc),
           .shared_memory = allows(Channel::shared_memory),
+          .nccl = allows(Channel::nccl),
           .tcp = allows(Channel::tcp),
           .landing_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(options.landing_bytes, 0))};
 }
@@ -137,10 +140,26 @@ std::unique_ptr<GpuRoutes> open_gpu_routes(const comm::Communicator& communicato
 }
 
 std::optional<Channel> channel_between(const ChannelFacts& a, const ChannelFacts& b) {
-  if (a.shared_memory && b.shared_memory && a.machine >= 0 && a.machine == b.machine)
+  if (a.shared_memory && b.shared_memory && a.has_zone && b.has_zone && a.machine == b.machine)
     return Channel::shared_memory;
   if (a.tcp && b.tcp) return Channel::tcp;
   return std::nullopt;
+}
+
+/// Two GPUs of one machine that do not reach each other have no faster way by NCCL.
+bool may_use_nccl(const ChannelFacts& a, const ChannelFacts& b) {
+  return a.nccl && b.nccl && a.machine >= 0 && b.machine >= 0 && a.machine != b.machine;
+}
+
+/// The routes between the GPUs of two ranks that only a network joins.
+std::vector<NetworkRoutes::Plan> network_plans(int a, int b, const std::vector<ChannelFacts>& facts,
+                                               const std::vector<AgentFacts>& agents) {
+  std::vector<NetworkRoutes::Plan> plans;
+  if (channel_between(facts[at(a)], facts[at(b)]) != Channel::tcp) return plans;
+  const bool uses_nccl = may_use_nccl(facts[at(a)], facts[at(b)]);
+  for (const GpuRoute& route : gpu_routes_between(std::array{a, b}, agents))
+    plans.push_back({.route = route, .uses_nccl = uses_nccl});
+  return plans;
 }
 
 void check_all_connected(const std::vector<ChannelFacts>& facts, const std::vector<AgentFacts>& agents) {
@@ -163,15 +182,20 @@ void log_table(const std::vector<ChannelFacts>& facts, const std::vector<AgentFa
     for (std::size_t b = a + 1; b < facts.size(); ++b) {
       const std::string pair = fmt::format("{} - {}", agents[a].name, agents[b].name);
       pairs[*channel_between(facts[a], facts[b])].push_back(pair);
-      if (std::ranges::find(facts[a].gpu_peers, static_cast<int>(b)) != facts[a].gpu_peers.end())
+      if (std::ranges::find(facts[a].gpu_peers, static_cast<int>(b)) != facts[a].gpu_peers.end()) {
         pairs[Channel::cuda_ipc].push_back(pair);
+        continue;
+      }
+      const auto plans = network_plans(static_cast<int>(a), static_cast<int>(b), facts, agents);
+      if (std::ranges::any_of(plans, &NetworkRoutes::Plan::uses_nccl)) pairs[Channel::nccl].push_back(pair);
     }
   }
   for (auto& [channel, names] : pairs) {
     const std::size_t count = names.size();
     names.resize(std::min(count, kMostNamed));
-    spdlog::debug("rpc: tensors{} take {} between {}{}", channel == Channel::cuda_ipc ? " on GPUs" : "",
-                  enum_name(channel), fmt::join(names, ", "),
+    const bool is_of_gpus = channel == Channel::cuda_ipc || channel == Channel::nccl;
+    spdlog::debug("rpc: tensors{} take {} between {}{}", is_of_gpus ? " on GPUs" : "", enum_name(channel),
+                  fmt::join(names, ", "),
                   count > kMostNamed ? fmt::format(" and {} other pairs", count - kMostNamed) : "");
   }
 }
@@ -199,21 +223,22 @@ std::span<std::byte> SharedZones::slot(int sender, int receiver, std::uint32_t i
 
 Channels::Channels(const comm::Communicator& communicator, const Options& options,
                    const std::vector<AgentFacts>& agents)
-    : rank_(communicator.rank()) {
+    : rank_(communicator.rank()),
+      timeout_(std::max<std::chrono::milliseconds>(options.timeout, kLeastPatience)) {
   ChannelFacts own = facts_of(options);
   const std::vector<ChannelFacts> wishes = gather(communicator, own);
   const bool may_share = std::ranges::count_if(wishes, &ChannelFacts::shared_memory) > 1;
   const bool may_map = std::ranges::count_if(wishes, &ChannelFacts::cuda_ipc) > 1;
-  if (may_share || may_map) {
+  const bool may_cross = std::ranges::count_if(wishes, &ChannelFacts::nccl) > 1;
+  if (may_share || may_map || may_cross) {
     comm::Machine machine(communicator,
                           comm::discover(communicator, {.ranks_per_machine = options.ranks_per_machine,
                                                         .compute = comm::TopologyOptions::Compute::cpu}));
     if (may_share) zones_ = open_zones(communicator, machine, wishes, agents);
     if (may_map) gpu_ = open_gpu_routes(communicator, machine, wishes, agents);
-    if (zones_) {
-      own.machine = machine.index();
-      own.machine_rank = machine.rank();
-    }
+    own.machine = machine.index();
+    own.machine_rank = machine.rank();
+    own.has_zone = zones_ != nullptr;
     if (gpu_) own.gpu_peers = gpu_->peers();
     machine.close();
   }
@@ -221,6 +246,10 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
   check_all_connected(all, agents);
   if (rank_ == 0) log_table(all, agents);
   for (const ChannelFacts& peer : all) {
+    const auto index = static_cast<int>(machine_ranks_.size());
+    if (index != rank_)
+      for (NetworkRoutes::Plan& plan : network_plans(rank_, index, all, agents))
+        network_plans_.push_back(std::move(plan));
     machine_ranks_.push_back(peer.machine_rank);
     chosen_.push_back(channel_between(own, peer).value_or(Channel::tcp));
   }
@@ -239,9 +268,24 @@ std::shared_ptr<GpuReceiver> Channels::gpu_from(int peer, std::uint32_t route) c
   return receiver;
 }
 
-void Channels::lost(int peer) {
-  if (gpu_) gpu_->lost(peer);
+void Channels::connect(const std::function<std::string(int rank)>& describe,
+                       const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to) {
+  network_ = std::make_unique<NetworkRoutes>(NetworkRoutes::Setup{.plans = std::move(network_plans_),
+                                                                  .rank = rank_,
+                                                                  .timeout = timeout_,
+                                                                  .describe = describe,
+                                                                  .outlet_to = outlet_to});
 }
+std::optional<std::uint32_t> Channels::network_route(int peer, DevicePair devices) const {
+  return network_->find(peer, devices);
+}
+
+void Channels::lost(int peer, Loss loss) {
+  network_->lost(peer);
+  if (gpu_ && loss == Loss::died) gpu_->lost(peer);
+}
+
+void Channels::stop() const { network_->stop(); }
 
 std::optional<int> Channels::awaited_lost_peer() { return gpu_ ? gpu_->awaited_lost_peer() : std::nullopt; }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +14,7 @@
 
 #include "channels/gpu_routes.hpp"
 #include "channels/landing_zone.hpp"
+#include "channels/network_routes.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/rpc/agent.hpp"
 #include "strata/tensor/host_region.hpp"
@@ -106,6 +109,15 @@ class Channels {
   /// Throws CommError if there is none.
   std::shared_ptr<GpuReceiver> gpu_from(int peer, std::uint32_t route) const;
 
+  /// Smaller tensors of a GPU travel inside the message, because their copy takes less than the notes.
+  static constexpr std::size_t kLeastNetworkBytes = std::size_t{128} << 10;
+  /// What network routes need besides what is known at the start. Before the first message.
+  void connect(const std::function<std::string(int rank)>& describe,
+               const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to);
+  /// As gpu_route, where there is none of those.
+  std::optional<std::uint32_t> network_route(int peer, DevicePair devices) const;
+  NetworkRoutes& network() const { return *network_; }  ///< after connect()
+
   static constexpr std::uint32_t kSlots = SharedZones::kSlots;
   static_assert(kSlots == GpuBoard::kSlots);
   /// At most so many of a tensor go in one piece along the way that the piece names.
@@ -115,8 +127,10 @@ class Channels {
   /// Copies it out. Throws CommError if it cannot be one.
   void read_piece(int peer, const Piece& piece, const at::Tensor& tensor);
 
-  void lost(int peer);                     ///< its process is gone
+  enum class Loss : std::uint8_t { ended_agent, died };
+  void lost(int peer, Loss loss);
   std::optional<int> awaited_lost_peer();  ///< see GpuRoutes; on the thread that calls lost()
+  void stop() const;                       ///< NetworkRoutes::stop()
   /// At the graceful end of all ranks.
   void close();
 
@@ -131,9 +145,12 @@ class Channels {
   const int rank_;
   std::shared_ptr<SharedZones> zones_;  // null: not open
   std::unique_ptr<GpuRoutes> gpu_;      // null: not open
-  std::vector<int> machine_ranks_;      // by rank: its rank within its machine
-  std::vector<Channel> chosen_;         // by peer
-  mutable std::mutex mutex_;            // of the traffic
+  std::vector<NetworkRoutes::Plan> network_plans_;
+  const std::chrono::milliseconds timeout_;
+  std::unique_ptr<NetworkRoutes> network_;
+  std::vector<int> machine_ranks_;  // by rank: its rank within its machine
+  std::vector<Channel> chosen_;     // by peer
+  mutable std::mutex mutex_;        // of the traffic
   std::array<Traffic, enum_names<Channel>.size()> traffic_;
 };
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "channels/gpu_ends.hpp"
 
-#include <ATen/ops/empty.h>
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -15,22 +12,6 @@
 
 namespace strata::rpc {
 namespace {
-
-c10::Device torch_device(Device device) { return {c10::kCUDA, static_cast<c10::DeviceIndex>(device.index)}; }
-
-/// A stream of libtorch's, which outlives all tensors that it was used for.
-c10::Stream pool_stream(Device device) {
-  return c10::impl::VirtualGuardImpl(c10::kCUDA).getStreamFromGlobalPool(torch_device(device), true);
-}
-
-cuda::Stream borrowed(Device device, const c10::Stream& stream) {
-  void* const handle = c10::impl::VirtualGuardImpl(c10::kCUDA).getStreamNativeHandle(stream);
-  return cuda::Stream::borrow(device, static_cast<CUstream_st*>(handle));
-}
-
-cuda::Stream current_stream(Device device) {
-  return borrowed(device, c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(torch_device(device)));
-}
 
 std::string text_of(const GpuCard::Handle& handle) { return {handle.data(), handle.size()}; }
 
@@ -51,17 +32,6 @@ bool any_is_awaited(const AllEvents& all, Member event) {
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
-
-std::function<void(const at::Tensor&)> wait_for(const c10::Stream& stream) {
-  auto event = std::make_shared<c10::Event>(c10::kCUDA);
-  event->record(stream);
-  return [made = std::move(event)](const at::Tensor& values) {
-    const c10::impl::VirtualGuardImpl device(c10::kCUDA);
-    const c10::Stream current = device.getStream(values.device());
-    made->block(current);
-    if (values.has_storage()) device.recordDataPtrOnStream(values.storage().data_ptr(), current);
-  };
-}
 
 // ---- sender ----
 
@@ -219,9 +189,7 @@ std::shared_ptr<LandedRoom> GpuReceiver::landed(const GpuPlace& place, std::size
 }
 
 at::Tensor GpuReceiver::room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype) const {
-  // So that the allocator gives memory that nothing but earlier work of that stream may still use.
-  const c10::StreamGuard on_stream(stream_);
-  return at::empty(sizes, at::TensorOptions(dtype).device(torch_device(target_)));
+  return empty_on(stream_, sizes, dtype);
 }
 
 void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset,

@@ -15,6 +15,7 @@
 
 #include "channels/free_space.hpp"
 #include "channels/gpu_board.hpp"
+#include "channels/torch_streams.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/ipc.hpp"
 #include "strata/tensor/host_region.hpp"
@@ -22,10 +23,6 @@
 /// A route goes from a GPU of one process to a GPU of another, or to the same one. The receiver owns memory
 /// on its GPU that the sender has mapped and writes to. Events order the streams of both, and no host waits.
 namespace strata::rpc {
-
-/// Later, another current stream waits for what `stream` has been given to do so far, and a tensor's memory
-/// for that other stream.
-std::function<void(const at::Tensor&)> wait_for(const c10::Stream& stream);
 
 /// Where a tensor has landed.
 struct GpuPlace {

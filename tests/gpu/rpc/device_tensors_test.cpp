@@ -12,13 +12,17 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <thread>
 
+#include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/rpc/agent.hpp"
 #include "support/mpi_world.hpp"
 
@@ -103,13 +107,17 @@ at::Tensor random_tensor(std::mt19937& random, std::int64_t most) {
   return random() % 3 == 0 ? tensor.to(at::kLong) : tensor;
 }
 
-/// The argument is still in the making when the call begins, and is overwritten right behind it.
-TEST_P(DeviceTensors, BringRandomValuesBothWaysAtOnce) {
-  Agent& agent = start(std::int64_t{1} << 20);
+struct Sizes {
+  unsigned most = 0, most_of_tenth = 0;  ///< elements, and of every tenth tensor
+};
+
+/// Random tensors both ways at once. An argument is still in the making when its call begins, and is
+/// overwritten right behind it.
+void exchange(Agent& agent, const Sizes& sizes) {
   const int rank = world().rank();
   std::vector<std::jthread> threads;
   for (int t = 0; t < 2; ++t) {
-    threads.emplace_back([&agent, rank, t] {
+    threads.emplace_back([&agent, &sizes, rank, t] {
       const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_of(rank)));
       const c10::cuda::CUDAStreamGuard own_stream(c10::cuda::getStreamFromPool(false, device.index()));
       std::mt19937 random(static_cast<unsigned>(rank * 100 + t));
@@ -120,7 +128,7 @@ TEST_P(DeviceTensors, BringRandomValuesBothWaysAtOnce) {
       std::deque<Kept> kept;
       const std::string peer = fmt::format("rank:{}", (rank + t + 1) % world().size());
       for (int i = 0; i < 30; ++i) {
-        const at::Tensor sent = random_tensor(random, i % 10 == 0 ? 500'000 : 20'000);
+        const at::Tensor sent = random_tensor(random, i % 10 == 0 ? sizes.most_of_tenth : sizes.most);
         at::Tensor given = sent.to(device);
         for (int k = 0; k < 20; ++k) given.add_(1);
         given.sub_(20);
@@ -139,7 +147,11 @@ TEST_P(DeviceTensors, BringRandomValuesBothWaysAtOnce) {
       }
     });
   }
-  threads.clear();
+}
+
+TEST_P(DeviceTensors, BringRandomValuesBothWaysAtOnce) {
+  Agent& agent = start(std::int64_t{1} << 20);
+  exchange(agent, {.most = 20'000, .most_of_tenth = 500'000});
   agent.shutdown();
   EXPECT_EQ(sent(Channel::cuda_ipc).bytes > 0, takes(Channel::cuda_ipc));
   EXPECT_EQ(sent(Channel::shared_memory).bytes > 0, world().size() > 1 && allows(Channel::shared_memory));
@@ -213,15 +225,73 @@ TEST_P(DeviceTensors, TakeTheNextChannelWhereGpusDoNotReachEachOther) {
   EXPECT_EQ(sent(Channel::cuda_ipc), Volume{});
 }
 
+/// Whether tensors on GPUs take NCCL between virtual machines: it refuses ranks that share a GPU, unless it
+/// takes their hosts for different ones.
+bool has_nccl() {
+  const char* host = std::getenv("NCCL_HOSTID");
+  return world().size() > 1 && (c10::cuda::device_count() >= world().size() ||
+                                (host != nullptr && std::string_view(host).starts_with("rank")));
+}
+
+/// With NCCL_HOSTID=rank0, rank1 ... NCCL joins ranks that share a GPU; without, they do without it.
 TEST_P(DeviceTensors, ShareNoMemoryBetweenVirtualMachines) {
   if (!allows(Channel::tcp)) GTEST_SKIP() << "needs TCP";
   Agent& agent =
       start(Options{.channels = GetParam(), .landing_bytes = std::int64_t{1} << 20, .ranks_per_machine = 1});
-  const at::Tensor x = at::arange(20'000, at::TensorOptions(at::kInt).device(device()));
-  EXPECT_TRUE(at::equal(agent.sync(peer(1), &echo, x.clone()).returned, x));
+  exchange(agent, {.most = 200'000, .most_of_tenth = 3'000'000});
   agent.shutdown();
   EXPECT_EQ(sent(Channel::cuda_ipc), Volume{});
   EXPECT_EQ(sent(Channel::shared_memory), Volume{});
+  EXPECT_EQ(sent(Channel::nccl).bytes > 0, allows(Channel::nccl) && has_nccl());
+}
+
+/// Several tensors of a message at once, of all sizes, among small ones that travel in it.
+TEST_P(DeviceTensors, ComeInOneMessageBetweenVirtualMachines) {
+  if (!allows(Channel::tcp)) GTEST_SKIP() << "needs TCP";
+  Agent& agent =
+      start(Options{.channels = GetParam(), .landing_bytes = std::int64_t{1} << 20, .ranks_per_machine = 1});
+  std::mt19937 random(7);
+  std::vector<at::Tensor> many;
+  for (int i = 0; i < 200; ++i)
+    many.push_back(random_tensor(random, i % 3 == 0 ? 200'000 : 300).to(device()));
+  const std::vector<at::Tensor> totals = agent.sync(peer(1), &sums, many);
+  for (std::size_t i = 0; i < many.size(); ++i)
+    ASSERT_EQ(totals[i].item<std::int64_t>(), many[i].sum().item<std::int64_t>()) << i;
+  const at::Tensor large = at::arange(20'000'001, at::TensorOptions(at::kInt).device(device()));
+  EXPECT_TRUE(at::equal(agent.sync(peer(1), &echo, large.clone()).returned, large));
+  agent.shutdown();
+  EXPECT_EQ(sent(Channel::nccl).bytes > 0, allows(Channel::nccl) && has_nccl());
+}
+
+/// A collective of training waits on the GPU for its peers while calls come and go, and the other way round:
+/// neither hangs, and neither changes a bit.
+TEST_P(DeviceTensors, TravelBesideCollectivesOfTraining) {
+  if (!allows(Channel::nccl) || !allows(Channel::tcp) || !has_nccl()) GTEST_SKIP() << "needs NCCL";
+  Agent& agent = start(Options{.channels = GetParam(), .ranks_per_machine = 1});
+  const Device own{Device::Kind::cuda, device_of(world().rank())};
+  std::atomic<bool> is_done = false;
+  std::jthread calls([&] {
+    const at::Tensor x = at::arange(1'000'000, at::TensorOptions(at::kInt).device(device()));
+    while (!is_done) ASSERT_TRUE(at::equal(agent.sync(peer(1), &echo, x.clone()).returned, x));
+  });
+  {
+    const auto collectives = comm::make_device_exchange(world().communicator(), own);
+    const cuda::Stream stream(own);
+    const at::Tensor values = at::full({1}, 0, at::TensorOptions(at::kLong).device(device()));
+    c10::cuda::device_synchronize();
+    for (std::int64_t step = 0; step < 100; ++step) {
+      values.fill_(step * world().size() + world().rank());
+      c10::cuda::device_synchronize();
+      collectives->max(values.mutable_data_ptr<std::int64_t>(), 1, stream);
+      stream.synchronize();
+      EXPECT_EQ(values.item<std::int64_t>(), (step + 1) * world().size() - 1);
+    }
+    is_done = true;
+    calls.join();
+    collectives->close();
+  }
+  agent.shutdown();
+  EXPECT_GT(sent(Channel::nccl).bytes, 0U);
 }
 
 TEST_P(DeviceTensors, RefuseADeviceThatTheMapLacks) {
@@ -239,7 +309,8 @@ TEST_P(DeviceTensors, RefuseADeviceThatTheMapLacks) {
 
 INSTANTIATE_TEST_SUITE_P(Each, DeviceTensors,
                          testing::Values(std::vector<Channel>{}, std::vector{Channel::cuda_ipc, Channel::tcp},
-                                         std::vector{Channel::shared_memory}, std::vector{Channel::tcp}),
+                                         std::vector{Channel::shared_memory}, std::vector{Channel::tcp},
+                                         std::vector{Channel::nccl, Channel::tcp}),
                          [](const auto& info) -> std::string {
                            if (info.param.empty()) return "All";
                            switch (info.param.front()) {
@@ -247,6 +318,8 @@ INSTANTIATE_TEST_SUITE_P(Each, DeviceTensors,
                                return "CudaIpc";
                              case Channel::shared_memory:
                                return "SharedMemory";
+                             case Channel::nccl:
+                               return "Nccl";
                              case Channel::tcp:
                                break;
                            }

@@ -173,9 +173,10 @@ TEST_P(ChannelsTest, LeaveTensorsToThoseWhoOutliveTheAgent) {
 
 INSTANTIATE_TEST_SUITE_P(Each, ChannelsTest,
                          testing::Values(std::vector<Channel>{}, std::vector{Channel::shared_memory},
-                                         std::vector{Channel::tcp}),
+                                         std::vector{Channel::tcp}, std::vector{Channel::nccl, Channel::tcp}),
                          [](const auto& info) {
                            if (info.param.empty()) return "All";
+                           if (info.param.front() == Channel::nccl) return "Nccl";
                            return info.param.front() == Channel::tcp ? "Tcp" : "SharedMemory";
                          });
 
@@ -218,9 +219,11 @@ TEST_F(ChoiceTest, TakesWhatBothEndsAllow) {
 
 TEST_F(ChoiceTest, RefusesToStartWhereRanksHaveNoChannelInCommon) {
   if (world().size() == 1) return;
-  const Options forced{.channels = {Channel::shared_memory}, .ranks_per_machine = 1};
-  EXPECT_THAT([&] { start(forced); }, testing::ThrowsMessage<InputError>(
-                                          testing::HasSubstr("have no channel for tensors in common")));
+  for (const Channel only : {Channel::shared_memory, Channel::nccl}) {
+    const Options forced{.channels = {only}, .ranks_per_machine = 1};
+    EXPECT_THAT([&] { start(forced); }, testing::ThrowsMessage<InputError>(
+                                            testing::HasSubstr("have no channel for tensors in common")));
+  }
 }
 
 TEST_F(ChoiceTest, RefusesAZoneThatIsTooSmall) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: killed_agent_scenario idle|call|transfer, or killed_agent_scenario link FILE
+// usage: killed_agent_scenario idle|call|transfer|network_transfer, or killed_agent_scenario link FILE
 // The last of three ranks is killed while it waits, while it runs a call of rank 0, or while tensors of rank
-// 0 are on their way to it, from GPU to GPU if there are any. Or nobody is killed, and somebody else unplugs
-// its host once FILE is there. Ranks 0 and 1 hear of it and go on with each other.
+// 0 are on their way to it, from GPU to GPU if there are any, within a machine or between virtual machines.
+// Or nobody is killed, and somebody else unplugs its host once FILE is there. Ranks 0 and 1 hear of it and go
+// on with each other.
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
@@ -58,13 +59,15 @@ std::vector<strata::rpc::Future<std::int64_t>> send_tensors(Agent& agent, const 
   return sums;
 }
 
+bool transfers(const std::string& when) { return when.ends_with("transfer"); }
+
 void talk(Agent& agent, const std::string& when) {
   strata::rpc::Future<int> waiting;
   if (when == "call") {
     waiting = agent.async("worker2", &sleep_long);
   }
   std::vector<strata::rpc::Future<std::int64_t>> sums;
-  if (when == "transfer") {
+  if (transfers(when)) {
     sums = send_tensors(agent, "worker2");
     agent.async("worker1",
                 &kill_worker2);  // whose call does not wait behind these tensors, as one from here does
@@ -85,7 +88,7 @@ void talk(Agent& agent, const std::string& when) {
     } catch (const strata::CommError&) {  // those that it did not answer before
     }
   }
-  if (when == "transfer")
+  if (transfers(when))
     for (strata::rpc::Future<std::int64_t>& each : send_tensors(agent, "worker1")) each.wait();
   fmt::print("worker1 still adds: {}\n", agent.sync("worker1", &add, 20, 22));
   std::fflush(stdout);
@@ -128,7 +131,8 @@ int main(int argc, char** argv) {
       .function("kill_worker2", &kill_worker2)
       .function("sum", &sum)
       .function("finish", &finish);
-  strata::rpc::Options options{.threads = 2, .landing_bytes = 1 << 20};
+  strata::rpc::Options options{
+      .threads = 2, .landing_bytes = 1 << 20, .ranks_per_machine = when == "network_transfer" ? 1 : 0};
   if (when == "link") options.timeout = std::chrono::seconds(5);
   const int gpus = strata::cuda::device_count();
   if (world.rank() == 0 && gpus > 0)

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors between GPUs of two machines, or of two ranks that count as such: how long a call with one takes by
+// each channel, beside NCCL's send and receive alone.
+//
+// usage: two ranks as mpirun, srun or torchrun start them. If they share a GPU, NCCL_HOSTID must differ
+// between them.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <vector>
+
+#include "strata/comm/device_exchange.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/rpc/agent.hpp"
+#include "strata/torch_ranks/torch_ranks.hpp"
+#include "strata/util/error.hpp"
+
+namespace {
+
+using namespace strata;
+
+constexpr int kWarmUp = 5, kCount = 40;
+constexpr std::array<std::int64_t, 3> kSizes{std::int64_t{1} << 20, std::int64_t{8} << 20,
+                                             std::int64_t{64} << 20};
+
+Device own_device(const comm::Communicator& ranks) {
+  return {Device::Kind::cuda, ranks.rank() % cuda::device_count()};
+}
+at::TensorOptions bytes_on(Device device) {
+  return at::TensorOptions(at::kByte).device(
+      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index)));
+}
+void synchronize(const at::Tensor& tensor) {
+  c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(tensor.get_device());
+}
+/// The answer says that the tensor is there.
+int receive(const at::Tensor& tensor) {
+  synchronize(tensor);
+  return 0;
+}
+
+double median_us(const std::function<void()>& run) {
+  std::vector<double> times;
+  for (int i = 0; i < kWarmUp + kCount; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    run();
+    if (i >= kWarmUp)
+      times.push_back(
+          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count());
+  }
+  std::ranges::nth_element(times, times.begin() + kCount / 2);
+  return times[kCount / 2];
+}
+
+/// By size; on rank 0.
+std::vector<double> measure_calls(const comm::Communicator& ranks,
+                                  const std::vector<rpc::Channel>& channels) {
+  rpc::Registry registry;
+  registry.function("receive", &receive);
+  rpc::Options options{.channels = channels, .ranks_per_machine = 1};
+  if (ranks.rank() == 0)
+    options.set_device_map("rank:1", {{own_device(ranks).index, 1 % cuda::device_count()}});
+  rpc::Agent agent(ranks, fmt::format("worker{}", ranks.rank()), registry, options);
+  std::vector<double> times;
+  if (ranks.rank() == 0) {
+    for (const std::int64_t size : kSizes) {
+      const at::Tensor tensor = at::full({size}, 1, bytes_on(own_device(ranks)));
+      times.push_back(median_us([&] { agent.sync("worker1", &receive, tensor); }));
+    }
+  }
+  agent.shutdown();
+  return times;
+}
+
+/// A way there, and one byte back that says so.
+std::vector<double> measure_nccl(const comm::Communicator& ranks) {
+  const Device device = own_device(ranks);
+  const auto exchange = comm::make_device_exchange(ranks, device);
+  const cuda::Stream stream(device);
+  std::vector<double> times;
+  for (const std::int64_t size : kSizes) {
+    const at::Tensor tensor = at::full({size}, 1, bytes_on(device));
+    synchronize(tensor);
+    times.push_back(median_us([&] {
+      const comm::DeviceExchange::Outgoing out{1 - ranks.rank(), tensor.const_data_ptr(),
+                                               ranks.rank() == 0 ? size : 0};
+      const comm::DeviceExchange::Incoming in{1 - ranks.rank(), tensor.mutable_data_ptr(),
+                                              ranks.rank() == 0 ? 0 : size};
+      exchange->exchange({&out, 1}, {&in, 1}, stream);
+      stream.synchronize();
+      ranks.barrier();
+    }));
+  }
+  exchange->close();
+  return times;
+}
+
+void run(const comm::Communicator& ranks) {
+  if (ranks.size() != 2) throw InputError("this benchmark takes two ranks");
+  if (cuda::device_count() == 0) throw InputError("this benchmark needs a GPU");
+  struct Column {
+    const char* name;
+    std::vector<double> times;
+  };
+  const std::vector<Column> columns{
+      {"NCCL alone", measure_nccl(ranks)},
+      {"call, nccl", measure_calls(ranks, {rpc::Channel::nccl, rpc::Channel::tcp})},
+      {"call, tcp", measure_calls(ranks, {rpc::Channel::tcp})}};
+  if (ranks.rank() > 0) return;
+  fmt::print("{:>10}", "bytes");
+  for (const Column& column : columns) fmt::print(" {:>14}", column.name);
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    fmt::print("\n{:>10}", kSizes[i]);
+    for (const Column& column : columns) fmt::print(" {:>11.0f} us", column.times[i]);
+  }
+  fmt::print("\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const comm::World world(torch_ranks::backend_of_launcher(&argc, &argv));
+    run(world.communicator());
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace strata::rpc {
+
+/// A thread that does jobs one after the other. It begins with the first of them. Thread safe.
+class JobThread {
+ public:
+  JobThread() = default;
+  ~JobThread();  ///< as stop() and join()
+  JobThread(const JobThread&) = delete;
+  JobThread& operator=(const JobThread&) = delete;
+
+  void push(std::function<void()> job);  ///< which must not throw; dropped after stop()
+  /// Drops the jobs that wait. The one that runs sees is_stopped(). Does not wait.
+  void stop();
+  void join();  ///< waits for the job that runs; after stop(), by one thread
+  bool is_stopped() const { return stopped_; }
+
+ private:
+  void run();
+
+  std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::thread thread_;
+  std::atomic<bool> stopped_ = false;
+};
+
+}  // namespace strata::rpc

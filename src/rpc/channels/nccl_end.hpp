@@ -56,14 +56,25 @@ class NcclEnd {
   template <typename Ready>
   void wait_until(Ready&& ready) {
     begin_timeout();
+    poll(ready);
+  }
+  /// The same without a timeout: for what ends in this process.
+  template <typename Ready>
+  void wait_patiently_until(Ready&& ready) {
+    deadline_ = Clock::time_point::max();
+    poll(ready);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  template <typename Ready>
+  void poll(Ready&& ready) {
     for (int asked_times = 0; !ready(); ++asked_times) {
       check();
       rest(asked_times);
     }
   }
 
- private:
-  using Clock = std::chrono::steady_clock;
   void begin_timeout() { deadline_ = Clock::now() + setup_.timeout; }
   void check() const;
   static void rest(int asked_times);

@@ -96,7 +96,7 @@ void NetworkSender::transfer_by_nccl(const Transfer& transfer) {
   }
   std::vector<at::Tensor> tensors;
   for (const Part& part : transfer.parts) {
-    nccl_.wait_until([&] { return !part.made || part.made->query(); });
+    nccl_.wait_patiently_until([&] { return !part.made || part.made->query(); });
     tensors.push_back(part.values);
   }
   setup_.outlet.tell({.step = Step::offer, .route = setup_.number, .transfer = transfer.number});
@@ -136,10 +136,10 @@ void NetworkSender::send_in_pieces(const Transfer& transfer) {
   };
   if (!staging_) staging_.emplace(setup_.device, NetworkPiece::kMostBytes);
   for (const Part& part : transfer.parts) {
-    nccl_.wait_until([&] { return !part.made || part.made->query(); });
+    nccl_.wait_patiently_until([&] { return !part.made || part.made->query(); });
     for (std::size_t offset = 0; offset < part.values.nbytes(); offset += NetworkPiece::kMostBytes) {
       if (copies.size() == Staging::kBlocks / 2) send_first();  // and the rest of the blocks are with TCP
-      nccl_.wait_until([&] { return staging_->has_block(); });
+      nccl_.wait_patiently_until([&] { return staging_->has_block(); });
       const std::size_t bytes = std::min(NetworkPiece::kMostBytes, part.values.nbytes() - offset);
       copies.push_back({.piece = {.route = setup_.number,
                                   .transfer = transfer.number,
@@ -201,7 +201,7 @@ void NetworkReceiver::receive_now(std::uint64_t transfer, const std::vector<at::
   if (target().is_cuda()) {
     c10::Event free(c10::kCUDA);  // what used the memory before
     free.record(stream_);
-    nccl_.wait_until([&] { return free.query(); });
+    nccl_.wait_patiently_until([&] { return free.query(); });
   }
   const std::shared_ptr<void> place = nccl_.take_place();
   tell(Step::accept, transfer);

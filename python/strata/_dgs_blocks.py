@@ -78,7 +78,7 @@ def sample_blocks(
     by_hop = list(zip(*lists))
     sources = [len(starts) - 1 for starts, *_ in by_hop[1:]] + [len(nodes)]
     if inputs_by_id:
-        sources[-2:] = len(nodes), indptr.size() - 1
+        sources[-2:] = [len(nodes), indptr.size() - 1][-len(sources) :]
     made = (_lists(num_src, *tensors) for num_src, tensors in zip(sources, by_hop))
     return SampledBlocks(nodes, tuple(made)[::-1], inputs_by_id)
 

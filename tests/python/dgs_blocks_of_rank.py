@@ -110,6 +110,20 @@ def keeps_ids_of_inputs():
                 numpy.testing.assert_allclose(rows[v], numpy.concatenate([means, own]), rtol=1e-5, atol=1e-6)
 
 
+def samples_one_hop():
+    given, seeds = Given(), seeds_of(20).to(device())
+    for by_id, sizes in ((False, None), (True, (NODES, 40))):
+        sample = strata.dgs.sample_blocks(seeds, *given.chunks[:2], [-1], inputs_by_id=by_id)
+        (block,) = sample.blocks
+        assert (block.num_src, block.num_dst) == (sizes or (len(sample.nodes), 20)), (by_id, block.num_src, block.num_dst)
+        assert sample.num_nodes == ((20,) if by_id else (20, len(sample.nodes)))
+        degrees = given.indptr.diff()[seeds.cpu()].sum()
+        assert block.num_edges == degrees + 20 * by_id
+        buffer = strata.dgs.BlockBuffer(strata.dgs.BlockRooms.around([sample]), sample)
+        buffer.copy(sample)
+        same(buffer.blocks()[0].indptr[: block.num_dst + 1], block.indptr, "lists")
+
+
 def has_the_same_edges_by_source():
     given = Given()
     for input_gradients in (True, False):

@@ -52,7 +52,7 @@ class Dgs(unittest.TestCase):
                 self.scenarios(ranks, *names, *["samples_fairly"] * (ranks == 1))
 
     def test_samples_blocks(self):
-        names = ["samples_blocks_as_the_operators_do", "keeps_ids_of_inputs", "has_the_same_edges_by_source", "pads_without_a_trace", "writes_rows_where_asked", "refuses_blocks"]
+        names = ["samples_blocks_as_the_operators_do", "keeps_ids_of_inputs", "samples_one_hop", "has_the_same_edges_by_source", "pads_without_a_trace", "writes_rows_where_asked", "refuses_blocks"]
         for ranks in (1, 2):
             with self.subTest(ranks=ranks):
                 self.scenarios(ranks, *names, *["repeats_recorded_steps"] * (torch.cuda.is_available() and ranks == 1), script="dgs_blocks_of_rank.py")

@@ -119,10 +119,10 @@ std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeI
                                           : static_cast<std::size_t>(table.cols) * size_of(type.dtype);
   std::vector<std::byte> rows(static_cast<std::size_t>(num_nodes) * out_bytes);
   std::vector<float> floats(static_cast<std::size_t>(type.code ? table.cols : 0));
-  Breather breather{scratch};
+  FarTable far{scratch, table.data};
   for (Count i = 0; i < num_nodes; ++i) {
-    breather.step();
-    const std::byte* row = table.data + static_cast<std::size_t>(nodes[i]) * table.row_bytes();
+    const std::byte* const row =
+        far.read(static_cast<std::size_t>(nodes[i]) * table.row_bytes(), table.row_bytes());
     std::byte* const out = rows.data() + static_cast<std::size_t>(i) * out_bytes;
     if (!type.code) {
       convert(row, nodes[i], table.cols, out);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,8 +39,10 @@ int open_nameless(const std::filesystem::path& folder) {
 
 /// A mapping of a file, as /proc/self/maps lists it.
 struct FileMapping {
-  std::uintptr_t first = 0, last = 0;
+  std::uintptr_t first = 0, last = 0, offset = 0;
   std::string access, path;
+
+  bool is_input() const { return access.starts_with("r--"); }
 };
 
 std::vector<FileMapping> file_mappings() {
@@ -53,6 +56,7 @@ std::vector<FileMapping> file_mappings() {
     const auto dash = std::from_chars(line.data(), end, mapping.first, 16);
     const auto space = std::from_chars(dash.ptr + 1, end, mapping.last, 16);
     mapping.access.assign(space.ptr + 1, 4);
+    std::from_chars(space.ptr + 6, end, mapping.offset, 16);
     mapping.path = line.substr(path);
     found.push_back(std::move(mapping));
   }
@@ -68,7 +72,7 @@ void drop_pages_of_inputs() {
   for (const FileMapping& mapping : mappings)
     if (mapping.access[2] == 'x') programs.insert(mapping.path);
   for (const FileMapping& mapping : mappings) {
-    if (!mapping.access.starts_with("r--") || programs.contains(mapping.path) ||
+    if (!mapping.is_input() || programs.contains(mapping.path) ||
         mapping.last - mapping.first < kLeastWatched)
       continue;
     ::madvise(reinterpret_cast<void*>(mapping.first), mapping.last - mapping.first, MADV_DONTNEED);
@@ -117,13 +121,18 @@ void ScratchStore::remove(const std::byte* first) {
 }
 
 ScratchStore::Place ScratchStore::find(const void* address) {
+  if (const std::optional<Place> place = look_up(address)) return *place;
+  throw Error("an address outside the scratch files");
+}
+
+std::optional<ScratchStore::Place> ScratchStore::look_up(const void* address) {
   const auto* const wanted = static_cast<const std::byte*>(address);
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(ranges_, [&](const Range& range) {
     return wanted >= range.first && wanted < range.first + range.bytes;
   });
-  if (found == ranges_.end()) throw Error("an address outside the scratch files");
-  return {found->descriptor, wanted - found->first};
+  if (found == ranges_.end()) return std::nullopt;
+  return Place{found->descriptor, wanted - found->first};
 }
 
 void ScratchStore::discard(const void* first, std::size_t bytes) {
@@ -134,19 +143,51 @@ void ScratchStore::discard(const void* first, std::size_t bytes) {
               static_cast<off_t>(bytes));
 }
 
-void ScratchStore::Place::read(Count at, std::size_t bytes, void* out) const {
-  auto* to = static_cast<std::byte*>(out);
-  Count from = offset + at;
-  while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor, to, bytes, static_cast<off_t>(from));
+void ScratchStore::Place::read(Count at, std::size_t bytes, void* out) const { read(at, bytes, bytes, out); }
+
+std::size_t ScratchStore::Place::read(Count at, std::size_t least, std::size_t most, void* out) const {
+  std::size_t done = 0;
+  while (done < least) {
+    const ssize_t got = ::pread(descriptor, static_cast<std::byte*>(out) + done, most - done,
+                                static_cast<off_t>(offset + at + static_cast<Count>(done)));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0)
-      throw IoError(fmt::format("reading a temporary file of the cut failed: {}",
-                                got < 0 ? std::strerror(errno) : "it is too short"));
-    to += got;
-    from += got;
-    bytes -= static_cast<std::size_t>(got);
+      throw IoError(
+          fmt::format("reading a file failed: {}", got < 0 ? std::strerror(errno) : "it is too short"),
+          "Leave the input, and the folder of --scratch, alone until the program has ended.");
+    done += static_cast<std::size_t>(got);
   }
+  return done;
+}
+
+FarTable::FarTable(ScratchStore* store, const std::byte* table) : table_(table) {
+  if (store == nullptr || table == nullptr) return;
+  if (const std::optional<ScratchStore::Place> place = store->look_up(table)) {
+    file_ = *place;
+    return;
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(table);
+  const std::vector<FileMapping> mappings = file_mappings();
+  const auto found = std::ranges::find_if(mappings, [&](const FileMapping& mapping) {
+    return mapping.is_input() && address >= mapping.first && address < mapping.last;
+  });
+  if (found == mappings.end()) return;
+  input_ = ::open(found->path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (input_ < 0)
+    throw IoError(fmt::format("{}: {}", found->path, std::strerror(errno)),
+                  "Leave the input where it is until the program has ended.");
+  file_ = {input_, static_cast<Count>(address - found->first + found->offset)};
+}
+
+FarTable::~FarTable() {
+  if (input_ >= 0) ::close(input_);
+}
+
+const std::byte* FarTable::read(std::size_t offset, std::size_t bytes) {
+  if (file_.descriptor < 0) return table_ + offset;
+  buffer_.resize(std::max(buffer_.size(), bytes));
+  file_.read(static_cast<Count>(offset), bytes, buffer_.data());
+  return buffer_.data();
 }
 
 ScratchFile::ScratchFile(ScratchStore& store) : store_(&store), descriptor_(open_nameless(store.folder_)) {

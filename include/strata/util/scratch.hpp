@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,9 +46,13 @@ class ScratchStore {
     Count offset = 0;
     /// Throws IoError.
     void read(Count at, std::size_t bytes, void* out) const;
+    /// At least `least` bytes, and as many of `most` as there are. Returns how many. Throws IoError.
+    std::size_t read(Count at, std::size_t least, std::size_t most, void* out) const;
   };
   /// REQUIRES: `address` lies in an array of this store, which lives longer than the result.
   Place find(const void* address);
+  /// The same, or nothing if it lies in none of them.
+  std::optional<Place> look_up(const void* address);
 
  private:
   friend class ScratchFile;
@@ -136,7 +141,8 @@ class ScratchArray {
 };
 
 /// Reads runs of an array that are far from each other: of a scratch array without mapping its pages, of one
-/// in memory in place. A view with a buffer, for one thread.
+/// in memory in place. Runs that follow each other closely are read together. A view with a buffer, for one
+/// thread.
 template <typename T>
 class FarReader {
  public:
@@ -148,16 +154,49 @@ class FarReader {
   /// Valid until the next call.
   const T* read(Count first, Count count) {
     if (file_.descriptor < 0) return array_ + first;
-    if (std::ssize(buffer_) < count) buffer_.resize(static_cast<std::size_t>(count));
-    file_.read(first * static_cast<Count>(sizeof(T)), static_cast<std::size_t>(count) * sizeof(T),
-               buffer_.data());
-    return buffer_.data();
+    if (first < begin_ || first + count > end_) fill(first, count);
+    return buffer_.data() + (first - begin_);
   }
 
  private:
+  static constexpr Count kClose = 1024 / sizeof(T), kTogether = 16'384 / sizeof(T);
+
+  void fill(Count first, Count count) {
+    const bool close = first >= end_ && first - end_ <= kClose;
+    const Count wanted = close ? std::max(count, kTogether) : count;
+    if (std::ssize(buffer_) < wanted) buffer_.resize(static_cast<std::size_t>(wanted));
+    const std::size_t read =
+        file_.read(first * static_cast<Count>(sizeof(T)), bytes_of(count), bytes_of(wanted), buffer_.data());
+    begin_ = first;
+    end_ = first + static_cast<Count>(read / sizeof(T));
+  }
+
+  static std::size_t bytes_of(Count count) { return static_cast<std::size_t>(count) * sizeof(T); }
+
   const T* array_;
   ScratchStore::Place file_;
+  Count begin_ = 0, end_ = 0;  // of what the buffer holds
   std::vector<T> buffer_;
+};
+
+/// Reads pieces of a table that are far from each other, without mapping its pages: of a scratch array, or of
+/// an input that is mapped for reading only. A table in memory is read in place. For one thread.
+class FarTable {
+ public:
+  /// `store` is null if the table is read in place. Throws IoError if the file of an input is gone.
+  FarTable(ScratchStore* store, const std::byte* table);
+  ~FarTable();
+  FarTable(const FarTable&) = delete;
+  FarTable& operator=(const FarTable&) = delete;
+
+  /// Valid until the next call. Throws IoError.
+  const std::byte* read(std::size_t offset, std::size_t bytes);
+
+ private:
+  const std::byte* table_;
+  ScratchStore::Place file_;
+  int input_ = -1;  // owned
+  std::vector<std::byte> buffer_;
 };
 
 /// Writes an array from its beginning to its end.

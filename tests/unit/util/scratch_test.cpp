@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/util/scratch.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <numeric>
 #include <thread>
@@ -67,6 +71,36 @@ TEST_F(Scratch, ReadsFarRunsOfFilesAndOfMemoryAlike) {
     EXPECT_EQ(in_memory.read(first, 500)[499], first + 499);
     EXPECT_EQ(behind_it.read(first, 2)[1], first + 11);
   }
+}
+
+TEST_F(Scratch, ReadsTablesWithoutMappingTheirPages) {
+  const auto array = numbers(store_, 100'000);
+  const auto* const on_disk = reinterpret_cast<const std::byte*>(array.data());
+  const std::vector<std::byte> in_memory(on_disk, on_disk + 400'000);
+  const std::filesystem::path path = folder_ / "an input";
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(on_disk), static_cast<std::streamsize>(in_memory.size()));
+  const int file = ::open(path.c_str(), O_RDONLY);
+  constexpr std::size_t kPage = 65'536;
+  void* const mapped = ::mmap(nullptr, 400'000 - kPage, PROT_READ, MAP_PRIVATE, file, kPage);
+  ASSERT_NE(mapped, MAP_FAILED);
+  ::close(file);
+  const auto* const input = static_cast<const std::byte*>(mapped) + 128;
+  {
+    FarTable stored(&store_, on_disk), of_input(&store_, input), here(&store_, in_memory.data()),
+        in_place(nullptr, input);
+    for (std::size_t at = 0; at < 300'000; at += 7'777) {
+      EXPECT_EQ(std::memcmp(stored.read(at, 300), on_disk + at, 300), 0);
+      EXPECT_EQ(std::memcmp(of_input.read(at, 300), on_disk + kPage + 128 + at, 300), 0);
+      EXPECT_EQ(here.read(at, 300), in_memory.data() + at);
+      EXPECT_EQ(in_place.read(at, 300), input + at);
+    }
+    std::filesystem::resize_file(path, 100'000);
+    test::expect_error<IoError>([&] { of_input.read(200'000, 300); }, {"too short"});
+  }
+  std::filesystem::remove(path);
+  test::expect_error<IoError>([&] { FarTable(&store_, input); }, {"an input"});
+  ::munmap(mapped, 400'000 - kPage);
 }
 
 // The array and the file take 128 MiB, of which a quarter of 64 MiB may be resident.

@@ -123,7 +123,7 @@ class CudaSampler final : public MiniBatchSampler {
 
   /// Enqueues a batch, as a recording if one like it went before.
   void run(BufferSet& set, const RemoteSource<Id>& remote, const cuda::Stream& stream) {
-    if (!set.warm || !has_fixed_fanouts()) {
+    if (!set.warm || !has_fixed_fanouts() || !cuda::Graph::can_record(stream)) {
       hops_.run(set, remote, stream);
       set.warm = !direct_ || direct_->can_be_recorded();
       return;

@@ -18,8 +18,10 @@ class Graph {
   Graph() = default;
   /// Records what `enqueue` does with `stream`, and with other streams that wait for `stream` and that
   /// `stream` waits for afterwards. Nothing runs yet. `enqueue` must neither synchronise nor allocate. Other
-  /// threads are not affected.
+  /// threads are not affected. REQUIRES: can_record(stream).
   static Graph record(const Stream& stream, const std::function<void()>& enqueue);
+  /// False of CUDA's default stream, on which Python's libraries work unless they are told otherwise.
+  static bool can_record(const Stream& stream) { return stream.get() != nullptr; }
   Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();

@@ -108,6 +108,22 @@ INSTANTIATE_TEST_SUITE_P(
 
 class GpuSampling : public GpuTest {};
 
+// Which Python's libraries take, and which cannot be recorded.
+TEST_F(GpuSampling, TakesTheDefaultStream) {
+  const PlainGraph graph = test::renumbered(test::random_graph({.num_nodes = 3000, .seed = 5}), 6);
+  const ViewOwner owner(graph, {.device = kGpu});
+  const SamplerOptions options{.fanouts = {5, 3}, .max_seeds = 50};
+  ThreadPool pool(1);
+  const auto sampler = make_sampler(owner.view(), options, {}, 1, pool);
+  const cuda::Stream stream = cuda::Stream::borrow(kGpu, nullptr);
+  for (std::uint32_t step = 0; step < 4; ++step) {
+    const auto seeds = test::random_nodes(50, 0, graph.num_nodes(), step);
+    const BatchKey key{.seed = 3, .step = step};
+    test::expect_equal(test::plain_blocks(sampler->sample(seeds, key, 0, stream), stream),
+                       test::reference_blocks(graph, seeds, options, key));
+  }
+}
+
 TEST_F(GpuSampling, ChoosesFromAHub) {
   const PlainGraph graph =
       test::random_graph({.num_nodes = 20000, .mean_degree = 2, .hub_degree = 1000000, .seed = 5});

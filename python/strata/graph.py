@@ -48,11 +48,17 @@ class Features:
 
         Collective if the run has several machines. IndexError names the first id that is no node's.
         """
-        if not hasattr(ids, "is_cuda"):
-            ids = ids_array(ids, "ids")
-        else:
-            ids = ids.nonzero().view(-1) if str(ids.dtype) == "torch.bool" else ids.long().contiguous()
+        ids = self._positions(ids) if hasattr(ids, "is_cuda") else ids_array(ids, "ids")
         return to_torch(self._graph._core.gather_features(ids, current_stream()))
+
+    def _positions(self, ids: torch.Tensor) -> torch.Tensor:
+        if str(ids.dtype) == "torch.bool":
+            if ids.shape != (len(self),):
+                raise IndexError(f"a mask of shape {tuple(ids.shape)} for {len(self)} nodes")
+            return ids.nonzero().view(-1)
+        if (ids.is_floating_point() or ids.is_complex()) and ids.numel() > 0:
+            raise InputError(f"ids is of type {ids.dtype}", "Give ids as integers.")
+        return ids.long().contiguous()
 
 
 class Labels:

@@ -44,6 +44,14 @@ class FromTensors(unittest.TestCase):
         with self.plain.load(strata) as graph, self.assertRaisesRegex(IndexError, "index 1 is -1, which is not a node"):
             graph.features[torch.tensor([3, -1, 2000])]
 
+    def test_refuses_ids_that_are_no_integers_and_masks_of_other_nodes(self):
+        with self.plain.load(strata) as graph:
+            for ids in (torch.tensor([1.5]), torch.tensor([1.0]).half(), [1.5]):
+                with self.assertRaisesRegex(strata.InputError, "ids is of type .*float"):
+                    graph.features[ids]
+            with self.assertRaisesRegex(IndexError, "a mask of shape .10,. for 1000 nodes"):
+                graph.features[torch.ones(10, dtype=torch.bool)]
+
     def test_leaves_features_where_they_are_until_it_is_made(self):
         x = self.plain.x.clone()
         graph = strata.from_tensors(self.plain.edge_index, x, num_nodes=1000)

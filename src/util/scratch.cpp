@@ -143,8 +143,6 @@ void ScratchStore::discard(const void* first, std::size_t bytes) {
               static_cast<off_t>(bytes));
 }
 
-void ScratchStore::Place::read(Count at, std::size_t bytes, void* out) const { read(at, bytes, bytes, out); }
-
 std::size_t ScratchStore::Place::read(Count at, std::size_t least, std::size_t most, void* out) const {
   std::size_t done = 0;
   while (done < least) {
@@ -160,34 +158,26 @@ std::size_t ScratchStore::Place::read(Count at, std::size_t least, std::size_t m
   return done;
 }
 
-FarTable::FarTable(ScratchStore* store, const std::byte* table) : table_(table) {
-  if (store == nullptr || table == nullptr) return;
-  if (const std::optional<ScratchStore::Place> place = store->look_up(table)) {
-    file_ = *place;
-    return;
-  }
+FarTable::FarTable(ScratchStore* store, const std::byte* table) : reader_(table, open(store, table)) {}
+
+ScratchStore::Place FarTable::open(ScratchStore* store, const std::byte* table) {
+  if (store == nullptr || table == nullptr) return {};
+  if (const std::optional<ScratchStore::Place> place = store->look_up(table)) return *place;
   const auto address = reinterpret_cast<std::uintptr_t>(table);
   const std::vector<FileMapping> mappings = file_mappings();
   const auto found = std::ranges::find_if(mappings, [&](const FileMapping& mapping) {
     return mapping.is_input() && address >= mapping.first && address < mapping.last;
   });
-  if (found == mappings.end()) return;
+  if (found == mappings.end()) return {};
   input_ = ::open(found->path.c_str(), O_RDONLY | O_CLOEXEC);
   if (input_ < 0)
     throw IoError(fmt::format("{}: {}", found->path, std::strerror(errno)),
                   "Leave the input where it is until the program has ended.");
-  file_ = {input_, static_cast<Count>(address - found->first + found->offset)};
+  return {input_, static_cast<Count>(address - found->first + found->offset)};
 }
 
 FarTable::~FarTable() {
   if (input_ >= 0) ::close(input_);
-}
-
-const std::byte* FarTable::read(std::size_t offset, std::size_t bytes) {
-  if (file_.descriptor < 0) return table_ + offset;
-  buffer_.resize(std::max(buffer_.size(), bytes));
-  file_.read(static_cast<Count>(offset), bytes, buffer_.data());
-  return buffer_.data();
 }
 
 ScratchFile::ScratchFile(ScratchStore& store) : store_(&store), descriptor_(open_nameless(store.folder_)) {

@@ -7,11 +7,13 @@
 #
 # start_hosts N makes them, and sets HOST_NETNS_<i>, the network namespace of host i, and HOST_PID_<i>, a process in all of its
 # namespaces; "$work/enter h1 COMMAND..." runs a command there. $work is a folder that lasts as long as the script.
+# "begin_on I COMMAND..." starts one beside the script, whose process is then in $pids; end_with_all waits for these.
 # CLUSTER_RATE, if set, is what each host may send: 1gbit, say (needs tc).
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/strata-hosts-XXXXXX")
 name=strata$$
 namespaces=
+pids=
 
 end_hosts() {
   # Whatever still runs in a host is in its network namespace, and so in the list of its processes.
@@ -25,6 +27,22 @@ end_hosts() {
 skip() {
   echo "-- skipped: 1 of 1 cases: several hosts: $1"
   exit 77
+}
+
+begin_on() {
+  host=$1
+  shift
+  "$work/enter" "h$host" exec "$@" &
+  pids="$pids $!"
+}
+
+# Ends the script, with 0 if all that it began did.
+end_with_all() {
+  code=0
+  for pid in $pids; do
+    wait "$pid" || code=1
+  done
+  exit "$code"
 }
 
 # need TOOL...: skips where one is missing, and without root.

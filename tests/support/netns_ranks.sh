@@ -17,10 +17,9 @@ need awk
 start_hosts "$hosts"
 
 export GLOO_SOCKET_IFNAME=v0
-pids='' i=0
+i=0
 while [ "$i" -lt "$hosts" ]; do
-  "$work/enter" "h$i" exec env RANK="$i" WORLD_SIZE="$hosts" LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 "$@" &
-  pids="$pids $!"
+  begin_on "$i" env RANK="$i" WORLD_SIZE="$hosts" LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 "$@"
   i=$((i + 1))
 done
 if [ -n "${CLUSTER_EVENT:-}" ]; then
@@ -28,8 +27,4 @@ if [ -n "${CLUSTER_EVENT:-}" ]; then
   until eval "${CLUSTER_WHEN:-true}" || ! kill -0 $pids 2>/dev/null; do sleep 0.1; done
   eval "$CLUSTER_EVENT"
 fi
-code=0
-for pid in $pids; do
-  wait "$pid" || code=1
-done
-exit "$code"
+end_with_all

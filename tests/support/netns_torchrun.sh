@@ -14,15 +14,10 @@ need awk
 start_hosts "$hosts"
 
 export GLOO_SOCKET_IFNAME=v0
-pids='' i=0
+i=0
 while [ "$i" -lt "$hosts" ]; do
-  "$work/enter" "h$i" exec "$python" -m torch.distributed.run --nnodes "$hosts" --node-rank "$i" --nproc-per-node "$ranks" \
-    --master-addr 10.77.0.1 --master-port 29500 "$@" &
-  pids="$pids $!"
+  begin_on "$i" "$python" -m torch.distributed.run --nnodes "$hosts" --node-rank "$i" --nproc-per-node "$ranks" \
+    --master-addr 10.77.0.1 --master-port 29500 "$@"
   i=$((i + 1))
 done
-code=0
-for pid in $pids; do
-  wait "$pid" || code=1
-done
-exit "$code"
+end_with_all

@@ -44,8 +44,6 @@ class ScratchStore {
   struct Place {
     int descriptor = -1;
     Count offset = 0;
-    /// Throws IoError.
-    void read(Count at, std::size_t bytes, void* out) const;
     /// At least `least` bytes, and as many of `most` as there are. Returns how many. Throws IoError.
     std::size_t read(Count at, std::size_t least, std::size_t most, void* out) const;
   };
@@ -148,8 +146,9 @@ class FarReader {
  public:
   /// `store` is null if the array lies in memory. `array` may be null, if nothing is read.
   FarReader(ScratchStore* store, const T* array)
-      : array_(array),
-        file_(store == nullptr || array == nullptr ? ScratchStore::Place{} : store->find(array)) {}
+      : FarReader(array, store == nullptr || array == nullptr ? ScratchStore::Place{} : store->find(array)) {}
+  /// Of an array at `place`; in memory if that has no descriptor.
+  FarReader(const T* array, ScratchStore::Place place) : array_(array), file_(place) {}
 
   /// Valid until the next call.
   const T* read(Count first, Count count) {
@@ -190,13 +189,15 @@ class FarTable {
   FarTable& operator=(const FarTable&) = delete;
 
   /// Valid until the next call. Throws IoError.
-  const std::byte* read(std::size_t offset, std::size_t bytes);
+  const std::byte* read(std::size_t offset, std::size_t bytes) {
+    return reader_.read(static_cast<Count>(offset), static_cast<Count>(bytes));
+  }
 
  private:
-  const std::byte* table_;
-  ScratchStore::Place file_;
+  ScratchStore::Place open(ScratchStore* store, const std::byte* table);
+
   int input_ = -1;  // owned
-  std::vector<std::byte> buffer_;
+  FarReader<std::byte> reader_;
 };
 
 /// Writes an array from its beginning to its end.

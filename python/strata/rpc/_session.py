@@ -52,8 +52,8 @@ class Options:
         init_method: None or "env://": ranks find each other as MASTER_ADDR and MASTER_PORT say, or through mpirun.
         device_maps: what set_device_map() would be called with, by peer.
         devices: all devices of this rank that maps may have; None: any.
-        channels: what tensors may take: "cuda-ipc", "shared-memory", "tcp"; None: all. Two ranks take the first one in this
-            order that both allow and have.
+        channels: what tensors may take: "cuda-ipc", "shared-memory", "nccl", "tcp"; None: all. Two ranks take the first one in
+            this order that both allow and have.
         landing_bytes: memory in which this rank's tensors land for others of its machine; the least of all ranks counts.
             What finds no room there passes in pieces. None: 128 MiB.
 

@@ -145,7 +145,7 @@ void Group::barrier() {
   call("a barrier", *run_, [&] {
     c10d::BarrierOptions options;
     options.timeout = kForever;
-    gloo_->barrier(options)->wait(kForever);
+    run_->begin([&] { return gloo_->barrier(options); })->wait(kForever);
   });
 }
 
@@ -157,7 +157,7 @@ void Group::broadcast(void* data, Count bytes, int root) {
     options.rootRank = root;
     options.timeout = kForever;
     std::vector<at::Tensor> tensors{bytes_at(data, bytes)};
-    gloo_->broadcast(tensors, options)->wait(kForever);
+    run_->begin([&] { return gloo_->broadcast(tensors, options); })->wait(kForever);
   });
 }
 
@@ -167,7 +167,7 @@ void Group::all_reduce(void* values, Count count, Type type, Communicator::Op op
     options.reduceOp = native(op);
     options.timeout = kForever;
     std::vector<at::Tensor> tensors{at::from_blob(values, {count}, native(type))};
-    gloo_->allreduce(tensors, options)->wait(kForever);
+    run_->begin([&] { return gloo_->allreduce(tensors, options); })->wait(kForever);
   });
 }
 
@@ -177,7 +177,7 @@ void Group::exchange(std::span<const std::int64_t> send, std::span<std::int64_t>
     options.timeout = kForever;
     at::Tensor from = integers(send), to = integers(received);
     std::vector<std::int64_t> even;
-    gloo_->alltoall_base(to, from, even, even, options)->wait(kForever);
+    run_->begin([&] { return gloo_->alltoall_base(to, from, even, even, options); })->wait(kForever);
   });
 }
 
@@ -195,7 +195,7 @@ std::optional<std::int64_t> Group::min_within(std::int64_t value, std::chrono::m
     options.timeout = patience;
     std::vector<at::Tensor> tensors{at::from_blob(
         least.get(), {1}, [least](void*) {}, at::kLong)};
-    gloo_->allreduce(tensors, options)->wait(kForever);
+    run_->begin([&] { return gloo_->allreduce(tensors, options); })->wait(kForever);
     return *least;
   } catch (const std::exception&) {  // some rank has not come, or is gone
     return std::nullopt;

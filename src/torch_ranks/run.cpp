@@ -33,10 +33,18 @@ std::string prefix_of(const Environment& environment) {
   return fmt::format("strata/{}/{}", environment.attempt, next_world());
 }
 
+/// gloo's flight recorder takes Python's lock for every collective, and until torch 2.11 at least it keeps
+/// its groups in a map that threads of several groups change at once. The variable is read with the first
+/// group of a process; a user's choice stands.
+Environment without_flight_recorder(const Environment& environment) {
+  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
+  return environment;
+}
+
 }  // namespace
 
 Run::Run(const Environment& environment, milliseconds patience)
-    : environment_(environment),
+    : environment_(without_flight_recorder(environment)),
       process_(getpid()),
       store_(
           c10::make_intrusive<c10d::PrefixStore>(prefix_of(environment), open_store(environment, patience))),

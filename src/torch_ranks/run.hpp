@@ -45,6 +45,14 @@ class Run {
   /// Connects the ranks of a group, all of which call this now. `key` names the group.
   GlooPtr connect_group(const std::string& key, int rank, int size) const;
 
+  /// What `collective` returns, a Work of gloo that has begun. Groups of several threads begin theirs one
+  /// after the other, because torch's flight recorder, where it is on, is not thread safe.
+  template <typename Collective>
+  auto begin(Collective&& collective) const {
+    const std::lock_guard lock(begin_mutex_);
+    return collective();
+  }
+
   /// Throws CommError in a process that was forked after the run began: its threads are not there.
   void check_process() const;
   bool is_own_process() const;
@@ -58,7 +66,7 @@ class Run {
   Environment environment_;
   pid_t process_;
   StorePtr store_;
-  mutable std::mutex connections_mutex_;
+  mutable std::mutex begin_mutex_, connections_mutex_;
   mutable std::vector<StorePtr> free_connections_;
   std::vector<Arrival> ranks_;
   comm::Backend::Member self_;

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <vector>
 
 #include "strata/comm/farewell.hpp"
@@ -86,6 +87,9 @@ void open_groups_from_threads(const World& world) {
     }
   }
   for (Communicator& parent : parents) parent.close();
+  say(world, c10d::dump_fr_trace_json(true, false).find("profiling_name") == std::string::npos
+                 ? "torch recorded nothing"
+                 : "torch recorded collectives");
   std::int64_t all = 0;
   for (const std::int64_t sum : sums) all += sum;
   say(world, fmt::format("threads summed {}", all));

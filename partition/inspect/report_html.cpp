@@ -21,8 +21,9 @@ constexpr const char* kStyle = R"(
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 780px; margin: 2em auto; padding: 0 1em; color: #222; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.1em; margin-top: 2em; }
 table { border-collapse: collapse; } td, th { padding: .15em 1em .15em 0; text-align: right; }
-td:first-child, th:first-child { text-align: left; }
-svg { display: block; background: #f6f6f4; } text { font: 11px system-ui, sans-serif; fill: #444; }
+td:first-child, th:first-child, table.facts td { text-align: left; vertical-align: top; }
+table.facts td { overflow-wrap: anywhere; } table.facts td:first-child { white-space: nowrap; }
+svg { display: block; max-width: 100%; height: auto; background: #f6f6f4; } text { font: 11px system-ui, sans-serif; fill: #444; }
 .good { fill: #4a7fb0; } .bad { fill: #c8402f; } .line { stroke: #222; stroke-dasharray: 4 3; }
 p.bad { color: #c8402f; font-weight: bold; } p.note { color: #666; }
 )";
@@ -58,14 +59,23 @@ std::string rect(double x, double y, double width, double height, const std::str
       width, height, look, escaped(title));
 }
 
+std::string row(const char* cell, const std::vector<std::string>& values) {
+  std::string text = "<tr>";
+  for (const std::string& value : values) text += fmt::format("<{0}>{1}</{0}>", cell, escaped(value));
+  return text + "</tr>\n";
+}
+
+/// The first row has the titles of the columns.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::string text = "<table>\n";
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    text += "<tr>";
-    const char* const cell = i == 0 ? "th" : "td";
-    for (const std::string& value : rows[i]) text += fmt::format("<{0}>{1}</{0}>", cell, escaped(value));
-    text += "</tr>\n";
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i) text += row(i == 0 ? "th" : "td", rows[i]);
+  return text + "</table>\n";
+}
+
+/// What stands in each row is named by its first cell.
+std::string facts(const std::vector<std::vector<std::string>>& rows) {
+  std::string text = "<table class=\"facts\">\n";
+  for (const std::vector<std::string>& values : rows) text += row("td", values);
   return text + "</table>\n";
 }
 
@@ -90,20 +100,45 @@ std::string bars(const std::vector<double>& values, double limit,
   return svg(kWidth, kHeight, contents);
 }
 
+double percent(Count some, Count all) {
+  return all == 0 ? 0 : 100.0 * static_cast<double>(some) / static_cast<double>(all);
+}
+
+/// Of edges whose ends are drawn among all nodes, how many leave a part.
+double percent_by_chance(const graph::PartitionBook& book) {
+  double within = 0;
+  for (std::size_t part = 0; part + 1 < book.offsets().size(); ++part) {
+    const double share = percent(book.offsets()[part + 1] - book.offsets()[part], book.num_nodes()) / 100;
+    within += share * share;
+  }
+  return 100 * (1 - within);
+}
+
+/// What the cut is worth, in a sentence.
+std::string verdict(const BuildReport& report) {
+  const graph::PartitionRecord& record = report.record;
+  const Count edges = record.manifest.num_edges;
+  if (record.parts.size() == 1 || edges == 0) return "";
+  const double cut = percent(summarize(record).cut_edges, edges),
+               chance = percent_by_chance(record.manifest.book);
+  const bool bad = cut > 0.9 * chance;
+  return fmt::format(
+      "<p{}>{:.1f} % of all edges join nodes of different parts; {:.1f} % would if nodes were dealt at "
+      "random{}</p>\n",
+      bad ? " class=\"bad\"" : "", cut, chance, bad ? ". The parts follow no structure of the graph." : ".");
+}
+
 std::string summary(const BuildReport& report) {
   const graph::PartitionRecord& record = report.record;
   const Summary sum = summarize(record);
-  const double share = record.manifest.num_edges == 0 ? 0
-                                                      : 100.0 * static_cast<double>(sum.cut_edges) /
-                                                            static_cast<double>(record.manifest.num_edges);
-  return table({{"", ""},
-                {"input", record.build.input},
+  return facts({{"input", record.build.input},
                 {"made by", record.build.program},
                 {"method", fmt::format("{}, seed {}", record.build.method, record.build.seed)},
                 {"nodes", format_count(record.manifest.book.num_nodes())},
                 {"edges", format_count(record.manifest.num_edges)},
                 {"parts", format_count(std::ssize(record.parts))},
-                {"edges between parts", fmt::format("{} ({:.2f} %)", format_count(sum.cut_edges), share)},
+                {"edges between parts", fmt::format("{} ({:.2f} %)", format_count(sum.cut_edges),
+                                                    percent(sum.cut_edges, record.manifest.num_edges))},
                 {"halo nodes", format_count(sum.halo_nodes)},
                 {"replication factor", fmt::format("{:.3f}", sum.replication)},
                 {"size on disk", format_bytes(sum.bytes)}});
@@ -223,12 +258,15 @@ std::string report_html(const BuildReport& report) {
   for (const graph::ConstraintRecord& constraint : record.constraints) balances += balance(constraint);
   return fmt::format(
              "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-             "<meta charset=\"utf-8\"/>\n<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n"
+             "<meta charset=\"utf-8\"/>\n"
+             "<meta name=\"viewport\" "
+             "content=\"width=device-width\"/>\n<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n"
              "<h1>{0}</h1>\n",
              title, kStyle) +
-         summary(report) + section("Balance", balances) + section("Edges between parts", matrix(report)) +
-         section("Halo nodes per part", halo(record)) + section("Degrees", degrees(report.degree_histogram)) +
-         section("Phases", phases(report.phases)) + "</body>\n</html>\n";
+         verdict(report) + summary(report) + section("Balance", balances) +
+         section("Edges between parts", matrix(report)) + section("Halo nodes per part", halo(record)) +
+         section("Degrees", degrees(report.degree_histogram)) + section("Phases", phases(report.phases)) +
+         "</body>\n</html>\n";
 }
 
 }  // namespace strata::partition

@@ -8,6 +8,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/progress.hpp"
 
 namespace strata::partition {
 namespace {
@@ -43,8 +44,10 @@ NeighborLists merged(Count num_nodes, const Lists<Id>& in, const Lists<Id>& out,
   result.num_nodes = num_nodes;
   std::vector<Count>& begin = result.own_begin;
   begin.resize(at(num_nodes + 1));
+  ProgressBar progress("join lists", 2 * num_nodes, "nodes");
   pool.parallel_for(num_nodes, kNodeGrain, [&](Count first, Count last) {
     for (Count v = first; v < last; ++v) merge_lists(v, in, out, [&](Id) { ++begin[at(v + 1)]; });
+    progress.advance(last - first);
   });
   for (Count v = 0; v < num_nodes; ++v) begin[at(v + 1)] += begin[at(v)];
   if (accept) accept(num_nodes, begin.data());
@@ -54,6 +57,7 @@ NeighborLists merged(Count num_nodes, const Lists<Id>& in, const Lists<Id>& out,
       std::int32_t* to = result.own_ids.data() + begin[at(v)];
       merge_lists(v, in, out, [&](Id u) { *to++ = static_cast<std::int32_t>(u); });
     }
+    progress.advance(last - first);
   });
   result.begin = begin.data();
   result.ids = result.own_ids.data();

@@ -6,6 +6,7 @@
 
 #include "multilevel/chunks.hpp"
 #include "multilevel/scratch.hpp"
+#include "strata/util/progress.hpp"
 
 namespace strata::partition {
 namespace {
@@ -46,12 +47,16 @@ class Propagation {
   }
 
   Labels run() {
+    ProgressBar progress("cluster nodes", graph_.num_nodes * options_.rounds, "nodes");
     for (int round = 0; round < options_.rounds; ++round) {
       moves_ = 0;
       const Chunks chunks{graph_.num_nodes, key_of_round(options_, round)};
       chunks.run(
           pool_, [&](Chunks::Range range) { choose(range, round); },
-          [&](Chunks::Range range) { settle(range); });
+          [&](Chunks::Range range) {
+            settle(range);
+            progress.advance(range.end - range.begin);
+          });
       if (has_settled(graph_, moves_)) break;
     }
     return {std::move(label_), std::move(favorite_), std::move(load_)};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "multilevel/scratch.hpp"
+#include "strata/util/progress.hpp"
 
 namespace strata::partition {
 namespace {
@@ -36,7 +37,11 @@ struct Piece {
 class Contraction {
  public:
   Contraction(const LevelGraph& graph, const Clusters& clusters, ThreadPool& pool)
-      : graph_{graph}, clusters_{clusters}, pool_{pool}, members_{clusters} {}
+      : graph_{graph},
+        clusters_{clusters},
+        pool_{pool},
+        members_{clusters},
+        progress_{"contract", graph.num_nodes, "nodes"} {}
 
   LevelGraph run() {
     LevelGraph coarse;
@@ -93,6 +98,7 @@ class Contraction {
       });
       coarse.own_begin[at(c + 1)] = static_cast<Count>(piece.ids.size() - before);
     }
+    progress_.advance(members_.begin[at(last)] - members_.begin[at(first)]);
   }
 
   void put(Count first, LevelGraph& coarse) {
@@ -171,6 +177,7 @@ class Contraction {
   const Clusters& clusters_;
   ThreadPool& pool_;
   const Members members_;
+  ProgressBar progress_;
   std::vector<Piece> pieces_;
   Shelf<Sums> shelf_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "strata/util/progress.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::partition {
@@ -43,6 +44,7 @@ JetMoves JetStepsCpu::choose(const JetRound& round) {
 
 /// Finds the best move of every node near which something has changed.
 void JetStepsCpu::look() {
+  ProgressBar progress("refine", graph_.num_nodes, "nodes");
   pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
     graph_.breathe();
     Shelf<Links>::Loan loan{shelf_};
@@ -70,6 +72,7 @@ void JetStepsCpu::look() {
       held_[at(v)] = links.to(own);
       gain_[at(v)] = best_sum - links.to(own);
     }
+    progress.advance(last - first);
   });
 }
 

@@ -66,14 +66,20 @@ class Note {
   explicit Note(const LevelGraph& graph)
       : entries_{graph.num_entries()}, start_{std::chrono::steady_clock::now()} {}
 
+  /// What will take time without a sign of life.
+  void announce(const std::string& what) const { spdlog::log(level(), "{}", what); }
+
   void say(const std::string& what) const {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
-    const auto level = entries_ > 4 * kSmallGraph ? spdlog::level::info : spdlog::level::debug;
-    spdlog::log(level, "{} in {} ({:.1f} M neighbor entries/s)", what, format_seconds(seconds.count()),
+    spdlog::log(level(), "{} in {} ({:.1f} M neighbor entries/s)", what, format_seconds(seconds.count()),
                 static_cast<double>(entries_) / 1e6 / seconds.count());
   }
 
  private:
+  spdlog::level::level_enum level() const {
+    return entries_ > 4 * kSmallGraph ? spdlog::level::info : spdlog::level::debug;
+  }
+
   Count entries_;
   std::chrono::steady_clock::time_point start_;
 };
@@ -252,6 +258,8 @@ class Multilevel {
     Parts best;
     Score best_score;
     const Note note{graph};
+    note.announce(fmt::format("METIS cuts {} nodes, {} neighbor entries", format_count(graph.num_nodes),
+                              format_count(graph.num_entries())));
     for (int i = 0; i < tries; ++i) {
       check_stop();
       Parts parts = initial_parts(

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long calls between two ranks take from C++: empty ones, and such that bring a CPU tensor, beside copies
+// of the same bytes within memory.
+//
+// usage: two ranks as mpirun, srun or torchrun start them
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <vector>
+
+#include "strata/rpc/agent.hpp"
+#include "strata/torch_ranks/torch_ranks.hpp"
+#include "strata/util/error.hpp"
+
+namespace {
+
+using namespace strata;
+
+constexpr std::int64_t kMany = std::int64_t{64} << 20;
+
+int nothing() { return 0; }
+at::Tensor echo(const at::Tensor& tensor) { return tensor; }
+int receive(const at::Tensor& tensor) { return static_cast<int>(tensor.dim()); }
+
+struct Times {
+  double median_us, p99_us;
+};
+
+Times measure(int count, const std::function<void()>& run) {
+  std::vector<double> times;
+  const int warm_up = count / 10 + 3;
+  for (int i = 0; i < warm_up + count; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    run();
+    const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begun;
+    if (i >= warm_up) times.push_back(taken.count());
+  }
+  std::ranges::sort(times);
+  return {times[times.size() / 2], times[times.size() * 99 / 100]};
+}
+
+void print(const char* what, const Times& times, std::int64_t bytes) {
+  fmt::print("{:<44} {:>10.1f} {:>10.1f}", what, times.median_us, times.p99_us);
+  if (bytes > 0) fmt::print(" {:>10.2f}", static_cast<double>(bytes) / times.median_us / 1e3);
+  fmt::print("\n");
+}
+
+/// Calls of rank 0, with the ranks on one machine or on one each.
+void measure_calls(const comm::Communicator& ranks, bool one_machine) {
+  rpc::Registry registry;
+  registry.function("nothing", &nothing);
+  registry.function("echo", &echo);
+  registry.function("receive", &receive);
+  rpc::Options options;
+  if (!one_machine) options.ranks_per_machine = 1;
+  rpc::Agent agent(ranks, fmt::format("worker{}", ranks.rank()), registry, options);
+  if (ranks.rank() == 0) {
+    const at::Tensor little = at::full({1}, 1, at::kFloat), much = at::full({kMany}, 1, at::kByte);
+    print(one_machine ? "empty call" : "empty call, two machines",
+          measure(5000, [&] { agent.sync("worker1", &nothing); }), 0);
+    print("a tensor of 4 B there and back", measure(2000, [&] { agent.sync("worker1", &echo, little); }), 0);
+    print("a tensor of 64 MiB one way", measure(30, [&] { agent.sync("worker1", &receive, much); }), kMany);
+  }
+  agent.shutdown();
+}
+
+void run(const comm::Communicator& ranks) {
+  if (ranks.size() != 2) throw InputError("this benchmark takes two ranks");
+  if (ranks.rank() == 0) fmt::print("{:<44} {:>10} {:>10} {:>10}\n", "", "median us", "p99 us", "GB/s");
+  measure_calls(ranks, true);
+  measure_calls(ranks, false);
+  if (ranks.rank() > 0) return;
+  const at::Tensor from = at::full({kMany}, 1, at::kByte);
+  at::Tensor to = at::full({kMany}, 2, at::kByte);
+  print("64 MiB within memory", measure(30, [&] { to.copy_(from); }), kMany);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const comm::World world(torch_ranks::backend_of_launcher(&argc, &argv));
+    run(world.communicator());
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

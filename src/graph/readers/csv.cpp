@@ -203,8 +203,7 @@ class Reader {
   void parse_block(const Block& block, Count row) {
     Lines lines(block.text);
     for (std::string_view line; lines.next(line); ++row) {
-      const Place place{path_, row + first_line_, line.data(),
-                        block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
+      const Place place = place_of(line, row + first_line_, block, path_);
       if (line.empty() && !std::is_floating_point_v<T>) place.refuse("empty line");
       parse_line(line, table_.cols, table_.values.data() + (row - first_held_) * table_.cols, place);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Edge lists, METIS graphs and Matrix Market files.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,7 +95,7 @@ TEST_F(EdgeList, NumbersOtherIdsInTheirOrder) {
 }
 
 TEST_F(EdgeList, RefusesWhatItCannotRead) {
-  refuse("csv", "0,1\n1,x\n", {"graph.txt:2: id: 'x' is not an integer"});
+  refuse("csv", "0,1\n1,x\n", {"graph.txt:2: id: 'x' is not an integer", "(the line begins at byte 4)"});
   refuse("csv", "0,1\n1\n", {"graph.txt:2: 1 columns, but column 1 is wanted"});
   refuse("csv", "0,1\n1,1.5\n", {"graph.txt:2: id: '1.5'"});
   refuse("csv", "0,1\n99999999999999999999,1\n", {"graph.txt:2:", "is not an integer in range"});
@@ -175,7 +176,7 @@ TEST_F(Metis, RefusesFilesThatContradictThemselves) {
   refuse("metis", "2 1\n2\n1\n1\n", {"graph.txt:4: a line for a further node"});
   refuse("metis", "2 2\n2\n1\n", {"2 neighbors, but the header states 2 edges"});
   refuse("metis", "2 3\n2\n1\n", {"2 neighbors, but the header states 3 edges"});
-  refuse("metis", "2 1\n2\n0\n", {"graph.txt:3: neighbor 0 is not within [1, 2]", "from 1"});
+  refuse("metis", "2 1\n2\n0\n", {"graph.txt:3: neighbor 0 is not within [1, 2]", "at byte 6", "from 1"});
   refuse("metis", "2 1\n2\n3\n", {"graph.txt:3: neighbor 3"});
   refuse("metis", "2 1\n2\n1x\n", {"graph.txt:3: neighbor: '1x' is not an integer"});
   refuse("metis", "2 1 1\n2 1\n1\n", {"graph.txt:3: neighbor 1 has no weight"});
@@ -212,7 +213,8 @@ TEST_F(MatrixMarket, RefusesOtherFiles) {
   refuse("mtx", "%%MatrixMarket matrix coordinate complex general\n", {"'complex' is not read"});
   refuse("mtx", "%%MatrixMarket matrix coordinate real skew-symmetric\n", {"'skew-symmetric' is not read"});
   refuse("mtx", banner + "2 3 1\n1 1\n", {"2 rows and 3 columns"});
-  refuse("mtx", banner + "2 2\n1 1\n", {"graph.txt:2: not the line of sizes"});
+  refuse("mtx", banner + "2 2\n1 1\n",
+         {"graph.txt:2: not the line of sizes", fmt::format("at byte {}", banner.size())});
   refuse("mtx", banner, {"no line of sizes"});
   refuse("mtx", banner + "2 2 2\n1 1\n", {"1 entries, but 2 are stated"});
   refuse("mtx", banner + "2 2 1\n0 1\n", {"graph.txt:3: row 0 is not within [1, 2]", "from 1"});

@@ -100,7 +100,7 @@ class EdgeListReader {
         continue;
       }
       layout_.separator = source_.separator.value_or(find_separator(line));
-      const Place place{path_, number, line.data()};
+      const Place place = place_of(line, number, block, path_);
       if (has_header(line, place)) layout_.header_line = number;
       return;
     }
@@ -136,8 +136,7 @@ class EdgeListReader {
     Count number = block.line;
     for (std::string_view line; lines.next(line); ++number) {
       if (number == layout_.header_line || is_comment(line, kCommentMarks)) continue;
-      const Place place{path_, number, line.data(),
-                        block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
+      const Place place = place_of(line, number, block, path_);
       parse_line(line, place, piece);
     }
   }

@@ -82,14 +82,15 @@ void LineBlocks::read_more(std::string& block) {
 }
 
 void Place::refuse(const std::string& what, std::string remedy) const {
-  throw InputError(fmt::format("{}:{}: {}", path, line, what), std::move(remedy));
+  const std::string where = offset ? fmt::format(" (the line begins at byte {})", *offset) : "";
+  throw InputError(fmt::format("{}:{}: {}{}", path, line, what, where), std::move(remedy));
 }
 
 void Place::require_utf8(std::string_view field) const {
   if (const auto bad = first_invalid_utf8(field))
     refuse(
         fmt::format("byte 0x{:02x} at offset {} is not UTF-8 text", static_cast<unsigned char>(field[*bad]),
-                    offset + static_cast<std::size_t>(field.data() - begin) + *bad),
+                    offset.value_or(0) + static_cast<std::size_t>(field.data() - begin) + *bad),
         "Write the file again as plain text.");
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,13 +84,19 @@ class Lines {
 /// Where in a file a field stands, for messages.
 struct Place {
   const std::string& path;
-  Count line = 0;               ///< from 1
-  const char* begin = nullptr;  ///< of the line
-  std::size_t offset = 0;       ///< of the line in the text
+  Count line = 0;                          ///< from 1
+  const char* begin = nullptr;             ///< of the line
+  std::optional<std::size_t> offset = {};  ///< of the line in the text, where it is known
 
   [[noreturn]] void refuse(const std::string& what, std::string remedy = "Correct the line.") const;
   void require_utf8(std::string_view field) const;
 };
+
+/// Where a line is that lies in `block`.
+inline Place place_of(std::string_view line, Count number, const Block& block, const std::string& path) {
+  return {path, number, line.data(),
+          block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
+}
 
 /// Parses the blocks of a file with all threads and takes the results in the order of the file.
 ///

@@ -72,7 +72,7 @@ class MatrixMarketReader {
     while (blocks.next(block)) {
       Lines lines(block.text);
       for (std::string_view line; lines.next(line);) {
-        const Place place{path_, ++number, line.data()};
+        const Place place = place_of(line, ++number, block, path_);
         if (number == 1)
           parse_banner(line, place);
         else if (!is_comment(line, "%"))
@@ -125,8 +125,7 @@ class MatrixMarketReader {
     Count number = block.line;
     for (std::string_view line; lines.next(line); ++number) {
       if (number <= header_.line || is_comment(line, "%")) continue;
-      const Place place{path_, number, line.data(),
-                        block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
+      const Place place = place_of(line, number, block, path_);
       parse_entry(line, place, piece);
     }
   }

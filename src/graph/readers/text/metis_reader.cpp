@@ -76,7 +76,7 @@ class MetisReader {
       for (std::string_view line; lines.next(line);) {
         ++number;
         if (is_comment(line, "%")) continue;
-        parse_header(line, Place{path_, number, line.data()});
+        parse_header(line, place_of(line, number, block, path_));
         return;
       }
     }
@@ -127,8 +127,7 @@ class MetisReader {
     Count number = block.line;
     for (std::string_view line; lines.next(line); ++number) {
       if (number <= header_.line || is_comment_line(line)) continue;
-      const Place place{path_, number, line.data(),
-                        block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
+      const Place place = place_of(line, number, block, path_);
       parse_node(line, place, piece);
       ++piece.nodes;
       piece.lines.push_back(number);

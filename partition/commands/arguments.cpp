@@ -53,7 +53,7 @@ constexpr const char* kMethods =
     "auto or multilevel (few cut edges, for graphs of any size), metis (METIS k-way), random, range (of "
     "ids), "
     "or file:PATH (one part id per line). On small graphs auto tries METIS, too";
-constexpr const char* kMoreMethods = ". merge joins whole parts, split cuts each part into as many";
+constexpr const char* kMoreMethods = ". merge joins whole parts, split cuts every part into the same number";
 
 void add_partitioning(CLI::App& command, Arguments& args, const std::string& methods) {
   constexpr const char* kGroup = "Partitioning";

@@ -335,6 +335,32 @@ TEST_F(Regroup, SplitKeepsTheBordersThatThereAreAndTheLimits) {
   }
 }
 
+TEST_F(Regroup, SplitIntoOneEachChangesNothing) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{2};
+  const auto given = eight_parts(true);
+  EXPECT_EQ(assign_parts(graph, {}, {.num_parts = 8, .method = PartitionMethod::split, .given = given}, pool),
+            given->of_node);
+}
+
+// No piece is larger than its part makes necessary, and none is empty.
+TEST_F(Regroup, SplitCutsUnevenPartsEvenly) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{2};
+  GivenParts uneven{2, Parts(at(kNodes), 1)};
+  uneven.of_node[0] = 0;
+  const auto given = std::make_shared<const GivenParts>(std::move(uneven));
+  for (const int parts : {4, 100}) {
+    const Parts split =
+        assign_parts(graph, {}, {.num_parts = parts, .method = PartitionMethod::split, .given = given}, pool);
+    std::vector<Count> sizes(at(parts));
+    for (const std::int32_t part : split) ++sizes.at(at(part));
+    EXPECT_THAT(sizes,
+                testing::Each(testing::AllOf(testing::Gt(0), testing::Le(3199 * 2 * 103 / 100 / parts))))
+        << parts << " parts";
+  }
+}
+
 TEST_F(Regroup, RefusesNumbersThatDoNotFit) {
   const CompactGraph graph = cliques();
   ThreadPool pool{1};

@@ -260,6 +260,25 @@ TEST_F(Multilevel, CutsNothingBetweenComponentsThatFillParts) {
   for (NodeId v = 0; v < 4000; ++v) EXPECT_EQ(parts[at(v)], parts[at(v / 1000 * 1000)]) << v;
 }
 
+// METIS would take minutes: the square of the number of components.
+TEST_F(Multilevel, DealsNodesWithoutNeighborsAndSmallComponentsWithoutMetis) {
+  constexpr NodeId kCore = 3000, kNodes = 300'000;
+  std::vector<std::pair<NodeId, NodeId>> edges;
+  for (NodeId v = 0; v < kCore; ++v)
+    for (const NodeId step : {1, 2, 40}) edges.push_back({v, (v + step) % kCore});
+  for (NodeId v = kCore; v < kNodes / 2; v += 2) edges.push_back({v, v + 1});
+  const CompactGraph graph = from_edges(kNodes, edges);
+  for (const PartitionMethod method : {PartitionMethod::automatic, PartitionMethod::metis}) {
+    SCOPED_TRACE(name_of(method));
+    expect_sound(graph, {}, {.num_parts = 3, .method = method});
+    expect_sound(graph, {},
+                 {.num_parts = 4, .method = method, .balance = {Constraint::nodes, Constraint::edges}});
+    ThreadPool pool{2};
+    const Parts parts = assign_parts(graph, {}, {.num_parts = 3, .method = method}, pool);
+    for (NodeId v = kCore; v < kNodes / 2; v += 2) ASSERT_EQ(parts[at(v)], parts[at(v + 1)]) << v;
+  }
+}
+
 TEST_F(Multilevel, AutoCutsAtMostWhatMetisDoes) {
   ThreadPool pool{2};
   for (const std::uint64_t seed : {1u, 2u}) {

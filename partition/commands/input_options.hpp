@@ -27,7 +27,6 @@ struct InputOptions {
   void add_to(CLI::App& command, Naming naming);
   /// Throws InputError, also if an option was given that has no effect on parts.
   void finish(const CLI::App& command, int num_threads);
-  graph::Graph read_graph() const { return graph::read_graph(source, read, files); }
 };
 
 }  // namespace strata::partition

@@ -19,6 +19,7 @@ struct InputOptions {
   graph::Source source;
   graph::ReadOptions read;
   graph::NodeFiles files;
+  std::string feature_type;  ///< as it was given; empty: none was
   DType feature_dtype = DType::f32;
   RowCode::Kind feature_code = RowCode::Kind::none;
 

@@ -132,6 +132,14 @@ void check_classes(const graph::Graph& graph, Count most) {
                    remedy);
 }
 
+void check_before_work(const graph::Graph& graph, const BuildOptions& options) {
+  check_output(options);
+  if (!graph.node_names.empty()) check_names_file(options);
+  check_graph(graph);
+  check_classes(graph, options.max_classes);
+  check_num_nodes(graph.num_nodes(), options.assign);
+}
+
 graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& structure,
                               const Relabeling& relabeling, const BuildOptions& options, std::string id) {
   return {.name = graph.name,
@@ -277,7 +285,7 @@ class Builder {
   void write() {
     announce(fmt::format("writing {} parts to {}", options_.assign.num_parts, options_.output.string()));
     graph::PartitionRecord& record = report_.record;
-    StagingDirectory staging{options_.output, options_.force, stop_};
+    StagingDirectory staging{options_.output, {.replace = options_.force}, stop_};
     WrittenParts written = write_parts(staging.path(),
                                        {.structure = structure_,
                                         .features = graph_.features,
@@ -332,14 +340,25 @@ std::filesystem::path names_file(const std::filesystem::path& output) {
 }
 
 void check_output(const BuildOptions& options) {
-  refuse_output(options.output, options.force);
+  refuse_output(options.output, {.replace = options.force});
   check_device(options.assign);
 }
 
+void check_names_file(const BuildOptions& options) {
+  const std::filesystem::path file = names_file(options.output);
+  std::error_code code;
+  const std::filesystem::file_status status = std::filesystem::status(file, code);
+  if (!std::filesystem::exists(status)) return;
+  if (!std::filesystem::is_regular_file(status))
+    throw InputError(fmt::format("{}: the names of the nodes go there, but it is no file", file.string()),
+                     "Choose another --output, or remove it yourself.");
+  if (!options.force)
+    throw InputError(fmt::format("{} exists: the names of the nodes go there", file.string()),
+                     "Choose another --output, or give --force to replace it.");
+}
+
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop) {
-  check_output(options);
-  check_graph(graph);
-  check_classes(graph, options.max_classes);
+  check_before_work(graph, options);
   PhaseClock clock;
   ThreadPool pool{options.num_threads};
   announce(fmt::format("compacting {} edges", format_count(graph.structure.num_edges())));
@@ -354,9 +373,7 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
 BuildReport build(graph::StoredGraph stored, const BuildOptions& options, ScratchStore& scratch,
                   StopFlag& stop) {
   if (!stored.lists) return build(std::move(stored.graph), options, stop);
-  check_output(options);
-  check_graph(stored.graph);
-  check_classes(stored.graph, options.max_classes);
+  check_before_work(stored.graph, options);
   ThreadPool pool{options.num_threads};
   pool.limit(threads_within(scratch.room(), pool.num_threads()));
   const CompactGraph structure = compact(*std::exchange(stored.lists, std::nullopt), scratch);

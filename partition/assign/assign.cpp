@@ -20,18 +20,7 @@ namespace {
 constexpr Count kGrain = Count{1} << 16;
 
 void check(const CompactGraph& graph, const AssignOptions& options) {
-  if (options.num_parts < 1)
-    throw InputError(fmt::format("{} parts", options.num_parts), "Give --parts 1 or more.");
-  if (options.num_parts > graph.num_nodes) {
-    throw InputError(
-        fmt::format("{} parts for {} nodes: some would be empty", options.num_parts, graph.num_nodes),
-        "Give --parts at most the number of nodes.");
-  }
-  if (Count{options.clusters} * options.num_parts > graph.num_nodes) {
-    throw InputError(fmt::format("{} clusters in each of {} parts for {} nodes", options.clusters,
-                                 options.num_parts, graph.num_nodes),
-                     "Give fewer --clusters: together at most the number of nodes.");
-  }
+  check_num_nodes(graph.num_nodes, options);
   if (options.method != PartitionMethod::merge && options.method != PartitionMethod::split) return;
   check_regrouping(options);
   if (std::ssize(options.given->of_node) != graph.num_nodes)
@@ -57,10 +46,7 @@ std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOp
 
 /// One part id per line; a line break at the end is optional.
 std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptions& options) {
-  if (!std::filesystem::is_regular_file(options.file)) {
-    throw InputError(fmt::format("--method file:{}: no such file", options.file.string()),
-                     "Name a file with one part id a line, as gpmetis writes it.");
-  }
+  check_parts_file(options.file);
   const std::string contents = read_file(options.file);
   const std::string_view text = without_byte_order_mark(contents);
   std::vector<std::int32_t> part_of;
@@ -92,6 +78,26 @@ std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptio
 }
 
 }  // namespace
+
+void check_parts_file(const std::filesystem::path& file) {
+  std::error_code code;
+  if (std::filesystem::is_regular_file(file, code)) return;
+  throw InputError(fmt::format("--method file:{}: no such file", file.string()),
+                   "Name a file with one part id a line, as gpmetis writes it.");
+}
+
+void check_num_nodes(Count num_nodes, const AssignOptions& options) {
+  if (options.num_parts < 1)
+    throw InputError(fmt::format("{} parts", options.num_parts), "Give --parts 1 or more.");
+  if (options.num_parts > num_nodes)
+    throw InputError(fmt::format("{} parts for {} nodes: some would be empty", options.num_parts, num_nodes),
+                     "Give --parts at most the number of nodes.");
+  if (Count{options.clusters} * options.num_parts > num_nodes)
+    throw InputError(fmt::format("{} clusters in each of {} parts for {} nodes", options.clusters,
+                                 options.num_parts, num_nodes),
+                     fmt::format("Give --clusters {} or fewer: together at most the number of nodes.",
+                                 num_nodes / options.num_parts));
+}
 
 void check_regrouping(const AssignOptions& options) {
   if (options.given == nullptr) throw InputError("merge and split need the parts that there are");

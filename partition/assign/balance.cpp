@@ -27,13 +27,16 @@ Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& tra
   return weights;
 }
 
+Count most_of_share(Count total, int num_parts, double imbalance) {
+  const Count mean_up = (total + num_parts - 1) / num_parts;
+  const double share = static_cast<double>(total) / num_parts * (1 + imbalance);
+  return std::max(mean_up, static_cast<Count>(std::floor(share + 1e-9)));
+}
+
 std::vector<Count> limits_of(const Weights& weights, const AssignOptions& options) {
   std::vector<Count> limits;
-  for (const auto& w : weights) {
-    const Count mean_up = (total(w) + options.num_parts - 1) / options.num_parts;
-    const double share = static_cast<double>(total(w)) / options.num_parts * (1 + options.imbalance);
-    limits.push_back(std::max(mean_up, static_cast<Count>(std::floor(share + 1e-9))));
-  }
+  for (const auto& w : weights)
+    limits.push_back(most_of_share(total(w), options.num_parts, options.imbalance));
   return limits;
 }
 

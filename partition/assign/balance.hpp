@@ -15,7 +15,11 @@ Count total(const std::vector<std::int32_t>& weights);
 Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& train,
                        const AssignOptions& options);
 
-/// The most that a part may weigh: the requested share, but never less than whole nodes allow.
+/// The most that one of several parts may weigh, of such a weight together: the requested share, but never
+/// less than whole nodes allow.
+Count most_of_share(Count total, int num_parts, double imbalance);
+
+/// The same by constraint.
 std::vector<Count> limits_of(const Weights& weights, const AssignOptions& options);
 
 /// All weights of a node next to each other. Empty if every node weighs one, the default of those who read

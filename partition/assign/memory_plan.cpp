@@ -74,6 +74,13 @@ int threads_within(std::int64_t room_bytes, int num_threads) {
   return static_cast<int>(std::clamp<std::int64_t>(room_bytes / kThreadBytes, 1, all));
 }
 
+bool holds(const MemoryPlan& plan, const graph::InputSize& input, const MemoryUse& use,
+           const MemoryOptions& options) {
+  if (!plan.on_disk) return bytes_in_memory(input, options) <= plan.limit_bytes;
+  room_for_nodes(input.nodes, input.bytes_in_memory, use, plan.limit_bytes);
+  return true;
+}
+
 MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, const MemoryOptions& options) {
   const bool asked = options.limit_bytes > 0;
   const std::int64_t limit =
@@ -82,9 +89,11 @@ MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, cons
   const std::int64_t wanted = bytes_in_memory(input, options);
   if (wanted <= limit) return {.limit_bytes = limit};
   if (use.whole_graph)
-    throw OutOfMemory(fmt::format("METIS takes the whole graph in memory: {} for {} edges, {} may be used",
-                                  format_bytes(wanted), format_count(input.edges), format_bytes(limit)),
-                      "Use --method auto, which keeps edges on disk, or give more --memory.");
+    throw OutOfMemory(
+        fmt::format("METIS takes the whole graph in memory: {} for {} nodes and {} edges, {} may be used",
+                    format_bytes(wanted), format_count(input.nodes), format_count(input.edges),
+                    format_bytes(limit)),
+        "Use --method auto, which keeps edges on disk, or give more --memory.");
   return {.on_disk = true,
           .limit_bytes = limit,
           .room_bytes = room_for_nodes(input.nodes, input.bytes_in_memory, use, limit)};

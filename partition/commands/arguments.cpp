@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
+#include "commands/number_checks.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -16,7 +18,7 @@ namespace {
 void add_common(CLI::App& command, Arguments& args) {
   command.add_option("--threads", args.build.num_threads, "Threads; 0: one a core")
       ->capture_default_str()
-      ->check(CLI::Range(0, 4096))
+      ->check(whole_number(0, 4096))
       ->group("Running");
   command.add_option("--log-level", args.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str()
@@ -43,7 +45,7 @@ void add_class_limit(CLI::App& command, Arguments& args) {
           "--max-classes", args.build.max_classes,
           "Refuse labels or metadata that make more classes than this: a model has one output per class")
       ->capture_default_str()
-      ->check(CLI::Range(Count{1}, Count{1} << 31))
+      ->check(whole_number(1, std::uint64_t{1} << 31))
       ->type_name("N")
       ->group("Input");
 }
@@ -53,14 +55,14 @@ constexpr const char* kMethods =
     "auto or multilevel (few cut edges, for graphs of any size), metis (METIS k-way), random, range (of "
     "ids), "
     "or file:PATH (one part id per line). On small graphs auto tries METIS, too";
-constexpr const char* kMoreMethods = ". merge joins whole parts, split cuts each part into as many";
+constexpr const char* kMoreMethods = ". merge joins whole parts, split cuts every part into the same number";
 
 void add_partitioning(CLI::App& command, Arguments& args, const std::string& methods) {
   constexpr const char* kGroup = "Partitioning";
   command.add_option("--parts", args.build.assign.num_parts, "Number of parts")
       ->type_name("N")
       ->required()
-      ->check(CLI::Range(1, 100000))
+      ->check(whole_number(1, 100000))
       ->group(kGroup);
   command.add_option("--method", args.method, methods)
       ->capture_default_str()
@@ -95,7 +97,7 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
       .add_option("--imbalance", args.build.assign.imbalance,
                   "By how much a part may exceed the mean of each")
       ->capture_default_str()
-      ->check(CLI::Range(0.001, 10.0))
+      ->check(number_within(0.001, 10.0))
       ->type_name("SHARE")
       ->group(kGroup);
   command
@@ -103,11 +105,11 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
                   "Also cut every part into N clusters. Seeds are dealt to the ranks of a machine in their "
                   "order, so that ranks read fewer rows twice; 0: none")
       ->capture_default_str()
-      ->check(CLI::Range(0, 65536))
+      ->check(whole_number(0, 65536))
       ->type_name("N")
       ->group(kGroup);
   command.add_option("--seed", args.build.assign.seed, "Of all methods but range and file")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str()
       ->group(kGroup);
 }
@@ -152,6 +154,7 @@ void set_method(Arguments& args, bool repartition) {
   if (args.method.starts_with("file:") && args.method.size() > 5) {
     assign.method = PartitionMethod::file;
     assign.file = args.method.substr(5);
+    check_parts_file(assign.file);
     return;
   }
   const auto found = methods.find(args.method);

@@ -37,7 +37,12 @@ std::vector<std::string> known_words(const CLI::App& app) {
   const std::string help =
       fmt::format("See {}{} --help.", kProgram, used.empty() ? "" : " " + used.front()->get_name());
   const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) throw InputError(error.what(), help);
+  if (unknown.empty()) {
+    const std::string text = error.what();
+    const std::size_t remedy = text.find('\n');
+    if (remedy == text.npos) throw InputError(text, help);
+    throw InputError(text.substr(0, remedy), fmt::format("{} {}", text.substr(remedy + 1), help));
+  }
   const std::string word = unknown.front().substr(0, unknown.front().find('='));
   if (used.empty())
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))

@@ -80,6 +80,7 @@ void take_features(InputOptions& input) {
       throw InputError(fmt::format("--features {}: the second {}", text, type ? "type" : "file"),
                        "Give it once.");
     if (type) {
+      input.feature_type = text;
       input.feature_dtype = dtype.value_or(DType::f32);
       input.feature_code = code;
       has_type = true;

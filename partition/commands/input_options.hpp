@@ -19,6 +19,7 @@ struct InputOptions {
   graph::Source source;
   graph::ReadOptions read;
   graph::NodeFiles files;
+  std::string feature_type;  ///< as it was given; empty: none was
   DType feature_dtype = DType::f32;
   RowCode::Kind feature_code = RowCode::Kind::none;
 
@@ -27,7 +28,6 @@ struct InputOptions {
   void add_to(CLI::App& command, Naming naming);
   /// Throws InputError, also if an option was given that has no effect on parts.
   void finish(const CLI::App& command, int num_threads);
-  graph::Graph read_graph() const { return graph::read_graph(source, read, files); }
 };
 
 }  // namespace strata::partition

@@ -37,29 +37,72 @@ bool may_add_directions(const InputOptions& input) {
          (input.read.direction == Direction::automatic && may_say_so);
 }
 
+/// Ends reading into memory that has no room for so many nodes.
+struct TooManyNodes {
+  Count nodes = 0;
+};
+
+class InputReader {
+ public:
+  InputReader(const InputOptions& options, const std::string& memory, const MemoryUse& use,
+              const std::filesystem::path& folder)
+      : options_{options},
+        use_{use},
+        folder_{folder},
+        how_{.limit_bytes = memory_limit(memory), .both_directions = may_add_directions(options)},
+        size_{graph::measure_input(options.source, options.files)} {
+    constexpr int kMostGrowth = 2;  // of rows of 16 bits, which become f32
+    if (options.read.normalize_features) size_.bytes_mapped *= 1 + kMostGrowth;
+  }
+
+  ReadInput read() {
+    try {
+      return read_as(plan_memory(size_, use_, how_));
+    } catch (const TooManyNodes& found) {
+      size_.nodes = found.nodes;
+    }
+    return_freed_memory();
+    spdlog::info("reading it again: there is no room in memory for {} nodes", format_count(size_.nodes));
+    return read_as(plan_memory(size_, use_, how_));
+  }
+
+ private:
+  ReadInput read_as(const MemoryPlan& plan) {
+    graph::ReadOptions read = options_.read;
+    read.on_nodes_known = [this, &plan](Count nodes) {
+      graph::InputSize size = size_;
+      size.nodes = nodes;
+      if (!holds(plan, size, use_, how_)) throw TooManyNodes{nodes};
+    };
+    if (!plan.on_disk)
+      return {.scratch = nullptr,
+              .stored = {.graph = graph::read_graph(options_.source, read, options_.files)}};
+    spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
+                 folder_.string(), format_bytes(plan.limit_bytes));
+    ReadInput input{.scratch = std::make_unique<ScratchStore>(folder_, plan.room_bytes), .stored = {}};
+    read.num_threads = threads_within(plan.room_bytes, read.num_threads);
+    input.stored = graph::read_stored_graph(options_.source, read, options_.files, *input.scratch);
+    const auto name_bytes = static_cast<std::int64_t>(input.stored.graph.node_names.size());
+    input.scratch->set_room(room_for_nodes(input.stored.graph.num_nodes(), size_.bytes_in_memory + name_bytes,
+                                           use_, plan.limit_bytes));
+    return_freed_memory();
+    return input;
+  }
+
+  const InputOptions& options_;
+  const MemoryUse& use_;
+  const std::filesystem::path& folder_;
+  MemoryOptions how_;
+  graph::InputSize size_;
+};
+
 }  // namespace
 
 ReadInput read_input(const InputOptions& options, const std::string& memory, const MemoryUse& use,
                      const std::filesystem::path& folder) {
-  const std::int64_t limit = memory_limit(memory);
+  InputReader reader(options, memory, use, folder);
   announce("reading " + options.spec);
-  graph::InputSize size = graph::measure_input(options.source, options.files);
-  constexpr int kMostGrowth = 2;  // of rows of 16 bits, which become f32
-  if (options.read.normalize_features) size.bytes_mapped *= 1 + kMostGrowth;
-  const MemoryPlan plan =
-      plan_memory(size, use, {.limit_bytes = limit, .both_directions = may_add_directions(options)});
-  if (!plan.on_disk) return {.scratch = nullptr, .stored = {.graph = options.read_graph()}};
-  spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
-               folder.string(), format_bytes(plan.limit_bytes));
-  ReadInput input{.scratch = std::make_unique<ScratchStore>(folder, plan.room_bytes), .stored = {}};
-  graph::ReadOptions read = options.read;
-  read.num_threads = threads_within(plan.room_bytes, read.num_threads);
-  input.stored = graph::read_stored_graph(options.source, read, options.files, *input.scratch);
-  const auto name_bytes = static_cast<std::int64_t>(input.stored.graph.node_names.size());
-  input.scratch->set_room(room_for_nodes(input.stored.graph.num_nodes(), size.bytes_in_memory + name_bytes,
-                                         use, plan.limit_bytes));
-  return_freed_memory();
-  return input;
+  return reader.read();
 }
 
 }  // namespace strata::partition

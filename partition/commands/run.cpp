@@ -9,6 +9,7 @@
 
 #include "commands/build_report.hpp"
 #include "commands/read_input.hpp"
+#include "commands/refusals.hpp"
 #include "strata/graph/dataset_source.hpp"
 #include "strata/graph/input_stamp.hpp"
 #include "strata/partition/build.hpp"
@@ -27,19 +28,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void check_report(const Arguments& args) {
-  if (args.report.empty() || can_write_file(args.report)) return;
-  throw InputError(fmt::format("--report {}: cannot be written", args.report.string()),
-                   "Choose a file in a folder that exists and can be written.");
-}
-
 std::filesystem::path scratch_folder(const Arguments& args, const std::filesystem::path& otherwise) {
   return args.scratch.empty() ? otherwise : args.scratch;
 }
 
 /// Reads what args.input names, partitions it and tells about it.
-CommandResult build_from_input(Arguments& args, StopFlag& stop) {
+CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFlag& stop) {
+  check_seed(args, command);
   check_output(args.build);
+  check_outside_input(args.build.output, args.input);
+  const graph::DatasetSource* const dataset = args.input.source.dataset();
+  if (dataset != nullptr && dataset->ids != graph::DatasetSource::Ids::number) check_names_file(args.build);
   check_report(args);
   const graph::InputStamp stamp(args.input.source, args.input.files);
   args.build.before_publishing = [&stamp] { stamp.require_unchanged(); };
@@ -49,10 +48,15 @@ CommandResult build_from_input(Arguments& args, StopFlag& stop) {
                                scratch_folder(args, folder_of(args.build.output)));
   const Phase reading = clock.end("read");
   stop.check();
+  check_has_nodes(input.stored.graph, args.input);
+  check_has_features(input.stored.graph, args.input);
   BuildReport report = input.scratch ? build(std::move(input.stored), args.build, *input.scratch, stop)
                                      : build(std::move(input.stored.graph), args.build, stop);
   report.phases.insert(report.phases.begin(), reading);
-  if (!args.report.empty()) write_file_atomically(args.report, report_html(report));
+  if (!args.report.empty()) {
+    check_report(args);  // something else may have appeared there meanwhile
+    write_file_atomically(args.report, report_html(report));
+  }
   return {.text = report_text(report, args.build.output), .json = report_json(report, args.build.output)};
 }
 
@@ -72,6 +76,7 @@ CommandResult run_summary(Arguments& args, const StopFlag& stop) {
   const ReadInput input =
       read_input(args.input, args.memory, memory_of_summary(), scratch_folder(args, none ? "." : temporary));
   stop.check();
+  check_has_features(input.stored.graph, args.input);
   ThreadPool pool(args.build.num_threads);
   announce("describing the graph");
   const GraphSummary summary = summarize(input.stored.graph, input.lists(), pool);
@@ -87,7 +92,7 @@ CommandResult run_build(Arguments& args, const CLI::App& command, StopFlag& stop
   args.build.feature_dtype = args.input.feature_dtype;
   args.build.feature_code.kind = args.input.feature_code;
   args.build.input = args.input.source.text();
-  return build_from_input(args, stop);
+  return build_from_input(args, command, stop);
 }
 
 /// Partitions what parts hold anew: the same graph, with features as they are stored.
@@ -107,14 +112,17 @@ CommandResult run_repartition(Arguments& args, const CLI::App& command, StopFlag
     assign.given = std::make_shared<const GivenParts>(read_given_parts(args.directory));
     check_regrouping(assign);
   }
-  return build_from_input(args, stop);
+  return build_from_input(args, command, stop);
 }
 
 CommandResult run_info(Arguments& args, const CLI::App& command, const StopFlag& stop) {
   args.input.finish(command, args.build.num_threads);
   const auto parts = args.input.source.parts();
   const auto* const directory = parts ? std::get_if<std::filesystem::path>(&*parts) : nullptr;
-  if (directory == nullptr) return run_summary(args, stop);
+  if (directory == nullptr) {
+    check_feature_type(args.input, "info stores nothing");
+    return run_summary(args, stop);
+  }
   for (const char* const name : {"--features", "--labels", "--split", "--normalize-features"})
     if (command.count(name) > 0)
       throw InputError(fmt::format("{} has no effect on {}, which has parts", name, args.input.spec),
@@ -130,10 +138,14 @@ CommandResult run_convert(Arguments& args, const CLI::App& command, StopFlag& st
   if (folder == nullptr || folder->format != graph::DatasetSource::Format::npy || folder->nodes)
     throw InputError(fmt::format("{} cannot be written", args.target),
                      "Write npy:DIR, a folder of NumPy arrays.");
+  check_feature_type(args.input, "convert writes features as they are");
+  check_npy_target(folder->place);
+  check_outside_input(folder->place, args.input);
   const graph::InputStamp stamp(args.input.source, args.input.files);
   const ReadInput input = read_input(args.input, args.memory, memory_of_conversion(),
                                      scratch_folder(args, folder_of(folder->place)));
   stop.check();
+  check_has_features(input.stored.graph, args.input);
   const graph::ListsView lists = input.lists();
   announce("writing " + folder->place.string());
   write_npy_folder(input.stored.graph, lists, folder->place, stop, [&stamp] { stamp.require_unchanged(); });

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "multilevel/initial.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "assign/metis_graph.hpp"
-#include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
 
 namespace strata::partition {
 namespace {
@@ -56,27 +50,14 @@ void check_size(const LevelGraph& graph) {
 
 }  // namespace
 
-std::vector<std::int32_t> initial_parts(const LevelGraph& graph, const InitialOptions& options) {
+std::vector<std::int32_t> initial_parts(const LevelGraph& graph, const KwayOptions& options) {
   check_size(graph);
-  std::vector<idx_t> xadj(graph.begin, graph.begin + graph.num_nodes + 1);
-  std::vector<idx_t> ids(graph.ids, graph.ids + graph.num_entries());
-  std::vector<idx_t> nodes = node_weights(graph), edges = edge_weights(graph);
-  idx_t settings[METIS_NOPTIONS];
-  METIS_SetDefaultOptions(settings);
-  settings[METIS_OPTION_SEED] = static_cast<idx_t>(options.seed & 0x7fffffff);
-  settings[METIS_OPTION_UFACTOR] = static_cast<idx_t>(std::max(1.0, std::round(options.imbalance * 1000)));
-  idx_t num_nodes = static_cast<idx_t>(graph.num_nodes), constraints = graph.num_constraints;
-  idx_t num_parts = options.num_parts, cut = 0;
-  std::vector<idx_t> part_of(xadj.size() - 1);
-  const int status = METIS_PartGraphKway(
-      &num_nodes, &constraints, xadj.data(), ids.data(), nodes.empty() ? nullptr : nodes.data(), nullptr,
-      edges.empty() ? nullptr : edges.data(), &num_parts, nullptr, nullptr, settings, &cut, part_of.data());
-  if (status == METIS_ERROR_MEMORY)
-    throw OutOfMemory(fmt::format("METIS found no memory for {} nodes and {} entries; {} are free",
-                                  graph.num_nodes, graph.num_entries(), format_bytes(available_host_bytes())),
-                      "Use a host with more memory, or --method random or range.");
-  if (status != METIS_OK) throw Error(fmt::format("METIS_PartGraphKway failed with status {}", status));
-  return {part_of.begin(), part_of.end()};
+  return metis_kway({.xadj = {graph.begin, graph.begin + graph.num_nodes + 1},
+                     .own_ids = {graph.ids, graph.ids + graph.num_entries()},
+                     .num_constraints = graph.num_constraints,
+                     .node_weights = node_weights(graph),
+                     .edge_weights = edge_weights(graph)},
+                    options);
 }
 
 }  // namespace strata::partition

@@ -318,6 +318,7 @@ class Multilevel {
 
 std::vector<std::int32_t> multilevel_parts(const LevelGraph& graph, const MultilevelOptions& options,
                                            ThreadPool& pool) {
+  if (options.num_parts == 1) return Parts(at(graph.num_nodes), 0);
   return Multilevel{graph, options, pool}.run();
 }
 

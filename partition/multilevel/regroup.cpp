@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "multilevel/regroup.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
+#include "assign/balance.hpp"
 #include "multilevel/contract.hpp"
 #include "multilevel/linear_order.hpp"
 #include "multilevel/loads.hpp"
@@ -91,6 +93,17 @@ std::vector<std::int32_t> runs(Count num_nodes, int num_pieces) {
   return result;
 }
 
+/// The limits of the whole graph's parts; where a given part is too heavy for these, its own share.
+std::vector<Count> limits_of_pieces(const LevelGraph& part, const MultilevelOptions& options, int pieces) {
+  std::vector<Count> limits = total_weights(part);
+  for (std::size_t c = 0; c < limits.size(); ++c) {
+    const bool fits = limits[c] <= options.limits[c] * pieces;
+    const Count share = std::max<Count>(1, most_of_share(limits[c], pieces, options.imbalance));
+    limits[c] = fits ? std::min(share, options.limits[c]) : share;
+  }
+  return limits;
+}
+
 std::pair<Count, Count> score(const LevelGraph& graph, const std::vector<std::int32_t>& parts,
                               const MultilevelOptions& options, ThreadPool& pool) {
   const Loads loads{graph, parts, options.num_parts, options.limits};
@@ -121,8 +134,10 @@ std::vector<std::int32_t> split_parts(const LevelGraph& graph, const std::vector
   of_part.num_parts = pieces;
   for (int part = 0; part < num_given; ++part) {
     const auto& mine = nodes[at(part)];
-    const LevelGraph piece = part_of_graph(graph, mine, given, number);
-    const std::vector<std::int32_t> pieces_of = multilevel_parts(piece, of_part, pool);
+    const LevelGraph whole = part_of_graph(graph, mine, given, number);
+    of_part.limits = limits_of_pieces(whole, options, pieces);
+    const std::vector<std::int32_t> pieces_of =
+        whole.num_nodes <= pieces ? runs(whole.num_nodes, pieces) : multilevel_parts(whole, of_part, pool);
     for (std::size_t i = 0; i < mine.size(); ++i) result[at(mine[i])] = part * pieces + pieces_of[i];
   }
   return result;

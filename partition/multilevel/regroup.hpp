@@ -12,7 +12,8 @@ std::vector<std::int32_t> merge_parts(const LevelGraph& graph, const std::vector
                                       int num_given, const MultilevelOptions& options, ThreadPool& pool);
 
 /// Cuts every part into options.num_parts / num_given new ones: part p becomes those from p times that number
-/// on.
+/// on. A part that is too heavy for options.limits is cut into pieces that weigh as much as each other.
+/// Pieces of a part with fewer nodes are empty.
 std::vector<std::int32_t> split_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
                                       int num_given, const MultilevelOptions& options, ThreadPool& pool);
 

@@ -157,11 +157,15 @@ void check_disk(const fs::path& folder, const graph::Graph& graph, const graph::
                   "Free some space, or choose another folder.");
 }
 
+constexpr Existing kTarget{.name = "npy:", .replace = false, .can_replace = false};
+
 }  // namespace
+
+void check_npy_target(const fs::path& output) { refuse_output(output, kTarget); }
 
 void write_npy_folder(const graph::Graph& graph, const graph::ListsView& lists, const fs::path& output,
                       StopFlag& stop, const std::function<void()>& before_publishing) {
-  StagingDirectory staging(output, false, stop);
+  StagingDirectory staging(output, kTarget, stop);
   check_disk(staging.path(), graph, lists);
   const fs::path& folder = staging.path();
   if (graph.num_nodes() > std::numeric_limits<std::int32_t>::max())

@@ -64,44 +64,44 @@ void recover_set_aside(const fs::path& output) {
 
 }  // namespace
 
-void refuse_output(const fs::path& given, bool force) {
+void refuse_output(const fs::path& given, const Existing& existing) {
+  const std::string named = existing.name + given.string();
   const fs::path output = without_slash(given);
   if (output.empty() || output.filename() == "." || output.filename() == "..") {
-    throw InputError(fmt::format("--output {} names no directory of its own", given.string()),
-                     "Name a new directory.");
+    throw InputError(named + " names no directory of its own", "Name a new directory.");
   }
   std::error_code code;
   if (!fs::is_directory(folder_of(output), code)) {
-    throw InputError(
-        fmt::format("--output {}: the folder {} does not exist", given.string(), folder_of(output).string()),
-        "Make it first (mkdir -p).");
+    throw InputError(fmt::format("{}: the folder {} does not exist", named, folder_of(output).string()),
+                     "Make it first (mkdir -p).");
   }
   if (access(folder_of(output).c_str(), W_OK | X_OK) != 0) {
-    throw InputError(fmt::format("--output {}: the folder {} cannot be written: {}", given.string(),
-                                 folder_of(output).string(), std::strerror(errno)),
+    throw InputError(fmt::format("{}: the folder {} cannot be written: {}", named, folder_of(output).string(),
+                                 std::strerror(errno)),
                      "Choose another folder.");
   }
   recover_set_aside(output);
   const fs::file_status status = fs::symlink_status(output, code);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status))
-    throw InputError(fmt::format("--output {} exists and is no directory", given.string()),
-                     "Choose another name.");
+    throw InputError(named + " exists and is no directory", "Choose another name.");
   for (const fs::directory_entry& entry : fs::directory_iterator(output)) {
+    if (!existing.can_replace)
+      throw InputError(fmt::format("{} exists and is not empty", named),
+                       "Choose another name, or remove the directory yourself.");
     if (!belongs_to_partition(entry.path())) {
-      throw InputError(fmt::format("--output {} exists and holds {}, which is no part of a partition",
-                                   given.string(), entry.path().filename().string()),
+      throw InputError(fmt::format("{} exists and holds {}, which is no part of a partition", named,
+                                   entry.path().filename().string()),
                        "Choose another name, or remove the directory yourself.");
     }
-    if (!force)
-      throw InputError(fmt::format("--output {} exists", given.string()),
-                       "Choose another name, or give --force to replace it.");
+    if (!existing.replace)
+      throw InputError(named + " exists", "Choose another name, or give --force to replace it.");
   }
 }
 
-StagingDirectory::StagingDirectory(fs::path output, bool force, StopFlag& stop)
-    : output_{without_slash(output)}, force_{force}, stop_{stop} {
-  refuse_output(output_, force);
+StagingDirectory::StagingDirectory(fs::path output, Existing existing, StopFlag& stop)
+    : output_{without_slash(output)}, existing_{existing}, stop_{stop} {
+  refuse_output(output_, existing_);
   remove_leftovers(output_);
   stop_.set_cleanup_needed(true);
   stop_.check();
@@ -126,9 +126,9 @@ StagingDirectory::~StagingDirectory() {
 
 void StagingDirectory::publish() {
   sync_to_disk(path_);
-  refuse_output(output_, force_);  // it may have appeared meanwhile
+  refuse_output(output_, existing_);  // it may have appeared meanwhile
   std::error_code code;
-  const bool replaces = force_ && fs::exists(output_, code) && !fs::is_empty(output_, code);
+  const bool replaces = existing_.replace && fs::exists(output_, code) && !fs::is_empty(output_, code);
   if (!replaces) {
     if (const int error = rename_error(path_, output_); error != 0) fail(path_, output_, error);
     path_.clear();

@@ -8,12 +8,19 @@
 
 namespace strata::partition {
 
+/// What an output is called in messages, and what may happen to one that exists.
+struct Existing {
+  const char* name = "--output ";  ///< before the path
+  bool replace = false;            ///< with --force
+  bool can_replace = true;         ///< whether there is --force
+};
+
 /// A temporary directory beside the output, which becomes the output in one step. An owner: removed unless
 /// published.
 class StagingDirectory {
  public:
   /// Removes what killed builds left. Throws InputError as refuse_output does.
-  StagingDirectory(std::filesystem::path output, bool force, StopFlag& stop);
+  StagingDirectory(std::filesystem::path output, Existing existing, StopFlag& stop);
   ~StagingDirectory();
   StagingDirectory(const StagingDirectory&) = delete;
   StagingDirectory& operator=(const StagingDirectory&) = delete;
@@ -29,13 +36,13 @@ class StagingDirectory {
 
   std::filesystem::path output_, path_;
   std::optional<BuildMark> mark_;
-  bool force_;
+  Existing existing_;
   StopFlag& stop_;
 };
 
-/// Throws InputError if `output` cannot become a partition directory: it exists and `force` is false, it
+/// Throws InputError if `output` cannot become a partition directory: it exists and is not to be replaced, it
 /// holds files that do not belong to a partition, or its parent does not exist. If a killed build had set
 /// parts aside, they first get their name back.
-void refuse_output(const std::filesystem::path& output, bool force);
+void refuse_output(const std::filesystem::path& output, const Existing& existing);
 
 }  // namespace strata::partition

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -93,6 +94,9 @@ struct ReadOptions {
   bool normalize_features = false;
   bool allow_outside_paths = false;  ///< whether metadata.yaml may name files outside its folder
   int num_threads = 0;               ///< 0: all cores of this process
+  /// Called by readers of files as soon as the number of nodes is known, before anything is made that grows
+  /// with it: what it throws ends the reading.
+  std::function<void(Count nodes)> on_nodes_known = {};
 };
 
 }  // namespace strata::graph

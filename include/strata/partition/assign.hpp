@@ -67,6 +67,12 @@ inline bool looks_for_few_cut_edges(PartitionMethod method) {
 /// multiple of it.
 void check_regrouping(const AssignOptions& options);
 
+/// Throws InputError if there is no such file to take parts from.
+void check_parts_file(const std::filesystem::path& file);
+
+/// Throws InputError if so many nodes are too few for the parts and their clusters.
+void check_num_nodes(Count num_nodes, const AssignOptions& options);
+
 /// Throws InputError if the device is not there, or the program was built without it.
 void check_device(const AssignOptions& options);
 

@@ -69,6 +69,9 @@ std::filesystem::path names_file(const std::filesystem::path& output);
 /// that cannot be written, a device that is not there.
 void check_output(const BuildOptions& options);
 
+/// Throws InputError if the names of nodes would replace a file without options.force, or something else.
+void check_names_file(const BuildOptions& options);
+
 /// Partitions `graph` and publishes options.output atomically: the folder holds a whole partition, or what it
 /// held before.
 ///

@@ -9,6 +9,10 @@
 
 namespace strata::partition {
 
+/// Throws InputError if `output` cannot become such a folder: it exists and is not empty, or its parent
+/// cannot be written.
+void check_npy_target(const std::filesystem::path& output);
+
 /// Writes a graph as a folder of NumPy arrays that `npy:` reads: edge_index (every edge in each direction
 /// that it has, in the order of destinations and sources), edge_weight, x, y, and train, valid, test as ids.
 ///

@@ -37,6 +37,11 @@ struct MemoryPlan {
 /// Throws OutOfMemory with what is needed and why if there is a limit that neither way can keep.
 MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, const MemoryOptions& options);
 
+/// Whether a graph that is read as planned stays within the limit, now that its number of nodes is known.
+/// Throws OutOfMemory as room_for_nodes() if it lies on disk and there is too little room.
+bool holds(const MemoryPlan& plan, const graph::InputSize& input, const MemoryUse& use,
+           const MemoryOptions& options);
+
 /// What the limit leaves beside memory that grows with the nodes, for graphs on disk. Throws OutOfMemory with
 /// what is needed and why if too little is left.
 std::int64_t room_for_nodes(Count nodes, std::int64_t bytes_in_memory, const MemoryUse& use,

@@ -113,6 +113,7 @@ void warn_of_probable_mistakes(const Graph& graph, const std::string& origin) {
 
 void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const ReadOptions& options,
                      bool add_reverse, Assembly& assembly) {
+  if (options.on_nodes_known) options.on_nodes_known(num_nodes);
   const CscOptions how{
       .duplicates = options.duplicates, .self_loops = options.self_loops, .add_reverse = add_reverse};
   if (assembly.scratch != nullptr) {

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "readers/numpy/number_types.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
 #include "strata/graph/dataset_source.hpp"
@@ -55,6 +57,9 @@ bool is_about_nodes(const fs::path& file) {
   return false;
 }
 
+/// What a file states may be anything; reading refuses what cannot be.
+Count stated(Count number) { return std::clamp<Count>(number, 0, Count{1} << 48); }
+
 std::int64_t bytes_of(const NpyArray& array) { return array.size() * array.item_bytes; }
 
 void add_edges(const NpyArray& array, InputSize& size) {
@@ -70,6 +75,48 @@ void add_features(const NpyArray& array, InputSize& size) {
 
 void add_features(const fs::path& file, InputSize& size) {
   if (fs::exists(file)) add_features(read_npy(file), size);
+}
+
+/// In a file of text, a number and what separates it from the next take two bytes at least.
+constexpr Count kLeastTextBytes = 2;
+
+/// Labels become 32 bits each, or bits where there is a column per class.
+void add_labels(const fs::path& file, InputSize& size) {
+  constexpr Count kLabelBytes = 4;
+  if (file.extension() != ".npy") {
+    size.bytes_in_memory += kLabelBytes * bytes_of(file, {}) / kLeastTextBytes;
+    return;
+  }
+  const NpyArray labels = read_npy(file);
+  if (labels.shape.empty()) return;
+  size.nodes = std::max(size.nodes, labels.shape[0]);
+  size.bytes_in_memory +=
+      std::min(kLabelBytes * labels.size(), kLabelBytes * labels.shape[0] + labels.size());
+}
+
+/// Splits become lists of ids. No node is in two of them, so that three masks are lists of all nodes at most.
+void add_split(const fs::path& file, InputSize& size) {
+  constexpr Count kIdBytes = 8, kMasks = 3;
+  if (file.extension() != ".npy") {
+    size.bytes_in_memory += kIdBytes * bytes_of(file, {}) / kLeastTextBytes;
+    return;
+  }
+  const NpyArray nodes = read_npy(file);
+  size.bytes_in_memory += kIdBytes * nodes.size() / (nodes.kind == 'b' ? kMasks : 1);
+}
+
+/// Of files whose names tell what they are about, where nothing else does: 32 bits per number.
+void add_node_files(const fs::path& place, InputSize& size) {
+  constexpr Count kNumberBytes = 4;
+  std::error_code code;
+  for (auto entry = fs::recursive_directory_iterator(place, code);
+       !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
+    const fs::path& file = entry->path();
+    if (!entry->is_regular_file(code) || !is_about_nodes(file)) continue;
+    size.bytes_mapped += file.extension() == ".npy"
+                             ? std::max(kNumberBytes * read_npy(file).size(), bytes_of(file, {}))
+                             : kNumberBytes * bytes_of(file, {}) / kLeastTextBytes;
+  }
 }
 
 /// A sparse matrix of scipy: a row number per row in csr and csc, one per entry in coo.
@@ -91,13 +138,38 @@ void measure_npy(const fs::path& place, InputSize& size) {
     size.edges = read_npy(place / "indices.npy").size();
     size.nodes = read_npy(place / "indptr.npy").size() - 1;
   }
+  if (fs::exists(place / "num_nodes.npy")) {
+    const NpyArray number = read_npy(place / "num_nodes.npy");
+    if (number.kind == 'i' && number.size() == 1)
+      visit_numbers(number,
+                    [&](const auto* value) { size.nodes = stated(static_cast<Count>(to_number(*value))); });
+  }
   add_features(place / "x.npy", size);
+  if (fs::exists(place / "y.npy")) add_labels(place / "y.npy", size);
+  for (const char* const split : {"train.npy", "valid.npy", "val.npy", "test.npy"})
+    if (fs::exists(place / split)) add_split(place / split, size);
   if (fs::exists(place / "edge_weight.npy")) size.bytes_of_edges += kWeightBytes * size.edges;
+}
+
+/// The large sets have no header.
+bool is_npy(const fs::path& file) {
+  char first[6] = {};
+  std::ifstream{file, std::ios::binary}.read(first, sizeof first);
+  return std::string_view(first, sizeof first) == "\x93NUMPY";
 }
 
 void measure_igb(const fs::path& place, InputSize& size) {
   const fs::path folder = fs::is_directory(place / "processed") ? place / "processed" : place;
   add_edges(read_npy(folder / "paper__cites__paper" / "edge_index.npy"), size);
+  constexpr Count kFeatureCols = 1024, kLabelAndSplitBytes = 4 + 8;
+  const fs::path features = folder / "paper" / "node_feat.npy";
+  if (is_npy(features)) {
+    add_features(features, size);
+  } else {
+    size.bytes_mapped += bytes_of(features, {});
+    size.nodes = bytes_of(features, {}) / (kFeatureCols * 4);
+  }
+  size.bytes_in_memory += kLabelAndSplitBytes * size.nodes;
 }
 
 /// The binary layout of ogb.
@@ -132,9 +204,6 @@ Header header_of(const fs::path& place) {
   numbers.resize(std::max<std::size_t>(numbers.size(), 3));
   return header;
 }
-
-/// What a file states may be anything; reading refuses what cannot be.
-Count stated(Count number) { return std::clamp<Count>(number, 0, Count{1} << 48); }
 
 /// METIS and Matrix Market files state their sizes.
 void measure_stated(const DatasetSource& source, InputSize& size) {
@@ -183,6 +252,7 @@ void measure_dataset(const DatasetSource& source, InputSize& size) {
       const std::int64_t bytes =
           bytes_of(source.place, [](const fs::path& file) { return !is_about_nodes(file); });
       size.edges = bytes / kLeastBytesPerEdge;
+      add_node_files(source.place, size);
       if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
   }
 }
@@ -207,8 +277,12 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
       if (spec->weights != SyntheticSpec::Weights::none) size.bytes_of_edges = kWeightBytes * size.edges;
     } else {
       measure_dataset(*source.dataset(), size);
+      if (const auto nodes = source.dataset()->nodes) size.nodes = std::max(size.nodes, stated(*nodes));
     }
     if (files.features.extension() == ".npy") add_features(files.features, size);
+    if (!files.labels.empty()) add_labels(files.labels, size);
+    for (const fs::path* const split : {&files.train, &files.valid, &files.test})
+      if (!split->empty()) add_split(*split, size);
   } catch (const Error&) {
     return size;  // reading says what is wrong
   }

@@ -72,7 +72,7 @@ TEST_F(CommandLine, RefusesWithAHintAndExitCodeTwo) {
   expect("bild", "Did you mean build?");
   expect(input + " --part 2", "Did you mean --parts?");
   expect(input, "--parts is required");
-  expect(input + " --parts 0", "not in range 1");
+  expect(input + " --parts 0", "is no whole number in range 1");
   expect(input + " --parts 2 --method metiss", "Did you mean metis?");
   expect(input + " --parts 2 --method metis --quality strong", "--method auto and multilevel only");
   expect(input + " --parts 2 --quality best", "--quality");

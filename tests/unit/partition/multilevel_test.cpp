@@ -260,6 +260,25 @@ TEST_F(Multilevel, CutsNothingBetweenComponentsThatFillParts) {
   for (NodeId v = 0; v < 4000; ++v) EXPECT_EQ(parts[at(v)], parts[at(v / 1000 * 1000)]) << v;
 }
 
+// METIS would take minutes: the square of the number of components.
+TEST_F(Multilevel, DealsNodesWithoutNeighborsAndSmallComponentsWithoutMetis) {
+  constexpr NodeId kCore = 3000, kNodes = 300'000;
+  std::vector<std::pair<NodeId, NodeId>> edges;
+  for (NodeId v = 0; v < kCore; ++v)
+    for (const NodeId step : {1, 2, 40}) edges.push_back({v, (v + step) % kCore});
+  for (NodeId v = kCore; v < kNodes / 2; v += 2) edges.push_back({v, v + 1});
+  const CompactGraph graph = from_edges(kNodes, edges);
+  for (const PartitionMethod method : {PartitionMethod::automatic, PartitionMethod::metis}) {
+    SCOPED_TRACE(name_of(method));
+    expect_sound(graph, {}, {.num_parts = 3, .method = method});
+    expect_sound(graph, {},
+                 {.num_parts = 4, .method = method, .balance = {Constraint::nodes, Constraint::edges}});
+    ThreadPool pool{2};
+    const Parts parts = assign_parts(graph, {}, {.num_parts = 3, .method = method}, pool);
+    for (NodeId v = kCore; v < kNodes / 2; v += 2) ASSERT_EQ(parts[at(v)], parts[at(v + 1)]) << v;
+  }
+}
+
 TEST_F(Multilevel, AutoCutsAtMostWhatMetisDoes) {
   ThreadPool pool{2};
   for (const std::uint64_t seed : {1u, 2u}) {
@@ -332,6 +351,32 @@ TEST_F(Regroup, SplitKeepsTheBordersThatThereAreAndTheLimits) {
       ++sizes.at(at(split[v]));
     }
     EXPECT_THAT(sizes, testing::Each(testing::AllOf(testing::Gt(0), testing::Le(3200 * 103 / 2400))));
+  }
+}
+
+TEST_F(Regroup, SplitIntoOneEachChangesNothing) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{2};
+  const auto given = eight_parts(true);
+  EXPECT_EQ(assign_parts(graph, {}, {.num_parts = 8, .method = PartitionMethod::split, .given = given}, pool),
+            given->of_node);
+}
+
+// No piece is larger than its part makes necessary, and none is empty.
+TEST_F(Regroup, SplitCutsUnevenPartsEvenly) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{2};
+  GivenParts uneven{2, Parts(at(kNodes), 1)};
+  uneven.of_node[0] = 0;
+  const auto given = std::make_shared<const GivenParts>(std::move(uneven));
+  for (const int parts : {4, 100}) {
+    const Parts split =
+        assign_parts(graph, {}, {.num_parts = parts, .method = PartitionMethod::split, .given = given}, pool);
+    std::vector<Count> sizes(at(parts));
+    for (const std::int32_t part : split) ++sizes.at(at(part));
+    EXPECT_THAT(sizes,
+                testing::Each(testing::AllOf(testing::Gt(0), testing::Le(3199 * 2 * 103 / 100 / parts))))
+        << parts << " parts";
   }
 }
 

@@ -73,7 +73,7 @@ class Staging : public testing::Test {
   }
   void replace() {
     StopFlag stop;
-    StagingDirectory staging(out_, true, stop);
+    StagingDirectory staging(out_, {.replace = true}, stop);
     write(staging.path(), "new");
     staging.publish();
   }
@@ -112,7 +112,7 @@ TEST_F(Staging, GivesTheOldPartsTheirNameBackWhereABuildDiedBetweenTwoRenames) {
   EXPECT_EQ(read_file(aside / graph::kManifestFile), "old");
   test::expect_error([&] { graph::read_partition_record(out_); },
                      {"no such directory", aside.string(), "mv " + aside.string() + " " + out_.string()});
-  test::expect_error([&] { refuse_output(out_, false); }, {"exists", "--force"});
+  test::expect_error([&] { refuse_output(out_, {}); }, {"exists", "--force"});
   EXPECT_EQ(contents(), "old");
   replace();
   EXPECT_EQ(contents(), "new");
@@ -135,7 +135,7 @@ TEST_F(Staging, RemovesWhatAKilledBuildLeft) {
 
 TEST_F(Staging, LeavesTheDirectoryOfABuildThatRunsAlone) {
   StopFlag stop;
-  const StagingDirectory running(out_, true, stop);
+  const StagingDirectory running(out_, {.replace = true}, stop);
   replace();
   EXPECT_TRUE(fs::is_directory(running.path()));
   EXPECT_EQ(entries().size(), 3u);
@@ -153,7 +153,7 @@ TEST_F(Staging, TakesNothingForPartsThatIsHalfRemoved) {
   const fs::path aside = folder_ / ".out.partial-abc123-old";
   fs::rename(out_, aside);
   fs::remove(aside / graph::kManifestFile);
-  refuse_output(out_, false);
+  refuse_output(out_, {});
   EXPECT_FALSE(fs::exists(out_));
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include "commands/arguments.hpp"
+
+/// What is refused before anything is read, or as soon as the graph is there. All throw InputError.
+namespace strata::partition {
+
+/// A report that is no file, or would damage the input or the output.
+void check_report(const Arguments& args);
+
+/// An output or target within the partition directory that is read.
+void check_outside_input(const std::filesystem::path& output, const InputOptions& input);
+
+/// --seed where nothing is drawn.
+void check_seed(const Arguments& args, const CLI::App& command);
+
+/// A type for features where they are not stored.
+void check_feature_type(const InputOptions& input, const char* why);
+
+/// A graph without nodes has no parts.
+void check_has_nodes(const graph::Graph& graph, const InputOptions& input);
+
+/// Options for features of a graph that has none.
+void check_has_features(const graph::Graph& graph, const InputOptions& input);
+
+}  // namespace strata::partition

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program refuses before it reads or writes anything.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "run_program.hpp"
+#include "strata/util/files.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace strata::partition {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Outcome;
+using test::run_shell;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Refusals : public testing::Test {
+ protected:
+  Outcome run(const std::string& arguments) const {
+    return run_shell(std::string(STRATA_PARTITION) + " " + arguments);
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream{folder_ / name} << text;
+    return path(name);
+  }
+  std::string build(const std::string& rest) const {
+    return "build --input " + std::string(kInput) + " --output " + path("out") + " " + rest;
+  }
+  /// Exit code 2, before any work.
+  void expect_refused(const std::string& arguments, const std::string& message,
+                      const std::string& remedy) const {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.output;
+    EXPECT_THAT(outcome.output, AllOf(HasSubstr(message), HasSubstr(remedy), Not(HasSubstr("reading")),
+                                      Not(HasSubstr("writing"))))
+        << arguments;
+  }
+  void expect_refused_when_read(const std::string& arguments, const std::string& message,
+                                const std::string& remedy) const {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.output;
+    EXPECT_THAT(outcome.output, AllOf(HasSubstr(message), HasSubstr(remedy), Not(HasSubstr("assigning"))))
+        << arguments;
+  }
+
+  static constexpr const char* kInput = "synthetic:kind=sbm,nodes=2000,degree=10,classes=4,features=8,seed=1";
+  strata::test::TemporaryFolder folder_;
+};
+
+TEST_F(Refusals, NumbersAreNumbersInTheirRange) {
+  for (const char* const value : {"abc", "0", "2.5", "100001", "''"})
+    expect_refused(build("--parts ") + value, "is no whole number in range 1 to 100000",
+                   "Give a whole number from 1");
+  for (const char* const value : {"x", "nan", "inf", "-1", "0"})
+    expect_refused(build("--parts 2 --imbalance ") + value, "is no number in range 0.001 to 10",
+                   "Give a number from");
+  for (const char* const value : {"x", "2.5", "-1"})
+    expect_refused(build("--parts 2 --clusters ") + value, "in range 0 to 65536",
+                   "Give a whole number from 0");
+  for (const char* const value : {"-1", "99999999999999999999999", "1.5"})
+    expect_refused(build("--parts 2 --seed ") + value, "in range 0 to 18446744073709551615",
+                   "Give a whole number");
+  EXPECT_EQ(run(build("--parts 2 --seed 18446744073709551615")).exit_code, 0);
+}
+
+TEST_F(Refusals, ReportsReplaceFilesOnlyAndNeitherInputNorOutput) {
+  const std::string edges = write("edges.csv", "0,1\n1,2\n");
+  fs::create_directory(folder_ / "folder");
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto refuse = [&](const std::string& report, const std::string& why) {
+    expect_refused("build --parts 1 --direction directed --input csv:" + edges + " --output " + path("out") +
+                       " --report " + report,
+                   why, "Choose another name");
+  };
+  refuse(path("folder"), "is a directory");
+  refuse(path("pipe"), "is no file that can be replaced");
+  refuse(path("out"), "lies in --output");
+  refuse(path("out/report.html"), "lies in --output");
+  refuse(path("folder/../edges.csv"), "belongs to the input");
+  EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
+  EXPECT_EQ(read_file(edges), "0,1\n1,2\n");
+  ASSERT_EQ(run(build("--parts 2")).exit_code, 0);
+  expect_refused("repartition " + path("out") + " --parts 3 --output " + path("new") + " --report " +
+                     path("out/report.html"),
+                 "belongs to the input", "Choose another name");
+}
+
+TEST_F(Refusals, PartsThatAreReadStayWhole) {
+  ASSERT_EQ(run(build("--parts 2")).exit_code, 0);
+  expect_refused("convert " + path("out") + " npy:" + path("out/arrays"), "would not be whole", "outside");
+  expect_refused("repartition " + path("out") + " --parts 3 --output " + path("out/new"),
+                 "would not be whole", "outside");
+  EXPECT_EQ(run("verify " + path("out")).exit_code, 0);
+  expect_refused("convert " + std::string(kInput) + " npy:" + path("out"), "exists and is not empty",
+                 "Choose another name, or remove");
+  expect_refused("convert " + std::string(kInput) + " npy:" + path("none/arrays"), "does not exist", "mkdir");
+}
+
+TEST_F(Refusals, NamesOfNodesReplaceNothingUnasked) {
+  const std::string command =
+      "build --parts 1 --direction directed --input csv:" + write("edges.csv", "Ann,Bob\n") +
+      ",ids=string --output " + path("out");
+  const std::string names = write("out.ids.txt", "mine");
+  expect_refused(command, "out.ids.txt exists", "--force");
+  EXPECT_EQ(read_file(names), "mine");
+  EXPECT_EQ(run(command + " --force").exit_code, 0);
+  EXPECT_EQ(read_file(names), "Ann\nBob\n");
+  fs::remove(names);
+  fs::create_directory(names);
+  expect_refused(command + " --force", "it is no file", "Choose another --output");
+}
+
+TEST_F(Refusals, OptionsWithoutEffect) {
+  const std::string parts = write("parts.txt", "0\n");
+  for (const std::string& method : {std::string("range"), "file:" + parts})
+    expect_refused(build("--parts 2 --seed 5 --method ") + method, "--seed has no effect on", "Leave it out");
+  EXPECT_EQ(run(build("--parts 2 --seed 5 --method range --clusters 2")).exit_code, 0);
+  expect_refused("convert --features i8 " + std::string(kInput) + " npy:" + path("arrays"),
+                 "--features i8 has no effect", "Leave it out");
+  expect_refused("info --features i8 " + std::string(kInput), "--features i8 has no effect", "Leave it out");
+  const std::string bare = "csv:" + write("edges.csv", "0,1\n1,2\n");
+  const std::string build_bare =
+      "build --parts 1 --direction directed --input " + bare + " --output " + path("bare");
+  expect_refused_when_read(build_bare + " --features i8", "has no features", "Leave it out");
+  expect_refused_when_read(build_bare + " --normalize-features", "has no features", "Leave it out");
+}
+
+TEST_F(Refusals, TooFewNodesAndNoneAndNoFileOfParts) {
+  expect_refused_when_read(build("--parts 2 --clusters 3000"), "3000 clusters in each of 2 parts",
+                           "--clusters 1000 or fewer");
+  const std::string empty = write("empty.csv", "# nothing\n");
+  expect_refused_when_read(
+      "build --parts 2 --direction directed --input csv:" + empty + " --output " + path("none"),
+      empty + " has no edges", "Check the file");
+  expect_refused(build("--parts 2 --method file:nope"), "file:nope: no such file", "one part id a line");
+}
+
+}  // namespace
+}  // namespace strata::partition

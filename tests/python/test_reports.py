@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages about runs, what is told of a run while it lasts, and the formats of other programs."""
+"""Pages about runs, and what they are drawn from."""
 
 import html
-import importlib.util
-import io
 import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 import unittest.mock
 
 import run_folders
 from browser import chromium, opened
+from run_folders import Folder
 
 import strata
-from strata.reports import ReportError, cli, learning, read_run, watch, words, work
+from strata.reports import ReportError, exports, learning, read_run, watch, words, work
 from strata.reports.run import read_records
 
 RUNS = {
@@ -38,16 +34,6 @@ def text_of(page):
     """The words of a page, without its scripts."""
     without = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", without)).split())
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="strata-reports-")
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
-    def write(self, name, **facts):
-        return run_folders.write_run(self.folder / name, **facts)
 
 
 class States(Folder):
@@ -80,7 +66,43 @@ class Records(Folder):
         path.write_text('{"type": "run"}\nno JSON\n[1]\n{"type": 7}\n{"type": "epoch"}\n{"type": "epoch", "epoch": 1}\n{"type": "epoch", "epo')
         records, damaged = read_records(path)
         self.assertEqual(records, [{"type": "run"}, {"type": "epoch", "epoch": 1}])
-        self.assertEqual(damaged, 4)
+        self.assertEqual(damaged, [2, 3, 4, 5])
+
+    def test_are_left_out_where_a_value_is_of_another_type(self):
+        path = self.write("run", ranks=2) / "metrics.jsonl"
+        whole = path.read_text().splitlines()[:-1]
+        for kind, change in (
+            *(("epoch", {"loss": "x"}), ("epoch", {"gathered_bytes": {"host": "x"}}), ("epoch", {"epoch": True}), ("step", {"step": []})),
+            *(("evaluation", {"valid": {"nodes": 1, "accuracy": "x"}}), ("classes", {"correct": None}), ("classes", {"correct": [1]})),
+            *(("classes", {"confusion": [[1]]}), ("ranks", {"ranks": [{}]}), ("traffic", {"ranks": [{"rank": 0}]}), ("run", {"ranks": "two"})),
+            *(("run", {"options": {}, "plan": [{}]}), ("run", {"hottest_rows": [{}]})),
+        ):
+            place = next(i for i, line in enumerate(whole) if json.loads(line)["type"] == kind)
+            changed = json.dumps({**json.loads(whole[place]), **change})
+            path.write_text("".join(line + "\n" for line in [whole[0], *whole[:place], changed, *whole[place + 1 :]]))
+            with self.subTest(kind, change=change):
+                self.assertEqual(read_run(path.parent).damaged_lines, [place + 2])
+                strata.report(path.parent)
+
+    def test_may_have_numbers_that_are_not_finite(self):
+        path = self.write("run") / "metrics.jsonl"
+        path.write_text(re.sub(r'"loss": [\d.]+', '"loss": NaN', path.read_text()))
+        run = read_run(path.parent)
+        self.assertEqual((run.damaged_lines, [epoch["loss"] for epoch in run.epochs]), ([], [None] * 3))
+        self.assertIn("it was not a finite number", text_of(strata.report(path.parent).html))
+
+    def test_that_are_damaged_are_named(self):
+        run = self.write("run")
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+        (run / "metrics.jsonl").write_text("\n".join([*lines[:2], "{", "}", *lines[2:]]) + "\n")
+        self.assertIn("metrics.jsonl: 2 lines cannot be read and are left out: 3, 4", text_of(strata.report(run).html))
+
+    def test_of_no_run_are_refused(self):
+        path = self.write("run") / "metrics.jsonl"
+        for text, what in (("", "it is empty"), ("no JSON\n\0\n", "it has 2 lines, of which 2 cannot be read")):
+            path.write_text(text)
+            with self.assertRaisesRegex(ReportError, f"no record of a run: {what}"):
+                read_run(path.parent)
 
     def test_best_is_the_first_of_the_best(self):
         run = self.write("run", epochs=5)
@@ -114,6 +136,24 @@ class Sentences(Folder):
         section = learning.loss(run)
         self.assertIn("rose to 5.0000 in epoch 3, after 1.0000 in epoch 2", section.seen)
         self.assertIn("lower --lr", section.advice)
+
+    def test_leave_out_what_was_not_measured(self):
+        """strata-train writes zeros for a split without nodes."""
+
+        def without_validation(record):
+            record.get("valid", {}).update(nodes=0, loss=0.0, accuracy=0.0)
+
+        run = self.run_with(without_validation)
+        section = learning.scores(run)
+        self.assertEqual(section.seen, "Without validation nodes, the last evaluation counts: epoch 3: accuracy 0.7333 on test nodes.")
+        self.assertEqual(section.advice, "")
+        text = text_of(strata.report(run.folder).html)
+        self.assertIn("Validation accuracy –", text)
+        self.assertNotIn("validation 0 0.0000", text)
+        self.assertEqual([name for name, _ in watch.lines(run, 80) if name == "accuracy"], [])
+        submission = exports.Submission()
+        self.assertNotIn("eval_accuracy", [line["key"] for line in exports.mllog_lines(run, submission)])
+        self.assertFalse([tag for tag, *_ in exports.scalars(run) if tag.startswith("valid/")])
 
     def test_say_that_training_nodes_are_learned_by_heart(self):
         section = learning.scores(self.run_with(lambda r: r.update(train_accuracy=0.999) if r["type"] == "epoch" else None))
@@ -295,112 +335,6 @@ class Browser(Folder):
             info = subprocess.run([program, "info", self.folder / "parts"], capture_output=True, text=True).stdout
             nodes = re.search(r"900", info)
             self.assertTrue(nodes and nodes.group(0) in shown.locator("body").inner_text())
-
-
-class Watch(Folder):
-    def call(self, *arguments, columns=80, **options):
-        environment = {**os.environ, "COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
-        return subprocess.run(
-            [sys.executable, "-m", "strata.reports.watch", *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60, **options
-        )
-
-    def test_curve_goes_from_low_to_high(self):
-        self.assertEqual(watch.curve([0, 1, 2, 3, 4, 5, 6, 7], 80), "▁▂▃▄▅▆▇█")
-        self.assertEqual(watch.curve([7, 7], 80), "▁▁")
-        self.assertEqual(len(watch.curve([float(i) for i in range(1000)], 60)), 60)
-        self.assertEqual(watch.curve([], 80), "")
-
-    def test_tells_of_a_run_in_80_columns(self):
-        done = self.call(self.write("run", epochs=1000, ranks=3), "--once")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), 80)
-        for said in ("finished", "1,000 of 1,000", "best 0.8995 in epoch 1000", "150 seeds/s", "compute 25 %", "4.0 GiB per rank at most"):
-            self.assertIn(said, done.stdout)
-
-    def test_exit_code_tells_how_the_run_ended(self):
-        for state, code in (("finished", 0), ("stopped", 75), ("killed", 1)):
-            self.assertEqual(self.call(self.write("run", state=state)).returncode, code, state)
-        self.assertEqual(self.call(self.folder / "nowhere").returncode, 2)
-        self.assertEqual(self.call(self.folder, "--every", "0").returncode, 2)
-
-    def test_ends_with_the_run(self):
-        run = self.write("run", state="running", epochs=2, planned=3)
-        program = subprocess.Popen(
-            [sys.executable, "-m", "strata.reports.watch", str(run), "--every", "0.1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.assertIn("running, 2 of 3 epochs", program.stdout.readline())
-        self.assertIsNone(program.poll(), "the run lasts")
-        lines = (run / "metrics.jsonl").read_text().rpartition("\n")[0]
-        new = [*run_folders.epoch_records(3, 1), run_folders.final_record(3)]
-        (run / "metrics.jsonl").write_text(lines + "\n" + "".join(json.dumps(record) + "\n" for record in new))
-        (run / "strata.lock").unlink()
-        told, complaints = program.communicate(timeout=30)
-        self.assertEqual((program.returncode, complaints), (0, ""))
-        self.assertIn("epoch 3  loss 0.6667", told)
-
-    def test_is_quiet_after_an_interrupt(self):
-        run = self.write("run", state="running")
-        program = subprocess.Popen([sys.executable, "-m", "strata.reports.watch", str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.assertIn("running", program.stdout.readline())
-        program.send_signal(signal.SIGINT)
-        _, complaints = program.communicate(timeout=30)
-        self.assertEqual((program.returncode, complaints), (130, ""))
-
-
-class Exports(Folder):
-    @unittest.skipIf(importlib.util.find_spec("tensorboardX") is None, "needs tensorboardX: launch/setup --tests")
-    def test_tensorboard_has_every_curve(self):
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.record_writer import RecordWriter  # noqa: F401  the format that is read here
-
-        self.call([self.write("a", epochs=3), self.write("b", epochs=2)], "--tensorboard", self.folder / "board")
-        for name, epochs in (("a", 3), ("b", 2)):
-            (path,) = (self.folder / "board" / name).glob("events.out.tfevents.*")
-            values = {}
-            for record in self.framed(path.read_bytes()):
-                event = Event.FromString(record)
-                for value in event.summary.value:
-                    values.setdefault(value.tag, []).append((event.step, value.simple_value))
-            self.assertEqual([step for step, _ in values["epoch/loss"]], list(range(1, epochs + 1)))
-            self.assertAlmostEqual(values["epoch/loss"][1][1], 1.0, places=6)
-            self.assertAlmostEqual(values["test/accuracy"][1][1], 0.65, places=6)
-            self.assertEqual([step for step, _ in values["step/loss"]][:3], [1, 7, 8])
-
-    def framed(self, data):
-        """Records of TFRecord: a length of 8 bytes, its check of 4, the record, its check of 4."""
-        while data:
-            length = int.from_bytes(data[:8], "little")
-            yield data[12 : 12 + length]
-            data = data[16 + length :]
-
-    def test_tensorboard_keeps_what_is_there(self):
-        run = self.write("a")
-        self.call([run], "--tensorboard", self.folder / "board")
-        self.assertIn("has event files already", self.call([run], "--tensorboard", self.folder / "board", expect=2))
-
-    @unittest.skipIf(importlib.util.find_spec("mlperf_logging") is None, "needs mlperf-logging: launch/setup --tests")
-    def test_mlperf_finds_its_lines_compliant(self):
-        for facts in ({"epochs": 3}, {"epochs": 4, "resumed_after": 2}, {"epochs": 1}):
-            self.call([self.write("run", **facts)], "--mllog", self.folder / "run.log")
-            checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "5.1.0", "--usage", "training", "run.log"]
-            done = subprocess.run(checker, cwd=self.folder, capture_output=True, text=True)
-            self.assertIn("SUCCESS", done.stdout + done.stderr)
-        lines = [json.loads(line.removeprefix(":::MLLOG ")) for line in (self.folder / "run.log").read_text().splitlines()]
-        values = {line["key"]: line["value"] for line in lines}
-        self.assertEqual((values["global_batch_size"], values["train_samples"], values["eval_samples"]), (128, 900, 300))
-        self.assertAlmostEqual(values["eval_accuracy"], 0.4)
-        self.assertEqual([line["time_ms"] for line in lines], sorted(line["time_ms"] for line in lines))
-
-    def test_mlperf_needs_an_evaluation(self):
-        run = self.write("run")
-        (run / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text().splitlines()[0] + "\n")
-        self.assertIn("needs a run with an epoch", self.call([run], "--mllog", self.folder / "run.log", expect=2))
-
-    def call(self, runs, *words_, expect=0):
-        output, complaints = io.StringIO(), io.StringIO()
-        with unittest.mock.patch("sys.stdout", output), unittest.mock.patch("sys.stderr", complaints):
-            self.assertEqual(cli.main([*map(str, runs), *map(str, words_)]), expect, complaints.getvalue())
-        return output.getvalue() + complaints.getvalue()
 
 
 if __name__ == "__main__":

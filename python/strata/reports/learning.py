@@ -6,7 +6,7 @@ from __future__ import annotations
 from . import words
 from .charts import Axes, Series, lines, matrix
 from .page import Cell, Chart, Section, Table
-from .run import Record, Run
+from .run import Record, Run, measured
 
 MOST_POINTS = 2000  # of a line of steps; more would make the page slow and the line no clearer
 OVERFIT_GAP = 0.1  # between the scores of training and of validation nodes
@@ -59,8 +59,9 @@ def loss(run: Run) -> Section:
     evaluated = [e["epoch"] for e in run.evaluations]
     series = [Series("training", epochs, numbers_of(run.epochs, "loss"))]
     for split in ("valid", "test"):
-        values = [(e.get(split) or {}).get("loss") for e in run.evaluations]
-        series.append(Series("validation" if split == "valid" else split, evaluated, values))
+        values = [measured(e, split).get("loss") for e in run.evaluations]
+        if any(value is not None for value in values):
+            series.append(Series("validation" if split == "valid" else split, evaluated, values))
     charts = [Chart(lines(series, Axes("epoch", "loss", whole_x=True)), f"Loss per epoch. {seen}")]
     steps = thinned(run.of("step"))
     if steps:
@@ -104,14 +105,16 @@ def _scores_seen(run: Run) -> tuple[str, str]:
     metric = run.metric.replace("_", " ")
     if valid is None and test is None:
         return f"There is no {metric} of this graph.", ""
-    seen = f"The best epoch is {best['epoch']}: {metric} {words.number(valid)} on validation nodes, {words.number(test)} on test nodes."
+    found = [f"{words.number(value)} on {name} nodes" for value, name in ((valid, "validation"), (test, "test")) if value is not None]
+    which = "The best epoch is" if valid is not None else "Without validation nodes, the last evaluation counts: epoch"
+    seen = f"{which} {best['epoch']}: {metric} {', '.join(found)}."
     epoch = next((e for e in run.epochs if e["epoch"] == best["epoch"]), {})
     train = epoch.get("train_accuracy")
     last = run.evaluations[-1]["epoch"]
     if run.metric == "accuracy" and train is not None and valid is not None and train - valid > OVERFIT_GAP:
         seen += f" Training nodes reach {words.number(train)}."
         return seen, "The model learns its training nodes by heart: more --dropout or --weight-decay, fewer --epochs, or --patience."
-    if best["epoch"] == last and len(run.evaluations) > 2:
+    if valid is not None and best["epoch"] == last and len(run.evaluations) > 2:
         return seen, "The last epoch is the best one: more --epochs may reach more."
     return seen, ""
 
@@ -126,8 +129,9 @@ def scores(run: Run) -> Section:
         Series("validation", evaluated, [run.score(e, "valid") for e in run.evaluations]),
         Series("test", evaluated, [run.score(e, "test") for e in run.evaluations]),
     ]
+    series = [s for s in series if any(value is not None for value in s.y)]
     if run.metric != "accuracy":
-        del series[0]
+        series = [s for s in series if s.name in ("validation", "test")]
     value = run.score(run.best, "valid")
     marked = Series("best epoch", [run.best["epoch"]], [value]) if value is not None else None
     axes = Axes("epoch", run.metric.replace("_", " "), whole_x=True)
@@ -138,7 +142,9 @@ def scores(run: Run) -> Section:
 def _best_table(run: Run) -> Table:
     rows = []
     for split, name in (("valid", "validation"), ("test", "test")):
-        values = run.best.get(split) or {}
+        values = measured(run.best, split)
+        if not values:
+            continue
         row = [Cell(name), Cell(words.count(values.get("nodes")), _key(values.get("nodes")))]
         row += [Cell(words.number(values.get(m)), _key(values.get(m))) for m in ("accuracy", "macro_f1", "roc_auc", "loss")]
         rows.append(row)

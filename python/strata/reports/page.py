@@ -8,9 +8,9 @@ import html
 import os
 import pathlib
 import re
-import tempfile
 from typing import TYPE_CHECKING, Any
 
+from .files import write_whole
 from .run import ReportError
 
 if TYPE_CHECKING:
@@ -76,21 +76,7 @@ class Page:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes it as a whole, or not at all. Raises ReportError."""
-        target = pathlib.Path(path)
-        try:
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(self.html)
-                os.chmod(name, 0o644)
-                os.replace(name, target)
-            except BaseException:
-                os.unlink(name)
-                raise
-        except OSError as error:
-            raise ReportError(
-                f"cannot write {target}: {error.strerror}", "Name a file in a folder that is there and that this user may write."
-            ) from error
+        write_whole(path, self.html)
 
     def _repr_html_(self) -> str:
         return f'<iframe style="width:100%;height:80vh;border:0" srcdoc="{html.escape(self.html)}"></iframe>'

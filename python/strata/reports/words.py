@@ -68,6 +68,17 @@ def rate(bytes_per_second: float | None) -> str:
     return "–" if bytes_per_second is None else f"{significant(bytes_per_second / 1e9)} GB/s"
 
 
+def printable(text: str, encoding: str | None) -> str:
+    """The text with what an output of this encoding can show."""
+    known = encoding or "utf-8"
+    try:
+        text.encode(known)
+        return text
+    except UnicodeEncodeError:
+        plain = text.translate({ord("→"): "->", ord("–"): "-", ord("µ"): "u", ord("…"): "..."})
+        return plain.encode(known, "backslashreplace").decode(known)
+
+
 def plural(value: int, what: str) -> str:
     return f"{value:,} {what}{'' if value == 1 else 's'}"
 

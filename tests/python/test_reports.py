@@ -16,7 +16,7 @@ from browser import chromium, opened
 from run_folders import Folder
 
 import strata
-from strata.reports import ReportError, exports, learning, read_run, watch, words, work
+from strata.reports import ReportError, charts, compare, exports, learning, read_run, watch, words, work
 from strata.reports.run import read_records
 
 RUNS = {
@@ -33,6 +33,7 @@ RUNS = {
 def text_of(page):
     """The words of a page, without its scripts."""
     without = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    without = re.sub(r"</?span\b[^>]*>", "", without)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", without)).split())
 
 
@@ -168,6 +169,47 @@ class Sentences(Folder):
         self.assertIn("50 % into waiting for batches", section.seen)
         self.assertIn("25 % of which come from host memory", section.advice)
 
+    def test_tell_all_times_per_epoch(self):
+        def wait(record):
+            if record["type"] == "epoch":
+                record.update(wait_seconds=3.0, compute_seconds=2.5, sum_seconds=0.5, gathered_bytes={"replicated": 1})
+
+        section = work.stages(self.run_with(wait, epochs=11))
+        self.assertIn("Of an epoch's 6 s,", section.seen)
+        self.assertIn("1.75 s of gathering per epoch", section.advice)
+        ranks = work.ranks(read_run(self.write("run", ranks=3, epochs=11)))
+        self.assertIn("longest for the sum of gradients (2 s per epoch)", ranks.seen)
+
+    def test_advise_on_what_takes_most(self):
+        def both(record):
+            if record["type"] == "epoch":
+                record.update(wait_seconds=1.1, compute_seconds=2.4, sum_seconds=2.5)
+
+        self.assertIn("Ranks wait for the slowest one", work.stages(self.run_with(both, ranks=2)).advice)
+
+    def test_never_advise_gpu_memory_without_a_gpu(self):
+        def on_cpu(record):
+            record.update(device="cpu") if record["type"] == "run" else None
+            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
+                rank.update(peak_device_bytes=0)
+
+        text = text_of(strata.report(self.run_with(on_cpu, ranks=2).folder).html)
+        self.assertNotIn("--gpu-memory", text)
+        self.assertNotIn("GPU memory", text)
+        self.assertNotIn("--gpu-memory", work._overlap_advice(self.run_with(on_cpu), "gather"))
+
+    def test_call_no_noise_a_rise(self):
+        """A plateau: losses lie 5 to 25 % above the lowest one."""
+
+        def plateau(record):
+            if record["type"] == "epoch":
+                epoch = record["epoch"]
+                record.update(loss=2.0 / epoch if epoch < 12 else 0.1394 if epoch == 60 else 0.15 + 0.02 * (epoch % 3))
+
+        section = learning.loss(self.run_with(plateau, epochs=99))
+        self.assertNotIn("rises", section.advice)
+        self.assertIn("hardly fell", section.seen)
+
     def test_say_what_more_memory_would_hold(self):
         section = work.plan(read_run(self.write("run")))
         self.assertIn("from the reads of 16 batches", section.seen)
@@ -189,7 +231,9 @@ class Sentences(Folder):
             for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
                 rank["sum_seconds"] = 1.0 + rank["rank"]
 
-        self.assertIn("work evenly", work.ranks(self.run_with(wait, ranks=3)).seen)
+        section = work.ranks(self.run_with(wait, ranks=3))
+        self.assertEqual(section.seen, "3 ranks are busy for 2.5 s to 4 s per epoch, but none makes the others wait.")
+        self.assertEqual([row[0].text for row in section.tables[0].rows], ["0", "1", "2"])
 
     def test_say_what_machines_asked_for(self):
         section = work.exchange(read_run(self.write("run", ranks=3)))
@@ -228,7 +272,7 @@ class Pages(Folder):
             self.assertIn(f" {words.number(epoch['loss'])} ", text)
             self.assertIn(f" {words.number(epoch['train_accuracy'])} ", text)
         best = run.evaluations[-1]
-        self.assertIn(f"{words.number(best['test']['accuracy'])} at the best epoch, {best['epoch']}", text)
+        self.assertIn(f"{words.number(best['test']['accuracy'])} at the best epoch, {best['epoch']:,}", text)
         self.assertIn(words.count(run.seeds_per_second), text)
         self.assertIn("3 training nodes have no <label>", text)
         self.assertIn("libtorch 2.11.0", text)
@@ -255,6 +299,31 @@ class Pages(Folder):
         self.assertIn("The runs differ in --epochs and --lr.", text)
         self.assertIn("<mark>0.1</mark>", page)
         self.assertNotIn("<mark>64</mark>", page)
+
+    def test_of_runs_that_do_the_same_say_so(self):
+        text = text_of(strata.report(self.write("a"), self.write("b", **{"log-every": 1})).html)
+        self.assertIn("All options that count are the same.", text)
+        self.assertIn("The last value of every run is 0.7333.", text)
+        self.assertIn("All runs train 150 seeds per second", text)
+        self.assertIn("Of 9 options, none differs.", text)
+
+    def test_of_several_runs_show_results_first(self):
+        runs = [read_run(self.write(name, lr=lr, **{"macro": lr})) for name, lr in (("a", 0.1), ("b", 0.2))]
+        titles = compare.overview(runs, ["a", "b"]).tables[0].header
+        self.assertEqual(titles[:7], ["run", "state", "validation", "test", "seeds/s", "--lr", "--macro"])
+
+    def test_draw_no_two_lines_alike(self):
+        drawn = charts.lines([charts.Series(str(i), [1], [1.0]) for i in range(50)], charts.Axes("x", "y")).data
+        self.assertEqual(len({(line.line.color, line.marker.symbol) for line in drawn}), 50)
+
+    def test_have_a_table_behind_every_chart(self):
+        run = read_run(self.write("run", ranks=3))
+        tables = {table.caption: table for make in (learning.loss, work.strata) for table in make(run).tables}
+        self.assertEqual([row[1].key for row in tables["Training loss by step"].rows][:2], [2.01, 2.07])
+        self.assertEqual([row[5].text for row in tables["All 3 epochs"].rows], ["1.0000", "0.5000", "0.3333"])
+        self.assertEqual([row[3].key for row in tables["Read in each epoch, first rank"].rows], [2e9] * 3)
+        scores = compare.sections([run, run], ["a", "b"])[1]
+        self.assertEqual([cell.text for cell in scores.tables[1].rows[1]], ["a", "12 s", "0.6500"])
 
     def test_need_no_network(self):
         page = strata.report(self.write("run")).html
@@ -322,6 +391,42 @@ class Browser(Folder):
                 summary.focus()
                 shown.keyboard.press("Enter")
             self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), 320)
+
+    def test_keeps_names_of_options_on_one_line(self):
+        page = self.folder / "compared.html"
+        runs = [self.write(f"run-{i}", **{f"a-long-name-{j}": i for j in range(5)}) for i in range(3)]
+        strata.report(*runs, output=page)
+        with chromium() as browser, opened(browser, page, self, width=400) as shown:
+            names = shown.locator("#overview .option")
+            self.assertEqual(names.count(), 5)
+            for name in names.all():
+                self.assertEqual(name.evaluate("name => name.getClientRects().length"), 1)
+            title = shown.locator("#overview th", has_text=re.compile("^validation$"))
+            self.assertEqual(title.evaluate("title => getComputedStyle(title).textAlign"), "right")
+            score = shown.locator("#overview tbody td").nth(2).bounding_box()
+            self.assertLess(score["x"] + score["width"], 400, "the first results are seen without scrolling")
+
+    def test_shows_a_real_run_of_three_ranks(self):
+        program = pathlib.Path(os.environ["STRATA_BIN"])
+        parts, run = self.folder / "parts", self.folder / "real"
+        graph = "synthetic:kind=sbm,nodes=600,edges=6000,features=8,classes=3,seed=1"
+        job = ["--ranks-per-machine", "1", "--replicate-graph", "off", "--fanouts", "3,2", "--hidden", "8", "--epochs", "3", "--device", "cpu"]
+        launch = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "-n", "3"]
+        for command in (
+            [program / "strata-partition", "build", "--input", graph, "--parts", "3", "--output", parts],
+            [*launch, program / "strata-train", "--graph", parts, *job, "--log-every", "1", "--trace", self.folder / "trace", "--output", run],
+        ):
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_run(run).damaged_lines, [])
+        page = self.folder / "real.html"
+        strata.report(run, output=page)
+        with chromium() as browser:
+            for width in (1280, 400):
+                with opened(browser, page, self, width=width) as shown:
+                    self.check_page(shown, read_run(run))
+                    self.assertEqual(shown.locator("#ranks tbody tr").count(), 3)
+                    self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), width)
 
     def test_shows_the_page_of_a_partition(self):
         page = self.folder / "partition.html"

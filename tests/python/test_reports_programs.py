@@ -34,7 +34,7 @@ class Watch(Folder):
         done = self.call(self.write("run", epochs=1000, ranks=3), "--once")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), 80)
-        for said in ("finished", "1,000 of 1,000", "best 0.8995 in epoch 1000", "150 seeds/s", "compute 25 %", "4.0 GiB per rank at most"):
+        for said in ("finished", "1,000 of 1,000", "best 0.8995 in epoch 1,000", "150 seeds/s", "compute 25 %", "4.0 GiB per rank at most"):
             self.assertIn(said, done.stdout)
 
     def test_shows_a_terminal_without_unicode_what_it_can_show(self):

@@ -31,7 +31,7 @@ def time_to_score(run: Run) -> str:
     first = next(e for e in run.evaluations if (run.score(e, "valid") or 0.0) >= NEAR_BEST * best)
     if first["epoch"] not in run.elapsed:
         return "–"
-    return f"{words.seconds(run.elapsed[first['epoch']])} to {words.number(run.score(first, 'valid'))} (epoch {first['epoch']})"
+    return f"{words.seconds(run.elapsed[first['epoch']])} to {words.number(run.score(first, 'valid'))} (epoch {first['epoch']:,})"
 
 
 def where(run: Run) -> str:
@@ -58,14 +58,14 @@ def model(run: Run) -> str:
 def headline(run: Run) -> Headline:
     start, best = run.start, run.best
     test = run.score(best, "test")
-    metric = run.metric.replace("_", " ")
+    metric = words.metric(run.metric)
     facts = [
         ("State", STATES[run.state]),
         ("Graph", f"{words.short_count(float(start.get('nodes') or 0))} nodes, {words.short_count(float(start.get('edges') or 0))} edges"),
         ("Model", model(run)),
         ("Where", where(run)),
         ("Epochs", progress(run)),
-        (f"Test {metric}", f"{words.number(test)} at the best epoch, {best['epoch']}" if test is not None else "–"),
+        (f"Test {metric}", f"{words.number(test)} at the best epoch, {best['epoch']:,}" if test is not None else "–"),
         (f"Validation {metric}", words.number(run.score(best, "valid"))),
         ("Seeds per second", words.count(run.seeds_per_second) if run.epochs else "–"),
         ("Training time", words.seconds(max(run.elapsed.values())) if run.elapsed else "–"),

@@ -69,7 +69,7 @@ def lines(run: Run, columns: int, blocks: str = BLOCKS) -> list[tuple[str, str]]
     shown = [("run", str(run.folder)), ("state", record.STATES[run.state] + time_left(run)), ("epochs", record.progress(run))]
     steps = run.of("step")
     if steps and run.state == "running":
-        shown.append(("step", f"{steps[-1]['step']:,} of {run.start.get('steps_per_epoch', 0):,} in epoch {steps[-1]['epoch']}, loss {words.number(steps[-1].get('loss'))}"))
+        shown.append(("step", f"{steps[-1]['step']:,} of {run.start.get('steps_per_epoch', 0):,} in epoch {steps[-1]['epoch']:,}, loss {words.number(steps[-1].get('loss'))}"))
     if not run.epochs:
         return shown
     losses = [float(e["loss"]) for e in run.epochs if e.get("loss") is not None]
@@ -77,10 +77,10 @@ def lines(run: Run, columns: int, blocks: str = BLOCKS) -> list[tuple[str, str]]
         shown += [("loss", f"{words.number(losses[0])} → {words.number(losses[-1])}"), ("", curve(losses, room, blocks))]
     scored = [v for e in run.evaluations if (v := run.score(e, "valid")) is not None]
     if scored:
-        best = f"best {words.number(run.score(run.best, 'valid'))} in epoch {run.best['epoch']}"
+        best = f"best {words.number(run.score(run.best, 'valid'))} in epoch {run.best['epoch']:,}"
         if (test := run.score(run.best, "test")) is not None:
             best += f", test {words.number(test)}"
-        shown += [(run.metric.replace("_", " "), f"{words.number(scored[-1])}, {best}"), ("", curve(scored, room, blocks))]
+        shown += [(words.metric(run.metric), f"{words.number(scored[-1])}, {best}"), ("", curve(scored, room, blocks))]
     last = run.epochs[-1]
     shown.append(("speed", f"{words.count(last.get('seeds_per_second'))} seeds/s, {words.seconds(last.get('seconds'))} per epoch"))
     shown += [("stages", stages(run)), ("memory", memory(run))]

@@ -112,6 +112,7 @@ class Run {
       const std::string note = fanouts_note(config_.fanouts);
       if (!note.empty()) spdlog::warn("{}", note);
     }
+    training_start_ = Clock::now();
     bool stopped = progress_.evaluation_due && !end_epoch();
     while (!stopped && !finished()) {
       stopped = !train_epoch();
@@ -250,7 +251,8 @@ class Run {
     loader_threads_.begin_epoch();
     ProgressBar bar(fmt::format("epoch {}/{}", progress_.epoch + 1, config_.epochs),
                     session_.pipeline.num_seeds(), "seeds", context_.first_rank(),
-                    [this] { return words_of_bar(); });
+                    {.words = [this] { return words_of_bar(); },
+                     .seconds_left = [this](Count done) { return seconds_left(done); }});
     bool stopping = false;
     while (!stopping && progress_.step_in_epoch < session_.pipeline.steps_per_epoch())
       stopping = train_segment(bar);
@@ -282,6 +284,14 @@ class Run {
     told_ = report;
     if (!wants_evaluation_after(progress_.epoch + 1)) tell_epoch(nullptr, false);
     return true;
+  }
+
+  /// Of the run, evaluations too, at the pace of all epochs so far; `done` are seeds of this one.
+  double seconds_left(Count done) const {
+    const Count epochs = static_cast<Count>(config_.epochs) - progress_.epoch;
+    const auto left = static_cast<double>(epochs * session_.pipeline.num_seeds() - done);
+    return seconds_since(training_start_) / static_cast<double>(std::max<Count>(1, trained_seeds_ + done)) *
+           left;
   }
 
   std::string words_of_bar() const {
@@ -544,6 +554,7 @@ class Run {
   }
 
   const Clock::time_point start_ = Clock::now();
+  Clock::time_point training_start_ = {};  ///< when loading was over
   const TrainConfig& config_;
   StopListener& stop_;
   OwnedFiles& files_;

@@ -85,10 +85,11 @@ void announce(const std::string& phase) {
     fmt::print(stderr, "{} ...\n", phase);
 }
 
-ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled, Words words)
+ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled,
+                         BarNotes notes)
     : title_(std::move(title)),
       unit_(std::move(unit)),
-      words_(std::move(words)),
+      notes_(std::move(notes)),
       total_(total),
       enabled_(enabled && total > 0 && progress_style() != ProgressStyle::off),
       style_(progress_style()),
@@ -120,32 +121,47 @@ void ProgressBar::advance(std::int64_t amount) {
   draw(done);
 }
 
-/// " 41 %  1.2M nodes/s  0:03 left"
-std::string ProgressBar::state(std::int64_t done, const std::string& words) const {
+BarText ProgressBar::text(std::int64_t done) const {
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
   const double seconds = static_cast<double>(now_ns() - start_ns_) * 1e-9;
-  const std::string left = share > 0 ? format_seconds(seconds * (1 - share) / share) : "?";
-  return fmt::format("{:3.0f} %  {}{}{}{}/s  {} left", share * 100, words, words.empty() ? "" : "  ",
-                     format_rate(static_cast<double>(done) / std::max(seconds, 1e-9)), unit_, left);
+  std::string left = "?";
+  if (notes_.seconds_left)
+    left = format_seconds(notes_.seconds_left(done));
+  else if (share > 0)
+    left = format_seconds(seconds * (1 - share) / share);
+  return {.title = title_,
+          .words = notes_.words ? notes_.words() : std::string(),
+          .share = share,
+          .rate = format_rate(static_cast<double>(done) / std::max(seconds, 1e-9)) + unit_ + "/s",
+          .left = left + " left"};
+}
+
+std::string BarText::line() const {
+  constexpr std::size_t kColumns = 79, kTitle = 14, kLeast = 4, kMost = 24;
+  const std::string head = words.empty() ? fmt::format("{:<{}}", title, kTitle) : title;
+  const std::string percent = fmt::format("{:3.0f} %", share * 100);
+  const std::string end = fmt::format("{}  {}", rate, left);
+  const std::string tail = words.empty() ? end : fmt::format("{}  {}", words, end);
+  const std::size_t taken = fmt::format("{} [] {}  {}", head, percent, tail).size();
+  if (taken + kLeast <= kColumns) {
+    const std::size_t width = std::min(kColumns - taken, kMost);
+    const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
+    return fmt::format("{} [{}{}] {}  {}", head, std::string(filled, '#'), std::string(width - filled, '.'),
+                       percent, tail);
+  }
+  const std::string without_bar = fmt::format("{} {}  {}", title, percent, tail);
+  return without_bar.size() <= kColumns ? without_bar : fmt::format("{} {}  {}", title, percent, end);
 }
 
 void ProgressBar::draw(std::int64_t done) {
-  const std::string words = words_ ? words_() : std::string();
+  const BarText shown = text(done);
   if (style_ != ProgressStyle::bar) {
-    fmt::print(stderr, "{} {}\n", title_, state(done, words));
+    const std::string words = shown.words.empty() ? std::string() : shown.words + "  ";
+    fmt::print(stderr, "{} {:3.0f} %  {}{}  {}\n", shown.title, shown.share * 100, words, shown.rate,
+               shown.left);
     return;
   }
-  constexpr std::size_t kColumns = 79, kTitle = 14, kLeast = 4, kMost = 24;
-  const std::string title = words.empty() ? fmt::format("{:<{}} ", title_, kTitle) : title_ + " ";
-  std::string end = "] " + state(done, words);
-  if (title.size() + 1 + kLeast + end.size() > kColumns) end = "] " + state(done, {});
-  const std::size_t taken = title.size() + 1 + end.size();
-  const std::size_t width = std::clamp(taken < kColumns ? kColumns - taken : 0, kLeast, kMost);
-  const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
-  const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
-  const std::string line = fmt::format("\r{}[{}{}{}\x1b[K", title, std::string(filled, '#'),
-                                       std::string(width - filled, '.'), end);
-  std::fputs(line.c_str(), stderr);
+  std::fputs(fmt::format("\r{}\x1b[K", shown.line()).c_str(), stderr);
   bar_is_there() = true;
 }
 

@@ -19,6 +19,7 @@ NO_PACKAGES = [name for name in ('jinja2', 'plotly', 'rich') if importlib.util.f
 def words_of(page):
     """What a page says, without its scripts."""
     without = re.sub(r'<(script|style)\b.*?</\1>', ' ', page.read_text(), flags=re.DOTALL)
+    without = re.sub(r'</?span\b[^>]*>', '', without)
     return ' '.join(html.unescape(re.sub(r'<[^>]+>', ' ', without)).split())
 
 

@@ -15,7 +15,7 @@ MPIRUN_RULE = 74 * '-'   # below it stand mpirun's own words
 SPEC = 'synthetic:kind=sbm,nodes=6000,edges=120000,features=32,classes=10,seed=3'
 # Epochs of a second and more, so that each draws its bar.
 JOB = ['--fanouts', '15,10', '--batch-size', '4', '--hidden', '512', '--epochs', '2', '--device', 'cpu']
-BAR = re.compile(r'^epoch \d/2 \[#*\.*\] +\d+ %  (loss \d\.\d{4}  (best 0\.\d{4}  )?)?[\d.]+[kM]? seeds/s  [\d.]+ \w+ left$')
+BAR = re.compile(r'^epoch \d/2 \[#*\.*\] +\d+ %  (loss \d\.\d{4}  (best 0\.\d{4}  )?)?[\d.]+[kM]? seeds/s  ([\d.]+ \w+|[\d:]+) left$')
 EPOCH = re.compile(r'^epoch \d/2  loss \d\.\d{4}  valid \d\.\d{4}  test \d\.\d{4} +[\d.]+ [mu]?s  [\d.]+[kM]? seeds/s( \*)?$')
 
 

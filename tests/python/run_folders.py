@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import shutil
+import tempfile
+import unittest
 
 CLASSES = 3
 
@@ -127,3 +129,15 @@ def write_trace(path, ranks=2, steps=20):
             for tid, (name, length) in enumerate((("sample", 1000), ("gather", 2000), ("train", 4000))):
                 events.append({"ph": "X", "name": name, "pid": rank, "tid": tid, "ts": 5000 * step, "dur": length, "args": {"step": step}})
     pathlib.Path(path).write_text(json.dumps({"traceEvents": events}))
+
+
+class Folder(unittest.TestCase):
+    """A folder of runs that a test has for itself."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="strata-reports-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def write(self, name, **facts):
+        return write_run(self.folder / name, **facts)

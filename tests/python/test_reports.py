@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages about runs, what is told of a run while it lasts, and the formats of other programs."""
+"""Pages about runs, and what they are drawn from."""
 
 import html
-import importlib.util
-import io
 import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 import unittest.mock
 
 import run_folders
 from browser import chromium, opened
+from run_folders import Folder
 
 import strata
-from strata.reports import ReportError, cli, learning, read_run, watch, words, work
+from strata.reports import ReportError, charts, compare, exports, learning, read_run, watch, words, work
 from strata.reports.run import read_records
 
 RUNS = {
@@ -37,17 +33,8 @@ RUNS = {
 def text_of(page):
     """The words of a page, without its scripts."""
     without = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    without = re.sub(r"</?span\b[^>]*>", "", without)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", without)).split())
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory(prefix="strata-reports-")
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
-    def write(self, name, **facts):
-        return run_folders.write_run(self.folder / name, **facts)
 
 
 class States(Folder):
@@ -80,7 +67,43 @@ class Records(Folder):
         path.write_text('{"type": "run"}\nno JSON\n[1]\n{"type": 7}\n{"type": "epoch"}\n{"type": "epoch", "epoch": 1}\n{"type": "epoch", "epo')
         records, damaged = read_records(path)
         self.assertEqual(records, [{"type": "run"}, {"type": "epoch", "epoch": 1}])
-        self.assertEqual(damaged, 4)
+        self.assertEqual(damaged, [2, 3, 4, 5])
+
+    def test_are_left_out_where_a_value_is_of_another_type(self):
+        path = self.write("run", ranks=2) / "metrics.jsonl"
+        whole = path.read_text().splitlines()[:-1]
+        for kind, change in (
+            *(("epoch", {"loss": "x"}), ("epoch", {"gathered_bytes": {"host": "x"}}), ("epoch", {"epoch": True}), ("step", {"step": []})),
+            *(("evaluation", {"valid": {"nodes": 1, "accuracy": "x"}}), ("classes", {"correct": None}), ("classes", {"correct": [1]})),
+            *(("classes", {"confusion": [[1]]}), ("ranks", {"ranks": [{}]}), ("traffic", {"ranks": [{"rank": 0}]}), ("run", {"ranks": "two"})),
+            *(("run", {"options": {}, "plan": [{}]}), ("run", {"hottest_rows": [{}]})),
+        ):
+            place = next(i for i, line in enumerate(whole) if json.loads(line)["type"] == kind)
+            changed = json.dumps({**json.loads(whole[place]), **change})
+            path.write_text("".join(line + "\n" for line in [whole[0], *whole[:place], changed, *whole[place + 1 :]]))
+            with self.subTest(kind, change=change):
+                self.assertEqual(read_run(path.parent).damaged_lines, [place + 2])
+                strata.report(path.parent)
+
+    def test_may_have_numbers_that_are_not_finite(self):
+        path = self.write("run") / "metrics.jsonl"
+        path.write_text(re.sub(r'"loss": [\d.]+', '"loss": NaN', path.read_text()))
+        run = read_run(path.parent)
+        self.assertEqual((run.damaged_lines, [epoch["loss"] for epoch in run.epochs]), ([], [None] * 3))
+        self.assertIn("it was not a finite number", text_of(strata.report(path.parent).html))
+
+    def test_that_are_damaged_are_named(self):
+        run = self.write("run")
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+        (run / "metrics.jsonl").write_text("\n".join([*lines[:2], "{", "}", *lines[2:]]) + "\n")
+        self.assertIn("metrics.jsonl: 2 lines cannot be read and are left out: 3, 4", text_of(strata.report(run).html))
+
+    def test_of_no_run_are_refused(self):
+        path = self.write("run") / "metrics.jsonl"
+        for text, what in (("", "it is empty"), ("no JSON\n\0\n", "it has 2 lines, of which 2 cannot be read")):
+            path.write_text(text)
+            with self.assertRaisesRegex(ReportError, f"no record of a run: {what}"):
+                read_run(path.parent)
 
     def test_best_is_the_first_of_the_best(self):
         run = self.write("run", epochs=5)
@@ -115,6 +138,24 @@ class Sentences(Folder):
         self.assertIn("rose to 5.0000 in epoch 3, after 1.0000 in epoch 2", section.seen)
         self.assertIn("lower --lr", section.advice)
 
+    def test_leave_out_what_was_not_measured(self):
+        """strata-train writes zeros for a split without nodes."""
+
+        def without_validation(record):
+            record.get("valid", {}).update(nodes=0, loss=0.0, accuracy=0.0)
+
+        run = self.run_with(without_validation)
+        section = learning.scores(run)
+        self.assertEqual(section.seen, "Without validation nodes, the last evaluation counts: epoch 3: accuracy 0.7333 on test nodes.")
+        self.assertEqual(section.advice, "")
+        text = text_of(strata.report(run.folder).html)
+        self.assertIn("Validation accuracy –", text)
+        self.assertNotIn("validation 0 0.0000", text)
+        self.assertEqual([name for name, _ in watch.lines(run, 80) if name == "accuracy"], [])
+        submission = exports.Submission()
+        self.assertNotIn("eval_accuracy", [line["key"] for line in exports.mllog_lines(run, submission)])
+        self.assertFalse([tag for tag, *_ in exports.scalars(run) if tag.startswith("valid/")])
+
     def test_say_that_training_nodes_are_learned_by_heart(self):
         section = learning.scores(self.run_with(lambda r: r.update(train_accuracy=0.999) if r["type"] == "epoch" else None))
         self.assertIn("--dropout", section.advice)
@@ -127,6 +168,47 @@ class Sentences(Folder):
         section = work.stages(self.run_with(wait))
         self.assertIn("50 % into waiting for batches", section.seen)
         self.assertIn("25 % of which come from host memory", section.advice)
+
+    def test_tell_all_times_per_epoch(self):
+        def wait(record):
+            if record["type"] == "epoch":
+                record.update(wait_seconds=3.0, compute_seconds=2.5, sum_seconds=0.5, gathered_bytes={"replicated": 1})
+
+        section = work.stages(self.run_with(wait, epochs=11))
+        self.assertIn("Of an epoch's 6 s,", section.seen)
+        self.assertIn("1.75 s of gathering per epoch", section.advice)
+        ranks = work.ranks(read_run(self.write("run", ranks=3, epochs=11)))
+        self.assertIn("longest for the sum of gradients (2 s per epoch)", ranks.seen)
+
+    def test_advise_on_what_takes_most(self):
+        def both(record):
+            if record["type"] == "epoch":
+                record.update(wait_seconds=1.1, compute_seconds=2.4, sum_seconds=2.5)
+
+        self.assertIn("Ranks wait for the slowest one", work.stages(self.run_with(both, ranks=2)).advice)
+
+    def test_never_advise_gpu_memory_without_a_gpu(self):
+        def on_cpu(record):
+            record.update(device="cpu") if record["type"] == "run" else None
+            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
+                rank.update(peak_device_bytes=0)
+
+        text = text_of(strata.report(self.run_with(on_cpu, ranks=2).folder).html)
+        self.assertNotIn("--gpu-memory", text)
+        self.assertNotIn("GPU memory", text)
+        self.assertNotIn("--gpu-memory", work._overlap_advice(self.run_with(on_cpu), "gather"))
+
+    def test_call_no_noise_a_rise(self):
+        """A plateau: losses lie 5 to 25 % above the lowest one."""
+
+        def plateau(record):
+            if record["type"] == "epoch":
+                epoch = record["epoch"]
+                record.update(loss=2.0 / epoch if epoch < 12 else 0.1394 if epoch == 60 else 0.15 + 0.02 * (epoch % 3))
+
+        section = learning.loss(self.run_with(plateau, epochs=99))
+        self.assertNotIn("rises", section.advice)
+        self.assertIn("hardly fell", section.seen)
 
     def test_say_what_more_memory_would_hold(self):
         section = work.plan(read_run(self.write("run")))
@@ -149,7 +231,9 @@ class Sentences(Folder):
             for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
                 rank["sum_seconds"] = 1.0 + rank["rank"]
 
-        self.assertIn("work evenly", work.ranks(self.run_with(wait, ranks=3)).seen)
+        section = work.ranks(self.run_with(wait, ranks=3))
+        self.assertEqual(section.seen, "3 ranks are busy for 2.5 s to 4 s per epoch, but none makes the others wait.")
+        self.assertEqual([row[0].text for row in section.tables[0].rows], ["0", "1", "2"])
 
     def test_say_what_machines_asked_for(self):
         section = work.exchange(read_run(self.write("run", ranks=3)))
@@ -188,7 +272,7 @@ class Pages(Folder):
             self.assertIn(f" {words.number(epoch['loss'])} ", text)
             self.assertIn(f" {words.number(epoch['train_accuracy'])} ", text)
         best = run.evaluations[-1]
-        self.assertIn(f"{words.number(best['test']['accuracy'])} at the best epoch, {best['epoch']}", text)
+        self.assertIn(f"{words.number(best['test']['accuracy'])} at the best epoch, {best['epoch']:,}", text)
         self.assertIn(words.count(run.seeds_per_second), text)
         self.assertIn("3 training nodes have no <label>", text)
         self.assertIn("libtorch 2.11.0", text)
@@ -215,6 +299,31 @@ class Pages(Folder):
         self.assertIn("The runs differ in --epochs and --lr.", text)
         self.assertIn("<mark>0.1</mark>", page)
         self.assertNotIn("<mark>64</mark>", page)
+
+    def test_of_runs_that_do_the_same_say_so(self):
+        text = text_of(strata.report(self.write("a"), self.write("b", **{"log-every": 1})).html)
+        self.assertIn("All options that count are the same.", text)
+        self.assertIn("The last value of every run is 0.7333.", text)
+        self.assertIn("All runs train 150 seeds per second", text)
+        self.assertIn("Of 9 options, none differs.", text)
+
+    def test_of_several_runs_show_results_first(self):
+        runs = [read_run(self.write(name, lr=lr, **{"macro": lr})) for name, lr in (("a", 0.1), ("b", 0.2))]
+        titles = compare.overview(runs, ["a", "b"]).tables[0].header
+        self.assertEqual(titles[:7], ["run", "state", "validation", "test", "seeds/s", "--lr", "--macro"])
+
+    def test_draw_no_two_lines_alike(self):
+        drawn = charts.lines([charts.Series(str(i), [1], [1.0]) for i in range(50)], charts.Axes("x", "y")).data
+        self.assertEqual(len({(line.line.color, line.marker.symbol) for line in drawn}), 50)
+
+    def test_have_a_table_behind_every_chart(self):
+        run = read_run(self.write("run", ranks=3))
+        tables = {table.caption: table for make in (learning.loss, work.strata) for table in make(run).tables}
+        self.assertEqual([row[1].key for row in tables["Training loss by step"].rows][:2], [2.01, 2.07])
+        self.assertEqual([row[5].text for row in tables["All 3 epochs"].rows], ["1.0000", "0.5000", "0.3333"])
+        self.assertEqual([row[3].key for row in tables["Read in each epoch, first rank"].rows], [2e9] * 3)
+        scores = compare.sections([run, run], ["a", "b"])[1]
+        self.assertEqual([cell.text for cell in scores.tables[1].rows[1]], ["a", "12 s", "0.6500"])
 
     def test_need_no_network(self):
         page = strata.report(self.write("run")).html
@@ -283,6 +392,42 @@ class Browser(Folder):
                 shown.keyboard.press("Enter")
             self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), 320)
 
+    def test_keeps_names_of_options_on_one_line(self):
+        page = self.folder / "compared.html"
+        runs = [self.write(f"run-{i}", **{f"a-long-name-{j}": i for j in range(5)}) for i in range(3)]
+        strata.report(*runs, output=page)
+        with chromium() as browser, opened(browser, page, self, width=400) as shown:
+            names = shown.locator("#overview .option")
+            self.assertEqual(names.count(), 5)
+            for name in names.all():
+                self.assertEqual(name.evaluate("name => name.getClientRects().length"), 1)
+            title = shown.locator("#overview th", has_text=re.compile("^validation$"))
+            self.assertEqual(title.evaluate("title => getComputedStyle(title).textAlign"), "right")
+            score = shown.locator("#overview tbody td").nth(2).bounding_box()
+            self.assertLess(score["x"] + score["width"], 400, "the first results are seen without scrolling")
+
+    def test_shows_a_real_run_of_three_ranks(self):
+        program = pathlib.Path(os.environ["STRATA_BIN"])
+        parts, run = self.folder / "parts", self.folder / "real"
+        graph = "synthetic:kind=sbm,nodes=600,edges=6000,features=8,classes=3,seed=1"
+        job = ["--ranks-per-machine", "1", "--replicate-graph", "off", "--fanouts", "3,2", "--hidden", "8", "--epochs", "3", "--device", "cpu"]
+        launch = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "-n", "3"]
+        for command in (
+            [program / "strata-partition", "build", "--input", graph, "--parts", "3", "--output", parts],
+            [*launch, program / "strata-train", "--graph", parts, *job, "--log-every", "1", "--trace", self.folder / "trace", "--output", run],
+        ):
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_run(run).damaged_lines, [])
+        page = self.folder / "real.html"
+        strata.report(run, output=page)
+        with chromium() as browser:
+            for width in (1280, 400):
+                with opened(browser, page, self, width=width) as shown:
+                    self.check_page(shown, read_run(run))
+                    self.assertEqual(shown.locator("#ranks tbody tr").count(), 3)
+                    self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), width)
+
     def test_shows_the_page_of_a_partition(self):
         page = self.folder / "partition.html"
         program = pathlib.Path(os.environ["STRATA_BIN"]) / "strata-partition"
@@ -295,112 +440,6 @@ class Browser(Folder):
             info = subprocess.run([program, "info", self.folder / "parts"], capture_output=True, text=True).stdout
             nodes = re.search(r"900", info)
             self.assertTrue(nodes and nodes.group(0) in shown.locator("body").inner_text())
-
-
-class Watch(Folder):
-    def call(self, *arguments, columns=80, **options):
-        environment = {**os.environ, "COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
-        return subprocess.run(
-            [sys.executable, "-m", "strata.reports.watch", *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60, **options
-        )
-
-    def test_curve_goes_from_low_to_high(self):
-        self.assertEqual(watch.curve([0, 1, 2, 3, 4, 5, 6, 7], 80), "▁▂▃▄▅▆▇█")
-        self.assertEqual(watch.curve([7, 7], 80), "▁▁")
-        self.assertEqual(len(watch.curve([float(i) for i in range(1000)], 60)), 60)
-        self.assertEqual(watch.curve([], 80), "")
-
-    def test_tells_of_a_run_in_80_columns(self):
-        done = self.call(self.write("run", epochs=1000, ranks=3), "--once")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()), 80)
-        for said in ("finished", "1,000 of 1,000", "best 0.8995 in epoch 1000", "150 seeds/s", "compute 25 %", "4.0 GiB per rank at most"):
-            self.assertIn(said, done.stdout)
-
-    def test_exit_code_tells_how_the_run_ended(self):
-        for state, code in (("finished", 0), ("stopped", 75), ("killed", 1)):
-            self.assertEqual(self.call(self.write("run", state=state)).returncode, code, state)
-        self.assertEqual(self.call(self.folder / "nowhere").returncode, 2)
-        self.assertEqual(self.call(self.folder, "--every", "0").returncode, 2)
-
-    def test_ends_with_the_run(self):
-        run = self.write("run", state="running", epochs=2, planned=3)
-        program = subprocess.Popen(
-            [sys.executable, "-m", "strata.reports.watch", str(run), "--every", "0.1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.assertIn("running, 2 of 3 epochs", program.stdout.readline())
-        self.assertIsNone(program.poll(), "the run lasts")
-        lines = (run / "metrics.jsonl").read_text().rpartition("\n")[0]
-        new = [*run_folders.epoch_records(3, 1), run_folders.final_record(3)]
-        (run / "metrics.jsonl").write_text(lines + "\n" + "".join(json.dumps(record) + "\n" for record in new))
-        (run / "strata.lock").unlink()
-        told, complaints = program.communicate(timeout=30)
-        self.assertEqual((program.returncode, complaints), (0, ""))
-        self.assertIn("epoch 3  loss 0.6667", told)
-
-    def test_is_quiet_after_an_interrupt(self):
-        run = self.write("run", state="running")
-        program = subprocess.Popen([sys.executable, "-m", "strata.reports.watch", str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.assertIn("running", program.stdout.readline())
-        program.send_signal(signal.SIGINT)
-        _, complaints = program.communicate(timeout=30)
-        self.assertEqual((program.returncode, complaints), (130, ""))
-
-
-class Exports(Folder):
-    @unittest.skipIf(importlib.util.find_spec("tensorboardX") is None, "needs tensorboardX: launch/setup --tests")
-    def test_tensorboard_has_every_curve(self):
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.record_writer import RecordWriter  # noqa: F401  the format that is read here
-
-        self.call([self.write("a", epochs=3), self.write("b", epochs=2)], "--tensorboard", self.folder / "board")
-        for name, epochs in (("a", 3), ("b", 2)):
-            (path,) = (self.folder / "board" / name).glob("events.out.tfevents.*")
-            values = {}
-            for record in self.framed(path.read_bytes()):
-                event = Event.FromString(record)
-                for value in event.summary.value:
-                    values.setdefault(value.tag, []).append((event.step, value.simple_value))
-            self.assertEqual([step for step, _ in values["epoch/loss"]], list(range(1, epochs + 1)))
-            self.assertAlmostEqual(values["epoch/loss"][1][1], 1.0, places=6)
-            self.assertAlmostEqual(values["test/accuracy"][1][1], 0.65, places=6)
-            self.assertEqual([step for step, _ in values["step/loss"]][:3], [1, 7, 8])
-
-    def framed(self, data):
-        """Records of TFRecord: a length of 8 bytes, its check of 4, the record, its check of 4."""
-        while data:
-            length = int.from_bytes(data[:8], "little")
-            yield data[12 : 12 + length]
-            data = data[16 + length :]
-
-    def test_tensorboard_keeps_what_is_there(self):
-        run = self.write("a")
-        self.call([run], "--tensorboard", self.folder / "board")
-        self.assertIn("has event files already", self.call([run], "--tensorboard", self.folder / "board", expect=2))
-
-    @unittest.skipIf(importlib.util.find_spec("mlperf_logging") is None, "needs mlperf-logging: launch/setup --tests")
-    def test_mlperf_finds_its_lines_compliant(self):
-        for facts in ({"epochs": 3}, {"epochs": 4, "resumed_after": 2}, {"epochs": 1}):
-            self.call([self.write("run", **facts)], "--mllog", self.folder / "run.log")
-            checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "5.1.0", "--usage", "training", "run.log"]
-            done = subprocess.run(checker, cwd=self.folder, capture_output=True, text=True)
-            self.assertIn("SUCCESS", done.stdout + done.stderr)
-        lines = [json.loads(line.removeprefix(":::MLLOG ")) for line in (self.folder / "run.log").read_text().splitlines()]
-        values = {line["key"]: line["value"] for line in lines}
-        self.assertEqual((values["global_batch_size"], values["train_samples"], values["eval_samples"]), (128, 900, 300))
-        self.assertAlmostEqual(values["eval_accuracy"], 0.4)
-        self.assertEqual([line["time_ms"] for line in lines], sorted(line["time_ms"] for line in lines))
-
-    def test_mlperf_needs_an_evaluation(self):
-        run = self.write("run")
-        (run / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text().splitlines()[0] + "\n")
-        self.assertIn("needs a run with an epoch", self.call([run], "--mllog", self.folder / "run.log", expect=2))
-
-    def call(self, runs, *words_, expect=0):
-        output, complaints = io.StringIO(), io.StringIO()
-        with unittest.mock.patch("sys.stdout", output), unittest.mock.patch("sys.stderr", complaints):
-            self.assertEqual(cli.main([*map(str, runs), *map(str, words_)]), expect, complaints.getvalue())
-        return output.getvalue() + complaints.getvalue()
 
 
 if __name__ == "__main__":

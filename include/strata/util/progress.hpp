@@ -40,17 +40,33 @@ class BarWatch {
   std::vector<BarState> bars() const;  ///< that are there now, the oldest first; from any thread
 };
 
+/// The parts of a bar's line. Where the line would be longer than 79 characters, the bar shrinks, then goes,
+/// and at last the words go.
+struct BarText {
+  std::string title, words = {};
+  double share = 0;  ///< of the work that is done
+  std::string rate, left;
+
+  std::string line() const;
+};
+
+/// What a bar asks for when it draws, on the thread of advance(). What is not given is left out.
+struct BarNotes {
+  std::function<std::string()> words = {};  ///< what else there is to say
+  /// Seconds until the end of longer work that the bar's is a part of, from what is done of this part;
+  /// without it the line tells when this part ends.
+  std::function<double(std::int64_t done)> seconds_left = {};
+};
+
 /// Shows how far work has come, as progress_style() says: a bar with rate and time left, or every ten seconds
 /// a line. `advance` is thread safe and cheap.
 ///
 ///     partition  [#########.............]  41 %  1.2M nodes/s  0:03 left
-///     epoch 2/10 [####......]  41 %  loss 0.8121  valid 0.7340  82.1k seeds/s  0:03 left
+///     epoch 2/10 [####......]  41 %  loss 0.8121  best 0.7340  82.1k seeds/s  1:03 left
 class ProgressBar {
  public:
-  /// What else there is to say; asked for by advance(), on its thread, when it draws. Left out where it
-  /// would make the line longer than 79 characters.
-  using Words = std::function<std::string()>;
-  ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled = true, Words words = {});
+  ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled = true,
+              BarNotes notes = {});
   ~ProgressBar();  ///< clears the line
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -59,12 +75,12 @@ class ProgressBar {
 
  private:
   void draw(std::int64_t done);
-  std::string state(std::int64_t done, const std::string& words) const;
+  BarText text(std::int64_t done) const;
 
   friend class BarWatch;
   std::uint64_t number_ = 0;  ///< 0: not watched
   std::string title_, unit_;
-  Words words_;
+  BarNotes notes_;
   std::int64_t total_;
   bool enabled_;
   ProgressStyle style_;

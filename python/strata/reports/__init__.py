@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .run import ReportError, read_run
+from .run import ReportError, Run, read_run
 
 if TYPE_CHECKING:
     from .page import Page
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["ReportError", "draw", "read_run", "report"]
 
 
-def draw(*folders: str | os.PathLike[str]) -> Page:
+def draw(*runs: Run) -> Page:
     """A page about one run, or about several side by side. Raises ReportError."""
-    runs = [read_run(folder) for folder in folders]
     try:
         from . import compare, learning, page, record, work
     except ImportError as error:
@@ -43,7 +42,7 @@ def report(*runs: str | os.PathLike[str], output: str | os.PathLike[str] | None 
         runs: folders of runs, such as "runs/last"; they may still train.
         output: a file to write the page to, too.
     """
-    page = draw(*runs)
+    page = draw(*(read_run(folder) for folder in runs))
     if output is not None:
         page.write(output)
     return page

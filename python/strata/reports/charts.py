@@ -12,7 +12,8 @@ import plotly.graph_objects as go
 # Okabe and Ito: told apart by people who see few colors, and of different lightness.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9"]
 DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"]
-SYMBOLS = ["circle", "square", "diamond", "x", "triangle-up", "cross", "star"]
+# As many of each kind as have no common divisor, so that no two of several hundred lines are drawn alike.
+SYMBOLS = ["circle", "square", "diamond", "x", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagram", "hourglass"]
 PATTERNS = ["", "/", ".", "x", "-", "\\", "+"]
 MOST_SYMBOLS = 60  # beyond which points are only a line
 
@@ -98,7 +99,7 @@ def lines(series: Sequence[Series], axes: Axes, marked: Series | None = None) ->
                 marker={"symbol": "star-open", "size": 17, "color": "#000000", "line": {"width": 2}},
             )
         )
-    _layout(figure, axes)
+    _layout(figure, axes, height=380 + 12 * max(0, len(series) - 3))  # on a phone, the legend takes a line per two or three names
     if axes.whole_x:
         _whole_ticks(figure, series)
     return figure
@@ -168,7 +169,7 @@ def matrix(values: list[list[float]], names: Sequence[str], texts: list[list[str
             zmin=0,
             zmax=1,
             colorscale="Greys",
-            colorbar={"title": {"text": "share"}, "thickness": 12},
+            colorbar={"title": {"text": "share", "side": "right"}, "thickness": 12},
             customdata=texts,
             hovertemplate="label %{y}, predicted %{x}: %{customdata}<extra></extra>",
         )

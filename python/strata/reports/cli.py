@@ -9,9 +9,16 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from . import ReportError, draw, read_run
+from . import ReportError, draw, read_run, record, words
+from .run import Run, folder_of
 
 BAD_INPUT = 2
+
+
+def file_name(text: str) -> pathlib.Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; name a file or a folder")
+    return pathlib.Path(text)
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -20,39 +27,59 @@ def parser(program: str) -> argparse.ArgumentParser:
         description="Draws a run of strata-train, or several side by side, on one page that needs no network. The runs may still train.",
     )
     options.add_argument("runs", metavar="RUN", nargs="+", help="folder of a run, such as runs/last")
-    options.add_argument("-o", "--output", metavar="FILE.html", type=pathlib.Path, help="the page (default: report.html in the folder of one run, or here)")
-    options.add_argument("--tensorboard", metavar="DIR", type=pathlib.Path, help="write TensorBoard's event files, a folder per run, instead of a page")
-    options.add_argument("--mllog", metavar="FILE", type=pathlib.Path, help="write the run as MLPerf's log lines instead of a page")
-    options.add_argument("--mllog-benchmark", metavar="NAME", default="rgat", help="submission_benchmark of --mllog (default: %(default)s)")
-    options.add_argument("--mllog-org", metavar="NAME", default="none", help="submission_org of --mllog (default: %(default)s)")
+    options.add_argument("-o", "--output", metavar="FILE.html", type=file_name, help="the page (default: report.html in the folder of one run, or here)")
+    options.add_argument("--tensorboard", metavar="DIR", type=file_name, help="write TensorBoard's event files, a folder per run, instead of a page")
+    options.add_argument("--mllog", metavar="FILE", type=file_name, help="write the run as MLPerf's log lines instead of a page")
+    options.add_argument("--mllog-benchmark", metavar="NAME", help="submission_benchmark of --mllog (default: rgat)")
+    options.add_argument("--mllog-org", metavar="NAME", help="submission_org of --mllog (default: none)")
     return options
 
 
 def page_path(runs: Sequence[str], output: pathlib.Path | None) -> pathlib.Path:
     if output is not None:
         return output
-    return pathlib.Path(runs[0]) / "report.html" if len(runs) == 1 and pathlib.Path(runs[0]).is_dir() else pathlib.Path("report.html")
+    return folder_of(runs[0]) / "report.html" if len(runs) == 1 else pathlib.Path("report.html")
+
+
+def refuse_without_effect(options: argparse.Namespace) -> None:
+    """Options that say something about what is not asked for."""
+    if options.output is not None and (options.tensorboard is not None or options.mllog is not None):
+        raise ReportError("--output has no effect with --tensorboard and --mllog", "Call strata-report twice.")
+    for name in ("benchmark", "org"):
+        if getattr(options, f"mllog_{name}") is not None and options.mllog is None:
+            raise ReportError(f"--mllog-{name} has no effect without --mllog", "Give --mllog FILE, too.")
+    if options.mllog is not None and len(options.runs) > 1:
+        raise ReportError(f"--mllog takes one run, not {len(options.runs)}", "Call strata-report --mllog once per run.")
+
+
+def tell_damage(run: Run) -> None:
+    if damage := record.damage(run):
+        print(words.printable(f"{run.folder}/{damage}", sys.stderr.encoding), file=sys.stderr)
+
+
+def tell(path: pathlib.Path) -> None:
+    print(words.printable(str(path), sys.stdout.encoding))
 
 
 def carry_out(options: argparse.Namespace) -> None:
+    refuse_without_effect(options)
+    runs = [read_run(folder) for folder in options.runs]
+    for run in runs:
+        tell_damage(run)
     if options.tensorboard is None and options.mllog is None:
         path = page_path(options.runs, options.output)
-        draw(*options.runs).write(path)
-        print(path)
+        draw(*runs).write(path)
+        tell(path)
         return
-    if options.output is not None:
-        raise ReportError("--output has no effect with --tensorboard and --mllog", "Call strata-report twice.")
     from . import exports
 
-    runs = [read_run(folder) for folder in options.runs]
     if options.tensorboard is not None:
         exports.write_tensorboard(runs, options.tensorboard)
-        print(options.tensorboard)
+        tell(options.tensorboard)
     if options.mllog is not None:
-        if len(runs) > 1:
-            raise ReportError(f"--mllog takes one run, not {len(runs)}", "Call strata-report --mllog once per run.")
-        exports.write_mllog(runs[0], options.mllog, exports.Submission(benchmark=options.mllog_benchmark, org=options.mllog_org))
-        print(options.mllog)
+        given = {"benchmark": options.mllog_benchmark, "org": options.mllog_org}
+        exports.write_mllog(runs[0], options.mllog, exports.Submission(**{name: value for name, value in given.items() if value is not None}))
+        tell(options.mllog)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

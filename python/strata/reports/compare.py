@@ -13,7 +13,10 @@ from .run import Record, Run
 
 MOST_OPTIONS = 6  # that the overview has columns for
 # Options that say where a run writes and how it talks, not what it computes.
-NOT_COMPARED = {"output", "overwrite", "resume", "progress", "color", "verbose", "log-level", "report", "trace", "predictions"}
+NOT_COMPARED = {
+    *("output", "overwrite", "resume", "progress", "color", "verbose", "log-level", "report", "trace", "predictions"),
+    *("log-every", "checkpoint-every", "watchdog", "plan-only", "verify-parts"),
+}
 
 
 def names_of(runs: list[Run]) -> list[str]:
@@ -58,24 +61,25 @@ def overview(runs: list[Run], names: list[str]) -> Section:
     rows = []
     for run, name in zip(runs, names):
         valid, test = run.score(run.best, "valid"), run.score(run.best, "test")
-        time = max(run.elapsed.values(), default=0.0)
+        time = max(run.elapsed.values(), default=None)
         peak = max((float(e.get("peak_host_bytes") or 0) for e in run.epochs), default=0.0)
         rows.append(
             [
                 Cell(name),
-                *(Cell(record.shown(run.options.get(o, "")) or "–", _sorts(run.options.get(o)), mark=True) for o in options),
                 Cell(run.state),
                 Cell(words.number(valid), "" if valid is None else valid),
                 Cell(words.number(test), "" if test is None else test),
-                Cell(str(run.best.get("epoch", "–")), run.best.get("epoch", "")),
-                Cell(str(len(run.epochs)), len(run.epochs)),
-                Cell(words.seconds(time), time),
-                Cell(words.count(run.seeds_per_second), run.seeds_per_second),
+                Cell(words.count(run.seeds_per_second) if run.epochs else "–", run.seeds_per_second if run.epochs else ""),
+                *(Cell(record.shown(run.options.get(o, "")) or "–", _sorts(run.options.get(o)), mark=True) for o in options),
+                Cell(words.count(run.best.get("epoch")), run.best.get("epoch", "")),
+                Cell(words.count(len(run.epochs)), len(run.epochs)),
+                Cell(words.seconds(time), "" if time is None else time),
                 Cell(words.size(peak), peak),
                 Cell(record.where(run)),
             ]
         )
-    header = ["run", *(f"--{o}" for o in options), "state", "validation", "test", "best epoch", "epochs", "training time", "seeds/s", "host memory", "where"]
+    results = ["run", "state", "validation", "test", "seeds/s"]
+    header = [*results, *(f"--{o}" for o in options), "best epoch", "epochs", "training time", "host memory", "where"]
     seen = f"The runs differ in {_names(differing(runs))}." if options else "All options that count are the same."
     return Section("Overview", seen, tables=[Table("All runs; press a title to sort", header, rows, is_open=True)])
 
@@ -92,7 +96,8 @@ def option_table(runs: list[Run], names: list[str]) -> Section:
     if not every:
         return Section("Options", missing="These runs are older than the record of options.")
     rows = [[Cell(f"--{name}"), *(Cell(record.shown(run.options.get(name, "")) or "–", mark=name in options) for run in runs)] for name in every]
-    seen = f"{words.plural(len(options), 'option')} of {len(every)} differ{'s' if len(options) == 1 else ''}; they come first."
+    first = {0: "none differs", 1: "1 differs; it comes first"}.get(len(options), f"{len(options)} differ; they come first")
+    seen = f"Of {words.plural(len(every), 'option')}, {first}."
     return Section("Options", seen, tables=[Table("Options of all runs", ["option", *names], rows)])
 
 
@@ -123,23 +128,34 @@ def curves(runs: list[Run], names: list[str], title: str, value: str, curve: Cur
         return Section(title, missing="No run has values so far.")
     (low, low_name), (high, high_name) = min(ends), max(ends)
     seen = f"The last values lie between {words.number(low)} ({low_name}) and {words.number(high)} ({high_name})."
+    if words.number(low) == words.number(high):
+        seen = f"The last value of {'the only run that has one' if len(ends) == 1 else 'every run'} is {words.number(low)}."
     epochs = [_over_epochs(run, name, curve) for run, name in zip(runs, names)]
     times = [_over_time(run, name, curve) for run, name in zip(runs, names)]
     charts = [
         Chart(lines(epochs, Axes("epoch", value, whole_x=True)), f"{title} over epochs, a line per run. {seen}"),
         Chart(lines(times, Axes("seconds of training", value)), f"{title} over seconds of training, a line per run. {seen}"),
     ]
-    return Section(title, seen, charts=charts, tables=[_points(runs, names, value, curve)])
+    return Section(title, seen, charts=charts, tables=[_points(runs, names, value, curve), _timed_points(times, value)])
 
 
 def _points(runs: list[Run], names: list[str], value: str, curve: Curve) -> Table:
     by_run = [{r["epoch"]: v for r, v in zip(*curve(run))} for run in runs]
     epochs = sorted({epoch for values in by_run for epoch in values})
     rows = [
-        [Cell(str(epoch), epoch)] + [Cell(words.number(values.get(epoch)), values.get(epoch) if values.get(epoch) is not None else "") for values in by_run]
+        [Cell(words.count(epoch), epoch)] + [Cell(words.number(values.get(epoch)), values.get(epoch) if values.get(epoch) is not None else "") for values in by_run]
         for epoch in epochs
     ]
-    return Table(f"{value.capitalize()} of every epoch", ["epoch", *names], rows)
+    return Table(f"{_capitalized(value)} of every epoch", ["epoch", *names], rows)
+
+
+def _timed_points(times: list[Series], value: str) -> Table:
+    rows = [[Cell(s.name), Cell(words.seconds(x), x), Cell(words.number(y), "" if y is None else y)] for s in times for x, y in zip(s.x, s.y)]
+    return Table(f"{_capitalized(value)} over seconds of training", ["run", "training time", value], rows)
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def speed(runs: list[Run], names: list[str]) -> Section:
@@ -156,12 +172,14 @@ def speed(runs: list[Run], names: list[str]) -> Section:
         return Section(title, missing="Not every run has finished an epoch.")
     times = fast.seeds_per_second / slow.seeds_per_second
     seen = f"{names[runs.index(fast)]} trains {times:.2f} times as many seeds per second as {names[runs.index(slow)]}."
+    if f"{times:.2f}" == "1.00":
+        seen = f"All runs train {words.count(fast.seeds_per_second)} seeds per second, give or take 1 %."
     return Section(title, seen, tables=[Table("Shares of training time", ["run", "compute", "wait for batches", "sum over ranks", "seeds/s"], rows, is_open=True)])
 
 
 def sections(runs: list[Run], names: list[str]) -> list[Section]:
     metrics = {run.metric for run in runs}
-    metric = metrics.pop().replace("_", " ") if len(metrics) == 1 else "the run's metric"
+    metric = words.metric(metrics.pop()) if len(metrics) == 1 else "the run's metric"
     return [
         overview(runs, names),
         curves(runs, names, "Scores", f"validation {metric}", _scores),

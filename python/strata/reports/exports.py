@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterator
 
 from . import compare, record
-from .run import Record, ReportError, Run
+from .files import write_whole
+from .run import Record, ReportError, Run, measured
 
 EPOCH_NUMBERS = (
     *("loss", "train_accuracy", "seconds", "seeds_per_second", "peak_host_bytes"),
@@ -42,6 +43,9 @@ def write_tensorboard(runs: list[Run], folder: pathlib.Path) -> None:
         from tensorboardX import SummaryWriter
     except ImportError as error:
         raise ReportError("--tensorboard needs the Python package tensorboardX", "pip install tensorboardX") from error
+    for run in runs:
+        if next(scalars(run), None) is None:
+            raise ReportError(f"{run.folder}: --tensorboard needs a run with an epoch", "Wait for its first epoch, or set --log-every 1.")
     for run, name in zip(runs, compare.names_of(runs)):
         target = folder / name
         if target.is_dir() and any(target.glob("events.out.tfevents.*")):
@@ -64,7 +68,7 @@ def scalars(run: Run) -> Iterator[tuple[str, float, int, float]]:
             yield from _values("epoch", item, EPOCH_NUMBERS, item["epoch"], when)
         elif kind == "evaluation":
             for split in ("valid", "test"):
-                yield from _values(split, item.get(split) or {}, SCORES, item["epoch"], when)
+                yield from _values(split, measured(item, split), SCORES, item["epoch"], when)
         elif kind == "step":
             per_epoch = int(run.start.get("steps_per_epoch") or 0)
             yield from _values("step", item, ("loss", "train_accuracy"), (item["epoch"] - 1) * per_epoch + int(item.get("step", 0)), when)
@@ -89,10 +93,7 @@ def write_mllog(run: Run, path: pathlib.Path, submission: Submission) -> None:
     """MLPerf's lines of a run. Raises ReportError for a run that has no evaluation to tell of."""
     if not run.epochs or not run.evaluations:
         raise ReportError(f"{run.folder}: --mllog needs a run with an epoch and an evaluation", "Wait for them, or lower --eval-every.")
-    try:
-        path.write_text("".join(f":::MLLOG {json.dumps(line)}\n" for line in mllog_lines(run, submission)))
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror}", "Name a file in a folder that is there.") from error
+    write_whole(path, "".join(f":::MLLOG {json.dumps(line)}\n" for line in mllog_lines(run, submission)))
 
 
 def mllog_lines(run: Run, submission: Submission) -> Iterator[Record]:
@@ -133,7 +134,7 @@ def _submission_lines(run: Run, submission: Submission, when: float) -> Iterator
         "opt_name": options.get("optimizer", "adam"),
         "opt_base_learning_rate": options.get("lr", 0.0),
         "train_samples": max(int(e.get("seeds") or 0) for e in run.epochs),
-        "eval_samples": int((run.evaluations[-1].get("valid") or {}).get("nodes") or 0),
+        "eval_samples": int(measured(run.evaluations[-1], "valid").get("nodes") or 0),
     }
     for key, value in facts.items():
         yield _line(key, value, when)
@@ -145,7 +146,8 @@ def _interval_lines(run: Run, item: Record, start: float, stop: float) -> Iterat
     yield _line(f"{what}_start", None, start, "INTERVAL_START", epoch_num=epoch)
     if what == "eval":
         score = run.score(item, "valid")
-        yield _line("eval_accuracy", 0.0 if score is None else score, stop, epoch_num=epoch)
+        if score is not None:
+            yield _line("eval_accuracy", score, stop, epoch_num=epoch)
     yield _line(f"{what}_stop", None, stop, "INTERVAL_END", epoch_num=epoch)
 
 

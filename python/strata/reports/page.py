@@ -8,9 +8,9 @@ import html
 import os
 import pathlib
 import re
-import tempfile
 from typing import TYPE_CHECKING, Any
 
+from .files import write_whole
 from .run import ReportError
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class Table:
     header: list[str]
     rows: list[list[Cell]]
     is_open: bool = False
+
+    def has_numbers(self, column: int) -> bool:
+        """Whether all that a column tells are numbers."""
+        told = [row[column] for row in self.rows if row[column].key != ""]
+        return bool(told) and all(cell.is_number for cell in told)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,21 +81,7 @@ class Page:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes it as a whole, or not at all. Raises ReportError."""
-        target = pathlib.Path(path)
-        try:
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(self.html)
-                os.chmod(name, 0o644)
-                os.replace(name, target)
-            except BaseException:
-                os.unlink(name)
-                raise
-        except OSError as error:
-            raise ReportError(
-                f"cannot write {target}: {error.strerror}", "Name a file in a folder that is there and that this user may write."
-            ) from error
+        write_whole(path, self.html)
 
     def _repr_html_(self) -> str:
         return f'<iframe style="width:100%;height:80vh;border:0" srcdoc="{html.escape(self.html)}"></iframe>'
@@ -106,17 +97,24 @@ def draw(chart: Chart, number: int) -> str:
     return str(text)
 
 
+def keep_options_whole(text: str) -> str:
+    """The HTML of a text in which no line ends within the name of an option."""
+    return re.sub(r"--[a-z][a-z0-9-]*", r'<span class="option">\g<0></span>', html.escape(text))
+
+
 def render(headline: Headline, sections: list[Section]) -> Page:
     """Raises ReportError if a package is missing."""
     try:
         import jinja2
         import plotly.offline
+        from markupsafe import Markup
     except ImportError as error:
         raise ReportError(f"reports need the Python package {error.name}", "pip install jinja2 plotly") from error
     folder = pathlib.Path(__file__).parent / "templates"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["whole_options"] = lambda text: Markup(keep_options_whole(text))
     drawn, number = {}, 0
     for section in sections:
         drawn[section.id] = [(chart, draw(chart, number + i)) for i, chart in enumerate(section.charts)]

@@ -13,6 +13,7 @@ from .run import Run
 NEAR_BEST = 0.99  # of the best score: when a run was as good as done
 MOST_HOSTS = 4
 MOST_WARNINGS = 200
+MOST_DAMAGED = 8  # lines that are named
 
 STATES = {
     "finished": "finished",
@@ -30,7 +31,7 @@ def time_to_score(run: Run) -> str:
     first = next(e for e in run.evaluations if (run.score(e, "valid") or 0.0) >= NEAR_BEST * best)
     if first["epoch"] not in run.elapsed:
         return "–"
-    return f"{words.seconds(run.elapsed[first['epoch']])} to {words.number(run.score(first, 'valid'))} (epoch {first['epoch']})"
+    return f"{words.seconds(run.elapsed[first['epoch']])} to {words.number(run.score(first, 'valid'))} (epoch {first['epoch']:,})"
 
 
 def where(run: Run) -> str:
@@ -56,15 +57,16 @@ def model(run: Run) -> str:
 
 def headline(run: Run) -> Headline:
     start, best = run.start, run.best
-    metric = run.metric.replace("_", " ")
+    test = run.score(best, "test")
+    metric = words.metric(run.metric)
     facts = [
         ("State", STATES[run.state]),
         ("Graph", f"{words.short_count(float(start.get('nodes') or 0))} nodes, {words.short_count(float(start.get('edges') or 0))} edges"),
         ("Model", model(run)),
         ("Where", where(run)),
         ("Epochs", progress(run)),
-        (f"Test {metric}", f"{words.number(run.score(best, 'test'))} at the best epoch, {best['epoch']}" if best else "–"),
-        (f"Validation {metric}", words.number(run.score(best, "valid")) if best else "–"),
+        (f"Test {metric}", f"{words.number(test)} at the best epoch, {best['epoch']:,}" if test is not None else "–"),
+        (f"Validation {metric}", words.number(run.score(best, "valid"))),
         ("Seeds per second", words.count(run.seeds_per_second) if run.epochs else "–"),
         ("Training time", words.seconds(max(run.elapsed.values())) if run.elapsed else "–"),
         (f"Time to {NEAR_BEST:.0%} of the best score".replace("%", " %"), time_to_score(run)),
@@ -115,11 +117,20 @@ def _library(text: str) -> tuple[str, str]:
     return name, version
 
 
+def damage(run: Run) -> str:
+    """Which lines of the metrics cannot be read; empty if all can."""
+    if not run.damaged_lines:
+        return ""
+    named = [f"{n:,}" for n in run.damaged_lines[:MOST_DAMAGED]] + ["…"] * (len(run.damaged_lines) > MOST_DAMAGED)
+    one = len(run.damaged_lines) == 1
+    return f"metrics.jsonl: {words.plural(len(run.damaged_lines), 'line')} cannot be read and {'is' if one else 'are'} left out: {', '.join(named)}"
+
+
 def warnings(run: Run) -> Section:
     title = "Warnings"
     lines = run.warnings[-MOST_WARNINGS:]
     if run.damaged_lines:
-        lines = [f"metrics.jsonl: {words.plural(run.damaged_lines, 'line')} cannot be read and {'is' if run.damaged_lines == 1 else 'are'} left out", *lines]
+        lines = [damage(run), *lines]
     if run.state == "killed":
         lines.append(f"The run did not end by itself. strata-train --resume {run.folder} goes on from its last checkpoint.")
     if not lines:

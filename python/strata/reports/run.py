@@ -12,6 +12,8 @@ import re
 import time
 from typing import Any
 
+from .schema import is_sound
+
 Record = dict[str, Any]
 
 LOCK_PATIENCE_SECONDS = 30  # how long an owner that cannot be seen from here may be silent
@@ -30,7 +32,7 @@ class Run:
 
     folder: pathlib.Path
     records: list[Record]
-    damaged_lines: int
+    damaged_lines: list[int]  # their numbers, from 1
     is_locked: bool
     config: str
     log: list[str]
@@ -97,14 +99,14 @@ class Run:
 
     def score(self, evaluation: Record, split: str) -> float | None:
         """The value of the run's metric, if there is one."""
-        value = (evaluation.get(split) or {}).get(self.metric)
+        value = measured(evaluation, split).get(self.metric)
         return float(value) if value is not None else None
 
     @functools.cached_property
     def best(self) -> Record:
         """The evaluation of the epoch that counts: the first with the highest validation score, else the last."""
         scored = [e for e in self.evaluations if self.score(e, "valid") is not None]
-        if any((e.get("valid") or {}).get("nodes") for e in scored):
+        if scored:
             return max(scored, key=lambda e: self.score(e, "valid") or 0.0)
         return self.evaluations[-1] if self.evaluations else {}
 
@@ -130,11 +132,21 @@ class Run:
         return next((p / name for p in [*places, self.folder, pathlib.Path()] if (p / name).is_file()), None)
 
 
+def measured(evaluation: Record, split: str) -> Record:
+    """What an evaluation found for a split; empty for one without nodes, of which strata-train writes zeros."""
+    values: Record = evaluation.get(split) or {}
+    return values if values.get("nodes", 1) else {}
+
+
+def folder_of(path: str | os.PathLike[str]) -> pathlib.Path:
+    """The folder of a run, of which a file may have been named."""
+    folder = pathlib.Path(path)
+    return folder.parent if folder.is_file() else folder
+
+
 def read_run(folder: str | os.PathLike[str]) -> Run:
     """Reads the folder of a run, or the run that a file in it belongs to. Raises ReportError."""
-    path = pathlib.Path(folder)
-    if path.is_file():
-        path = path.parent
+    path = folder_of(folder)
     if not path.is_dir():
         raise ReportError(f"{path}: no such directory", "Name a folder that strata-train wrote, such as runs/last.")
     metrics = path / "metrics.jsonl"
@@ -144,6 +156,9 @@ def read_run(folder: str | os.PathLike[str]) -> Run:
             "Name a folder that strata-train wrote; a run that still loads its graph has no metrics yet.",
         )
     records, damaged = read_records(metrics)
+    if not any(record["type"] == "run" for record in records):
+        found = f"it has {len(records) + len(damaged)} lines, of which {len(damaged)} cannot be read" if records or damaged else "it is empty"
+        raise ReportError(f"{metrics}: no record of a run: {found}", "Name the folder of a run that has begun, or train it again.")
     return Run(
         folder=path.resolve(),
         records=records,
@@ -162,33 +177,32 @@ def read_text(path: pathlib.Path) -> str:
         return ""
 
 
-def read_records(path: pathlib.Path) -> tuple[list[Record], int]:
-    """The records of metrics.jsonl, and how many lines are none. A last line without its end is still being written."""
+def read_records(path: pathlib.Path) -> tuple[list[Record], list[int]]:
+    """The records of metrics.jsonl, and the numbers of the lines that are none. A last line without its end is still being written."""
     try:
         lines = path.read_text(errors="replace").splitlines(keepends=True)
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}", "Give a run that this user may read.") from error
-    records, damaged = [], 0
-    for line in lines:
+    records: list[Record] = []
+    damaged: list[int] = []
+    for number, line in enumerate(lines, start=1):
         if not line.endswith("\n"):
             continue
         record = parse_record(line)
         if record is None:
-            damaged += 1
+            damaged.append(number)
         else:
             records.append(record)
     return records, damaged
 
 
 def parse_record(line: str) -> Record | None:
+    """A number that is not finite is none, as strata-train writes it."""
     try:
-        record = json.loads(line)
-    except ValueError:
+        record = json.loads(line, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
         return None
-    known = isinstance(record, dict) and isinstance(record.get("type"), str)
-    if known and record["type"] in ("epoch", "evaluation", "step", "ranks", "traffic"):
-        known = isinstance(record.get("epoch"), int)
-    return record if known else None
+    return record if is_sound(record) else None
 
 
 def is_locked(lock: pathlib.Path) -> bool:

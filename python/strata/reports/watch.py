@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import record, words
-from .run import ReportError, Run, read_run
+from .run import ReportError, Run, is_locked, read_run
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,7 +69,7 @@ def lines(run: Run, columns: int, blocks: str = BLOCKS) -> list[tuple[str, str]]
     shown = [("run", str(run.folder)), ("state", record.STATES[run.state] + time_left(run)), ("epochs", record.progress(run))]
     steps = run.of("step")
     if steps and run.state == "running":
-        shown.append(("step", f"{steps[-1]['step']:,} of {run.start.get('steps_per_epoch', 0):,} in epoch {steps[-1]['epoch']}, loss {words.number(steps[-1].get('loss'))}"))
+        shown.append(("step", f"{steps[-1]['step']:,} of {run.start.get('steps_per_epoch', 0):,} in epoch {steps[-1]['epoch']:,}, loss {words.number(steps[-1].get('loss'))}"))
     if not run.epochs:
         return shown
     losses = [float(e["loss"]) for e in run.epochs if e.get("loss") is not None]
@@ -77,37 +77,50 @@ def lines(run: Run, columns: int, blocks: str = BLOCKS) -> list[tuple[str, str]]
         shown += [("loss", f"{words.number(losses[0])} → {words.number(losses[-1])}"), ("", curve(losses, room, blocks))]
     scored = [v for e in run.evaluations if (v := run.score(e, "valid")) is not None]
     if scored:
-        best = f"best {words.number(run.score(run.best, 'valid'))} in epoch {run.best['epoch']}, test {words.number(run.score(run.best, 'test'))}"
-        shown += [(run.metric.replace("_", " "), f"{words.number(scored[-1])}, {best}"), ("", curve(scored, room, blocks))]
+        best = f"best {words.number(run.score(run.best, 'valid'))} in epoch {run.best['epoch']:,}"
+        if (test := run.score(run.best, "test")) is not None:
+            best += f", test {words.number(test)}"
+        shown += [(words.metric(run.metric), f"{words.number(scored[-1])}, {best}"), ("", curve(scored, room, blocks))]
     last = run.epochs[-1]
     shown.append(("speed", f"{words.count(last.get('seeds_per_second'))} seeds/s, {words.seconds(last.get('seconds'))} per epoch"))
     shown += [("stages", stages(run)), ("memory", memory(run))]
     return shown
 
 
-def table(run: Run, columns: int, blocks: str) -> Table:
+def table(run: Run, columns: int, encoding: str) -> Table:
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    blocks = BLOCKS if encoding.lower().startswith("utf") else ASCII_BLOCKS
     grid = RichTable.grid(padding=(0, 1))
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(overflow="fold")
     for label, text in lines(run, columns, blocks):
-        grid.add_row(label, Text(text))
-    for warning in run.warnings[-LAST_WARNINGS:]:
-        grid.add_row("warning", Text(warning.split(" ", 2)[-1]))
+        grid.add_row(label, Text(words.printable(text, encoding)))
+    warnings = [warning.split(" ", 2)[-1] for warning in run.warnings[-LAST_WARNINGS:]]
+    for warning in [*([record.damage(run)] if run.damaged_lines else []), *warnings]:
+        grid.add_row("warning", Text(words.printable(warning, encoding)))
     return grid
 
 
 def wait_for(folder: pathlib.Path, every: float) -> Run:
-    """The run, once it has loaded its graph."""
+    """The run, once it has loaded its graph. Raises ReportError if no process will write it."""
+    lock = folder / "strata.lock"
+    told = False
     while True:
+        lasts = is_locked(lock)  # before reading, so that a run that ends meanwhile is read once more
         try:
             return read_run(folder)
-        except ReportError:
-            if not (folder / "strata.lock").exists():
+        except ReportError as error:
+            if not lasts and lock.exists():
+                text = f"{folder}: no run so far, and no process of this host holds its strata.lock: it ended before it wrote metrics.jsonl"
+                raise ReportError(text, f"Read {folder / 'train.log'}, and train again.") from error
+            if not lasts:
                 raise
-            time.sleep(every)
+        if not told:
+            print(words.printable(f"{folder}: waits for the run to load its graph; it has no metrics yet", sys.stderr.encoding), file=sys.stderr, flush=True)
+            told = True
+        time.sleep(every)
 
 
 def follow(folder: pathlib.Path, every: float, once: bool) -> Run:
@@ -117,24 +130,23 @@ def follow(folder: pathlib.Path, every: float, once: bool) -> Run:
     except ImportError as error:
         raise ReportError("strata-watch needs the Python package rich", "pip install rich") from error
     console = Console(highlight=False)
-    blocks = BLOCKS if console.encoding.lower().startswith("utf") else ASCII_BLOCKS
-    run = wait_for(folder, every)
+    run = read_run(folder) if once else wait_for(folder, every)
     if once or not console.is_terminal:
         if not once:
-            print(f"{run.folder}: {record.STATES[run.state]}, {record.progress(run)} epochs", flush=True)
+            tell(f"{run.folder}: {record.STATES[run.state]}, {record.progress(run)} epochs")
         while run.state == "running" and not once:
             told = len(run.epochs)
             while run.state == "running" and len(run.epochs) == told:
                 time.sleep(every)
                 run = read_run(folder)
             tell_epochs(run, told)
-        console.print(table(run, console.width, blocks))
+        console.print(table(run, console.width, console.encoding))
         return run
-    with Live(table(run, console.width, blocks), console=console, auto_refresh=False) as live:
+    with Live(table(run, console.width, console.encoding), console=console, auto_refresh=False) as live:
         while run.state == "running":
             time.sleep(every)
             run = read_run(folder)
-            live.update(table(run, console.width, blocks), refresh=True)
+            live.update(table(run, console.width, console.encoding), refresh=True)
     return run
 
 
@@ -142,7 +154,11 @@ def tell_epochs(run: Run, told: int) -> None:
     """A line per new epoch, where nobody looks at a terminal."""
     for epoch in run.epochs[told:]:
         rate = words.count(epoch.get("seeds_per_second"))
-        print(f"epoch {epoch['epoch']}  loss {words.number(epoch.get('loss'))}  {words.seconds(epoch.get('seconds'))}  {rate} seeds/s", flush=True)
+        tell(f"epoch {epoch['epoch']}  loss {words.number(epoch.get('loss'))}  {words.seconds(epoch.get('seconds'))}  {rate} seeds/s")
+
+
+def tell(line: str) -> None:
+    print(words.printable(line, sys.stdout.encoding), flush=True)
 
 
 def parser(program: str) -> argparse.ArgumentParser:

@@ -42,9 +42,11 @@ def unit_of(most: float) -> tuple[float, str]:
 def seconds(value: float | None) -> str:
     if value is None:
         return "–"
+    if value == 0:
+        return "0 s"
     if value < 1e-3:
         return f"{value * 1e6:.0f} µs"
-    if value < 1:
+    if value < 0.9995:
         return f"{significant(value * 1e3)} ms"
     if value < 100:
         return f"{significant(value)} s"
@@ -66,6 +68,22 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def rate(bytes_per_second: float | None) -> str:
     return "–" if bytes_per_second is None else f"{significant(bytes_per_second / 1e9)} GB/s"
+
+
+def printable(text: str, encoding: str | None) -> str:
+    """The text with what an output of this encoding can show."""
+    known = encoding or "utf-8"
+    try:
+        text.encode(known)
+        return text
+    except UnicodeEncodeError:
+        plain = text.translate({ord("→"): "->", ord("–"): "-", ord("µ"): "u", ord("…"): "..."})
+        return plain.encode(known, "backslashreplace").decode(known)
+
+
+def metric(name: str) -> str:
+    """An option's value, as people write it."""
+    return {"macro_f1": "macro F1", "roc_auc": "ROC AUC"}.get(name, name.replace("_", " "))
 
 
 def plural(value: int, what: str) -> str:

@@ -29,18 +29,23 @@ def total(records: list[Record], name: str) -> float:
     return sum(float(record.get(name) or 0) for record in records)
 
 
+def mean(epochs: list[Record], name: str) -> float:
+    """Per epoch."""
+    return total(epochs, name) / len(epochs)
+
+
 def _stages_seen(run: Run) -> tuple[str, str]:
     epochs = typical(run.epochs)
-    whole = total(epochs, "seconds")
-    wait, add, compute = (total(epochs, f"{name}_seconds") for name in ("wait", "sum", "compute"))
-    sample, gather = total(epochs, "sample_seconds"), total(epochs, "gather_seconds")
+    whole = mean(epochs, "seconds")
+    wait, add, compute = (mean(epochs, f"{name}_seconds") for name in ("wait", "sum", "compute"))
     seen = (
-        f"Of an epoch's {words.seconds(whole / len(epochs))}, {words.percent(compute, whole)} went into computing, "
+        f"Of an epoch's {words.seconds(whole)}, {words.percent(compute, whole)} went into computing, "
         f"{words.percent(wait, whole)} into waiting for batches and {words.percent(add, whole)} into summing gradients over the ranks."
     )
-    if whole > 0 and wait / whole > MUCH:
-        return seen, _wait_advice(run, sample, gather)
-    if whole > 0 and add / whole > MUCH and int(run.start.get("ranks", 1)) > 1:
+    sums_matter = whole > 0 and add / whole > MUCH and int(run.start.get("ranks", 1)) > 1
+    if whole > 0 and wait / whole > MUCH and not (sums_matter and add > wait):
+        return seen, _wait_advice(run, mean(epochs, "sample_seconds"), mean(epochs, "gather_seconds"))
+    if sums_matter:
         return seen, (
             "Ranks wait for the slowest one or for the network: see the table of ranks. A larger --batch-size or --accumulate sums less often."
         )
@@ -48,12 +53,13 @@ def _stages_seen(run: Run) -> tuple[str, str]:
 
 
 def _wait_advice(run: Run, sample: float, gather: float) -> str:
+    """What makes batches come sooner, from the seconds per epoch of their stages."""
     if run.options.get("pipeline") is False:
         return "--pipeline on samples and gathers while the model computes."
-    on_gpu = run.start.get("device") != "cpu"
+    on_gpu = _is_on_gpus(run)
     if sample >= gather:
         remedy = "more --gpu-memory for neighbor lists, or --sampler-device auto" if on_gpu else "more --loader-threads, or smaller --fanouts"
-        return f"Training waits for sampling ({words.seconds(sample)} against {words.seconds(gather)} of gathering): {remedy}."
+        return f"Training waits for sampling ({words.seconds(sample)} per epoch, against {words.seconds(gather)} of gathering): {remedy}."
     host = sum(int((e.get("gathered_bytes") or {}).get("host", 0)) for e in run.epochs)
     rows = sum(int(n) for e in run.epochs for n in (e.get("gathered_bytes") or {}).values())
     if on_gpu and rows and host / rows > MUCH:
@@ -61,7 +67,7 @@ def _wait_advice(run: Run, sample: float, gather: float) -> str:
             f"Training waits for rows, {words.percent(host, rows)} of which come from host memory: more --gpu-memory holds more of them, "
             "--host-gather threads and --clusters read them faster."
         )
-    return f"Training waits for rows ({words.seconds(gather)} of gathering): more --loader-threads, or strata-partition build --clusters."
+    return f"Training waits for rows ({words.seconds(gather)} of gathering per epoch): more --loader-threads, or strata-partition build --clusters."
 
 
 def stages(run: Run) -> Section:
@@ -81,8 +87,12 @@ def stages(run: Run) -> Section:
     )
     header = ["epoch", "time", "compute", "wait for batches", "sum over ranks", "sample", "gather"]
     fields = ["seconds", "compute_seconds", "wait_seconds", "sum_seconds", "sample_seconds", "gather_seconds"]
-    rows = [[Cell(str(e["epoch"]), e["epoch"])] + [_seconds(e.get(field)) for field in fields] for e in run.epochs]
+    rows = [[_epoch(e["epoch"])] + [_seconds(e.get(field)) for field in fields] for e in run.epochs]
     return Section("Stages of an epoch", seen, advice, charts=[chart], tables=[Table("Stages of each epoch, first rank", header, rows)])
+
+
+def _epoch(number: int) -> Cell:
+    return Cell(words.count(number), number)
 
 
 def _seconds(value: float | None) -> Cell:
@@ -121,12 +131,18 @@ def read_spans(run: Run) -> list[Span]:
         return []
 
 
-def _overlap_advice(longest: str) -> str:
+def _is_on_gpus(run: Run) -> bool:
+    return run.start.get("device") != "cpu"
+
+
+def _overlap_advice(run: Run, longest: str) -> str:
     """What makes the longest stage shorter, if it is not training."""
-    return {
-        "sample": "Sampling limits the run: smaller --fanouts, more --loader-threads, or --sampler-device auto on a GPU.",
-        "gather": "Gathering limits the run: more --gpu-memory or --loader-threads, or strata-partition build --clusters.",
-    }.get(longest, "")
+    if longest == "sample":
+        beside = "more --loader-threads, or --sampler-device auto" if _is_on_gpus(run) else "or more --loader-threads"
+        return f"Sampling limits the run: smaller --fanouts, {beside}."
+    if longest == "gather":
+        return f"Gathering limits the run: more {'--gpu-memory or ' if _is_on_gpus(run) else ''}--loader-threads, or strata-partition build --clusters."
+    return ""
 
 
 def overlap(run: Run) -> Section:
@@ -143,12 +159,15 @@ def overlap(run: Run) -> Section:
     busy = {stage: sum(s.length for s in shown if s.stage == stage) for stage in stages_of_steps}
     longest = max(busy, key=lambda stage: busy[stage])
     seen = f"About {TIMELINE_STEPS} steps in the middle of the run. The stage with the most work is “{longest}” ({words.seconds(busy[longest] / 1e3)} of what is shown). "
+    if longest == "train" and int(run.start.get("ranks", 1)) > 1:
+        seen = f"About {TIMELINE_STEPS} steps in the middle of the run. “train” takes the most time ({words.seconds(busy[longest] / 1e3)} of what is shown), "
+        seen += "in which the sum of gradients counts, and with it waiting for other ranks. "
     seen += "Lanes that are full from end to end limit the run; gaps in “train” are waits for the lanes above it."
     rows = [[Cell(s.lane), Cell(words.seconds(max(s.start, 0) / 1e3), s.start), Cell(words.seconds(s.length / 1e3), s.length)] for s in shown]
     return Section(
         title,
         seen,
-        _overlap_advice(longest),
+        _overlap_advice(run, longest),
         charts=[Chart(timeline(shown, lanes), f"What each stage of each rank did when. {seen}")],
         tables=[Table("The spans that are drawn", ["lane", "begins after", "takes"], rows)],
     )
@@ -176,7 +195,7 @@ def strata(run: Run) -> Section:
     if gathering > 0:
         seen += f" While it gathered, that was {words.rate(whole / gathering)}."
     advice = ""
-    if run.start.get("device") != "cpu" and sums["host"] / whole > MUCH:
+    if _is_on_gpus(run) and sums["host"] / whole > MUCH:
         advice = "More --gpu-memory, or more GPUs per machine, moves the hottest rows out of host memory; strata-partition build --clusters has fewer rows read."
     epoch_numbers = [e["epoch"] for e in run.epochs]
     read = {s: [float((e.get("gathered_bytes") or {}).get(s) or 0) for e in run.epochs] for s in STRATA}
@@ -192,7 +211,9 @@ def strata(run: Run) -> Section:
             + [Cell(words.rate(limit), limit or 0.0)]
         )
     header = ["stratum", "read per epoch", "share", "delivered", "limit (measured for the plan)"]
-    return Section(title, seen, advice, charts=[chart], tables=[Table("What each stratum delivered, first rank", header, rows, is_open=True)])
+    delivered = Table("What each stratum delivered, first rank", header, rows, is_open=True)
+    per_epoch = [[_epoch(number)] + [_bytes(read[s][i]) for s in STRATA] for i, number in enumerate(epoch_numbers)]
+    return Section(title, seen, advice, charts=[chart], tables=[delivered, Table("Read in each epoch, first rank", ["epoch", *STRATA], per_epoch)])
 
 
 def _place(stratum: str) -> str:
@@ -227,7 +248,7 @@ def plan(run: Run) -> Section:
     seen = f"Planned {why}. Feature rows of the first machine: {held or 'none'}."
     advice = ""
     host = next((r for r in features if r["stratum"] == "host" and r["rows"]), None)
-    if host and run.start.get("device") != "cpu":
+    if host and _is_on_gpus(run):
         advice = _memory_advice(run, features, host)
     names = list(dict.fromkeys(r["tensor"] for r in rows))
     unit, name = words.unit_of(max(r["bytes"] for r in rows))
@@ -319,23 +340,29 @@ def rank_epochs(run: Run) -> list[Record]:
 
 
 def _rank_sums(records: list[Record]) -> dict[int, Record]:
-    """Seconds per rank, added up over epochs; the place and the memory as they were last."""
+    """Seconds per rank in a mean epoch; the place and the memory as they were last."""
     sums: dict[int, Record] = {}
+    epochs = len(typical(records))
     fields = ("compute_seconds", "wait_seconds", "sum_seconds", "sample_seconds", "gather_seconds")
     for record in typical(records):
         for rank in record.get("ranks", []):
             mine = sums.setdefault(int(rank["rank"]), dict.fromkeys(fields, 0.0))
             for field in fields:
-                mine[field] += float(rank.get(field) or 0)
+                mine[field] += float(rank.get(field) or 0) / epochs
             mine.update({name: rank[name] for name in ("machine", "host", "device", "peak_host_bytes", "peak_device_bytes") if name in rank})
     return sums
+
+
+def _busy(sums: dict[int, Record]) -> dict[int, float]:
+    """Seconds without those of waiting for other ranks."""
+    return {rank: values["compute_seconds"] + values["wait_seconds"] for rank, values in sums.items()}
 
 
 def stragglers(sums: dict[int, Record]) -> list[int]:
     """Ranks for which the others wait: busy for clearly longer than the median, and the least in waiting for the others."""
     if len(sums) < 2:
         return []
-    busy = {rank: values["compute_seconds"] + values["wait_seconds"] for rank, values in sums.items()}
+    busy = _busy(sums)
     middle = statistics.median_low(busy.values())
     waited = statistics.median_high(values["sum_seconds"] for values in sums.values())
     return [rank for rank in sums if middle > 0 and busy[rank] > STRAGGLES * middle and sums[rank]["sum_seconds"] < waited]
@@ -354,23 +381,26 @@ def ranks(run: Run) -> Section:
         seen = "One rank, which waits for no other."
     elif slow:
         seen += f"; the others wait for rank {words.listed([str(r) for r in slow])}. "
-        seen += f"Rank {most} waited longest for the sum of gradients ({words.seconds(sums[most]['sum_seconds'])})."
+        seen += f"Rank {most} waited longest for the sum of gradients ({words.seconds(sums[most]['sum_seconds'])} per epoch)."
         advice = "Look at what is different there: other programs, fewer cores, a slower GPU or link, colder parts."
     else:
-        seen += f" work evenly: the others wait for none that is busy for more than {STRAGGLES:.2f} times the median."
+        least, longest = min(_busy(sums).values()), max(_busy(sums).values())
+        between = f"{words.seconds(least)} to {words.seconds(longest)} per epoch"
+        seen += f" work evenly: each is busy for {between}." if longest <= STRAGGLES * least else f" are busy for {between}, but none makes the others wait."
     names = [f"rank {rank}" for rank in sums]
     parts = [("compute", "compute_seconds"), ("wait for batches", "wait_seconds"), ("sum over ranks", "sum_seconds")]
     series = [Series(name, names, [values[field] for values in sums.values()]) for name, field in parts]
-    chart = Chart(horizontal(series, Axes("seconds", "")), f"Where the time of each rank went. {seen}")
+    chart = Chart(horizontal(series, Axes("seconds per epoch", "")), f"Where the time of each rank went. {seen}")
+    on_gpus = any(values.get("peak_device_bytes") for values in sums.values())
     cells = []
     for rank, values in sums.items():
         place = [Cell(str(values.get(name, "–"))) for name in ("machine", "host", "device")]
         times = [_seconds(values[f"{name}_seconds"]) for name in ("compute", "wait", "sum", "sample", "gather")]
-        memory = [_bytes(values.get("peak_host_bytes")), _bytes(values.get("peak_device_bytes"))]
+        memory = [_bytes(values.get(name)) for name in ("peak_host_bytes", "peak_device_bytes")[: 1 + on_gpus]]
         label = f"{rank} (straggler)" if rank in slow else str(rank)
         cells.append([Cell(label, rank, mark=rank in slow), *place, *times, *memory])
-    header = ["rank", "machine", "host", "device", "compute", "wait for batches", "sum over ranks", "sample", "gather", "host memory", "GPU memory"]
-    return Section(title, seen, advice, charts=[chart], tables=[Table("All ranks", header, cells, is_open=len(cells) <= 16)])
+    header = ["rank", "machine", "host", "device", "compute", "wait for batches", "sum over ranks", "sample", "gather", "host memory", "GPU memory"][: 11 - (not on_gpus)]
+    return Section(title, seen, advice, charts=[chart], tables=[Table("All ranks, a mean epoch", header, cells, is_open=len(cells) <= 16)])
 
 
 def memory(run: Run) -> Section:
@@ -392,7 +422,7 @@ def memory(run: Run) -> Section:
         advice = "If it goes on growing, a run of many epochs may end without memory: --resume continues it."
     header = ["epoch", *(f"{s.name}" for s in series)]
     rows = [
-        [Cell(str(epoch), epoch)] + [_bytes(s.y[i]) for s in series]
+        [_epoch(epoch)] + [_bytes(s.y[i]) for s in series]
         for i, epoch in enumerate(series[0].x)
     ]
     unit, name = words.unit_of(max(values))

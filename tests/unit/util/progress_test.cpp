@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <string>
+#include <thread>
 
 namespace strata {
 namespace {
@@ -32,6 +35,53 @@ TEST(BarWatch, SeesOnlyBarsThatBeganMeanwhileAndAreEnabled) {
   const BarWatch watch;
   const ProgressBar quiet("quiet", 10, "nodes", false);
   EXPECT_TRUE(watch.bars().empty());
+}
+
+TEST(BarText, HasABarWhereThereIsRoom) {
+  EXPECT_EQ(
+      (BarText{.title = "partition", .share = 0.5, .rate = "1.2M nodes/s", .left = "3.0 s left"}.line()),
+      "partition      [############............]  50 %  1.2M nodes/s  3.0 s left");
+}
+
+TEST(BarText, KeepsLossScoreRateAndTimeInALineOf79Characters) {
+  const BarText text{.title = "epoch 399/400",
+                     .words = "loss 0.8121  best 0.7340",
+                     .share = 0.41,
+                     .rate = "123.1k seeds/s",
+                     .left = "11:03:22 left"};
+  EXPECT_EQ(text.line(), "epoch 399/400  41 %  loss 0.8121  best 0.7340  123.1k seeds/s  11:03:22 left");
+  EXPECT_LE(text.line().size(), 79u);
+  BarText shorter = text;
+  shorter.title = "epoch 9/10";
+  shorter.left = "22.0 s left";
+  EXPECT_EQ(shorter.line(),
+            "epoch 9/10 [##...]  41 %  loss 0.8121  best 0.7340  123.1k seeds/s  22.0 s left");
+}
+
+TEST(BarText, GivesUpTheWordsLast) {
+  const BarText text{.title = "epoch 1/2",
+                     .words = std::string(60, 'w'),
+                     .share = 1,
+                     .rate = "1.0 B/s",
+                     .left = "0 us left"};
+  EXPECT_EQ(text.line(), "epoch 1/2 100 %  1.0 B/s  0 us left");
+}
+
+TEST(ProgressBar, TellsWhenTheLongerWorkEnds) {
+  choose_progress(ProgressStyle::bar);
+  testing::internal::CaptureStderr();
+  {
+    ProgressBar bar(
+        "epoch 1/3", 100, "seeds", true,
+        {.words = [] { return "loss 1.0000"; },
+         .seconds_left = [](std::int64_t done) { return 3.0 * static_cast<double>(300 - done); }});
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // bars are drawn ten times per second
+    bar.advance(50);
+  }
+  const std::string shown = testing::internal::GetCapturedStderr();
+  choose_progress(ProgressStyle::automatic);
+  EXPECT_NE(shown.find(" 50 %  loss 1.0000  "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("12:30 left"), std::string::npos) << shown;
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ double seconds_since(Clock::time_point start) {
 
 /// What a run that fails must not leave behind.
 struct OwnedFiles {
-  const RunFolder* folder;
+  RunFolder* folder;
   std::unique_ptr<PredictionFile> predictions = {};  ///< null without --predictions
 };
 
@@ -96,6 +96,7 @@ class Run {
     else if (!config.init_from.empty())
       begin_with_trained_weights();
     if (!config.predictions.empty()) reserve_predictions();
+    begin_folder();
     if (context_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
     const RunFacts facts = session_.facts();
     metrics_.write(run_record(facts));
@@ -211,6 +212,14 @@ class Run {
   void begin_with_trained_weights() {
     const TrainedWeights weights = TrainedWeights::read(config_.init_from, config_, context_.communicator());
     context_.communicator().together([&] { weights.load_into(*session_.learner.model); });
+  }
+
+  /// When every rank can train: a run that is replaced loses its files here.
+  void begin_folder() {
+    context_.communicator().barrier();
+    context_.communicator().together([&] {
+      if (context_.first_rank()) files_.folder->begin();
+    });
   }
 
   /// Before anything is computed: it would be lost with what has no room in the end.
@@ -581,7 +590,7 @@ class Run {
 std::unique_ptr<LogFile> open_log(const RunFolder& folder, const comm::Communicator& communicator) {
   std::unique_ptr<LogFile> log;
   communicator.together([&] {
-    if (communicator.rank() == 0) log = std::make_unique<LogFile>((folder.path() / "train.log").string());
+    if (communicator.rank() == 0) log = std::make_unique<LogFile>(folder.log_path().string());
   });
   return log;
 }
@@ -607,7 +616,7 @@ TrainResult train(const TrainConfig& config, const comm::World& world, StopListe
                   const ModelFactory& make_model) {
   world.communicator().together([&] { validate(config); });
   require_same_config(config, world.communicator());
-  const RunFolder folder(config, world.communicator());
+  RunFolder folder(config, world.communicator());
   TrainConfig settled = config;
   settled.output = folder.path().string();
   const std::unique_ptr<LogFile> log = open_log(folder, world.communicator());

@@ -140,6 +140,27 @@ class Refusals(e2e.Case):
     def test_more_machines_than_parts(self):
         self.refuse(['machines', 'parts'], '--ranks-per-machine', '1', ranks=3)
 
+    def test_a_refused_run_keeps_the_run_that_it_would_replace(self):
+        job = ['--fanouts', '3,3', '--hidden', '8', '--epochs', '1']
+        output, _ = self.train(self.graph, *job)
+        before = self.contents(output)
+        for ranks, options in ((1, ['--cuda-graph', 'on']), (1, ['--sampler-device', 'cuda']), (2, ['--row-exchange', 'nccl']),
+                               (2, ['--ranks-per-machine', '1', '--neighbor-exchange', 'nccl']),
+                               (3, ['--ranks-per-machine', '1']), (3, ['--ranks-per-machine', '2']), (1, ['--metric', 'roc_auc']),
+                               (1, ['--init-from', self.folder])):
+            self.train(self.graph, *job, '--overwrite', *options, ranks=ranks, output=output, expect=2)
+            self.assertEqual(self.contents(output), before, f'{ranks} ranks {options}')
+        self.train(self.graph, *job, '--overwrite', '--seed', '5', ranks=2, output=output)
+        after = self.contents(output)
+        self.assertEqual(after.keys(), before.keys(), 'one run is there')
+        for name in before:
+            self.assertNotEqual(after[name], before[name], name)
+        self.assertEqual([record['seed'] for record in e2e.metrics(output, 'run')], [5])
+        self.assertIn('epoch 1/1', (output / 'train.log').read_text())
+
+    def contents(self, output):
+        return {path.name: path.read_bytes() for path in output.iterdir() if path.name not in ('strata.lock', 'train.new.log')}
+
     def test_no_gpu(self):
         done = self.run_program(e2e.mpirun_command(1, ['--graph', self.graph, '--output', self.folder / 'gpu', '--device', 'cuda']))
         if done.returncode == 0:

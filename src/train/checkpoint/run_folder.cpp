@@ -136,24 +136,33 @@ void RunFolder::take(const TrainConfig& config) {
   check_place(path_);
   lock_ = std::make_unique<OutputLock>(path_);
   check_run(path_, config);
-  for (const char* name : kResults) {
-    remove_temporaries_of(path_ / name);
-    if (config.overwrite && !config.resume) fs::remove(path_ / name);
-  }
-  for (const char* name : kRecords)
-    if (!config.resume) fs::remove(path_ / name, ignored);
+  for (const char* name : kResults) remove_temporaries_of(path_ / name);
+  fs::remove(path_ / kNewLog, ignored);  // of a run that was killed
+  replaces_ = !config.resume && has_run(path_);
+  if (!config.resume && !replaces_)
+    for (const char* name : kRecords) fs::remove(path_ / name, ignored);
   if (!config.trace.empty()) remove_temporaries_of(config.trace);
   if (named) return;
   last_before_ = last_run();
   link_last(path_.filename());
 }
 
+void RunFolder::begin() {
+  if (!replaces_) return;
+  require();
+  for (const char* name : kResults) fs::remove(path_ / name);
+  for (const char* name : kRecords) fs::remove(path_ / name);
+  fs::rename(path_ / kNewLog, path_ / kLog);
+  replaces_ = false;
+}
+
 RunFolder::~RunFolder() {
   if (!lock_) return;
+  std::error_code ignored;
+  if (replaces_) fs::remove(path_ / kNewLog, ignored);
   const bool forget = made_here_ && !has_run(path_);
   lock_.reset();
   if (!forget) return;
-  std::error_code ignored;
   for (const char* name : kRecords) fs::remove(path_ / name, ignored);
   if (!fs::remove(path_, ignored)) return;  // there is something else in it
   if (last_run() != path_.filename()) return;

@@ -15,6 +15,9 @@ namespace strata::train {
 /// A folder without a result (metrics.jsonl, a model or a checkpoint) has no run, so that a run that was
 /// refused does not stand in the way of the next one. If such a folder was made here, it is removed again,
 /// and runs/last names the run before.
+///
+/// A run that is to be replaced keeps all its files until begin(), so that a refusal loses none of them; the
+/// log of the new run then has another name until it begins.
 class RunFolder {
  public:
   /// Chooses a folder if config.output is empty, makes it and locks it. Collective; throws InputError on all
@@ -26,14 +29,22 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }  ///< the same on all ranks
+  /// Where the first rank writes its log, which begin() calls train.log.
+  std::filesystem::path log_path() const { return path_ / (replaces_ ? kNewLog : kLog); }
+  /// Removes the run that is replaced, if there is one. The first rank calls it when nothing can be refused
+  /// any more, before it writes results. Throws Error if another run has taken the folder over.
+  void begin();
   /// Throws Error if another run has taken the folder over. The first rank calls it before writing.
   void require() const { lock_->require(); }
 
  private:
+  static constexpr const char *kLog = "train.log", *kNewLog = "train.new.log";
+
   void take(const TrainConfig& config);
 
   std::filesystem::path path_;
   bool made_here_ = false;
+  bool replaces_ = false;              // a run of which nothing was removed yet
   std::filesystem::path last_before_;  // what runs/last named before this run
   std::unique_ptr<OutputLock> lock_;   ///< null except on the first rank
 };

@@ -298,17 +298,22 @@ struct Command::State {
     validate(config, file, *given);
     return {.config = config,
             .inference = {},
-            .plan = plan_request(settings),
+            .plan = plan_request(settings, given_by.contains("cluster")),
             .seeds = settings.seeds,
             .text = {}};
   }
 
-  static std::optional<train::PlanRequest> plan_request(const train::TrainSettings& settings) {
+  static std::optional<train::PlanRequest> plan_request(const train::TrainSettings& settings,
+                                                        bool has_cluster) {
     const options::FlagOrText::Value& plan = settings.plan;
-    if (!plan.on && !settings.cluster.empty())
+    if (!plan.on && has_cluster)
       throw InputError("--cluster has no effect without --plan-only",
                        "Leave --cluster out, or give --plan-only.");
     if (!plan.on) return std::nullopt;
+    if (has_cluster && settings.cluster.empty())
+      throw InputError("--cluster: there is nothing in it",
+                       "Say what machines there are, such as machines=2,gpus=8, or leave --cluster out for "
+                       "the machines at hand.");
     if (!plan.text.empty() && plan.text != "json")
       throw InputError(fmt::format("--plan-only {}: the plan is told in tables or as json", plan.text),
                        "Give --plan-only, or --plan-only json.");

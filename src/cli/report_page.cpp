@@ -101,4 +101,8 @@ void write_report_page(const std::vector<std::string>& runs, const fs::path& pag
     spdlog::warn("--report: there is no page, but the run is complete. {}", text_of(output.get()));
 }
 
+void tell_of_missing_page(const std::string& run) {
+  tell(fmt::format("report  none of a run that was stopped; strata-report {} draws what it has\n", run));
+}
+
 }  // namespace strata::cli

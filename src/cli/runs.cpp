@@ -56,7 +56,10 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
     config.seed = seed;
     config.output = parent + "/seed-" + std::to_string(seed);
     results.push_back(train::train(config, world, stop, make_model));
-    if (results.back().stopped) return code_of(true);
+    if (results.back().stopped) {
+      if (config.report && world.rank() == 0) tell_of_missing_page(results.back().folder);
+      return code_of(true);
+    }
   }
   if (world.rank() > 0) return code_of(false);
   tell(table_of(results, options.seeds, config.metric));
@@ -71,8 +74,12 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
 int train_once(const train::TrainConfig& config, const comm::World& world, train::StopListener& stop,
                const train::ModelFactory& make_model) {
   const train::TrainResult result = train::train(config, world, stop, make_model);
-  if (config.report && !result.stopped && world.rank() == 0)
-    write_report_page({result.folder}, fs::path(result.folder) / kPage);
+  if (config.report && world.rank() == 0) {
+    if (result.stopped)
+      tell_of_missing_page(result.folder);
+    else
+      write_report_page({result.folder}, fs::path(result.folder) / kPage);
+  }
   return code_of(result.stopped);
 }
 

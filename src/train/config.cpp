@@ -86,6 +86,22 @@ void check_heads(const TrainConfig& c) {
   }
 }
 
+/// Messages from GPU to GPU have one size for all batches, which the fanouts must bound.
+void check_neighbor_exchange(const TrainConfig& c) {
+  if (c.neighbor_exchange != Transport::nccl) return;
+  const auto refuse_if = [](bool contradicts, const std::string& option, const std::string& why) {
+    require(!contradicts, fmt::format("--neighbor-exchange nccl contradicts {}: {}", option, why),
+            "Leave one of the two out; --neighbor-exchange auto takes nccl where it can be.");
+  };
+  refuse_if(c.sampler == sampling::Method::labor, "--sampler labor",
+            "how many neighbors LABOR takes of a node has no bound");
+  for (const int fanout : c.fanouts)
+    refuse_if(fanout < 0, fmt::format("the fanout {} of --fanouts", fanout),
+              "how many neighbors a node has is not known before it is asked for");
+  refuse_if(c.sampler_device == comm::TopologyOptions::Compute::cpu, "--sampler-device cpu",
+            "neighbors go from GPU to GPU only where GPUs sample");
+}
+
 /// Refuses options that somebody asked for, on a command line or by another value than the default, and that
 /// would have no effect.
 void check_effects(const TrainConfig& c) {
@@ -208,6 +224,7 @@ void validate(const TrainConfig& c) {
           "Give a number of batches, 0 for none, or auto.");
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
           "Give 0 for one machine a host.");
+  check_neighbor_exchange(c);
   check_effects(c);
 }
 

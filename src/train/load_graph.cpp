@@ -13,6 +13,7 @@
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "tuning/no_effect.hpp"
 
 namespace strata::train {
 namespace {
@@ -168,6 +169,8 @@ store::MachineGraph load_any(const Loading& loading) {
                   .multi_label = manifest.multi_label},
                  loading.use);
   });
+  if (context.first_rank() && context.topology.num_machines() > 1)
+    for (const std::string& line : options_without_effect(config, manifest)) spdlog::warn("{}", line);
   return store::MachineGraph::load(parts, context.communicator(), context.topology, context.machine,
                                    load_options(loading, manifest.book.num_nodes(), manifest.feature_cols));
 }

@@ -7,6 +7,7 @@
 #include "strata/train/doctor_advice.hpp"
 #include "strata/util/log.hpp"
 #include "tuning/device_mix.hpp"
+#include "tuning/no_effect.hpp"
 
 namespace strata::train {
 namespace {
@@ -15,7 +16,9 @@ namespace {
 comm::Topology find_topology(const TrainConfig& config, const comm::World& world) {
   comm::Topology topology = comm::discover(world.communicator(), config.topology);
   check_device_options(config, topology);
-  if (is_mixed(topology) && world.rank() == 0) spdlog::warn("{}", mix_warning(topology));
+  if (world.rank() > 0) return topology;
+  if (is_mixed(topology)) spdlog::warn("{}", mix_warning(topology));
+  for (const std::string& line : options_without_effect(config, topology)) spdlog::warn("{}", line);
   return topology;
 }
 

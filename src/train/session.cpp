@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,6 +24,11 @@ PipelineParts pipeline_parts(RunContext& context, const store::MachineGraph& gra
 PipelineOptions pipeline_options(const Session& session) {
   const TrainConfig& config = session.context.config;
   const nn::BlockModel& model = *session.learner.model;
+  if (config.neighbor_exchange == Transport::nccl && !model.traits().tolerates_padding)
+    throw InputError(
+        fmt::format("--neighbor-exchange nccl is not possible: {} does not tolerate padded batches",
+                    model_name(config)),
+        "Give --neighbor-exchange auto, or a model whose traits say that it tolerates padding.");
   return {.sampler = block_options(model, session.context, session.table),
           .sampler_device = config.sampler_device,
           .global_batch = session.context.global_batch,

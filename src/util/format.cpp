@@ -80,7 +80,9 @@ std::int64_t parse_bytes(std::string_view text) {
     if (found == std::end(kUnits)) throw refuse();
     scale = found->bytes;
   }
-  if (value * scale >= 0x1p63) throw refuse();
+  if (value * scale >= 0x1p63)
+    throw InputError(fmt::format("\"{}\" is too large an amount of memory", text),
+                     "Give less than 8388608TiB.");
   return static_cast<std::int64_t>(value * scale);
 }
 

@@ -5,6 +5,7 @@ from mistake import Mistake
 SPEC = 'synthetic:kind=sbm,nodes=300,edges=2400,features=8,classes=3,seed=1'
 TRAIN = 'strata-train --device cpu --graph parts'
 TRAIN_2 = 'mpirun -n 2 ' + TRAIN
+MACHINES_2 = TRAIN_2 + ' --ranks-per-machine 1'
 
 
 def prepare(folder, shell):
@@ -89,6 +90,17 @@ TABLE = (
     Mistake(TRAIN + ' --lr-gamma 0.5', ('--lr-gamma has no effect without --lr-schedule step',)),
     Mistake(TRAIN + ' --precision tf32', ('--precision tf32 has no effect: no rank computes on a GPU',)),
     Mistake(TRAIN_2 + ' --gpu-memory 4GiB', ('--gpu-memory has no effect', 'GPU'), ('rank 1',)),
+    Mistake(MACHINES_2 + ' --row-exchange nccl', ('--row-exchange nccl is not possible here', '0 of 2 ranks', '--row-exchange auto'), ('loading',)),
+    Mistake(MACHINES_2 + ' --neighbor-exchange nccl', ('--neighbor-exchange nccl is not possible here', '0 of 2 ranks'), ('loading',)),
+    Mistake(TRAIN + ' --neighbor-exchange nccl', ('--neighbor-exchange nccl is not possible here', 'one machine')),
+    Mistake(MACHINES_2 + ' --neighbor-exchange nccl --sampler labor', ('--neighbor-exchange nccl contradicts --sampler labor', 'auto')),
+    Mistake(MACHINES_2 + ' --neighbor-exchange nccl --fanouts 5,-1', ('contradicts the fanout -1 of --fanouts',)),
+    Mistake(MACHINES_2 + ' --neighbor-exchange nccl --sampler-device cpu', ('contradicts --sampler-device cpu',)),
+    Mistake('mpirun --oversubscribe -n 3 ' + TRAIN + ' --ranks-per-machine 1', ('2 parts', '3 machines', '--ranks-per-machine', 'repartition')),
+    Mistake(TRAIN + ' --batches-in-flight 0', ('--batches-in-flight: "0"', 'from 2 to 8', 'auto')),
+    Mistake(TRAIN + ' --batches-in-flight off', ('--batches-in-flight: "off"', 'from 2 to 8', 'auto')),
+    Mistake(TRAIN + ' --halo-cache off', ('--halo-cache', '0 for none, or auto')),
+    Mistake(TRAIN + ' --halo-cache 999999999999TiB', ('--halo-cache', 'too large')),
     Mistake(TRAIN + ' --gpu-memory lots', ('--gpu-memory', '4GiB')),
     Mistake(TRAIN + ' --cuda-graph on', ('--cuda-graph on is not possible here',)),
     Mistake(TRAIN + ' --patience 3 --eval-every 0', ('--patience needs evaluations',)),

@@ -90,6 +90,15 @@ class Invariance(e2e.Case):
             run = self.losses(graph, *options, '--ranks-per-machine', str(machine), ranks=ranks)
             self.compare(reference, run, f'planted, {ranks} ranks, {machine} a machine {options}')
 
+    def test_four_machines_and_every_way_between_them(self):
+        reference = self.losses(self.build(SPEC, 1), ranks=1)
+        graph = self.build(SPEC, 5)
+        for options in ([], ['--neighbor-exchange', 'mpi'], ['--row-exchange', 'mpi', '--halo-cache', '0'],
+                        ['--neighbor-exchange', 'mpi', '--row-exchange', 'mpi', '--replicate-graph', 'off'],
+                        ['--replicate-graph', 'off', '--halo-cache', '1GiB', '--batches-in-flight', '5']):
+            run = self.losses(graph, *options, '--ranks-per-machine', '1', ranks=4)
+            self.compare(reference, run, f'4 machines {options}')
+
     def test_sage(self):
         self.check('sage')
 

@@ -12,7 +12,8 @@ CLUSTER = 'machines=4,gpus=2,link=100Gbit/s,latency=10us,gpu-memory=40GiB,host-m
 class Plan(e2e.Case):
     def plan(self, graph, *options, expect=0, ranks=1, json_text=True):
         """Also checks that nothing is written."""
-        command = e2e.mpirun_command(ranks, ['--graph', graph, '--device', 'cpu', *SMALL, *options])
+        device = [] if 'gpus=' in ' '.join(map(str, options)) else ['--device', 'cpu']
+        command = e2e.mpirun_command(ranks, ['--graph', graph, *device, *SMALL, *options])
         plan = ['--plan-only', 'json'] if json_text else ['--plan-only']
         done = self.run_program([*command, *plan])
         self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
@@ -64,6 +65,18 @@ class Plan(e2e.Case):
         for options, word in ((['--cluster', 'machine=2'], 'did you mean machines'), (['--cluster', 'machines=5'], '5 machines'),
                               (['--cluster', 'measured=/nowhere'], 'no metrics.jsonl')):
             self.assertIn(word, self.plan(PLANTED, *options, expect=2))
+        for options, words in ((['machines=2,ranks=1', '--neighbor-exchange', 'nccl'], ('--neighbor-exchange nccl', '0 of 2 ranks')),
+                               (['machines=1,gpus=2', '--row-exchange', 'nccl'], ('--row-exchange nccl', 'one machine')),
+                               (['machines=2,gpus=2', '--batches-in-flight', '8'], ('--batches-in-flight 8', 'at most 3')),
+                               (['machines=2,gpus=2', '--neighbor-exchange', 'nccl', '--sampler', 'labor'], ('nccl', '--sampler labor')),
+                               (['machines=2,gpus=8', '--device', 'cpu'], ('--device cpu', '8 GPUs')),
+                               (['machines=2', '--device', 'cuda'], ('--device cuda', 'no GPUs')),
+                               (['gpus=8,ranks=4'], ('gpus=8', 'ranks=4')), (['machines=2,machines=1'], ("'machines' is given twice",)),
+                               ([''], ('--cluster: there is nothing in it',)),
+                               (['machines=2', '--ranks-per-machine', '7'], ('--ranks-per-machine 7', '1 ranks'))):
+            text = self.plan(PLANTED, '--cluster', *options, expect=2)
+            for word in words:
+                self.assertIn(word, text)
         self.assertIn('planted:', self.plan('synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes=3,seed=1', expect=2))
         _, done = self.train(PLANTED, '--cluster', 'machines=2', expect=2)
         self.assertIn('--cluster has no effect without --plan-only', done.stderr)

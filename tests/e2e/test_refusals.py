@@ -161,6 +161,27 @@ class Refusals(e2e.Case):
     def contents(self, output):
         return {path.name: path.read_bytes() for path in output.iterdir() if path.name not in ('strata.lock', 'train.new.log')}
 
+    def test_options_between_machines_are_warned_of_where_they_have_no_effect(self):
+        job = ['--fanouts', '3,3', '--hidden', '8', '--epochs', '1']
+        between = ['--halo-cache', '1GiB', '--replicate-graph', 'on', '--row-exchange-precision', 'bf16', '--row-exchange', 'mpi',
+                   '--neighbor-exchange', 'mpi']
+        _, alone = self.train(self.graph, *job, *between)
+        for option in between[::2]:
+            self.assertRegex(alone.stderr + alone.stdout, f'{option} .* has no effect: the run has one machine')
+        _, two = self.train(self.graph, *job, *between, '--ranks-per-machine', '1', ranks=2)
+        self.assertNotIn('no effect', two.stderr + two.stdout)
+        _, two = self.train(self.graph, *job, '--row-exchange-precision', 'bf16', '--feature-format', 'i8', '--halo-cache', '1',
+                            '--ranks-per-machine', '1', ranks=2)
+        for words in ('--row-exchange-precision bf16 has no effect: compressed', '--halo-cache 1 has no effect: a feature row'):
+            self.assertEqual((two.stderr + two.stdout).count(words), 1, words)
+
+    def test_the_cache_answers_what_it_is_said_to_answer(self):
+        graph = 'planted:parts=2,within=0.8,nodes=8000,edges=24000,features=16,classes=4,train=800,seed=1'
+        output, done = self.train(graph, '--fanouts', '3,3,3', '--hidden', '8', '--epochs', '1', '--batch-size', '50', '--halo-cache', '64MiB',
+                                  '--ranks-per-machine', '1', '--replicate-graph', 'off', ranks=2)
+        for rank in e2e.metrics(output, 'traffic')[-1]['ranks']:
+            self.assertEqual(rank['features']['request_bytes'] + rank['features']['row_bytes'], 0, 'all of 8000 nodes fit')
+
     def test_no_gpu(self):
         done = self.run_program(e2e.mpirun_command(1, ['--graph', self.graph, '--output', self.folder / 'gpu', '--device', 'cuda']))
         if done.returncode == 0:

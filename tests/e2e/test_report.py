@@ -65,6 +65,14 @@ class Report(e2e.Case):
             self.assertFalse((output / 'report.html').exists())
             self.assertTrue((output / 'model.safetensors').exists())
 
+    def test_of_a_stopped_run_is_told_of(self):
+        output = self.folder / 'stopped'
+        _, told = self.signalled(SPEC, output, signal.SIGTERM, *SMALL[:-4], '--batch-size', '4', '--log-every', '1', '--epochs', '1000',
+                                 '--report', ranks=1)
+        self.assertIn(f'strata-report {output}', told)
+        self.assertFalse((output / 'report.html').exists())
+        self.assertIn('State', self.draw(output))
+
     def test_compares_seeds(self):
         output, _ = self.train(SPEC, *SMALL, '--report', '--seeds', '4,9')
         text = words_of(output / 'report.html')

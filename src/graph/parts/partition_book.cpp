@@ -26,8 +26,10 @@ int PartitionBook::part_of(NodeId global) const {
 
 std::vector<int> parts_of_machines(int num_parts, int num_machines) {
   if (num_machines < 1 || num_machines > num_parts) {
-    throw InputError(fmt::format("{} parts cannot be spread over {} machines", num_parts, num_machines),
-                     "Use at most as many machines as parts, or build with more --parts.");
+    throw InputError(
+        fmt::format("{} parts cannot be spread over {} machines", num_parts, num_machines),
+        "Use at most as many machines as parts (--ranks-per-machine puts more ranks on one, and machines of "
+        "--cluster says how many a plan is for), or make more parts: strata-partition repartition.");
   }
   std::vector<int> first{0};
   for (int m = 0; m < num_machines; ++m) {

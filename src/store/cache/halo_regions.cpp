@@ -17,7 +17,7 @@ namespace {
 
 constexpr Count kBlock = 4096;  // consecutive entries that are read
 constexpr Count kNodesPerPiece = 1 << 16;
-constexpr std::size_t kClasses = 1 << 12;  // nodes that occur more often are all equally hot
+constexpr std::size_t kClasses = 1 << 12;  // nodes that occur more often are all equally hot; 0: never
 constexpr Count kIndexBytes = 16;          // per node of a NodeIndex
 
 using Occurrences = HostArray<std::uint32_t>;
@@ -70,13 +70,14 @@ void visit_lists(const HaloTask& task, const Occurrences& occurrences, const Vis
   const RegionSizes& sizes = task.regions.sizes;
   const std::int64_t edge_bytes = edge_bytes_of(sizes);
   const std::int64_t overhead = list_overhead(sizes, task.machine.size());
+  const GraphView graph = task.regions.view();
   task.loader.visit_indptr(own_nodes(task), [&](NodeId first, std::span<const Count> indptr) {
     std::vector<Candidate> candidates;
     for (std::size_t i = 0; i + 1 < indptr.size(); ++i) {
       const NodeId node = first + static_cast<NodeId>(i);
       const Count degree = indptr[i + 1] - indptr[i];
-      if (const std::uint32_t count = occurrences.data()[node]; count > 0)
-        candidates.push_back({node, degree, degree * edge_bytes + overhead, count});
+      if (!graph.owns(node))
+        candidates.push_back({node, degree, degree * edge_bytes + overhead, occurrences.data()[node]});
     }
     visit(candidates);
   });
@@ -85,11 +86,11 @@ void visit_lists(const HaloTask& task, const Occurrences& occurrences, const Vis
 void visit_rows(const HaloTask& task, const Occurrences& occurrences, const Visit& visit) {
   const Range own = own_nodes(task);
   const std::int64_t bytes = task.feature_row_bytes + kIndexBytes * task.machine.size();
+  const GraphView graph = task.regions.view();
   task.pool.parallel_for(own.count, kNodesPerPiece, [&](Count begin, Count end) {
     std::vector<Candidate> candidates;
     for (NodeId node = own.first + begin; node < own.first + end; ++node)
-      if (const std::uint32_t count = occurrences.data()[node]; count > 0)
-        candidates.push_back({node, 0, bytes, count});
+      if (!graph.owns(node)) candidates.push_back({node, 0, bytes, occurrences.data()[node]});
     visit(candidates);
   });
 }
@@ -99,9 +100,9 @@ std::size_t class_of(const Candidate& candidate) {
 }
 
 /// All nodes of `first_class` and hotter classes are kept. Of the next colder class, each rank keeps as many
-/// as its quota.
+/// as its quota. Nodes that never occur are kept only if all fit: nothing tells the hot ones among them.
 struct Cut {
-  std::size_t first_class = 1;
+  std::size_t first_class = 0;
   std::int64_t quota = 0;
 };
 
@@ -110,7 +111,7 @@ Cut cut_at(std::span<const std::int64_t> bytes_of_class, std::int64_t budget, in
     if (bytes_of_class[c] > budget) return {c + 1, budget / num_ranks};
     budget -= bytes_of_class[c];
   }
-  return {};
+  return {.first_class = bytes_of_class[0] > budget ? 1U : 0U};
 }
 
 /// This rank's share of the chosen nodes, ascending.
@@ -126,12 +127,13 @@ std::vector<Candidate> choose(const HaloTask& task, std::int64_t budget, const W
   });
   task.machine.communicator().all_reduce(std::span(bytes_of_class));
   const Cut cut = cut_at(bytes_of_class, budget, task.machine.size());
+  const std::size_t coldest = cut.quota > 0 ? cut.first_class - 1 : cut.first_class;
   std::vector<Candidate> chosen;
   task.machine.together([&] {
     walk([&](const std::vector<Candidate>& candidates) {
       const std::lock_guard lock(mutex);
       std::ranges::copy_if(candidates, std::back_inserter(chosen),
-                           [&](const Candidate& c) { return class_of(c) + 1 >= cut.first_class; });
+                           [&](const Candidate& c) { return class_of(c) >= coldest; });
     });
   });
   std::ranges::sort(chosen, {}, &Candidate::node);

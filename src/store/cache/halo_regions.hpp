@@ -27,7 +27,8 @@ struct HaloBudget {
 /// index.
 Count most_lists(const RegionSizes& sizes, std::int64_t list_bytes, int num_ranks);
 
-/// The nodes of other machines that occur most often in this machine's lists.
+/// The nodes of other machines that occur most often in this machine's lists; all nodes of other machines if
+/// they fit, because batches also reach those that occur only in other machines' lists.
 struct HaloNodes {
   std::vector<NodeId> lists;   ///< ascending
   std::vector<Count> degrees;  ///< of `lists`

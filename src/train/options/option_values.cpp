@@ -263,7 +263,12 @@ std::int64_t Bytes::from_file(std::string_view what, const FileValue& value) {
 }
 
 std::int64_t BytesOrAuto::from_text(std::string_view what, std::string_view text) {
-  return text == "auto" ? kAutomatic : Bytes::from_text(what, text);
+  if (text == "auto") return kAutomatic;
+  try {
+    return Bytes::from_text(what, text);
+  } catch (const InputError& error) {
+    throw InputError(error.what(), "Give an amount of memory such as 8GiB, 0 for none, or auto.");
+  }
 }
 
 std::int64_t BytesOrAuto::from_file(std::string_view what, const FileValue& value) {

@@ -246,7 +246,7 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
            "rows "
            "of other machines' nodes; they are f32 again where they are read")
       .fixed();
-  table.add_as<options::CountOrAuto>(
+  table.add_as<options::RangeOrAuto<2, TrainConfig::kMostInFlight>>(
       "batches-in-flight", c.batches_in_flight,
       "Batches that are sampled, gathered or trained at the same time, 2 to 8: auto (3; on CPUs of several "
       "machines as many as hide the measured latency of the network), or a number. The same numbers in any "

@@ -27,15 +27,14 @@ double seconds_per(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second : 0;
 }
 
-/// A list with its place, its original id and its entry of the index.
-double list_bytes_of(const graph::Manifest& manifest) {
+}  // namespace
+
+double mean_list_bytes(const graph::Manifest& manifest) {
   const double degree =
       static_cast<double>(manifest.num_edges) / static_cast<double>(manifest.book.num_nodes());
   constexpr double kOffset = sizeof(Count), kIndex = 16;
   return kOffset + kIndex + (1 + degree) * id_bytes(manifest);
 }
-
-}  // namespace
 
 std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest) {
   if (manifest.feature_code || config.feature_format != store::FeatureFormat::stored)
@@ -99,7 +98,7 @@ store::CacheDecision decide_lists(const CacheTask& task) {
                                      .ask_seconds = seconds_per(sent, task.rates.lists.bytes_per_second),
                                      .find_seconds = task.rates.lists.find_seconds};
   const double most =
-      std::min(task.others, static_cast<double>(task.room.list_bytes) / list_bytes_of(task.manifest));
+      std::min(task.others, static_cast<double>(task.room.list_bytes) / mean_list_bytes(task.manifest));
   std::vector<placement::CacheOption> options(1);
   if (most >= 1)
     options.push_back({.kept = static_cast<Count>(most),

@@ -48,6 +48,9 @@ struct CacheTask {
   double others = 0;  ///< nodes of other machines
 };
 
+/// Of a list of mean length, with its place, its original id and its entry of the index.
+double mean_list_bytes(const graph::Manifest& manifest);
+
 /// Of the rows that fit: none, those that fit the GPUs, or all.
 store::CacheDecision decide_rows(const CacheTask& task);
 /// None of the lists, or all that fit.

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "strata/util/error.hpp"
@@ -89,13 +91,17 @@ std::vector<Key> keys_of(Cluster& c) {
           {"measured", [&](auto, auto v) { c.measured = v; }}};
 }
 
-void read_pair(std::string_view pair, const std::vector<Key>& keys) {
+/// Returns the name of its key.
+std::string_view read_pair(std::string_view pair, const std::vector<Key>& keys) {
   const std::size_t equals = pair.find('=');
   if (equals == std::string_view::npos) refuse(fmt::format("'{}' has no value", pair));
   const std::string_view key = pair.substr(0, equals);
   std::vector<std::string> names;
   for (const Key& known : keys) {
-    if (key == known.name) return known.read(key, pair.substr(equals + 1));
+    if (key == known.name) {
+      known.read(key, pair.substr(equals + 1));
+      return key;
+    }
     names.emplace_back(known.name);
   }
   const std::string near = closest(key, names);
@@ -111,15 +117,37 @@ Link Cluster::link_of_rank() const {
   return mine;
 }
 
+comm::Topology topology_of(const Cluster& cluster) {
+  comm::Topology topology;
+  topology.machines.resize(static_cast<std::size_t>(cluster.machines));
+  for (int machine = 0; machine < cluster.machines; ++machine) {
+    for (int local = 0; local < cluster.ranks_per_machine(); ++local) {
+      topology.machines[static_cast<std::size_t>(machine)].push_back(static_cast<int>(topology.ranks.size()));
+      comm::Topology::Rank& rank = topology.ranks.emplace_back();
+      rank.host = std::to_string(machine);
+      rank.machine = machine;
+      rank.local_rank = rank.host_rank = local;
+      if (cluster.has_gpus()) rank.device = {.kind = Device::Kind::cuda, .index = local};
+    }
+  }
+  topology.gpu_per_rank = cluster.has_gpus();
+  return topology;
+}
+
 Cluster parse_cluster(std::string_view text) {
   Cluster cluster;
   const std::vector<Key> keys = keys_of(cluster);
   if (text.empty()) refuse("there is nothing in it");
+  std::set<std::string_view> given;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    read_pair(text.substr(begin, end - begin), keys);
+    const std::string_view key = read_pair(text.substr(begin, end - begin), keys);
+    if (!given.insert(key).second) refuse(fmt::format("'{}' is given twice", key));
     begin = end + 1;
   }
+  if (cluster.has_gpus() && given.contains("ranks") && cluster.ranks != cluster.gpus)
+    refuse(fmt::format("gpus={} has one rank for each GPU, and ranks={} contradicts it", cluster.gpus,
+                       cluster.ranks));
   return cluster;
 }
 

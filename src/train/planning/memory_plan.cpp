@@ -111,7 +111,8 @@ void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, cons
   const store::CacheDecision lists = decide_lists(task);
   plan.caches.push_back(lists);
   plan.cached_lists = answered_share(lists, config);
-  if (kept_of(lists, config).kept > 0) plan.cache_bytes += for_lists;
+  plan.cache_bytes +=
+      static_cast<std::int64_t>(static_cast<double>(kept_of(lists, config).kept) * mean_list_bytes(manifest));
 }
 
 placement::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "planning/plan.hpp"
@@ -6,13 +8,33 @@
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/train/planning.hpp"
+#include "strata/util/error.hpp"
+#include "tuning/device_mix.hpp"
 
 namespace strata::train {
 namespace {
 
+/// Throws InputError for options that contradict the cluster, as a run on it would.
+void check_cluster(const TrainConfig& config, const Cluster& cluster) {
+  using Compute = comm::TopologyOptions::Compute;
+  const int ranks = cluster.ranks_per_machine(), asked = config.topology.ranks_per_machine;
+  if (asked > 0 && asked != ranks)
+    throw InputError(fmt::format("--ranks-per-machine {} contradicts --cluster, whose machines have {} ranks",
+                                 asked, ranks),
+                     "Leave --ranks-per-machine out: gpus or ranks of --cluster say how many there are.");
+  const Compute device = config.topology.compute;
+  if (device != Compute::automatic && (device == Compute::cuda) != cluster.has_gpus())
+    throw InputError(
+        fmt::format("--device {} contradicts --cluster, whose machines have {}", enum_name(device),
+                    cluster.has_gpus() ? fmt::format("{} GPUs", cluster.gpus) : "no GPUs"),
+        "Leave --device out: gpus of --cluster says what ranks compute on.");
+  check_device_options(config, topology_of(cluster));
+}
+
 /// The machines of this run, as far as a plan knows machines: all like the first one.
 Cluster present_cluster(const TrainConfig& config, const comm::World& world) {
   const comm::Topology topology = comm::discover(world.communicator(), config.topology);
+  check_device_options(config, topology);
   comm::Machine machine(world.communicator(), topology);
   Cluster cluster;
   cluster.machines = topology.num_machines();
@@ -34,7 +56,10 @@ RunPlan plan_run(const TrainConfig& config, const std::string& cluster_text, con
   if (cluster_text.empty())
     cluster = present_cluster(config, world);
   else
-    world.communicator().together([&] { cluster = parse_cluster(cluster_text); });
+    world.communicator().together([&] {
+      cluster = parse_cluster(cluster_text);
+      check_cluster(config, cluster);
+    });
   RunPlan texts;
   world.communicator().together([&] {
     if (world.rank() != 0) return;

@@ -20,7 +20,7 @@ std::string device_name(const comm::Topology& topology);
 bool measures_loader_threads(const TrainConfig& config, const comm::Topology& topology);
 bool measures_sm_splits(const TrainConfig& config, const comm::Topology& topology);
 
-/// Throws InputError, on all ranks alike, for options of a mixed run that only a GPU can follow.
+/// Throws InputError, on all ranks alike, for options that these machines and devices cannot follow.
 void check_device_options(const TrainConfig& config, const comm::Topology& topology);
 
 /// A warning for the user of a mixed run; empty for other runs.

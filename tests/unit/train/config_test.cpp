@@ -95,6 +95,20 @@ TEST(Validate, RefusesWhatCannotBe) {
   }
 }
 
+TEST(Validate, RefusesNeighborsBetweenGpusThatHaveNoBound) {
+  const auto expect = [](const auto& set, const char* option) {
+    expect_refused(
+        [&](auto& c) {
+          c.neighbor_exchange = Transport::nccl;
+          set(c);
+        },
+        {"--neighbor-exchange nccl contradicts", option});
+  };
+  expect([](auto& c) { c.sampler = sampling::Method::labor; }, "--sampler labor");
+  expect([](auto& c) { c.fanouts = {5, -1, 5}; }, "the fanout -1 of --fanouts");
+  expect([](auto& c) { c.sampler_device = comm::TopologyOptions::Compute::cpu; }, "--sampler-device cpu");
+}
+
 TEST(Validate, RefusesWhatContradictsItself) {
   expect_refused([](auto& c) { c.eval_fanouts = {5, 5}; }, {"--eval-fanouts has 2 entries, --fanouts 3"});
   expect_refused(

@@ -71,5 +71,40 @@ TEST(DeviceMix, RefusesOptionsThatOnlyAGpuCanFollow) {
   expect_refused("--sm-split 20,100", [](TrainConfig& config) { config.sm_split = "20,100"; });
 }
 
+/// Machines of one rank each.
+comm::Topology spread(comm::Topology topology) {
+  topology.gpu_per_rank = true;
+  for (std::size_t rank = 0; rank < topology.ranks.size(); ++rank) {
+    topology.machines.push_back({static_cast<int>(rank)});
+    topology.ranks[rank].machine = static_cast<int>(rank);
+    topology.gpu_per_rank = topology.gpu_per_rank && topology.ranks[rank].device.is_cuda();
+  }
+  return topology;
+}
+
+TEST(DeviceMix, RefusesExchangesBetweenGpusThatAreNotThere) {
+  const auto check = [](Transport TrainConfig::*exchange, const std::string& option) {
+    TrainConfig config;
+    config.*exchange = Transport::nccl;
+    EXPECT_NO_THROW(check_device_options(config, spread(topology_of("gg"))));
+    test::expect_error([&] { check_device_options(config, spread(topology_of("cc"))); },
+                       {option + " nccl is not possible here", "0 of 2 ranks", option + " auto"});
+    test::expect_error([&] { check_device_options(config, spread(topology_of("gcg"))); },
+                       {option + " nccl", "2 of 3 ranks"});
+    test::expect_error([&] { check_device_options(config, spread(topology_of("g"))); },
+                       {option + " nccl", "one machine"});
+  };
+  check(&TrainConfig::row_exchange, "--row-exchange");
+  check(&TrainConfig::neighbor_exchange, "--neighbor-exchange");
+}
+
+TEST(DeviceMix, RefusesBatchesInFlightThatAGpuDoesNotWorkOn) {
+  TrainConfig config;
+  config.batches_in_flight = 8;
+  EXPECT_NO_THROW(check_device_options(config, spread(topology_of("cc"))));
+  test::expect_error([&] { check_device_options(config, spread(topology_of("cg"))); },
+                     {"--batches-in-flight 8", "at most 3"});
+}
+
 }  // namespace
 }  // namespace strata::train

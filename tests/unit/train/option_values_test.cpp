@@ -73,6 +73,10 @@ TEST(Counts, MayBeAutomatic) {
   EXPECT_EQ(CountOrAuto::from_text("--x", "off"), 0);
   EXPECT_EQ(CountOrAuto::from_text("--x", "64"), 64);
   refuse_texts<CountOrAuto>({"", "0", "-3", "064", "12x", "on"});
+  EXPECT_EQ((RangeOrAuto<2, 8>::from_text("--x", "auto")), -1);
+  EXPECT_EQ((RangeOrAuto<2, 8>::from_text("--x", "8")), 8);
+  EXPECT_EQ((RangeOrAuto<2, 8>::literal(-1)), "\"auto\"");
+  refuse_texts<RangeOrAuto<2, 8>>({"", "off", "0", "1", "9", "-1", "-3", "1e9", "02"});
 }
 
 TEST(Literals, AreReadBack) {

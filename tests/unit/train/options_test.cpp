@@ -100,7 +100,11 @@ TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
   EXPECT_EQ(config_of({"--halo-cache", "0"}).halo_cache_bytes, 0);
   EXPECT_EQ(config_of({"--halo-cache", "3MiB"}).halo_cache_bytes, 3 << 20);
   expect_refused({"--replicate-graph", "half"}, {"--replicate-graph"});
-  expect_refused({"--halo-cache", "much"}, {"much"});
+  for (const char* value : {"much", "off", "none", "-5"})
+    expect_refused({"--halo-cache", value}, {value, "0 for none, or auto"});
+  expect_refused({"--halo-cache", "999999999999TiB"}, {"too large", "0 for none, or auto"});
+  for (const char* value : {"0", "-3", "1e9", "off"})
+    expect_refused({"--batches-in-flight", value}, {value, "auto", "from 2 to 8"});
 }
 
 TEST(TrainOptions, AreRead) {

@@ -42,6 +42,9 @@ TEST(Cluster, RefusesWhatItCannotMean) {
   refuses("", "nothing");
   refuses("machines", "has no value");
   refuses("machines=2,", "has no value");
+  refuses("machines=2,machines=1", "'machines' is given twice");
+  refuses("gpus=8,ranks=4", "ranks=4 contradicts it");
+  EXPECT_EQ(parse_cluster("gpus=8,ranks=8").all_ranks(), 8);
   refuses("machine=2", "did you mean machines?");
   refuses("machines=0", "machines=0 is no whole number from 1");
   refuses("machines=2.5", "machines=2.5");

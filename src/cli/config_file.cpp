@@ -6,6 +6,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -14,6 +15,16 @@
 
 namespace strata::cli {
 namespace {
+
+/// Whether the text mentions the option, and not only as a part of another: "--epochs" in "--epochs-more".
+bool mentions(const std::string& text, const std::string& option) {
+  for (std::size_t at = text.find(option); at != std::string::npos; at = text.find(option, at + 1)) {
+    const std::size_t end = at + option.size();
+    if (end == text.size() || (text[end] != '-' && std::isalnum(static_cast<unsigned char>(text[end])) == 0))
+      return true;
+  }
+  return false;
+}
 
 using options::FileValue;
 using options::Option;
@@ -159,6 +170,18 @@ ConfigFile read_config_file(const std::filesystem::path& path, const train::Trai
   if (file.gcount() > kMost) refuse(" is larger than 1 MiB");
   text.resize(static_cast<std::size_t>(file.gcount()));
   return parse_config_file(text, path.string(), settings);
+}
+
+void validate(const train::TrainConfig& config, const std::map<std::string, std::string>& given_at) {
+  try {
+    train::validate(config);
+  } catch (const InputError& error) {
+    std::string places;
+    for (const auto& [name, place] : given_at)
+      if (mentions(error.what(), "--" + name)) places += (places.empty() ? "" : ", ") + place;
+    if (places.empty()) throw;
+    throw InputError(fmt::format("{} ({})", error.what(), places), error.remedy());
+  }
 }
 
 }  // namespace strata::cli

@@ -25,6 +25,7 @@ constexpr std::string_view kGraph =
 constexpr std::string_view kRanks = "Each rank computes on one GPU: mpirun -n 4 strata-train ... takes four.";
 constexpr std::string_view kOutput = "Did you mean --output?";
 constexpr std::string_view kThreads = "Did you mean --loader-threads?";
+constexpr std::string_view kReport = "strata-report writes it, from the folder of a run.";
 
 constexpr auto kOptionHints = std::to_array<OptionHint>({
     {"num-layers", kLayers},
@@ -40,6 +41,8 @@ constexpr auto kOptionHints = std::to_array<OptionHint>({
     {"num-epochs", kEpochs},
     {"n-epochs", kEpochs},
     {"max-epochs", kEpochs},
+    {"tensorboard", kReport},
+    {"mllog", kReport},
     {"wd", "Did you mean --weight-decay?"},
     {"bs", "Did you mean --batch-size?"},
     {"num-heads", "Did you mean --heads?"},

@@ -55,28 +55,11 @@ void add_inference_options(options::OptionTable& table, train::InferenceRequest&
   table.add("split", request.split, "Only the nodes of this split, in order of their ids").common();
 }
 
-/// Whether the text mentions the option, and not only as a part of another: "--epochs" in "--epochs-more".
-bool mentions(const std::string& text, const std::string& option) {
-  for (std::size_t at = text.find(option); at != std::string::npos; at = text.find(option, at + 1)) {
-    const std::size_t end = at + option.size();
-    if (end == text.size() || (text[end] != '-' && std::isalnum(static_cast<unsigned char>(text[end])) == 0))
-      return true;
-  }
-  return false;
-}
-
 /// Calls train::validate(), and adds the places of the file's options that the error mentions.
 void validate(const train::TrainConfig& config, const ConfigFile& file, const GivenOptions& given) {
-  try {
-    train::validate(config);
-  } catch (const InputError& error) {
-    std::string places;
-    for (const auto& [name, place] : file.given_at)
-      if (!given.has(name) && mentions(error.what(), "--" + name))
-        places += (places.empty() ? "" : ", ") + place;
-    if (places.empty()) throw;
-    throw InputError(fmt::format("{} ({})", error.what(), places), error.remedy());
-  }
+  auto places = file.given_at;
+  std::erase_if(places, [&](const auto& option) { return given.has(option.first); });
+  cli::validate(config, places);
 }
 
 /// The words as a shell would read them.

@@ -11,10 +11,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "config_file.hpp"
 #include "strata/comm/launcher_rank.hpp"
 #include "strata/doctor/doctor.hpp"
+#include "strata/graph/source.hpp"
 #include "strata/util/build_version.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -63,15 +65,32 @@ Words parse(int argc, char** argv) {
   return words;
 }
 
+/// What has no part folder cannot be looked at, nor planned for.
+void refuse_without_parts(const std::string& graph) {
+  if (graph.empty()) return;
+  const graph::Source source(graph);
+  if (source.synthetic() == nullptr && source.dataset() == nullptr) return;
+  throw InputError(
+      fmt::format("--graph {}: it has no parts, whose files are looked at", graph),
+      "Build them (strata-partition build --input GRAPH --output PARTS) and name that folder, or "
+      "leave --graph out.");
+}
+
 doctor::Request request_of(const Words& words, const comm::World& world) {
+  refuse_without_parts(words.graph);
   doctor::Request request{
       .quick = words.quick, .json = words.json, .graph = words.graph, .output = words.output};
   if (!words.config.empty()) {
-    train::TrainConfig config = cli::read_config_file(words.config).settings.config;
-    if (!words.graph.empty()) config.graph = words.graph;
+    cli::ConfigFile file = cli::read_config_file(words.config);
+    train::TrainConfig config = std::move(file.settings.config);
+    if (!words.graph.empty()) {
+      config.graph = words.graph;
+      file.given_at.erase("graph");
+    }
     if (config.graph.empty())
       throw InputError(fmt::format("--config {} names no graph to plan for", words.config),
                        "Give --graph PARTS, too.");
+    cli::validate(config, file.given_at);
     if (request.output.empty()) request.output = config.output;
     if (request.graph.empty() && !config.graph.is_generated()) request.graph = config.graph.text();
     request.plan = std::move(config);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "report.hpp"
@@ -16,11 +17,6 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::string bytes_or_unlimited(std::int64_t bytes) {
   return bytes == RankFacts::kUnlimited ? "unlimited" : format_bytes(bytes);
-}
-
-std::string rate(double bytes_per_second) {
-  return bytes_per_second < 1e9 ? fmt::format("{:.1f} MB/s", 1e-6 * bytes_per_second)
-                                : fmt::format("{:.2f} GB/s", 1e-9 * bytes_per_second);
 }
 
 /// A text for each host, from the facts of its first rank.
@@ -38,6 +34,11 @@ std::string gpus_of(const Host& host, const std::vector<RankFacts>& ranks) {
 }
 
 }  // namespace
+
+std::string rate_text(double bytes_per_second) {
+  return bytes_per_second < 1e9 ? fmt::format("{:.1f} MB/s", 1e-6 * bytes_per_second)
+                                : fmt::format("{:.2f} GB/s", 1e-9 * bytes_per_second);
+}
 
 std::vector<std::string> lines_by_host(const std::vector<Host>& hosts,
                                        const std::vector<std::string>& texts) {
@@ -95,8 +96,8 @@ std::vector<std::string> describe_limits(const std::vector<RankFacts>& ranks) {
 
 std::vector<std::string> describe_network(const NetworkFacts& network, const std::vector<RankFacts>& ranks) {
   const std::vector<Host> hosts = hosts_of(ranks);
-  std::string mpi = fmt::format("{}{}", fmt::join(ranks.front().mpi_components, " "),
-                                ranks.front().cuda_aware ? ", CUDA-aware" : "");
+  std::string mpi = fmt::format("{}, MPI_THREAD_MULTIPLE, {}", fmt::join(ranks.front().mpi_components, " "),
+                                ranks.front().cuda_aware ? "CUDA-aware" : "not CUDA-aware");
   if (network.links.empty()) return {"one host: nothing to measure" + (mpi.empty() ? "" : "; " + mpi)};
   const auto slowest = std::ranges::min(network.links, {}, &LinkRate::bytes_per_second);
   const auto fastest = std::ranges::max(network.links, {}, &LinkRate::bytes_per_second);
@@ -104,11 +105,11 @@ std::vector<std::string> describe_network(const NetworkFacts& network, const std
   const auto name = [&](int host) { return hosts[at(host)].name; };
   std::vector<std::string> lines{
       fmt::format("{} to {} between pairs of hosts (least: {} to {}), latency up to {} ({} and {})",
-                  rate(slowest.bytes_per_second), rate(fastest.bytes_per_second), name(slowest.from),
-                  name(slowest.to), format_seconds(latest.latency_seconds), name(latest.from),
-                  name(latest.to)),
+                  rate_text(slowest.bytes_per_second), rate_text(fastest.bytes_per_second),
+                  name(slowest.from), name(slowest.to), format_seconds(latest.latency_seconds),
+                  name(latest.from), name(latest.to)),
       fmt::format("all at once, each host sends {} to the next, or {} to all others",
-                  rate(network.ring_bytes_per_second), rate(network.all_to_all_bytes_per_second))};
+                  rate_text(network.ring_bytes_per_second), rate_text(network.all_to_all_bytes_per_second))};
   const auto over = texts_of(hosts, [&](const Host& host) {
     const std::string& carrier = network.carriers[static_cast<std::size_t>(&host - hosts.data())];
     return carrier.empty() ? std::string("an interface that could not be told") : carrier;
@@ -130,6 +131,8 @@ std::vector<std::string> describe_clocks(const std::vector<ClockOffset>& offsets
 }
 
 std::vector<std::string> describe_output(const OutputFacts& output) {
+  if (output.free_bytes == std::numeric_limits<std::int64_t>::max())
+    return {output.folder + ": its file system does not tell how much is free"};
   return {fmt::format("{}: {} free", output.folder, format_bytes(output.free_bytes))};
 }
 
@@ -153,10 +156,11 @@ std::vector<std::string> describe_storage(const std::vector<StorageFacts>& stora
     if (first == nullptr) first = &facts;
   }
   if (first == nullptr) return {folder + " could not be read"};
-  return {fmt::format(
-      "{}: {}, read by all hosts at once at {} ({} per host or more{}); loading takes about {}", folder,
-      format_bytes(first->part_bytes), rate(sum), rate(least), first->direct ? "" : ", perhaps from memory",
-      format_seconds(static_cast<double>(first->part_bytes) / sum))};
+  return {
+      fmt::format("{}: {}, read by all hosts at once at {} ({} per host or more{}); loading takes about {}",
+                  folder, format_bytes(first->part_bytes), rate_text(sum), rate_text(least),
+                  first->direct ? "" : ", perhaps from memory",
+                  format_seconds(static_cast<double>(first->part_bytes) / sum))};
 }
 
 }  // namespace strata::doctor

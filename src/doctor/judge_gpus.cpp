@@ -23,7 +23,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string rate_text(double bytes_per_second) { return fmt::format("{:.1f} GB/s", 1e-9 * bytes_per_second); }
+std::string gpu_rate(double bytes_per_second) { return fmt::format("{:.1f} GB/s", 1e-9 * bytes_per_second); }
 
 Finding link_finding(Level level, const std::string& host, const std::string& message) {
   return {.level = level,
@@ -58,7 +58,7 @@ void judge_pairs(const std::vector<GpuFacts>& gpus, const std::vector<Host>& hos
         findings.push_back(
             link_finding(Level::warning, host.name,
                          fmt::format("GPU {} copies to GPU {} at {}; {} is usual for such a pair", link.from,
-                                     link.to, rate_text(link.bytes_per_second), rate_text(usual))));
+                                     link.to, gpu_rate(link.bytes_per_second), gpu_rate(usual))));
     }
     if (!links.empty() && !some)
       findings.push_back(
@@ -80,12 +80,12 @@ void judge_copies(const std::vector<GpuFacts>& gpus, const std::vector<RankFacts
       findings.push_back(
           link_finding(Level::warning, ranks[r].host,
                        fmt::format("rank {} copies from the host to its GPU at {}; {} is usual for a {}", r,
-                                   rate_text(gpus[r].copy_alone), rate_text(usual), ranks[r].gpu)));
+                                   gpu_rate(gpus[r].copy_alone), gpu_rate(usual), ranks[r].gpu)));
     else if (gpus[r].copy_together < kShared * gpus[r].copy_alone)
       findings.push_back(
           link_finding(Level::note, ranks[r].host,
                        fmt::format("rank {} copies to its GPU at {} while all do, at {} alone", r,
-                                   rate_text(gpus[r].copy_together), rate_text(gpus[r].copy_alone))));
+                                   gpu_rate(gpus[r].copy_together), gpu_rate(gpus[r].copy_alone))));
   }
 }
 
@@ -179,7 +179,7 @@ Findings judge_nccl(const std::vector<NcclFacts>& nccl, const std::vector<RankFa
   }
   if (hosts.size() > 1 && !nccl.empty() && nccl.front().all_reduce > 0 && nccl.front().all_reduce < kSlow)
     findings.push_back(nccl_finding(
-        Level::warning, {}, fmt::format("NCCL sums gradients at {}", rate_text(nccl.front().all_reduce)),
+        Level::warning, {}, fmt::format("NCCL sums gradients at {}", gpu_rate(nccl.front().all_reduce)),
         "Name a faster network: -x NCCL_SOCKET_IFNAME=ib0, or NCCL_IB_HCA=mlx5_0."));
   return findings;
 }
@@ -228,8 +228,8 @@ std::vector<std::string> describe_nccl(const std::vector<NcclFacts>& nccl) {
     transports.insert(facts.transports.begin(), facts.transports.end());
     networks.insert(facts.networks.begin(), facts.networks.end());
   }
-  return {fmt::format("sum {}, all to all {} per rank; over {}{}{}", rate_text(nccl.front().all_reduce),
-                      rate_text(nccl.front().all_to_all),
+  return {fmt::format("sum {}, all to all {} per rank; over {}{}{}", gpu_rate(nccl.front().all_reduce),
+                      gpu_rate(nccl.front().all_to_all),
                       transports.empty() ? "transports that its log does not tell"
                                          : fmt::format("{}", fmt::join(transports, ", ")),
                       networks.empty() ? "" : "; networks ", fmt::join(networks, ", "))};

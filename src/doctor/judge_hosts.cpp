@@ -91,8 +91,8 @@ void judge_open_files(const Host& host, const std::vector<RankFacts>& ranks, Fin
       {.level = Level::failure,
        .check = "limits",
        .host = host.name,
-       .message = fmt::format("a process may open {} files; a run of {} ranks opens up to {}", limit,
-                              ranks.size(), wanted),
+       .message = fmt::format("a process may open {} files; a run of {} rank{} opens up to {}", limit,
+                              ranks.size(), ranks.size() == 1 ? "" : "s", wanted),
        .action = "ulimit -n 65536 before mpirun, or nofile in /etc/security/limits.conf there.",
        .remedy = Remedy::open_files});
 }
@@ -174,8 +174,8 @@ void judge_processors(const Host& host, const std::vector<RankFacts>& ranks, Fin
     findings.push_back({.level = Level::warning,
                         .check = "ranks",
                         .host = host.name,
-                        .message = fmt::format("{} ranks may run on {} of its {} processors", num_ranks,
-                                               processors.size(), available),
+                        .message = fmt::format("{} rank{} may run on {} of its {} processors", num_ranks,
+                                               num_ranks == 1 ? "" : "s", processors.size(), available),
                         .action = "mpirun --bind-to none, or a larger cpuset (Slurm: --cpus-per-task).",
                         .remedy = Remedy::binding});
     return;
@@ -196,7 +196,9 @@ void judge_processors(const Host& host, const std::vector<RankFacts>& ranks, Fin
   findings.push_back({.level = Level::warning,
                       .check = "ranks",
                       .host = host.name,
-                      .message = fmt::format("each of its {} ranks may run on {} of {} processors", num_ranks,
+                      .message = fmt::format("{} may run on {} of {} processors",
+                                             num_ranks == 1 ? std::string("its rank")
+                                                            : fmt::format("each of its {} ranks", num_ranks),
                                              first_of(host, ranks).processors.size(), available),
                       .action = "mpirun --bind-to none, or --map-by slot:PE=N (Slurm: --cpus-per-task).",
                       .remedy = Remedy::binding});

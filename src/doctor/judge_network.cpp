@@ -23,11 +23,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string rate_text(double bytes_per_second) {
-  return bytes_per_second < 1e9 ? fmt::format("{:.0f} Mbit/s", 8e-6 * bytes_per_second)
-                                : fmt::format("{:.1f} GB/s", 1e-9 * bytes_per_second);
-}
-
 Finding slow_link(const std::string& host, const std::string& message) {
   return {
       .level = Level::warning,

@@ -51,8 +51,8 @@ void judge_rates(const std::vector<StorageFacts>& storage, const std::vector<Hos
         {.level = Level::warning,
          .check = "storage",
          .host = host.name,
-         .message = fmt::format("it reads the parts at {:.0f} MB/s while all hosts read; loading takes {}",
-                                1e-6 * facts.bytes_per_second, format_seconds(seconds)),
+         .message = fmt::format("it reads the parts at {} while all hosts read; loading takes {}",
+                                rate_text(facts.bytes_per_second), format_seconds(seconds)),
          .action = "Copy the part folder to a disk of each host, or to a faster file system.",
          .remedy = Remedy::storage});
   }
@@ -92,6 +92,13 @@ Findings judge_storage(const std::vector<StorageFacts>& storage, const std::vect
 
 Findings judge_output(const OutputFacts& output, const std::string& host) {
   constexpr std::int64_t kLittle = std::int64_t{1} << 30;
+  if (!output.obstacle.empty())
+    return {{.level = Level::failure,
+             .check = "storage",
+             .host = host,
+             .message = fmt::format("the folder of the run cannot be made: {} is a file", output.obstacle),
+             .action = "Name another folder with --output, or move that file away.",
+             .remedy = Remedy::disk_space}};
   if (!output.writable)
     return {{.level = Level::failure,
              .check = "storage",

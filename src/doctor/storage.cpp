@@ -104,11 +104,15 @@ ReadRate read_parts(const std::string& folder, std::chrono::milliseconds duratio
 OutputFacts look_at_output(const std::string& folder) {
   std::error_code failed;
   fs::path path = fs::absolute(folder.empty() ? fs::path(".") : fs::path(folder), failed);
-  while (!fs::is_directory(path, failed) && path.has_parent_path() && path != path.parent_path())
+  std::string obstacle;
+  while (!fs::is_directory(path, failed) && path.has_parent_path() && path != path.parent_path()) {
+    if (fs::exists(path, failed)) obstacle = path.lexically_normal().string();
     path = path.parent_path();
+  }
   return {.folder = path.lexically_normal().string(),
           .writable = can_write_file(path / "strata-doctor"),
-          .free_bytes = free_disk_bytes(path)};
+          .free_bytes = free_disk_bytes(path),
+          .obstacle = obstacle};
 }
 
 }  // namespace strata::doctor

@@ -118,6 +118,13 @@ class Report(e2e.Case):
         self.assertIn('no such directory', self.draw(self.folder / 'nowhere', expect=2))
         self.assertIn('no metrics.jsonl', self.draw(self.folder, expect=2))
 
+    def test_is_what_writes_for_other_programs(self):
+        for option in '--tensorboard', '--mllog':
+            done = self.run_program([e2e.BIN / 'strata-train', '--graph', SPEC, option, 'x'])
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f'unknown option {option}', done.stderr)
+            self.assertIn('strata-report writes it, from the folder of a run.', done.stderr)
+
     def test_writes_lines_for_mlperf(self):
         output, _ = self.train(SPEC, *SMALL)
         log = self.folder / 'run.log'

@@ -315,6 +315,9 @@ class Pages(Folder):
     def test_draw_no_two_lines_alike(self):
         drawn = charts.lines([charts.Series(str(i), [1], [1.0]) for i in range(50)], charts.Axes("x", "y")).data
         self.assertEqual(len({(line.line.color, line.marker.symbol) for line in drawn}), 50)
+        self.assertEqual(len({(line.line.dash, line.marker.symbol) for line in drawn}), 50, "alike in black and white")
+        bars = charts.stacked([charts.Series(str(i), ["x"], [1.0]) for i in range(7)], charts.Axes("x", "y")).data
+        self.assertEqual(len({bar.marker.pattern.shape for bar in bars}), 7, "alike in black and white")
 
     def test_have_a_table_behind_every_chart(self):
         run = read_run(self.write("run", ranks=3))

@@ -93,11 +93,12 @@ std::string step_text(const StepPlan& plan) {
   table.row({"a batch per batch in flight", format_seconds(e.in_flight)});
   return table.str() +
          fmt::format(
-             "step    {}, limited by {}; {} per epoch ({} steps); {} of one machine's speed per rank\n"
+             "step    {}, limited by {}; {} per epoch ({} step{}); {} of one machine's speed per rank\n"
              "        arithmetic {}\n",
              format_seconds(e.step), name_of(e.limit),
              format_seconds(e.step * static_cast<double>(plan.profile.steps_per_epoch)),
-             format_count(plan.profile.steps_per_epoch), percent(plan.efficiency()), plan.basis);
+             format_count(plan.profile.steps_per_epoch), plan.profile.steps_per_epoch == 1 ? "" : "s",
+             percent(plan.efficiency()), plan.basis);
 }
 
 }  // namespace

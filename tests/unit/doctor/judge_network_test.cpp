@@ -43,7 +43,7 @@ TEST(JudgeNetwork, NamesTheHostThatAllSlowLinksLeave) {
   link(facts, 1, 0).bytes_per_second = link(facts, 1, 2).bytes_per_second = kTenMegabit;
   const Findings findings = judge_network(facts, healthy_ranks(3));
   EXPECT_THAT(shortened(findings), ElementsAre("warning network h1 slow-links-between-hosts"));
-  EXPECT_THAT(findings.front().message, HasSubstr("10 Mbit/s"));
+  EXPECT_THAT(findings.front().message, HasSubstr("1.2 MB/s"));
   EXPECT_THAT(findings.front().message, HasSubstr("to every other host"));
 }
 

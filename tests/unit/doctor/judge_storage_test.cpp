@@ -69,6 +69,14 @@ TEST(JudgeOutput, SeesAFullAndAForbiddenFolder) {
               ElementsAre("failure storage h0 room-for-the-output"));
 }
 
+TEST(JudgeOutput, SeesAFileWhereTheFolderWouldBe) {
+  const strata::test::TemporaryFolder folder;
+  std::ofstream(folder / "afile") << "x";
+  const Findings findings = judge_output(look_at_output(folder / "afile/run/first"), "h0");
+  EXPECT_THAT(shortened(findings), ElementsAre("failure storage h0 room-for-the-output"));
+  EXPECT_THAT(findings.front().message, HasSubstr("afile is a file"));
+}
+
 TEST(JudgePlan, FailsWhatDoesNotFit) {
   EXPECT_THAT(judge_plan(true), IsEmpty());
   EXPECT_THAT(shortened(judge_plan(false)), ElementsAre("failure plan - a-plan-that-does-not-fit"));

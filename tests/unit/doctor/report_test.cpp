@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -95,7 +96,9 @@ TEST(Describe, TellsOfEveryCheck) {
   const NetworkFacts network{.links = {{0, 1, 1e-5, 2.5e6}, {1, 0, 1e-5, 2e9}}, .carriers = {"v0", "v0"}};
   EXPECT_THAT(describe_network(network, ranks),
               ElementsAre(HasSubstr("2.5 MB/s to 2.00 GB/s"), HasSubstr("all at once"),
-                          HasSubstr("over v0, btl/tcp")));
+                          HasSubstr("over v0, btl/tcp pml/ob1, MPI_THREAD_MULTIPLE, not CUDA-aware")));
+  EXPECT_THAT(describe_output({.folder = "/proc", .free_bytes = std::numeric_limits<std::int64_t>::max()}),
+              ElementsAre("/proc: its file system does not tell how much is free"));
   EXPECT_THAT(describe_storage({{.part_bytes = 1 << 30, .bytes_per_second = 1e9}, {.bytes_per_second = 1e9}},
                                ranks, "parts"),
               ElementsAre(HasSubstr("2.00 GB/s")));

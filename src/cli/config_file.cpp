@@ -172,9 +172,9 @@ ConfigFile read_config_file(const std::filesystem::path& path, const train::Trai
   return parse_config_file(text, path.string(), settings);
 }
 
-void validate(const train::TrainConfig& config, const std::map<std::string, std::string>& given_at) {
+void with_places(const std::map<std::string, std::string>& given_at, const std::function<void()>& check) {
   try {
-    train::validate(config);
+    check();
   } catch (const InputError& error) {
     std::string places;
     for (const auto& [name, place] : given_at)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -33,8 +34,8 @@ ConfigFile parse_config_file(std::string_view text, const std::string& name,
 /// The same for a file. Throws InputError if it cannot be read.
 ConfigFile read_config_file(const std::filesystem::path& path, const train::TrainSettings& settings = {});
 
-/// Calls train::validate(). The InputError that it throws then tells, too, where the options were given that
-/// it mentions; `given_at` is ConfigFile::given_at, without options that were given anew.
-void validate(const train::TrainConfig& config, const std::map<std::string, std::string>& given_at);
+/// Calls `check`. An InputError that it throws then tells, too, where the options were given that it
+/// mentions; `given_at` is ConfigFile::given_at, without options that were given anew.
+void with_places(const std::map<std::string, std::string>& given_at, const std::function<void()>& check);
 
 }  // namespace strata::cli

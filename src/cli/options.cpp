@@ -59,7 +59,7 @@ void add_inference_options(options::OptionTable& table, train::InferenceRequest&
 void validate(const train::TrainConfig& config, const ConfigFile& file, const GivenOptions& given) {
   auto places = file.given_at;
   std::erase_if(places, [&](const auto& option) { return given.has(option.first); });
-  cli::validate(config, places);
+  with_places(places, [&] { train::validate(config); });
 }
 
 /// The words as a shell would read them.

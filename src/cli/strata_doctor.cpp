@@ -90,7 +90,7 @@ doctor::Request request_of(const Words& words, const comm::World& world) {
     if (config.graph.empty())
       throw InputError(fmt::format("--config {} names no graph to plan for", words.config),
                        "Give --graph PARTS, too.");
-    cli::validate(config, file.given_at);
+    cli::with_places(file.given_at, [&] { train::validate(config); });
     if (request.output.empty()) request.output = config.output;
     if (request.graph.empty() && !config.graph.is_generated()) request.graph = config.graph.text();
     request.plan = std::move(config);

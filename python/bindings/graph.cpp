@@ -8,6 +8,7 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "interruptible.hpp"
 #include "runtime.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
@@ -43,8 +44,9 @@ struct GraphSettings {
 
 std::shared_ptr<Graph> load(const Process& process, const std::string& source,
                             const GraphSettings& settings) {
-  const nb::gil_scoped_release guard;
-  return Graph::load(process.runtime, graph::Source(source), settings.options());
+  return interruptible(process.device(), [runtime = process.runtime, source, settings] {
+    return Graph::load(runtime, graph::Source(source), settings.options());
+  });
 }
 
 struct Arrays {
@@ -74,9 +76,9 @@ struct Arrays {
 /// The first rank of the run gives the arrays; the others pass none.
 std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
                                    const GraphSettings& settings) {
-  graph::GraphArrays views = arrays.views();
-  const nb::gil_scoped_release guard;
-  return Graph::from_arrays(process.runtime, std::move(views), settings.options());
+  return interruptible(process.device(), [runtime = process.runtime, arrays, settings] {
+    return Graph::from_arrays(runtime, arrays.views(), settings.options());
+  });
 }
 
 /// Rows in memory of their own, which the returned array holds.
@@ -258,7 +260,10 @@ void bind_graph(nb::module_& module) {
       .def("keyed_numbers", &keyed_numbers_of, "nodes"_a, "counts"_a, nb::kw_only(), "seed"_a, "epoch"_a,
            "step"_a, "hop"_a, "float64 [sum of counts] in [0, 1); on any thread.")
       .def("plan", &plan_of)
-      .def("close", &Graph::close, NoGil(), "Collective.");
+      .def(
+          "close",
+          [](const std::shared_ptr<Graph>& g) { interruptible(g->runtime().device(), [g] { g->close(); }); },
+          "Collective.");
 }
 
 }  // namespace strata::python

@@ -10,6 +10,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "chooser.hpp"
+#include "interruptible.hpp"
 #include "runtime.hpp"
 #include "sm_split.hpp"
 #include "strata/cuda/device.hpp"
@@ -34,8 +35,8 @@ constexpr std::chrono::milliseconds kPatience{100};
 /// Ends without the interpreter's lock, which a chooser on a thread of the owned one may be waiting for.
 template <typename Owned>
 struct Unlocked {
-  std::unique_ptr<Owned> owned;
-  explicit Unlocked(std::unique_ptr<Owned> o) : owned(std::move(o)) {}
+  std::shared_ptr<Owned> owned;
+  explicit Unlocked(std::shared_ptr<Owned> o) : owned(std::move(o)) {}
   ~Unlocked() {
     const nb::gil_scoped_release guard;
     owned.reset();
@@ -75,12 +76,11 @@ std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<loader::Graph> graph, st
   else if (split)
     options.nodes = enum_value<loader::Split>(*split, "input_nodes");
   if (!chooser.is_none()) options.sampler.chooser = chooser_of(chooser);
-  std::unique_ptr<NodeLoader> made;
-  {
-    const nb::gil_scoped_release guard;
-    made = std::make_unique<NodeLoader>(std::move(graph), options);
-  }
-  return std::make_unique<OpenLoader>(std::move(made));
+  const Device device = graph->runtime().device();
+  return std::make_unique<OpenLoader>(
+      interruptible(device, [graph = std::move(graph), options = std::move(options)] {
+        return std::make_unique<NodeLoader>(graph, options);
+      }));
 }
 
 std::unique_ptr<NeighborSampler> make_sampler(std::shared_ptr<loader::Graph> graph, std::vector<int> fanouts,
@@ -218,7 +218,11 @@ void bind_loader(nb::module_& module) {
           "run_on", [](OpenLoader& l, const LoadingSplit& split) { l.owned->run_on(split.sms.first); },
           "split"_a, NoGil())
       .def(
-          "close", [](OpenLoader& l) { l.owned->close(); }, NoGil(), "Collective.");
+          "close",
+          [](const OpenLoader& l) {
+            interruptible(l.owned->device(), [loader = l.owned] { loader->close(); });
+          },
+          "Collective.");
   module.def("write_edge_index", &write_edge_index, "process"_a, "indptr"_a.noconvert(),
              "indices"_a.noconvert(), "edge_index"_a.noconvert(), "stream"_a,
              "The edges of a block's lists as pairs, int64 [2, E].");

@@ -4,8 +4,11 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <chrono>
+
 #include "backend_capsule.hpp"
 #include "bindings.hpp"
+#include "interruptible.hpp"
 #include "strata/util/enum_names.hpp"
 #include "strata/util/log.hpp"
 
@@ -81,7 +84,10 @@ void bind_runtime(nb::module_& module) {
       .def("ranks", &more_ranks,
            "Collective. A capsule of the same ranks as a group of its own, for another extension.")
       .def(
-          "barrier", [](const Process& p) { p.world->communicator().barrier(); }, NoGil(),
+          "barrier",
+          [](const std::shared_ptr<Process>& p) {
+            interruptible(p->device(), [p] { p->world->communicator().barrier(); });
+          },
           "Collective: waits for all ranks.")
       .def(
           "broadcast",
@@ -101,7 +107,17 @@ void bind_runtime(nb::module_& module) {
       .def(
           "abort", [](const Process& p, int code) { p.world->abort(code); }, "exit_code"_a,
           "Ends all ranks of the run. Never returns.")
+      .def(
+          "part",
+          [](const std::shared_ptr<Process>& p, int milliseconds) {
+            return interruptible(p->device(), [p, patience = std::chrono::milliseconds(milliseconds)] {
+              return p->farewell->meet(false, patience).has_value();
+            });
+          },
+          "milliseconds"_a, "Whether all ranks have come to the end of their programs by then. Called once.")
       .def("close", &Process::close, NoGil(), "Collective; after all graphs.");
+  module.def("await_left", &Interruptible::await_left, "milliseconds"_a,
+             "Whether no call is still at work that a signal ended the wait for.");
 }
 
 }  // namespace strata::python

@@ -7,11 +7,18 @@ import atexit
 import os
 import socket
 import sys
+import traceback
 import types
 import weakref
 from typing import Any, Protocol
 
 from strata import _core
+
+
+# Seconds that a rank whose program ends waits for the others to end theirs.
+_PATIENCE_FAILED = 3  # after sys.exit() with a code
+_PATIENCE_IN_EPOCH = 5  # in the midst of an epoch, whose batches others may wait for
+_PATIENCE = 600  # another rank may still write or evaluate something by itself
 
 
 class Closable(Protocol):
@@ -23,6 +30,8 @@ class _State:
     log_level = "warn"
     choices: dict[str, str | int] = {}  # of init(), other than the defaults
     open: weakref.WeakSet[Any] = weakref.WeakSet()
+    in_epoch = False  # of all ranks
+    exit_status: Any = None  # of the last sys.exit()
     pid = os.getpid()
 
 
@@ -49,6 +58,7 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
     }
     set_log_level(_State.log_level)
     sys.excepthook = _end_other_ranks(sys.excepthook)
+    sys.exit = _noting(sys.exit)
     os.register_at_fork(after_in_child=_leak)
     return _State.process
 
@@ -169,6 +179,21 @@ def register(thing: Closable) -> None:
     _State.open.add(thing)
 
 
+def set_in_epoch(in_epoch: bool) -> None:
+    """Whether this rank takes, or has left, an epoch's batches before the last, for which other ranks need it."""
+    _State.in_epoch = in_epoch
+
+
+def _noting(exit: Any) -> Any:
+    """Handlers of atexit are not told the exit code; torch.multiprocessing's processes end so when they fail, too."""
+
+    def noting(status: Any = None) -> None:
+        _State.exit_status = status
+        exit(status)
+
+    return noting
+
+
 def _end_other_ranks(hook: Any) -> Any:
     """A rank that fails would leave the others waiting for it."""
 
@@ -185,11 +210,55 @@ def _end_other_ranks(hook: Any) -> Any:
 set_log_level(_State.log_level)
 
 
+def _exit_code() -> int:
+    """What the program's last sys.exit() asked for."""
+    status = _State.exit_status
+    if status is None:
+        return 0
+    return int(status) & 0xFF if isinstance(status, int) else 1
+
+
+def _end_run(current: _core.Process, code: int) -> None:
+    """Ends this process now, and the other ranks with it."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    if current.size == 1 or _core.find_launcher() == "torch":
+        # The others notice it. This process ends first, so that torch tells its error and not an echo.
+        os._exit(code)
+    current.abort(code)
+
+
+def _part(current: _core.Process) -> None:
+    """Waits until the programs of all ranks end, or ends those that still run."""
+    code = _exit_code()
+    patience = _PATIENCE_FAILED if code else _PATIENCE_IN_EPOCH if _State.in_epoch else _PATIENCE
+    if current.part(patience * 1000):
+        return
+    how = f"sys.exit({_State.exit_status!r})" if code else "in the midst of an epoch" if _State.in_epoch else "without an error"
+    print(
+        f"strata: the program of rank {current.rank} (host {current.host}) ended ({how}), and other ranks' had not ended "
+        f"{patience} s later. The run is ended.\n"
+        "  Let all ranks end together: strata.process().barrier() at the end of a program waits for the others.",
+        file=sys.stderr,
+    )
+    _end_run(current, code or 1)
+
+
 @atexit.register
 def _close_all() -> None:
-    if _State.process is None or _State.pid != os.getpid():
+    current = _State.process
+    if current is None or _State.pid != os.getpid():
         return
-    for thing in sorted(_State.open, key=lambda thing: thing._number, reverse=True):
-        thing.close()
-    _State.process.close()
+    try:
+        if not _core.await_left(0 if current.size > 1 else 2000):
+            _end_run(current, 130)
+        if current.size > 1:
+            _part(current)
+        for thing in sorted(_State.open, key=lambda thing: thing._number, reverse=True):
+            thing.close()
+        current.close()
+    except BaseException:
+        traceback.print_exc()
+        _end_run(current, 1)
     _State.process = None

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata import _core
 from strata._arrays import current_stream, host_array, ids_array, to_torch
-from strata._process import not_for_other_processes, process, refuse_forks, register
+from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
 from strata.graph import Graph
@@ -139,6 +141,8 @@ class _Loader:
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
+        self._iterations = 0  # begun; a loader serves the last one
+        self._in_use = threading.Lock()
         self._own_nodes = own_nodes
         chooser = sampler if isinstance(sampler, NeighborChooser) else None
         if chooser is not None:
@@ -193,10 +197,34 @@ class _Loader:
     def _batches(self) -> Iterator[_core.NodeBatch]:
         refuse_forks()
         epoch, self._epoch = self._epoch, self._epoch + 1
-        self._core.begin(epoch)
-        while (batch := self._core.next(current_stream())) is not None:
+        with self._for_one_thread():
+            self._core.begin(epoch)
+            self._iterations += 1
+            iteration = self._iterations
+        while (batch := self._next_of(iteration)) is not None:
             yield batch
             del batch
+
+    @contextmanager
+    def _for_one_thread(self) -> Iterator[None]:
+        if not self._in_use.acquire(blocking=False):
+            raise InputError("two threads use one loader", "A loader takes one thread at a time; make one for each thread.")
+        try:
+            yield
+        finally:
+            self._in_use.release()
+
+    def _next_of(self, iteration: int) -> _core.NodeBatch | None:
+        if iteration != self._iterations:
+            raise InputError(
+                "another iteration over this loader has begun, which ended this one",
+                "A loader takes one iteration, and one thread, at a time; make a second loader for another.",
+            )
+        with self._for_one_thread():
+            batch = self._core.next(current_stream())
+        if not self._own_nodes:
+            set_in_epoch(batch is not None)
+        return batch
 
 
 def ids_of(graph: Graph, nodes: Any) -> Any:

@@ -7,6 +7,7 @@ import pickle
 import resource
 import subprocess
 import sys
+import threading
 import unittest
 import warnings
 
@@ -14,6 +15,7 @@ import numpy
 import torch
 
 import strata
+import strata.dgl
 from random_graphs import random_graph
 
 
@@ -192,6 +194,32 @@ class Memory(LoaderCase):
             for batch in batches:
                 self.check(batch)
 
+
+    def test_of_a_second_iteration_end_the_first(self):
+        of_dgl = strata.dgl.DataLoader(self.graph, self.graph.nodes("train"), strata.dgl.NeighborSampler([3]), batch_size=64)
+        for loader in (self.loader(), of_dgl):
+            with self.assertRaisesRegex(strata.InputError, "one iteration, and one thread, at a time; make a second loader"):
+                for _ in zip(loader, loader):
+                    pass
+            self.assertEqual(len(list(loader)), len(loader))
+
+    def test_of_two_threads_at_once_are_refused(self):
+        loader, counts = self.loader(batch_size=5), []
+
+        def take():
+            try:
+                counts.append(len(list(loader)))
+            except strata.InputError as error:
+                counts.append(str(error))
+
+        for _ in range(5):
+            threads = [threading.Thread(target=take, daemon=True) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(20)
+                self.assertFalse(thread.is_alive())
+        self.assertTrue(all(count == len(loader) or "thread" in str(count) for count in counts), counts)
 
     def test_of_a_graph_that_is_closed_in_mid_epoch(self):
         for _ in range(20):

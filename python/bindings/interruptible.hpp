@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <exception>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "bindings.hpp"
+#include "strata/cuda/device.hpp"
+
+namespace strata::python {
+
+/// Work on a thread of its own, for which Python's thread waits in pieces, so that Ctrl-C ends the wait. The
+/// work itself goes on then: nothing else of this kind begins before it has ended.
+class Interruptible {
+ public:
+  virtual ~Interruptible() = default;
+
+  /// Called with the GIL. Throws what Python's signal handlers raise; `work` is kept until it has ended.
+  static void run(std::shared_ptr<Interruptible> work);
+  /// Whether no work is left behind, be it after so long. Called with the GIL.
+  static bool await_left(int milliseconds);
+
+ protected:
+  virtual void call() = 0;
+
+ private:
+  struct Left;
+  static Left& left();
+};
+
+/// What `function` returns or throws. It runs without the GIL on a thread whose GPU is `device`, and owns all
+/// that it reads, because it outlives the call if a signal ends the wait.
+template <typename Function>
+auto interruptible(Device device, Function function) {
+  using Result = std::invoke_result_t<Function&>;
+  using Kept = std::conditional_t<std::is_void_v<Result>, bool, Result>;
+  struct Work final : Interruptible {
+    Work(Device d, Function f) : device(d), function(std::move(f)) {}
+    void call() override try {
+      const cuda::DeviceGuard guard(device);
+      if constexpr (std::is_void_v<Result>)
+        function();
+      else
+        result = function();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    Device device;
+    Function function;
+    std::optional<Kept> result;
+    std::exception_ptr error;
+  };
+  const auto work = std::make_shared<Work>(device, std::move(function));
+  Interruptible::run(work);
+  if (work->error) std::rethrow_exception(work->error);
+  if constexpr (!std::is_void_v<Result>) return std::move(*work->result);
+}
+
+}  // namespace strata::python

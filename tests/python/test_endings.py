@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank whose program ends while others work ends them, whoever started the ranks; programs that end together end in order."""
+
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parent / "ends_of_rank.py"
+STARTS = {
+    "mpirun": ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", sys.executable, SCRIPT],
+    "torchrun": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPT],
+    "spawn": [sys.executable, SCRIPT],
+}
+
+
+class Endings(unittest.TestCase):
+    def ended(self, start, how):
+        """What the run wrote. It must end by itself; what it may take includes the start of loaded machines."""
+        command = [str(word) for word in STARTS[start]] + [how] + (["spawn"] if start == "spawn" else [])
+        begun = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertLess(time.monotonic() - begun, 40)
+        return done
+
+    def test_a_rank_that_ends_ends_the_others_and_is_named(self):
+        told = {"raise": "on purpose", "exit5": "rank 1 .*sys.exit\\(5\\)", "exit0": "rank 1 .*in the midst of an epoch"}
+        for start in STARTS:
+            for how in ("raise", "exit5", "exit0", "kill"):
+                with self.subTest(start=start, how=how):
+                    done = self.ended(start, how)
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn("ends", done.stdout)
+                    self.assertRegex(done.stderr, told.get(how, "rank 1"))
+
+    def test_spawn_tells_the_error_of_the_rank_that_failed(self):
+        self.assertIn("ProcessRaisedException", self.ended("spawn", "raise").stderr)
+
+    def test_programs_that_end_together_end_in_order_with_their_own_codes(self):
+        for start in STARTS:
+            with self.subTest(start=start):
+                done = self.ended(start, "in_order")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertNotIn("strata:", done.stderr)
+
+    def test_ctrl_c_ends_the_wait_for_other_ranks(self):
+        for start in ("mpirun", "torchrun"):
+            with self.subTest(start=start):
+                done = self.ended(start, "interrupt")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("KeyboardInterrupt", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension strata._rpc: calls between ranks. It links libtorch, which the package torch has loaded by
 // then.
+#include <fmt/format.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -118,6 +119,8 @@ class Session {
   rpc::Core& core() const { return *rpc::detail::core_of(*agent_); }
   rpc::Request request(int to, const std::string& what, const Pickle& pickle, std::optional<int> timeout_ms,
                        rpc::Caller caller) {
+    if (to < 0 || to >= agent_->size())
+      throw InputError(fmt::format("there is no rank {} of {} to call", to, agent_->size()));
     rpc::Packing packing(core(), {.rank = to, .function = what, .copies = caller == rpc::Caller::goes_on});
     rpc::Request request{.to = to, .function = kFunction, .arguments = packing.pack(pickle)};
     if (timeout_ms) request.timeout = milliseconds(*timeout_ms);

@@ -15,13 +15,15 @@ STRATA_HOST_DEVICE inline Count first_slot(NodeId id, Count capacity) {
 }
 STRATA_HOST_DEVICE inline Count next_slot(Count slot, Count capacity) { return (slot + 1) & (capacity - 1); }
 
-/// The value of a key, or kNowhere.
+/// The value of a key, or kNowhere. A map has free slots; arrays that are none may have no key -1 at all.
 template <typename Id>
 STRATA_HOST_DEVICE Count find_value(const Id* keys, const Id* values, Count capacity, Id id) {
-  for (Count slot = first_slot(id, capacity);; slot = next_slot(slot, capacity)) {
+  Count slot = first_slot(id, capacity);
+  for (Count probed = 0; probed < capacity; ++probed, slot = next_slot(slot, capacity)) {
     if (keys[slot] == id) return static_cast<Count>(values[slot]);
-    if (keys[slot] == Id{-1}) return kNowhere;
+    if (keys[slot] == Id{-1}) break;
   }
+  return kNowhere;
 }
 
 /// Where a row begins; null if it is none.

@@ -7,11 +7,23 @@
 #include "modules/module_calls.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "wire.hpp"
 
 namespace strata::rpc {
 namespace {
+
+void check(const Options& options) {
+  const auto refuse = [](const std::string& what) {
+    throw InputError(fmt::format("rpc::Options: {}, with which no call would end", what),
+                     "Give a positive number.");
+  };
+  if (options.threads < 1) refuse(fmt::format("{} threads", options.threads));
+  if (options.max_outstanding < 1) refuse(fmt::format("{} outstanding calls", options.max_outstanding));
+  if (options.timeout.count() < 1)
+    refuse(fmt::format("{} ms until a call times out", options.timeout.count()));
+}
 
 std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, const std::string& name,
                                      const Options& options) {
@@ -30,6 +42,7 @@ std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, con
 
 Agent::Agent(const comm::Communicator& communicator, const std::string& name, Registry registry,
              Options options) {
+  communicator.together([&] { check(options); });
   add_backward_calls(registry);
   add_optimizer_calls(registry);
   add_pipeline_calls(registry);

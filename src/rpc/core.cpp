@@ -17,8 +17,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kExpiryPeriod{20};
-
 std::vector<std::vector<DeviceMap>> all_maps(const std::vector<AgentFacts>& agents) {
   std::vector<std::vector<DeviceMap>> maps;
   for (std::size_t r = 0; r < agents.size(); ++r) maps.push_back(maps_of(static_cast<int>(r), agents));
@@ -31,7 +29,8 @@ Core::Core(Setup setup)
     : setup_(std::move(setup)),
       maps_(all_maps(setup_.agents)),
       workers_(std::make_shared<Workers>(setup_.options.threads)),
-      contexts_(setup_.rank) {}
+      contexts_(setup_.rank),
+      unanswered_(setup_.agents.size()) {}
 
 std::string Core::describe(int rank) const {
   return fmt::format("{} (rank {}, host {})", agent(rank).name, rank, agent(rank).host);
@@ -45,7 +44,7 @@ void Core::start(std::unique_ptr<Channels> channels, std::unique_ptr<comm::Messa
   connect_network();
   links_ = std::move(links);
   links_->start(*this);
-  links_->repeat(kExpiryPeriod, [this] { return expire(); });
+  links_->repeat(kTick, [this] { return expire(); });
 }
 
 const DeviceMap& Core::map_for(const Destination& destination) const {
@@ -125,6 +124,7 @@ void Core::end_if_a_gpu_waits_for_ever() const {
 
 bool Core::expire() {
   end_if_a_gpu_waits_for_ever();
+  listen();
   std::vector<Pending> expired;
   {
     const std::lock_guard lock(mutex_);
@@ -209,6 +209,9 @@ void Core::dispatch(int from, Head head, Parcel parcel) {
     case Kind::emptied:
     case Kind::network_piece:
     case Kind::route_note:  // of tensors that still arrive, see messages.cpp
+    case Kind::ask_alive:
+    case Kind::alive:
+    case Kind::farewell:  // which wait for no tensors, see messages.cpp
       break;
     case Kind::state:
       receive_state(from, parse<RestState>(parcel.payload));
@@ -324,9 +327,13 @@ void Core::finish_creation(const ObjectId& id, Object object, std::exception_ptr
 
 std::exception_ptr Core::loss_of(int rank) const {
   const std::string& reason = lost_.at(rank);
-  return std::make_exception_ptr(CommError(reason.empty()
-                                               ? fmt::format("{} has ended its agent", describe(rank))
-                                               : fmt::format("{} is gone: {}", describe(rank), reason)));
+  if (!reason.empty())
+    return std::make_exception_ptr(CommError(fmt::format("{} is gone: {}", describe(rank), reason)));
+  const auto farewell = farewells_.find(rank);
+  return std::make_exception_ptr(CommError(
+      farewell == farewells_.end()
+          ? fmt::format("{} has ended its agent", describe(rank))
+          : fmt::format("{}; after that, {} has ended its agent", farewell->second, describe(rank))));
 }
 
 void Core::lost(int peer, const std::string& reason) {
@@ -335,6 +342,7 @@ void Core::lost(int peer, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     lost_.emplace(peer, reason);
+    if (!reason.empty() && fault_.empty()) fault_ = fmt::format("{} is gone: {}", describe(peer), reason);
     error = loss_of(peer);
     for (auto each = pending_.begin(); each != pending_.end();) {
       if (each->second.to != peer) {
@@ -376,6 +384,7 @@ void Core::end(bool waits) {
     call.answer->fail(
         std::make_exception_ptr(CommError(fmt::format("the agent ended before {} was answered", call.what))));
   pending.clear();
+  say_farewell();
   channels_->stop();
   links_->close();
   workers_->stop();

@@ -42,7 +42,10 @@ enum class Kind : std::uint8_t {
   network_piece,  ///< of a tensor, with its bytes
   route_note,     ///< between the ends of a network route
   state,          ///< of a rank that shuts down, for rank 0
-  verdict         ///< of rank 0
+  verdict,        ///< of rank 0
+  ask_alive,      ///< answered by the thread of the links, whatever calls do
+  alive,
+  farewell  ///< what fault has made the sender end its agent
 };
 
 /// What a rank that shuts down knows; see rest.cpp.
@@ -202,6 +205,8 @@ struct Objects {
 /// The agent behind its interface. Its lock is never held while user code runs or a Holding ends.
 class Core final : public comm::MessageLinks::Receiver, public std::enable_shared_from_this<Core> {
  public:
+  static constexpr std::chrono::milliseconds kTick{20};  ///< between looks for what is late
+
   struct Setup {
     std::vector<AgentFacts> agents;
     int rank = 0;
@@ -308,6 +313,9 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   // Rest
   void receive_state(int from, const RestState& state);
   void receive_verdict(const Verdict& verdict);
+  void listen();
+  void note_fault(const std::string& fault);
+  void say_farewell();
   RestState own_state(std::uint64_t round, bool late) const;
   Verdict agree(std::uint64_t round, bool late);
 
@@ -321,6 +329,8 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   // Of the thread of the links
   std::optional<PieceSender> pieces_;
   std::map<int, std::deque<std::shared_ptr<Arrival>>> arrivals_;  // by peer, in order
+  std::vector<std::int64_t> unanswered_;                          // by peer: times that listen() has asked
+  std::uint64_t ticks_ = 0;                                       // of listen()
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;
@@ -328,7 +338,10 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   std::uint64_t next_ = 1;
   std::uint64_t sent_ = 0, received_ = 0;
   std::map<std::uint64_t, Pending> pending_;
-  std::map<int, std::string> lost_;  // rank and reason
+  std::map<int, std::string> lost_;       // rank and reason
+  std::map<int, std::string> farewells_;  // rank and the fault that made it end
+  std::string fault_;                     // the first one: of a rank that is gone or silent
+  bool awaits_end_ = false;               // in shutdown()
   Objects objects_;
   std::map<int, RestState> states_;  // of rank 0
   std::vector<RestState> last_states_;

@@ -1,9 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/rpc/future.hpp"
 
+#include "strata/util/error.hpp"
 #include "workers.hpp"
 
 namespace strata::rpc {
+namespace {
+
+struct Promise {
+  explicit Promise(std::shared_ptr<Completion> what) : completion(std::move(what)) {}
+  Promise(const Promise&) = delete;
+  Promise& operator=(const Promise&) = delete;
+  ~Promise() {
+    if (completion->is_done()) return;
+    completion->fail(std::make_exception_ptr(
+        CommError("the agent has ended, so that the callback of a future will not run",
+                  "Wait for what callbacks return before you call shutdown().")));
+  }
+  std::shared_ptr<Completion> completion;
+};
+
+}  // namespace
+
+std::shared_ptr<void> keep_promise(std::shared_ptr<Completion> completion) {
+  return std::make_shared<Promise>(std::move(completion));
+}
 
 bool Completion::finish(std::exception_ptr error, const std::function<void()>& set_result) {
   std::vector<std::function<void()>> continuations;

@@ -100,7 +100,10 @@ std::size_t bytes_of(const TensorHead& head) {
 }
 
 /// Whether a run that is at rest has no such message under way.
-bool is_counted(Kind kind) { return kind != Kind::state && kind != Kind::verdict && !is_part(kind); }
+bool is_counted(Kind kind) {
+  return kind != Kind::state && kind != Kind::verdict && kind != Kind::ask_alive && kind != Kind::alive &&
+         kind != Kind::farewell && !is_part(kind);
+}
 
 // ---- sending ----
 
@@ -214,6 +217,7 @@ void Core::send(int to, Head head, Parcel parcel) {
 // ---- receiving ----
 
 Landing Core::land(int peer, const std::string& text) {
+  unanswered_[static_cast<std::size_t>(peer)] = 0;
   const auto landed = std::make_shared<Arrival>();
   landed->head = parse<Head>(text);
   const std::vector<TensorHead>& heads = landed->head.tensors;
@@ -272,6 +276,7 @@ void Core::land_on_gpu(int peer, Arrival& arrival, std::size_t place) {
 /// What cannot be read ends the connection: whoever waits for an answer hears of it, and a graceful end would
 /// wait for ever for a message that was sent and never received.
 void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
+  unanswered_[static_cast<std::size_t>(peer)] = 0;
   try {
     take(peer, text, std::static_pointer_cast<Arrival>(memory));
     open_complete(peer);
@@ -311,6 +316,14 @@ void Core::take(int peer, const std::string& text, std::shared_ptr<Arrival> arri
     take_network_piece(peer, *arrival);
   } else if (head.kind == Kind::route_note) {
     take_route_note(peer, parse<RouteNote>(head.payload));
+  } else if (head.kind == Kind::ask_alive) {
+    send(peer, {.kind = Kind::alive});
+  } else if (head.kind == Kind::farewell) {
+    note_fault(head.payload);
+    const std::lock_guard lock(mutex_);
+    farewells_.emplace(peer, head.payload);
+  } else if (head.kind == Kind::alive) {
+    return;  // which land() has noted
   } else {
     arrival->bytes_left = bytes_that_follow(head.tensors);
     arrivals_[peer].push_back(std::move(arrival));

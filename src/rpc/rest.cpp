@@ -24,6 +24,12 @@ std::uint64_t sum_of(const std::vector<RestState>& states, std::uint64_t RestSta
   return sum;
 }
 
+/// How often listen() is called until it asks again, and how long silence lasts at least before it is a
+/// fault: a host that is short of cores or memory is slow to answer.
+constexpr std::uint64_t kTicksPerQuestion = 25;
+constexpr milliseconds kQuestionPeriod = kTicksPerQuestion * Core::kTick;
+constexpr milliseconds kLeastSilence{5000};
+
 bool same(const RestState& a, const RestState& b) {
   return a.sent == b.sent && a.received == b.received && a.idle && b.idle;
 }
@@ -74,17 +80,61 @@ void Core::receive_verdict(const Verdict& verdict) {
   changed_.notify_all();
 }
 
+void Core::note_fault(const std::string& fault) {
+  const std::lock_guard lock(mutex_);
+  if (fault_.empty()) fault_ = fault;
+  changed_.notify_all();
+}
+
+/// While this rank waits for the others to end, it asks each of them for a sign of life. Threads of their own
+/// give it, however long their calls take, so that only a process that is stopped or cannot be reached is
+/// silent. Questions are counted rather than time, so that a rank that was itself stopped suspects nobody.
+void Core::listen() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!awaits_end_ || ++ticks_ % kTicksPerQuestion != 0) return;
+  }
+  const milliseconds limit = std::max(options().timeout, kLeastSilence);
+  for (int peer = 0; peer < size(); ++peer) {
+    std::int64_t& unanswered = unanswered_[static_cast<std::size_t>(peer)];
+    {
+      const std::lock_guard lock(mutex_);
+      if (peer == rank() || lost_.contains(peer)) continue;
+    }
+    if (unanswered * kQuestionPeriod >= limit) {
+      note_fault(fmt::format("{} has said nothing for {} ms: it is stopped, or cannot be reached",
+                             describe(peer), limit.count()));
+    }
+    ++unanswered;
+    send(peer, {.kind = Kind::ask_alive});
+  }
+}
+
+/// Tells the others why this rank leaves, so that their errors name the rank at which it began.
+void Core::say_farewell() {
+  std::string fault;
+  {
+    const std::lock_guard lock(mutex_);
+    fault = fault_;
+  }
+  for (int to = 0; to < size(); ++to)
+    if (!fault.empty() && to != rank()) send(to, {.kind = Kind::farewell}, {.payload = fault});
+}
+
 Verdict Core::agree(std::uint64_t round, bool late) {
   send(0, {.kind = Kind::state}, {.payload = text_of(own_state(round, late))});
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || !lost_.empty() || (verdict_ && verdict_->round == round); });
+  changed_.wait(lock, [&] {
+    return closed_ || !fault_.empty() || !lost_.empty() || (verdict_ && verdict_->round == round);
+  });
   // A rank that has heard the last verdict may end before this one hears it.
   if (verdict_ && verdict_->round == round) return *verdict_;
   if (closed_) throw CommError("the agent ended while it waited for the others to end");
-  const auto gone = std::ranges::find_if(lost_, [](const auto& each) { return !each.second.empty(); });
-  if (gone != lost_.end()) std::rethrow_exception(loss_of(gone->first));
-  changed_.wait_for(lock, std::chrono::seconds(5), [&] { return verdict_ && verdict_->round == round; });
+  if (!fault_.empty()) throw CommError(fault_);
+  changed_.wait_for(lock, std::chrono::seconds(5),
+                    [&] { return !fault_.empty() || (verdict_ && verdict_->round == round); });
   if (verdict_ && verdict_->round == round) return *verdict_;
+  if (!fault_.empty()) throw CommError(fault_);
   std::rethrow_exception(loss_of(lost_.begin()->first));
 }
 
@@ -92,6 +142,10 @@ void Core::shutdown(const std::function<void()>& drop_handles) {
   constexpr milliseconds kLongestRest{10};
   const auto deadline = steady_clock::now() + options().timeout;
   milliseconds rest{1};
+  {
+    const std::lock_guard lock(mutex_);
+    awaits_end_ = true;
+  }
   for (std::uint64_t round = 1;; ++round) {
     const Verdict verdict = agree(round, steady_clock::now() > deadline);
     if (verdict.at_rest && verdict.handles == 0) return;

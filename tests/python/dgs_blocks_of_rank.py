@@ -240,6 +240,11 @@ def refuses_blocks():
     ids = torch.tensor([3, 1, 3], device=device())
     refuse("1 of 3 seeds", ValueError, lambda: given.sample(ids))
     refuse("seed 0 is 500", IndexError, lambda: given.sample(torch.tensor([NODES])))
+    narrow = Given(torch.int32)
+    for seed in (1 << 33, -1):
+        refuse(f"seed {seed} is no node of {NODES}", IndexError, lambda seed=seed: narrow.sample(torch.tensor([seed])))
+    for seeds in (torch.tensor([0.7, 2.9]), torch.tensor([True, False]), torch.tensor(3)):
+        refuse("Give one row of int64 or int32", ValueError, lambda seeds=seeds: narrow.sample(seeds))
     refuse("num_picks", ValueError, lambda: strata.dgs.sample_blocks(ids[:2], *given.chunks[:2], [3, -2]))
     rows = torch.zeros(3, COLUMNS, device=device())
     for out in (rows[:2], rows.double(), rows[:, :3], rows[0], rows.t().contiguous().t()):

@@ -397,6 +397,10 @@ def caches_hot_rows():
     if not ON_GPU:
         text = "id 0 is 4, which has row 4 of 4 on the host"
         refuse(text, IndexError, lambda: ops._CAPI_fetch_data(rows, rows[:1], torch.tensor([4]), *table))
+    # A table without a free slot is none that _CAPI_create_hash_map() made, and still no search in it goes on for ever.
+    full = torch.arange(4, device=device())
+    same(ops._CAPI_fetch_data(torch.cat([rows, rows]).pin_memory() if ON_GPU else torch.cat([rows, rows]), rows.to(device()) + 1,
+                              full[:1] + 7, full, full), torch.zeros(1, 2), "a full table")
 
 
 def trains_graphsage():

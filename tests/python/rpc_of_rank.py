@@ -132,6 +132,9 @@ class Calls(unittest.TestCase):
         self.assertEqual(rpc.rpc_sync("worker1", torch.add, args=(torch.ones(2), 1)).tolist(), [2, 2])
         with self.assertRaisesRegex(strata.InputError, "worker1"):  # the nearest one
             rpc.rpc_sync("worker11", add, args=(1, 2))
+        for stranger in (rpc.WorkerInfo("worker9", 9), rpc.WorkerInfo("worker1", -3)):
+            with self.assertRaisesRegex(strata.InputError, "is none of the workers: .*worker1"):
+                rpc.rpc_sync(stranger, add, args=(1, 2))
 
     def test_many_at_once(self):
         futures = [rpc.rpc_async(1 + i % 2, add, args=(i, i)) for i in range(200)]

@@ -31,7 +31,8 @@ class Completion {
   bool wait_for(std::chrono::milliseconds time);  ///< whether it is done by then; throws nothing
   bool is_done() const;
   std::exception_ptr error() const;  ///< null if there is none yet
-  /// Runs `work` on a thread of the agent when this is done.
+  /// Runs `work` on a thread of the agent when this is done. Destroys it without running it if the agent ends
+  /// before.
   void then(std::function<void()> work);
   const std::weak_ptr<Workers>& workers() const { return workers_; }
 
@@ -48,6 +49,9 @@ class Completion {
   std::exception_ptr error_;
   std::vector<std::function<void()>> continuations_;
 };
+
+/// What keeps this also keeps a promise: `completion` fails when the last of them is gone, unless it is done.
+std::shared_ptr<void> keep_promise(std::shared_ptr<Completion> completion);
 
 /// The answer of a call that is under way; a handle that copies share.
 ///
@@ -70,7 +74,7 @@ class Future {
   std::exception_ptr error() const { return completion_->error(); }  ///< null: none, or not done yet
 
   /// Calls `callback` with this future on a thread of the agent once it is done; returns the future of what
-  /// it returns or throws.
+  /// it returns or throws. If the agent ends before, that is a CommError.
   template <typename Callback, typename U = std::invoke_result_t<Callback, Future>>
   Future<U> then(Callback callback) {
     struct Result final : Completion {
@@ -79,19 +83,20 @@ class Future {
       std::conditional_t<std::is_void_v<U>, std::monostate, std::optional<U>> value;
     };
     const auto result = std::make_shared<Result>(completion_->workers());
-    completion_->then([result, callback = std::move(callback), self = *this]() mutable {
-      try {
-        if constexpr (std::is_void_v<U>) {
-          callback(std::move(self));
-          result->succeed();
-        } else {
-          U value = callback(std::move(self));
-          result->finish(nullptr, [&] { result->value = std::move(value); });
-        }
-      } catch (...) {
-        result->fail(std::current_exception());
-      }
-    });
+    completion_->then(
+        [result, callback = std::move(callback), self = *this, promise = keep_promise(result)]() mutable {
+          try {
+            if constexpr (std::is_void_v<U>) {
+              callback(std::move(self));
+              result->succeed();
+            } else {
+              U value = callback(std::move(self));
+              result->finish(nullptr, [&] { result->value = std::move(value); });
+            }
+          } catch (...) {
+            result->fail(std::current_exception());
+          }
+        });
     return Future<U>(result, [result]() -> U {
       if constexpr (!std::is_void_v<U>) return std::move(*result->value);
     });

@@ -218,9 +218,13 @@ def worker_of_rank(rank: int) -> WorkerInfo:
 
 
 def rank_of(to: str | int | WorkerInfo) -> int:
-    if isinstance(to, WorkerInfo):
-        return to.id
     session = current()
+    if isinstance(to, WorkerInfo):
+        if to not in session.workers:
+            raise InputError(
+                f"{to} is none of the workers: {', '.join(map(str, session.workers))}", "Take what rpc.get_worker_info() returns."
+            )
+        return to.id
     name = f"rank:{to}" if isinstance(to, int) else to
     return session.ranks[name] if name in session.ranks else session.core.find(name)
 

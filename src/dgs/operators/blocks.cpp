@@ -4,12 +4,15 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/min.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "operators/arguments.hpp"
@@ -30,8 +33,20 @@ std::pair<at::Tensor, at::Tensor> numbered(const at::Tensor& nodes, const at::Te
   return {all, positions.front().to(at::kInt)};
 }
 
+/// In the type of the indices, which may be too small for ids that are no nodes.
+at::Tensor narrow_ids(const at::Tensor& seeds, const ChunkedGraph& graph) {
+  const at::Tensor ids = ids_on(seeds, graph.indptr.rows().device(), "seeds");
+  if (graph.indices.dtype() != at::kInt || ids.scalar_type() == at::kInt || ids.numel() == 0)
+    return ids.to(graph.indices.dtype());
+  const auto least = at::min(ids).item<std::int64_t>(), most = at::max(ids).item<std::int64_t>();
+  if (least < 0 || most > std::numeric_limits<std::int32_t>::max())
+    throw std::out_of_range(fmt::format("seed {} is no node of {}", least < 0 ? least : most,
+                                        graph.indptr.rows().spec().rows - 1));
+  return ids.to(at::kInt);
+}
+
 at::Tensor distinct(const at::Tensor& seeds, const ChunkedGraph& graph) {
-  const at::Tensor ids = seeds.to(torch_device(graph.indptr.rows().device()), graph.indices.dtype());
+  const at::Tensor ids = narrow_ids(seeds, graph);
   at::Tensor unique = std::get<0>(relabel({ids}, {}));
   if (unique.numel() != ids.numel())
     throw InputError(fmt::format("{} of {} seeds are there twice", ids.numel() - unique.numel(), ids.numel()),

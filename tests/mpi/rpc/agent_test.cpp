@@ -394,6 +394,23 @@ TEST_F(AgentTest, FailsCallsOfAPeerThatEndsAtOnce) {
   world().communicator().barrier();
 }
 
+TEST_F(AgentTest, FailsCallbacksThatComeAfterItsEnd) {
+  Agent& agent = start();
+  Future<int> call = agent.async("worker0", &add, 1, 2);
+  ASSERT_TRUE(call.wait_for(60s));
+  agent.shutdown();
+  Future<int> late = call.then([](Future<int> done) { return done.wait(); });
+  EXPECT_THAT(thrown<CommError>([&] { late.wait(); }).what(), testing::HasSubstr("the agent has ended"));
+}
+
+TEST_F(AgentTest, RefusesOptionsWithWhichNoCallWouldEnd) {
+  for (const Options& options :
+       {Options{.threads = 0}, Options{.max_outstanding = 0}, Options{.timeout = 0ms}}) {
+    const auto error = thrown<InputError>([&] { start(options); });
+    EXPECT_THAT(error.what(), testing::HasSubstr("rpc::Options: 0 "));
+  }
+}
+
 TEST_F(AgentTest, RefusesBadMapsOnAllRanks) {
   Options options;
   if (world().rank() == world().size() - 1) options.set_device_map("worker0", {{0, 99}});

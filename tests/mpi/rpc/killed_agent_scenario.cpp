@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: killed_agent_scenario idle|call|transfer|network_transfer, or killed_agent_scenario link FILE
+// usage: killed_agent_scenario idle|call|transfer|network_transfer|shutdown|stopped
+//        killed_agent_scenario link FILE
 // The last of three ranks is killed while it waits, while it runs a call of rank 0, or while tensors of rank
-// 0 are on their way to it, from GPU to GPU if there are any, within a machine or between virtual machines.
-// Or nobody is killed, and somebody else unplugs its host once FILE is there. Ranks 0 and 1 hear of it and go
-// on with each other.
+// 0 are on their way to it, from GPU to GPU if there are any, within a machine or between virtual machines;
+// or it is killed or stopped while the others wait in shutdown(). Or nobody is killed, and somebody else
+// unplugs its host once FILE is there. Ranks 0 and 1 hear of it, and go on with each other unless they end.
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
@@ -105,6 +106,19 @@ void call_until_lost(Agent& agent, const std::string& peer) {
   }
 }
 
+/// The others wait for the last rank to end its agent, which it never does.
+[[noreturn]] void end_without_one(Agent& agent, const std::string& when) {
+  if (agent.rank() == 2) std::raise(when == "stopped" ? SIGSTOP : SIGKILL);
+  try {
+    agent.shutdown();
+    std::_Exit(0);
+  } catch (const strata::CommError& error) {
+    fmt::print("rank {} heard: {}\n", agent.rank(), error.what());
+    std::fflush(stdout);
+    std::_Exit(1);
+  }
+}
+
 /// The host of the last rank is unplugged.
 void lose_link(Agent& agent, const std::string& file) {
   if (agent.rank() == 0) std::ofstream(file) << "started\n";
@@ -133,7 +147,7 @@ int main(int argc, char** argv) {
       .function("finish", &finish);
   strata::rpc::Options options{
       .threads = 2, .landing_bytes = 1 << 20, .ranks_per_machine = when == "network_transfer" ? 1 : 0};
-  if (when == "link") options.timeout = std::chrono::seconds(5);
+  if (when == "link" || when == "stopped") options.timeout = std::chrono::seconds(5);
   const int gpus = strata::cuda::device_count();
   if (world.rank() == 0 && gpus > 0)
     for (int peer = 1; peer < world.size(); ++peer)
@@ -141,6 +155,9 @@ int main(int argc, char** argv) {
   Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), registry, options);
   own_agent() = &agent;
   world.communicator().barrier();
+  if (when == "shutdown" || when == "stopped") {
+    end_without_one(agent, when);
+  }
   if (when == "link") {
     lose_link(agent, argv[2]);
   } else if (world.rank() == 0) {

@@ -17,7 +17,7 @@ from strata import _core
 
 # Seconds that a rank whose program ends waits for the others to end theirs.
 _PATIENCE_FAILED = 3  # after sys.exit() with a code
-_PATIENCE_IN_EPOCH = 5  # in the midst of an epoch, whose batches others may wait for
+_PATIENCE_IN_EPOCH = 20  # in the midst of an epoch, whose batches others may wait for
 _PATIENCE = 600  # another rank may still write or evaluate something by itself
 
 

@@ -82,7 +82,7 @@ std::int64_t parse_bytes(std::string_view text) {
   }
   if (value * scale >= 0x1p63)
     throw InputError(fmt::format("\"{}\" is too large an amount of memory", text),
-                     "Give less than 8388608TiB.");
+                     "Give less than 8388608TiB, e.g. 4GiB, 800M, 4096.");
   return static_cast<std::int64_t>(value * scale);
 }
 

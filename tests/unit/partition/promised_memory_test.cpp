@@ -315,6 +315,7 @@ TEST_F(PromisedMemory, CountsTheNamesOfNodes) {
   EXPECT_EQ(usage.exit_code, 0);
   EXPECT_LT(usage.peak_bytes, 88 << 20);
   fs::remove_all(out());
+  fs::remove(out() + ".ids.txt");
   write(400'000, std::uint64_t{1} << 62);
   const Usage refused = run_measured(words);
   EXPECT_EQ(refused.exit_code, 3);

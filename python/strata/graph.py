@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from strata import _core
+from strata import _arguments, _core
 from strata._arrays import current_stream, host_array, ids_array, to_numpy, to_torch
 from strata._process import not_for_other_processes, process, refuse_forks, register
 from strata.errors import InputError
@@ -182,17 +183,17 @@ def _settings(
 ) -> _core.GraphSettings:
     return _core.GraphSettings(
         edge_ids=edge_ids,
-        edge_weights=weights,
-        gpu_bytes=-1 if gpu_memory is None else gpu_memory,
+        edge_weights=_arguments.flag(weights, "weights"),
+        gpu_bytes=-1 if gpu_memory is None else _arguments.integer(gpu_memory, "gpu_memory", 0),
         replicate=replicate,
-        halo_bytes=halo_cache,
-        fanouts=list(fanouts),
-        batch_size=batch_size,
+        halo_bytes=_arguments.integer(halo_cache, "halo_cache", 0),
+        fanouts=_arguments.fanouts(fanouts, "fanouts"),
+        batch_size=_arguments.integer(batch_size, "batch_size", 1),
     )
 
 
 def load(
-    source: str,
+    source: str | os.PathLike[str],
     *,
     edge_ids: bool | None = None,
     weights: bool = False,
@@ -218,7 +219,7 @@ def load(
         InputError: the source cannot be used. OutOfMemory: it does not fit.
     """
     settings = _settings(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
-    return Graph(_core.Graph.load(process(), str(source), settings))
+    return Graph(_core.Graph.load(process(), os.fspath(source), settings))
 
 
 def from_tensors(
@@ -259,7 +260,7 @@ def from_tensors(
         for name, value in given.items():
             if value is not None:
                 setattr(arrays, name, host_array(value, name))
-        arrays.num_nodes = num_nodes
+        arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
     settings = _settings(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
     return Graph(_core.Graph.from_arrays(process(), arrays, settings))
 

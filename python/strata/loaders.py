@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from strata import _core
+from strata import _arguments, _core
 from strata._arrays import current_stream, host_array, ids_array, to_torch
 from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch
 from strata.choosers import NeighborChooser
@@ -138,6 +138,10 @@ class _Loader:
         deal: bool = True,
         transposes: bool = False,
     ) -> None:
+        if not isinstance(graph, Graph):
+            raise TypeError(f"the graph is {graph!r}; give one of strata.load(), strata.from_tensors() ...")
+        if not isinstance(sampler, (str, NeighborChooser)):
+            raise TypeError(f"sampler is {sampler!r}; give a name (\"uniform\") or an object of a class derived from NeighborChooser")
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
@@ -149,22 +153,22 @@ class _Loader:
             chooser.check(graph, replace, layer_dependent)
         self._core = _core.NodeLoader.make(
             graph._core,
-            fanouts=[int(fanout) for fanout in fanouts],
+            fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts"),
             split=input_nodes if isinstance(input_nodes, str) else None,
             nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes),
-            batch_size=batch_size,
-            shuffle=shuffle,
-            drop_last=drop_last,
-            seed=seed,
+            batch_size=_arguments.integer(batch_size, "batch_size", 1),
+            shuffle=_arguments.flag(shuffle, "shuffle"),
+            drop_last=_arguments.flag(drop_last, "drop_last"),
+            seed=_arguments.integer(seed, "seed", 0, (1 << 64) - 1),
             sampler=sampler if isinstance(sampler, str) else "uniform",
-            replace=replace,
-            layer_dependent=layer_dependent,
+            replace=_arguments.flag(replace, "replace"),
+            layer_dependent=_arguments.flag(layer_dependent, "layer_dependent"),
             merged=merged,
-            features=features,
+            features=_arguments.flag(features, "features"),
             labels=True,
-            own_nodes=own_nodes,
-            deals=deal,
-            transposes=transposes,
+            own_nodes=_arguments.flag(own_nodes, "own_nodes"),
+            deals=_arguments.flag(deal, "deal"),
+            transposes=_arguments.flag(transposes, "transposes"),
             chooser=chooser,
         )
         register(self)
@@ -178,7 +182,7 @@ class _Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves."""
-        self._epoch = epoch
+        self._epoch = _arguments.epoch(epoch)
 
     def run_on(self, split: SmSplit) -> None:
         """Ends the epoch; later ones are loaded on the SMs of the split that are for loading."""
@@ -238,7 +242,9 @@ def ids_of(graph: Graph, nodes: Any) -> Any:
         if array.shape != (graph.num_nodes,):
             raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")
         array = array.nonzero()[0]
-    return ids_array(array, "input_nodes").reshape(-1)
+    if array.ndim != 1:
+        raise InputError(f"input_nodes has the shape {array.shape}", "Give ids in one dimension: input_nodes.flatten().")
+    return ids_array(array, "input_nodes")
 
 
 def _labels_of(batch: _core.NodeBatch) -> Any:

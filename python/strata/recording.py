@@ -379,4 +379,6 @@ def graphed(step_fn: Callable[[Any], Any], loader: NeighborLoader | NodeLoader) 
 
     Collective: all ranks make it, and take the same steps.
     """
+    if not callable(step_fn):
+        raise TypeError(f"step_fn is {step_fn!r}; give a function that takes a batch of the loader")
     return GraphedStep(step_fn, loader)

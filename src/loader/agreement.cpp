@@ -36,19 +36,39 @@ std::string text_of(const NodeLoaderOptions& options) {
       enum_name(options.neighbor_exchange));
 }
 
-}  // namespace
+std::string text_of(const std::string& source, const GraphOptions& options) {
+  return fmt::format(
+      "source {}\nedge_ids {}\nedge weights {}\nreplicate {}\nhalo_cache {}\nfanouts {}\nbatch_size {}\n",
+      source, options.edge_ids ? fmt::to_string(*options.edge_ids) : "automatic", options.edge_weights,
+      enum_name(options.replication), options.halo_bytes, fmt::join(options.batch.fanouts, ","),
+      options.batch.seeds);
+}
 
-void check_agreement(const comm::Communicator& world, const NodeLoaderOptions& options) {
-  const std::vector<std::string> texts = world.all_gather(text_of(options));
+/// Throws if ranks' texts, one option per line, differ.
+void compare(const comm::Communicator& world, const std::string& mine, const std::string& what,
+             const std::string& remedy) {
+  const std::vector<std::string> texts = world.all_gather(mine);
   const auto other = std::ranges::find_if(texts, [&](const auto& text) { return text != texts.front(); });
   if (other == texts.end()) return;
   std::istringstream first(texts.front()), second(*other);
   std::string wanted, found;
   while (std::getline(first, wanted) && std::getline(second, found) && wanted == found) continue;
   throw InputError(
-      fmt::format("rank 0 makes a loader with {}, rank {} with {}", wanted, other - texts.begin(), found),
-      "Give all ranks the same options, and the same nodes, which are dealt to the ranks; a "
-      "rank's own nodes need deal=False.");
+      fmt::format("rank 0 makes a {} with {}, rank {} with {}", what, wanted, other - texts.begin(), found),
+      remedy);
+}
+
+}  // namespace
+
+void check_agreement(const comm::Communicator& world, const NodeLoaderOptions& options) {
+  compare(world, text_of(options), "loader",
+          "Give all ranks the same options, and the same nodes, which are dealt to the ranks; a "
+          "rank's own nodes need deal=False.");
+}
+
+void check_agreement(const comm::Communicator& world, const std::string& source,
+                     const GraphOptions& options) {
+  compare(world, text_of(source, options), "graph", "Give all ranks the same source and the same options.");
 }
 
 std::vector<Count> counts_of_ranks(const comm::Communicator& world, Count mine) {

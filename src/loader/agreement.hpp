@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <string>
+
 #include "strata/loader/node_loader.hpp"
 
 namespace strata::loader {
@@ -7,6 +9,10 @@ namespace strata::loader {
 /// Throws InputError on all ranks if one of them gives a loader other options, or other nodes to deal, than
 /// the first rank: it would wait for batches that never come. Collective.
 void check_agreement(const comm::Communicator& world, const NodeLoaderOptions& options);
+
+/// The same of graphs: their sources, of which parts may lie in folders of their own on each host, and what
+/// is loaded of them. Collective.
+void check_agreement(const comm::Communicator& world, const std::string& source, const GraphOptions& options);
 
 /// How many nodes each rank gives; in order of rank. Collective.
 std::vector<Count> counts_of_ranks(const comm::Communicator& world, Count mine);

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 
+#include "agreement.hpp"
 #include "expand.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/graph/read_graph.hpp"
@@ -36,6 +38,13 @@ void require_one_machine(const Runtime& runtime, const std::string& what) {
                    "Write parts once with strata-partition build, and load their directory.");
 }
 
+/// Hosts may keep the same parts in different places.
+std::string name_of(const graph::Source& source) {
+  if (!source.parts()) return source.text();
+  const std::filesystem::path folder(source.text());
+  return "parts in " + (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
 store::MachineGraph load_stored(Runtime& runtime, const graph::Source& source, const GraphOptions& options) {
   const store::LoadOptions load = load_options(runtime, options, !source.is_generated());
   const auto parts = source.parts();
@@ -57,6 +66,10 @@ store::MachineGraph load_stored(Runtime& runtime, const graph::Source& source, c
 
 std::shared_ptr<Graph> Graph::load(std::shared_ptr<Runtime> runtime, const graph::Source& source,
                                    const GraphOptions& options) {
+  const comm::Communicator& world = runtime->communicator();
+  std::string name;
+  world.together([&] { name = name_of(source); });
+  check_agreement(world, name, options);
   store::MachineGraph stored = load_stored(*runtime, source, options);
   return std::make_shared<Graph>(std::move(runtime), std::move(stored));
 }
@@ -72,6 +85,7 @@ std::shared_ptr<Graph> Graph::from_memory(std::shared_ptr<Runtime> runtime,
 std::shared_ptr<Graph> Graph::from_arrays(std::shared_ptr<Runtime> runtime, graph::GraphArrays arrays,
                                           const GraphOptions& options) {
   require_one_machine(*runtime, "a graph in memory");
+  check_agreement(runtime->communicator(), "arrays", options);
   std::unique_ptr<graph::Graph> graph;
   runtime->communicator().together([&] {
     const graph::ReadOptions keep{.duplicates = graph::EdgePolicy::keep,

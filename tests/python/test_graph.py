@@ -85,6 +85,19 @@ class FromTensors(unittest.TestCase):
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 strata.from_tensors(*arguments)
+        with self.assertRaisesRegex(strata.InputError, "num_nodes is -1"):
+            strata.from_tensors(edges, num_nodes=-1)
+        for options, message in (
+            ({"batch_size": -1}, "batch_size is -1"),
+            ({"fanouts": [0]}, "fanout 0"),
+            ({"gpu_memory": -5}, "gpu_memory is -5"),
+            ({"batch_size": 1.5}, "batch_size is 1.5; give an integer"),
+            ({"num_nodes": "8"}, "num_nodes is '8'; give an integer"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
+                strata.from_tensors(edges, x, **options)
+        with self.assertRaisesRegex(strata.InputError, "halo_cache is -1"):
+            strata.load("synthetic:kind=sbm,nodes=100", halo_cache=-1)
         with self.assertRaisesRegex(strata.InputError, "3 weights for 6000 edges"):
             strata.from_tensors(edges, x, edge_weight=[1, 2, 3])
 

@@ -108,6 +108,11 @@ class Launch(unittest.TestCase):
             "    loss = torch.nn.functional.cross_entropy(out, batch.y.cpu(), reduction='sum')\n"
             "    loss.backward()  # of a batch without seeds, too\n"
             "print(f'rank {rank}: {len(loader)} steps, {sorted(seeds) == mine.tolist()}', flush=True)\n"
+            "for options in ({'edge_ids': rank == 0}, {'replicate': 'on' if rank else 'auto'}, {'source': f'synthetic:nodes={rank + 8}'}):\n"
+            "    try:\n"
+            "        strata.load(options.pop('source', 'synthetic:kind=sbm,nodes=2000'), **options)\n"
+            "    except strata.InputError as error:\n"
+            "        print(f'rank {rank}: {error}'.splitlines()[0], flush=True)\n"
             "for options in ({'batch_size': 60 + rank}, {'input_nodes': [rank]}, {'deal': rank == 0, 'input_nodes': [5]}):\n"
             "    try:\n"
             "        strata.NeighborLoader(graph, [3], **options)\n"
@@ -119,6 +124,8 @@ class Launch(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for rank in (0, 1):
             self.assertIn(f"rank {rank}: 5 steps, True", done.stdout)
+            for said in ("edge_ids true, rank 1 with edge_ids false", "replicate auto, rank 1 with replicate on", "source synthetic:nodes=8"):
+                self.assertIn(f"rank {rank}: rank 0 makes a graph with {said}", done.stdout)
             self.assertIn(f"rank {rank}: rank 0 makes a loader with batch_size 60, rank 1 with batch_size 61", done.stdout)
             self.assertIn(f"rank {rank}: rank 0 makes a loader with input_nodes 1 ids (hash", done.stdout)
             self.assertRegex(done.stdout, f"rank {rank}: rank 0 makes a loader with input_nodes .*, rank 1 with input_nodes ids of its own")

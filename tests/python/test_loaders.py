@@ -354,6 +354,30 @@ class Refusals(LoaderCase):
         ):
             with self.subTest(options), self.assertRaisesRegex(strata.InputError, message):
                 self.loader(**options)
+        for options, message in (
+            ({"sampler": 3}, "sampler is 3; give a name"),
+            ({"sampler": None}, "sampler is None"),
+            ({"sampler": strata.NeighborChooser}, "sampler is <class"),
+            ({"fanouts": [2.7]}, r"num_neighbors\[0\] is 2.7; give an integer"),
+            ({"fanouts": ["5"]}, r"num_neighbors\[0\] is '5'; give an integer"),
+            ({"fanouts": 15}, "num_neighbors is 15; give one number"),
+            ({"fanouts": [1 << 40]}, "1099511627776"),
+            ({"fanouts": [0]}, "fanout 0"),
+            ({"batch_size": 1.5}, "batch_size is 1.5; give an integer"),
+            ({"batch_size": None}, "batch_size is None"),
+            ({"seed": -1}, "seed is -1"),
+            ({"shuffle": 1}, "shuffle is 1; give True or False"),
+            ({"input_nodes": [[1, 2], [3, 4]]}, r"input_nodes has the shape \(2, 2\)"),
+        ):
+            with self.subTest(options), self.assertRaisesRegex((strata.InputError, TypeError), message):
+                self.loader(**options)
+        for epoch in (-1, 1.5, "1", 1 << 32):
+            with self.subTest(epoch=epoch), self.assertRaisesRegex((strata.InputError, TypeError), "epoch is"):
+                self.loader().set_epoch(epoch)
+        with self.assertRaisesRegex(TypeError, "the graph is 'parts'"):
+            strata.NeighborLoader("parts", [3])
+        with self.assertRaisesRegex(TypeError, "step_fn is 3"):
+            strata.graphed(3, self.loader())
         with self.assertRaisesRegex(TypeError, "num_neigbors"):
             self.loader(num_neigbors=3)
 

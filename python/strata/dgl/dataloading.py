@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from strata import _arguments
 from strata._process import process
 from strata.dgl.blocks import NID, Block, to_block
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
@@ -233,7 +234,7 @@ class DataLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next epoch's number, which with ddp_seed decides its order and choices; epochs count up by themselves."""
-        self._epoch = epoch
+        self._epoch = _arguments.epoch(epoch)
 
     def run_on(self, split: SmSplit) -> None:
         """As strata.NeighborLoader.run_on; for samplers whose batches threads of C++ make."""

@@ -22,6 +22,8 @@ bool is_there(const NpyArray& array) { return array.data != nullptr || !array.sh
 Count count_nodes(const GraphArrays& arrays, const EdgeList& edges) {
   std::optional<Count> nodes = arrays.num_nodes;
   std::string stated_by = "num_nodes";
+  if (nodes && *nodes < 0)
+    throw InputError(fmt::format("num_nodes is {}", *nodes), "Give the number of nodes, at least 0.");
   for (const auto& [array, name] : {std::pair{&arrays.x, "x"}, std::pair{&arrays.y, "y"}}) {
     if (!is_there(*array) || array->shape.empty()) continue;
     if (nodes && *nodes != array->shape[0]) {

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of Python's callers, refused in their words."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from strata.errors import InputError
+
+
+def integer(value: Any, name: str, least: int, most: int = (1 << 63) - 1) -> int:
+    """An int, or another library's integer."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; give an integer") from None
+    if not least <= number <= most:
+        raise InputError(f"{name} is {number}", f"Give an integer from {least} to {most}.")
+    return number
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, or NumPy's."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "numpy.bool"):
+        return bool(value)
+    raise TypeError(f"{name} is {value!r}; give True or False")
+
+
+def fanouts(values: Any, name: str) -> list[int]:
+    """Numbers of neighbors, the seeds' first; -1: all."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is {values!r}; give one number of neighbors per hop: [15, 10, 5]")
+    numbers = [integer(value, f"{name}[{hop}]", -(1 << 31), (1 << 31) - 1) for hop, value in enumerate(values)]
+    for number in numbers:
+        if number < -1 or number == 0:
+            what = "0 takes no neighbors" if number == 0 else f"{number} is below -1"
+            raise InputError(f"fanout {what} (in {name})", "Give a number of neighbors, at least 1, or -1 for all of them.")
+    return numbers
+
+
+def epoch(value: Any) -> int:
+    return integer(value, "epoch", 0, (1 << 32) - 1)

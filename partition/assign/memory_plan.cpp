@@ -53,8 +53,9 @@ MemoryUse memory_of_cut(const AssignOptions& assign) {
 MemoryUse memory_of_summary() { return {.what = "a summary", .bytes_per_node = 48}; }
 MemoryUse memory_of_conversion() { return {.what = "a conversion", .bytes_per_node = 48}; }
 
-std::int64_t room_for_nodes(Count nodes, std::int64_t held_bytes, const MemoryUse& use,
-                            std::int64_t limit_bytes) {
+std::int64_t room_for_nodes(const graph::InputSize& input, const MemoryUse& use, std::int64_t limit_bytes) {
+  const Count nodes = input.nodes;
+  const std::int64_t held_bytes = input.bytes_in_memory;
   const std::int64_t per_node = use.bytes_per_node;
   const std::int64_t needed = kProgramBytes + nodes * per_node + held_bytes + kLeastRoomBytes;
   if (needed <= limit_bytes)
@@ -65,7 +66,9 @@ std::int64_t room_for_nodes(Count nodes, std::int64_t held_bytes, const MemoryUs
                   use.what, format_bytes(needed), format_bytes(limit_bytes), format_bytes(nodes * per_node),
                   format_count(nodes), per_node, format_bytes(held_bytes),
                   format_bytes(kProgramBytes + kLeastRoomBytes)),
-      fmt::format("Give --memory {} or more, on a host with that much.", format_bytes(needed)));
+      fmt::format("{}Give --memory {} or more, on a host with that much.",
+                  input.nodes_from.empty() ? "" : fmt::format("Check {}. ", input.nodes_from),
+                  format_bytes(needed)));
 }
 
 int threads_within(std::int64_t room_bytes, int num_threads) {
@@ -77,7 +80,7 @@ int threads_within(std::int64_t room_bytes, int num_threads) {
 bool holds(const MemoryPlan& plan, const graph::InputSize& input, const MemoryUse& use,
            const MemoryOptions& options) {
   if (!plan.on_disk) return bytes_in_memory(input, options) <= plan.limit_bytes;
-  room_for_nodes(input.nodes, input.bytes_in_memory, use, plan.limit_bytes);
+  room_for_nodes(input, use, plan.limit_bytes);
   return true;
 }
 
@@ -94,9 +97,7 @@ MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, cons
                     format_bytes(wanted), format_count(input.nodes), format_count(input.edges),
                     format_bytes(limit)),
         "Use --method auto, which keeps edges on disk, or give more --memory.");
-  return {.on_disk = true,
-          .limit_bytes = limit,
-          .room_bytes = room_for_nodes(input.nodes, input.bytes_in_memory, use, limit)};
+  return {.on_disk = true, .limit_bytes = limit, .room_bytes = room_for_nodes(input, use, limit)};
 }
 
 }  // namespace strata::partition

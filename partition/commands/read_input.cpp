@@ -82,9 +82,10 @@ class InputReader {
     ReadInput input{.scratch = std::make_unique<ScratchStore>(folder_, plan.room_bytes), .stored = {}};
     read.num_threads = threads_within(plan.room_bytes, read.num_threads);
     input.stored = graph::read_stored_graph(options_.source, read, options_.files, *input.scratch);
-    const auto name_bytes = static_cast<std::int64_t>(input.stored.graph.node_names.size());
-    input.scratch->set_room(room_for_nodes(input.stored.graph.num_nodes(), size_.bytes_in_memory + name_bytes,
-                                           use_, plan.limit_bytes));
+    graph::InputSize size = size_;
+    size.nodes = input.stored.graph.num_nodes();
+    size.bytes_in_memory += static_cast<std::int64_t>(input.stored.graph.node_names.size());
+    input.scratch->set_room(room_for_nodes(size, use_, plan.limit_bytes));
     return_freed_memory();
     return input;
   }

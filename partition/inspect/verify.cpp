@@ -93,6 +93,15 @@ void check_memory(const graph::PartitionRecord& record, int num_threads) {
                     "Give fewer --threads, or use a host with more memory.");
 }
 
+/// Whether there is anything of a partition; what is missing of it is a problem.
+bool has_files_of_parts(const fs::path& directory) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory))
+    if (const std::string name = entry.path().filename().string();
+        name == graph::kManifestFile || (name.starts_with("part-") && name.ends_with(".h5")))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<Problem> verify(const fs::path& directory, int num_threads) {
@@ -101,6 +110,10 @@ std::vector<Problem> verify(const fs::path& directory, int num_threads) {
     throw InputError(fmt::format("{}: no such directory", directory.string()),
                      "Name a directory that strata-partition build wrote.");
   }
+  if (!has_files_of_parts(directory))
+    throw InputError(fmt::format("{}: not a partition directory: it has neither a {} nor parts",
+                                 directory.string(), graph::kManifestFile),
+                     "Name a directory that strata-partition build wrote.");
   graph::PartitionRecord record;
   try {
     record = graph::read_partition_record(directory);

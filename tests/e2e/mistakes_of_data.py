@@ -119,7 +119,7 @@ TABLE = (
     Mistake(BUILD + 'npy:cut', ('x.npy: truncated',)),
     Mistake(BUILD + 'npy:unlabelled', ('training node 0 has no label',)),
     Mistake(BUILD + 'csv:letters.csv', ("letters.csv:2: id: 'b' is not an integer",)),
-    Mistake(BUILD + 'csv:ragged.csv', ('ragged.csv:2: 1 columns',)),
+    Mistake(BUILD + 'csv:ragged.csv', ('ragged.csv:2: 1 column, but column 1 is wanted',)),
     Mistake(BUILD + 'csv:weights.csv,weight=2', ('weights.csv:1: weight -2 is negative',)),
     Mistake(BUILD + 'csv:cut.csv.gz', ('cut.csv.gz: damaged or truncated gzip file',)),
     Mistake(BUILD + 'snap:huge.txt', ('ids up to 9000000000', 'ids=sparse')),

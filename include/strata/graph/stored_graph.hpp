@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "strata/graph/graph.hpp"
@@ -62,8 +63,10 @@ StoredLists neighbors_of_symmetric(std::span<const Count> indptr, const std::int
 
 /// What is known of an input before it is read; sizes are upper bounds where files do not state them.
 struct InputSize {
-  Count nodes = 0;                   ///< 0: not known
-  Count edges = 0;                   ///< as listed
+  Count nodes = 0;  ///< 0: not known
+  std::string nodes_from =
+      {};           ///< the file and field that state them, which may be wrong; empty: files have them
+  Count edges = 0;  ///< as listed
   std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files
   std::int64_t bytes_of_edges = 0;   ///< that reading holds beside the lists if they do not: weights, copies
   std::int64_t bytes_mapped = 0;     ///< of features that are read in place, or go to scratch files

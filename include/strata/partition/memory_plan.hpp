@@ -44,8 +44,7 @@ bool holds(const MemoryPlan& plan, const graph::InputSize& input, const MemoryUs
 
 /// What the limit leaves beside memory that grows with the nodes, for graphs on disk. Throws OutOfMemory with
 /// what is needed and why if too little is left.
-std::int64_t room_for_nodes(Count nodes, std::int64_t bytes_in_memory, const MemoryUse& use,
-                            std::int64_t limit_bytes);
+std::int64_t room_for_nodes(const graph::InputSize& input, const MemoryUse& use, std::int64_t limit_bytes);
 
 /// How many of `num_threads` (0: all cores) may work on a graph on disk: each holds pieces of the edges, and
 /// the allocator keeps some of what they freed.

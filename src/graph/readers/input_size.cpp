@@ -30,9 +30,12 @@ constexpr Count kInflation = 6;          // of compressed text
 constexpr Count kWeightBytes = 8;        // of an edge: as read, and with its entry
 constexpr double kMargin = 1.1;          // lines may get shorter
 
+/// Whatever the file is called: a gzip, zstd or zip file.
 bool is_compressed(const fs::path& file) {
-  const fs::path ending = file.extension();
-  return ending == ".gz" || ending == ".zst" || ending == ".zstd" || ending == ".npz";
+  char bytes[4] = {};
+  std::ifstream{file, std::ios::binary}.read(bytes, sizeof bytes);
+  const std::string_view first(bytes, sizeof bytes);
+  return first.starts_with("\x1f\x8b") || first == "\x28\xb5\x2f\xfd" || first == "PK\x03\x04";
 }
 
 /// The bytes of a file or of the files in a folder that `counts`, as if they were not compressed.
@@ -140,9 +143,11 @@ void measure_npy(const fs::path& place, InputSize& size) {
   }
   if (fs::exists(place / "num_nodes.npy")) {
     const NpyArray number = read_npy(place / "num_nodes.npy");
-    if (number.kind == 'i' && number.size() == 1)
+    if (number.kind == 'i' && number.size() == 1) {
+      size.nodes_from = number.origin;
       visit_numbers(number,
                     [&](const auto* value) { size.nodes = stated(static_cast<Count>(to_number(*value))); });
+    }
   }
   add_features(place / "x.npy", size);
   if (fs::exists(place / "y.npy")) add_labels(place / "y.npy", size);
@@ -210,6 +215,8 @@ void measure_stated(const DatasetSource& source, InputSize& size) {
   const Header header = header_of(source.place);
   const bool metis = source.format == Format::metis;
   size.nodes = stated(header.numbers[0]);
+  size.nodes_from = source.place.string() + (metis ? ": the number of nodes in its header"
+                                                   : ": the number of rows in its line of sizes");
   size.edges = metis ? 2 * stated(header.numbers[1]) : stated(header.numbers[2]);
   const bool weights = metis
                            ? header.numbers[2] % 10 == 1
@@ -277,7 +284,10 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
       if (spec->weights != SyntheticSpec::Weights::none) size.bytes_of_edges = kWeightBytes * size.edges;
     } else {
       measure_dataset(*source.dataset(), size);
-      if (const auto nodes = source.dataset()->nodes) size.nodes = std::max(size.nodes, stated(*nodes));
+      if (const auto nodes = source.dataset()->nodes; nodes && stated(*nodes) > size.nodes) {
+        size.nodes = stated(*nodes);
+        size.nodes_from = fmt::format("nodes={}", *nodes);
+      }
     }
     if (files.features.extension() == ".npy") add_features(files.features, size);
     if (!files.labels.empty()) add_labels(files.labels, size);

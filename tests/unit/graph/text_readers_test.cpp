@@ -96,7 +96,7 @@ TEST_F(EdgeList, NumbersOtherIdsInTheirOrder) {
 
 TEST_F(EdgeList, RefusesWhatItCannotRead) {
   refuse("csv", "0,1\n1,x\n", {"graph.txt:2: id: 'x' is not an integer", "(the line begins at byte 4)"});
-  refuse("csv", "0,1\n1\n", {"graph.txt:2: 1 columns, but column 1 is wanted"});
+  refuse("csv", "0,1\n1\n", {"graph.txt:2: 1 column, but column 1 is wanted, counted from 0"});
   refuse("csv", "0,1\n1,1.5\n", {"graph.txt:2: id: '1.5'"});
   refuse("csv", "0,1\n99999999999999999999,1\n", {"graph.txt:2:", "is not an integer in range"});
   refuse("csv", "0,-1\n", {"graph.txt:1: id -1 is negative", "ids=sparse"});

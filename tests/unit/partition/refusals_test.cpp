@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the program refuses before it reads or writes anything.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -141,6 +142,25 @@ TEST_F(Refusals, TooFewNodesAndNoneAndNoFileOfParts) {
       "build --parts 2 --direction directed --input csv:" + empty + " --output " + path("none"),
       empty + " has no edges", "Check the file");
   expect_refused(build("--parts 2 --method file:nope"), "file:nope: no such file", "one part id a line");
+}
+
+TEST_F(Refusals, NameTheFieldAndTheWayOut) {
+  const auto refuse = [&](const std::string& spec, const std::string& text, const std::string& message,
+                          const std::string& remedy, int exit_code = 2) {
+    const std::string file = write("edges.txt", text);
+    const Outcome outcome = run("info " + fmt::format(fmt::runtime(spec), file));
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output;
+    EXPECT_THAT(outcome.output, AllOf(HasSubstr(message), HasSubstr(remedy))) << spec;
+  };
+  refuse("csv:{},source=5,target=6", "4704,4202\n", ":1: 2 columns, but column 6 is wanted", "source=");
+  refuse("csv:{}", "1\n", ":1: 1 column, but column 1 is wanted, counted from 0", "separator=");
+  refuse("csv:{},ids=sparse", "1,99999999999999999999\n", "is not an integer in range", "give ids=string");
+  refuse("mtx:{}", "%%MatrixMarket matrix coordinate pattern general\n99999999999999 99999999999999 1\n1 1\n",
+         "99,999,999,999,999 nodes", "edges.txt: the number of rows", 3);
+  refuse("metis:{}", "99999999999999 1\n2\n1\n", "99,999,999,999,999 nodes",
+         "edges.txt: the number of nodes in its header", 3);
+  expect_refused("verify " + folder_.path().string(), "not a partition directory",
+                 "strata-partition build wrote");
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ class EdgeListReader {
     for (std::optional<std::string_view> field; (field = fields.next()); ++column)
       if (column == source_.source_column || column == source_.destination_column)
         names = names && !field->empty() && !is_number(*field);
-    names = names && column >= 2;
+    names = names && column > std::max<Count>({1, source_.source_column, source_.destination_column});
     if (names)
       spdlog::warn("{}:{}: taken for names of columns, not read: {}", path_, place.line,
                    printable(line.substr(0, 80)));
@@ -151,8 +151,9 @@ class EdgeListReader {
       if (source_.weight_column == column) weight = field;
     }
     if (!source || !destination || (source_.weight_column && !weight))
-      place.refuse(fmt::format("{} columns, but column {} is wanted", column, last_column()),
-                   "Columns count from 0; see separator=, source=, target= and weight= in docs/data.md.");
+      place.refuse(fmt::format("{} column{}, but column {} is wanted, counted from 0", column,
+                               column == 1 ? "" : "s", last_column()),
+                   "See separator=, source=, target= and weight= in docs/data.md.");
     take_ids(*source, *destination, place, piece);
     if (weight) take_weight(*weight, place, piece);
   }
@@ -170,7 +171,10 @@ class EdgeListReader {
         piece.words.emplace_back(id);
         continue;
       }
-      piece.pairs.push_back(number_of<NodeId>(id, place, "id"));
+      piece.pairs.push_back(number_of<NodeId>(
+          id, place, "id",
+          source_.ids == Ids::sparse ? "ids=sparse takes integers of 64 bits; give ids=string for any text."
+                                     : "Correct the line."));
       if (source_.ids == Ids::number && piece.pairs.back() < 0)
         place.refuse(fmt::format("id {} is negative", id), "Give ids=sparse, which numbers the nodes anew.");
     }

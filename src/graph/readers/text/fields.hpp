@@ -71,7 +71,8 @@ class FieldsOfLine {
 
 /// The number that a field holds. Refuses other text, and numbers out of T's range.
 template <typename T>
-T number_of(std::string_view field, const Place& place, const char* what) {
+T number_of(std::string_view field, const Place& place, const char* what,
+            const char* remedy = "Correct the line.") {
   T value{};
   std::string_view digits = field;
   if (digits.starts_with('+')) digits.remove_prefix(1);
@@ -80,7 +81,8 @@ T number_of(std::string_view field, const Place& place, const char* what) {
   place.require_utf8(field);
   place.refuse(fmt::format("{}: '{}' is not {}{}", what, printable(field.substr(0, 40)),
                            std::is_floating_point_v<T> ? "a number" : "an integer",
-                           error == std::errc::result_out_of_range ? " in range" : ""));
+                           error == std::errc::result_out_of_range ? " in range" : ""),
+               remedy);
 }
 
 /// Whether a line says nothing: blank, or a comment that begins with one of `marks`.

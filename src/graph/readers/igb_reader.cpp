@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
-#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -21,16 +20,11 @@ namespace fs = std::filesystem;
 constexpr Count kFeatureCols = 1024;
 constexpr double kTrainShare = 0.6, kValidShare = 0.2;
 
-/// The largest sets of IGB are plain float32 without a header, whatever their names end with.
-bool is_npy(const MappedFile& file) {
-  constexpr char kMagic[] = "\x93NUMPY";
-  return file.size() >= 6 && std::memcmp(file.data(), kMagic, 6) == 0;
-}
-
-/// An array of float32 with `cols` columns, with or without a header of NumPy. `cols` is 0 for a vector.
+/// An array of float32 with `cols` columns. The largest sets of IGB have no header of NumPy, whatever their
+/// names end with. `cols` is 0 for a vector.
 NpyArray read_floats(const fs::path& path, Count cols) {
+  if (is_npy(path)) return read_npy(path);
   const auto file = std::make_shared<const MappedFile>(path);
-  if (is_npy(*file)) return read_npy(path);
   const std::size_t row_bytes = 4 * static_cast<std::size_t>(std::max<Count>(cols, 1));
   if (file->size() == 0 || file->size() % row_bytes != 0)
     throw InputError(fmt::format("{}: {} bytes are no rows of {} float32", path.string(), file->size(),

@@ -156,19 +156,12 @@ void measure_npy(const fs::path& place, InputSize& size) {
   if (fs::exists(place / "edge_weight.npy")) size.bytes_of_edges += kWeightBytes * size.edges;
 }
 
-/// The large sets have no header.
-bool is_npy(const fs::path& file) {
-  char first[6] = {};
-  std::ifstream{file, std::ios::binary}.read(first, sizeof first);
-  return std::string_view(first, sizeof first) == "\x93NUMPY";
-}
-
 void measure_igb(const fs::path& place, InputSize& size) {
   const fs::path folder = fs::is_directory(place / "processed") ? place / "processed" : place;
   add_edges(read_npy(folder / "paper__cites__paper" / "edge_index.npy"), size);
   constexpr Count kFeatureCols = 1024, kLabelAndSplitBytes = 4 + 8;
   const fs::path features = folder / "paper" / "node_feat.npy";
-  if (is_npy(features)) {
+  if (is_npy(features)) {  // the large sets have no header
     add_features(features, size);
   } else {
     size.bytes_mapped += bytes_of(features, {});

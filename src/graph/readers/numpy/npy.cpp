@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -249,6 +250,12 @@ NpyArray parse_npy(const std::string& origin, std::span<const std::byte> bytes,
   require_payload(array, bytes.size() - start);
   align(array, bytes.size() - start, scratch);
   return array;
+}
+
+bool is_npy(const std::filesystem::path& path) {
+  std::string first(kMagic.size(), '\0');
+  std::ifstream{path, std::ios::binary}.read(first.data(), std::ssize(first));
+  return first == kMagic;
 }
 
 NpyArray read_npy(const std::filesystem::path& path) {

@@ -101,7 +101,8 @@ void write_report_page(const std::vector<std::string>& runs, const fs::path& pag
     spdlog::warn("--report: there is no page, but the run is complete. {}", text_of(output.get()));
 }
 
-void tell_of_missing_page(const std::string& run) {
+void report_run(const std::string& run, bool stopped) {
+  if (!stopped) return write_report_page({run}, fs::path(run) / kReportPage);
   tell(fmt::format("report  none of a run that was stopped; strata-report {} draws what it has\n", run));
 }
 

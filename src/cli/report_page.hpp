@@ -6,11 +6,14 @@
 
 namespace strata::cli {
 
+inline constexpr const char* kReportPage = "report.html";
+
 /// Has strata-report draw finished runs on one page. Warns and does nothing more where that fails, for
 /// example because there is no Python: the runs are complete all the same.
 void write_report_page(const std::vector<std::string>& runs, const std::filesystem::path& page);
 
-/// Tells how the page of a run that was stopped is drawn. Nothing is drawn then: whoever stopped it waits.
-void tell_of_missing_page(const std::string& run);
+/// The page of one run, report.html in its folder. Of a run that was stopped it only tells how the page is
+/// drawn, because whoever stopped it waits.
+void report_run(const std::string& run, bool stopped);
 
 }  // namespace strata::cli

@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPage = "report.html";
-
 int code_of(bool stopped) { return static_cast<int>(stopped ? ExitCode::stopped : ExitCode::ok); }
 
 /// "0.8130 ± 0.0065": mean and standard deviation; "-" if there is a score that is none.
@@ -57,7 +55,7 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
     config.output = parent + "/seed-" + std::to_string(seed);
     results.push_back(train::train(config, world, stop, make_model));
     if (results.back().stopped) {
-      if (config.report && world.rank() == 0) tell_of_missing_page(results.back().folder);
+      if (config.report && world.rank() == 0) report_run(results.back().folder, true);
       return code_of(true);
     }
   }
@@ -66,7 +64,7 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
   if (config.report) {
     std::vector<std::string> folders;
     for (const train::TrainResult& result : results) folders.push_back(result.folder);
-    write_report_page(folders, fs::path(parent) / kPage);
+    write_report_page(folders, fs::path(parent) / kReportPage);
   }
   return code_of(false);
 }
@@ -74,12 +72,7 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
 int train_once(const train::TrainConfig& config, const comm::World& world, train::StopListener& stop,
                const train::ModelFactory& make_model) {
   const train::TrainResult result = train::train(config, world, stop, make_model);
-  if (config.report && world.rank() == 0) {
-    if (result.stopped)
-      tell_of_missing_page(result.folder);
-    else
-      write_report_page({result.folder}, fs::path(result.folder) / kPage);
-  }
+  if (config.report && world.rank() == 0) report_run(result.folder, result.stopped);
   return code_of(result.stopped);
 }
 

@@ -103,12 +103,8 @@ struct TrainJob::State {
     if (options.plan) return plan(options, world);
     choose_progress(options.config->progress);
     Outcome outcome{.result = train::train(*options.config, world, stop), .records = {}};
-    if (options.config->report && world.rank() == 0) {
-      if (outcome.result.stopped)
-        tell_of_missing_page(outcome.result.folder);
-      else
-        write_report_page({outcome.result.folder}, outcome.result.folder + "/report.html");
-    }
+    if (options.config->report && world.rank() == 0)
+      report_run(outcome.result.folder, outcome.result.stopped);
     world.communicator().together([&] {
       if (world.rank() == 0) outcome.records = read_file(outcome.result.folder + "/metrics.jsonl");
     });

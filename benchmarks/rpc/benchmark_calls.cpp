@@ -6,15 +6,10 @@
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <exception>
 #include <functional>
-#include <vector>
 
+#include "measuring.hpp"
 #include "strata/rpc/agent.hpp"
-#include "strata/torch_ranks/torch_ranks.hpp"
 #include "strata/util/error.hpp"
 
 namespace {
@@ -27,24 +22,12 @@ int nothing() { return 0; }
 at::Tensor echo(const at::Tensor& tensor) { return tensor; }
 int receive(const at::Tensor& tensor) { return static_cast<int>(tensor.dim()); }
 
-struct Times {
-  double median_us, p99_us;
-};
-
-Times measure(int count, const std::function<void()>& run) {
-  std::vector<double> times;
-  const int warm_up = count / 10 + 3;
-  for (int i = 0; i < warm_up + count; ++i) {
-    const auto begun = std::chrono::steady_clock::now();
-    run();
-    const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begun;
-    if (i >= warm_up) times.push_back(taken.count());
-  }
-  std::ranges::sort(times);
-  return {times[times.size() / 2], times[times.size() * 99 / 100]};
+/// With a warm-up of a tenth of the calls.
+benchmarks::Times measure(int count, const std::function<void()>& run) {
+  return benchmarks::measure(count, count / 10 + 3, run);
 }
 
-void print(const char* what, const Times& times, std::int64_t bytes) {
+void print(const char* what, const benchmarks::Times& times, std::int64_t bytes) {
   fmt::print("{:<44} {:>10.1f} {:>10.1f}", what, times.median_us, times.p99_us);
   if (bytes > 0) fmt::print(" {:>10.2f}", static_cast<double>(bytes) / times.median_us / 1e3);
   fmt::print("\n");
@@ -82,13 +65,4 @@ void run(const comm::Communicator& ranks) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    const comm::World world(torch_ranks::backend_of_launcher(&argc, &argv));
-    run(world.communicator());
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return benchmarks::run_on_ranks(argc, argv, &run); }

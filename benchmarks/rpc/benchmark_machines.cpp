@@ -9,18 +9,14 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdio>
-#include <exception>
 #include <functional>
 #include <vector>
 
+#include "measuring.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/rpc/agent.hpp"
-#include "strata/torch_ranks/torch_ranks.hpp"
 #include "strata/util/error.hpp"
 
 namespace {
@@ -48,16 +44,7 @@ int receive(const at::Tensor& tensor) {
 }
 
 double median_us(const std::function<void()>& run) {
-  std::vector<double> times;
-  for (int i = 0; i < kWarmUp + kCount; ++i) {
-    const auto begun = std::chrono::steady_clock::now();
-    run();
-    if (i >= kWarmUp)
-      times.push_back(
-          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count());
-  }
-  std::ranges::nth_element(times, times.begin() + kCount / 2);
-  return times[kCount / 2];
+  return benchmarks::measure(kCount, kWarmUp, run).median_us;
 }
 
 /// By size; on rank 0.
@@ -126,13 +113,4 @@ void run(const comm::Communicator& ranks) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    const comm::World world(torch_ranks::backend_of_launcher(&argc, &argv));
-    run(world.communicator());
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return benchmarks::run_on_ranks(argc, argv, &run); }

@@ -31,18 +31,11 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-class CommandLine : public testing::Test {
+class CommandLine : public test::ProgramTest {
  protected:
-  Outcome run(const std::string& arguments) const {
-    return run_shell(std::string(STRATA_PARTITION) + " " + arguments);
-  }
   Outcome build(const std::string& rest) const {
     return run("build --input " + std::string(kInput) + " " + rest);
   }
-  std::string out() const { return (folder_ / "out").string(); }
-
-  static constexpr const char* kInput = "synthetic:kind=sbm,nodes=2000,degree=10,classes=4,features=8,seed=1";
-  strata::test::TemporaryFolder folder_;
 };
 
 TEST_F(CommandLine, BuildsDescribesAndVerifies) {

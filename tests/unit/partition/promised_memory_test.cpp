@@ -92,15 +92,7 @@ np.savez_compressed(folder / 'matrix.npz', format=np.array(b'csc'), shape=np.arr
   ASSERT_EQ(written.exit_code, 0) << written.output;
 }
 
-class PromisedMemory : public testing::Test {
- protected:
-  Outcome run(const std::string& arguments) const {
-    return run_shell(std::string(STRATA_PARTITION) + " " + arguments);
-  }
-  std::string out() const { return (folder_ / "out").string(); }
-
-  strata::test::TemporaryFolder folder_;
-};
+using PromisedMemory = test::ProgramTest;
 
 // A part's structure would take 100 MB.
 TEST_F(PromisedMemory, VerifiesLargePartsInLittleMemory) {

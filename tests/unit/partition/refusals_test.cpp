@@ -22,11 +22,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class Refusals : public testing::Test {
+class Refusals : public test::ProgramTest {
  protected:
-  Outcome run(const std::string& arguments) const {
-    return run_shell(std::string(STRATA_PARTITION) + " " + arguments);
-  }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream{folder_ / name} << text;
@@ -51,9 +48,6 @@ class Refusals : public testing::Test {
     EXPECT_THAT(outcome.output, AllOf(HasSubstr(message), HasSubstr(remedy), Not(HasSubstr("assigning"))))
         << arguments;
   }
-
-  static constexpr const char* kInput = "synthetic:kind=sbm,nodes=2000,degree=10,classes=4,features=8,seed=1";
-  strata::test::TemporaryFolder folder_;
 };
 
 TEST_F(Refusals, NumbersAreNumbersInTheirRange) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include <cstdio>
 #include <string>
 #include <vector>
+
+#include "support/temporary_folder.hpp"
 
 /// Runs of strata-partition as a program.
 namespace strata::partition::test {
@@ -26,6 +29,19 @@ inline Outcome run_shell(const std::string& command) {
   outcome.exit_code = WEXITSTATUS(pclose(pipe));
   return outcome;
 }
+
+/// Tests that run the program on files of their own.
+class ProgramTest : public testing::Test {
+ protected:
+  static constexpr const char* kInput = "synthetic:kind=sbm,nodes=2000,degree=10,classes=4,features=8,seed=1";
+
+  static Outcome run(const std::string& arguments) {
+    return run_shell(std::string(STRATA_PARTITION) + " " + arguments);
+  }
+  std::string out() const { return (folder_ / "out").string(); }
+
+  strata::test::TemporaryFolder folder_;
+};
 
 /// What the child took, and its exit code.
 struct Usage {

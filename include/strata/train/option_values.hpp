@@ -200,15 +200,19 @@ struct Bytes {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
-/// The same, or auto: -1.
-struct BytesOrAuto {
+/// How a number, or auto (-1), is shown.
+struct NumberOrAuto {
   using Value = std::int64_t;
   static constexpr Value kAutomatic = -1;
-  static std::string hint() { return "auto,BYTES"; }
   static std::string shown(Value value) { return value == kAutomatic ? "auto" : std::to_string(value); }
   static std::string literal(Value value) {
     return value == kAutomatic ? toml_string("auto") : std::to_string(value);
   }
+};
+
+/// Bytes, or auto.
+struct BytesOrAuto : NumberOrAuto {
+  static std::string hint() { return "auto,BYTES"; }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
@@ -230,14 +234,8 @@ struct CountOrAuto {
 
 /// A number in a range, or auto (-1).
 template <Count kLeast, Count kMost>
-struct RangeOrAuto {
-  using Value = Count;
-  static constexpr Value kAutomatic = -1;
+struct RangeOrAuto : NumberOrAuto {
   static std::string hint() { return fmt::format("auto,{}..{}", kLeast, kMost); }
-  static std::string shown(Value value) { return value == kAutomatic ? "auto" : std::to_string(value); }
-  static std::string literal(Value value) {
-    return value == kAutomatic ? toml_string("auto") : std::to_string(value);
-  }
   static Value from_text(std::string_view what, std::string_view text) {
     for (Value value = kLeast; value <= kMost; ++value)
       if (text == std::to_string(value)) return value;

@@ -117,8 +117,9 @@ void Core::say_farewell() {
     const std::lock_guard lock(mutex_);
     fault = fault_;
   }
+  if (fault.empty()) return;
   for (int to = 0; to < size(); ++to)
-    if (!fault.empty() && to != rank()) send(to, {.kind = Kind::farewell}, {.payload = fault});
+    if (to != rank()) send(to, {.kind = Kind::farewell}, {.payload = fault});
 }
 
 Verdict Core::agree(std::uint64_t round, bool late) {

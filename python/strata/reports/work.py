@@ -158,10 +158,12 @@ def overlap(run: Run) -> Section:
     stages_of_steps = dict.fromkeys(s.stage for s in shown if s.stage not in ("wait", "evaluate"))
     busy = {stage: sum(s.length for s in shown if s.stage == stage) for stage in stages_of_steps}
     longest = max(busy, key=lambda stage: busy[stage])
-    seen = f"About {TIMELINE_STEPS} steps in the middle of the run. The stage with the most work is “{longest}” ({words.seconds(busy[longest] / 1e3)} of what is shown). "
+    seen = f"About {TIMELINE_STEPS} steps in the middle of the run. "
+    share = f"({words.seconds(busy[longest] / 1e3)} of what is shown)"
     if longest == "train" and int(run.start.get("ranks", 1)) > 1:
-        seen = f"About {TIMELINE_STEPS} steps in the middle of the run. “train” takes the most time ({words.seconds(busy[longest] / 1e3)} of what is shown), "
-        seen += "in which the sum of gradients counts, and with it waiting for other ranks. "
+        seen += f"“train” takes the most time {share}, in which the sum of gradients counts, and with it waiting for other ranks. "
+    else:
+        seen += f"The stage with the most work is “{longest}” {share}. "
     seen += "Lanes that are full from end to end limit the run; gaps in “train” are waits for the lanes above it."
     rows = [[Cell(s.lane), Cell(words.seconds(max(s.start, 0) / 1e3), s.start), Cell(words.seconds(s.length / 1e3), s.length)] for s in shown]
     return Section(
@@ -392,14 +394,17 @@ def ranks(run: Run) -> Section:
     series = [Series(name, names, [values[field] for values in sums.values()]) for name, field in parts]
     chart = Chart(horizontal(series, Axes("seconds per epoch", "")), f"Where the time of each rank went. {seen}")
     on_gpus = any(values.get("peak_device_bytes") for values in sums.values())
+    peaks = ["peak_host_bytes", "peak_device_bytes"] if on_gpus else ["peak_host_bytes"]
     cells = []
     for rank, values in sums.items():
         place = [Cell(str(values.get(name, "–"))) for name in ("machine", "host", "device")]
         times = [_seconds(values[f"{name}_seconds"]) for name in ("compute", "wait", "sum", "sample", "gather")]
-        memory = [_bytes(values.get(name)) for name in ("peak_host_bytes", "peak_device_bytes")[: 1 + on_gpus]]
+        memory = [_bytes(values.get(name)) for name in peaks]
         label = f"{rank} (straggler)" if rank in slow else str(rank)
         cells.append([Cell(label, rank, mark=rank in slow), *place, *times, *memory])
-    header = ["rank", "machine", "host", "device", "compute", "wait for batches", "sum over ranks", "sample", "gather", "host memory", "GPU memory"][: 11 - (not on_gpus)]
+    header = ["rank", "machine", "host", "device", "compute", "wait for batches", "sum over ranks", "sample", "gather", "host memory"]
+    if on_gpus:
+        header.append("GPU memory")
     return Section(title, seen, advice, charts=[chart], tables=[Table("All ranks, a mean epoch", header, cells, is_open=len(cells) <= 16)])
 
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/blocks.hpp"
 
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/max.h>
-#include <ATen/ops/min.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/stack.h>
@@ -38,7 +37,9 @@ at::Tensor narrow_ids(const at::Tensor& seeds, const ChunkedGraph& graph) {
   const at::Tensor ids = ids_on(seeds, graph.indptr.rows().device(), "seeds");
   if (graph.indices.dtype() != at::kInt || ids.scalar_type() == at::kInt || ids.numel() == 0)
     return ids.to(graph.indices.dtype());
-  const auto least = at::min(ids).item<std::int64_t>(), most = at::max(ids).item<std::int64_t>();
+  const auto [smallest, largest] = at::aminmax(ids);
+  const at::Tensor range = at::stack({smallest, largest}).cpu();  // waits for a GPU once
+  const auto least = range.const_data_ptr<std::int64_t>()[0], most = range.const_data_ptr<std::int64_t>()[1];
   if (least < 0 || most > std::numeric_limits<std::int32_t>::max())
     throw std::out_of_range(fmt::format("seed {} is no node of {}", least < 0 ? least : most,
                                         graph.indptr.rows().spec().rows - 1));

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import socket
 import sys
@@ -187,6 +188,7 @@ def set_in_epoch(in_epoch: bool) -> None:
 def _noting(exit: Any) -> Any:
     """Handlers of atexit are not told the exit code; torch.multiprocessing's processes end so when they fail, too."""
 
+    @functools.wraps(exit)  # it stays what pickle finds under its name
     def noting(status: Any = None) -> None:
         _State.exit_status = status
         exit(status)

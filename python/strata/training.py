@@ -115,7 +115,8 @@ def _run(function: str, options: dict[str, Any]) -> dict[str, Any]:
     _train.prepare_process()
     given = {name: _value(value) for name, value in options.items() if value is not None}
     process = _process.join(given.get("device", "auto"), given.get("ranks_per_machine", 0))
-    for name, chosen in _process.choices().items():
+    here = {} if "cluster" in given else _process.choices()  # init() chose for the ranks that are here
+    for name, chosen in here.items():
         if name not in given and name.replace("_", "-") not in given:
             given[name] = chosen
     progress = given.get("progress", "auto")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from . import record, words
 from .charts import Axes, Series, lines
@@ -19,7 +19,7 @@ NOT_COMPARED = {
 }
 
 
-def names_of(runs: list[Run]) -> list[str]:
+def names_of(runs: Sequence[Run]) -> list[str]:
     """A name per run, with as many folders as tell the runs apart."""
     for depth in range(1, 5):
         names = ["/".join(run.folder.parts[-depth:]) for run in runs]
@@ -28,7 +28,7 @@ def names_of(runs: list[Run]) -> list[str]:
     return [f"{run.name} ({i + 1})" for i, run in enumerate(runs)]
 
 
-def differing(runs: list[Run]) -> list[str]:
+def differing(runs: Sequence[Run]) -> list[str]:
     """Options that are not the same in all runs that recorded them."""
     names = sorted({name for run in runs for name in run.options} - NOT_COMPARED)
     return [name for name in names if len({record.shown(run.options[name]) for run in runs if name in run.options}) > 1]
@@ -40,7 +40,7 @@ def _names(options: list[str]) -> str:
     return words.listed([*shown, f"{rest} others, see Options"] if rest else shown)
 
 
-def headline(runs: list[Run], names: list[str]) -> Headline:
+def headline(runs: Sequence[Run], names: list[str]) -> Headline:
     scored = [(run.score(run.best, "valid"), name, run) for run, name in zip(runs, names)]
     best = max((s for s in scored if s[0] is not None), key=lambda s: s[0] or 0.0, default=None)
     fast = max(zip(runs, names), key=lambda pair: pair[0].seeds_per_second)
@@ -56,7 +56,7 @@ def headline(runs: list[Run], names: list[str]) -> Headline:
     return Headline(f"{len(runs)} runs", ", ".join(names), facts)
 
 
-def overview(runs: list[Run], names: list[str]) -> Section:
+def overview(runs: Sequence[Run], names: list[str]) -> Section:
     options = differing(runs)[:MOST_OPTIONS]
     rows = []
     for run, name in zip(runs, names):
@@ -90,7 +90,7 @@ def _sorts(value: object) -> float | str:
     return float(value)
 
 
-def option_table(runs: list[Run], names: list[str]) -> Section:
+def option_table(runs: Sequence[Run], names: list[str]) -> Section:
     options = differing(runs)
     every = sorted({name for run in runs for name in run.options} - NOT_COMPARED, key=lambda n: (n not in options, n))
     if not every:
@@ -122,7 +122,7 @@ def _over_time(run: Run, name: str, curve: Curve) -> Series:
     return Series(name, [x for x, _ in points], [y for _, y in points])
 
 
-def curves(runs: list[Run], names: list[str], title: str, value: str, curve: Curve) -> Section:
+def curves(runs: Sequence[Run], names: list[str], title: str, value: str, curve: Curve) -> Section:
     ends = [(v[-1], name) for run, name in zip(runs, names) if (v := [x for x in curve(run)[1] if x is not None])]
     if not ends:
         return Section(title, missing="No run has values so far.")
@@ -139,7 +139,7 @@ def curves(runs: list[Run], names: list[str], title: str, value: str, curve: Cur
     return Section(title, seen, charts=charts, tables=[_points(runs, names, value, curve), _timed_points(times, value)])
 
 
-def _points(runs: list[Run], names: list[str], value: str, curve: Curve) -> Table:
+def _points(runs: Sequence[Run], names: list[str], value: str, curve: Curve) -> Table:
     by_run = [{r["epoch"]: v for r, v in zip(*curve(run))} for run in runs]
     epochs = sorted({epoch for values in by_run for epoch in values})
     rows = [
@@ -158,7 +158,7 @@ def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def speed(runs: list[Run], names: list[str]) -> Section:
+def speed(runs: Sequence[Run], names: list[str]) -> Section:
     title = "Where the time went"
     rows = []
     for run, name in zip(runs, names):
@@ -177,7 +177,7 @@ def speed(runs: list[Run], names: list[str]) -> Section:
     return Section(title, seen, tables=[Table("Shares of training time", ["run", "compute", "wait for batches", "sum over ranks", "seeds/s"], rows, is_open=True)])
 
 
-def sections(runs: list[Run], names: list[str]) -> list[Section]:
+def sections(runs: Sequence[Run], names: list[str]) -> list[Section]:
     metrics = {run.metric for run in runs}
     metric = words.metric(metrics.pop()) if len(metrics) == 1 else "the run's metric"
     return [

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Check = Callable[[Any], bool]
@@ -34,7 +34,7 @@ def _list_of(check: Check) -> Check:
     return lambda value: isinstance(value, list) and all(check(item) for item in value)
 
 
-def _fields(needed: dict[str, Check], others: dict[str, Check] | None = None, rest: Check | None = None) -> Check:
+def _fields(needed: Mapping[str, Check], others: Mapping[str, Check] | None = None, rest: Check | None = None) -> Check:
     """An object with the needed fields; its other fields are checked where they are there, and all unnamed ones with `rest`."""
     named = {**needed, **(others or {})}
 
@@ -54,15 +54,15 @@ _NUMBERS = _fields({}, rest=_or_null(is_number))
 _SPLIT = _or_null(_fields({}, _numbers("nodes", "loss", "accuracy", "macro_f1", "roc_auc")))
 _SECONDS = _numbers("seconds", "sample_seconds", "gather_seconds", "wait_seconds", "compute_seconds", "sum_seconds")
 _PEAKS = _numbers("peak_host_bytes", "peak_device_bytes")
-_TIME = {"time": is_number}
-_EPOCH = {"epoch": is_count}
+_TIME: dict[str, Check] = {"time": is_number}
+_EPOCH: dict[str, Check] = {"epoch": is_count}
 
 
 def _needed(*names: str) -> dict[str, Check]:
     return dict.fromkeys(names, is_number)
 
 
-def _asked(hop: dict[str, Check], features: dict[str, Check]) -> dict[str, Check]:
+def _asked(hop: Mapping[str, Check], features: Mapping[str, Check]) -> dict[str, Check]:
     """What ranks asked of each other, per hop and for rows."""
     return {"neighbors": _fields({"hops": _list_of(_fields(hop))}), "features": _fields(features)}
 

@@ -46,7 +46,7 @@ class Latency(e2e.Case):
         self.assertEqual({record['batches_in_flight'] for record in e2e.metrics(output, 'traffic')}, {5})
 
     def test_refuses_numbers_that_cannot_be(self):
-        for number, word in ('1', '9', 'many'):
+        for number in ('1', '9', 'many'):
             _, done = self.train(GRAPH, '--batches-in-flight', number, expect=2)
             self.assertIn(f'--batches-in-flight: "{number}" is neither auto nor a number from 2 to 8', done.stderr)
         _, done = self.train(GRAPH, '--batches-in-flight', '4', '--pipeline', 'off', expect=2)

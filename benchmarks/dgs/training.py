@@ -75,11 +75,11 @@ def with_options(options: argparse.Namespace, **changes: Any) -> argparse.Namesp
 
 
 def measure(machine: bench.Machine, name: str, graph: Any, task: bench.Task, options: argparse.Namespace) -> float:
-    seconds = bench.seconds_per_iteration(machine, graph, task, options)
+    speed = bench.speed_of_ranks(machine, graph, task, options)
     if dist.get_rank() == 0:
         bench.say(f"{name}, {'with' if options.bias else 'without'} --bias")
-    bench.report(seconds, options)
-    return seconds
+    bench.report(speed)
+    return speed.seconds_per_iteration
 
 
 def measure_all(options: argparse.Namespace) -> None:

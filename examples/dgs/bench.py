@@ -15,6 +15,7 @@ import argparse
 import os
 import pathlib
 import socket
+import sys
 import time
 from typing import Any, NamedTuple
 
@@ -142,6 +143,13 @@ class Graph:
         return Batch(x, layers, self.labels_of(seeds))
 
 
+class Speed(NamedTuple):
+    """Of one rank, without the warm-up."""
+
+    seconds_per_iteration: float
+    seeds_per_second: float  # batches may be smaller than --batch-size
+
+
 def batches(train: torch.Tensor, size: int, epoch: int) -> list[torch.Tensor]:
     """This rank's, as many as every other rank has."""
     order = train[torch.randperm(len(train), generator=torch.Generator().manual_seed(epoch))]
@@ -150,8 +158,8 @@ def batches(train: torch.Tensor, size: int, epoch: int) -> list[torch.Tensor]:
     return list(wrapped.split(size))
 
 
-def train(machine: Machine, graph: Any, model: torch.nn.Module, ids: torch.Tensor, options: argparse.Namespace) -> float:
-    """Seconds per iteration, with what it takes to make the batches."""
+def train(machine: Machine, graph: Any, model: torch.nn.Module, ids: torch.Tensor, options: argparse.Namespace) -> Speed:
+    """With what it takes to make the batches."""
     work = [
         (epoch, i, seeds)
         for epoch in range(options.num_epochs)
@@ -171,7 +179,8 @@ def train(machine: Machine, graph: Any, model: torch.nn.Module, ids: torch.Tenso
     run(work[:warm_up])
     start = now(machine)
     run(work[warm_up:])  # which begins without a batch made ahead
-    return (now(machine) - start) / (len(work) - warm_up)
+    seconds = now(machine) - start
+    return Speed(seconds / (len(work) - warm_up), sum(len(seeds) for _, _, seeds in work[warm_up:]) / seconds)
 
 
 def now(machine: Machine) -> float:
@@ -199,15 +208,15 @@ def begin(options: argparse.Namespace) -> Machine:
     return machine
 
 
-def seconds_per_iteration(machine: Machine, graph: Graph, task: Task, options: argparse.Namespace) -> float:
-    """Of a new model, which is gone when the group ends: the group waits for its threads, and those for Python's lock. The mean of all ranks."""
+def speed_of_ranks(machine: Machine, graph: Graph, task: Task, options: argparse.Namespace) -> Speed:
+    """Of a new model, which is gone when the group ends: the group waits for its threads, and those for Python's lock."""
     depth = len(options.fan_out.split(","))
     model = make_model(options.model, options.layers, task.num_features, task.num_classes, depth).to(machine.device)
     if dist.get_rank() == 0:
         say("start training...")
-    mean = torch.tensor([train(machine, graph, synchronized(model, machine), task.train, options)], dtype=torch.double)
-    dist.all_reduce(mean)
-    return mean.item() / dist.get_world_size()
+    total = torch.tensor(train(machine, graph, synchronized(model, machine), task.train, options), dtype=torch.double)
+    dist.all_reduce(total)
+    return Speed(total[0].item() / dist.get_world_size(), total[1].item())
 
 
 def synchronized(model: torch.nn.Module, machine: Machine) -> torch.nn.Module:
@@ -220,10 +229,10 @@ def synchronized(model: torch.nn.Module, machine: Machine) -> torch.nn.Module:
         return DistributedDataParallel(model, device_ids=[machine.device.index])
 
 
-def report(seconds: float, options: argparse.Namespace) -> None:
+def report(speed: Speed) -> None:
     if dist.get_rank() == 0:
-        throughput = options.batch_size * dist.get_world_size() / seconds
-        say(f"Time per iteration {seconds * 1000:.3f} ms | Throughput {throughput:.3f} seeds/sec")
+        milliseconds = speed.seconds_per_iteration * 1000
+        say(f"Time per iteration {milliseconds:.3f} ms | Throughput {speed.seeds_per_second:.3f} seeds/sec")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -239,7 +248,7 @@ def run(options: argparse.Namespace) -> None:
         )
     graph = Graph(machine, data, options)
     del data
-    report(seconds_per_iteration(machine, graph, task, options), options)
+    report(speed_of_ranks(machine, graph, task, options))
     dist.destroy_process_group()
 
 
@@ -269,9 +278,12 @@ def parse(description: str | None = __doc__) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--libdgs", help="taken for scripts that give it; the library is the package's")
     options = parser.parse_args()
-    fanouts = options.fan_out.split(",")
-    if not all(word.isdigit() for word in fanouts) or options.num_gpu < 1 or options.batch_size < 1 or options.num_epochs < 1 or options.ahead < 0:
-        parser.error("--fan-out takes numbers such as 15,15,15; --num-gpu, --batch-size and --num-epochs are at least 1, --ahead 0")
+    if not all(word.isdigit() and int(word) > 0 for word in options.fan_out.split(",")):
+        parser.error(f"--fan-out takes numbers such as 15,15,15, not {options.fan_out}")
+    if min(options.num_gpu, options.batch_size, options.num_epochs) < 1 or options.ahead < 0:
+        parser.error("--num-gpu, --batch-size and --num-epochs are at least 1, --ahead 0")
+    if not all(0 <= rate <= 1 for rate in (options.feat_cache_rate, options.graph_cache_rate)):
+        parser.error("--feat-cache-rate and --graph-cache-rate are shares, from 0 to 1")
     return options
 
 
@@ -283,7 +295,10 @@ def main() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    torch.multiprocessing.spawn(run_rank, args=(port, size, options), nprocs=size)
+    try:
+        torch.multiprocessing.spawn(run_rank, args=(port, size, options), nprocs=size)
+    except torch.multiprocessing.ProcessExitedException as error:  # a rank has said why
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ def read(name: str, root: pathlib.Path, seed: int = 1, weighted: bool = False) -
     if weighted and spec.startswith("synthetic:") and "weights=" not in spec:
         spec += ",weights=half-normal"
     folder = arrays_of(spec, root)
+    for file, content in (("x.npy", "features"), ("y.npy", "labels"), ("train.npy", "training nodes")):
+        if not (folder / file).exists() or numpy.load(folder / file, mmap_mode="r").size == 0:
+            sys.exit(f"bench.py: {name} has no {content}")
     sources, targets = (torch.from_numpy(row) for row in numpy.load(folder / "edge_index.npy", mmap_mode="c"))
     features = torch.from_numpy(numpy.load(folder / "x.npy", mmap_mode="c"))
     labels = torch.from_numpy(numpy.load(folder / "y.npy")).long().flatten()

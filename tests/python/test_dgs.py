@@ -93,6 +93,31 @@ class Dgs(unittest.TestCase):
                 self.assertLess(losses[1], losses[0])
                 self.assertRegex(lines[-1], r"^Time per iteration \d+\.\d{3} ms \| Throughput \d+\.\d{3} seeds/sec$")
 
+    def test_counts_the_seeds_that_there_are(self):
+        with tempfile.TemporaryDirectory(prefix="strata-dgs-") as root:
+            spec = "synthetic:kind=sbm,nodes=2000,degree=8,features=8,classes=4,train=60"
+            command = [sys.executable, EXAMPLES / "bench.py", "--num-gpu", 1, "--dataset", spec, "--root", root, "--batch-size", 1000]
+            done = subprocess.run(list(map(str, [*command, "--num-epochs", 3])), capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        milliseconds, throughput = map(float, re.findall(r"([\d.]+) (?:ms|seeds/sec)", done.stdout.splitlines()[-1]))
+        self.assertAlmostEqual(milliseconds / 1000 * throughput, 60, delta=0.5)
+
+    def test_refuses_what_cannot_be_measured(self):
+        spec = "synthetic:kind=sbm,nodes=2000,degree=8,features=8,classes=4,train=0"
+        for options, words in (
+            (["--fan-out", "5,0"], "--fan-out takes numbers"),
+            (["--num-gpu", "0"], "at least 1"),
+            (["--feat-cache-rate", "1.5"], "from 0 to 1"),
+            (["--graph-cache-rate", "nan"], "from 0 to 1"),
+            (["--num-gpu", "2", "--dataset", spec], "has no training nodes"),
+        ):
+            with self.subTest(options=options), tempfile.TemporaryDirectory(prefix="strata-dgs-") as root:
+                command = [sys.executable, str(EXAMPLES / "bench.py"), "--root", root, *options]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(words, done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+
     def test_makes_rewired_copies(self):
         sys.path.insert(0, str(EXAMPLES))
         import bench_data

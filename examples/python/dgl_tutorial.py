@@ -105,6 +105,9 @@ def train(options):
     strata.init_process_group()
     rank, world_size, device = process.rank, process.size, torch.device(process.device)
     graph = strata.load(options.graph)
+    for split in ("train", "valid"):
+        if len(graph.nodes(split)) < (world_size if split == "train" else 1):
+            raise strata.InputError(f"{options.graph}: the split {split!r} has fewer nodes than are needed", "Give a graph with training and validation nodes.")
     train_dataloader = create_dataloader(rank, world_size, graph, graph.nodes("train"), options)
     valid_dataloader = create_dataloader(0, 1, graph, graph.nodes("valid"), options)  # one rank validates
 
@@ -146,18 +149,26 @@ def spawned(rank, world_size, port, options):
     train(options)
 
 
+def positive(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least 1")
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graph", required=True, help="parts, ogb:DIR, or what strata.load() takes besides")
     parser.add_argument("--layers", choices=["dgl", "pyg", "strata"], default=default_layers(), help="default: %(default)s")
-    parser.add_argument("--spawn", type=int, default=0, metavar="RANKS", help="start so many processes, without torchrun or mpirun")
+    parser.add_argument("--spawn", type=positive, metavar="RANKS", help="start so many processes, without torchrun or mpirun")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch-size", type=int, default=1024, help="seeds per rank")
+    parser.add_argument("--epochs", type=positive, default=10)
+    parser.add_argument("--batch-size", type=positive, default=1024, help="seeds per rank")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("model.pt"), help="of the best model (%(default)s)")
     options = parser.parse_args()
-    if options.spawn == 0:
+    if not options.output.absolute().parent.is_dir():
+        parser.error(f"--output: there is no folder {options.output.absolute().parent}")
+    if options.spawn is None:
         return train(options)
     with contextlib.closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))

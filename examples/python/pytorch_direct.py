@@ -61,6 +61,8 @@ def read(source):
         labels = graph.labels[nodes].cpu()
         if labels.dim() != 1:
             raise strata.InputError(f"{source}: nodes have several classes", "Train it with strata-train --loss bce.")
+        if len(graph.nodes("train")) == 0:
+            raise strata.InputError(f"{source} has no training nodes", "Give a graph with a split.")
         return Data(
             edge_index=torch.stack([torch.from_numpy(lists.sources), destinations]),
             features=torch.cat([graph.features[ids].cpu() for ids in nodes.split(ROWS_AT_ONCE)]),

@@ -92,6 +92,8 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1000, help="features of the layers, and rows of the batch")
     parser.add_argument("--more", type=int, default=10, help="how often ten steps are measured again, warm")
     given = parser.parse_args()
+    if given.width < 1 or given.more < 0:
+        parser.error("--width is at least 1, --more at least 0")
     if "cuda" in given.modes and not has_gpu:
         parser.error("there is no GPU here for the mode cuda")
     mp.spawn(run_worker, args=(free_port(), given.modes, given.width, given.more), nprocs=2)

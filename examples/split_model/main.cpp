@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <string_view>
+#include <system_error>
 
 #include "layers.hpp"
 #include "strata/cuda/device.hpp"
@@ -143,6 +146,14 @@ void run_rank(const comm::Communicator& ranks, const std::string& graph, std::ui
   agent.shutdown();
 }
 
+std::uint32_t epochs_of(std::string_view text) {
+  std::uint32_t epochs = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), epochs);
+  if (error != std::errc{} || end != text.data() + text.size() || epochs == 0)
+    throw InputError(fmt::format("'{}' is no number of epochs", text), "Give a number of at least 1.");
+  return epochs;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -151,7 +162,7 @@ int main(int argc, char** argv) {
     if (argc < 2 || argc > 3)
       throw InputError("split_model takes a graph and a number of epochs",
                        "split_model GRAPH [EPOCHS], with a GRAPH as for strata-train");
-    run_rank(world.communicator(), argv[1], argc == 3 ? static_cast<std::uint32_t>(std::stoul(argv[2])) : 40);
+    run_rank(world.communicator(), argv[1], argc == 3 ? epochs_of(argv[2]) : 40);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}", format_error("split_model", error));

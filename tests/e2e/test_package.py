@@ -76,6 +76,8 @@ class Package(e2e.Case):
         self.assertEqual(lines[2], lines[1])
         self.assertEqual(lines[3], lines[1])
         self.assertIn('GRAPH', self.checked(build / 'split_model', expect=2).stderr)
+        for epochs in ('-1', '0', '1.5', '4294967296'):
+            self.assertIn('no number of epochs', self.checked(build / 'split_model', f'graphbolt:{source}', epochs, expect=2).stderr)
 
     def test_own_model(self):
         build = self.build_example('own_model')

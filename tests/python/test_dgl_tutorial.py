@@ -45,8 +45,8 @@ class Tutorial(unittest.TestCase):
         return ["--graph", GRAPH, "--device", "cpu", "--batch-size", 100, "--epochs", epochs]
 
     def test_prints_the_same_under_every_launcher(self):
-        options = [*self.options(2), "--layers", "strata"]
-        by_hand = self.lines(sys.executable, SCRIPT, *options, "--spawn", 2)
+        options = [*self.options(2), "--batch-size", 50, "--layers", "strata"]
+        by_hand = self.lines(sys.executable, SCRIPT, *options, "--spawn", 4)
         steps = [(0, 0), (0, 10), "0", (1, 0), (1, 10), "1"]
         self.assertEqual(len(by_hand), len(steps))
         for line, step in zip(by_hand, steps):
@@ -56,8 +56,25 @@ class Tutorial(unittest.TestCase):
         self.assertEqual(model["layers.0.lin_l.weight"].shape, (128, 16))
         self.assertEqual(model["layers.2.lin_l.weight"].shape, (5, 128))
         SAGEConv(128, 5).load_state_dict({name[9:]: value for name, value in model.items() if name.startswith("layers.2.")})
-        mpirun = ["mpirun", "-n", 2, "--oversubscribe", "--bind-to", "none", sys.executable]
+        mpirun = ["mpirun", "-n", 4, "--oversubscribe", "--bind-to", "none", sys.executable]
         self.assertEqual(self.lines(*mpirun, SCRIPT, *options), by_hand)
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 4]
+        self.assertEqual(self.lines(*torchrun, SCRIPT, *options), by_hand)
+
+    def test_refuses_what_cannot_be_trained(self):
+        for options, words in (
+            (["--epochs", "0"], "'0' is not a number of at least 1"),
+            (["--spawn", "-2"], "'-2' is not a number of at least 1"),
+            (["--output", "nowhere/model.pt"], "there is no folder"),
+            (["--graph", GRAPH.replace("train=3000", "train=0")], "the split 'train' has fewer nodes"),
+            (["--graph", GRAPH.replace("valid=1000", "valid=0")], "the split 'valid' has fewer nodes"),
+        ):
+            with self.subTest(options=options):
+                command = [sys.executable, SCRIPT, *self.options(2), "--layers", "strata", *options]
+                done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, cwd=self.folder)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(words, done.stderr)
+                self.assertFalse((self.folder / "model.pt").exists())
 
     def test_scores_as_strata_train_does(self):
         found = self.lines(sys.executable, SCRIPT, *self.options(4), "--layers", "pyg")

@@ -101,6 +101,12 @@ class Rpc(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stderr, r"Ran \d\d tests")
 
+    def test_the_recipe_refuses_sizes_that_cannot_be(self):
+        for options in (["--width", "0"], ["--more", "-1"]):
+            done = self.run_python(ROOT / "examples/python/rpc_two_shards.py", "--modes", "cpu", *options)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--width is at least 1, --more at least 0", done.stderr)
+
     def test_the_recipe(self):
         done = self.run_python(ROOT / "examples/python/rpc_two_shards.py", "--modes", "cpu", "--width", "50", "--more", "2")
         self.assertEqual(done.returncode, 0, done.stderr)

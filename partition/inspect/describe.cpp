@@ -2,6 +2,7 @@
 #include "strata/partition/describe.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <numeric>
 
@@ -158,13 +159,37 @@ GraphSummary::Labels labels_of(const graph::Graph& graph, const graph::ListsView
   return facts;
 }
 
+// The defaults of strata-train (strata/train/config.hpp), which lies above this module.
+constexpr Count kHidden = 256, kSeeds = 1024;
+constexpr std::array<Count, 3> kFanouts = {15, 10, 5};
+
+Count default_model_bytes(const graph::Graph& graph) {
+  constexpr Count kBytesPerParameter = 4 * 4;  // f32: the value, its gradient, Adam's two moments
+  Count parameters = 0;
+  Count inputs = graph.features.cols;
+  for (std::size_t layer = 0; layer < kFanouts.size(); ++layer) {
+    const Count outputs = layer + 1 < kFanouts.size() ? kHidden : graph.num_classes;
+    parameters += (2 * inputs + 1) * outputs;  // for the neighbors, for the node itself, and the bias
+    inputs = outputs;
+  }
+  return parameters * kBytesPerParameter;
+}
+
+Count default_batch_row_bytes(const graph::Graph& graph) {
+  Count nodes = std::min(kSeeds, static_cast<Count>(graph.splits.train.size()));
+  for (const Count fanout : kFanouts) nodes *= 1 + fanout;
+  return std::min(nodes, graph.num_nodes()) * graph.features.cols * 4;
+}
+
 GraphSummary::Memory memory_of(const graph::Graph& graph, const graph::ListsView& lists) {
   const Count values = graph.num_nodes() * graph.features.cols;
   const Count edge_bytes = 8 + (lists.weights.empty() ? 0 : 4);
   return {.structure_bytes = lists.num_edges() * edge_bytes + (graph.num_nodes() + 1) * 8,
           .feature_bytes = values * 4,
           .feature_bytes_16_bits = values * 2,
-          .label_bytes = static_cast<Count>(graph.labels.size() * sizeof(std::int32_t))};
+          .label_bytes = static_cast<Count>(graph.labels.size() * sizeof(std::int32_t)),
+          .model_bytes = default_model_bytes(graph),
+          .batch_row_bytes = default_batch_row_bytes(graph)};
 }
 
 }  // namespace

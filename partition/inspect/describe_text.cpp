@@ -85,7 +85,12 @@ std::string memory_table(const GraphSummary& s) {
   table.row({"features in f32", format_bytes(s.memory.feature_bytes)});
   table.row({"  or in bf16, f16", format_bytes(s.memory.feature_bytes_16_bits)});
   table.row({"labels", format_bytes(s.memory.label_bytes)});
-  return table.str();
+  table.row({"model, gradients and Adam, per rank", format_bytes(s.memory.model_bytes)});
+  table.row({"input rows of a batch, per rank, at most", format_bytes(s.memory.batch_row_bytes)});
+  return table.str() +
+         "The last two are for strata-train's defaults in f32: SAGE, hidden 256, fanouts 15,10,5, 1024 "
+         "seeds. "
+         "Activations are not counted.\n";
 }
 
 }  // namespace
@@ -135,7 +140,9 @@ std::string summary_json(const GraphSummary& s) {
                    {{"structure", s.memory.structure_bytes},
                     {"features_f32", s.memory.feature_bytes},
                     {"features_16_bits", s.memory.feature_bytes_16_bits},
-                    {"labels", s.memory.label_bytes}}}};
+                    {"labels", s.memory.label_bytes},
+                    {"default_model_per_rank", s.memory.model_bytes},
+                    {"default_batch_rows_per_rank", s.memory.batch_row_bytes}}}};
   return json.dump(2) + "\n";
 }
 

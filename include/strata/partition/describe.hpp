@@ -29,9 +29,15 @@ struct GraphSummary {
     /// be if edges did not care; none for several classes per node, or without such edges.
     std::optional<double> homophily = {}, homophily_by_chance = {};
   };
-  /// What training needs on one machine; a GPU takes as much of it as fits.
+  /// What training needs on one machine; a GPU takes as much of the graph and its rows as fits.
   struct Memory {
     Count structure_bytes = 0, feature_bytes = 0, feature_bytes_16_bits = 0, label_bytes = 0;
+    /// Per rank, with strata-train's defaults (SAGE, hidden 256, fanouts 15,10,5, 1024 seeds, Adam) in f32:
+    /// parameters, their gradients and Adam's two moments.
+    Count model_bytes = 0;
+    /// The same of the input rows of one batch in which no two picks are the same node: an upper bound.
+    /// Activations, which depend on how layers are computed, are not counted.
+    Count batch_row_bytes = 0;
   };
 
   std::string name;

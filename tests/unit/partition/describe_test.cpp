@@ -52,6 +52,23 @@ TEST(Describe, CountsDegreesComponentsAndClasses) {
   EXPECT_EQ(summary.memory.structure_bytes, 5 * 8 + 6 * 8);
 }
 
+TEST(Describe, CountsTheModelAndTheBatchOfTheDefaultTraining) {
+  ThreadPool pool(2);
+  graph::Graph graph;
+  constexpr Count kNodes = 5000, kCols = 10;
+  graph.structure = {
+      .num_nodes = kNodes, .indptr = std::vector<Count>(kNodes + 1, 0), .indices = {}, .edge_ids = {}};
+  graph.features.cols = kCols;
+  graph.num_classes = 7;
+  graph.splits.train = {3};
+  // One seed reaches 1 x 16 x 11 x 6 nodes.
+  const GraphSummary one_seed = summarize(graph, pool);
+  EXPECT_EQ(one_seed.memory.batch_row_bytes, 1056 * kCols * 4);
+  EXPECT_EQ(one_seed.memory.model_bytes, (21 * 256 + 513 * 256 + 513 * 7) * 16);
+  graph.splits.train = {1, 2, 3, 4, 5};
+  EXPECT_EQ(summarize(graph, pool).memory.batch_row_bytes, kNodes * kCols * 4) << "a batch has no node twice";
+}
+
 TEST(Describe, TakesGraphsWithNothing) {
   ThreadPool pool(1);
   graph::Graph graph;

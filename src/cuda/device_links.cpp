@@ -8,6 +8,7 @@
 #include <array>
 #include <map>
 
+#include "nvml_paths.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
@@ -74,6 +75,7 @@ std::vector<PeerLink> find_peer_links() {
                          .to = to,
                          .access = attribute(cudaDevP2PAttrAccessSupported, from, to) != 0,
                          .kind = attribute(cudaDevP2PAttrPerformanceRank, from, to)});
+  find_paths(links);
   return links;
 }
 

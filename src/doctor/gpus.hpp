@@ -9,7 +9,7 @@
 #include "strata/cuda/device_links.hpp"
 
 namespace strata::cuda {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerLink, from, to, access, kind, bytes_per_second)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerLink, from, to, access, kind, path, bytes_per_second)
 }  // namespace strata::cuda
 
 namespace strata::doctor {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "gpus.hpp"
 #include "report.hpp"
@@ -23,8 +24,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string gpu_rate(double bytes_per_second) { return fmt::format("{:.1f} GB/s", 1e-9 * bytes_per_second); }
-
 Finding link_finding(Level level, const std::string& host, const std::string& message) {
   return {.level = level,
           .check = "gpus",
@@ -34,10 +33,18 @@ Finding link_finding(Level level, const std::string& host, const std::string& me
           .remedy = Remedy::gpu_links};
 }
 
-/// Pairs are alike if the driver ranks them alike and both can, or cannot, reach each other.
-using Likeness = std::pair<bool, int>;
+/// Pairs are alike if the driver ranks them alike, both can, or cannot, reach each other, and both do so over
+/// NVLink or over the same kind of way on PCIe. A pair that has lost some of its NVLinks is still alike.
+using Likeness = std::tuple<bool, int, std::string>;
 
-Likeness likeness(const cuda::PeerLink& link) { return {link.access, link.kind}; }
+Likeness likeness(const cuda::PeerLink& link) {
+  return {link.access, link.kind, link.path.starts_with("NV") ? "NV" : link.path};
+}
+
+/// ", over SYS"
+std::string over_path(const cuda::PeerLink& link) {
+  return link.path.empty() ? std::string() : ", over " + link.path;
+}
 
 void judge_pairs(const std::vector<GpuFacts>& gpus, const std::vector<Host>& hosts, Findings& findings) {
   std::map<Likeness, std::vector<double>> rates;
@@ -49,16 +56,17 @@ void judge_pairs(const std::vector<GpuFacts>& gpus, const std::vector<Host>& hos
     const bool some = std::ranges::any_of(links, &cuda::PeerLink::access);
     for (const cuda::PeerLink& link : links) {
       if (some && !link.access)
-        findings.push_back(link_finding(
-            Level::warning, host.name,
-            fmt::format("GPU {} cannot reach the memory of GPU {}, as others can", link.from, link.to)));
+        findings.push_back(
+            link_finding(Level::warning, host.name,
+                         fmt::format("GPU {} cannot reach the memory of GPU {}{}, as others can", link.from,
+                                     link.to, over_path(link))));
       if (link.bytes_per_second <= 0) continue;
       const double usual = median(rates[likeness(link)]);
       if (link.bytes_per_second < kLikeShare * usual)
-        findings.push_back(
-            link_finding(Level::warning, host.name,
-                         fmt::format("GPU {} copies to GPU {} at {}; {} is usual for such a pair", link.from,
-                                     link.to, gpu_rate(link.bytes_per_second), gpu_rate(usual))));
+        findings.push_back(link_finding(
+            Level::warning, host.name,
+            fmt::format("GPU {} copies to GPU {} at {}{}; {} is usual for such a pair", link.from, link.to,
+                        rate_text(link.bytes_per_second), over_path(link), rate_text(usual))));
     }
     if (!links.empty() && !some)
       findings.push_back(
@@ -80,12 +88,12 @@ void judge_copies(const std::vector<GpuFacts>& gpus, const std::vector<RankFacts
       findings.push_back(
           link_finding(Level::warning, ranks[r].host,
                        fmt::format("rank {} copies from the host to its GPU at {}; {} is usual for a {}", r,
-                                   gpu_rate(gpus[r].copy_alone), gpu_rate(usual), ranks[r].gpu)));
+                                   rate_text(gpus[r].copy_alone), rate_text(usual), ranks[r].gpu)));
     else if (gpus[r].copy_together < kShared * gpus[r].copy_alone)
       findings.push_back(
           link_finding(Level::note, ranks[r].host,
                        fmt::format("rank {} copies to its GPU at {} while all do, at {} alone", r,
-                                   gpu_rate(gpus[r].copy_together), gpu_rate(gpus[r].copy_alone))));
+                                   rate_text(gpus[r].copy_together), rate_text(gpus[r].copy_alone))));
   }
 }
 
@@ -140,6 +148,43 @@ Finding nccl_finding(Level level, const std::string& host, const std::string& me
           .remedy = Remedy::nccl};
 }
 
+std::string rate_or_access(const cuda::PeerLink& link) {
+  if (link.bytes_per_second > 0) return fmt::format("{:.0f}", 1e-9 * link.bytes_per_second);
+  return link.access ? "yes" : "no";
+}
+
+/// A row for each GPU that copies, a column for each that is copied to.
+std::vector<std::string> matrix(const std::string& title, const std::vector<cuda::PeerLink>& links,
+                                std::string (*cell)(const cuda::PeerLink&)) {
+  std::set<int> devices;
+  for (const cuda::PeerLink& link : links) devices.insert(link.from);
+  std::vector<std::string> header{title};
+  for (const int device : devices) header.push_back(std::to_string(device));
+  Table table(header);
+  for (const int from : devices) {
+    std::vector<std::string> row{std::to_string(from)};
+    for (const int to : devices) {
+      const auto link =
+          std::ranges::find_if(links, [&](const cuda::PeerLink& l) { return l.from == from && l.to == to; });
+      row.push_back(link == links.end() ? "-" : cell(*link));
+    }
+    table.row(row);
+  }
+  return lines_of(table.str());
+}
+
+/// In one line if all pairs are alike.
+std::vector<std::string> describe_paths(const std::vector<cuda::PeerLink>& links) {
+  const std::string& first = links.front().path;
+  if (std::ranges::any_of(links, [&](const cuda::PeerLink& link) { return link.path != first; }))
+    return matrix("path from, to", links, [](const cuda::PeerLink& link) {
+      return link.path.empty() ? std::string("?") : link.path;
+    });
+  if (first.empty())
+    return {"the paths between GPUs are not known (the driver's library NVML does not tell)"};
+  return {fmt::format("between all GPUs over {}", first)};
+}
+
 }  // namespace
 
 Findings judge_gpus(const std::vector<GpuFacts>& gpus, const std::vector<RankFacts>& ranks) {
@@ -179,7 +224,7 @@ Findings judge_nccl(const std::vector<NcclFacts>& nccl, const std::vector<RankFa
   }
   if (hosts.size() > 1 && !nccl.empty() && nccl.front().all_reduce > 0 && nccl.front().all_reduce < kSlow)
     findings.push_back(nccl_finding(
-        Level::warning, {}, fmt::format("NCCL sums gradients at {}", gpu_rate(nccl.front().all_reduce)),
+        Level::warning, {}, fmt::format("NCCL sums gradients at {}", rate_text(nccl.front().all_reduce)),
         "Name a faster network: -x NCCL_SOCKET_IFNAME=ib0, or NCCL_IB_HCA=mlx5_0."));
   return findings;
 }
@@ -200,24 +245,10 @@ std::vector<std::string> describe_gpus(const std::vector<GpuFacts>& gpus,
                                   fmt::join(alone, " "), fmt::join(together, " "),
                                   facts.log_readable ? "" : "; the kernel's log may not be read here (Xid)"));
     if (facts.links.empty()) continue;
-    std::set<int> devices;
-    for (const cuda::PeerLink& link : facts.links) devices.insert(link.from);
-    std::vector<std::string> header{"GB/s from, to"};
-    for (const int device : devices) header.push_back(std::to_string(device));
-    Table table(header);
-    for (const int from : devices) {
-      std::vector<std::string> row{std::to_string(from)};
-      for (const int to : devices) {
-        const auto link = std::ranges::find_if(
-            facts.links, [&](const cuda::PeerLink& l) { return l.from == from && l.to == to; });
-        row.push_back(link == facts.links.end()    ? "-"
-                      : link->bytes_per_second > 0 ? fmt::format("{:.0f}", 1e-9 * link->bytes_per_second)
-                      : link->access               ? "yes"
-                                                   : "no");
-      }
-      table.row(row);
-    }
-    for (const std::string& line : lines_of(table.str())) lines.push_back(line);
+    const std::vector<std::string> rates = matrix("GB/s from, to", facts.links, rate_or_access),
+                                   paths = describe_paths(facts.links);
+    lines.insert(lines.end(), rates.begin(), rates.end());
+    lines.insert(lines.end(), paths.begin(), paths.end());
   }
   return lines;
 }
@@ -228,8 +259,8 @@ std::vector<std::string> describe_nccl(const std::vector<NcclFacts>& nccl) {
     transports.insert(facts.transports.begin(), facts.transports.end());
     networks.insert(facts.networks.begin(), facts.networks.end());
   }
-  return {fmt::format("sum {}, all to all {} per rank; over {}{}{}", gpu_rate(nccl.front().all_reduce),
-                      gpu_rate(nccl.front().all_to_all),
+  return {fmt::format("sum {}, all to all {} per rank; over {}{}{}", rate_text(nccl.front().all_reduce),
+                      rate_text(nccl.front().all_to_all),
                       transports.empty() ? "transports that its log does not tell"
                                          : fmt::format("{}", fmt::join(transports, ", ")),
                       networks.empty() ? "" : "; networks ", fmt::join(networks, ", "))};

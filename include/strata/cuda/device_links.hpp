@@ -14,6 +14,10 @@ struct PeerLink {
   int from = 0, to = 0;  ///< devices
   bool access = false;   ///< a kernel on `from` can read the memory of `to`
   int kind = 0;          ///< the driver's rank of links, 0 being the best; alike for links that are alike
+  /// What it runs over, by nvidia-smi's names: "NV18" for so many NVLinks ("NVLink" if their number is not
+  /// known), "PIX" and "PXB" for PCIe switches, "PHB", "NODE" and "SYS" for ways through processors; empty:
+  /// not known.
+  std::string path = {};
   double bytes_per_second = 0;  ///< of a copy; 0: not measured
 };
 

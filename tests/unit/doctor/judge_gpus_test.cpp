@@ -8,6 +8,7 @@ namespace strata::doctor {
 namespace {
 
 using test::shortened;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -26,7 +27,7 @@ struct Host4 {
       for (int to = 0; to < 4; ++to)
         if (from != to)
           gpus[0].links.push_back(
-              {.from = from, .to = to, .access = true, .kind = 0, .bytes_per_second = 400 * kGigabyte});
+              {.from = from, .to = to, .access = true, .path = "NV18", .bytes_per_second = 400 * kGigabyte});
     gpus[0].states = {{.uuid = "aa", .link_width = 16, .most_link_width = 16}};
   }
 };
@@ -42,7 +43,7 @@ TEST(JudgeGpus, NamesThePairBelowItsLike) {
   const Findings findings = judge_gpus(host.gpus, host.ranks);
   EXPECT_THAT(shortened(findings), ElementsAre("warning gpus h0 slow-links-of-gpus"));
   EXPECT_THAT(findings.front().message,
-              HasSubstr("GPU 1 copies to GPU 2 at 250.0 GB/s; 400.0 GB/s is usual"));
+              HasSubstr("GPU 1 copies to GPU 2 at 250.00 GB/s, over NV18; 400.00 GB/s is usual"));
 }
 
 TEST(JudgeGpus, ComparesPairsOnlyWithTheirLike) {
@@ -52,6 +53,24 @@ TEST(JudgeGpus, ComparesPairsOnlyWithTheirLike) {
     host.gpus[0].links[i].bytes_per_second = 20 * kGigabyte;
   }
   EXPECT_THAT(judge_gpus(host.gpus, host.ranks), IsEmpty());
+}
+
+TEST(JudgeGpus, ComparesPairsOnPcieOnlyWithThoseOfTheSamePath) {
+  Host4 host;
+  for (std::size_t i = 0; i < 6; ++i) {
+    host.gpus[0].links[i].path = "SYS";
+    host.gpus[0].links[i].bytes_per_second = 20 * kGigabyte;
+  }
+  EXPECT_THAT(judge_gpus(host.gpus, host.ranks), IsEmpty());
+}
+
+TEST(JudgeGpus, ComparesAPairThatHasLostNvlinksWithTheOthers) {
+  Host4 host;
+  host.gpus[0].links[4].path = "NV10";
+  host.gpus[0].links[4].bytes_per_second = 220 * kGigabyte;
+  const Findings findings = judge_gpus(host.gpus, host.ranks);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings.front().message, HasSubstr("over NV10; 400.00 GB/s is usual"));
 }
 
 TEST(JudgeGpus, NamesAPairWithoutAccessWhereOthersHaveIt) {
@@ -150,8 +169,26 @@ TEST(DescribeGpus, DrawsAMatrix) {
   const Host4 host;
   const auto lines = describe_gpus(host.gpus, host.ranks);
   EXPECT_THAT(lines.front(), HasSubstr("each alone 50.0 50.0 50.0 50.0"));
-  EXPECT_EQ(lines.size(), 1U + 2 + 4) << "a head of two lines, and a line per GPU";
-  EXPECT_THAT(lines.back(), HasSubstr("400"));
+  ASSERT_EQ(lines.size(), 1U + 2 + 4 + 1) << "a head of two lines, a line per GPU, and the path of all";
+  EXPECT_THAT(lines[lines.size() - 2], HasSubstr("400"));
+  EXPECT_EQ(lines.back(), "between all GPUs over NV18");
+}
+
+TEST(DescribeGpus, DrawsAMatrixOfPathsThatDiffer) {
+  Host4 host;
+  host.gpus[0].links[0].path = "SYS";  // from 0 to 1
+  host.gpus[0].links[1].path = "";
+  const auto lines = describe_gpus(host.gpus, host.ranks);
+  ASSERT_EQ(lines.size(), 1U + 2 * (2 + 4));
+  EXPECT_THAT(lines[7], HasSubstr("path from, to"));
+  EXPECT_THAT(lines[9], ContainsRegex("^0 +- +SYS +\\? +NV18$"));
+  EXPECT_THAT(lines[10], ContainsRegex("^1 +NV18 +- +NV18 +NV18$"));
+}
+
+TEST(DescribeGpus, SaysThatPathsAreNotKnown) {
+  Host4 host;
+  for (cuda::PeerLink& link : host.gpus[0].links) link.path.clear();
+  EXPECT_THAT(describe_gpus(host.gpus, host.ranks).back(), HasSubstr("not known"));
 }
 
 }  // namespace

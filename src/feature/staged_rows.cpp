@@ -2,7 +2,6 @@
 #include "staged_rows.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -11,7 +10,7 @@
 namespace strata::feature {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = comm::ExchangeListener::Clock;
 
 double seconds_of(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -210,6 +209,16 @@ void StagedRows::place_round(const Requests& requests, Count round, const std::b
   placed_.record(wanted.stream);
 }
 
+Clock::time_point StagedRows::count_messages(Clock::time_point begin) {
+  const auto end = Clock::now();
+  report_.seconds += seconds_of(end - begin);
+  if (exchange_.listener != nullptr) {
+    exchange_.listener->exchanged(
+        {.what = comm::ExchangeListener::Messages::What::rows, .begin = begin, .end = end});
+  }
+  return end;
+}
+
 // A GPU gathers the local rows while this thread exchanges the others. On the cpu a second thread gathers
 // them, and takes turns with serving for the pool.
 void StagedRows::fetch_over_mpi(const Requests& requests, Count rounds, const Wanted& wanted) {
@@ -227,9 +236,8 @@ void StagedRows::fetch_over_mpi(const Requests& requests, Count rounds, const Wa
   for (Count round = 0; round < rounds; ++round) {
     const auto round_start = round == 0 ? start : Clock::now();
     exchange_over_mpi(ask(requests, round), counts_of_round(requests, round));
-    const auto round_end = Clock::now();
+    const auto round_end = count_messages(round_start);
     gathering_.wait();
-    report_.seconds += seconds_of(round_end - round_start);
     report_.waited_seconds += std::max(0.0, seconds_of(round_end - std::max(local_end, round_start)));
     place_round(requests, round, arrived_.data(), wanted);
   }
@@ -242,7 +250,7 @@ void StagedRows::fetch_on_devices(const Requests& requests, Count rounds, const 
   for (Count round = 0; round < rounds; ++round) {
     const auto start = Clock::now();
     const auto asked = ask(requests, round);
-    report_.seconds += seconds_of(Clock::now() - start);
+    count_messages(start);
     if (round == 0) begin_exchange();
     exchange_on_devices(asked, counts_of_round(requests, round));
     wanted.stream.wait(exchanged_);
@@ -294,9 +302,7 @@ void StagedRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream& st
   const auto start = Clock::now();
   const Count rounds = agreed_rounds(requests);
   ++report_.rounds;
-  const double agreed_seconds = seconds_of(Clock::now() - start);
-  report_.seconds += agreed_seconds;
-  report_.waited_seconds += agreed_seconds;
+  report_.waited_seconds += seconds_of(count_messages(start) - start);
   if (on_devices) {
     fetch_on_devices(requests, rounds, wanted);
   } else {

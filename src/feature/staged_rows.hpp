@@ -57,6 +57,8 @@ class StagedRows {
   void place_round(const Requests& requests, Count round, const std::byte* rows, const Wanted& wanted);
   void fetch_over_mpi(const Requests& requests, Count rounds, const Wanted& wanted);
   void fetch_on_devices(const Requests& requests, Count rounds, const Wanted& wanted);
+  /// Adds to the report what messages took from `begin` until now, which it returns.
+  comm::ExchangeListener::Clock::time_point count_messages(comm::ExchangeListener::Clock::time_point begin);
   void begin_exchange();
   void take_device_times();
 

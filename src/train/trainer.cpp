@@ -21,6 +21,7 @@
 #include "load_graph.hpp"
 #include "memory_error.hpp"
 #include "report/config_record.hpp"
+#include "report/memory_samples.hpp"
 #include "report/metrics_log.hpp"
 #include "report/ranks.hpp"
 #include "report/report.hpp"
@@ -77,7 +78,8 @@ class Run {
                 .device = context_.device,
                 .feature_cols = session_.graph.manifest().feature_cols,
                 .table = session_.table ? &*session_.table : nullptr,
-                .graphs = session_.graphs}),
+                .graphs = session_.graphs,
+                .trace = session_.trace.get()}),
         loader_threads_({.pools = {&context_.sample_pool, &context_.gather_pool},
                          .cores = context_.cores,
                          .threads = config.loader_threads,
@@ -90,7 +92,8 @@ class Run {
               .pipeline = &session_.pipeline,
               .steps = &steps_,
               .world = &world.communicator()}),
-        checkpoints_(config.output) {
+        checkpoints_(config.output),
+        memory_samples_(context_.device) {
     if (config.resume)
       resume();
     else if (!config.init_from.empty())
@@ -286,8 +289,9 @@ class Run {
     train_seconds_ += report.seconds;
     trained_seeds_ += report.seeds;
     metrics_.write(epoch_record(report));
-    metrics_.write(ranks_record(context_.communicator(), context_.topology, report,
-                                peak_torch_device_bytes(context_.device)));
+    metrics_.write(ranks_record(
+        context_.communicator(), context_.topology, report,
+        {.peak_device_bytes = peak_torch_device_bytes(context_.device), .samples = memory_samples_.take()}));
     write_traffic(report, traffic_before);
     if (context_.first_rank() && config_.verbose) spdlog::info("{}", stages_line(report));
     told_ = report;
@@ -341,6 +345,7 @@ class Run {
       const LoadedBatch* batch = session_.pipeline.next(sms_.stream());
       if (batch == nullptr) break;
       context_.alive("training");
+      memory_samples_.poll();
       const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
       const auto outcome =
           steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
@@ -574,6 +579,7 @@ class Run {
   LoaderThreads loader_threads_;
   SmMeasurement sms_;
   CheckpointFiles checkpoints_;
+  MemorySamples memory_samples_;
   ProgressState progress_;
   MetricsLog metrics_;
   LoaderTimes first_times_;  ///< of this epoch, taken before its end

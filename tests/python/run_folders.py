@@ -9,6 +9,8 @@ import tempfile
 import unittest
 
 CLASSES = 3
+START = 1_795_000_000.0
+EPOCH_SECONDS, EVALUATION_SECONDS = 6.0, 0.5
 
 
 def scores(epoch, nodes):
@@ -18,7 +20,7 @@ def scores(epoch, nodes):
 
 def run_record(ranks, epochs, **options):
     return {
-        **{"type": "run", "version": 1, "time": 1_795_000_000.0, "graph": "parts/tiny", "nodes": 12345, "edges": 678901, "parts": ranks},
+        **{"type": "run", "version": 1, "time": START, "graph": "parts/tiny", "nodes": 12345, "edges": 678901, "parts": ranks},
         **{"model": "sage", "fanouts": [10, 5], "hidden": 64, "global_batch_size": 128 * ranks, "steps_per_epoch": 7, "ranks": ranks},
         **{"machines": ranks, "device": "cuda", "hosts": [f"host-{i}" for i in range(ranks)], "strata": "0.2.0", "seed": 0},
         **{"libraries": ["libtorch 2.11.0", "Open MPI v4.1.4"], "parts_by": "strata-partition 0.2.0", "started": "2026-11-22T20:30:00"},
@@ -43,7 +45,15 @@ def rank_record(rank, epoch):
         **{"rank": rank, "machine": rank, "host": f"host-{rank}", "device": "cuda:0", "sample_seconds": 0.5, "gather_seconds": 1.75},
         **{"wait_seconds": 1.0, "compute_seconds": compute, "sum_seconds": 3.5 - compute, "peak_host_bytes": (2 + rank) << 30},
         "peak_device_bytes": (5 + rank) << 30,
+        "memory": memory_samples(rank, epoch),
     }
+
+
+def memory_samples(rank, epoch):
+    """Three samples per epoch. Each rank holds 1 GiB of host memory more than the one before it, and less than its peak."""
+    begin = START + (epoch - 1) * (EPOCH_SECONDS + EVALUATION_SECONDS)
+    held = {"host_bytes": [((rank + 1) << 30) + (i << 20) for i in range(3)], "device_bytes": [(60 + rank) << 30] * 3}
+    return {"time": [begin + EPOCH_SECONDS * share for share in (0.4, 0.8, 1.0)], **held}
 
 
 def traffic_rank(rank):
@@ -58,7 +68,7 @@ def epoch_records(epoch, ranks):
     records.append(
         {
             **{"type": "epoch", "epoch": epoch, "steps": 7, "seeds": 900, "skipped_updates": 0, "unpadded_batches": 0, "input_rows": 5000},
-            **{"loss": 2 / epoch, "train_accuracy": 0.95 - 0.5 / epoch, "seconds": 6.0, "seeds_per_second": 150.0},
+            **{"loss": 2 / epoch, "train_accuracy": 0.95 - 0.5 / epoch, "seconds": EPOCH_SECONDS, "seeds_per_second": 150.0},
             **{name: first[name] for name in first if name.endswith("_seconds")},
             **{"train_seconds": 5.0, "gathered_bytes": {"replicated": 6_000_000_000, "striped": 0, "host": 2_000_000_000}},
             "peak_host_bytes": 2 << 30,
@@ -67,7 +77,7 @@ def epoch_records(epoch, ranks):
     records.append({"type": "ranks", "epoch": epoch, "ranks": [rank_record(rank, epoch) for rank in range(ranks)]})
     if ranks > 1:
         records.append({"type": "traffic", "epoch": epoch, "ranks": [traffic_rank(rank) for rank in range(ranks)]})
-    records.append({"type": "evaluation", "epoch": epoch, "seconds": 0.5, "valid": scores(epoch, 300), "test": scores(epoch, 400)})
+    records.append({"type": "evaluation", "epoch": epoch, "seconds": EVALUATION_SECONDS, "valid": scores(epoch, 300), "test": scores(epoch, 400)})
     confusion = [[100, 20, 0], [10, 190, 0], [30, 50, 0]]
     labelled, predicted = [sum(row) for row in confusion], [sum(column) for column in zip(*confusion)]
     counts = {"labelled": labelled, "predicted": predicted, "correct": [100, 190, 0], "confusion": confusion}
@@ -121,13 +131,35 @@ def write_run(folder, ranks=1, epochs=3, state="finished", resumed_after=0, plan
     return folder
 
 
+def changed(folder, change):
+    """A run of which change() got each record."""
+    path = folder / "metrics.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    for record in records:
+        change(record)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
 def write_trace(path, ranks=2, steps=20):
-    """Spans of 1 ms for sampling and of 4 ms for training, step after step."""
+    """Steps of 5 ms. The last rank comes 1 ms after the others to each sum of gradients, and rank 0 waits 1 ms for each batch."""
     events = []
+
+    def add(rank, tid, name, begin, length, **args):
+        events.append({"ph": "X", "name": name, "pid": rank, "tid": tid, "ts": begin, "dur": length, **({"args": args} if args else {})})
+
     for rank in range(ranks):
         for step in range(steps):
-            for tid, (name, length) in enumerate((("sample", 1000), ("gather", 2000), ("train", 4000))):
-                events.append({"ph": "X", "name": name, "pid": rank, "tid": tid, "ts": 5000 * step, "dur": length, "args": {"step": step}})
+            begin, late = 5000 * step, 1000 if rank == ranks - 1 else 0
+            add(rank, 0, "sample", begin, 1000, step=step)
+            for hop in (1, 2):
+                add(rank, 1, f"neighbor exchange, hop {hop}", begin + 400 * hop - 300, 300)
+            add(rank, 2, "gather", begin + 2800, 2100, step=step)
+            add(rank, 3, "row exchange", begin + 2900, 2000)
+            add(rank, 4, "train", begin, 4000, step=step)
+            add(rank, 5, "gradient sum", begin + 2500 + late, 1400 - late, step=step)
+            if rank == 0:
+                add(rank, 6, "wait", begin + 4000, 1000)
     pathlib.Path(path).write_text(json.dumps({"traceEvents": events}))
 
 

@@ -16,7 +16,7 @@ from browser import chromium, opened
 from run_folders import Folder
 
 import strata
-from strata.reports import ReportError, charts, compare, exports, learning, read_run, watch, words, work
+from strata.reports import ReportError, charts, compare, exports, learning, memory, overlap, read_run, sections_of, watch, words, work
 from strata.reports.run import read_records
 
 RUNS = {
@@ -75,7 +75,7 @@ class Records(Folder):
         for kind, change in (
             *(("epoch", {"loss": "x"}), ("epoch", {"gathered_bytes": {"host": "x"}}), ("epoch", {"epoch": True}), ("step", {"step": []})),
             *(("evaluation", {"valid": {"nodes": 1, "accuracy": "x"}}), ("classes", {"correct": None}), ("classes", {"correct": [1]})),
-            *(("classes", {"confusion": [[1]]}), ("ranks", {"ranks": [{}]}), ("traffic", {"ranks": [{"rank": 0}]}), ("run", {"ranks": "two"})),
+            *(("classes", {"confusion": [[1]]}), ("ranks", {"ranks": [{}]}), ("ranks", {"ranks": [{"rank": 0, "memory": {"time": [1], "host_bytes": ["x"]}}]}), ("traffic", {"ranks": [{"rank": 0}]}), ("run", {"ranks": "two"})),
             *(("run", {"options": {}, "plan": [{}]}), ("run", {"hottest_rows": [{}]})),
         ):
             place = next(i for i, line in enumerate(whole) if json.loads(line)["type"] == kind)
@@ -120,12 +120,7 @@ class Records(Folder):
 class Sentences(Folder):
     def run_with(self, change, **facts):
         """A run with records that were changed."""
-        path = self.write("run", **facts) / "metrics.jsonl"
-        records = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        for record in records:
-            change(record)
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        return read_run(path)
+        return read_run(run_folders.changed(self.write("run", **facts), change))
 
     def test_say_that_a_loss_falls(self):
         section = learning.loss(read_run(self.write("run", epochs=3)))
@@ -192,11 +187,153 @@ class Sentences(Folder):
             record.update(device="cpu") if record["type"] == "run" else None
             for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
                 rank.update(peak_device_bytes=0)
+                rank["memory"]["device_bytes"] = [0, 0, 0]
 
         text = text_of(strata.report(self.run_with(on_cpu, ranks=2).folder).html)
         self.assertNotIn("--gpu-memory", text)
         self.assertNotIn("GPU memory", text)
-        self.assertNotIn("--gpu-memory", work._overlap_advice(self.run_with(on_cpu), "gather"))
+
+    def test_never_advise_gpu_memory_to_a_trace_without_a_gpu(self):
+        def long_gathers(events):
+            return [{**e, "dur": e["dur"] * (9 if e["name"] == "gather" else 1)} for e in events]
+
+        run = self.traced(long_gathers)
+        self.assertIn("more --gpu-memory or --loader-threads", overlap.overlap(run).advice)
+        run.start["device"] = "cpu"
+        self.assertIn("more --loader-threads", overlap.overlap(run).advice)
+        self.assertNotIn("--gpu-memory", overlap.overlap(run).advice)
+
+    def traced(self, change=lambda events: events, ranks=3, **facts):
+        """A run whose spans were changed."""
+        trace = self.folder / "trace.json"
+        run_folders.write_trace(trace, ranks=ranks)
+        trace.write_text(json.dumps({"traceEvents": change(json.loads(trace.read_text())["traceEvents"])}))
+        return read_run(self.write("traced", ranks=ranks, trace=str(trace), **facts))
+
+    def test_say_for_whose_gradients_training_waits(self):
+        for ranks, who in ((2, "the other waits 6 ms for it."), (3, "the others wait 12 ms for it in all.")):
+            section = overlap.overlap(self.traced(ranks=ranks))
+            self.assertIn(f"Training waits for the gradients of rank {ranks - 1}: it comes last in 6 of 6 sums, and {who}", section.seen)
+            self.assertEqual(section.advice, f"Look at what is different on rank {ranks - 1}: see the table of ranks.")
+
+    def test_compare_no_clocks_of_machines(self):
+        section = overlap.overlap(self.traced(lambda events: [{**e, "ts": e["ts"] + (700 if e["pid"] == 2 else 0)} for e in events]))
+        self.assertIn("Training waits for the gradients of rank 2", section.seen)
+
+    def test_name_no_rank_where_ranks_come_in_turns(self):
+        def even(events):
+            sums = [e for e in events if e["name"] == "gradient sum"]
+            for e in sums:
+                e["dur"] = 400 if e["args"]["step"] % 3 == e["pid"] else 1400
+            return events
+
+        section = overlap.overlap(self.traced(even))
+        self.assertNotIn("gradients of rank", section.seen)
+        self.assertEqual(section.advice, "")
+        self.assertIn("“gradient sum”", section.seen)
+
+    def test_say_what_a_rank_waits_for_while_batches_come(self):
+        section = overlap.overlap(self.traced())
+        self.assertIn("For batches, rank 0 waits 6 ms, mostly while it is gathering and waits for rows of other machines.", section.seen)
+        local = overlap.overlap(self.traced(lambda events: [e for e in events if "exchange" not in e["name"]]))
+        self.assertIn("For batches, rank 0 waits 6 ms, mostly while it is gathering. ", local.seen)
+        none = overlap.overlap(self.traced(lambda events: [e for e in events if e["name"] != "wait"]))
+        self.assertNotIn("For batches", none.seen)
+
+    def test_say_when_messages_limit_a_run(self):
+        def long_messages(events):
+            return [{**e, "dur": e["dur"] * (6 if e["name"] in ("gather", "row exchange") else 1)} for e in events]
+
+        self.assertIn("Messages between machines limit the run: a larger --halo-cache", overlap.overlap(self.traced(long_messages)).advice)
+
+    def test_tell_the_hop_of_messages(self):
+        rows = overlap.overlap(self.traced()).tables[0].rows
+        hops = [row[1].text for row in rows if row[0].text == "rank 0: neighbor exchange"]
+        self.assertEqual(hops, ["hop 1", "hop 2"] * 6)
+
+    def test_draw_the_rank_that_others_wait_for_among_many(self):
+        section = overlap.overlap(self.traced(ranks=9))
+        lanes = {row[0].text for row in section.tables[0].rows}
+        self.assertLessEqual(len(lanes), overlap.MOST_LANES)
+        self.assertIn("rank 8: gradient sum", lanes)
+        self.assertIn("3 of 9 ranks are drawn.", section.seen)
+
+    def test_leave_out_sums_of_a_single_rank(self):
+        section = overlap.overlap(self.traced(ranks=1))
+        self.assertNotIn("rank 0: gradient sum", {row[0].text for row in section.tables[0].rows})
+        self.assertNotIn("gradient", section.seen)
+        self.assertIn("For batches, training waits 6 ms", section.seen)
+
+    def test_compare_what_strata_delivered_with_their_limits(self):
+        section = work.strata(read_run(self.write("run")))
+        self.assertIn("rows copied to every GPU came at 3.43 GB/s (0.2 % of their limit)", section.seen)
+        self.assertIn("rows in host memory came at 1.14 GB/s (2.9 % of their limit)", section.seen)
+        drawn = {trace.name: list(trace.x) for trace in section.charts[1].figure.data if trace.name}
+        self.assertEqual(drawn["limit, measured for the plan"], [1500, 40])
+        self.assertEqual([round(rate, 2) for rate in drawn["delivered"]], [3.43, 1.14])
+        for plan in ([], [{"tensor": "features", "stratum": "host", "rows": 5, "bytes": 9, "bytes_per_second": None}]):
+            unknown = work.strata(self.run_with(lambda r: r.update(plan=plan) if r["type"] == "run" else None))
+            self.assertIn("rows in host memory came at 1.14 GB/s.", unknown.seen)
+            self.assertEqual(len(unknown.charts), 1, "nothing to compare with")
+
+    def test_tell_memory_over_time(self):
+        section = memory.memory(read_run(self.write("run", ranks=3)))
+        host, device = [chart.figure for chart in section.charts]
+        self.assertEqual([line.name for line in host.data], ["rank 0", "rank 1", "rank 2"])
+        self.assertEqual([round(y, 1) for y in host.data[1].y], [2.0] * 9)
+        self.assertEqual([round(x, 1) for x in host.data[1].x], [2.4, 4.8, 6.0, 8.9, 11.3, 12.5, 15.4, 17.8, 19.0])
+        self.assertEqual(list(device.data[2].y), [62.0] * 9)
+        self.assertIn("4.0 GiB of host memory and 7.0 GiB of libtorch's on its GPU. Of one GPU, at most 62.0 GiB were in use", section.seen)
+        self.assertEqual(section.advice, "")
+
+    def test_leave_out_the_time_between_a_stop_and_its_continuation(self):
+        def a_day_later(record):
+            nonlocal stopped
+            stopped = stopped or record["type"] == "final"
+            if stopped and record["type"] != "final":
+                record["time"] += 86_400
+            for rank in record.get("ranks", []) if stopped and record["type"] == "ranks" else []:
+                rank["memory"]["time"] = [time + 86_400 for time in rank["memory"]["time"]]
+
+        stopped = False
+        held = memory.samples(self.run_with(a_day_later, epochs=4, resumed_after=2))[0]
+        self.assertEqual(len(held), 12)
+        self.assertEqual([s.seconds for s in held], sorted(s.seconds for s in held))
+        self.assertLess(held[-1].seconds, 4 * 6.5)
+
+    def test_keep_the_largest_of_many_samples(self):
+        def one_is_large(record):
+            if (record["type"], record.get("epoch")) == ("ranks", 501):
+                record["ranks"][0]["memory"]["host_bytes"][1] = 5 << 30
+
+        section = memory.memory(self.run_with(one_is_large, epochs=1000))
+        line = section.charts[0].figure.data[0]
+        self.assertLessEqual(len(line.x), memory.MOST_POINTS)
+        self.assertEqual(max(line.y), 5.0)
+        self.assertGreater(line.x[-1], 6500 / 60 - 1, "minutes")
+
+    def test_name_the_extremes_of_many_ranks(self):
+        section = memory.memory(read_run(self.write("run", ranks=9)))
+        self.assertEqual([line.name for line in section.charts[0].figure.data], ["rank 8, the most", "rank 0, the least"])
+
+    def test_warn_of_memory_that_grows(self):
+        def grow(record):
+            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
+                if rank["rank"] == 1:
+                    rank["memory"]["host_bytes"] = [record["epoch"] << 30] * 3
+
+        section = memory.memory(self.run_with(grow, ranks=2, epochs=6))
+        self.assertIn("That of rank 1 grew from 2.0 GiB after the second epoch to 6.0 GiB.", section.seen)
+        self.assertIn("--resume", section.advice)
+
+    def test_fall_back_on_peaks_where_memory_was_not_sampled(self):
+        def without(record):
+            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
+                rank.pop("memory")
+
+        section = memory.memory(self.run_with(without))
+        self.assertEqual([list(line.y) for line in section.charts[0].figure.data], [[2.0] * 3])
+        self.assertEqual([row[2].text for row in section.tables[0].rows], ["5.0 GiB"] * 3)
 
     def test_call_no_noise_a_rise(self):
         """A plateau: losses lie 5 to 25 % above the lowest one."""
@@ -247,7 +384,7 @@ class Sentences(Folder):
 
     def test_say_what_was_not_recorded(self):
         run = self.run_with(lambda r: r.update(type="other") if r["type"] in ("ranks", "classes", "traffic") else r.pop("plan", None))
-        for make in (learning.classes, work.plan, work.ranks, work.overlap):
+        for make in (learning.classes, work.plan, work.ranks, overlap.overlap):
             self.assertTrue(make(run).missing, make)
 
 
@@ -289,7 +426,29 @@ class Pages(Folder):
         run = self.write("run", trace=str(self.folder / "trace.json"))
         text = text_of(strata.report(run).html)
         self.assertIn("The stage with the most work is “train”", text)
-        self.assertIn("rank 1: gather", text)
+        for stage in ("gather", "neighbor exchange", "row exchange", "gradient sum"):
+            self.assertIn(f"rank 1: {stage}", text)
+
+    def test_have_no_empty_chart(self):
+        def on_one_cpu(record):
+            if record["type"] == "run":
+                record.update(device="cpu", plan=[])
+            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
+                rank.update(peak_device_bytes=0, memory={**rank["memory"], "device_bytes": [0, 0, 0]})
+
+        trace = self.folder / "trace.json"
+        for name, facts in RUNS.items():
+            run_folders.write_trace(trace, ranks=facts.get("ranks", 1))
+            for change in (lambda record: None, on_one_cpu):
+                run = run_folders.changed(self.write(name, **facts, trace=str(trace)), change)
+                drawn = {section.title: section.charts for section in sections_of(read_run(run))}
+                for title in ("Stages as they overlap", "Rows by stratum", "Memory", "Ranks"):
+                    self.assertTrue(drawn[title], (name, title))
+                for title, shown in drawn.items():
+                    for line in (line for chart in shown for line in chart.figure.data):
+                        with self.subTest(name, section=title, line=line.name):
+                            self.assertTrue(any(v is not None for v in (line.z if line.type == "heatmap" else line.y)))
+                            self.assertTrue(any(v is not None for v in line.x))
 
     def test_of_several_runs_mark_what_differs(self):
         runs = [self.write("a"), self.write("b", lr=0.1, epochs=5), self.write("c", state="killed")]
@@ -409,15 +568,23 @@ class Browser(Folder):
             score = shown.locator("#overview tbody td").nth(2).bounding_box()
             self.assertLess(score["x"] + score["width"], 400, "the first results are seen without scrolling")
 
+    def check_overlap(self, shown, trace):
+        """Every rank has the lanes of its stages, and of what is sent for them."""
+        names = {(e["pid"], e["name"]) for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"}
+        stages = ("sample", "neighbor exchange, hop 1", "neighbor exchange, hop 2", "gather", "row exchange", "train", "gradient sum")
+        self.assertLessEqual({(rank, stage) for rank in range(3) for stage in stages}, names)
+        lanes = set(shown.locator("#stages-as-they-overlap tbody tr td:first-child").all_text_contents())
+        self.assertLessEqual({f"rank {rank}: {stage.partition(',')[0]}" for rank in range(3) for stage in stages}, lanes)
+
     def test_shows_a_real_run_of_three_ranks(self):
         program = pathlib.Path(os.environ["STRATA_BIN"])
-        parts, run = self.folder / "parts", self.folder / "real"
+        parts, run, trace = self.folder / "parts", self.folder / "real", self.folder / "trace"
         graph = "synthetic:kind=sbm,nodes=600,edges=6000,features=8,classes=3,seed=1"
         job = ["--ranks-per-machine", "1", "--replicate-graph", "off", "--fanouts", "3,2", "--hidden", "8", "--epochs", "3", "--device", "cpu"]
         launch = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "-n", "3"]
         for command in (
             [program / "strata-partition", "build", "--input", graph, "--parts", "3", "--output", parts],
-            [*launch, program / "strata-train", "--graph", parts, *job, "--log-every", "1", "--trace", self.folder / "trace", "--output", run],
+            [*launch, program / "strata-train", "--graph", parts, *job, "--log-every", "1", "--trace", trace, "--output", run],
         ):
             done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -429,6 +596,7 @@ class Browser(Folder):
                 with opened(browser, page, self, width=width) as shown:
                     self.check_page(shown, read_run(run))
                     self.assertEqual(shown.locator("#ranks tbody tr").count(), 3)
+                    self.check_overlap(shown, trace)
                     self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), width)
 
     def test_shows_the_page_of_a_partition(self):

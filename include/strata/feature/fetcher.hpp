@@ -5,6 +5,7 @@
 #include <span>
 
 #include "strata/comm/device_exchange.hpp"
+#include "strata/comm/exchange_listener.hpp"
 #include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
@@ -36,6 +37,7 @@ struct RowExchangeContext {
   bool in_bf16 = false;
   /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;
+  comm::ExchangeListener* listener = nullptr;  ///< of messages that pass through host memory; null: nobody
 
   /// Of this machine's rows that are still being read, which fetches wait for. Null: all are in place.
   store::FeatureArrival* arrival = nullptr;

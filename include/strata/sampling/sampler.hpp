@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/comm/device_exchange.hpp"
+#include "strata/comm/exchange_listener.hpp"
 #include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
@@ -72,6 +73,7 @@ struct ExchangeContext {
   comm::DeviceExchange* on_devices = nullptr;
   /// Of the launches of `on_devices`, where a batch is the sample of a step; null: any.
   comm::LaunchOrder* order = nullptr;
+  comm::ExchangeListener* listener = nullptr;  ///< of messages that pass through host memory; null: nobody
 };
 
 /// What a rank sent and received for one hop of its batches.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .run import ReportError, Run, read_run
 
 if TYPE_CHECKING:
-    from .page import Page
+    from .page import Page, Section
 
 __all__ = ["ReportError", "draw", "read_run", "report"]
 
@@ -20,7 +20,7 @@ __all__ = ["ReportError", "draw", "read_run", "report"]
 def draw(*runs: Run) -> Page:
     """A page about one run, or about several side by side. Raises ReportError."""
     try:
-        from . import compare, learning, page, record, work
+        from . import compare, page, record
     except ImportError as error:
         raise ReportError(f"reports need the Python package {error.name}", "pip install jinja2 plotly") from error
     if not runs:
@@ -28,11 +28,16 @@ def draw(*runs: Run) -> Page:
     if len(runs) > 1:
         names = compare.names_of(runs)
         return page.render(compare.headline(runs, names), compare.sections(runs, names))
-    run = runs[0]
+    return page.render(record.headline(runs[0]), sections_of(runs[0]))
+
+
+def sections_of(run: Run) -> list[Section]:
+    """What a page tells of one run."""
+    from . import learning, memory, overlap, record, work
+
     about_learning = [learning.loss, learning.scores, learning.classes]
-    about_work = [work.stages, work.overlap, work.strata, work.plan, work.exchange, work.memory, work.ranks]
-    sections = [make(run) for make in (*about_learning, *about_work, record.configuration, record.warnings)]
-    return page.render(record.headline(run), sections)
+    about_work = [work.stages, overlap.overlap, work.strata, work.plan, work.exchange, memory.memory, work.ranks]
+    return [make(run) for make in (*about_learning, *about_work, record.configuration, record.warnings)]
 
 
 def report(*runs: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Page:

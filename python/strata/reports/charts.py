@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
+
+from . import words
 
 # Okabe and Ito: told apart by people who see few colors, and of different lightness.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9"]
@@ -156,6 +159,44 @@ def horizontal(series: Sequence[Series], axes: Axes, mode: str = "stack") -> go.
     return figure
 
 
+def dots(series: Sequence[Series], axes: Axes) -> go.Figure:
+    """A symbol per value, one line per name, for values of different magnitudes: the axis is logarithmic. `x` of a series are the names."""
+    figure = go.Figure()
+    names = list(dict.fromkeys(name for s in series for name in s.x))
+    for name in names:
+        values = [y for s in series for x, y in zip(s.x, s.y) if x == name]
+        between = [name] * len(values)
+        figure.add_trace(go.Scatter(x=values, y=between, mode="lines", line={"color": "#1a1a1a", "width": 1}, showlegend=False, hoverinfo="skip"))
+    for i, s in enumerate(series):
+        figure.add_trace(
+            go.Scatter(
+                x=list(s.y),
+                y=list(s.x),
+                name=s.name,
+                mode="markers+text",
+                text=[words.significant(y) for y in s.y if y is not None],
+                textposition="bottom right" if i % 2 else "bottom left",
+                marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 13, "color": COLORS[i % len(COLORS)]},
+            )
+        )
+    _layout(figure, axes, height=150 + 75 * len(names))
+    exponents = [math.log10(y) for s in series for y in s.y if y]
+    room = 0.4 * max(1.0, max(exponents) - min(exponents))  # for the numbers
+    figure.update_layout(hovermode="y unified")
+    figure.update_xaxes(type="log", range=[min(exponents) - room, max(exponents) + room], dtick=1)
+    _names_above(figure, names, above=26)
+    return figure
+
+
+def _names_above(figure: go.Figure, names: Sequence[str], above: int) -> None:
+    """Names each line of a chart above it, so many pixels from its middle: beside it, long names leave no room on a phone."""
+    figure.update_yaxes(type="category", categoryorder="array", categoryarray=list(names)[::-1], range=[-0.5, len(names) - 0.5])
+    figure.update_yaxes(showticklabels=False, ticks="")
+    for name in names:
+        place = {"x": 0, "xref": "paper", "xanchor": "left", "y": name, "yshift": above}
+        figure.add_annotation(text=name, showarrow=False, font={"size": 13}, **place)
+
+
 def matrix(values: list[list[float]], names: Sequence[str], texts: list[list[str]], axes: Axes) -> go.Figure:
     """Shares from 0 (white) to 1 (black), with texts where there are few cells."""
     few = len(names) <= 15
@@ -187,6 +228,7 @@ class Span:
     stage: str
     start: float  # in milliseconds
     length: float
+    detail: str = ""
 
 
 def timeline(spans: Sequence[Span], lanes: Sequence[str]) -> go.Figure:
@@ -200,11 +242,13 @@ def timeline(spans: Sequence[Span], lanes: Sequence[str]) -> go.Figure:
                 x=[span.length for span in mine],
                 base=[span.start for span in mine],
                 name=stage,
+                hovertext=[span.detail for span in mine],
                 orientation="h",
+                width=0.5,
                 marker=_bar_marker(i, outline=1),
             )
         )
-    _layout(figure, Axes(x="milliseconds", y=""), height=min(150 + 34 * len(lanes), 1200))
-    figure.update_layout(barmode="overlay", hovermode="closest")
-    figure.update_yaxes(categoryorder="array", categoryarray=list(lanes)[::-1])
+    _layout(figure, Axes(x="milliseconds", y=""), height=100 + 44 * len(lanes))
+    figure.update_layout(barmode="overlay", hovermode="closest", showlegend=False)
+    _names_above(figure, lanes, above=21)
     return figure

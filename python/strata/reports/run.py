@@ -59,6 +59,10 @@ class Run:
         return options if isinstance(options, dict) else {}
 
     @property
+    def is_on_gpus(self) -> bool:
+        return self.start.get("device") != "cpu"
+
+    @property
     def metric(self) -> str:
         return str(self.options.get("metric", "accuracy"))
 

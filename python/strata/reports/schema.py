@@ -73,6 +73,7 @@ _TRAFFIC = _asked(
 )
 _PLACED = _fields({"tensor": is_text, "stratum": is_text, **_needed("rows", "bytes")}, _numbers("share", "bytes_per_second"))
 _COUNTS = _list_of(is_count)
+_HELD = _or_null(_fields({}, dict.fromkeys(("time", "host_bytes", "device_bytes"), _list_of(is_number))))
 
 RECORDS: dict[str, Check] = {
     "run": _fields(
@@ -92,7 +93,7 @@ RECORDS: dict[str, Check] = {
     ),
     "evaluation": _fields(_EPOCH, {**_TIME, **_numbers("seconds"), "valid": _SPLIT, "test": _SPLIT}),
     "step": _fields({**_EPOCH, "step": is_count}, {**_TIME, **_numbers("loss", "train_accuracy")}),
-    "ranks": _fields({**_EPOCH, "ranks": _list_of(_fields({"rank": is_count}, {**_SECONDS, **_PEAKS}))}, _TIME),
+    "ranks": _fields({**_EPOCH, "ranks": _list_of(_fields({"rank": is_count}, {**_SECONDS, **_PEAKS, "memory": _HELD}))}, _TIME),
     "traffic": _fields({**_EPOCH, "ranks": _list_of(_fields({"rank": is_count, **_TRAFFIC}, {**_SECONDS, **_PEAKS}))}, _TIME),
     "exchange": _fields(_TOTALS, _TIME),
     "classes": _fields(dict.fromkeys(("labelled", "predicted", "correct"), _COUNTS), {**_TIME, "confusion": _or_null(_list_of(_COUNTS))}),

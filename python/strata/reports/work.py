@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections about how a run worked: stages, strata, the plan, exchange, ranks, memory."""
+"""Sections about how a run worked: stages, strata, the plan, exchange, ranks."""
 
 from __future__ import annotations
 
-import json
 import statistics
-from typing import Any
+from typing import TYPE_CHECKING
 
-from . import words
-from .charts import Axes, Series, Span, horizontal, lines, stacked, timeline
+from . import cells, words
+from .charts import Axes, Series, dots, horizontal, stacked
 from .page import Cell, Chart, Section, Table
 from .run import Record, Run
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 MUCH = 0.15  # a share of an epoch that is worth an advice
 WORTH_NAMING = 0.05  # of all reads, beside those that GPUs serve already
 STRAGGLES = 1.15  # times the median of the ranks
-TIMELINE_STEPS = 6
-MOST_LANES = 24
 STRATA = ("replicated", "striped", "host")
 
 
@@ -56,7 +56,7 @@ def _wait_advice(run: Run, sample: float, gather: float) -> str:
     """What makes batches come sooner, from the seconds per epoch of their stages."""
     if run.options.get("pipeline") is False:
         return "--pipeline on samples and gathers while the model computes."
-    on_gpu = _is_on_gpus(run)
+    on_gpu = run.is_on_gpus
     if sample >= gather:
         remedy = "more --gpu-memory for neighbor lists, or --sampler-device auto" if on_gpu else "more --loader-threads, or smaller --fanouts"
         return f"Training waits for sampling ({words.seconds(sample)} per epoch, against {words.seconds(gather)} of gathering): {remedy}."
@@ -87,92 +87,8 @@ def stages(run: Run) -> Section:
     )
     header = ["epoch", "time", "compute", "wait for batches", "sum over ranks", "sample", "gather"]
     fields = ["seconds", "compute_seconds", "wait_seconds", "sum_seconds", "sample_seconds", "gather_seconds"]
-    rows = [[_epoch(e["epoch"])] + [_seconds(e.get(field)) for field in fields] for e in run.epochs]
+    rows = [[cells.count(e["epoch"])] + [cells.seconds(e.get(field)) for field in fields] for e in run.epochs]
     return Section("Stages of an epoch", seen, advice, charts=[chart], tables=[Table("Stages of each epoch, first rank", header, rows)])
-
-
-def _epoch(number: int) -> Cell:
-    return Cell(words.count(number), number)
-
-
-def _seconds(value: float | None) -> Cell:
-    return Cell(words.seconds(value), "" if value is None else float(value))
-
-
-def _bytes(value: float | None) -> Cell:
-    return Cell(words.size(value), "" if value is None else float(value))
-
-
-def _window(trained: list[float], evaluated: list[float]) -> tuple[float, float]:
-    """From when to when: steps from the middle of the run on, without an evaluation between them if that can be."""
-    middle = len(trained) // 2
-    windows = list(zip(trained[middle:], trained[middle + TIMELINE_STEPS :]))
-    for begin, end in windows:
-        if not any(begin < e < end for e in evaluated):
-            return begin, end
-    return windows[0] if windows else (trained[max(0, len(trained) - 1 - TIMELINE_STEPS)], trained[-1] + 1)
-
-
-def read_spans(run: Run) -> list[Span]:
-    """Some steps in the middle of the run, of all ranks; empty without a trace."""
-    if run.trace is None:
-        return []
-    try:
-        events: list[Any] = json.loads(run.trace.read_text())["traceEvents"]
-        spans = [e for e in events if e["ph"] == "X"]
-        trained = sorted(e["ts"] for e in spans if e["name"] == "train" and e["pid"] == 0)
-        if not trained:
-            return []
-        first, end = _window(trained, [e["ts"] for e in spans if e["name"] == "evaluate" and e["pid"] == 0])
-        shown = [e for e in spans if e["ts"] < end and e["ts"] + e["dur"] > first]
-        shown.sort(key=lambda e: (e["pid"], e["tid"], e["ts"]))
-        return [Span(f"rank {e['pid']}: {e['name']}", e["name"], (e["ts"] - first) / 1e3, e["dur"] / 1e3) for e in shown]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _is_on_gpus(run: Run) -> bool:
-    return run.start.get("device") != "cpu"
-
-
-def _overlap_advice(run: Run, longest: str) -> str:
-    """What makes the longest stage shorter, if it is not training."""
-    if longest == "sample":
-        beside = "more --loader-threads, or --sampler-device auto" if _is_on_gpus(run) else "or more --loader-threads"
-        return f"Sampling limits the run: smaller --fanouts, {beside}."
-    if longest == "gather":
-        return f"Gathering limits the run: more {'--gpu-memory or ' if _is_on_gpus(run) else ''}--loader-threads, or strata-partition build --clusters."
-    return ""
-
-
-def overlap(run: Run) -> Section:
-    title = "Stages as they overlap"
-    spans = read_spans(run)
-    if not spans:
-        missing = "The run wrote no trace. strata-train --trace FILE records what each stage of each rank did when."
-        if run.options.get("trace"):
-            missing = f"The trace {run.options['trace']} is written at the end of a run; it is not there, or has no step."
-        return Section(title, missing=missing)
-    lanes = list(dict.fromkeys(span.lane for span in spans))[:MOST_LANES]
-    shown = [span for span in spans if span.lane in lanes]
-    stages_of_steps = dict.fromkeys(s.stage for s in shown if s.stage not in ("wait", "evaluate"))
-    busy = {stage: sum(s.length for s in shown if s.stage == stage) for stage in stages_of_steps}
-    longest = max(busy, key=lambda stage: busy[stage])
-    seen = f"About {TIMELINE_STEPS} steps in the middle of the run. "
-    share = f"({words.seconds(busy[longest] / 1e3)} of what is shown)"
-    if longest == "train" and int(run.start.get("ranks", 1)) > 1:
-        seen += f"“train” takes the most time {share}, in which the sum of gradients counts, and with it waiting for other ranks. "
-    else:
-        seen += f"The stage with the most work is “{longest}” {share}. "
-    seen += "Lanes that are full from end to end limit the run; gaps in “train” are waits for the lanes above it."
-    rows = [[Cell(s.lane), Cell(words.seconds(max(s.start, 0) / 1e3), s.start), Cell(words.seconds(s.length / 1e3), s.length)] for s in shown]
-    return Section(
-        title,
-        seen,
-        _overlap_advice(run, longest),
-        charts=[Chart(timeline(shown, lanes), f"What each stage of each rank did when. {seen}")],
-        tables=[Table("The spans that are drawn", ["lane", "begins after", "takes"], rows)],
-    )
 
 
 def planned_rate(run: Run, stratum: str) -> float | None:
@@ -194,28 +110,40 @@ def strata(run: Run) -> Section:
     gathering = total(epochs, "gather_seconds")
     seen = f"The first rank read {words.size(whole / len(epochs))} of feature rows per epoch: "
     seen += words.listed([f"{words.percent(n, whole)} from {_place(s)}" for s, n in sums.items() if n > 0]) + "."
-    if gathering > 0:
-        seen += f" While it gathered, that was {words.rate(whole / gathering)}."
+    delivered = {s: n / gathering for s, n in sums.items() if gathering > 0 and n > 0}
+    limits = {s: limit for s in delivered if (limit := planned_rate(run, s))}
+    if delivered:
+        seen += f" While it gathered, {words.listed([_delivered(s, rate, limits.get(s)) for s, rate in delivered.items()])}."
     advice = ""
-    if _is_on_gpus(run) and sums["host"] / whole > MUCH:
+    if run.is_on_gpus and sums["host"] / whole > MUCH:
         advice = "More --gpu-memory, or more GPUs per machine, moves the hottest rows out of host memory; strata-partition build --clusters has fewer rows read."
     epoch_numbers = [e["epoch"] for e in run.epochs]
     read = {s: [float((e.get("gathered_bytes") or {}).get(s) or 0) for e in run.epochs] for s in STRATA}
     unit, name = words.unit_of(max(max(values) for values in read.values()))
     parts = [Series(_place(s), epoch_numbers, [v / unit for v in values]) for s, values in read.items() if any(values)]
-    chart = Chart(stacked(parts, Axes("epoch", f"{name} read per epoch", whole_x=True, from_zero=True)), f"Feature rows by stratum. {seen}")
-    rows = []
-    for s in STRATA:
-        limit = planned_rate(run, s)
-        rate = sums[s] / gathering if gathering > 0 and sums[s] > 0 else None
-        rows.append(
-            [Cell(s), _bytes(sums[s] / len(epochs)), Cell(words.percent(sums[s], whole), sums[s] / whole), Cell(words.rate(rate), rate or 0.0)]
-            + [Cell(words.rate(limit), limit or 0.0)]
-        )
+    charts = [Chart(stacked(parts, Axes("epoch", f"{name} read per epoch", whole_x=True, from_zero=True)), f"Feature rows by stratum. {seen}")]
+    if limits:
+        charts.append(Chart(_rates(delivered, limits), f"What each stratum delivered, beside its limit. {seen}"))
+    rows = [
+        [Cell(s), cells.size(sums[s] / len(epochs)), Cell(words.percent(sums[s], whole), sums[s] / whole), cells.rate(delivered.get(s)), cells.rate(planned_rate(run, s))]
+        for s in STRATA
+    ]
     header = ["stratum", "read per epoch", "share", "delivered", "limit (measured for the plan)"]
-    delivered = Table("What each stratum delivered, first rank", header, rows, is_open=True)
-    per_epoch = [[_epoch(number)] + [_bytes(read[s][i]) for s in STRATA] for i, number in enumerate(epoch_numbers)]
-    return Section(title, seen, advice, charts=[chart], tables=[delivered, Table("Read in each epoch, first rank", ["epoch", *STRATA], per_epoch)])
+    table = Table("What each stratum delivered, first rank", header, rows, is_open=True)
+    per_epoch = [[cells.count(number)] + [cells.size(read[s][i]) for s in STRATA] for i, number in enumerate(epoch_numbers)]
+    return Section(title, seen, advice, charts=charts, tables=[table, Table("Read in each epoch, first rank", ["epoch", *STRATA], per_epoch)])
+
+
+def _delivered(stratum: str, rate: float, limit: float | None) -> str:
+    of_limit = f" ({words.percent(rate, limit)} of their limit)" if limit is not None else ""
+    return f"{_place(stratum)} came at {words.rate(rate)}{of_limit}"
+
+
+def _rates(delivered: dict[str, float], limits: dict[str, float]) -> go.Figure:
+    giga = 1e9
+    drawn = (("delivered", delivered), ("limit, measured for the plan", limits))
+    series = [Series(name, [_place(s) for s in rates], [rate / giga for rate in rates.values()]) for name, rates in drawn if rates]
+    return dots(series, Axes("GB/s", ""))
 
 
 def _place(stratum: str) -> str:
@@ -250,7 +178,7 @@ def plan(run: Run) -> Section:
     seen = f"Planned {why}. Feature rows of the first machine: {held or 'none'}."
     advice = ""
     host = next((r for r in features if r["stratum"] == "host" and r["rows"]), None)
-    if host and _is_on_gpus(run):
+    if host and run.is_on_gpus:
         advice = _memory_advice(run, features, host)
     names = list(dict.fromkeys(r["tensor"] for r in rows))
     unit, name = words.unit_of(max(r["bytes"] for r in rows))
@@ -258,19 +186,19 @@ def plan(run: Run) -> Section:
         Series(s, names, [sum(r["bytes"] for r in rows if r["tensor"] == n and r["stratum"] == s) / unit for n in names]) for s in STRATA
     ]
     chart = Chart(horizontal([s for s in series if any(s.y)], Axes(name, "")), f"Bytes of each tensor by stratum. {seen}")
-    cells = [
+    table_rows = [
         [
             Cell(r["tensor"]),
             Cell(r["stratum"]),
             Cell(words.count(r["rows"]), r["rows"]),
-            _bytes(r["bytes"]),
+            cells.size(r["bytes"]),
             Cell(words.percent(r["share"], 1) if r.get("share") is not None else "–", r.get("share") or 0.0),
             Cell(words.rate(r.get("bytes_per_second")), r.get("bytes_per_second") or 0.0),
         ]
         for r in rows
     ]
     header = ["tensor", "stratum", "rows", "size", "share of reads", "rate if read only there"]
-    return Section(title, seen, advice, charts=[chart] if any(any(s.y) for s in series) else [], tables=[Table("The plan, first machine", header, cells, is_open=True)])
+    return Section(title, seen, advice, charts=[chart] if any(any(s.y) for s in series) else [], tables=[Table("The plan, first machine", header, table_rows, is_open=True)])
 
 
 def _traffic_totals(run: Run) -> Record | None:
@@ -322,17 +250,17 @@ def exchange(run: Run) -> Section:
         horizontal([Series("own", names, shares(own)), Series("cached", names, shares(cached)), Series("asked for", names, shares(remote))], Axes("percent", "")),
         f"Shares of nodes and rows that are a machine's own, cached, or asked for. {seen}",
     )
-    cells = [
+    table_rows = [
         [
             Cell(name),
             Cell(words.count(n), n),
             Cell(words.percent(part["remote"], n), part["remote"] / n if n else 0.0),
             Cell(words.percent(part["cached"], part["remote"]), part["cached"] / part["remote"] if part["remote"] else 0.0),
-            _bytes(part["bytes"]),
+            cells.size(part["bytes"]),
         ]
         for name, n, part in asked
     ]
-    table = Table("What machines asked of each other, all ranks", ["", "nodes or rows", "remote", "of them cached", "sent"], cells, is_open=True)
+    table = Table("What machines asked of each other, all ranks", ["", "nodes or rows", "remote", "of them cached", "sent"], table_rows, is_open=True)
     return Section(title, seen, advice, charts=[chart], tables=[table])
 
 
@@ -395,64 +323,14 @@ def ranks(run: Run) -> Section:
     chart = Chart(horizontal(series, Axes("seconds per epoch", "")), f"Where the time of each rank went. {seen}")
     on_gpus = any(values.get("peak_device_bytes") for values in sums.values())
     peaks = ["peak_host_bytes", "peak_device_bytes"] if on_gpus else ["peak_host_bytes"]
-    cells = []
+    table_rows = []
     for rank, values in sums.items():
         place = [Cell(str(values.get(name, "–"))) for name in ("machine", "host", "device")]
-        times = [_seconds(values[f"{name}_seconds"]) for name in ("compute", "wait", "sum", "sample", "gather")]
-        memory = [_bytes(values.get(name)) for name in peaks]
+        times = [cells.seconds(values[f"{name}_seconds"]) for name in ("compute", "wait", "sum", "sample", "gather")]
+        memory = [cells.size(values.get(name)) for name in peaks]
         label = f"{rank} (straggler)" if rank in slow else str(rank)
-        cells.append([Cell(label, rank, mark=rank in slow), *place, *times, *memory])
+        table_rows.append([Cell(label, rank, mark=rank in slow), *place, *times, *memory])
     header = ["rank", "machine", "host", "device", "compute", "wait for batches", "sum over ranks", "sample", "gather", "host memory"]
     if on_gpus:
         header.append("GPU memory")
-    return Section(title, seen, advice, charts=[chart], tables=[Table("All ranks, a mean epoch", header, cells, is_open=len(cells) <= 16)])
-
-
-def memory(run: Run) -> Section:
-    title = "Memory"
-    records = run.of("ranks")
-    series = _memory_series(records) or [
-        Series("host memory, first rank", [e["epoch"] for e in run.epochs], [e.get("peak_host_bytes") for e in run.epochs])
-    ]
-    values = [v for s in series for v in s.y if v is not None]
-    if not values:
-        return Section(title, missing="No epoch has ended yet.")
-    seen = f"The most that a rank has held: {words.size(max(_peaks(run, 'peak_host_bytes')))} of host memory"
-    device = max(_peaks(run, "peak_device_bytes"), default=0)
-    seen += f" and {words.size(device)} of libtorch's on its GPU." if device else "."
-    first = series[0].y
-    advice = ""
-    if len(first) >= 4 and first[1] and first[-1] and first[-1] > 1.1 * first[1]:
-        seen += f" It grew from {words.size(first[1])} to {words.size(first[-1])} since the second epoch."
-        advice = "If it goes on growing, a run of many epochs may end without memory: --resume continues it."
-    header = ["epoch", *(f"{s.name}" for s in series)]
-    rows = [
-        [_epoch(epoch)] + [_bytes(s.y[i]) for s in series]
-        for i, epoch in enumerate(series[0].x)
-    ]
-    unit, name = words.unit_of(max(values))
-    drawn = [Series(s.name, s.x, [None if v is None else v / unit for v in s.y]) for s in series]
-    chart = Chart(lines(drawn, Axes("epoch", f"{name}, peak so far", whole_x=True, from_zero=True)), f"Memory over epochs. {seen}")
-    return Section(title, seen, advice, charts=[chart], tables=[Table("Peak memory after each epoch", header, rows)])
-
-
-def _memory_series(records: list[Record]) -> list[Series]:
-    """Of every rank; of the largest, the smallest and the median one where there are many."""
-    epochs = [r["epoch"] for r in records]
-    table = {name: [[rank.get(name) for rank in r.get("ranks", [])] for r in records] for name in ("peak_host_bytes", "peak_device_bytes")}
-    series = []
-    for name, label in (("peak_host_bytes", "host"), ("peak_device_bytes", "GPU")):
-        rows = [[float(v) for v in row if v is not None] for row in table[name]]
-        if not rows or not all(rows) or not any(any(row) for row in rows):
-            continue
-        if len(rows[0]) <= 3 and all(len(row) == len(rows[0]) for row in rows):
-            series += [Series(f"{label}, rank {i}", epochs, [row[i] for row in rows]) for i in range(len(rows[0]))]
-        else:
-            series += [Series(f"{label}, {how.__name__} of the ranks", epochs, [how(row) for row in rows]) for how in (max, min)]
-    return series
-
-
-def _peaks(run: Run, name: str) -> list[float]:
-    values = [record.get(name) for record in [*run.epochs, run.final]]
-    values += [rank.get(name) for record in run.of("ranks") for rank in record.get("ranks", [])]
-    return [float(v) for v in values if v is not None]
+    return Section(title, seen, advice, charts=[chart], tables=[Table("All ranks, a mean epoch", header, table_rows, is_open=len(table_rows) <= 16)])

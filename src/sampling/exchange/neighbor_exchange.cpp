@@ -11,8 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
 }
 
 Count sum_of(std::span<const Count> values) {
@@ -51,7 +51,13 @@ template <typename Id>
 void NeighborExchange<Id>::run_async(std::function<void()> work) {
   wire_.start([this, start = Clock::now(), work = std::move(work)] {
     work();
-    report_.seconds += seconds_since(start);
+    const auto end = Clock::now();
+    report_.seconds += seconds_between(start, end);
+    if (context_.listener == nullptr) return;
+    context_.listener->exchanged({.what = comm::ExchangeListener::Messages::What::neighbors,
+                                  .hop = static_cast<int>(hop_),
+                                  .begin = start,
+                                  .end = end});
   });
 }
 
@@ -59,7 +65,7 @@ template <typename Id>
 void NeighborExchange<Id>::wait() {
   const auto start = Clock::now();
   wire_.wait();
-  report_.waited_seconds += seconds_since(start);
+  report_.waited_seconds += seconds_between(start, Clock::now());
 }
 
 /// Divides the frontier into own nodes, nodes whose lists are kept here, and the others by the rank to ask.

@@ -235,7 +235,8 @@ struct Pipeline::State {
                   .halo = parts.graph->halo_lists(),
                   .pool = parts.sample_pool,
                   .on_devices = neighbors_on_devices ? wire.get() : nullptr,
-                  .order = neighbors_on_devices ? &order : nullptr};
+                  .order = neighbors_on_devices ? &order : nullptr,
+                  .listener = options.trace};
     }
     sampling::SamplerOptions sampler_options = options.sampler;
     sampler_options.max_seeds = schedule.max_seeds();
@@ -270,6 +271,7 @@ struct Pipeline::State {
             .on_devices = rows_on_devices ? wire.get() : nullptr,
             .in_bf16 = options.rows_in_bf16,
             .order = rows_on_devices ? &order : nullptr,
+            .listener = options.trace,
             .arrival = parts.graph->arrival()};
   }
 

@@ -3,13 +3,29 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 namespace strata::train {
 
 using nlohmann::json;
 
+namespace {
+
+/// One array per field: the names of fields, once per sample, would be most of the record.
+json samples_json(const std::vector<MemorySample>& samples) {
+  json times = json::array(), host = json::array(), device = json::array();
+  for (const MemorySample& sample : samples) {
+    times.push_back(sample.time);
+    host.push_back(sample.host_bytes);
+    device.push_back(sample.device_bytes);
+  }
+  return {{"time", std::move(times)}, {"host_bytes", std::move(host)}, {"device_bytes", std::move(device)}};
+}
+
+}  // namespace
+
 json ranks_record(const comm::Communicator& world, const comm::Topology& topology, const EpochReport& epoch,
-                  std::int64_t peak_device_bytes) {
+                  const RankMemory& memory) {
   const comm::Topology::Rank& place = topology.ranks[static_cast<std::size_t>(world.rank())];
   const json mine{{"rank", world.rank()},
                   {"machine", place.machine},
@@ -21,7 +37,8 @@ json ranks_record(const comm::Communicator& world, const comm::Topology& topolog
                   {"compute_seconds", epoch.compute_seconds()},
                   {"sum_seconds", epoch.sum_seconds},
                   {"peak_host_bytes", epoch.peak_host_bytes},
-                  {"peak_device_bytes", peak_device_bytes}};
+                  {"peak_device_bytes", memory.peak_device_bytes},
+                  {"memory", samples_json(memory.samples)}};
   json ranks = json::array();
   for (const std::string& rank : world.gather(mine.dump(), 0)) ranks.push_back(json::parse(rank));
   if (world.rank() != 0) return {};

@@ -11,7 +11,8 @@
 namespace strata::train {
 namespace {
 
-constexpr std::array kLaneNames = {"sample", "gather", "train", "wait", "evaluate"};
+constexpr std::array kLaneNames = {"sample", "neighbor exchange", "gather", "row exchange",
+                                   "train",  "gradient sum",      "wait",   "evaluate"};
 
 double microseconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
@@ -35,8 +36,21 @@ std::string names_of(int rank) {
 Trace::Trace() : start_(Clock::now()), wall_start_(std::chrono::system_clock::now()) {}
 
 void Trace::add(Lane lane, Clock::time_point begin, Clock::time_point end, std::int64_t step) {
+  keep({.begin = begin, .end = end, .step = step, .lane = lane});
+}
+
+void Trace::exchanged(const Messages& messages) {
+  const bool rows = messages.what == Messages::What::rows;
+  keep({.begin = messages.begin,
+        .end = messages.end,
+        .step = -1,
+        .lane = rows ? Lane::row_exchange : Lane::neighbor_exchange,
+        .hop = messages.hop});
+}
+
+void Trace::keep(const Span& span) {
   const std::lock_guard lock(mutex_);
-  spans_.push_back({begin, end, step, lane});
+  spans_.push_back(span);
 }
 
 void Trace::write(const std::filesystem::path& path, const comm::Communicator& world) const {
@@ -50,9 +64,9 @@ void Trace::write(const std::filesystem::path& path, const comm::Communicator& w
     const auto lane = static_cast<std::size_t>(span.lane);
     text += fmt::format(
         ",\n"
-        R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f})",
-        kLaneNames[lane], world.rank(), lane, offset + microseconds(span.begin - start_),
-        microseconds(span.end - span.begin));
+        R"({{"ph":"X","name":"{}{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f})",
+        kLaneNames[lane], span.hop < 0 ? "" : fmt::format(", hop {}", span.hop + 1), world.rank(), lane,
+        offset + microseconds(span.begin - start_), microseconds(span.end - span.begin));
     if (span.step >= 0) text += fmt::format(R"(,"args":{{"step":{}}})", span.step);
     text += '}';
   }

@@ -7,23 +7,34 @@
 #include <vector>
 
 #include "strata/comm/communicator.hpp"
+#include "strata/comm/exchange_listener.hpp"
 
 namespace strata::train {
 
 /// What the stages of a rank did when, for ui.perfetto.dev or chrome://tracing. Thread safe but for write().
 ///
 /// Times are the host's: on a GPU, a span of the sampling stage ends when the batch's sizes are known, one of
-/// the training stage when the host may go on, which is at most a step ahead of the GPU.
-class Trace {
+/// the training stage when the host may go on, which is at most a step ahead of the GPU. The sum of gradients
+/// is as long as its stream took, and ends when the host learns of it. Messages that go from GPU to GPU have
+/// no spans of their own.
+class Trace final : public comm::ExchangeListener {
  public:
-  using Clock = std::chrono::steady_clock;
-
   /// Lanes of a rank, from top to bottom.
-  enum class Lane : std::uint8_t { sample, gather, train, wait, evaluate };
+  enum class Lane : std::uint8_t {
+    sample,
+    neighbor_exchange,
+    gather,
+    row_exchange,
+    train,
+    gradient_sum,
+    wait,
+    evaluate
+  };
 
   Trace();
   /// `step` is counted over the whole run; -1: none.
   void add(Lane lane, Clock::time_point begin, Clock::time_point end, std::int64_t step = -1);
+  void exchanged(const Messages& messages) override;
 
   /// Writes the spans of all ranks into one file of trace events (JSON; a process a rank, a thread a lane,
   /// microseconds since the first rank began). Collective; the first rank writes, atomically. Throws IoError
@@ -35,7 +46,10 @@ class Trace {
     Clock::time_point begin, end;
     std::int64_t step;
     Lane lane;
+    int hop = -1;
   };
+  void keep(const Span& span);
+
   std::mutex mutex_;
   std::vector<Span> spans_;
   Clock::time_point start_;

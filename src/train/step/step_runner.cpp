@@ -91,27 +91,29 @@ std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place
   if (!place.last) return std::nullopt;
   local_loss_.copy_(parts_.parameters->tail().narrow(0, 0, 1));
   if (stop) parts_.parameters->tail().select(0, 3).fill_(1.0f);
-  timed_sum(stream);
-  begin_readback(batch.step_in_epoch, stream);
+  timed_sum(batch, stream);
+  begin_readback(batch, stream);
   parts_.optimizer->step(parts_.parameters->values(), parts_.parameters->gradients());
   current_ ^= 1;
-  return take(readbacks_[current_]);
+  return take();
 }
 
-void StepRunner::timed_sum(const cuda::Stream& stream) {
-  const auto start = std::chrono::steady_clock::now();
+void StepRunner::timed_sum(const LoadedBatch& batch, const cuda::Stream& stream) {
+  const auto start = Trace::Clock::now();
   sum_clocks_[current_].begin(stream);
   sum_over_ranks(stream);
   sum_clocks_[current_].end(stream);
-  if (parts_.device.is_cuda()) return;
-  sum_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (parts_.device.is_cuda()) return;  // take() learns how long it took
+  const auto end = Trace::Clock::now();
+  count_sum(end - start, end, batch.key.step);
 }
 
-double StepRunner::take_sum_seconds() {
-  double seconds = std::exchange(sum_seconds_, 0);
-  for (StreamClock& clock : sum_clocks_) seconds += clock.take_seconds();
-  return seconds;
+void StepRunner::count_sum(Trace::Clock::duration length, Trace::Clock::time_point end, std::int64_t step) {
+  sum_seconds_ += std::chrono::duration<double>(length).count();
+  if (parts_.trace != nullptr) parts_.trace->add(Trace::Lane::gradient_sum, end - length, end, step);
 }
+
+double StepRunner::take_sum_seconds() { return std::exchange(sum_seconds_, 0); }
 
 // NCCL's kernels wait for other blocks of the same kernel, and few SMs may not hold all of them at once.
 void StepRunner::sum_over_ranks(const cuda::Stream& stream) {
@@ -129,10 +131,10 @@ void StepRunner::sum_over_ranks(const cuda::Stream& stream) {
 
 std::optional<StepOutcome> StepRunner::drain() {
   current_ ^= 1;
-  return take(readbacks_[current_]);
+  return take();
 }
 
-void StepRunner::begin_readback(Count step_in_epoch, const cuda::Stream& stream) {
+void StepRunner::begin_readback(const LoadedBatch& batch, const cuda::Stream& stream) {
   Readback& readback = readbacks_[current_];
   const at::Tensor tail = parts_.parameters->tail();
   cuda::copy_async(readback.tail.data(), tail.const_data_ptr<float>(), StepTail::kSize * sizeof(float),
@@ -140,14 +142,20 @@ void StepRunner::begin_readback(Count step_in_epoch, const cuda::Stream& stream)
   cuda::copy_async(readback.tail.data() + StepTail::kSize, local_loss_.const_data_ptr<float>(), sizeof(float),
                    stream);
   readback.copied.record(stream);
-  readback.step_in_epoch = step_in_epoch;
+  readback.step_in_epoch = batch.step_in_epoch;
+  readback.step = batch.key.step;
   readback.outstanding = true;
 }
 
-std::optional<StepOutcome> StepRunner::take(Readback& readback) {
+std::optional<StepOutcome> StepRunner::take() {
+  Readback& readback = readbacks_[current_];
   if (!readback.outstanding) return std::nullopt;
   readback.copied.synchronize();
   readback.outstanding = false;
+  if (parts_.device.is_cuda()) {
+    const std::chrono::duration<double> length(sum_clocks_[current_].take_seconds());
+    count_sum(std::chrono::duration_cast<Trace::Clock::duration>(length), Trace::Clock::now(), readback.step);
+  }
   return StepOutcome{.step_in_epoch = readback.step_in_epoch,
                      .loss_sum = readback.tail[0],
                      .correct = readback.tail[1],

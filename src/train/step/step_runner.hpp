@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "loading/stream_clock.hpp"
+#include "report/trace.hpp"
 #include "step/flat_parameters.hpp"
 #include "step/loss.hpp"
 #include "step/step_graph.hpp"
@@ -52,7 +53,8 @@ class StepRunner {
     Count feature_cols;
     /// Where the model reads input rows in place; null: they are gathered.
     const nn::InputTable* table = nullptr;
-    bool graphs = false;  ///< replay what a padded batch does as a CUDA graph
+    bool graphs = false;     ///< replay what a padded batch does as a CUDA graph
+    Trace* trace = nullptr;  ///< the sums of gradients are added to it; null: nothing
   };
   explicit StepRunner(const Parts& parts);
 
@@ -82,21 +84,24 @@ class StepRunner {
     cuda::Array<float> tail;  ///< and this rank's own loss
     cuda::Event copied;
     Count step_in_epoch = 0;
+    std::int64_t step = 0;  ///< of the run
     bool outstanding = false;
   };
   void sum_over_ranks(const cuda::Stream& stream);
-  void timed_sum(const cuda::Stream& stream);
-  void begin_readback(Count step_in_epoch, const cuda::Stream& stream);
-  static std::optional<StepOutcome> take(Readback& readback);
+  void timed_sum(const LoadedBatch& batch, const cuda::Stream& stream);
+  void count_sum(Trace::Clock::duration length, Trace::Clock::time_point end, std::int64_t step);
+  void begin_readback(const LoadedBatch& batch, const cuda::Stream& stream);
+  /// Of the current readback, if it is outstanding.
+  std::optional<StepOutcome> take();
 
   Parts parts_;
   cuda::Stream all_sms_;  // used if training has only some of the SMs
   cuda::Event computed_, summed_;
   std::array<Readback, 2> readbacks_;
   std::array<StreamClock, 2> sum_clocks_;  ///< on a GPU, by the step's readback
-  double sum_seconds_ = 0;                 ///< on a CPU
-  at::Tensor local_loss_;                  ///< [1]
-  at::Tensor update_seeds_;                ///< [] of all ranks and batches of the update
+  double sum_seconds_ = 0;
+  at::Tensor local_loss_;    ///< [1]
+  at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
   StepGraphs graphs_{Pipeline::kBuffers};
   std::array<RecordedBatch, Pipeline::kBuffers> recorded_;  ///< what graphs_ were recorded with
   int num_unrecorded_ = 0;                                  ///< padded batches that ran call by call

@@ -32,6 +32,10 @@ TEST(Trace, HoldsTheSpansOfAllRanks) {
   work(Trace::Lane::sample);
   other.join();
   { const TraceSpan span(&trace, Trace::Lane::evaluate); }
+  const auto now = Trace::Clock::now();
+  for (const int hop : {0, 1})
+    trace.exchanged({.what = Trace::Messages::What::neighbors, .hop = hop, .begin = now, .end = now});
+  trace.exchanged({.what = Trace::Messages::What::rows, .begin = now, .end = now});
   trace.write(path, test::world().communicator());
   test::world().communicator().barrier();
 
@@ -45,12 +49,17 @@ TEST(Trace, HoldsTheSpansOfAllRanks) {
     }
     EXPECT_GE(event.at("ts").get<double>(), 0);
     EXPECT_GE(event.at("dur").get<double>(), 0);
-    EXPECT_EQ(event.contains("args"), event.at("name") != "evaluate");
+    EXPECT_EQ(event.contains("args"), event.at("name") == "sample" || event.at("name") == "gather");
     ++spans[rank][event.at("name")];
   }
   ASSERT_EQ(spans.size(), static_cast<std::size_t>(test::world().size()));
   for (const auto& [rank, counts] : spans) {
-    EXPECT_EQ(counts, (std::map<std::string, int>{{"sample", 50}, {"gather", 50}, {"evaluate", 1}}));
+    EXPECT_EQ(counts, (std::map<std::string, int>{{"sample", 50},
+                                                  {"gather", 50},
+                                                  {"evaluate", 1},
+                                                  {"neighbor exchange, hop 1", 1},
+                                                  {"neighbor exchange, hop 2", 1},
+                                                  {"row exchange", 1}}));
     EXPECT_EQ(names[rank]["rank " + std::to_string(rank)], 1);
     EXPECT_EQ(names[rank]["train"], 1);
   }

@@ -105,9 +105,11 @@ def train(options):
     strata.init_process_group()
     rank, world_size, device = process.rank, process.size, torch.device(process.device)
     graph = strata.load(options.graph)
-    for split in ("train", "valid"):
-        if len(graph.nodes(split)) < (world_size if split == "train" else 1):
-            raise strata.InputError(f"{options.graph}: the split {split!r} has fewer nodes than are needed", "Give a graph with training and validation nodes.")
+    for split, needed in (("train", world_size), ("valid", 1)):
+        if len(graph.nodes(split)) < needed:
+            raise strata.InputError(
+                f"{options.graph}: the split {split!r} has fewer nodes than are needed", "Give a graph with training and validation nodes."
+            )
     train_dataloader = create_dataloader(rank, world_size, graph, graph.nodes("train"), options)
     valid_dataloader = create_dataloader(0, 1, graph, graph.nodes("valid"), options)  # one rank validates
 

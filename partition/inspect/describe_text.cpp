@@ -89,8 +89,7 @@ std::string memory_table(const GraphSummary& s) {
   table.row({"input rows of a batch, per rank, at most", format_bytes(s.memory.batch_row_bytes)});
   return table.str() +
          "The last two are for strata-train's defaults in f32: SAGE, hidden 256, fanouts 15,10,5, 1024 "
-         "seeds. "
-         "Activations are not counted.\n";
+         "seeds. Activations are not counted.\n";
 }
 
 }  // namespace

@@ -61,16 +61,9 @@ def _series(of_ranks: dict[int, list[Sample]], place: str) -> dict[str, list[Sam
     return {name: _thinned(of_ranks[rank], place) for rank, name in named.items()}
 
 
-def _unit_of_time(seconds: float) -> tuple[float, str]:
-    minute, hour = 60.0, 3600.0
-    if seconds < 5 * minute:
-        return 1.0, "seconds"
-    return (minute, "minutes") if seconds < 5 * hour else (hour, "hours")
-
-
 def _over_time(of_ranks: dict[int, list[Sample]], place: str, seen: str) -> tuple[Chart, Table]:
     series = _series(of_ranks, place)
-    time, time_name = _unit_of_time(max(sample.seconds for held in series.values() for sample in held))
+    time, time_name = words.unit_of_time(max(sample.seconds for held in series.values() for sample in held))
     unit, name = words.unit_of(max(_most(held, place) for held in series.values()))
     drawn = [Series(rank, [s.seconds / time for s in held], [s.bytes[place] / unit for s in held]) for rank, held in series.items()]
     chart = Chart(lines(drawn, Axes(f"{time_name} since the start", f"{name} of {PLACES[place]}", from_zero=True)), f"What ranks held of {PLACES[place]} over time. {seen}")

@@ -150,7 +150,7 @@ def _waits_for_ranks(last: LastRank | None, ranks: int) -> str:
 
 def _longest(spans: Sequence[Span]) -> str:
     """The stage with the most work."""
-    return max((stage for stage in WITHIN), key=lambda stage: _total(spans, stage))
+    return max(WITHIN, key=lambda stage: _total(spans, stage))
 
 
 def _work(spans: Sequence[Span], longest: str) -> str:

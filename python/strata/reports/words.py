@@ -39,6 +39,14 @@ def unit_of(most: float) -> tuple[float, str]:
     return 1024.0**power, names[power]
 
 
+def unit_of_time(most: float) -> tuple[float, str]:
+    """The unit in which an axis up to this many seconds has few digits: its seconds, and its name."""
+    minute, hour = 60.0, 3600.0
+    if most < 5 * minute:
+        return 1.0, "seconds"
+    return (minute, "minutes") if most < 5 * hour else (hour, "hours")
+
+
 def seconds(value: float | None) -> str:
     if value is None:
         return "–"

@@ -112,8 +112,9 @@ class Resume(e2e.Case):
         output = self.folder / 'unevaluated'
         code, text = self.interrupt(output, signal.SIGUSR1, '--eval-every', '0', after=60)
         self.assertEqual(code, STOPPED, text)
-        self.assertGreaterEqual(e2e.progress(output / 'checkpoint.safetensors')['epoch'], 1, 'stopped too early')
-        self.train(self.graph, *JOB, '--eval-every', '0', '--epochs', '1', '--resume', '--predictions', output / 'all.npy',
+        trained = e2e.progress(output / 'checkpoint.safetensors')['epoch']
+        self.assertGreaterEqual(trained, 1, 'stopped too early')
+        self.train(self.graph, *JOB, '--eval-every', '0', '--epochs', trained, '--resume', '--predictions', output / 'all.npy',
                    ranks=2, output=output)
         self.assertGreater(e2e.final(output)['best_epoch'], 0)
         self.assertTrue((output / 'model.safetensors').exists())

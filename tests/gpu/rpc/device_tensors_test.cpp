@@ -65,6 +65,7 @@ class DeviceTensors : public testing::TestWithParam<std::vector<Channel>> {
  protected:
   void SetUp() override {
     if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device_of(world().rank())));
   }
   Agent& start(std::int64_t landing_bytes) {
     return start({.channels = GetParam(), .landing_bytes = landing_bytes});
@@ -225,12 +226,17 @@ TEST_P(DeviceTensors, TakeTheNextChannelWhereGpusDoNotReachEachOther) {
   EXPECT_EQ(sent(Channel::cuda_ipc), Volume{});
 }
 
-/// Whether tensors on GPUs take NCCL between virtual machines: it refuses ranks that share a GPU, unless it
-/// takes their hosts for different ones.
-bool has_nccl() {
+/// NCCL refuses ranks that share a GPU, unless it takes their hosts for different ones.
+bool nccl_joins_shared_gpus() {
   const char* host = std::getenv("NCCL_HOSTID");
-  return world().size() > 1 && (c10::cuda::device_count() >= world().size() ||
-                                (host != nullptr && std::string_view(host).starts_with("rank")));
+  return host != nullptr && std::string_view(host).starts_with("rank");
+}
+/// Whether NCCL joins a rank to its neighbors in the ring of calls, at least to one of them.
+bool nccl_joins_pairs() {
+  return world().size() > 1 && (c10::cuda::device_count() > 1 || nccl_joins_shared_gpus());
+}
+bool nccl_joins_all() {
+  return world().size() > 1 && (c10::cuda::device_count() >= world().size() || nccl_joins_shared_gpus());
 }
 
 /// With NCCL_HOSTID=rank0, rank1 ... NCCL joins ranks that share a GPU; without, they do without it.
@@ -242,7 +248,7 @@ TEST_P(DeviceTensors, ShareNoMemoryBetweenVirtualMachines) {
   agent.shutdown();
   EXPECT_EQ(sent(Channel::cuda_ipc), Volume{});
   EXPECT_EQ(sent(Channel::shared_memory), Volume{});
-  EXPECT_EQ(sent(Channel::nccl).bytes > 0, allows(Channel::nccl) && has_nccl());
+  EXPECT_EQ(sent(Channel::nccl).bytes > 0, allows(Channel::nccl) && nccl_joins_pairs());
 }
 
 /// Several tensors of a message at once, of all sizes, among small ones that travel in it.
@@ -260,13 +266,13 @@ TEST_P(DeviceTensors, ComeInOneMessageBetweenVirtualMachines) {
   const at::Tensor large = at::arange(20'000'001, at::TensorOptions(at::kInt).device(device()));
   EXPECT_TRUE(at::equal(agent.sync(peer(1), &echo, large.clone()).returned, large));
   agent.shutdown();
-  EXPECT_EQ(sent(Channel::nccl).bytes > 0, allows(Channel::nccl) && has_nccl());
+  EXPECT_EQ(sent(Channel::nccl).bytes > 0, allows(Channel::nccl) && nccl_joins_pairs());
 }
 
 /// A collective of training waits on the GPU for its peers while calls come and go, and the other way round:
 /// neither hangs, and neither changes a bit.
 TEST_P(DeviceTensors, TravelBesideCollectivesOfTraining) {
-  if (!allows(Channel::nccl) || !allows(Channel::tcp) || !has_nccl()) GTEST_SKIP() << "needs NCCL";
+  if (!allows(Channel::nccl) || !allows(Channel::tcp) || !nccl_joins_all()) GTEST_SKIP() << "needs NCCL";
   Agent& agent = start(Options{.channels = GetParam(), .ranks_per_machine = 1});
   const Device own{Device::Kind::cuda, device_of(world().rank())};
   std::atomic<bool> is_done = false;

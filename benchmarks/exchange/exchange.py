@@ -4,9 +4,10 @@
 
     exchange.py [--graph SPEC|planted:...] [--machines 2] [--ranks 1] [--methods metis,random] [--json FILE] [-- OPTIONS OF strata-train]
 
-Builds parts of SPEC, one per machine, by each method (of planted:... each machine generates its own), and trains two epochs on
+Builds parts of SPEC, one per machine, by each method (of planted:... each machine generates its own), and trains a few epochs on
 virtual machines of this host: with halo caches, without, and with the structure replicated; and beside them on one machine of
-as many ranks. The second epoch counts, and of several runs the median. The bytes of rows that ranks sent are compared with a
+as many ranks. Of a run counts the median of the epochs from the third on (the first record steps and warm up), and of several
+runs the median. The bytes of rows that ranks sent are compared with a
 count from the distinct nodes that were asked for. Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
 """
 import argparse
@@ -21,7 +22,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from programs import bin_folder  # noqa: E402
 
-EPOCHS = 2
+WARM_UP_EPOCHS = 2
 KEPT = ['caches', 'none', 'replicated']
 ONE_MACHINE = 'one machine'
 PLANTED = 'planted:'
@@ -42,15 +43,18 @@ def options_for(kept, ranks, cache):
 
 
 def train(parts, arguments, kept, folder):
-    """The records of a run, by type; of epochs the last."""
+    """The records of a run, by type; of its epochs the median one of those that count."""
     output = pathlib.Path(folder) / 'run'
     shutil.rmtree(output, ignore_errors=True)
     fanouts = next((value for name, value in zip(arguments.options, arguments.options[1:]) if name == '--fanouts'), '15,10,5')
     run(['mpirun', '-n', arguments.machines * arguments.ranks, '--oversubscribe', '--bind-to', 'none', bin_folder() / 'strata-train',
-         '--graph', parts, '--output', output, '--epochs', EPOCHS, '--eval-every', 0,
+         '--graph', parts, '--output', output, '--epochs', arguments.epochs, '--eval-every', 0,
          '--eval-fanouts', ','.join('1' for _ in fanouts.split(',')), '--checkpoint-every', 0,
          *options_for(kept, arguments.ranks, arguments.cache), *arguments.options])
-    return {record['type']: record for record in map(json.loads, (output / 'metrics.jsonl').read_text().splitlines())}
+    records = [json.loads(line) for line in (output / 'metrics.jsonl').read_text().splitlines()]
+    epochs = sorted((record for record in records if record['type'] == 'epoch'), key=lambda record: record['epoch'])
+    counting = sorted(epochs[WARM_UP_EPOCHS:] or epochs[-1:], key=lambda record: record['seconds'])
+    return {record['type']: record for record in records} | {'epoch': counting[len(counting) // 2]}
 
 
 def step_ms(records):
@@ -61,11 +65,11 @@ def share(part, whole):
     return part / whole if whole else 0.0
 
 
-def row_of(method, kept, records, feature_bytes):
-    """One row of the table. Exchange was counted over all epochs, what training waited in the last one."""
+def row_of(method, kept, records, epochs, feature_bytes):
+    """One row of the table. Exchange was counted over all epochs, what training waited in the one that counts."""
     exchange, epoch, setup = records['exchange'], records['epoch'], records['run']
     neighbors, features = exchange['neighbors'], exchange['features']
-    steps, ranks = setup['steps_per_epoch'] * EPOCHS, setup['ranks']
+    steps, ranks = setup['steps_per_epoch'] * epochs, setup['ranks']
     asked = features['remote'] - features['cached']
     return {'method': method, 'kept': kept, 'row_exchange': setup['row_exchange'], 'device': setup['device'],
             'remote_nodes': [share(hop['remote'], hop['nodes']) for hop in neighbors['hops']],
@@ -83,7 +87,7 @@ def row_of(method, kept, records, feature_bytes):
 
 def measured(method, kept, parts, arguments, folder):
     """The run with the median step, and how much the slowest of the runs took of the fastest."""
-    rows = [row_of(method, kept, train(parts, arguments, kept, folder), 4 * arguments.features) for _ in range(arguments.runs)]
+    rows = [row_of(method, kept, train(parts, arguments, kept, folder), arguments.epochs, 4 * arguments.features) for _ in range(arguments.runs)]
     rows.sort(key=lambda row: row['step_ms'])
     return rows[len(rows) // 2] | {'spread': rows[-1]['step_ms'] / rows[0]['step_ms']}
 
@@ -119,6 +123,7 @@ def main():
     parser.add_argument('--kept', default=','.join(KEPT), help='what machines keep of each other: caches, none, replicated')
     parser.add_argument('--cache', default='auto', help='of a machine, for `caches` and `replicated`: 1GiB')
     parser.add_argument('--folder', help='for parts; kept, and not built again')
+    parser.add_argument('--epochs', type=int, default=6, help='of a run')
     parser.add_argument('--runs', type=int, default=1, help='of each case, of which the median counts')
     parser.add_argument('--json')
     arguments, options = parser.parse_known_args()

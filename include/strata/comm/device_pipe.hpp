@@ -23,15 +23,16 @@ namespace strata::comm {
 /// no
 ///   other work, and the host waits for its end, so that no stream ever waits for it.
 /// - A kernel of a collective, or of another pipe, that waits for its peers leaves SMs over, because each has
-///   few blocks: kMostBlocks a transfer. So both kernels of a transfer run at last, whatever order the
-///   kernels of several communicators were launched in, and end; LaunchOrder need not know of them.
+///   few blocks: a transfer at most one per eight SMs, and no more than kMostBlocks. So both kernels of a
+///   transfer run at last, whatever order the kernels of several communicators were launched in, and end;
+///   LaunchOrder need not know of them.
 /// - A call of CUDA that waits for all of a device waits for a transfer. Where such a call also held up the
 ///   counterpart's launch on the other rank, the watch (`while_waiting`) ends both.
 ///
 /// The end of a pipe aborts what is under way. Not thread safe.
 class DevicePipe {
  public:
-  static constexpr int kMostBlocks = 4;  ///< of a GPU, that a transfer occupies
+  static constexpr int kMostBlocks = 16;  ///< of a GPU, that a transfer occupies
 
   enum class End : std::uint8_t { sends, receives };
   struct Setup {

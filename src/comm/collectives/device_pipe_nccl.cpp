@@ -16,11 +16,16 @@ namespace {
 
 constexpr int kSender = 0, kReceiver = 1;
 
+int most_blocks_on(Device device) {
+  constexpr int kShare = 8;  // of the SMs, so that four transfers at a time leave half of them to others
+  return std::clamp(cuda::num_multiprocessors(device.index) / kShare, 1, DevicePipe::kMostBlocks);
+}
+
 NcclCommunicator::Member member_of(const DevicePipe::Setup& setup) {
   NcclCommunicator::Member member{.rank = setup.end == DevicePipe::End::sends ? kSender : kReceiver,
                                   .size = 2,
                                   .who = setup.who,
-                                  .most_blocks = DevicePipe::kMostBlocks,
+                                  .most_blocks = most_blocks_on(setup.device),
                                   .while_waiting = setup.while_waiting};
   if (setup.id.size() != sizeof(member.id)) throw CommError("what the other end sent is no id of NCCL");
   std::memcpy(&member.id, setup.id.data(), sizeof(member.id));

@@ -4,7 +4,7 @@
 
     python examples/python/pytorch_direct.py --graph ogb:datasets/products --num-layers 3 --fan-out 5,10,15 --data-cpu
     python examples/python/pytorch_direct.py --graph parts --data-cpu --mps 10,90
-    launch/with-mps python examples/python/pytorch_direct.py --graph parts --data-cpu --mps 10,90
+    launch/with-mps --percentage 10,90 python examples/python/pytorch_direct.py --graph parts --data-cpu
 
 Its options and its lines. The speed counts the whole wall time of training, loading included. Without a GPU all of it runs on the
 CPU.
@@ -337,6 +337,7 @@ def parse_options():
     parser.add_argument(
         "--mps",
         type=parse_shares,
+        default=os.environ.get("STRATA_MPS_SHARES"),  # of launch/with-mps --percentage LOAD,TRAIN
         metavar="LOAD,TRAIN",
         help="percentages of the GPU's SMs: under launch/with-mps of a process that loads and of one that trains, else of loading and of "
         "training in one process; without a GPU, of the cores for two processes: LOAD of the first ones, TRAIN of the last ones",

@@ -26,7 +26,9 @@ class WithMps(e2e.Case):
 
     def test_refuses_bad_options(self):
         for arguments, words in [([], 'no command'), (['--percentage', '0', 'true'], 'within 1 and 100'),
-                                 (['--percentage', 'x', 'true'], 'within 1 and 100'), (['--other', 'true'], "no option '--other'")]:
+                                 (['--percentage', 'x', 'true'], 'within 1 and 100'),
+                                 (['--percentage', '10,0', 'true'], 'within 1 and 100'),
+                                 (['--percentage', '10,20,30', 'true'], 'of loading and of training'), (['--other', 'true'], "no option '--other'")]:
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 1)
             self.assertIn(words, done.stderr)
@@ -45,6 +47,13 @@ class WithMps(e2e.Case):
             self.assertEqual(done.returncode, code, done.stderr + done.stdout)
             self.assertIn(', 50', done.stdout)
             self.check_gone(done.stdout.replace(',', ''))
+
+    @unittest.skipUnless(HAS_MPS, 'needs a GPU and nvidia-cuda-mps-control')
+    def test_hands_two_shares_on(self):
+        done = self.run_script('--percentage', '10,90', 'bash', '-c', 'echo limit $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, shares $STRATA_MPS_SHARES')
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertIn('limit 100, shares 10,90', done.stdout)
+        self.assertIn('10 % of a GPU for loading and 90 % for training', done.stderr + done.stdout)
 
     @unittest.skipUnless(HAS_MPS, 'needs a GPU and nvidia-cuda-mps-control')
     def test_ends_on_a_signal(self):

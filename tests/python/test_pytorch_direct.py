@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 import unittest
+import unittest.mock
 
 import numpy
 import torch
@@ -102,6 +103,13 @@ class Lines(unittest.TestCase):
                 done = run(*options)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(message, done.stderr)
+
+    def test_takes_the_shares_of_with_mps(self):
+        with unittest.mock.patch.dict(os.environ, STRATA_MPS_SHARES="0,100"):
+            done = run("--num-epochs", 1)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("is not LOAD,TRAIN in percent", done.stderr)
+            self.assertEqual(run("--num-epochs", 1, "--mps", "50,50").returncode, 0)
 
     def test_say_what_has_no_effect_without_a_gpu(self):
         done = run("--num-epochs", 1, "--data-cpu", "--num-workers", 4)

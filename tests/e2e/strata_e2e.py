@@ -28,8 +28,15 @@ def needs_data(folder):
     return unittest.skipUnless((DATA / folder).exists(), f'{DATA / folder} is missing; set STRATA_DATA')
 
 
+def num_gpus():
+    if shutil.which('nvidia-smi') is None:
+        return 0
+    listed = subprocess.run(['nvidia-smi', '-L'], text=True, capture_output=True)
+    return listed.stdout.count('GPU ') if listed.returncode == 0 else 0
+
+
 def has_gpu():
-    return shutil.which('nvidia-smi') is not None and subprocess.run(['nvidia-smi', '-L'], capture_output=True).returncode == 0
+    return num_gpus() > 0
 
 
 def mpirun_command(ranks, arguments):

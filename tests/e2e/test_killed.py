@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import time
+import unittest
 
 import strata_e2e as e2e
 
@@ -129,6 +130,21 @@ class Killed(e2e.Case):
         epochs = e2e.metrics(job.output, 'epoch')
         self.check_resume(job, '--hidden', '768')
         self.assertEqual(e2e.metrics(job.output, 'epoch')[:len(epochs)], epochs, 'the epoch was not trained again')
+
+
+@unittest.skipUnless(e2e.num_gpus() >= 2, 'needs two GPUs')
+class KilledOnGpus(e2e.Case):
+    def test_within_recorded_exchanges(self):
+        """Two machines that ask each other over NCCL, in steps that are recorded: the other GPU waits for the dead one's messages."""
+        graph = self.build(SPEC, 2)
+        options = ['--device', 'cuda', '--ranks-per-machine', '1', '--epochs', '100000', '--eval-every', '0', '--checkpoint-every', '0']
+        for attempt in range(3):
+            job = Job(self.folder, f'gpus{attempt}', graph, options, ranks=2)
+            job.wait_for(lambda: job.records('epoch') >= 5)
+            seconds, text = job.kill()
+            self.assertLess(seconds, LIMIT, text)
+            self.assertNotEqual(job.process.returncode, 0, text)
+            self.assertEqual([pid for pid in job.ranks if runs(pid)], [])
 
 
 if __name__ == '__main__':

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ranges>
 #include <vector>
 
+#include "readers/parquet/parquet_table.hpp"
 #include "strata/graph/dataset_source.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -89,6 +91,22 @@ void take_values(DatasetSource& source, std::string_view key, std::string_view v
   source.ignore_values = one_of<bool>(key, value, {{"ignore", true}, {"weights", false}});
 }
 
+/// Sets the name of a table or of a column in one.
+template <std::string TableNames::*name>
+void take_name(DatasetSource& source, std::string_view key, std::string_view value) {
+  if (value.empty()) throw InputError(fmt::format("{}= names nothing", key), "Give a name, or leave it out.");
+  source.tables.*name = value;
+}
+
+/// Names of columns with a + between them.
+void take_features(DatasetSource& source, std::string_view key, std::string_view value) {
+  for (const auto name : std::views::split(value, '+'))
+    source.tables.features.emplace_back(name.begin(), name.end());
+  if (value.empty() || std::ranges::find(source.tables.features, "") != source.tables.features.end())
+    throw InputError(fmt::format("{}={}: a name is empty", key, value),
+                     "Give names of columns: features=age+income.");
+}
+
 const Key kSplit{"split", "NAME", take_choice};
 const Key kTask{"task", "NAME", take_choice};
 const Key kWeight{"weight", "COLUMN", take_weight_column};
@@ -100,6 +118,17 @@ const Key kSeparator{"separator", "NAME", take_separator};
 const Key kHeader{"header", "yes|no", take_header};
 const Key kClasses{"classes", "19|2983", take_classes};
 const Key kValues{"values", "ignore", take_values};
+
+const std::vector<Key> kTableKeys{{"source", "COLUMN", take_name<&TableNames::source>},
+                                  {"target", "COLUMN", take_name<&TableNames::target>},
+                                  {"weight", "COLUMN", take_name<&TableNames::weight>},
+                                  {"id", "COLUMN", take_name<&TableNames::id>},
+                                  {"label", "COLUMN", take_name<&TableNames::label>},
+                                  {"split", "COLUMN", take_name<&TableNames::split>},
+                                  {"features", "COLUMN+...", take_features},
+                                  {"edge-table", "NAME", take_name<&TableNames::edges>},
+                                  {"node-table", "NAME", take_name<&TableNames::nodes>},
+                                  kNodes};
 
 struct Dataset {
   const char* prefix;
@@ -120,6 +149,7 @@ const std::vector<Dataset>& datasets() {
       {"mtx", Format::matrix_market, "FILE", {kValues}},
       {"igb", Format::igb, "DIR", {kClasses}},
       {"dgl", Format::dgl_chunked, "DIR", {}},
+      {"parquet", Format::parquet, "DIR", kTableKeys},
   };
   return known;
 }
@@ -181,12 +211,10 @@ void refuse_unknown_prefix(const std::string& text, std::string_view prefix) {
   for (const Dataset& dataset : datasets()) prefixes.emplace_back(dataset.prefix);
   std::string lower(prefix);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (lower == "pyg" || lower == "networkx" || lower == "parquet")
+  if (lower == "pyg" || lower == "networkx")
     throw InputError(fmt::format("'{}:' is not read", prefix),
-                     lower == "parquet"
-                         ? "Write the tables as NumPy arrays (examples/from_parquet.py) and give npy:DIR."
-                         : "Write the graph as NumPy arrays (examples/from_pyg.py, from_dgl.py, "
-                           "from_networkx.py) and give npy:DIR.");
+                     "Write the graph as NumPy arrays (examples/from_pyg.py, from_dgl.py, "
+                     "from_networkx.py) and give npy:DIR.");
   const std::string near = closest(lower, prefixes);
   throw InputError(
       fmt::format("'{}' does not say what kind of graph it is: '{}:' is not known", text, prefix),
@@ -254,6 +282,8 @@ std::string dataset_hint(const fs::path& path) {
   if (holds("processed/paper")) return "igb:" + place;
   if (holds("metadata.yaml")) return "graphbolt:" + place;
   if (holds("raw")) return "ogb:" + place;
+  if (holds("edges.parquet") || (holds("edges") && !table_files(path, "edges").empty()))
+    return "parquet:" + place;
   if (holds("edge_index.npy") || holds("indptr.npy") || path.extension() == ".npz") return "npy:" + place;
   const std::string name = path.filename().string();
   const auto names = [&](std::string_view ending) {

@@ -192,18 +192,10 @@ class EdgeListReader {
     if (source_.ids == Ids::sparse)
       for (NodeId& id : piece.pairs) id = numbering_.number_of(id);
     for (const std::string& word : piece.words) piece.pairs.push_back(numbering_.number_of(word));
-    check_names();
+    numbering_.require_room(assembly_.scratch, path_,
+                            "Give more --memory, or number the nodes and give ids=number.");
     edges_.append(piece.pairs, share_read);
     weights_.append(piece.weights);
-  }
-
-  /// Names stay in memory: half of what a graph on disk leaves.
-  void check_names() const {
-    if (assembly_.scratch == nullptr || numbering_.bytes() <= assembly_.scratch->room() / 2) return;
-    throw OutOfMemory(fmt::format("{}: the names of its first {} nodes take {}, there is room for {}", path_,
-                                  format_count(numbering_.size()), format_bytes(numbering_.bytes()),
-                                  format_bytes(assembly_.scratch->room() / 2)),
-                      "Give more --memory, or number the nodes and give ids=number.");
   }
 
   void number_nodes() {
@@ -215,21 +207,12 @@ class EdgeListReader {
     numbering_ = {};
   }
 
-  /// Refuses ids that would make a graph of nearly only missing nodes.
   Count count_nodes() const {
     if (source_.ids != Ids::number) return num_named_;
-    const Count least = edges_.largest() + 1, nodes = std::max(least, source_.nodes.value_or(0));
-    constexpr Count kAlways = 1'000'000, kPerEdge = 64;
-    if (!source_.nodes && least > kAlways && least / kPerEdge > edges_.size())
-      throw InputError(
-          fmt::format("{}: ids up to {} for {} edges", path_, edges_.largest(), format_count(edges_.size())),
-          "Give ids=sparse, which numbers the nodes anew and writes a file of their ids; or say "
-          "nodes=N if all these nodes exist.");
-    if (source_.nodes && *source_.nodes < least)
-      throw InputError(
-          fmt::format("{}: nodes={}, but there is node {}", path_, *source_.nodes, edges_.largest()),
-          "Correct the number; ids count from 0.");
-    return nodes;
+    return edges_.count_nodes(
+        source_.nodes,
+        "Give ids=sparse, which numbers the nodes anew and writes a file of their ids; or say "
+        "nodes=N if all these nodes exist.");
   }
 
   bool is_undirected() const {

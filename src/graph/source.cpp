@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cmath>
 #include <ranges>
 #include <vector>
 
@@ -55,16 +57,17 @@ void take_target(DatasetSource& source, std::string_view key, std::string_view v
   source.destination_column = parse_count(key, value, "a column", "Columns count from 0.");
 }
 
-/// The value that a word stands for. Throws InputError with the words that are known.
+/// The value that a word stands for. Throws InputError with the words that are known, and what else there is.
 template <typename T>
-T one_of(std::string_view key, std::string_view value, const std::vector<std::pair<const char*, T>>& known) {
+T one_of(std::string_view key, std::string_view value, const std::vector<std::pair<const char*, T>>& known,
+         const char* others = "") {
   std::vector<std::string> words;
   for (const auto& [word, meaning] : known) {
     if (word == value) return meaning;
     words.emplace_back(word);
   }
   throw InputError(fmt::format("{}={} is not known", key, value),
-                   fmt::format("Known are: {}.", fmt::join(words, ", ")));
+                   fmt::format("Known are: {}.{}", fmt::join(words, ", "), others));
 }
 
 void take_ids(DatasetSource& source, std::string_view key, std::string_view value) {
@@ -73,10 +76,28 @@ void take_ids(DatasetSource& source, std::string_view key, std::string_view valu
       one_of<Ids>(key, value, {{"number", Ids::number}, {"sparse", Ids::sparse}, {"string", Ids::string}});
 }
 
+/// A name, or the separator itself, in which nothing may be part of a field.
 void take_separator(DatasetSource& source, std::string_view key, std::string_view value) {
-  source.separator = one_of<char>(
-      key, value,
-      {{"comma", ','}, {"semicolon", ';'}, {"tab", '\t'}, {"space", ' '}, {"bar", '|'}, {"colon", ':'}});
+  const auto may_separate = [](unsigned char c) { return std::isgraph(c) && !std::isalnum(c) && c != '"'; };
+  source.separator = value;
+  if (value.empty() || !std::ranges::all_of(value, may_separate))
+    source.separator = one_of<const char*>(
+        key, value,
+        {{"comma", ","}, {"semicolon", ";"}, {"tab", "\t"}, {"space", " "}, {"bar", "|"}, {"colon", ":"}},
+        " Or give the separator itself, such as ::, without letters, digits, blanks and quotation marks.");
+}
+
+void take_time(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.time_column = parse_count(key, value, "a column", "Columns count from 0.");
+}
+
+/// A bound of times.
+template <double DatasetSource::*bound>
+void take_bound(DatasetSource& source, std::string_view key, std::string_view value) {
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), source.*bound);
+  if (error != std::errc{} || stop != value.data() + value.size() || !std::isfinite(source.*bound))
+    throw InputError(fmt::format("{}={} is not a time", key, value),
+                     "Give a number, in the unit of the column that time= names.");
 }
 
 void take_header(DatasetSource& source, std::string_view key, std::string_view value) {
@@ -115,6 +136,9 @@ const Key kSource{"source", "COLUMN", take_source};
 const Key kTarget{"target", "COLUMN", take_target};
 const Key kIds{"ids", "number|sparse|string", take_ids};
 const Key kSeparator{"separator", "NAME", take_separator};
+const Key kTime{"time", "COLUMN", take_time};
+const Key kSince{"since", "T", take_bound<&DatasetSource::since>};
+const Key kUntil{"until", "T", take_bound<&DatasetSource::until>};
 const Key kHeader{"header", "yes|no", take_header};
 const Key kClasses{"classes", "19|2983", take_classes};
 const Key kValues{"values", "ignore", take_values};
@@ -138,7 +162,8 @@ struct Dataset {
 };
 
 const std::vector<Dataset>& datasets() {
-  static const std::vector<Key> list_keys{kIds, kSource, kTarget, kWeight, kNodes, kSeparator, kHeader};
+  static const std::vector<Key> list_keys{kIds,       kSource, kTarget, kWeight, kNodes,
+                                          kSeparator, kHeader, kTime,   kSince,  kUntil};
   static const std::vector<Dataset> known{
       {"ogb", Format::ogb, "DIR", {kSplit, kWeight}},
       {"graphbolt", Format::graphbolt, "DIR", {kTask}},
@@ -169,6 +194,20 @@ void refuse_unknown_key(std::string_view place, const std::vector<Key>& keys) {
                                 : fmt::format("Did you mean '{}'?", near));
 }
 
+/// Refuses keys that contradict each other.
+void check_keys(const DatasetSource& source) {
+  if (source.source_column == source.destination_column)
+    throw InputError(fmt::format("source={0} and target={0} are one column", source.source_column),
+                     "Give two columns; they count from 0.");
+  const bool bounded = std::isfinite(source.since) || std::isfinite(source.until);
+  if (bounded && !source.time_column)
+    throw InputError("since= and until= have no effect without time=",
+                     "Give the column of times: time=COLUMN.");
+  if (!(source.since < source.until))
+    throw InputError(fmt::format("since={} is not before until={}", source.since, source.until),
+                     "Edges are taken from since= on, to before until=.");
+}
+
 /// Keys are taken from the end: folders may have commas in their names.
 DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
   DatasetSource source{.format = dataset.format, .place = {}};
@@ -188,9 +227,7 @@ DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
   }
   refuse_unknown_key(text, dataset.keys);
   source.place = text;
-  if (source.source_column == source.destination_column)
-    throw InputError(fmt::format("source={0} and target={0} are one column", source.source_column),
-                     "Give two columns; they count from 0.");
+  check_keys(source);
   if (source.place.empty())
     throw InputError(fmt::format("{}: names nothing", dataset.prefix),
                      fmt::format("Write {}:{}.", dataset.prefix, dataset.place));

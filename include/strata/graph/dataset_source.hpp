@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,8 +34,11 @@ struct DatasetSource {
   // Of a list of edges; columns count from 0.
   Count source_column = 0, destination_column = 1;
   Ids ids = Ids::number;
-  std::optional<char> separator = {};  ///< ' ': any run of blanks; none: found in the first line
-  std::optional<bool> header = {};     ///< whether a line names the columns; none: found in the first line
+  std::string separator = {};  ///< " ": any run of blanks; empty: found in the first line
+  std::optional<Count> time_column = {};
+  /// With a time column: edges of another time are left out.
+  double since = -std::numeric_limits<double>::infinity(), until = std::numeric_limits<double>::infinity();
+  std::optional<bool> header = {};  ///< whether a line names the columns; none: found in the first line
 
   Count classes = 19;          ///< igb: which of its two sets of labels, 19 or 2983
   bool ignore_values = false;  ///< matrix_market: entries are edges without weights

@@ -36,12 +36,13 @@ function(strata_add_module name)
   set_property(GLOBAL APPEND PROPERTY STRATA_MODULES ${target})
 endfunction()
 
-# strata_add_program(NAME SOURCES ... LINKS ...): an executable that finds libtorch and its CUDA libraries in the build tree.
+# strata_add_program(NAME SOURCES ... LINKS ...): an executable that finds libtorch and its CUDA libraries in the build tree, and
+# Strata's own library for Parquet.
 function(strata_add_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINKS})
-  set_target_properties(${name} PROPERTIES BUILD_RPATH "${LIBTORCH_RPATH}" RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN/../lib;${LIBTORCH_RPATH}" RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
 # strata_add_test(NAME SOURCES ... LINKS ... [TIMEOUT seconds] [LABELS ...])

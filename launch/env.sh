@@ -27,6 +27,14 @@ PYTHON
   unset strata_torch
 fi
 
+# Arrow, for Parquet tables, where this node's Python has the pyarrow that strata-partition was built with.
+strata_arrow=$("${STRATA_PYTHON:-python3}" -c '
+import importlib.util
+spec = importlib.util.find_spec("pyarrow")
+print(spec.submodule_search_locations[0] if spec else "")' 2> /dev/null) || true
+[[ -z $strata_arrow ]] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$strata_arrow
+unset strata_arrow
+
 # A pack may bring Open MPI, too.
 if [[ -d $strata_home/mpi ]]; then
   export PATH=$strata_home/mpi/bin:$PATH OPAL_PREFIX=$strata_home/mpi

@@ -5,9 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cmath>
+#include <ranges>
 #include <vector>
 
+#include "readers/parquet/parquet_table.hpp"
 #include "strata/graph/dataset_source.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -53,16 +57,17 @@ void take_target(DatasetSource& source, std::string_view key, std::string_view v
   source.destination_column = parse_count(key, value, "a column", "Columns count from 0.");
 }
 
-/// The value that a word stands for. Throws InputError with the words that are known.
+/// The value that a word stands for. Throws InputError with the words that are known, and what else there is.
 template <typename T>
-T one_of(std::string_view key, std::string_view value, const std::vector<std::pair<const char*, T>>& known) {
+T one_of(std::string_view key, std::string_view value, const std::vector<std::pair<const char*, T>>& known,
+         const char* others = "") {
   std::vector<std::string> words;
   for (const auto& [word, meaning] : known) {
     if (word == value) return meaning;
     words.emplace_back(word);
   }
   throw InputError(fmt::format("{}={} is not known", key, value),
-                   fmt::format("Known are: {}.", fmt::join(words, ", ")));
+                   fmt::format("Known are: {}.{}", fmt::join(words, ", "), others));
 }
 
 void take_ids(DatasetSource& source, std::string_view key, std::string_view value) {
@@ -71,10 +76,28 @@ void take_ids(DatasetSource& source, std::string_view key, std::string_view valu
       one_of<Ids>(key, value, {{"number", Ids::number}, {"sparse", Ids::sparse}, {"string", Ids::string}});
 }
 
+/// A name, or the separator itself, in which nothing may be part of a field.
 void take_separator(DatasetSource& source, std::string_view key, std::string_view value) {
-  source.separator = one_of<char>(
-      key, value,
-      {{"comma", ','}, {"semicolon", ';'}, {"tab", '\t'}, {"space", ' '}, {"bar", '|'}, {"colon", ':'}});
+  const auto may_separate = [](unsigned char c) { return std::isgraph(c) && !std::isalnum(c) && c != '"'; };
+  source.separator = value;
+  if (value.empty() || !std::ranges::all_of(value, may_separate))
+    source.separator = one_of<const char*>(
+        key, value,
+        {{"comma", ","}, {"semicolon", ";"}, {"tab", "\t"}, {"space", " "}, {"bar", "|"}, {"colon", ":"}},
+        " Or give the separator itself, such as ::, without letters, digits, blanks and quotation marks.");
+}
+
+void take_time(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.time_column = parse_count(key, value, "a column", "Columns count from 0.");
+}
+
+/// A bound of times.
+template <double DatasetSource::*bound>
+void take_bound(DatasetSource& source, std::string_view key, std::string_view value) {
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), source.*bound);
+  if (error != std::errc{} || stop != value.data() + value.size() || !std::isfinite(source.*bound))
+    throw InputError(fmt::format("{}={} is not a time", key, value),
+                     "Give a number, in the unit of the column that time= names.");
 }
 
 void take_header(DatasetSource& source, std::string_view key, std::string_view value) {
@@ -89,6 +112,22 @@ void take_values(DatasetSource& source, std::string_view key, std::string_view v
   source.ignore_values = one_of<bool>(key, value, {{"ignore", true}, {"weights", false}});
 }
 
+/// Sets the name of a table or of a column in one.
+template <std::string TableNames::*name>
+void take_name(DatasetSource& source, std::string_view key, std::string_view value) {
+  if (value.empty()) throw InputError(fmt::format("{}= names nothing", key), "Give a name, or leave it out.");
+  source.tables.*name = value;
+}
+
+/// Names of columns with a + between them.
+void take_features(DatasetSource& source, std::string_view key, std::string_view value) {
+  for (const auto name : std::views::split(value, '+'))
+    source.tables.features.emplace_back(name.begin(), name.end());
+  if (value.empty() || std::ranges::find(source.tables.features, "") != source.tables.features.end())
+    throw InputError(fmt::format("{}={}: a name is empty", key, value),
+                     "Give names of columns: features=age+income.");
+}
+
 const Key kSplit{"split", "NAME", take_choice};
 const Key kTask{"task", "NAME", take_choice};
 const Key kWeight{"weight", "COLUMN", take_weight_column};
@@ -97,9 +136,23 @@ const Key kSource{"source", "COLUMN", take_source};
 const Key kTarget{"target", "COLUMN", take_target};
 const Key kIds{"ids", "number|sparse|string", take_ids};
 const Key kSeparator{"separator", "NAME", take_separator};
+const Key kTime{"time", "COLUMN", take_time};
+const Key kSince{"since", "T", take_bound<&DatasetSource::since>};
+const Key kUntil{"until", "T", take_bound<&DatasetSource::until>};
 const Key kHeader{"header", "yes|no", take_header};
 const Key kClasses{"classes", "19|2983", take_classes};
 const Key kValues{"values", "ignore", take_values};
+
+const std::vector<Key> kTableKeys{{"source", "COLUMN", take_name<&TableNames::source>},
+                                  {"target", "COLUMN", take_name<&TableNames::target>},
+                                  {"weight", "COLUMN", take_name<&TableNames::weight>},
+                                  {"id", "COLUMN", take_name<&TableNames::id>},
+                                  {"label", "COLUMN", take_name<&TableNames::label>},
+                                  {"split", "COLUMN", take_name<&TableNames::split>},
+                                  {"features", "COLUMN+...", take_features},
+                                  {"edge-table", "NAME", take_name<&TableNames::edges>},
+                                  {"node-table", "NAME", take_name<&TableNames::nodes>},
+                                  kNodes};
 
 struct Dataset {
   const char* prefix;
@@ -109,7 +162,8 @@ struct Dataset {
 };
 
 const std::vector<Dataset>& datasets() {
-  static const std::vector<Key> list_keys{kIds, kSource, kTarget, kWeight, kNodes, kSeparator, kHeader};
+  static const std::vector<Key> list_keys{kIds,       kSource, kTarget, kWeight, kNodes,
+                                          kSeparator, kHeader, kTime,   kSince,  kUntil};
   static const std::vector<Dataset> known{
       {"ogb", Format::ogb, "DIR", {kSplit, kWeight}},
       {"graphbolt", Format::graphbolt, "DIR", {kTask}},
@@ -120,6 +174,7 @@ const std::vector<Dataset>& datasets() {
       {"mtx", Format::matrix_market, "FILE", {kValues}},
       {"igb", Format::igb, "DIR", {kClasses}},
       {"dgl", Format::dgl_chunked, "DIR", {}},
+      {"parquet", Format::parquet, "DIR", kTableKeys},
   };
   return known;
 }
@@ -137,6 +192,20 @@ void refuse_unknown_key(std::string_view place, const std::vector<Key>& keys) {
   throw InputError(fmt::format("unknown key '{}' behind {}", word, place.substr(0, comma)),
                    near.empty() ? fmt::format("Known are: {}.", fmt::join(names, ", "))
                                 : fmt::format("Did you mean '{}'?", near));
+}
+
+/// Refuses keys that contradict each other.
+void check_keys(const DatasetSource& source) {
+  if (source.source_column == source.destination_column)
+    throw InputError(fmt::format("source={0} and target={0} are one column", source.source_column),
+                     "Give two columns; they count from 0.");
+  const bool bounded = std::isfinite(source.since) || std::isfinite(source.until);
+  if (bounded && !source.time_column)
+    throw InputError("since= and until= have no effect without time=",
+                     "Give the column of times: time=COLUMN.");
+  if (!(source.since < source.until))
+    throw InputError(fmt::format("since={} is not before until={}", source.since, source.until),
+                     "Edges are taken from since= on, to before until=.");
 }
 
 /// Keys are taken from the end: folders may have commas in their names.
@@ -158,9 +227,7 @@ DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
   }
   refuse_unknown_key(text, dataset.keys);
   source.place = text;
-  if (source.source_column == source.destination_column)
-    throw InputError(fmt::format("source={0} and target={0} are one column", source.source_column),
-                     "Give two columns; they count from 0.");
+  check_keys(source);
   if (source.place.empty())
     throw InputError(fmt::format("{}: names nothing", dataset.prefix),
                      fmt::format("Write {}:{}.", dataset.prefix, dataset.place));
@@ -181,12 +248,10 @@ void refuse_unknown_prefix(const std::string& text, std::string_view prefix) {
   for (const Dataset& dataset : datasets()) prefixes.emplace_back(dataset.prefix);
   std::string lower(prefix);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (lower == "pyg" || lower == "networkx" || lower == "parquet")
+  if (lower == "pyg" || lower == "networkx")
     throw InputError(fmt::format("'{}:' is not read", prefix),
-                     lower == "parquet"
-                         ? "Write the tables as NumPy arrays (examples/from_parquet.py) and give npy:DIR."
-                         : "Write the graph as NumPy arrays (examples/from_pyg.py, from_dgl.py, "
-                           "from_networkx.py) and give npy:DIR.");
+                     "Write the graph as NumPy arrays (examples/from_pyg.py, from_dgl.py, "
+                     "from_networkx.py) and give npy:DIR.");
   const std::string near = closest(lower, prefixes);
   throw InputError(
       fmt::format("'{}' does not say what kind of graph it is: '{}:' is not known", text, prefix),
@@ -254,6 +319,8 @@ std::string dataset_hint(const fs::path& path) {
   if (holds("processed/paper")) return "igb:" + place;
   if (holds("metadata.yaml")) return "graphbolt:" + place;
   if (holds("raw")) return "ogb:" + place;
+  if (holds("edges.parquet") || (holds("edges") && !table_files(path, "edges").empty()))
+    return "parquet:" + place;
   if (holds("edge_index.npy") || holds("indptr.npy") || path.extension() == ".npz") return "npy:" + place;
   const std::string name = path.filename().string();
   const auto names = [&](std::string_view ending) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,9 +10,18 @@
 
 namespace strata::graph {
 
+/// What tables of edges and nodes and their columns are called. Empty: by their usual names, see
+/// docs/data.md.
+struct TableNames {
+  std::string edges = "edges", nodes = "nodes";
+  std::string source = {}, target = {}, weight = {};  ///< columns of the edges
+  std::string id = {}, label = {}, split = {};        ///< columns of the nodes
+  std::vector<std::string> features = {};             ///< the same
+};
+
 /// Files of a graph that strata-partition did not write, and how to read them.
 struct DatasetSource {
-  enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market, igb, dgl_chunked };
+  enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market, igb, dgl_chunked, parquet };
   /// What the ids in a list of edges are: the nodes' numbers, other integers, or any text.
   enum class Ids { number, sparse, string };
 
@@ -19,16 +29,20 @@ struct DatasetSource {
   std::filesystem::path place;  ///< a folder or a file
   std::string choice = {};      ///< name of the split (ogb) or the task (graphbolt); empty: the only one
   std::optional<Count> weight_column = {};  ///< of the edge features (ogb) or of the list of edges
-  std::optional<Count> nodes = {};  ///< number of nodes, where the files do not tell it (npy, edge_list)
+  std::optional<Count> nodes = {};          ///< number of nodes, where the files do not tell it
 
   // Of a list of edges; columns count from 0.
   Count source_column = 0, destination_column = 1;
   Ids ids = Ids::number;
-  std::optional<char> separator = {};  ///< ' ': any run of blanks; none: found in the first line
-  std::optional<bool> header = {};     ///< whether a line names the columns; none: found in the first line
+  std::string separator = {};  ///< " ": any run of blanks; empty: found in the first line
+  std::optional<Count> time_column = {};
+  /// With a time column: edges of another time are left out.
+  double since = -std::numeric_limits<double>::infinity(), until = std::numeric_limits<double>::infinity();
+  std::optional<bool> header = {};  ///< whether a line names the columns; none: found in the first line
 
   Count classes = 19;          ///< igb: which of its two sets of labels, 19 or 2983
   bool ignore_values = false;  ///< matrix_market: entries are edges without weights
+  TableNames tables = {};      ///< parquet
 };
 
 /// How a user names every kind of source that read_graph() takes: "ogb:DIR[,split=NAME][,weight=COLUMN]".

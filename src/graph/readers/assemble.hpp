@@ -26,6 +26,7 @@ Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, As
 Graph read_metis(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_parquet(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 
 /// Gives the graph its structure: the lists of in-neighbors with the weights of their edges, what cleaning

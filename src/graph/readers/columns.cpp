@@ -54,13 +54,15 @@ void read_set(std::int32_t* words, Count row, Count cols, const std::string& ori
   add_class(words, cols);
 }
 
+/// Of `rows` rows from `first` on.
 template <typename ValueAt>
-NodeLabels labels_from(Count rows, Count cols, const std::string& origin, const ValueAt& value_at) {
+NodeLabels labels_from(Count first, Count rows, Count cols, const std::string& origin,
+                       const ValueAt& value_at) {
   NodeLabels labels{.rows = rows, .set_of = cols > 1 ? cols : 0, .values = {}};
   const Count words = labels.words();
   labels.values.resize(static_cast<std::size_t>(rows * words));
-  for (Count i = 0; i < rows; ++i) {
-    std::int32_t* of_node = labels.values.data() + i * words;
+  for (Count i = first; i < first + rows; ++i) {
+    std::int32_t* of_node = labels.values.data() + (i - first) * words;
     if (cols > 1)
       read_set(of_node, i, cols, origin, value_at);
     else
@@ -122,15 +124,16 @@ NodeLabels labels_of(const NpyArray& array) {
               cols = matrix ? array.shape[1] : 1;
   NodeLabels labels;
   visit_numbers(array, [&](const auto* values) {
-    labels = labels_from(rows, cols, array.origin,
+    labels = labels_from(0, rows, cols, array.origin,
                          [values](Count i) { return static_cast<double>(to_number(values[i])); });
   });
   return labels;
 }
 
-NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin) {
-  return labels_from(table.rows, std::max<Count>(table.cols, 1), origin,
-                     [&](Count i) { return table.values[static_cast<std::size_t>(i)]; });
+NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin, Count first_row) {
+  const Count cols = std::max<Count>(table.cols, 1), before = first_row * cols;
+  return labels_from(first_row, table.rows, cols, origin,
+                     [&](Count i) { return table.values[static_cast<std::size_t>(i - before)]; });
 }
 
 EdgeArray edges_of(const NpyArray& array, ScratchStore* scratch) {

@@ -54,7 +54,8 @@ struct NodeLabels {
 /// Class labels from a one-dimensional array or a column; NaN and -1 mean a missing label and become -1. Or
 /// sets of classes from a matrix of 0 and 1 with one column per class; a row of NaN or -1 has no label.
 NodeLabels labels_of(const NpyArray& array);
-NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin);
+/// `first_row` is what messages count the rows of the table from.
+NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin, Count first_row = 0);
 
 /// Edges of an integer array of shape (2, E) or (E, 2), read in place if the type allows it. An array of
 /// shape (2, 2) is read as (2, E).

@@ -35,7 +35,7 @@ using Json = nlohmann::json;
 /// The files of one array, of which each holds a chunk of the rows.
 struct Chunks {
   std::string format;
-  char delimiter = ' ';
+  std::string delimiter = " ";
   std::vector<fs::path> files;
 };
 
@@ -132,10 +132,9 @@ class DglChunkedReader {
     if (chunks.format != "csv" && chunks.format != "numpy")
       refuse(fmt::format("the format of {} is '{}'", what, printable(chunks.format.substr(0, 40))),
              "Formats are csv and numpy; parquet is not read.");
-    const std::string delimiter = text_or(format, "delimiter", " ");
-    if (delimiter.size() != 1)
+    chunks.delimiter = text_or(format, "delimiter", " ");
+    if (chunks.delimiter.size() != 1)
       refuse(fmt::format("the delimiter of {} is not one character", what), "Correct it.");
-    chunks.delimiter = delimiter[0];
     for (const Json& path : data) chunks.files.push_back(checked(path.get<std::string>()));
     return chunks;
   }
@@ -170,7 +169,7 @@ class DglChunkedReader {
                     options_.direction == ReadOptions::Direction::undirected, assembly_);
   }
 
-  void read_pairs(const fs::path& path, char delimiter, EdgeBuffer& edges) {
+  void read_pairs(const fs::path& path, const std::string& delimiter, EdgeBuffer& edges) {
     LineBlocks blocks(path, block_bytes_within(assembly_.scratch, pool_));
     const std::string name = path.string();
     parse_blocks<std::vector<NodeId>>(

@@ -47,6 +47,57 @@ fs::path processed_folder(const fs::path& place) {
                    "Give the folder of one size of IGB, as igb:igb_homogeneous/tiny.");
 }
 
+/// The arrays of a set, none of which is read yet.
+struct IgbArrays {
+  NpyArray features, edges, labels;
+  bool has_all_labels = true;  ///< the full set, whose labels have no header, has those of its first nodes
+};
+
+void refuse_missing_files(const std::vector<fs::path>& files) {
+  std::vector<std::string> missing;
+  for (const fs::path& file : files)
+    if (!fs::exists(file)) missing.push_back(file.string());
+  if (missing.empty()) return;
+  throw InputError(fmt::format("{}: no such file", fmt::join(missing, ", ")),
+                   "Copy or download the set again. classes=19 reads node_label_19.npy, classes=2983 reads "
+                   "node_label_2K.npy.");
+}
+
+/// Refuses an array of another type or shape than IGB's package makes.
+void require_form(const NpyArray& array, const char* kinds, bool has_form, const char* form) {
+  if (has_form && std::string_view(kinds).find(array.kind) != std::string_view::npos) return;
+  throw InputError(fmt::format("{}: of type '{}' and shape {}, not {}", array.origin, array.type_name(),
+                               array.shape_text(), form),
+                   "Copy or download the file again, or write it so.");
+}
+
+/// Opens the arrays and refuses what does not fit before any of them is read.
+IgbArrays open_arrays(const DatasetSource& source) {
+  const fs::path folder = processed_folder(source.place), paper = folder / "paper";
+  const fs::path features = paper / "node_feat.npy",
+                 edges = folder / "paper__cites__paper" / "edge_index.npy",
+                 labels = paper / (source.classes == 19 ? "node_label_19.npy" : "node_label_2K.npy");
+  refuse_missing_files({features, edges, labels});
+  IgbArrays arrays{.features = read_floats(features, kFeatureCols),
+                   .edges = read_npy(edges),
+                   .labels = read_floats(labels, 0),
+                   .has_all_labels = is_npy(labels)};
+  const std::vector<Count>& rows = arrays.features.shape;
+  const std::vector<Count>& pairs = arrays.edges.shape;
+  const std::vector<Count>& classes = arrays.labels.shape;
+  require_form(arrays.features, "f", rows.size() == 2 && rows[1] > 0,
+               "floats of shape (N, columns): a row of features per node");
+  require_form(arrays.edges, "iu", pairs.size() == 2 && (pairs[0] == 2 || pairs[1] == 2),
+               "integers of shape (E, 2): a source and a destination per edge");
+  require_form(arrays.labels, "fiu", classes.size() == 1 || (classes.size() == 2 && classes[1] == 1),
+               "numbers of shape (N,): a class per node");
+  if (classes[0] > rows[0] || (arrays.has_all_labels && classes[0] != rows[0]))
+    throw InputError(fmt::format("{}: {} labels for {} nodes, of which {} has the features",
+                                 arrays.labels.origin, classes[0], rows[0], arrays.features.origin),
+                     "Copy or download the files again.");
+  return arrays;
+}
+
 /// IGB has no files of splits: its package takes the first 60 % of the labelled nodes for training, and half
 /// of the rest for validation.
 Splits splits_of(const std::vector<std::int32_t>& labels) {
@@ -65,29 +116,20 @@ Splits splits_of(const std::vector<std::int32_t>& labels) {
 }  // namespace
 
 Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
-  const fs::path folder = processed_folder(source.place);
+  IgbArrays arrays = open_arrays(source);
+  const Count nodes = arrays.features.shape[0];
   Graph graph;
   graph.name = "igb-" + fs::weakly_canonical(source.place).filename().string();
-  const NpyArray features = read_floats(folder / "paper" / "node_feat.npy", kFeatureCols);
-  if (features.shape.empty())
-    throw InputError(fmt::format("{}: features of shape ()", features.origin),
-                     "Copy or download the file again.");
-  const Count nodes = features.shape[0];
   {
-    const EdgeArray edges =
-        edges_of(read_npy(folder / "paper__cites__paper" / "edge_index.npy"), assembly.scratch);
+    const EdgeArray edges = edges_of(arrays.edges, assembly.scratch);
     build_structure(graph, nodes, edges.list, options,
                     options.direction == ReadOptions::Direction::undirected, assembly);
   }
-  graph.features = features_of(features, nodes, assembly.pool, assembly.scratch);
-  const char* const file = source.classes == 19 ? "node_label_19.npy" : "node_label_2K.npy";
-  NodeLabels labels = labels_of(read_floats(folder / "paper" / file, 0));
-  if (labels.rows > nodes || labels.set_of > 0)
-    throw InputError(
-        fmt::format("{}: {} labels for {} nodes", (folder / "paper" / file).string(), labels.rows, nodes),
-        "Copy or download the files again.");
-  labels.values.resize(static_cast<std::size_t>(nodes), -1);  // of the full set, the first nodes have labels
-  graph.labels = std::move(labels.values);
+  graph.features = features_of(arrays.features, nodes, assembly.pool, assembly.scratch);
+  graph.labels = labels_of(arrays.labels).values;
+  if (std::ssize(graph.labels) < nodes)
+    spdlog::info("{}: labels of the first {} of {} nodes", arrays.labels.origin, graph.labels.size(), nodes);
+  graph.labels.resize(static_cast<std::size_t>(nodes), -1);
   graph.num_classes = source.classes;
   graph.splits = splits_of(graph.labels);
   return graph;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "readers/numpy/number_types.hpp"
+#include "readers/parquet/table_roles.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
 #include "strata/graph/dataset_source.hpp"
@@ -28,6 +29,7 @@ using Format = DatasetSource::Format;
 constexpr Count kLeastBytesPerEdge = 6;  // of tables: "12,34\n"; larger graphs have longer ids
 constexpr Count kInflation = 6;          // of compressed text
 constexpr Count kWeightBytes = 8;        // of an edge: as read, and with its entry
+constexpr Count kNameBytes = 160;        // of a node, beside the letters
 constexpr double kMargin = 1.1;          // lines may get shorter
 
 /// Whatever the file is called: a gzip, zstd or zip file.
@@ -228,9 +230,32 @@ void measure_list(const DatasetSource& source, InputSize& size) {
   const bool whole = bytes <= static_cast<double>(block.text.size());
   size.edges = whole ? lines + 1 : static_cast<Count>(kMargin * bytes / line_bytes);
   if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
-  constexpr Count kNameBytes = 160, kMostNames = 2;  // beside their letters, and of an edge
+  constexpr Count kMostNames = 2;  // of an edge
   if (source.ids != DatasetSource::Ids::number)
     size.bytes_of_edges += size.edges * kMostNames * kNameBytes + 3 * static_cast<std::int64_t>(bytes);
+}
+
+/// Parquet files state how many rows and values they have.
+void measure_parquet(const DatasetSource& source, InputSize& size) {
+  const std::vector<fs::path> edge_files = table_files(source.place, source.tables.edges);
+  const std::vector<fs::path> node_files = table_files(source.place, source.tables.nodes);
+  if (edge_files.empty()) return;
+  const ParquetTable edges(edge_files);
+  size.edges = edges.rows();
+  if (roles_of_edges(edges, source.tables).weight >= 0) size.bytes_of_edges = kWeightBytes * size.edges;
+  if (node_files.empty()) return;
+  const ParquetTable nodes(node_files);
+  const NodeRoles roles = roles_of_nodes(nodes, source.tables);
+  constexpr Count kLabelBytes = 4, kIdBytes = 8;
+  size.nodes = nodes.rows();
+  for (const int column : roles.features) size.bytes_mapped += size.nodes * nodes.width(column) * 4;
+  if (roles.label >= 0)
+    size.bytes_in_memory +=
+        size.nodes * std::min(kLabelBytes * nodes.width(roles.label), kLabelBytes + nodes.width(roles.label));
+  if (roles.split >= 0) size.bytes_in_memory += kIdBytes * size.nodes;
+  if (roles.id >= 0)
+    size.bytes_of_edges +=
+        size.nodes * kNameBytes + 3 * nodes.columns()[static_cast<std::size_t>(roles.id)].bytes;
 }
 
 void measure_dataset(const DatasetSource& source, InputSize& size) {
@@ -239,6 +264,8 @@ void measure_dataset(const DatasetSource& source, InputSize& size) {
       return measure_npy(source.place, size);
     case Format::igb:
       return measure_igb(source.place, size);
+    case Format::parquet:
+      return measure_parquet(source, size);
     case Format::edge_list:
       return measure_list(source, size);
     case Format::metis:

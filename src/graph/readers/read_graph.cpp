@@ -8,6 +8,7 @@
 #include "parts/whole_graph.hpp"
 #include "readers/assemble.hpp"
 #include "readers/node_files.hpp"
+#include "readers/parquet/parquet_table.hpp"
 #include "strata/graph/dataset_source.hpp"
 #include "strata/graph/input_stamp.hpp"
 #include "strata/graph/manifest_file.hpp"
@@ -40,7 +41,7 @@ void check_place(const DatasetSource& source) {
   std::error_code code;
   const bool folder = source.format == Format::ogb || source.format == Format::graphbolt ||
                       source.format == Format::npy || source.format == Format::igb ||
-                      source.format == Format::dgl_chunked;
+                      source.format == Format::dgl_chunked || source.format == Format::parquet;
   const std::string file = source.place.filename().string();
   if (folder && (file == "metadata.yaml" || file == "metadata.json"))
     throw InputError(fmt::format("{}: a file, not a folder", source.place.string()),
@@ -71,6 +72,8 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Asse
       return read_igb(source, options, assembly);
     case DatasetSource::Format::dgl_chunked:
       return read_dgl_chunked(source, options, assembly);
+    case DatasetSource::Format::parquet:
+      return read_parquet(source, options, assembly);
     case DatasetSource::Format::matrix_market:
       return read_matrix_market(source, options, assembly);
   }
@@ -97,6 +100,7 @@ bool tells_nodes(const DatasetSource& source) {
   using Format = DatasetSource::Format;
   if (source.nodes) return true;
   if (source.format == Format::edge_list) return source.ids != DatasetSource::Ids::number;
+  if (source.format == Format::parquet) return !table_files(source.place, source.tables.nodes).empty();
   if (source.format != Format::npy) return true;
   std::error_code ignored;
   for (const char* const name : {"x.npy", "y.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})

@@ -62,18 +62,56 @@ TEST_F(Igb, MayBePlainNumbersAndHaveFewerLabelsThanNodes) {
 }
 
 TEST_F(Igb, RefusesWhatDoesNotFit) {
-  refuse({"node_label_2K.npy: no such file"}, ",classes=2983");
+  refuse({"node_label_2K.npy: no such file", "classes=19 reads node_label_19.npy"}, ",classes=2983");
   refuse({"classes=20 is not known", "19, 2983"}, ",classes=20");
   paper("node_label_19.npy", npy_bytes<float>("<f4", "(5,)", {3, 0, 19, 3, 1}));
   refuse({"node 2 has label 19, but there are 19 classes"});
   paper("node_label_19.npy", npy_bytes<float>("<f4", "(6,)", {3, 0, 1, 3, 1, 1}));
   refuse({"node_label_19.npy: 6 labels for 5 nodes"});
+  paper("node_label_19.npy", npy_bytes<float>("<f4", "(5,)", {3, 0, 1, 3, 1}));
   edges("(1, 2)", {0, 5});
   refuse({"edge_index.npy: edge 0 goes from 0 to 5"});
   paper("node_feat.npy", std::string(4099, 'x'));
   refuse({"node_feat.npy: 4099 bytes are no rows of 1024 float32"});
   std::filesystem::remove_all(folder_ / "processed");
   refuse({"no folder 'processed/paper'"});
+}
+
+/// Each file is wrong in one way, and is the only one that the error is about.
+TEST_F(Igb, RefusesArraysOfAnotherForm) {
+  const std::string features = npy_bytes<float>("<f4", "(5, 2)", std::vector<float>(10, 1.0f));
+  const std::string labels = npy_bytes<float>("<f4", "(5,)", {3, 0, 18, 3, 1});
+  const auto bad_features = [&](const std::string& bytes, const std::vector<std::string>& parts) {
+    paper("node_feat.npy", bytes);
+    refuse(parts);
+    paper("node_feat.npy", features);
+  };
+  bad_features(npy_bytes<std::int32_t>("<i4", "(5, 2)", std::vector<std::int32_t>(10, 1)),
+               {"node_feat.npy: of type 'i4' and shape (5, 2), not floats of shape (N, columns)"});
+  bad_features(npy_bytes<float>("<f4", "(5,)", {1, 1, 1, 1, 1}),
+               {"node_feat.npy: of type 'f4' and shape (5,)"});
+  bad_features(npy_bytes<float>("<f4", "(5, 0)", {}), {"node_feat.npy: of type 'f4' and shape (5, 0)"});
+  bad_features(npy_bytes<float>("<f4", "(4, 2)", std::vector<float>(8, 1.0f)),
+               {"node_label_19.npy: 5 labels for 4 nodes, of which", "node_feat.npy has the features"});
+  const auto bad_labels = [&](const std::string& bytes, const std::vector<std::string>& parts) {
+    paper("node_label_19.npy", bytes);
+    refuse(parts);
+    paper("node_label_19.npy", labels);
+  };
+  bad_labels(npy_bytes<float>("<f4", "(5, 2)", std::vector<float>(10, 0.0f)),
+             {"node_label_19.npy: of type 'f4' and shape (5, 2), not numbers of shape (N,)"});
+  bad_labels(npy_bytes<std::uint8_t>("|b1", "(5,)", {1, 0, 0, 1, 1}), {"node_label_19.npy: of type 'b1'"});
+  bad_labels(npy_bytes<float>("<f4", "(3,)", {1, 0, 0}), {"node_label_19.npy: 3 labels for 5 nodes"});
+  edges("(2, 4)", {0, 1, 2, 4, 1, 0, 1, 3});
+  EXPECT_EQ(read().structure.indices, (Ids{1, 0, 2, 4}));
+  edges("(8,)", {0, 1, 2, 4, 1, 0, 1, 3});
+  refuse({"edge_index.npy: of type 'i8' and shape (8,), not integers of shape (E, 2)"});
+  write_text(folder_ / "processed/paper__cites__paper/edge_index.npy",
+             npy_bytes<float>("<f4", "(1, 2)", {0, 1}));
+  refuse({"edge_index.npy: of type 'f4' and shape (1, 2)"});
+  std::filesystem::remove(folder_ / "processed/paper/node_feat.npy");
+  std::filesystem::remove_all(folder_ / "processed/paper__cites__paper");
+  refuse({"processed/paper/node_feat.npy, ", "paper__cites__paper/edge_index.npy: no such file"});
 }
 
 constexpr const char* kMetadata = R"({

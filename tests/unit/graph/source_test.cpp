@@ -48,6 +48,19 @@ TEST(Source, TakesTextBehindAFolderOnlyIfItIsAKey) {
   EXPECT_EQ(Source("ogb:" + (folder / "odd,key=1").string()).dataset()->place, folder / "odd,key=1");
 }
 
+TEST(Source, NamesTablesAndTheirColumns) {
+  const Source source(
+      "parquet:a,source=from,weight=w,features=age+income of a year,node-table=people,nodes=5");
+  const DatasetSource& dataset = *source.dataset();
+  EXPECT_EQ(dataset.place, "a");
+  EXPECT_EQ(dataset.nodes, 5);
+  EXPECT_EQ(dataset.tables.source, "from");
+  EXPECT_EQ(dataset.tables.weight, "w");
+  EXPECT_EQ(dataset.tables.edges, "edges");
+  EXPECT_EQ(dataset.tables.nodes, "people");
+  EXPECT_EQ(dataset.tables.features, (std::vector<std::string>{"age", "income of a year"}));
+}
+
 TEST(Source, RefusesWhatItDoesNotKnow) {
   expect_error([] { Source("obg:/tmp"); }, {"obg:/tmp", "Did you mean 'ogb:'?"});
   expect_error([] { Source("Synthetic:nodes=5"); }, {"Did you mean 'synthetic:'?"});
@@ -55,7 +68,9 @@ TEST(Source, RefusesWhatItDoesNotKnow) {
   expect_error([] { Source("zzzzzz:x"); }, {"'zzzzzz:' is not known", "npy:DIR", "ogb:DIR[,split=NAME]"});
   expect_error([] { Source("ogb:"); }, {"ogb: names nothing"});
   expect_error([] { Source("pyg:data.pt"); }, {"'pyg:' is not read", "from_pyg.py", "npy:DIR"});
-  expect_error([] { Source("parquet:edges"); }, {"'parquet:' is not read", "from_parquet.py", "npy:DIR"});
+  expect_error([] { Source("parquet:x,features=a++b"); }, {"features=a++b: a name is empty"});
+  expect_error([] { Source("parquet:x,id="); }, {"id= names nothing"});
+  expect_error([] { Source("parquet:x,wieght=w"); }, {"unknown key 'wieght'", "Did you mean 'weight'?"});
   expect_error([] { Source("npy:x,nodes=many"); }, {"nodes=many is not a number of nodes"});
   expect_error([] { Source("parts\xff"); }, {"is not UTF-8"});
   expect_error([] { Source("synthetic:nods=5"); }, {"nods"});

@@ -58,6 +58,42 @@ TEST_F(EdgeList, IsReadWithAnySeparatorAndComments) {
   EXPECT_EQ(read("snap", ",separator=colon").structure.indices, (Ids{0, 2}));
 }
 
+TEST_F(EdgeList, MayHaveSeveralCharactersBetweenFields) {
+  write("0::1::0.5::a:b\n 2 :: 1 ::1\n\"1\"::\"2\"::2\n");
+  const Graph graph = read("csv", ",separator=::,weight=2");
+  EXPECT_EQ(graph.structure.indices, (Ids{0, 2, 1}));
+  EXPECT_EQ(graph.structure.weights, (std::vector<float>{0.5, 1, 2}));
+  write("a-->b\nb-->c-d\n");
+  EXPECT_EQ(read("csv", ",separator=-->,ids=string").node_names, "a\nb\nc-d\n");
+  refuse("csv", "0::1\n1:2\n", {"graph.txt:2: 1 column, but column 1 is wanted"}, ",separator=::");
+  refuse("csv", "\"0\":\"1\"\n", {"graph.txt:1: text behind a closing quotation mark"}, ",separator=::");
+  for (const char* const wrong : {"kolon", "1", "a b", "\"", ""})
+    expect_error([&] { read("csv", std::string(",separator=") + wrong); },
+                 {"separator=", "is not known", "Known are: comma, semicolon", "such as ::"});
+}
+
+TEST_F(EdgeList, LeavesOutEdgesOfOtherTimes) {
+  write("0,1,10\n1,2,20.5\n2,3,-3e1\n3,0,20.5\n");
+  EXPECT_EQ(read("csv", ",time=2").structure.num_edges(), 4);
+  const Graph later = read("csv", ",time=2,since=10");
+  EXPECT_EQ(later.structure.indices, (Ids{3, 0, 1}));
+  EXPECT_EQ(later.cleaning.edges_read, 3);
+  EXPECT_EQ(read("csv", ",time=2,until=10").structure.indices, (Ids{2}));
+  EXPECT_EQ(read("csv", ",time=2,since=10,until=20.5,nodes=9").num_nodes(), 9);
+  EXPECT_EQ(read("csv", ",time=2,since=10,until=20.5,ids=string").node_names, "0\n1\n");
+  const Graph weighted = read("csv", ",time=2,weight=0,since=20");
+  EXPECT_EQ(weighted.structure.weights, (std::vector<float>{3, 1}));
+  refuse("csv", "0,1,x\n", {"graph.txt:1: time: 'x' is not a number"}, ",time=2");
+  refuse("csv", "0,1,2024-01-01\n", {"graph.txt:1: time: '2024-01-01'", "write dates as numbers"}, ",time=2");
+  refuse("csv", "0,1,1\n0,1,inf\n", {"graph.txt:2: time inf is not finite"}, ",time=2");
+  refuse("csv", "0,1,1e999\n", {"graph.txt:1: time", "in range"}, ",time=2");
+  refuse("csv", "0,1\n", {"graph.txt:1: 2 columns, but column 2 is wanted"}, ",time=2");
+  refuse("csv", "0,1,5\n1,2,7\n", {"times from 5 to 7, and no edge from since= on"}, ",time=2,since=8");
+  expect_error([&] { read("csv", ",since=8"); }, {"since= and until= have no effect without time="});
+  expect_error([&] { read("csv", ",time=2,since=8,until=8"); }, {"since=8 is not before until=8"});
+  expect_error([&] { read("csv", ",time=2,since=monday"); }, {"since=monday is not a time"});
+}
+
 TEST_F(EdgeList, TakesDirectionsFromSnapsComments) {
   write("# Undirected graph: x.txt\n0 1\n1 2\n");
   EXPECT_EQ(read("snap").structure.indices, (Ids{1, 0, 2, 1}));

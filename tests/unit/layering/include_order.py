@@ -47,6 +47,7 @@ OUTSIDE = [
     Outside("Asio", re.compile(r"asio(/|\.hpp)"), frozenset({"comm"})),
     Outside("cereal", re.compile(r"cereal/"), frozenset({"rpc"})),
     Outside("HDF5", re.compile(r"(hdf5\w*|H5\w*)\.h$"), frozenset({"graph"})),
+    Outside("Arrow", re.compile(r"(arrow|parquet)/"), frozenset({"graph"})),
     Outside("METIS", re.compile(r"metis\.h$"), frozenset({"partition"})),
     Outside("toml++", re.compile(r"toml\+\+/"), frozenset({"cli"})),
     Outside("libtorch", re.compile(r"(torch|ATen|c10)/"), TENSOR_MODULES),

@@ -57,6 +57,18 @@ EdgeList EdgeBuffer::list() {
           .origin = origin_};
 }
 
+Count EdgeBuffer::count_nodes(std::optional<Count> stated, const char* remedy) const {
+  const Count least = largest() + 1, nodes = std::max(least, stated.value_or(0));
+  constexpr Count kAlways = 1'000'000, kPerEdge = 64;
+  if (!stated && least > kAlways && least / kPerEdge > size())
+    throw InputError(fmt::format("{}: ids up to {} for {} edges", origin_, largest(), format_count(size())),
+                     remedy);
+  if (stated && *stated < least)
+    throw InputError(fmt::format("{}: nodes={}, but there is node {}", origin_, *stated, largest()),
+                     "Correct the number; ids count from 0.");
+  return nodes;
+}
+
 void EdgeBuffer::renumber(std::span<const NodeId> map, ThreadPool& pool) {
   constexpr Count kGrain = Count{1} << 16;
   close_files();

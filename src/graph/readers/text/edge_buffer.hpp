@@ -28,6 +28,10 @@ class EdgeBuffer {
   NodeId largest() const { return largest_; }  ///< -1 if there is no edge
   EdgeList list();                             ///< nothing can be appended then
 
+  /// The largest id + 1, or what was stated. Throws InputError if that is too small, or if ids would make a
+  /// graph of nearly only missing nodes, with the remedy for that.
+  Count count_nodes(std::optional<Count> stated, const char* remedy) const;
+
   /// Replaces every id by map[id].
   void renumber(std::span<const NodeId> map, ThreadPool& pool);
 

@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +29,20 @@ constexpr std::string_view kCommentMarks = "#%";
 
 /// What the first lines tell of the whole file.
 struct Layout {
-  char separator = ' ';
+  std::string separator = " ";
   Count header_line = 0;  ///< the line that names the columns; 0: none
+};
+
+/// Of the edges that were read.
+struct Times {
+  double first = std::numeric_limits<double>::infinity(), last = -std::numeric_limits<double>::infinity();
+  Count left_out = 0;
+
+  void add(const Times& other) {
+    first = std::min(first, other.first);
+    last = std::max(last, other.last);
+    left_out += other.left_out;
+  }
 };
 
 /// The edges of a block.
@@ -36,12 +50,13 @@ struct Piece {
   std::vector<NodeId> pairs;
   std::vector<std::string> words;  ///< instead of pairs, for ids=string
   std::vector<float> weights;
+  Times times;
 };
 
-char find_separator(std::string_view line) {
-  for (const char candidate : {',', ';', '|', '\t'})
+const char* find_separator(std::string_view line) {
+  for (const char* const candidate : {",", ";", "|", "\t"})
     if (line.find(candidate) != std::string_view::npos) return candidate;
-  return ' ';
+  return " ";
 }
 
 bool is_number(std::string_view field) {
@@ -66,6 +81,7 @@ class EdgeListReader {
     parse_blocks<Piece>(
         blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
         [&](Piece& piece) { take(piece, blocks.share_read()); });
+    if (source_.time_column) tell_times();
     number_nodes();
     Graph graph;
     graph.name = std::filesystem::path(path_).stem().string();
@@ -99,7 +115,7 @@ class EdgeListReader {
         note_direction(line);
         continue;
       }
-      layout_.separator = source_.separator.value_or(find_separator(line));
+      layout_.separator = source_.separator.empty() ? find_separator(line) : source_.separator;
       const Place place = place_of(line, number, block, path_);
       if (has_header(line, place)) layout_.header_line = number;
       return;
@@ -143,23 +159,26 @@ class EdgeListReader {
 
   void parse_line(std::string_view line, const Place& place, Piece& piece) const {
     FieldsOfLine fields(line, layout_.separator, place);
-    std::optional<std::string_view> source, destination, weight;
+    std::optional<std::string_view> source, destination, weight, time;
     Count column = 0;
     for (std::optional<std::string_view> field; (field = fields.next()); ++column) {
       if (column == source_.source_column) source = field;
       if (column == source_.destination_column) destination = field;
       if (source_.weight_column == column) weight = field;
+      if (source_.time_column == column) time = field;
     }
-    if (!source || !destination || (source_.weight_column && !weight))
+    if (!source || !destination || (source_.weight_column && !weight) || (source_.time_column && !time))
       place.refuse(fmt::format("{} column{}, but column {} is wanted, counted from 0", column,
                                column == 1 ? "" : "s", last_column()),
-                   "See separator=, source=, target= and weight= in docs/data.md.");
+                   "See separator=, source=, target=, weight= and time= in docs/data.md.");
+    if (time && !is_of_its_time(*time, place, piece.times)) return;
     take_ids(*source, *destination, place, piece);
     if (weight) take_weight(*weight, place, piece);
   }
 
   Count last_column() const {
-    return std::max({source_.source_column, source_.destination_column, source_.weight_column.value_or(0)});
+    return std::max({source_.source_column, source_.destination_column, source_.weight_column.value_or(0),
+                     source_.time_column.value_or(0)});
   }
 
   void take_ids(std::string_view source, std::string_view destination, const Place& place,
@@ -180,6 +199,16 @@ class EdgeListReader {
     }
   }
 
+  /// Whether an edge is one of those that since= and until= ask for.
+  bool is_of_its_time(std::string_view field, const Place& place, Times& times) const {
+    const auto time = number_of<double>(field, place, "time",
+                                        "Times are numbers, such as seconds; write dates as numbers.");
+    if (!std::isfinite(time)) place.refuse(fmt::format("time {} is not finite", field), "Times are numbers.");
+    const bool wanted = time >= source_.since && time < source_.until;
+    times.add({.first = time, .last = time, .left_out = !wanted});
+    return wanted;
+  }
+
   static void take_weight(std::string_view field, const Place& place, Piece& piece) {
     const auto weight = number_of<float>(field, place, "weight");
     if (!is_edge_weight(weight))
@@ -192,18 +221,21 @@ class EdgeListReader {
     if (source_.ids == Ids::sparse)
       for (NodeId& id : piece.pairs) id = numbering_.number_of(id);
     for (const std::string& word : piece.words) piece.pairs.push_back(numbering_.number_of(word));
-    check_names();
+    numbering_.require_room(assembly_.scratch, path_,
+                            "Give more --memory, or number the nodes and give ids=number.");
     edges_.append(piece.pairs, share_read);
     weights_.append(piece.weights);
+    times_.add(piece.times);
   }
 
-  /// Names stay in memory: half of what a graph on disk leaves.
-  void check_names() const {
-    if (assembly_.scratch == nullptr || numbering_.bytes() <= assembly_.scratch->room() / 2) return;
-    throw OutOfMemory(fmt::format("{}: the names of its first {} nodes take {}, there is room for {}", path_,
-                                  format_count(numbering_.size()), format_bytes(numbering_.bytes()),
-                                  format_bytes(assembly_.scratch->room() / 2)),
-                      "Give more --memory, or number the nodes and give ids=number.");
+  void tell_times() const {
+    if (edges_.size() + times_.left_out == 0) return;
+    const std::string range = fmt::format("times from {} to {}", times_.first, times_.last);
+    if (edges_.size() == 0)
+      throw InputError(fmt::format("{}: {}, and no edge from since= on, to before until=", path_, range),
+                       "Correct since= and until=; they have the unit of the column of times.");
+    spdlog::info("{}: {}; {} of {} edges are taken", path_, range, format_count(edges_.size()),
+                 format_count(edges_.size() + times_.left_out));
   }
 
   void number_nodes() {
@@ -215,21 +247,12 @@ class EdgeListReader {
     numbering_ = {};
   }
 
-  /// Refuses ids that would make a graph of nearly only missing nodes.
   Count count_nodes() const {
     if (source_.ids != Ids::number) return num_named_;
-    const Count least = edges_.largest() + 1, nodes = std::max(least, source_.nodes.value_or(0));
-    constexpr Count kAlways = 1'000'000, kPerEdge = 64;
-    if (!source_.nodes && least > kAlways && least / kPerEdge > edges_.size())
-      throw InputError(
-          fmt::format("{}: ids up to {} for {} edges", path_, edges_.largest(), format_count(edges_.size())),
-          "Give ids=sparse, which numbers the nodes anew and writes a file of their ids; or say "
-          "nodes=N if all these nodes exist.");
-    if (source_.nodes && *source_.nodes < least)
-      throw InputError(
-          fmt::format("{}: nodes={}, but there is node {}", path_, *source_.nodes, edges_.largest()),
-          "Correct the number; ids count from 0.");
-    return nodes;
+    return edges_.count_nodes(
+        source_.nodes,
+        "Give ids=sparse, which numbers the nodes anew and writes a file of their ids; or say "
+        "nodes=N if all these nodes exist.");
   }
 
   bool is_undirected() const {
@@ -247,6 +270,7 @@ class EdgeListReader {
   bool direction_known_ = options_.direction != Direction::automatic;
   EdgeBuffer edges_;
   EdgeWeights weights_{assembly_.scratch};
+  Times times_;
   NodeNumbering numbering_;
   Count num_named_ = 0;
   std::string names_;

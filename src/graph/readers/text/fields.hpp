@@ -11,11 +11,12 @@
 
 namespace strata::graph {
 
-/// The fields of one line. ' ' separates by any run of blanks and tabs; another separator stands between two
-/// fields, and blanks around fields are not part of them.
+/// The fields of one line. " " separates by any run of blanks and tabs; another separator, of one character
+/// or several, stands between two fields, and blanks around fields are not part of them.
 class FieldsOfLine {
  public:
-  FieldsOfLine(std::string_view line, char separator, const Place& place)
+  /// Views of `line` and `separator`.
+  FieldsOfLine(std::string_view line, std::string_view separator, const Place& place)
       : rest_(line), separator_(separator), place_(place) {
     skip_blanks();
   }
@@ -23,9 +24,9 @@ class FieldsOfLine {
   /// The next field without the quotes around it; none at the end of the line.
   std::optional<std::string_view> next() {
     if (ended_) return std::nullopt;
-    if (separator_ == ' ' && rest_.empty()) return std::nullopt;
+    if (separator_ == kBlanks && rest_.empty()) return std::nullopt;
     if (!rest_.empty() && rest_.front() == '"') return quoted();
-    const std::size_t end = separator_ == ' ' ? rest_.find_first_of(" \t") : rest_.find(separator_);
+    const std::size_t end = separator_ == kBlanks ? rest_.find_first_of(" \t") : rest_.find(separator_);
     std::string_view field = rest_.substr(0, end);
     leave(end);
     while (!field.empty() && (field.back() == ' ' || field.back() == '\t')) field.remove_suffix(1);
@@ -33,8 +34,10 @@ class FieldsOfLine {
   }
 
  private:
+  static constexpr std::string_view kBlanks = " ";
+
   void skip_blanks() {
-    while (!rest_.empty() && (rest_.front() == ' ' || (rest_.front() == '\t' && separator_ != '\t')))
+    while (!rest_.empty() && (rest_.front() == ' ' || (rest_.front() == '\t' && separator_ != "\t")))
       rest_.remove_prefix(1);
   }
   /// Goes on behind the separator at `end`.
@@ -44,7 +47,7 @@ class FieldsOfLine {
       ended_ = true;
       return;
     }
-    rest_.remove_prefix(end + 1);
+    rest_.remove_prefix(end + separator_.size());
     skip_blanks();
   }
   std::string_view quoted() {
@@ -57,14 +60,14 @@ class FieldsOfLine {
       ended_ = true;
       return field;
     }
-    if (separator_ == ' ') return field;
-    if (rest_.front() != separator_) place_.refuse("text behind a closing quotation mark");
+    if (separator_ == kBlanks) return field;
+    if (!rest_.starts_with(separator_)) place_.refuse("text behind a closing quotation mark");
     leave(0);
     return field;
   }
 
   std::string_view rest_;
-  char separator_;
+  std::string_view separator_;
   const Place& place_;
   bool ended_ = false;
 };

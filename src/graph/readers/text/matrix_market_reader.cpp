@@ -86,7 +86,7 @@ class MatrixMarketReader {
     std::string lower(line);
     std::ranges::transform(lower, lower.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    FieldsOfLine fields(lower, ' ', place);
+    FieldsOfLine fields(lower, " ", place);
     std::vector<std::string> words;
     while (const auto field = fields.next()) words.emplace_back(*field);
     if (words.size() != 5 || words[0] != "%%matrixmarket" || words[1] != "matrix")
@@ -107,7 +107,7 @@ class MatrixMarketReader {
   }
 
   void parse_sizes(std::string_view line, const Place& place) {
-    FieldsOfLine fields(line, ' ', place);
+    FieldsOfLine fields(line, " ", place);
     std::vector<Count> sizes;
     while (const auto field = fields.next()) sizes.push_back(number_of<Count>(*field, place, "size"));
     if (sizes.size() != 3 || *std::ranges::min_element(sizes) < 0)
@@ -131,7 +131,7 @@ class MatrixMarketReader {
   }
 
   void parse_entry(std::string_view line, const Place& place, Piece& piece) const {
-    FieldsOfLine fields(line, ' ', place);
+    FieldsOfLine fields(line, " ", place);
     for (const char* const what : {"row", "column"}) {
       const auto field = fields.next();
       if (!field) place.refuse(fmt::format("no {}", what));

@@ -85,7 +85,7 @@ class MetisReader {
   }
 
   void parse_header(std::string_view line, const Place& place) {
-    FieldsOfLine fields(line, ' ', place);
+    FieldsOfLine fields(line, " ", place);
     std::vector<std::string_view> all;
     while (const auto field = fields.next()) all.push_back(*field);
     if (all.size() < 2 || all.size() > 4)
@@ -135,7 +135,7 @@ class MetisReader {
   }
 
   void parse_node(std::string_view line, const Place& place, Piece& piece) const {
-    FieldsOfLine fields(line, ' ', place);
+    FieldsOfLine fields(line, " ", place);
     for (Count i = 0; i < header_.node_weights + (header_.sizes ? 1 : 0); ++i) {
       const auto field = fields.next();
       if (!field) return;  // a blank line behind the last node; check_counts() knows

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers/text/node_numbering.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::graph {
 namespace {
@@ -30,6 +35,24 @@ constexpr std::int64_t kIdBytes = 32 + 24 + 16 + 8 + 24, kWordBytes = 32 + 48 + 
 
 std::int64_t NodeNumbering::bytes() const {
   return std::ssize(ids_) * kIdBytes + std::ssize(words_) * kWordBytes + 3 * letters_;
+}
+
+void NodeNumbering::require_room(const ScratchStore* scratch, const std::string& origin,
+                                 const char* remedy) const {
+  if (scratch == nullptr || bytes() <= scratch->room() / 2) return;
+  throw OutOfMemory(
+      fmt::format("{}: the names of its first {} nodes take {}, there is room for {}", origin,
+                  format_count(size()), format_bytes(bytes()), format_bytes(scratch->room() / 2)),
+      remedy);
+}
+
+std::string NodeNumbering::names() const {
+  std::vector<std::int64_t> ids(ids_.size());
+  for (const auto& [id, number] : ids_) ids[static_cast<std::size_t>(number)] = id;
+  std::string lines;
+  for (const std::int64_t id : ids) lines += text_of(id) + "\n";
+  for (const std::string& word : kept_) lines += word + "\n";
+  return lines;
 }
 
 NodeNumbering::Order NodeNumbering::order() const { return ids_.empty() ? order_of(words_) : order_of(ids_); }

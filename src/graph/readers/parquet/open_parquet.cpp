@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/parquet/open_parquet.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "strata/util/error.hpp"
+#include "strata/util/utf8.hpp"
+
+namespace strata::graph {
+namespace {
+
+/// Looks where this program's own libraries are looked for. The library stays loaded: its exceptions may live
+/// on.
+OpenParquet* load() {
+  void* const library = dlopen(kParquetLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* const open = library == nullptr ? nullptr : dlsym(library, kOpenParquet);
+  if (open != nullptr) return reinterpret_cast<OpenParquet*>(open);
+  throw InputError(fmt::format("Parquet cannot be read here: {}", dlerror()),
+                   "Install Arrow: launch/setup --parquet, then launch/build; beside a wheel or a pack, the "
+                   "version of pyarrow "
+                   "that Strata was built with. Or write the tables as NumPy arrays "
+                   "(examples/from_parquet.py) and give npy:DIR.");
+}
+
+}  // namespace
+
+std::unique_ptr<ParquetFile> open_parquet(const std::filesystem::path& path) {
+  static OpenParquet* const open = load();
+  try {
+    return std::unique_ptr<ParquetFile>(open(path.c_str()));
+  } catch (const std::exception& error) {
+    throw InputError(fmt::format("{}: {}", path.string(), printable(error.what())),
+                     "Is it a Parquet file? Write or copy it again.");
+  }
+}
+
+}  // namespace strata::graph

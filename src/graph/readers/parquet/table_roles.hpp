@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "readers/parquet/parquet_table.hpp"
+#include "strata/graph/dataset_source.hpp"
+
+namespace strata::graph {
+
+/// What the columns of a table are taken for, as a person reads it: "sources from 'src'".
+struct TableRoles {
+  std::vector<std::string> notes{}, unread{};
+};
+
+/// Which columns of a table of edges are read; -1: there is none. Sources and targets that are not named and
+/// have no usual name are the first two.
+struct EdgeRoles : TableRoles {
+  int source = 0, target = 1, weight = -1;
+};
+
+/// Which columns of a table of nodes are read; -1: there is none.
+struct NodeRoles : TableRoles {
+  int id = -1, label = -1, split = -1;
+  std::vector<int> features{};
+};
+
+/// Finds them by the names that are given, or the usual ones.
+///
+/// Throws InputError for a column that is not there, that does two things, or whose type does not fit.
+EdgeRoles roles_of_edges(const ParquetTable& edges, const TableNames& names);
+NodeRoles roles_of_nodes(const ParquetTable& nodes, const TableNames& names);
+
+}  // namespace strata::graph

@@ -159,6 +159,16 @@ GraphSummary::Labels labels_of(const graph::Graph& graph, const graph::ListsView
   return facts;
 }
 
+std::vector<GraphSummary::NodeWeight> node_weights_of(const graph::NodeWeights& weights) {
+  std::vector<GraphSummary::NodeWeight> facts(static_cast<std::size_t>(weights.kinds));
+  for (std::size_t i = 0; i < weights.values.size(); ++i) {
+    GraphSummary::NodeWeight& of_kind = facts[i % facts.size()];
+    of_kind.sum += weights.values[i];
+    of_kind.largest = std::max<Count>(of_kind.largest, weights.values[i]);
+  }
+  return facts;
+}
+
 // The defaults of strata-train (strata/train/config.hpp), which lies above this module.
 constexpr Count kHidden = 256, kSeeds = 1024;
 constexpr std::array<Count, 3> kFanouts = {15, 10, 5};
@@ -205,6 +215,7 @@ GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists,
                        .in_degrees = degrees_of(lists),
                        .feature_cols = graph.features.cols,
                        .feature_dtype = graph.features.dtype,
+                       .node_weights = node_weights_of(graph.node_weights),
                        .train = std::ssize(graph.splits.train),
                        .valid = std::ssize(graph.splits.valid),
                        .test = std::ssize(graph.splits.test),

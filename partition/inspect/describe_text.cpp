@@ -25,6 +25,14 @@ std::string feature_text(const GraphSummary& s) {
                              : fmt::format("{} x {}", s.feature_cols, strata::name_of(s.feature_dtype));
 }
 
+std::string node_weight_text(const GraphSummary& s) {
+  std::string text;
+  for (const GraphSummary::NodeWeight& weight : s.node_weights)
+    text += fmt::format("{}{} in all, at most {}", text.empty() ? "" : "; ", format_count(weight.sum),
+                        format_count(weight.largest));
+  return text.empty() ? "none" : text;
+}
+
 std::string overview(const GraphSummary& s) {
   Table table({"graph", s.name.empty() ? "(unnamed)" : s.name});
   table.row({"nodes", format_count(s.nodes)});
@@ -37,6 +45,7 @@ std::string overview(const GraphSummary& s) {
                                               percent(s.largest_component, s.nodes))});
   table.row({"features", feature_text(s)});
   table.row({"edge weights", s.has_weights ? "yes" : "none"});
+  table.row({"node weights", node_weight_text(s)});
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(s.train), format_count(s.valid),
                                                  format_count(s.test))});
   return table.str();
@@ -104,6 +113,9 @@ std::string summary_json(const GraphSummary& s) {
   Json largest = Json::array();
   for (const GraphSummary::NodeDegree& node : d.largest)
     largest.push_back({{"node", node.node}, {"degree", node.degree}});
+  Json node_weights = Json::array();
+  for (const GraphSummary::NodeWeight& weight : s.node_weights)
+    node_weights.push_back({{"sum", weight.sum}, {"largest", weight.largest}});
   Json labels;
   if (s.labels)
     labels = {{"classes", s.labels->nodes_of_class.size()},
@@ -117,6 +129,7 @@ std::string summary_json(const GraphSummary& s) {
                   {"num_edges", s.edges},
                   {"undirected", s.undirected},
                   {"edge_weights", s.has_weights},
+                  {"node_weights", node_weights},
                   {"listed",
                    {{"edges", s.cleaning.edges_read},
                     {"self_loops", s.cleaning.self_loops},

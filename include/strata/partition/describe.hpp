@@ -49,6 +49,10 @@ struct GraphSummary {
   Count feature_cols = 0;
   DType feature_dtype = DType::f32;
   std::optional<Labels> labels = {};
+  struct NodeWeight {
+    Count sum = 0, largest = 0;
+  };
+  std::vector<NodeWeight> node_weights = {};  ///< by kind
   Count train = 0, valid = 0, test = 0;
   Memory memory;
 };

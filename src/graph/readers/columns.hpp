@@ -56,6 +56,9 @@ struct NodeLabels {
 NodeLabels labels_of(const NpyArray& array);
 NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin);
 
+/// Weights of nodes from integers of shape (rows,) or (rows, kinds): each from 0, of 31 bits.
+NodeWeights node_weights_of(const NpyArray& array, Count rows);
+
 /// Edges of an integer array of shape (2, E) or (E, 2), read in place if the type allows it. An array of
 /// shape (2, 2) is read as (2, E).
 struct EdgeArray {

@@ -99,7 +99,8 @@ bool tells_nodes(const DatasetSource& source) {
   if (source.format == Format::edge_list) return source.ids != DatasetSource::Ids::number;
   if (source.format != Format::npy) return true;
   std::error_code ignored;
-  for (const char* const name : {"x.npy", "y.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
+  for (const char* const name :
+       {"x.npy", "y.npy", "node_weight.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
     if (fs::exists(source.place / name, ignored)) return true;
   return !fs::is_directory(source.place, ignored);
 }

@@ -96,9 +96,10 @@ std::string memory_table(const GraphSummary& s) {
   table.row({"labels", format_bytes(s.memory.label_bytes)});
   table.row({"model, gradients and Adam, per rank", format_bytes(s.memory.model_bytes)});
   table.row({"input rows of a batch, per rank, at most", format_bytes(s.memory.batch_row_bytes)});
+  table.row({"activations of a batch, per rank, at most", format_bytes(s.memory.batch_activation_bytes)});
   return table.str() +
-         "The last two are for strata-train's defaults in f32: SAGE, hidden 256, fanouts 15,10,5, 1024 "
-         "seeds. Activations are not counted.\n";
+         "The last three are for strata-train's defaults in f32: SAGE, hidden 256, fanouts 15,10,5, 1024 "
+         "seeds. Activations include gradients and workspaces; libraries take 1 to 2 GiB of a GPU more.\n";
 }
 
 }  // namespace
@@ -154,7 +155,8 @@ std::string summary_json(const GraphSummary& s) {
                     {"features_16_bits", s.memory.feature_bytes_16_bits},
                     {"labels", s.memory.label_bytes},
                     {"default_model_per_rank", s.memory.model_bytes},
-                    {"default_batch_rows_per_rank", s.memory.batch_row_bytes}}}};
+                    {"default_batch_rows_per_rank", s.memory.batch_row_bytes},
+                    {"default_batch_activations_per_rank", s.memory.batch_activation_bytes}}}};
   return json.dump(2) + "\n";
 }
 

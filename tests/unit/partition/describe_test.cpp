@@ -67,6 +67,7 @@ TEST(Describe, CountsTheModelAndTheBatchOfTheDefaultTraining) {
   // One seed reaches 1 x 16 x 11 x 6 nodes.
   const GraphSummary one_seed = summarize(graph, pool);
   EXPECT_EQ(one_seed.memory.batch_row_bytes, 1056 * kCols * 4);
+  EXPECT_EQ(one_seed.memory.batch_activation_bytes, (1 + 16 + 176) * 256 * 8 * 4);
   EXPECT_EQ(one_seed.memory.model_bytes, (21 * 256 + 513 * 256 + 513 * 7) * 16);
   graph.splits.train = {1, 2, 3, 4, 5};
   EXPECT_EQ(summarize(graph, pool).memory.batch_row_bytes, kNodes * kCols * 4) << "a batch has no node twice";

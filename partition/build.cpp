@@ -103,6 +103,10 @@ void check_graph(const graph::Graph& graph) {
     throw InputError(
         fmt::format("graph: {} feature rows for {} nodes", graph.features.rows, graph.num_nodes()));
   }
+  if (std::ssize(graph.node_weights.values) != graph.num_nodes() * graph.node_weights.kinds)
+    throw InputError(fmt::format("graph: {} weights for {} nodes, of {} kinds",
+                                 graph.node_weights.values.size(), graph.num_nodes(),
+                                 graph.node_weights.kinds));
   for (const auto* split : {&graph.splits.train, &graph.splits.valid, &graph.splits.test}) {
     for (std::size_t i = 0; i < split->size(); ++i) {
       const NodeId v = (*split)[i];
@@ -138,6 +142,7 @@ void check_before_work(const graph::Graph& graph, const BuildOptions& options) {
   check_graph(graph);
   check_classes(graph, options.max_classes);
   check_num_nodes(graph.num_nodes(), options.assign);
+  check_node_weights(graph.node_weights.kinds, options.assign);
 }
 
 graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& structure,
@@ -165,15 +170,19 @@ std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& str
                                                          const std::vector<std::int32_t>& part_of,
                                                          const AssignOptions& options) {
   std::vector<graph::ConstraintRecord> records;
-  for (const Constraint constraint : {Constraint::nodes, Constraint::edges, Constraint::train}) {
+  for (const Constraint constraint :
+       {Constraint::nodes, Constraint::edges, Constraint::train, Constraint::weights}) {
     const auto asked =
         std::find(options.balance.begin(), options.balance.end(), constraint) != options.balance.end();
-    std::vector<Count> weights(static_cast<std::size_t>(options.num_parts));
-    const std::vector<std::int32_t> of_node = weights_of(constraint, structure, splits.train);
-    for (std::size_t v = 0; v < of_node.size(); ++v)
-      weights[static_cast<std::size_t>(part_of[v])] += of_node[v];
-    records.push_back({name_of(constraint), asked && looks_for_few_cut_edges(options.method),
-                       options.imbalance, std::move(weights)});
+    for (int kind = 0; kind < kinds_of(constraint, structure); ++kind) {
+      std::vector<Count> weights(static_cast<std::size_t>(options.num_parts));
+      const std::vector<std::int32_t> of_node = weights_of(constraint, structure, splits.train, kind);
+      for (std::size_t v = 0; v < of_node.size(); ++v)
+        weights[static_cast<std::size_t>(part_of[v])] += of_node[v];
+      records.push_back({name_of(constraint, structure, kind),
+                         asked && looks_for_few_cut_edges(options.method), options.imbalance,
+                         std::move(weights)});
+    }
   }
   return records;
 }
@@ -362,7 +371,8 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   PhaseClock clock;
   ThreadPool pool{options.num_threads};
   announce(fmt::format("compacting {} edges", format_count(graph.structure.num_edges())));
-  const CompactGraph structure = compact(std::move(graph.structure), pool);
+  CompactGraph structure = compact(std::move(graph.structure), pool);
+  structure.node_weights = std::move(graph.node_weights);
   graph.structure = {};
   graph.structure.num_nodes = structure.num_nodes;
   Builder builder{graph, structure, options, pool, stop};
@@ -376,7 +386,8 @@ BuildReport build(graph::StoredGraph stored, const BuildOptions& options, Scratc
   check_before_work(stored.graph, options);
   ThreadPool pool{options.num_threads};
   pool.limit(threads_within(scratch.room(), pool.num_threads()));
-  const CompactGraph structure = compact(*std::exchange(stored.lists, std::nullopt), scratch);
+  CompactGraph structure = compact(*std::exchange(stored.lists, std::nullopt), scratch);
+  structure.node_weights = std::move(stored.graph.node_weights);
   return Builder{stored.graph, structure, options, pool, stop}.run();
 }
 

@@ -21,6 +21,7 @@ constexpr Count kGrain = Count{1} << 16;
 
 void check(const CompactGraph& graph, const AssignOptions& options) {
   check_num_nodes(graph.num_nodes, options);
+  check_node_weights(graph.node_weights.kinds, options);
   if (options.method != PartitionMethod::merge && options.method != PartitionMethod::split) return;
   check_regrouping(options);
   if (std::ssize(options.given->of_node) != graph.num_nodes)
@@ -99,6 +100,15 @@ void check_num_nodes(Count num_nodes, const AssignOptions& options) {
                                  num_nodes / options.num_parts));
 }
 
+void check_node_weights(int kinds, const AssignOptions& options) {
+  const bool asked = std::ranges::find(options.balance, Constraint::weights) != options.balance.end();
+  if (!asked || kinds > 0 || !looks_for_few_cut_edges(options.method)) return;
+  throw InputError(
+      "--balance weights: the nodes of the input have no weights",
+      "They come from a metis:FILE whose code is 010 or 011, or from node_weight.npy in npy:DIR; "
+      "parts do not keep them.");
+}
+
 void check_regrouping(const AssignOptions& options) {
   if (options.given == nullptr) throw InputError("merge and split need the parts that there are");
   const bool merge = options.method == PartitionMethod::merge;
@@ -141,12 +151,22 @@ std::string name_of(Constraint constraint) {
       return "edges";
     case Constraint::train:
       return "train";
+    case Constraint::weights:
+      return "weights";
   }
   return "?";
 }
 
+std::string name_of(Constraint constraint, const CompactGraph& graph, int kind) {
+  return name_of(constraint) + (kinds_of(constraint, graph) > 1 ? fmt::format(" {}", kind + 1) : "");
+}
+
+int kinds_of(Constraint constraint, const CompactGraph& graph) {
+  return constraint == Constraint::weights ? graph.node_weights.kinds : 1;
+}
+
 std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& graph,
-                                     const std::vector<NodeId>& train) {
+                                     const std::vector<NodeId>& train, int kind) {
   std::vector<std::int32_t> weights(static_cast<std::size_t>(graph.num_nodes),
                                     constraint == Constraint::nodes ? 1 : 0);
   if (constraint == Constraint::train) {
@@ -157,6 +177,11 @@ std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& 
     for (NodeId v = 0; v < graph.num_nodes; ++v) {
       weights[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(std::min(graph.in_degree(v), kMost));
     }
+  }
+  if (constraint == Constraint::weights) {
+    const auto& [kinds, values] = graph.node_weights;
+    for (std::size_t v = 0; v < weights.size(); ++v)
+      weights[v] = values[v * static_cast<std::size_t>(kinds) + static_cast<std::size_t>(kind)];
   }
   return weights;
 }

@@ -16,13 +16,14 @@ Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& tra
                        const AssignOptions& options) {
   Weights weights;
   for (const Constraint constraint : options.balance) {
-    std::vector<std::int32_t> w = weights_of(constraint, graph, train);
-    if (total(w) == 0) {
-      spdlog::warn("nothing to balance: the graph has no {}",
-                   constraint == Constraint::train ? "training nodes" : "edges");
-      continue;
+    for (int kind = 0; kind < kinds_of(constraint, graph); ++kind) {
+      std::vector<std::int32_t> w = weights_of(constraint, graph, train, kind);
+      if (total(w) > 0)
+        weights.push_back(std::move(w));
+      else
+        spdlog::warn("--balance {}: nothing to balance, because all nodes together have 0",
+                     name_of(constraint, graph, kind));
     }
-    weights.push_back(std::move(w));
   }
   return weights;
 }

@@ -21,14 +21,20 @@ constexpr double kShareOfFree = 0.9;
 // In memory, measured: per entry of lists in both directions 23 to 28 bytes, per edge of a list in one
 // direction up to 52, of which the lists in both directions are the most.
 constexpr std::int64_t kEntryBytes = 28, kMostEdgeBytes = 2 * kEntryBytes;
-constexpr Count kNodeBytesInMemory = 120;
+constexpr Count kNodeBytesInMemory = 120, kNodeBytesOfLists = 48;
 constexpr Count kEdgesPerUnknownNode = 8;
 
+std::int64_t bytes_per_node(const graph::InputSize& input, const MemoryUse& use) {
+  return use.bytes_per_node + use.bytes_per_node_weight * input.node_weight_kinds;
+}
+
 /// A promise needs the upper bound; without one, most inputs list both directions.
-std::int64_t bytes_in_memory(const graph::InputSize& input, const MemoryOptions& options) {
+std::int64_t bytes_in_memory(const graph::InputSize& input, const MemoryUse& use,
+                             const MemoryOptions& options) {
   const bool most = options.limit_bytes > 0 || options.both_directions;
   const Count nodes = input.nodes > 0 ? input.nodes : input.edges / kEdgesPerUnknownNode;
-  return kProgramBytes + input.edges * (most ? kMostEdgeBytes : kEntryBytes) + nodes * kNodeBytesInMemory +
+  return kProgramBytes + input.edges * (most ? kMostEdgeBytes : kEntryBytes) +
+         nodes * std::max(kNodeBytesInMemory, kNodeBytesOfLists + bytes_per_node(input, use)) +
          input.bytes_in_memory + input.bytes_of_edges + input.bytes_mapped;
 }
 
@@ -38,14 +44,17 @@ MemoryUse memory_of_cut(const AssignOptions& assign) {
   // Most per node at one time, measured (tests/unit/partition): clusters, gains and parts of the finest
   // level.
   constexpr std::int64_t kOfCut = 72, kOfConstraint = 20;
+  const bool weights = std::ranges::find(assign.balance, Constraint::weights) != assign.balance.end();
   constexpr std::int64_t kOfPieces =
       16;  // the parts, their nodes and the pieces, while parts are cut further
   const bool only_nodes = assign.balance == std::vector{Constraint::nodes};
   const bool pieces = assign.clusters > 0 || assign.method == PartitionMethod::split;
   const bool given = assign.method == PartitionMethod::merge || assign.method == PartitionMethod::split;
   return {.what = "the cut",
-          .bytes_per_node = kOfCut + (only_nodes ? 0 : kOfConstraint * std::ssize(assign.balance)) +
+          .bytes_per_node = kOfCut +
+                            (only_nodes ? 0 : kOfConstraint * (std::ssize(assign.balance) - weights)) +
                             (pieces ? kOfPieces : 0) + (given ? 4 : 0),
+          .bytes_per_node_weight = weights ? kOfConstraint : 0,
           .whole_graph = assign.method == PartitionMethod::metis};
 }
 
@@ -56,7 +65,7 @@ MemoryUse memory_of_conversion() { return {.what = "a conversion", .bytes_per_no
 std::int64_t room_for_nodes(const graph::InputSize& input, const MemoryUse& use, std::int64_t limit_bytes) {
   const Count nodes = input.nodes;
   const std::int64_t held_bytes = input.bytes_in_memory;
-  const std::int64_t per_node = use.bytes_per_node;
+  const std::int64_t per_node = bytes_per_node(input, use);
   const std::int64_t needed = kProgramBytes + nodes * per_node + held_bytes + kLeastRoomBytes;
   if (needed <= limit_bytes)
     return std::max(kLeastRoomBytes, limit_bytes - needed + kLeastRoomBytes - limit_bytes / kShareOfSlack);
@@ -79,7 +88,7 @@ int threads_within(std::int64_t room_bytes, int num_threads) {
 
 bool holds(const MemoryPlan& plan, const graph::InputSize& input, const MemoryUse& use,
            const MemoryOptions& options) {
-  if (!plan.on_disk) return bytes_in_memory(input, options) <= plan.limit_bytes;
+  if (!plan.on_disk) return bytes_in_memory(input, use, options) <= plan.limit_bytes;
   room_for_nodes(input, use, plan.limit_bytes);
   return true;
 }
@@ -89,7 +98,7 @@ MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, cons
   const std::int64_t limit =
       asked ? options.limit_bytes
             : static_cast<std::int64_t>(kShareOfFree * static_cast<double>(available_host_bytes()));
-  const std::int64_t wanted = bytes_in_memory(input, options);
+  const std::int64_t wanted = bytes_in_memory(input, use, options);
   if (wanted <= limit) return {.limit_bytes = limit};
   if (use.whole_graph)
     throw OutOfMemory(

@@ -86,11 +86,12 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
       ->group(kGroup);
   command
       .add_option("--balance", args.balance,
-                  "What auto, multilevel and metis balance: nodes, edges (in-edges), train (training nodes); "
-                  "a list with commas")
+                  "What auto, multilevel and metis balance: nodes, edges (in-edges), train (training nodes), "
+                  "weights (of nodes, each kind that the input has); a list with commas")
       ->capture_default_str()
       ->delimiter(',')
-      ->check(CLI::IsMember({"nodes", "edges", "train"}))
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"nodes", "edges", "train", "weights"}))
       ->type_name("NAMES")
       ->group(kGroup);
   command
@@ -170,8 +171,10 @@ void set_method(Arguments& args, bool repartition) {
 }
 
 void set_balance(Arguments& args) {
-  const std::map<std::string, Constraint> constraints{
-      {"nodes", Constraint::nodes}, {"edges", Constraint::edges}, {"train", Constraint::train}};
+  const std::map<std::string, Constraint> constraints{{"nodes", Constraint::nodes},
+                                                      {"edges", Constraint::edges},
+                                                      {"train", Constraint::train},
+                                                      {"weights", Constraint::weights}};
   args.build.assign.balance.clear();
   for (const std::string& name : args.balance) {
     auto& balance = args.build.assign.balance;

@@ -87,6 +87,17 @@ void check_seed(const Arguments& args, const CLI::App& command) {
                    "Leave it out; it is for other methods, --clusters and --features vq.");
 }
 
+void check_weights_to_balance(const Arguments& args) {
+  using Format = graph::DatasetSource::Format;
+  const InputOptions& input = args.input;
+  const graph::DatasetSource* const dataset = input.source.dataset();
+  const bool may_have =
+      dataset != nullptr && (dataset->format == Format::metis || dataset->format == Format::npy);
+  if (!may_have) return check_node_weights(0, args.build.assign);
+  const graph::InputSize size = graph::measure_input(input.source, input.files);
+  if (size.nodes > 0) check_node_weights(size.node_weight_kinds, args.build.assign);
+}
+
 void check_feature_type(const InputOptions& input, const char* why) {
   if (input.feature_type.empty()) return;
   throw InputError(fmt::format("--features {} has no effect: {}", input.feature_type, why),

@@ -16,6 +16,9 @@ void check_outside_input(const std::filesystem::path& output, const InputOptions
 /// --seed where nothing is drawn.
 void check_seed(const Arguments& args, const CLI::App& command);
 
+/// --balance weights where the input is known to have none before it is read.
+void check_weights_to_balance(const Arguments& args);
+
 /// A type for features where they are not stored.
 void check_feature_type(const InputOptions& input, const char* why);
 

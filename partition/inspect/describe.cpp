@@ -159,6 +159,16 @@ GraphSummary::Labels labels_of(const graph::Graph& graph, const graph::ListsView
   return facts;
 }
 
+std::vector<GraphSummary::NodeWeight> node_weights_of(const graph::NodeWeights& weights) {
+  std::vector<GraphSummary::NodeWeight> facts(static_cast<std::size_t>(weights.kinds));
+  for (std::size_t i = 0; i < weights.values.size(); ++i) {
+    GraphSummary::NodeWeight& of_kind = facts[i % facts.size()];
+    of_kind.sum += weights.values[i];
+    of_kind.largest = std::max<Count>(of_kind.largest, weights.values[i]);
+  }
+  return facts;
+}
+
 // The defaults of strata-train (strata/train/config.hpp), which lies above this module.
 constexpr Count kHidden = 256, kSeeds = 1024;
 constexpr std::array<Count, 3> kFanouts = {15, 10, 5};
@@ -175,10 +185,22 @@ Count default_model_bytes(const graph::Graph& graph) {
   return parameters * kBytesPerParameter;
 }
 
+/// Nodes of a batch of default training: the seeds, and those up to each hop.
+std::array<Count, kFanouts.size() + 1> default_batch_nodes(const graph::Graph& graph) {
+  std::array<Count, kFanouts.size() + 1> nodes{std::min(kSeeds, std::ssize(graph.splits.train))};
+  for (std::size_t hop = 0; hop < kFanouts.size(); ++hop)
+    nodes[hop + 1] = std::min(nodes[hop] * (1 + kFanouts[hop]), graph.num_nodes());
+  return nodes;
+}
+
 Count default_batch_row_bytes(const graph::Graph& graph) {
-  Count nodes = std::min(kSeeds, static_cast<Count>(graph.splits.train.size()));
-  for (const Count fanout : kFanouts) nodes *= 1 + fanout;
-  return std::min(nodes, graph.num_nodes()) * graph.features.cols * 4;
+  return default_batch_nodes(graph).back() * graph.features.cols * 4;
+}
+
+Count default_batch_activation_bytes(const graph::Graph& graph) {
+  constexpr Count kBytesPerOutput = 8 * 4;
+  const auto nodes = default_batch_nodes(graph);
+  return std::accumulate(nodes.begin(), nodes.end() - 1, Count{0}) * kHidden * kBytesPerOutput;
 }
 
 GraphSummary::Memory memory_of(const graph::Graph& graph, const graph::ListsView& lists) {
@@ -189,7 +211,8 @@ GraphSummary::Memory memory_of(const graph::Graph& graph, const graph::ListsView
           .feature_bytes_16_bits = values * 2,
           .label_bytes = static_cast<Count>(graph.labels.size() * sizeof(std::int32_t)),
           .model_bytes = default_model_bytes(graph),
-          .batch_row_bytes = default_batch_row_bytes(graph)};
+          .batch_row_bytes = default_batch_row_bytes(graph),
+          .batch_activation_bytes = default_batch_activation_bytes(graph)};
 }
 
 }  // namespace
@@ -205,6 +228,7 @@ GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists,
                        .in_degrees = degrees_of(lists),
                        .feature_cols = graph.features.cols,
                        .feature_dtype = graph.features.dtype,
+                       .node_weights = node_weights_of(graph.node_weights),
                        .train = std::ssize(graph.splits.train),
                        .valid = std::ssize(graph.splits.valid),
                        .test = std::ssize(graph.splits.test),

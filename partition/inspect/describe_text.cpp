@@ -25,6 +25,14 @@ std::string feature_text(const GraphSummary& s) {
                              : fmt::format("{} x {}", s.feature_cols, strata::name_of(s.feature_dtype));
 }
 
+std::string node_weight_text(const GraphSummary& s) {
+  std::string text;
+  for (const GraphSummary::NodeWeight& weight : s.node_weights)
+    text += fmt::format("{}{} in all, at most {}", text.empty() ? "" : "; ", format_count(weight.sum),
+                        format_count(weight.largest));
+  return text.empty() ? "none" : text;
+}
+
 std::string overview(const GraphSummary& s) {
   Table table({"graph", s.name.empty() ? "(unnamed)" : s.name});
   table.row({"nodes", format_count(s.nodes)});
@@ -37,6 +45,7 @@ std::string overview(const GraphSummary& s) {
                                               percent(s.largest_component, s.nodes))});
   table.row({"features", feature_text(s)});
   table.row({"edge weights", s.has_weights ? "yes" : "none"});
+  table.row({"node weights", node_weight_text(s)});
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(s.train), format_count(s.valid),
                                                  format_count(s.test))});
   return table.str();
@@ -87,9 +96,10 @@ std::string memory_table(const GraphSummary& s) {
   table.row({"labels", format_bytes(s.memory.label_bytes)});
   table.row({"model, gradients and Adam, per rank", format_bytes(s.memory.model_bytes)});
   table.row({"input rows of a batch, per rank, at most", format_bytes(s.memory.batch_row_bytes)});
+  table.row({"activations of a batch, per rank, at most", format_bytes(s.memory.batch_activation_bytes)});
   return table.str() +
-         "The last two are for strata-train's defaults in f32: SAGE, hidden 256, fanouts 15,10,5, 1024 "
-         "seeds. Activations are not counted.\n";
+         "The last three are for strata-train's defaults in f32: SAGE, hidden 256, fanouts 15,10,5, 1024 "
+         "seeds. Activations include gradients and workspaces; libraries take 1 to 2 GiB of a GPU more.\n";
 }
 
 }  // namespace
@@ -104,6 +114,9 @@ std::string summary_json(const GraphSummary& s) {
   Json largest = Json::array();
   for (const GraphSummary::NodeDegree& node : d.largest)
     largest.push_back({{"node", node.node}, {"degree", node.degree}});
+  Json node_weights = Json::array();
+  for (const GraphSummary::NodeWeight& weight : s.node_weights)
+    node_weights.push_back({{"sum", weight.sum}, {"largest", weight.largest}});
   Json labels;
   if (s.labels)
     labels = {{"classes", s.labels->nodes_of_class.size()},
@@ -117,6 +130,7 @@ std::string summary_json(const GraphSummary& s) {
                   {"num_edges", s.edges},
                   {"undirected", s.undirected},
                   {"edge_weights", s.has_weights},
+                  {"node_weights", node_weights},
                   {"listed",
                    {{"edges", s.cleaning.edges_read},
                     {"self_loops", s.cleaning.self_loops},
@@ -141,7 +155,8 @@ std::string summary_json(const GraphSummary& s) {
                     {"features_16_bits", s.memory.feature_bytes_16_bits},
                     {"labels", s.memory.label_bytes},
                     {"default_model_per_rank", s.memory.model_bytes},
-                    {"default_batch_rows_per_rank", s.memory.batch_row_bytes}}}};
+                    {"default_batch_rows_per_rank", s.memory.batch_row_bytes},
+                    {"default_batch_activations_per_rank", s.memory.batch_activation_bytes}}}};
   return json.dump(2) + "\n";
 }
 

@@ -140,6 +140,16 @@ void write_labels(const graph::Graph& graph, const fs::path& path, const StopFla
   file.close();
 }
 
+void write_node_weights(const graph::Graph& graph, const fs::path& path) {
+  const graph::NodeWeights& weights = graph.node_weights;
+  if (weights.kinds == 0) return;
+  std::vector<Count> shape{graph.num_nodes()};
+  if (weights.kinds > 1) shape.push_back(weights.kinds);
+  NpyWriter file(path, DType::i32, shape);
+  file.write(weights.values.data(), weights.values.size() * sizeof(std::int32_t));
+  file.close();
+}
+
 void write_split(const std::vector<NodeId>& nodes, const fs::path& path) {
   if (nodes.empty()) return;
   NpyWriter file(path, DType::i64, {std::ssize(nodes)});
@@ -150,7 +160,7 @@ void write_split(const std::vector<NodeId>& nodes, const fs::path& path) {
 void check_disk(const fs::path& folder, const graph::Graph& graph, const graph::ListsView& lists) {
   const Count id_bytes = graph.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
   const Count wanted = lists.num_edges() * (2 * id_bytes + (lists.weights.empty() ? 0 : 4)) +
-                       graph.num_nodes() * (4 * graph.features.cols + 4);
+                       graph.num_nodes() * 4 * (graph.features.cols + 1 + graph.node_weights.kinds);
   if (const Count room = free_disk_bytes(folder); room < wanted)
     throw IoError(fmt::format("{}: the disk is full: the arrays take up to {}, {} are free", folder.string(),
                               format_bytes(wanted), format_bytes(room)),
@@ -181,7 +191,8 @@ void write_npy_folder(const graph::Graph& graph, const graph::ListsView& lists, 
   }
   if (graph.features.cols > 0) write_features(graph.features, folder / "x.npy", lists.scratch, stop);
   if (!graph.labels.empty()) write_labels(graph, folder / "y.npy", stop);
-  if (graph.features.cols == 0 && graph.labels.empty()) {
+  write_node_weights(graph, folder / "node_weight.npy");
+  if (graph.features.cols == 0 && graph.labels.empty() && graph.node_weights.kinds == 0) {
     NpyWriter file(folder / "num_nodes.npy", DType::i64, {1});
     const Count nodes = graph.num_nodes();
     file.write(&nodes, sizeof nodes);

@@ -99,10 +99,31 @@ void write_metadata(const fs::path& folder) {
   write_text(folder / "documents", "---\n" + all + "...\n---\nsecond: !!str |\n  text\n");
 }
 
+void write_igb_files(const fs::path& sound, const fs::path& folder) {
+  write_igb(sound);
+  for (std::size_t i = 0; i < kIgbFiles.size(); ++i)
+    write_text(folder / std::to_string(i), static_cast<char>(i) + read_bytes(sound / kIgbFiles[i]));
+  constexpr std::size_t kRowBytes = 1024 * sizeof(float);  // the large sets have no header
+  write_text(folder / "bare_features", '\0' + std::string(3 * kRowBytes, '\x3f'));
+  write_text(folder / "bare_labels", '\1' + std::string(3 * sizeof(float), '\0'));
+}
+
+void write_dgl_edges(const fs::path& folder) {
+  write_text(folder / "numpy", '\0' + npy_bytes<std::int64_t>("<i8", "(2, 2)", {0, 1, 3, 2}));
+  write_text(folder / "narrow", '\0' + npy_bytes<std::uint16_t>("<u2", "(2, 2)", {0, 1, 3, 2}));
+  write_text(folder / "blanks",
+             "\x01"
+             "0 1\n3 2\n");
+  write_text(folder / "commas",
+             "\x02"
+             "0,\"1\"\r\n3,2\r\n");
+}
+
 void write_text_graphs(const fs::path& folder) {
   const std::vector<NamedBytes> graphs = {
       {"metis", std::string(1, '\0') + "% c\n4 3\n2 3\n1 3\n1 2\n\n"},
       {"metis_weights", std::string(1, '\0') + "3 2 111 2\n1 4 4 2 5\n1 4 4 1 5 3 7\n1 4 4 2 7\n"},
+      {"metis_node_weights", std::string(1, '\0') + "3 1 11 2\n1 4 2 5\n1 4 1 5\n1 4\n\n"},
       {"mtx", "\x01%%MatrixMarket matrix coordinate pattern symmetric\n% c\n3 3 2\n2 1\n3 2\n"},
       {"mtx_real", "\x02%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 0.5\n3 2 -2\n"},
       {"csv",
@@ -194,6 +215,8 @@ int main(int argc, char** argv) {
   write_tables(root / "csv");
   write_metadata(root / "yaml");
   write_text(root / "dgl" / "all", kDglMetadata);
+  write_dgl_edges(root / "dgl_edges");
+  write_igb_files(root / "sound_igb", root / "igb");
   write_text_graphs(root / "text_graph");
   write_sources(root / "source");
   write_configurations(root / "toml");

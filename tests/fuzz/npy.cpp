@@ -18,10 +18,9 @@ void use(const graph::NpyArray& array, ThreadPool& pool) {
   expect_result_or_error([&] { graph::labels_of(array); });
   expect_result_or_error([&] { graph::edge_weights_of(array, nullptr); });
   expect_result_or_error([&] { graph::edge_weights_of(array, 1, nullptr); });
-  expect_result_or_error([&] {
-    const Count rows = array.shape.empty() ? 0 : array.shape[0];
-    graph::normalized(graph::features_of(array, rows, pool), pool);
-  });
+  const Count rows = array.shape.empty() ? 0 : array.shape[0];
+  expect_result_or_error([&] { graph::node_weights_of(array, rows); });
+  expect_result_or_error([&] { graph::normalized(graph::features_of(array, rows, pool), pool); });
   expect_result_or_error([&] {
     const graph::EdgeArray edges = graph::edges_of(array);
     graph::build_csc(kNodes, edges.list, {.add_reverse = true}, pool);

@@ -77,6 +77,13 @@ void write_dgl_chunks(const fs::path& folder) {
   write<float>(folder / "w.npy", DType::f32, {3}, {1, 2, 3});
 }
 
+void write_igb(const fs::path& folder) {
+  for (const char* const file : kIgbFiles) fs::create_directories((folder / file).parent_path());
+  write<float>(folder / kIgbFiles[0], DType::f32, {3, 2}, {1, 2, 3, 4, 5, 6});
+  write<float>(folder / kIgbFiles[1], DType::f32, {3}, {1, 0, 18});
+  write<std::int64_t>(folder / kIgbFiles[2], DType::i64, {4, 2}, {0, 1, 2, 1, 1, 2, 1, 0});
+}
+
 void write_partition(const fs::path& folder) {
   const graph::Manifest manifest{.name = "mini",
                                  .build_id = "00000000deadbeef",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <array>
 #include <filesystem>
 #include <string>
 
@@ -17,6 +18,13 @@ extern const char* const kDglMetadata;
 
 /// The chunks of a small graph in DGL's chunked format, in FOLDER.
 void write_dgl_chunks(const std::filesystem::path& folder);
+
+/// Features, labels of 19 classes and edges of IGB, in their folder.
+inline constexpr std::array kIgbFiles = {"processed/paper/node_feat.npy", "processed/paper/node_label_19.npy",
+                                         "processed/paper__cites__paper/edge_index.npy"};
+
+/// All of kIgbFiles, of 3 nodes and 2 columns.
+void write_igb(const std::filesystem::path& folder);
 
 /// A partition directory with one small part. The same bytes at every call.
 void write_partition(const std::filesystem::path& folder);

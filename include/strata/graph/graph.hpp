@@ -42,6 +42,14 @@ struct FeatureTable {
   std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
 };
 
+/// Weights of nodes, by which parts can be balanced: what a node costs, of one or several kinds.
+struct NodeWeights {
+  int kinds = 0;                          ///< 0: none
+  std::vector<std::int32_t> values = {};  ///< [num_nodes, kinds], each 0 or more
+
+  static constexpr int kMostKinds = 16;
+};
+
 /// Node ids of each split, ascending.
 struct Splits {
   std::vector<NodeId> train, valid, test;
@@ -71,6 +79,7 @@ struct Graph {
   Count num_classes = 0;
   bool multi_label = false;
   Splits splits;
+  NodeWeights node_weights = {};
   CleaningReport cleaning;
   /// A line per node with its name in the input; empty: nodes are named by their numbers.
   std::string node_names = {};

@@ -67,6 +67,7 @@ struct InputSize {
   std::string nodes_from =
       {};           ///< the file and field that state them, which may be wrong; empty: files have them
   Count edges = 0;  ///< as listed
+  int node_weight_kinds = 0;
   std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files
   std::int64_t bytes_of_edges = 0;   ///< that reading holds beside the lists if they do not: weights, copies
   std::int64_t bytes_mapped = 0;     ///< of features that are read in place, or go to scratch files

@@ -30,8 +30,9 @@ enum class CutQuality { standard, strong };
 /// What clusters and refines large levels of `automatic`, `multilevel` and `split`. The parts are the same.
 enum class CutDevice { cpu, cuda };
 
-/// What the methods that look for few cut edges balance: inner nodes, their in-edges, training nodes.
-enum class Constraint { nodes, edges, train };
+/// What the methods that look for few cut edges balance: inner nodes, their in-edges, training nodes, and
+/// each kind of weights that the input gives its nodes.
+enum class Constraint { nodes, edges, train, weights };
 
 /// Parts that a graph has already.
 struct GivenParts {
@@ -73,20 +74,28 @@ void check_parts_file(const std::filesystem::path& file);
 /// Throws InputError if so many nodes are too few for the parts and their clusters.
 void check_num_nodes(Count num_nodes, const AssignOptions& options);
 
+/// Throws InputError if weights are to be balanced, but nodes have none.
+void check_node_weights(int kinds, const AssignOptions& options);
+
 /// Throws InputError if the device is not there, or the program was built without it.
 void check_device(const AssignOptions& options);
 
 std::string name_of(PartitionMethod method);
 std::string name_of(Constraint constraint);
+/// With several kinds of weights the name has its number: "weights 2" is kind 1.
+std::string name_of(Constraint constraint, const CompactGraph& graph, int kind);
 
-/// The weight of each node under a constraint.
+/// How many numbers per node a constraint balances, each by itself: 1, or the kinds of weights of nodes.
+int kinds_of(Constraint constraint, const CompactGraph& graph);
+
+/// The weight of each node under a constraint. REQUIRES: kind < kinds_of(constraint, graph).
 std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& graph,
-                                     const std::vector<NodeId>& train);
+                                     const std::vector<NodeId>& train, int kind = 0);
 
 /// The part of every node, in [0, num_parts). Parts may be empty only if a file or METIS says so.
 /// The same for every number of threads and every device.
 ///
-/// Throws InputError if there are more parts than nodes, check_regrouping() or check_device() does, the file
+/// Throws InputError if there are more parts than nodes, one of the checks above does, the file
 /// does not match the graph, or the graph exceeds METIS's integers; OutOfMemory; CudaError.
 std::vector<std::int32_t> assign_parts(const CompactGraph& graph, const std::vector<NodeId>& train,
                                        const AssignOptions& options, ThreadPool& pool);

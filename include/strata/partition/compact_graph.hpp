@@ -52,6 +52,7 @@ struct CompactGraph {
   std::vector<float> own_weights = {};      ///< [num_edges], or empty: none
   ScratchArray<float> stored_weights = {};  ///< instead, with `scratch`
   ScratchStore* scratch = nullptr;          ///< of the lists; null: they are in memory
+  graph::NodeWeights node_weights = {};
 
   Count num_edges() const { return indptr.back(); }
   std::span<const float> weights() const {

@@ -35,9 +35,10 @@ struct GraphSummary {
     /// Per rank, with strata-train's defaults (SAGE, hidden 256, fanouts 15,10,5, 1024 seeds, Adam) in f32:
     /// parameters, their gradients and Adam's two moments.
     Count model_bytes = 0;
-    /// The same of the input rows of one batch in which no two picks are the same node: an upper bound.
-    /// Activations, which depend on how layers are computed, are not counted.
-    Count batch_row_bytes = 0;
+    /// The same of one batch in which no two picks are the same node, which is an upper bound: its input
+    /// rows, and of each layer 8 times the hidden columns per node that gets an output: activations, their
+    /// gradients and workspaces, as strata-train plans for.
+    Count batch_row_bytes = 0, batch_activation_bytes = 0;
   };
 
   std::string name;
@@ -49,6 +50,10 @@ struct GraphSummary {
   Count feature_cols = 0;
   DType feature_dtype = DType::f32;
   std::optional<Labels> labels = {};
+  struct NodeWeight {
+    Count sum = 0, largest = 0;
+  };
+  std::vector<NodeWeight> node_weights = {};  ///< by kind
   Count train = 0, valid = 0, test = 0;
   Memory memory;
 };

@@ -16,9 +16,10 @@ struct MemoryOptions {
 
 /// What is done with a graph, as far as memory is concerned.
 struct MemoryUse {
-  std::string what;                 ///< "the cut": the subject of messages
-  std::int64_t bytes_per_node = 0;  ///< that work takes where the edges are on disk
-  bool whole_graph = false;         ///< METIS takes it as a whole
+  std::string what;                        ///< "the cut": the subject of messages
+  std::int64_t bytes_per_node = 0;         ///< that work takes where the edges are on disk
+  std::int64_t bytes_per_node_weight = 0;  ///< the same for each kind of weights of nodes
+  bool whole_graph = false;                ///< METIS takes it as a whole
 };
 MemoryUse memory_of_cut(const AssignOptions& assign);
 MemoryUse memory_of_summary();     ///< summarize() of a graph

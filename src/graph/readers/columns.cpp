@@ -115,6 +115,33 @@ std::vector<NodeId> ids_of(const NpyArray& array) {
   return ids;
 }
 
+NodeWeights node_weights_of(const NpyArray& array, Count rows) {
+  require_integers(array, "weights of nodes");
+  const bool matrix = array.shape.size() == 2;
+  const Count kinds = matrix ? array.shape[1] : 1;
+  if (array.shape.empty() || array.shape.size() > 2 || array.shape[0] != rows || kinds < 1 ||
+      kinds > NodeWeights::kMostKinds || (array.fortran_order && kinds > 1))
+    throw InputError(
+        fmt::format("{}: weights of {} nodes of shape {}{}", array.origin, rows, array.shape_text(),
+                    array.fortran_order ? " in Fortran order" : ""),
+        fmt::format("Write a row per node, shape (N,) or (N, kinds) in C order, of at most {} kinds.",
+                    NodeWeights::kMostKinds));
+  NodeWeights weights{.kinds = static_cast<int>(kinds)};
+  weights.values.resize(static_cast<std::size_t>(array.size()));
+  visit_numbers(array, [&](const auto* values) {
+    for (Count i = 0; i < array.size(); ++i) {
+      const auto weight = static_cast<Count>(to_number(values[i]));
+      if (weight < 0 || weight > std::numeric_limits<std::int32_t>::max())
+        throw InputError(
+            fmt::format("{}: node {} has the weight {}, which is negative or takes more than 31 bits",
+                        array.origin, i / kinds, weight),
+            "Weights are integers from 0 to 2147483647.");
+      weights.values[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(weight);
+    }
+  });
+  return weights;
+}
+
 NodeLabels labels_of(const NpyArray& array) {
   if (array.shape.size() == 2 && array.shape[1] > 1 && array.fortran_order)
     throw InputError(fmt::format("{}: a matrix of labels in Fortran order", array.origin),

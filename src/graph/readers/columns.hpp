@@ -57,6 +57,9 @@ NodeLabels labels_of(const NpyArray& array);
 /// `first_row` is what messages count the rows of the table from.
 NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin, Count first_row = 0);
 
+/// Weights of nodes from integers of shape (rows,) or (rows, kinds): each from 0, of 31 bits.
+NodeWeights node_weights_of(const NpyArray& array, Count rows);
+
 /// Edges of an integer array of shape (2, E) or (E, 2), read in place if the type allows it. An array of
 /// shape (2, 2) is read as (2, E).
 struct EdgeArray {

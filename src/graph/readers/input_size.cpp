@@ -15,6 +15,7 @@
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
 #include "strata/graph/dataset_source.hpp"
+#include "strata/graph/graph.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/graph/stored_graph.hpp"
@@ -110,6 +111,13 @@ void add_split(const fs::path& file, InputSize& size) {
   size.bytes_in_memory += kIdBytes * nodes.size() / (nodes.kind == 'b' ? kMasks : 1);
 }
 
+/// Weights of nodes take 32 bits each, and as much again while a list of them grows.
+void add_node_weights(Count kinds, InputSize& size) {
+  constexpr Count kNodeWeightBytes = 8;
+  size.node_weight_kinds = static_cast<int>(std::clamp<Count>(kinds, 0, NodeWeights::kMostKinds));
+  size.bytes_in_memory += kNodeWeightBytes * size.node_weight_kinds * size.nodes;
+}
+
 /// Of files whose names tell what they are about, where nothing else does: 32 bits per number.
 void add_node_files(const fs::path& place, InputSize& size) {
   constexpr Count kNumberBytes = 4;
@@ -155,6 +163,11 @@ void measure_npy(const fs::path& place, InputSize& size) {
   if (fs::exists(place / "y.npy")) add_labels(place / "y.npy", size);
   for (const char* const split : {"train.npy", "valid.npy", "val.npy", "test.npy"})
     if (fs::exists(place / split)) add_split(place / split, size);
+  if (fs::exists(place / "node_weight.npy")) {
+    const NpyArray weights = read_npy(place / "node_weight.npy");
+    if (!weights.shape.empty()) size.nodes = std::max(size.nodes, weights.shape[0]);
+    add_node_weights(weights.shape.size() == 2 ? weights.shape[1] : 1, size);
+  }
   if (fs::exists(place / "edge_weight.npy")) size.bytes_of_edges += kWeightBytes * size.edges;
 }
 
@@ -184,7 +197,7 @@ void measure_ogb(const fs::path& raw, InputSize& size) {
 
 struct Header {
   std::string first_line;
-  std::vector<Count> numbers;  ///< of the first line that is no comment; at least three
+  std::vector<Count> numbers;  ///< of the first line that is no comment; at least four
 };
 
 Header header_of(const fs::path& place) {
@@ -201,7 +214,7 @@ Header header_of(const fs::path& place) {
       for (Count number = 0; fields >> number;) numbers.push_back(number);
     }
   }
-  numbers.resize(std::max<std::size_t>(numbers.size(), 3));
+  numbers.resize(std::max<std::size_t>(numbers.size(), 4));
   return header;
 }
 
@@ -217,6 +230,8 @@ void measure_stated(const DatasetSource& source, InputSize& size) {
                            ? header.numbers[2] % 10 == 1
                            : !source.ignore_values && header.first_line.find("pattern") == std::string::npos;
   if (weights) size.bytes_of_edges = kWeightBytes * size.edges;
+  if (metis && header.numbers[2] / 10 % 10 == 1)
+    add_node_weights(std::max<Count>(header.numbers[3], 1), size);
 }
 
 /// Of a list of edges, by the length of its first lines.

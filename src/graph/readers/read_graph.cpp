@@ -103,7 +103,8 @@ bool tells_nodes(const DatasetSource& source) {
   if (source.format == Format::parquet) return !table_files(source.place, source.tables.nodes).empty();
   if (source.format != Format::npy) return true;
   std::error_code ignored;
-  for (const char* const name : {"x.npy", "y.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
+  for (const char* const name :
+       {"x.npy", "y.npy", "node_weight.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
     if (fs::exists(source.place / name, ignored)) return true;
   return !fs::is_directory(source.place, ignored);
 }

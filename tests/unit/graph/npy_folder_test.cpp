@@ -79,6 +79,27 @@ TEST_F(NpyFolder, GivesEdgesTheirWeights) {
   refuse({"edge_weight.npy: edge 1 has the weight nan"});
 }
 
+TEST_F(NpyFolder, GivesNodesTheirWeights) {
+  EXPECT_EQ(read().node_weights.kinds, 0);
+  npy("node_weight", npy_bytes<std::int64_t>("<i8", "(4,)", {3, 0, 2147483647, 1}));
+  EXPECT_EQ(read().node_weights.values, (std::vector<std::int32_t>{3, 0, 2147483647, 1}));
+  npy("node_weight", npy_bytes<std::uint8_t>("|u1", "(4, 2)", {1, 2, 3, 4, 5, 6, 7, 255}));
+  EXPECT_EQ(read().node_weights.kinds, 2);
+  EXPECT_EQ(read().node_weights.values, (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6, 7, 255}));
+  npy("node_weight", npy_bytes<std::int64_t>("<i8", "(4,)", {3, 0, 2147483648, 1}));
+  refuse({"node_weight.npy", "node 2 has the weight 2147483648", "from 0 to 2147483647"});
+  npy("node_weight", npy_bytes<std::int64_t>("<i8", "(4,)", {3, -1, 0, 1}));
+  refuse({"node_weight.npy", "node 1 has the weight -1"});
+  npy("node_weight", npy_bytes<std::uint64_t>("<u8", "(4,)", {3, 1, 0, ~std::uint64_t{0}}));
+  refuse({"node_weight.npy", "node 3 has the weight"});
+  npy("node_weight", npy_bytes<float>("<f4", "(4,)", {1, 2, 3, 4}));
+  refuse({"node_weight.npy", "weights of nodes of type", "int64"});
+  npy("node_weight", npy_bytes<std::int64_t>("<i8", "(3,)", {3, 1, 0}));
+  refuse({"says 4 nodes, node_weight.npy says 3"});
+  npy("node_weight", npy_bytes<std::int64_t>("<i8", "(4, 1, 1)", {3, 1, 0, 5}));
+  refuse({"node_weight.npy", "of shape (4, 1, 1)", "at most 16 kinds"});
+}
+
 TEST_F(NpyFolder, CountsNodesByTheirRowsOrTheLargestId) {
   for (const char* const name : {"x.npy", "y.npy", "train.npy", "valid.npy", "test.npy"}) remove(name);
   EXPECT_EQ(read().num_nodes(), 4);

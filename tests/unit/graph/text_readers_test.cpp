@@ -207,6 +207,27 @@ TEST_F(Metis, IsReadWithAndWithoutWeights) {
   EXPECT_EQ(read("metis").structure.indices, (Ids{1, 0}));
 }
 
+TEST_F(Metis, GivesNodesTheirWeights) {
+  const auto weights = [&](const std::string& text) {
+    write(text);
+    const NodeWeights read_weights = read("metis").node_weights;
+    return std::pair(read_weights.kinds, read_weights.values);
+  };
+  using Values = std::vector<std::int32_t>;
+  EXPECT_EQ(weights("3 1\n2\n1\n\n"), std::pair(0, Values{}));
+  EXPECT_EQ(weights("3 1 010\n7 2\n2147483647 1\n0\n\n\n"), std::pair(1, Values{7, 2147483647, 0}));
+  EXPECT_EQ(weights("3 1 11\n7 2 4\n8 1 4\n9\n"), std::pair(1, Values{7, 8, 9}));
+  EXPECT_EQ(weights("% sizes, too\n2 1 110 3\n9 1 2 3 2\n9 4 5 6 1\n"),
+            std::pair(3, Values{1, 2, 3, 4, 5, 6}));
+  refuse("metis", "3 1 10\n7 2\n\n7 1\n",
+         {"graph.txt:3: a node without its 1 weights", "as the header says"});
+  refuse("metis", "2 0 10 2\n1 2\n1\n", {"graph.txt:3: a node without its 2 weights"});
+  refuse("metis", "2 1 10\n7 2\n2147483648 1\n",
+         {"graph.txt:3", "2147483648 takes more than 31 bits", "Divide"});
+  refuse("metis", "2 1 10\n7 2\n-1 1\n", {"graph.txt:3", "-1 is negative"});
+  refuse("metis", "2 1 10 17\n7 2\n", {"graph.txt:1: 17 weights per node; at most 16"});
+}
+
 TEST_F(Metis, RefusesFilesThatContradictThemselves) {
   refuse("metis", "3 2\n2\n1 3\n", {"graph.txt: lines for 2 nodes, but the header states 3"});
   refuse("metis", "2 1\n2\n1\n1\n", {"graph.txt:4: a line for a further node"});

@@ -26,7 +26,9 @@ struct Case {
 
 Case make_case(const RandomGraphOptions& options, ThreadPool& pool) {
   graph::Graph graph = random_graph(options);
-  return {compact(std::move(graph.structure), pool), graph.splits.train};
+  CompactGraph compacted = compact(std::move(graph.structure), pool);
+  compacted.node_weights = std::move(graph.node_weights);
+  return {std::move(compacted), graph.splits.train};
 }
 
 std::vector<Count> loads(const std::vector<std::int32_t>& part_of, const std::vector<std::int32_t>& weights,
@@ -122,6 +124,32 @@ TEST_F(Assign, MetisKeepsEachOfSeveralConstraints) {
           << name_of(constraint) << " in " << parts << " parts";
     }
   }
+}
+
+TEST_F(Assign, EveryMethodKeepsTheWeightsOfNodesIfAsked) {
+  const Case c =
+      make_case({.num_nodes = 3000, .num_edges = 12000, .undirected = true, .node_weight_kinds = 2}, pool_);
+  const auto fullest = [&](const AssignOptions& options, int kind) {
+    return balance(loads(assign(c, options), weights_of(Constraint::weights, c.graph, c.train, kind),
+                         options.num_parts));
+  };
+  for (const PartitionMethod method :
+       {PartitionMethod::metis, PartitionMethod::multilevel, PartitionMethod::automatic}) {
+    AssignOptions options{.num_parts = 5, .method = method};
+    EXPECT_GT(fullest(options, 0), 1.05) << name_of(method);
+    for (const auto& asked : {std::vector{Constraint::weights}, {Constraint::nodes, Constraint::weights}}) {
+      options.balance = asked;
+      for (const int kind : {0, 1})
+        EXPECT_LE(fullest(options, kind), 1.03 + 1e-9) << name_of(method) << ", kind " << kind;
+    }
+  }
+}
+
+TEST_F(Assign, RefusesToBalanceWeightsThatNodesDoNotHave) {
+  const Case c = make_case({.num_nodes = 100}, pool_);
+  for (const PartitionMethod method : {PartitionMethod::metis, PartitionMethod::automatic})
+    expect_error([&] { assign(c, {.num_parts = 2, .method = method, .balance = {Constraint::weights}}); },
+                 {"--balance weights", "have no weights", "node_weight.npy"});
 }
 
 TEST_F(Assign, RandomAndRangeGivePartsOfEqualSize) {

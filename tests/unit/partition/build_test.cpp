@@ -406,6 +406,37 @@ TEST_F(BuildInFolder, CountsCutHaloAndBalance) {
   EXPECT_THAT(info_json(report.record), testing::HasSubstr("\"halo_nodes\": 3"));
 }
 
+TEST_F(BuildInFolder, RecordsTheWeightsOfNodes) {
+  const auto constraints = [&](graph::NodeWeights weights, const AssignOptions& assign) {
+    graph::Graph graph;
+    graph.structure = {4, {0, 0, 2, 3, 5}, {0, 3, 1, 0, 2}, {}};
+    graph.node_weights = std::move(weights);
+    BuildOptions o = options();
+    o.force = true;
+    o.assign = assign;
+    std::vector<graph::ConstraintRecord> records = build(std::move(graph), o, stop_).record.constraints;
+    EXPECT_TRUE(verify(o.output, 1).empty());
+    records.erase(records.begin(), records.begin() + 3);
+    return records;
+  };
+  const AssignOptions range{.num_parts = 2, .method = PartitionMethod::range};
+  EXPECT_TRUE(constraints({}, range).empty());
+  const auto one = constraints({.kinds = 1, .values = {5, 0, 1, 2}}, range);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].name, "weights");
+  EXPECT_FALSE(one[0].balanced);
+  EXPECT_THAT(one[0].weights, testing::ElementsAre(5, 3));
+  const auto two = constraints({.kinds = 2, .values = {1, 9, 1, 9, 1, 0, 1, 0}},
+                               {.num_parts = 2, .balance = {Constraint::weights}});
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[1].name, "weights 2");
+  EXPECT_TRUE(two[1].balanced);
+  EXPECT_THAT(two[0].weights, testing::ElementsAre(2, 2));
+  EXPECT_THAT(two[1].weights, testing::ElementsAre(9, 9));
+  EXPECT_THAT(info_text(graph::read_partition_record(folder_ / "out")), testing::HasSubstr("weights 2"));
+  EXPECT_THROW(constraints({.kinds = 2, .values = {1, 2, 3}}, range), InputError);
+}
+
 TEST_F(BuildInFolder, ReplacesOnlyPartitionsAndOnlyIfForced) {
   run(options());
   const std::string before = read_file(folder_ / "out/manifest.json");

@@ -26,6 +26,7 @@ graph::Graph small_graph() {
   graph.labels = {0, 0, 1, -1, 1};
   graph.num_classes = 2;
   graph.splits.train = {0, 1};
+  graph.node_weights = {.kinds = 2, .values = {1, 0, 2, 1000, 3, 0, 4, 0, 5, 7}};
   return graph;
 }
 
@@ -50,6 +51,8 @@ TEST(Describe, CountsDegreesComponentsAndClasses) {
   EXPECT_THAT(summary.labels->homophily, Optional(DoubleEq(0.5)));  // of 0->1, 1->0, 1->2, 2->1
   EXPECT_THAT(summary.labels->homophily_by_chance, Optional(DoubleEq(0.75 * 0.75 + 0.25 * 0.25)));
   EXPECT_EQ(summary.memory.structure_bytes, 5 * 8 + 6 * 8);
+  EXPECT_THAT(summary_text(summary), HasSubstr("15 in all, at most 5; 1,007 in all, at most 1,000"));
+  EXPECT_THAT(summary_json(summary), HasSubstr("\"largest\": 1000"));
 }
 
 TEST(Describe, CountsTheModelAndTheBatchOfTheDefaultTraining) {
@@ -64,6 +67,7 @@ TEST(Describe, CountsTheModelAndTheBatchOfTheDefaultTraining) {
   // One seed reaches 1 x 16 x 11 x 6 nodes.
   const GraphSummary one_seed = summarize(graph, pool);
   EXPECT_EQ(one_seed.memory.batch_row_bytes, 1056 * kCols * 4);
+  EXPECT_EQ(one_seed.memory.batch_activation_bytes, (1 + 16 + 176) * 256 * 8 * 4);
   EXPECT_EQ(one_seed.memory.model_bytes, (21 * 256 + 513 * 256 + 513 * 7) * 16);
   graph.splits.train = {1, 2, 3, 4, 5};
   EXPECT_EQ(summarize(graph, pool).memory.batch_row_bytes, kNodes * kCols * 4) << "a batch has no node twice";
@@ -94,6 +98,8 @@ void expect_same(const graph::Graph& read, const graph::Graph& graph) {
   EXPECT_EQ(read.structure.indices, graph.structure.indices);
   EXPECT_EQ(read.structure.weights, graph.structure.weights);
   EXPECT_EQ(read.labels, graph.labels);
+  EXPECT_EQ(read.node_weights.kinds, graph.node_weights.kinds);
+  EXPECT_EQ(read.node_weights.values, graph.node_weights.values);
   EXPECT_EQ(read.multi_label, graph.multi_label);
   EXPECT_EQ(read.splits.train, graph.splits.train);
   EXPECT_EQ(read.splits.valid, graph.splits.valid);
@@ -120,12 +126,15 @@ TEST(Convert, WritesArraysThatAreTheSameGraph) {
   const test::TemporaryFolder folder;
   StopFlag stop;
   int number = 0;
-  for (const test::RandomGraphOptions& options : {test::RandomGraphOptions{},
-                                                  {.undirected = true, .weights = true},
-                                                  {.label_sets = true},
-                                                  {.feature_dtype = DType::f16},
-                                                  {.feature_dtype = DType::bf16},
-                                                  {.feature_cols = 0, .labels = false}}) {
+  for (const test::RandomGraphOptions& options :
+       {test::RandomGraphOptions{},
+        {.undirected = true, .weights = true},
+        {.label_sets = true},
+        {.node_weight_kinds = 1},
+        {.feature_cols = 0, .labels = false, .node_weight_kinds = 3},
+        {.feature_dtype = DType::f16},
+        {.feature_dtype = DType::bf16},
+        {.feature_cols = 0, .labels = false}}) {
     graph::Graph graph = test::random_graph(options);
     if (options.labels) std::erase_if(graph.splits.train, [&](NodeId v) { return !has_label(graph, v); });
     const auto output = folder / ("npy" + std::to_string(number++));

@@ -76,6 +76,17 @@ graph::FeatureTable draw_features(const RandomGraphOptions& options, std::mt1993
 
 }  // namespace
 
+graph::NodeWeights random_node_weights(Count num_nodes, int kinds, std::uint64_t seed) {
+  graph::NodeWeights weights{.kinds = kinds};
+  for (NodeId v = 0; v < num_nodes; ++v)
+    for (int kind = 0; kind < kinds; ++kind)
+      weights.values.push_back(
+          kind == 0
+              ? static_cast<std::int32_t>(99 * (num_nodes - 1 - v) / num_nodes)
+              : static_cast<std::int32_t>(mix64(seed + static_cast<std::uint64_t>(v * kinds + kind)) % 100));
+  return weights;
+}
+
 graph::Graph random_graph(const RandomGraphOptions& options) {
   std::mt19937_64 random{options.seed};
   graph::Graph graph;
@@ -85,6 +96,7 @@ graph::Graph random_graph(const RandomGraphOptions& options) {
   if (options.weights)
     for (const EdgeId id : graph.structure.edge_ids)
       graph.structure.weights.push_back(static_cast<float>(id % 100) / 4);
+  graph.node_weights = random_node_weights(options.num_nodes, options.node_weight_kinds, options.seed);
   if (options.feature_cols > 0) graph.features = draw_features(options, random);
   graph.num_classes = options.labels ? (options.label_sets ? 40 : 4) : 0;
   graph.multi_label = options.label_sets;

@@ -16,8 +16,12 @@ struct RandomGraphOptions {
   bool labels = true;
   bool label_sets = false;  ///< of 40 classes
   bool weights = false;     ///< of edges; both directions of an undirected one share it
+  int node_weight_kinds = 0;
   std::uint64_t seed = 1;
 };
+
+/// Between 0 and 99: of kind 0 large for low ids, of the others at random.
+graph::NodeWeights random_node_weights(Count num_nodes, int kinds, std::uint64_t seed = 1);
 
 /// A graph with skewed degrees, isolated nodes, labels of which some are missing, and splits that leave nodes
 /// out.

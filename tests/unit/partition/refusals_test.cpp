@@ -128,6 +128,23 @@ TEST_F(Refusals, OptionsWithoutEffect) {
   expect_refused_when_read(build_bare + " --normalize-features", "has no features", "Leave it out");
 }
 
+TEST_F(Refusals, WeightsOfNodesThatAreNotThere) {
+  const std::string bare = "metis:" + write("bare.graph", "2 1\n2\n1\n"),
+                    weighted = "metis:" + write("weighted.graph", "2 1 10\n5 2\n5 1\n"),
+                    damaged = "metis:" + write("damaged.graph", "x\n");
+  const auto build = [&](const std::string& input, const std::string& output) {
+    return "build --parts 2 --balance weights --input " + input + " --output " + path(output);
+  };
+  for (const std::string& input : {bare, std::string(kInput)})
+    expect_refused(build(input, "out"), "the nodes of the input have no weights", "code is 010 or 011");
+  expect_refused_when_read(build(damaged, "out"), "a header of 1 numbers", "begins with");
+  const Outcome built = run(build(weighted, "parts"));
+  EXPECT_EQ(built.exit_code, 0) << built.output;
+  EXPECT_THAT(built.output, HasSubstr("weights 1.000"));
+  expect_refused("repartition --parts 1 --balance weights " + path("parts") + " --output " + path("new"),
+                 "the nodes of the input have no weights", "parts do not keep them");
+}
+
 TEST_F(Refusals, TooFewNodesAndNoneAndNoFileOfParts) {
   expect_refused_when_read(build("--parts 2 --clusters 3000"), "3000 clusters in each of 2 parts",
                            "--clusters 1000 or fewer");

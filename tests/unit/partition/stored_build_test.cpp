@@ -2,6 +2,8 @@
 // Graphs whose edges lie in scratch files, beside the same graphs in memory.
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "random_graph.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
@@ -35,16 +37,20 @@ class Stored : public testing::Test {
  protected:
   std::vector<std::int32_t> in_memory(const graph::CscGraph& graph, const AssignOptions& options) {
     ThreadPool pool{2};
-    return assign_parts(compact(graph, pool), train_, options, pool);
+    CompactGraph lists = compact(graph, pool);
+    lists.node_weights = weights_;
+    return assign_parts(lists, train_, options, pool);
   }
   std::vector<std::int32_t> on_disk(const graph::CscGraph& graph, const AssignOptions& options,
                                     std::int64_t room, int threads) {
     ThreadPool pool{threads};
     ScratchStore scratch{folder_.path(), room};
-    const CompactGraph lists = compact(stored(graph, false, scratch), scratch);
+    CompactGraph lists = compact(stored(graph, false, scratch), scratch);
+    lists.node_weights = weights_;
     return assign_parts(lists, train_, options, pool);
   }
 
+  graph::NodeWeights weights_ = test::random_node_weights(20'000, 1);
   std::vector<NodeId> train_{0, 5, 9, 14, 100, 101, 102, 103};
   test::TemporaryFolder folder_;
 };
@@ -52,7 +58,9 @@ class Stored : public testing::Test {
 // With the smaller room, contracted graphs stay on disk, too, and METIS has none of it.
 TEST_F(Stored, IsCutNearlyAsInMemoryAndTheSameForEveryNumberOfThreads) {
   const graph::CscGraph graph = communities(20'000, 150'000);
-  for (const auto& balance : {std::vector{Constraint::nodes}, {Constraint::nodes, Constraint::edges}}) {
+  for (const auto& balance : {std::vector{Constraint::nodes},
+                              {Constraint::nodes, Constraint::edges},
+                              {Constraint::nodes, Constraint::weights}}) {
     const AssignOptions options{
         .num_parts = 8, .method = PartitionMethod::multilevel, .balance = balance, .seed = 3};
     const Count expected = cut_of(graph, in_memory(graph, options));
@@ -61,15 +69,16 @@ TEST_F(Stored, IsCutNearlyAsInMemoryAndTheSameForEveryNumberOfThreads) {
       EXPECT_EQ(on_disk(graph, options, room, 3), parts);
       EXPECT_LE(static_cast<double>(cut_of(graph, parts)),
                 (room > kMib ? 1.08 : 1.15) * static_cast<double>(expected));
-      std::vector<Count> nodes(8), edges(8);
-      for (NodeId v = 0; v < graph.num_nodes; ++v) {
-        ++nodes[at(parts[at(v)])];
-        edges[at(parts[at(v)])] += graph.indptr[at(v + 1)] - graph.indptr[at(v)];
-      }
-      EXPECT_LE(*std::ranges::max_element(nodes), 20'000 / 8 * 1.03 + 1);
-      if (balance.size() > 1) {
-        EXPECT_LE(static_cast<double>(*std::ranges::max_element(edges)),
-                  static_cast<double>(graph.num_edges()) / 8 * 1.03 + 1);
+      for (const Constraint constraint : balance) {
+        std::vector<Count> loads(8);
+        for (NodeId v = 0; v < graph.num_nodes; ++v)
+          loads[at(parts[at(v)])] += constraint == Constraint::nodes ? 1
+                                     : constraint == Constraint::edges
+                                         ? graph.indptr[at(v + 1)] - graph.indptr[at(v)]
+                                         : weights_.values[at(v)];
+        const auto sum = static_cast<double>(std::accumulate(loads.begin(), loads.end(), Count{0}));
+        EXPECT_LE(static_cast<double>(*std::ranges::max_element(loads)), sum / 8 * 1.03 + 1)
+            << name_of(constraint);
       }
     }
   }
@@ -165,6 +174,19 @@ TEST(MemoryPlans, SayWhatIsNeededAndWhyBeforeWorkBegins) {
                     memory_of_cut({.method = PartitionMethod::metis}), {.limit_bytes = 500 * kMib});
       },
       {"METIS takes the whole graph", "--method auto"});
+}
+
+TEST(MemoryPlans, CountWeightsOfNodesThatAreBalanced) {
+  const auto per_node = [](int kinds, const std::vector<Constraint>& balance) {
+    const graph::InputSize input{.nodes = 1'000'000, .edges = 1'000'000'000, .node_weight_kinds = kinds};
+    const MemoryUse use = memory_of_cut({.balance = balance});
+    return (plan_memory(input, use, {.limit_bytes = 1000 * kMib}).room_bytes -
+            plan_memory(input, memory_of_cut({}), {.limit_bytes = 1000 * kMib}).room_bytes) /
+           -1'000'000;
+  };
+  EXPECT_EQ(per_node(2, {Constraint::nodes}), 0) << "only what is balanced takes more than its place";
+  EXPECT_EQ(per_node(1, {Constraint::nodes, Constraint::weights}), 40);
+  EXPECT_EQ(per_node(3, {Constraint::nodes, Constraint::weights}), 80);
 }
 
 TEST(ThreadsWithin, HaveTheirShareOfTheRoom) {

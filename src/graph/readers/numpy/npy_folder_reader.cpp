@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> kKnownFiles{"edge_index.npy",  "indptr.npy",    "indices.npy", "adjacency.npz",
                                            "edge_weight.npy", "num_nodes.npy", "x.npy",       "y.npy",
-                                           "train.npy",       "valid.npy",     "val.npy",     "test.npy"};
+                                           "node_weight.npy", "train.npy",     "valid.npy",   "val.npy",
+                                           "test.npy"};
 
 /// Other names that people give to these arrays, whose letters are not near.
 const std::map<std::string, std::string> kOtherNames{{"features", "x"},
@@ -48,7 +49,9 @@ const std::map<std::string, std::string> kOtherNames{{"features", "x"},
                                                      {"edge_list", "edge_index"},
                                                      {"weight", "edge_weight"},
                                                      {"weights", "edge_weight"},
-                                                     {"edge_weights", "edge_weight"}};
+                                                     {"edge_weights", "edge_weight"},
+                                                     {"node_weights", "node_weight"},
+                                                     {"vwgt", "node_weight"}};
 
 class NpyFolderReader {
  public:
@@ -142,7 +145,7 @@ class NpyFolderReader {
     };
     take(of_edges, "the edges' file");
     if (has("num_nodes.npy")) take(stated_number(), "num_nodes.npy");
-    for (const char* const name : {"x.npy", "y.npy"})
+    for (const char* const name : {"x.npy", "y.npy", "node_weight.npy"})
       if (has(name)) take(rows_of_file(folder_ / name, pool_), name);
     return nodes ? *nodes : largest_id(edges, assembly_.scratch) + 1;
   }
@@ -176,6 +179,8 @@ class NpyFolderReader {
     if (has("x.npy"))
       graph_.features = read_features_file(folder_ / "x.npy", graph_.num_nodes(), pool_, assembly_.scratch);
     if (has("y.npy")) read_labels_file(graph_, folder_ / "y.npy", pool_);
+    if (has("node_weight.npy"))
+      graph_.node_weights = node_weights_of(read_npy(folder_ / "node_weight.npy"), graph_.num_nodes());
     if (has("valid.npy") && has("val.npy"))
       throw InputError(fmt::format("{}: both valid.npy and val.npy", folder_.string()),
                        "Remove one of them.");

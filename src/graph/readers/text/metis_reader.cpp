@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "readers/assemble.hpp"
@@ -30,7 +33,10 @@ struct Piece {
   Count nodes = 0;
   std::vector<NodeId> pairs;
   std::vector<float> weights;
+  std::vector<std::int32_t> node_weights = {};  ///< [nodes, kinds]; kNone where a line is blank
   std::vector<Count> lines = {};
+
+  static constexpr std::int32_t kNone = -1;
 };
 
 class MetisReader {
@@ -50,9 +56,9 @@ class MetisReader {
         blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
         [&](Piece& piece) { take(piece, blocks.share_read()); });
     check_counts();
-    if (header_.node_weights > 0 || header_.sizes)
-      spdlog::warn("{}: weights and sizes of nodes are checked but not used", path_);
+    if (header_.sizes) spdlog::warn("{}: sizes of nodes are checked but not used", path_);
     Graph graph;
+    graph.node_weights = std::move(node_weights_);
     graph.name = std::filesystem::path(path_).stem().stem().string();
     EdgeList edges = edges_.list();
     if (header_.edge_weights) weights_.give_to(edges, path_);
@@ -104,6 +110,10 @@ class MetisReader {
             fmt::format("{} weights per node, but the code {} says that there are none", weights, all[2]));
       header_.node_weights = weights;
     }
+    if (header_.node_weights > NodeWeights::kMostKinds)
+      place.refuse(fmt::format("{} weights per node; at most {} are read", header_.node_weights,
+                               NodeWeights::kMostKinds));
+    node_weights_.kinds = static_cast<int>(header_.node_weights);
   }
 
   /// The digits say whether there are sizes of nodes, weights of nodes and weights of edges.
@@ -136,11 +146,11 @@ class MetisReader {
 
   void parse_node(std::string_view line, const Place& place, Piece& piece) const {
     FieldsOfLine fields(line, " ", place);
-    for (Count i = 0; i < header_.node_weights + (header_.sizes ? 1 : 0); ++i) {
-      const auto field = fields.next();
-      if (!field) return;  // a blank line behind the last node; check_counts() knows
-      count_of(*field, place, "weight of the node");
+    if (header_.sizes) {
+      const auto size = fields.next();
+      if (size) count_of(*size, place, "size of the node");
     }
+    parse_node_weights(fields, place, piece);
     while (const auto field = fields.next()) {
       const auto neighbor = number_of<NodeId>(*field, place, "neighbor");
       if (neighbor < 1 || neighbor > header_.nodes)
@@ -155,12 +165,40 @@ class MetisReader {
     }
   }
 
+  /// A blank line may follow the last node, which take_node_weights() knows.
+  void parse_node_weights(FieldsOfLine& fields, const Place& place, Piece& piece) const {
+    const std::size_t end = piece.node_weights.size() + static_cast<std::size_t>(node_weights_.kinds);
+    while (piece.node_weights.size() < end) {
+      const auto field = fields.next();
+      if (!field) break;
+      const Count weight = count_of(*field, place, "weight of the node");
+      if (weight > std::numeric_limits<std::int32_t>::max())
+        place.refuse(fmt::format("weight of the node: {} takes more than 31 bits", weight),
+                     "Divide the weights of all nodes.");
+      piece.node_weights.push_back(static_cast<std::int32_t>(weight));
+    }
+    piece.node_weights.resize(end, Piece::kNone);
+  }
+
   void take(Piece& piece, double share_read) {
     if (nodes_read_ + piece.nodes > header_.nodes) refuse_further_lines(piece);
+    take_node_weights(piece);
     for (std::size_t i = 1; i < piece.pairs.size(); i += 2) piece.pairs[i] += nodes_read_;
     edges_.append(piece.pairs, share_read);
     weights_.append(piece.weights);
     nodes_read_ += piece.nodes;
+  }
+
+  void take_node_weights(Piece& piece) {
+    const auto kinds = static_cast<std::size_t>(node_weights_.kinds);
+    piece.node_weights.resize(static_cast<std::size_t>(piece.nodes) * kinds);
+    const auto missing = std::ranges::find(piece.node_weights, Piece::kNone);
+    if (missing != piece.node_weights.end())
+      Place{path_, piece.lines[static_cast<std::size_t>(missing - piece.node_weights.begin()) / kinds]}
+          .refuse(fmt::format("a node without its {} weights", kinds),
+                  "Write them at the beginning of each line, as the header says.");
+    node_weights_.values.insert(node_weights_.values.end(), piece.node_weights.begin(),
+                                piece.node_weights.end());
   }
 
   /// Blank lines may follow the last node.
@@ -204,6 +242,7 @@ class MetisReader {
   Count nodes_read_ = 0;
   EdgeBuffer edges_;
   EdgeWeights weights_{assembly_.scratch};
+  NodeWeights node_weights_;
 };
 
 }  // namespace

@@ -151,8 +151,8 @@ class EdgeListReader {
       if (source_.weight_column == column) weight = field;
     }
     if (!source || !destination || (source_.weight_column && !weight))
-      place.refuse(fmt::format("{} column{}, but column {} is wanted, counted from 0", column,
-                               column == 1 ? "" : "s", last_column()),
+      place.refuse(fmt::format("{}, but column {} is wanted, counted from 0", counted(column, "column"),
+                               last_column()),
                    "See separator=, source=, target= and weight= in docs/data.md.");
     take_ids(*source, *destination, place, piece);
     if (weight) take_weight(*weight, place, piece);

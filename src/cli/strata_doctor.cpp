@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -9,13 +7,13 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
 
 #include "config_file.hpp"
+#include "failure.hpp"
 #include "strata/comm/launcher_rank.hpp"
 #include "strata/doctor/doctor.hpp"
+#include "strata/doctor/last_resort.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/util/build_version.hpp"
 #include "strata/util/error.hpp"
@@ -24,8 +22,6 @@
 namespace {
 
 using namespace strata;
-
-constexpr int kBadInput = static_cast<int>(ExitCode::bad_input);
 
 /// What a command line asks for, or a text to print.
 struct Words {
@@ -76,10 +72,10 @@ void refuse_without_parts(const std::string& graph) {
       "leave --graph out.");
 }
 
-doctor::Request request_of(const Words& words, const comm::World& world) {
+void complete_request(const Words& words, const comm::World& world, doctor::Request& request) {
   refuse_without_parts(words.graph);
-  doctor::Request request{
-      .quick = words.quick, .json = words.json, .graph = words.graph, .output = words.output};
+  request.graph = words.graph;
+  request.output = words.output;
   if (!words.config.empty()) {
     cli::ConfigFile file = cli::read_config_file(words.config);
     train::TrainConfig config = std::move(file.settings.config);
@@ -98,43 +94,24 @@ doctor::Request request_of(const Words& words, const comm::World& world) {
   if (world.rank() == 0 && !words.json.empty() && !can_write_file(words.json))
     throw InputError(fmt::format("--json {} cannot be written", words.json),
                      "Name a file in a folder that exists.");
-  return request;
-}
-
-/// A last resort, because before the ranks know each other nothing can tell who is missing.
-void out_of_time(int) {
-  constexpr std::string_view kText =
-      "strata-doctor: no end in its time. A rank does not start or does not answer, or MPI finds no network "
-      "between the "
-      "hosts.\n  See docs/troubleshooting.md#a-rank-that-does-not-answer\n";
-  if (write(STDERR_FILENO, kText.data(), kText.size()) < 0) _exit(kBadInput);
-  _exit(kBadInput);
-}
-
-void end_after(std::chrono::seconds limit) {
-  struct sigaction action {};
-  action.sa_handler = out_of_time;
-  sigaction(SIGALRM, &action, nullptr);
-  alarm(static_cast<unsigned>(limit.count()));
 }
 
 int run(int argc, char** argv, const Words& words) {
   const auto started = std::chrono::steady_clock::now();
-  const std::chrono::seconds limit = doctor::Request{.quick = words.quick}.limit();
-  constexpr std::chrono::seconds kAfterFirst{1};  // so that one rank speaks
-  end_after(comm::rank_of_launcher() == 0 ? limit : limit + kAfterFirst);
-  comm::World world(&argc, &argv);
-  std::optional<doctor::Request> request;
+  const doctor::Request early{.quick = words.quick, .json = words.json};
+  doctor::LastResort last_resort(early.limit());
+  const comm::World world(&argc, &argv);
+  last_resort.mpi_has_started();
+  std::optional<comm::Farewell> farewell;
   try {
-    request = request_of(words, world);
-    return doctor::examine(*request, world, started);
+    const auto complete = [&](doctor::Request& request) {
+      farewell.emplace(world.communicator());
+      world.communicator().together([&] { complete_request(words, world, request); });
+    };
+    return doctor::examine(early, complete, world, started);
   } catch (const std::exception& error) {
-    if (world.rank() != 0) std::this_thread::sleep_for(kAfterFirst);
-    fmt::print(
-        stderr, "{}\n",
-        format_error(fmt::format("strata-doctor: rank {} (host {})", world.rank(), world.host()), error));
-    std::fflush(stderr);
-    world.abort(kBadInput);
+    return cli::fail({.program = "strata-doctor", .error = error, .code = ExitCode::bad_input}, world,
+                     farewell ? &*farewell : nullptr);
   }
 }
 
@@ -142,7 +119,7 @@ int run(int argc, char** argv, const Words& words) {
 
 int main(int argc, char** argv) {
   doctor::prepare_environment();
-  int code = kBadInput;
+  int code = static_cast<int>(ExitCode::bad_input);
   try {
     const Words words = parse(argc, argv);
     if (!words.text.empty()) {

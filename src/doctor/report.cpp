@@ -26,10 +26,6 @@ json record_of(const Finding& finding) {
           {"remedy", remedy_page(finding.remedy)}};
 }
 
-std::string counted(std::ptrdiff_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string summary(const Findings& findings) {
   const auto count = [&](Level level) { return std::ranges::count(findings, level, &Finding::level); };
   const auto failures = count(Level::failure), warnings = count(Level::warning);
@@ -83,7 +79,8 @@ void Report::print(const std::string& check, const std::vector<std::string>& lin
   for (const Finding& finding : findings) {
     fmt::print("  {:8} {}{}\n", enum_name(finding.level), finding.host.empty() ? "" : finding.host + ": ",
                fmt::join(lines_of(finding.message), "\n           "));
-    fmt::print("           {}\n           See {}\n", finding.action, remedy_page(finding.remedy));
+    if (!finding.action.empty()) fmt::print("           {}\n", finding.action);
+    fmt::print("           See {}\n", remedy_page(finding.remedy));
   }
   std::fflush(stdout);
 }

@@ -2,6 +2,7 @@
 """strata-doctor on one host, and on three of which each has something wrong: found, named, and in time."""
 import json
 import os
+import re
 import subprocess
 import time
 import unittest
@@ -13,6 +14,17 @@ DOCTOR = e2e.BIN / 'strata-doctor'
 OTHER_DOCTOR = e2e.BIN / 'doctor_of_another_version'   # the same sources, built as version 0.0.0
 SPEC = 'synthetic:kind=sbm,nodes=3000,edges=30000,features=16,classes=4,seed={}'
 CONFIG = '[model]\nfanouts = [5, 5]\nhidden = 32\n'
+# Rank {rank} never starts MPI.
+NEVER_STARTED = '''#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" = {rank} ] && kill -STOP $$
+exec {doctor} "$@"
+'''
+# Rank 1 reads another configuration.
+ANOTHER_CONFIG = '''#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec {doctor} --config {config} "$@"
+exec {doctor} "$@"
+'''
+QUICK_SECONDS, MPIRUN_SECONDS = 10, 2   # what --quick promises, and what mpirun may take to start and to end ranks
 LEVELS = {'note': 0, 'warning': 1, 'failure': 2}
 # On h1 another version, little memory that may be locked, and a wire of 10 Mbit/s; on h2 another part folder.
 SICK = '''#!/bin/sh
@@ -27,6 +39,7 @@ exec {doctor} "$@"
 '''
 STOPPED = '''#!/bin/sh
 case $(hostname) in
+  h0) date +%s.%N > {begun} ;;
   h1) tc qdisc add dev v0 root tbf rate 10mbit burst 256kb latency 20ms || exit 77 ;;
   h2) echo $$ > {pid} ;;
 esac
@@ -133,20 +146,45 @@ class Doctor(e2e.Case):
         for finding in record['findings']:
             self.assertFalse(finding['host'] == 'h0' and finding['check'] in ('versions', 'limits', 'storage'), finding)
 
+    def mpirun(self, ranks, *command):
+        return [e2e.MPIRUN, '-q', '-n', ranks, '--oversubscribe', '--bind-to', 'none', *command]
+
+    def test_says_of_every_rank_that_waits_for_one_that_never_starts_mpi(self):
+        for missing, ranks in ((1, 3), (0, 2)):
+            with self.subTest(missing=missing):
+                begin = time.monotonic()
+                done = self.run_program(self.mpirun(ranks, self.script(NEVER_STARTED, rank=missing), '--quick'), timeout=60)
+                self.assertLess(time.monotonic() - begin, QUICK_SECONDS + MPIRUN_SECONDS)
+                self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+                waiting = re.findall(rf'^strata-doctor: rank (\d) of {ranks} \(host \S+\): MPI_Init has not returned within 8 s$', done.stderr, re.M)
+                self.assertEqual(sorted(map(int, waiting)), [rank for rank in range(ranks) if rank != missing], done.stderr)
+                self.assertEqual(done.stderr.count('docs/troubleshooting.md#a-rank-that-does-not-answer'), 1, done.stderr)
+                self.assertLessEqual(max(len(line) for line in done.stderr.splitlines() if line.startswith(' ')), 80, done.stderr)
+
+    def test_bad_input_ends_all_ranks_in_order(self):
+        bad = self.folder / 'bad.toml'
+        bad.write_text('[model]\nhidden = -3\n')
+        for command, speaker in (([DOCTOR, '--config', bad], 'strata-doctor: '), ([self.script(ANOTHER_CONFIG, config=bad)], 'strata-doctor: rank 1 (host ')):
+            done = self.run_program(self.mpirun(2, *command, '--graph', self.folder), timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+            self.assertTrue(done.stderr.startswith(speaker), done.stderr)
+            self.assertEqual(done.stderr.count('bad.toml:2:'), 1, done.stderr)
+            self.assertNotIn('MPI_ABORT', done.stderr)
+
     def test_names_a_rank_that_is_stopped(self):
-        pid, log, path = self.folder / 'pid', self.folder / 'log', self.folder / 'found.json'
-        script = self.script(STOPPED, pid=pid)
+        pid, begun, log, path = (self.folder / name for name in ('pid', 'begun', 'log', 'found.json'))
+        script = self.script(STOPPED, pid=pid, begun=begun)
         command = ['sh', CLUSTER, 3, 1, script, '--quick', '--json', path]
         environment = dict(e2e.ENVIRONMENT, CLUSTER_WHEN=f'grep -q "on 3 hosts" {log}', CLUSTER_DELAY='0',
                            CLUSTER_EVENT=f'kill -STOP $(cat {pid})')
         with log.open('w') as stream:
             done = subprocess.run([str(word) for word in command], env=environment, stdout=stream, stderr=subprocess.STDOUT, timeout=60)
-        told = log.read_text()
+        ended, told = time.time(), log.read_text()
         if done.returncode == e2e.SKIPPED:
             self.skipTest(e2e.reason_to_skip(told))
         self.assertEqual(done.returncode, 2, told)
         record = json.loads(path.read_text())
-        self.assertLess(record['seconds'], 12, told)
+        self.assertLess(ended - float(begun.read_text()), QUICK_SECONDS + MPIRUN_SECONDS, told)
         self.assertEqual(found(record, 'silence'), [('failure', 'h2')], told)
         self.assertIn('rank 2 (host h2) has been silent', told)
         self.assertIn('docs/troubleshooting.md#a-rank-that-does-not-answer', told)

@@ -34,9 +34,7 @@ void print(const Failure& failure, const std::string& who) {
   fmt::print(stderr, "{}\n", format_error(who, failure.error));
   if (exit_code(failure.error) != ExitCode::bad_input && !failure.advice.empty())
     fmt::print(stderr, "  {}\n", failure.advice);
-  if (mpirun_will_comment())
-    fmt::print(stderr, "  (mpirun only adds the exit code; mpirun -q or launch/mpi-env leaves it out.)\n");
-  std::fflush(stderr);
+  explain_mpirun();
 }
 
 /// Ends the process if MPI does not finish: something may wait for what never comes.
@@ -49,6 +47,12 @@ void limit_time_to_finish(int exit_code) {
 }
 
 }  // namespace
+
+void explain_mpirun() {
+  if (mpirun_will_comment())
+    fmt::print(stderr, "  (mpirun only adds the exit code; mpirun -q leaves it out.)\n");
+  std::fflush(stderr);
+}
 
 int fail(const Failure& failure, const comm::World& world, const comm::Farewell* farewell) {
   const auto* typed = dynamic_cast<const Error*>(&failure.error);

@@ -23,4 +23,8 @@ struct Failure {
 /// ends here for all ranks.
 int fail(const Failure& failure, const comm::World& world, const comm::Farewell* farewell);
 
+/// Says, on a rank of an mpirun that was not told to be quiet, that what mpirun adds below is only the exit
+/// code.
+void explain_mpirun();
+
 }  // namespace strata::cli

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "config_file.hpp"
@@ -35,19 +36,24 @@ Words parse(int argc, char** argv) {
   CLI::App app(
       "Looks for what makes jobs fail or crawl, before they do.\n\n"
       "  mpirun -n 16 strata-doctor --graph parts --config run.toml\n\n"
-      "Start it as strata-train will be started: with the same hosts, ranks and settings, under mpirun or "
-      "srun.\n"
-      "Exit code: 0 all is well, 1 warnings, 2 a run would fail. docs/doctor.md explains what it looks "
-      "at.\n");
-  app.add_flag("--quick", words.quick, "10 s at most, with shorter measurements; otherwise 60 s");
-  app.add_option("--json", words.json, "File for the findings and for what was measured")->type_name("FILE");
-  app.add_option("--graph", words.graph, "Part folder: is it the same on all hosts, and how fast is it read")
-      ->type_name("PARTS");
-  app.add_option("--config", words.config, "Configuration of strata-train: also tell what the run would need")
-      ->type_name("FILE");
-  app.add_option("--output", words.output,
-                 "Folder of the run: is there room (default: the working directory)")
-      ->type_name("DIR");
+      "Start it as strata-train will be started: with the same hosts, ranks and\n"
+      "settings, under mpirun or srun. Exit code: 0 all is well, 1 warnings, 2 a run\n"
+      "would fail. docs/doctor.md explains what it looks at.\n",
+      "strata-doctor");
+  app.get_formatter()->column_width(18);
+  // The last value wins, as in strata-train.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+    app.add_option(name, value, help)->type_name(type)->check([](const std::string& text) {
+      return text.empty() ? "the value is empty" : std::string();
+    });
+  };
+  app.add_flag("--quick", words.quick, "10 s at most, with shorter measurements; otherwise 60 s")
+      ->disable_flag_override();
+  add("--json", words.json, "FILE", "File for the findings and what was measured");
+  add("--graph", words.graph, "PARTS", "Part folder: is it the same everywhere, how fast is it read");
+  add("--config", words.config, "FILE", "Configuration of strata-train: what would the run need");
+  add("--output", words.output, "DIR", "Folder of the run: is there room (default: this directory)");
   app.set_version_flag("--version", "strata-doctor " + build_version());
   try {
     app.parse(argc, argv);
@@ -55,6 +61,12 @@ Words parse(int argc, char** argv) {
     words.text = app.help();
   } catch (const CLI::CallForVersion&) {
     words.text = app.version() + "\n";
+  } catch (const CLI::ArgumentMismatch& error) {
+    // "--graph: 1 required PARTS missing", "quick was given a disallowed flag override"
+    const std::string_view text = error.what(), name = text.substr(0, text.find_first_of(": "));
+    throw InputError(name.starts_with('-') ? fmt::format("{} needs a value", name)
+                                           : fmt::format("--{} takes no value", name),
+                     "strata-doctor --help lists the options.");
   } catch (const CLI::ParseError& error) {
     throw InputError(error.what(), "strata-doctor --help lists the options.");
   }
@@ -93,7 +105,7 @@ void complete_request(const Words& words, const comm::World& world, doctor::Requ
   }
   if (world.rank() == 0 && !words.json.empty() && !can_write_file(words.json))
     throw InputError(fmt::format("--json {} cannot be written", words.json),
-                     "Name a file in a folder that exists.");
+                     "Name a file, in a folder that exists and may be written.");
 }
 
 int run(int argc, char** argv, const Words& words) {
@@ -108,7 +120,9 @@ int run(int argc, char** argv, const Words& words) {
       farewell.emplace(world.communicator());
       world.communicator().together([&] { complete_request(words, world, request); });
     };
-    return doctor::examine(early, complete, world, started);
+    const int code = doctor::examine(early, complete, world, started);
+    if (code != 0 && world.rank() == 0) cli::explain_mpirun();
+    return code;
   } catch (const std::exception& error) {
     return cli::fail({.program = "strata-doctor", .error = error, .code = ExitCode::bad_input}, world,
                      farewell ? &*farewell : nullptr);

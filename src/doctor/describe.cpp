@@ -157,11 +157,14 @@ std::vector<std::string> describe_storage(const std::vector<StorageFacts>& stora
     if (first == nullptr) first = &facts;
   }
   if (first == nullptr) return {folder + " could not be read"};
-  return {
-      fmt::format("{}: {}, read by all hosts at once at {} ({} per host or more{}); loading takes about {}",
-                  folder, format_bytes(first->part_bytes), rate_text(sum), rate_text(least),
-                  first->direct ? "" : ", perhaps from memory",
-                  format_seconds(static_cast<double>(first->part_bytes) / sum))};
+  const std::string loading = format_seconds(static_cast<double>(first->part_bytes) / sum);
+  const char* perhaps = first->direct ? "" : ", perhaps from memory";
+  const std::string rate = hosts.size() == 1
+                               ? fmt::format("read at {}{}", rate_text(sum), perhaps)
+                               : fmt::format("read by all hosts at once at {} ({} per host or more{})",
+                                             rate_text(sum), rate_text(least), perhaps);
+  return {fmt::format("{}: {}, {}; loading takes about {}", folder, format_bytes(first->part_bytes), rate,
+                      loading)};
 }
 
 }  // namespace strata::doctor

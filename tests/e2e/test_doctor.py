@@ -82,13 +82,14 @@ class Doctor(e2e.Case):
         for check in ('versions', 'network', 'clocks', 'storage', 'plan'):
             self.assertEqual(found(record, check), [], alone.stdout)
         for words in ('Strata ', 'Open MPI', 'glibc', '1 rank on 1 host', 'cores' if os.cpu_count() > 1 else 'core', 'loading takes', 'limited by'):
-            self.assertIn(words, alone.stdout)
+            self.assertIn(words, e2e.joined(alone.stdout))
         self.assertTrue(record['facts']['plan']['fits'])
         self.assertEqual(record['facts']['storage'][0]['part_bytes'], sum(file.stat().st_size for file in parts.glob('*.h5')))
         under, record, _ = self.examine(e2e.MPIRUN, '-n', 2, '--oversubscribe', '--bind-to', 'none', DOCTOR, '--graph', self.folder)
         self.assertEqual(under.returncode, 2, under.stderr + under.stdout)
         self.assertEqual(found(record, 'storage'), [('failure', record['hosts'][0])])
         self.assertIn('manifest.json', under.stdout)
+        self.assertIn('Name a whole folder', under.stdout)
 
     def test_sees_more_ranks_than_processors(self):
         ranks = len(os.sched_getaffinity(0)) + 1
@@ -100,7 +101,8 @@ class Doctor(e2e.Case):
         self.assertIn(f'{ranks} ranks', done.stdout)
 
     def test_refuses_what_it_does_not_understand(self):
-        for options, words in ((['--quik'], '--help'), (['--config', 'no.toml'], 'no.toml'), (['--json', '/no/where'], '/no/where')):
+        for options, words in ((['--quik'], '--help'), (['--config', 'no.toml'], 'no.toml'), (['--json', '/no/where'], '/no/where'), (['--graph'], '--graph needs a value'),
+                               (['--graph', ''], '--graph: the value is empty'), (['--quick=3'], '--quick takes no value')):
             done = self.run_program([DOCTOR, *options], timeout=30)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
@@ -114,10 +116,11 @@ class Doctor(e2e.Case):
         self.assertIn('strata-partition build', done.stderr)
         done = self.run_program([DOCTOR, '--quick', '--output', config / 'run'], timeout=60)
         self.assertEqual(done.returncode, 2, done.stdout)
-        self.assertIn('bad.toml is a file', done.stdout)
+        self.assertIn('bad.toml is a file', e2e.joined(done.stdout))
         done = self.run_program([DOCTOR, '--help'], timeout=30)
         self.assertEqual(done.returncode, 0)
         self.assertLess(len(done.stdout.splitlines()), 25)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, done.stdout)
 
     @unittest.skipUnless(OTHER_DOCTOR.exists(), 'doctor_of_another_version is not built')
     def test_finds_what_is_wrong_with_each_of_three_hosts(self):
@@ -137,7 +140,7 @@ class Doctor(e2e.Case):
         self.assertIn('64.0 KiB', done.stdout)
         self.assertEqual(found(record, 'storage'), [('failure', 'h2')])
         self.assertIn(('warning', 'h1'), found(record, 'network'))
-        self.assertIn('it sends to every other host', done.stdout)
+        self.assertIn('it sends to every other host', e2e.joined(done.stdout))
         slow = [link['bytes_per_second'] for link in record['facts']['network']['links'] if link['from'] == 1]
         self.assertEqual(len(slow), 2)
         self.assertLess(max(slow), 5e6, '10 Mbit/s, and the bucket of the limit')
@@ -186,7 +189,7 @@ class Doctor(e2e.Case):
         record = json.loads(path.read_text())
         self.assertLess(ended - float(begun.read_text()), QUICK_SECONDS + MPIRUN_SECONDS, told)
         self.assertEqual(found(record, 'silence'), [('failure', 'h2')], told)
-        self.assertIn('rank 2 (host h2) has been silent', told)
+        self.assertIn('rank 2 (host h2) has been silent', e2e.joined(told))
         self.assertIn('docs/troubleshooting.md#a-rank-that-does-not-answer', told)
         self.assertIn('Strata ', told, 'what was found before is lost')
 

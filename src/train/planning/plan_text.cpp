@@ -7,6 +7,7 @@
 
 #include "planning/plan.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/wrapped.hpp"
 
 namespace strata::train {
 namespace {
@@ -34,6 +35,7 @@ std::string cluster_text(const StepPlan& plan) {
   return text + "\n";
 }
 
+constexpr int kColumns = 69;  // the doctor prints it beside the names of checks
 constexpr const char* kSmaller = "lower --batch-size, --fanouts or --hidden";
 
 std::string host_remedy(const StepPlan& plan) {
@@ -99,7 +101,7 @@ std::string cache_text(const TrainConfig& config, const StepPlan& plan) {
   if (config.halo_cache_bytes != store::LoadOptions::kAutomatic) return {};
   std::string text;
   for (const store::CacheDecision& decision : plan.memory.caches)
-    text += fmt::format("cache   {}\n", store::sentence(decision));
+    text += "cache   " + wrapped(store::sentence(decision), 8, kColumns);
   return text;
 }
 
@@ -114,7 +116,8 @@ std::string step_text(const StepPlan& plan) {
   table.row({"a batch per batch in flight", format_seconds(e.in_flight)});
   return table.str() + fmt::format(
                            "step    {}, limited by {}; {} per epoch ({})\n"
-                           "        {} of one machine's speed per rank; arithmetic {}\n",
+                           "        {} of one machine's speed per rank\n"
+                           "        arithmetic {}\n",
                            format_seconds(e.step), name_of(e.limit),
                            format_seconds(e.step * static_cast<double>(plan.profile.steps_per_epoch)),
                            counted(plan.profile.steps_per_epoch, "step"), percent(plan.efficiency()),
@@ -124,7 +127,7 @@ std::string step_text(const StepPlan& plan) {
 }  // namespace
 
 std::string plan_text(const TrainConfig& config, const StepPlan& plan) {
-  return fmt::format("plan    {}\n        {} {}, hidden {}, {} seeds per step\n", config.graph.text(),
+  return fmt::format("graph   {}\nmodel   {} {}, hidden {}, {} seeds per step\n", config.graph.text(),
                      planned_model(config), fmt::join(config.fanouts, ","), config.hidden,
                      format_count(plan.global_batch)) +
          cluster_text(plan) + memory_text(plan) + batch_text(plan) + cache_text(config, plan) +

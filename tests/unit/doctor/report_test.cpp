@@ -71,6 +71,29 @@ TEST(Report, LeavesNoBlankLineWhereNothingIsToBeDone) {
             "           See docs/troubleshooting.md#slow-nccl\n");
 }
 
+TEST(Report, BreaksLongLinesButNoRowsOfTables) {
+  const Request request;
+  Report report(request, true, std::chrono::steady_clock::now());
+  const std::string words = "one two three four five six seven eight nine ten eleven twelve thirteen ";
+  testing::internal::CaptureStdout();
+  report.add("ranks", {"  " + words + "end", words + " table"},
+             {{.level = Level::note,
+               .check = "ranks",
+               .host = "h1",
+               .message = words + "end",
+               .action = words + "end",
+               .remedy = Remedy::memory}});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "ranks        one two three four five six seven eight nine ten eleven twelve\n"
+            "             thirteen end\n"
+            "           one two three four five six seven eight nine ten eleven twelve thirteen  table\n"
+            "  note     h1: one two three four five six seven eight nine ten eleven twelve\n"
+            "           thirteen end\n"
+            "           one two three four five six seven eight nine ten eleven twelve\n"
+            "           thirteen end\n"
+            "           See docs/troubleshooting.md#little-memory-per-rank\n");
+}
+
 TEST(Report, WritesWhatWasFound) {
   const strata::test::TemporaryFolder folder;
   const Request request{.json = folder / "found.json"};

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -10,12 +8,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "config_file.hpp"
+#include "failure.hpp"
 #include "strata/comm/launcher_rank.hpp"
 #include "strata/doctor/doctor.hpp"
+#include "strata/doctor/last_resort.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/util/build_version.hpp"
 #include "strata/util/error.hpp"
@@ -24,8 +23,6 @@
 namespace {
 
 using namespace strata;
-
-constexpr int kBadInput = static_cast<int>(ExitCode::bad_input);
 
 /// What a command line asks for, or a text to print.
 struct Words {
@@ -39,19 +36,24 @@ Words parse(int argc, char** argv) {
   CLI::App app(
       "Looks for what makes jobs fail or crawl, before they do.\n\n"
       "  mpirun -n 16 strata-doctor --graph parts --config run.toml\n\n"
-      "Start it as strata-train will be started: with the same hosts, ranks and settings, under mpirun or "
-      "srun.\n"
-      "Exit code: 0 all is well, 1 warnings, 2 a run would fail. docs/doctor.md explains what it looks "
-      "at.\n");
-  app.add_flag("--quick", words.quick, "10 s at most, with shorter measurements; otherwise 60 s");
-  app.add_option("--json", words.json, "File for the findings and for what was measured")->type_name("FILE");
-  app.add_option("--graph", words.graph, "Part folder: is it the same on all hosts, and how fast is it read")
-      ->type_name("PARTS");
-  app.add_option("--config", words.config, "Configuration of strata-train: also tell what the run would need")
-      ->type_name("FILE");
-  app.add_option("--output", words.output,
-                 "Folder of the run: is there room (default: the working directory)")
-      ->type_name("DIR");
+      "Start it as strata-train will be started: with the same hosts, ranks and\n"
+      "settings, under mpirun or srun. Exit code: 0 all is well, 1 warnings, 2 a run\n"
+      "would fail. docs/doctor.md explains what it looks at.\n",
+      "strata-doctor");
+  app.get_formatter()->column_width(18);
+  // The last value wins, as in strata-train.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+    app.add_option(name, value, help)->type_name(type)->check([](const std::string& text) {
+      return text.empty() ? "the value is empty" : std::string();
+    });
+  };
+  app.add_flag("--quick", words.quick, "10 s at most, with shorter measurements; otherwise 60 s")
+      ->disable_flag_override();
+  add("--json", words.json, "FILE", "File for the findings and what was measured");
+  add("--graph", words.graph, "PARTS", "Part folder: is it the same everywhere, how fast is it read");
+  add("--config", words.config, "FILE", "Configuration of strata-train: what would the run need");
+  add("--output", words.output, "DIR", "Folder of the run: is there room (default: this directory)");
   app.set_version_flag("--version", "strata-doctor " + build_version());
   try {
     app.parse(argc, argv);
@@ -59,6 +61,12 @@ Words parse(int argc, char** argv) {
     words.text = app.help();
   } catch (const CLI::CallForVersion&) {
     words.text = app.version() + "\n";
+  } catch (const CLI::ArgumentMismatch& error) {
+    // "--graph: 1 required PARTS missing", "quick was given a disallowed flag override"
+    const std::string_view text = error.what(), name = text.substr(0, text.find_first_of(": "));
+    throw InputError(name.starts_with('-') ? fmt::format("{} needs a value", name)
+                                           : fmt::format("--{} takes no value", name),
+                     "strata-doctor --help lists the options.");
   } catch (const CLI::ParseError& error) {
     throw InputError(error.what(), "strata-doctor --help lists the options.");
   }
@@ -76,10 +84,10 @@ void refuse_without_parts(const std::string& graph) {
       "leave --graph out.");
 }
 
-doctor::Request request_of(const Words& words, const comm::World& world) {
+void complete_request(const Words& words, const comm::World& world, doctor::Request& request) {
   refuse_without_parts(words.graph);
-  doctor::Request request{
-      .quick = words.quick, .json = words.json, .graph = words.graph, .output = words.output};
+  request.graph = words.graph;
+  request.output = words.output;
   if (!words.config.empty()) {
     cli::ConfigFile file = cli::read_config_file(words.config);
     train::TrainConfig config = std::move(file.settings.config);
@@ -97,44 +105,27 @@ doctor::Request request_of(const Words& words, const comm::World& world) {
   }
   if (world.rank() == 0 && !words.json.empty() && !can_write_file(words.json))
     throw InputError(fmt::format("--json {} cannot be written", words.json),
-                     "Name a file in a folder that exists.");
-  return request;
-}
-
-/// A last resort, because before the ranks know each other nothing can tell who is missing.
-void out_of_time(int) {
-  constexpr std::string_view kText =
-      "strata-doctor: no end in its time. A rank does not start or does not answer, or MPI finds no network "
-      "between the "
-      "hosts.\n  See docs/troubleshooting.md#a-rank-that-does-not-answer\n";
-  if (write(STDERR_FILENO, kText.data(), kText.size()) < 0) _exit(kBadInput);
-  _exit(kBadInput);
-}
-
-void end_after(std::chrono::seconds limit) {
-  struct sigaction action {};
-  action.sa_handler = out_of_time;
-  sigaction(SIGALRM, &action, nullptr);
-  alarm(static_cast<unsigned>(limit.count()));
+                     "Name a file, in a folder that exists and may be written.");
 }
 
 int run(int argc, char** argv, const Words& words) {
   const auto started = std::chrono::steady_clock::now();
-  const std::chrono::seconds limit = doctor::Request{.quick = words.quick}.limit();
-  constexpr std::chrono::seconds kAfterFirst{1};  // so that one rank speaks
-  end_after(comm::rank_of_launcher() == 0 ? limit : limit + kAfterFirst);
-  comm::World world(&argc, &argv);
-  std::optional<doctor::Request> request;
+  const doctor::Request early{.quick = words.quick, .json = words.json};
+  doctor::LastResort last_resort(early.limit());
+  const comm::World world(&argc, &argv);
+  last_resort.mpi_has_started();
+  std::optional<comm::Farewell> farewell;
   try {
-    request = request_of(words, world);
-    return doctor::examine(*request, world, started);
+    const auto complete = [&](doctor::Request& request) {
+      farewell.emplace(world.communicator());
+      world.communicator().together([&] { complete_request(words, world, request); });
+    };
+    const int code = doctor::examine(early, complete, world, started);
+    if (code != 0 && world.rank() == 0) cli::explain_mpirun();
+    return code;
   } catch (const std::exception& error) {
-    if (world.rank() != 0) std::this_thread::sleep_for(kAfterFirst);
-    fmt::print(
-        stderr, "{}\n",
-        format_error(fmt::format("strata-doctor: rank {} (host {})", world.rank(), world.host()), error));
-    std::fflush(stderr);
-    world.abort(kBadInput);
+    return cli::fail({.program = "strata-doctor", .error = error, .code = ExitCode::bad_input}, world,
+                     farewell ? &*farewell : nullptr);
   }
 }
 
@@ -142,7 +133,7 @@ int run(int argc, char** argv, const Words& words) {
 
 int main(int argc, char** argv) {
   doctor::prepare_environment();
-  int code = kBadInput;
+  int code = static_cast<int>(ExitCode::bad_input);
   try {
     const Words words = parse(argc, argv);
     if (!words.text.empty()) {

@@ -30,7 +30,8 @@ std::vector<std::string> texts_of(const std::vector<Host>& hosts, Text&& text) {
 std::string gpus_of(const Host& host, const std::vector<RankFacts>& ranks) {
   const RankFacts& first = ranks[at(host.ranks.front())];
   if (first.visible_gpus == 0) return "no GPU";
-  return fmt::format("{} {}", first.visible_gpus, first.gpu.empty() ? "GPUs" : first.gpu);
+  if (first.gpu.empty()) return counted(first.visible_gpus, "GPU");
+  return fmt::format("{} {}", first.visible_gpus, first.gpu);
 }
 
 }  // namespace
@@ -74,9 +75,9 @@ std::vector<std::string> describe_ranks(const std::vector<RankFacts>& ranks) {
                          for (const int r : host.ranks) memory = std::min(memory, ranks[at(r)].memory_bytes);
                          // Rounded, so that hosts that are alike are told of once.
                          return fmt::format(
-                             "{} rank{} on {} processors, {} core{} and {:.0f} GiB per rank; {}",
-                             host.ranks.size(), host.ranks.size() == 1 ? "" : "s", first.host_processors,
-                             first.cores, first.cores == 1 ? "" : "s",
+                             "{} on {}, {} and {:.0f} GiB per rank; {}",
+                             counted(std::ssize(host.ranks), "rank"),
+                             counted(first.host_processors, "processor"), counted(first.cores, "core"),
                              std::ldexp(static_cast<double>(memory), -30), gpus_of(host, ranks));
                        }));
 }
@@ -156,11 +157,14 @@ std::vector<std::string> describe_storage(const std::vector<StorageFacts>& stora
     if (first == nullptr) first = &facts;
   }
   if (first == nullptr) return {folder + " could not be read"};
-  return {
-      fmt::format("{}: {}, read by all hosts at once at {} ({} per host or more{}); loading takes about {}",
-                  folder, format_bytes(first->part_bytes), rate_text(sum), rate_text(least),
-                  first->direct ? "" : ", perhaps from memory",
-                  format_seconds(static_cast<double>(first->part_bytes) / sum))};
+  const std::string loading = format_seconds(static_cast<double>(first->part_bytes) / sum);
+  const char* perhaps = first->direct ? "" : ", perhaps from memory";
+  const std::string rate = hosts.size() == 1
+                               ? fmt::format("read at {}{}", rate_text(sum), perhaps)
+                               : fmt::format("read by all hosts at once at {} ({} per host or more{})",
+                                             rate_text(sum), rate_text(least), perhaps);
+  return {fmt::format("{}: {}, {}; loading takes about {}", folder, format_bytes(first->part_bytes), rate,
+                      loading)};
 }
 
 }  // namespace strata::doctor

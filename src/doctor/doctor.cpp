@@ -114,13 +114,15 @@ class Deadline {
 
 void prepare_environment() { ask_for_nccl_log(); }
 
-int examine(const Request& request, const comm::World& world, std::chrono::steady_clock::time_point started) {
+int examine(Request request, const std::function<void(Request&)>& complete, const comm::World& world,
+            std::chrono::steady_clock::time_point started) {
   const Patience patience = Patience::of(request.quick);
   Report report(request, world.rank() == 0, started);
   constexpr milliseconds kToEnd{500};  // before the program's own last resort
   std::optional<Deadline> deadline;
   if (world.rank() == 0) deadline.emplace(world, report, started + request.limit() - kToEnd);
   require_attendance(world, patience, report);
+  complete(request);
   comm::Watchdog watchdog(world, watchdog_options(patience, report));
   Examination examination(request, world, watchdog, report, started);
   examination.run();

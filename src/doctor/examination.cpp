@@ -164,7 +164,10 @@ void Examination::check_clocks() {
 
 void Examination::check_storage() {
   if (request_.graph.empty())
-    return report_.add("storage", {"not measured; --graph PARTS names the parts that a run would read"}, {});
+    return report_.add("storage",
+                       {request_.plan ? "not measured: a generated graph has no files"
+                                      : "not measured; --graph PARTS names the parts that a run would read"},
+                       {});
   const milliseconds patience = patience_of(request_.quick);
   const std::string folder = request_.graph;
   const std::optional<StorageFacts> seen = within(patience, [folder] { return look_at_parts(folder); });

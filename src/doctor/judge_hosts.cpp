@@ -91,8 +91,8 @@ void judge_open_files(const Host& host, const std::vector<RankFacts>& ranks, Fin
       {.level = Level::failure,
        .check = "limits",
        .host = host.name,
-       .message = fmt::format("a process may open {} files; a run of {} rank{} opens up to {}", limit,
-                              ranks.size(), ranks.size() == 1 ? "" : "s", wanted),
+       .message = fmt::format("a process may open {}; a run of {} opens up to {}", counted(limit, "file"),
+                              counted(std::ssize(ranks), "rank"), wanted),
        .action = "ulimit -n 65536 before mpirun, or nofile in /etc/security/limits.conf there.",
        .remedy = Remedy::open_files});
 }
@@ -174,8 +174,9 @@ void judge_processors(const Host& host, const std::vector<RankFacts>& ranks, Fin
     findings.push_back({.level = Level::warning,
                         .check = "ranks",
                         .host = host.name,
-                        .message = fmt::format("{} rank{} may run on {} of its {} processors", num_ranks,
-                                               num_ranks == 1 ? "" : "s", processors.size(), available),
+                        .message = fmt::format("{} may run on {} of its {}",
+                                               counted(std::ssize(host.ranks), "rank"), processors.size(),
+                                               counted(first_of(host, ranks).host_processors, "processor")),
                         .action = "mpirun --bind-to none, or a larger cpuset (Slurm: --cpus-per-task).",
                         .remedy = Remedy::binding});
     return;
@@ -184,7 +185,8 @@ void judge_processors(const Host& host, const std::vector<RankFacts>& ranks, Fin
     findings.push_back({.level = Level::warning,
                         .check = "ranks",
                         .host = host.name,
-                        .message = fmt::format("{} ranks share {} processors", num_ranks, processors.size()),
+                        .message = fmt::format("{} share {}", counted(std::ssize(host.ranks), "rank"),
+                                               counted(std::ssize(processors), "processor")),
                         .action = "Start fewer ranks on it.",
                         .remedy = Remedy::oversubscription});
     return;
@@ -250,7 +252,7 @@ void judge_unused_gpus(const Host& host, const std::vector<RankFacts>& ranks, Fi
         {.level = Level::warning,
          .check = "ranks",
          .host = host.name,
-         .message = fmt::format("the driver has {} GPUs, but no rank can use one", of_driver),
+         .message = fmt::format("the driver has {}, but no rank can use one", counted(of_driver, "GPU")),
          .action = "Look at CUDA_VISIBLE_DEVICES and at Slurm's --gpus-per-node, and whether this is a build "
                    "with CUDA.",
          .remedy = Remedy::unused_gpu});
@@ -258,7 +260,7 @@ void judge_unused_gpus(const Host& host, const std::vector<RankFacts>& ranks, Fi
     findings.push_back({.level = Level::note,
                         .check = "ranks",
                         .host = host.name,
-                        .message = fmt::format("its ranks use {} of {} GPUs", num_used, visible),
+                        .message = fmt::format("its ranks use {} of {}", num_used, counted(visible, "GPU")),
                         .action = "Start one rank per GPU to use all.",
                         .remedy = Remedy::unused_gpu});
 }

@@ -64,6 +64,8 @@ Findings judge_storage(const std::vector<StorageFacts>& storage, const std::vect
                        const std::string& folder) {
   const std::vector<Host> hosts = hosts_of(ranks);
   const std::string usual = usual_digest(storage);
+  const bool nowhere = std::ranges::none_of(
+      storage, [](const StorageFacts& facts) { return facts.answered && facts.error.empty(); });
   Findings findings;
   std::vector<int> silent;
   for (const Host& host : hosts) {
@@ -77,7 +79,8 @@ Findings judge_storage(const std::vector<StorageFacts>& storage, const std::vect
     if (failed != host.ranks.end())
       findings.push_back(part_finding(
           host.name, storage[at(*failed)].error,
-          "Copy the part folder to the same path there, or to a file system that all hosts see."));
+          nowhere ? "Name a whole folder that strata-partition build made."
+                  : "Copy the part folder to the same path there, or to a file system that all hosts see."));
     else if (other != host.ranks.end())
       findings.push_back(
           part_finding(host.name,

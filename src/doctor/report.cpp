@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "strata/util/build_version.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/wrapped.hpp"
 
 namespace strata::doctor {
 namespace {
@@ -26,8 +28,22 @@ json record_of(const Finding& finding) {
           {"remedy", remedy_page(finding.remedy)}};
 }
 
-std::string counted(std::ptrdiff_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+constexpr int kColumns = 80, kIndent = 11;  // of a terminal; of what stands beside the names of checks
+
+/// A line beside a name. If it is too long, what follows begins below its first word; rows of tables stay
+/// whole.
+std::string beside(const std::string& line) {
+  const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+  if (line.find("  ", blanks) != std::string::npos) return line + "\n";
+  return line.substr(0, blanks) +
+         wrapped(std::string_view(line).substr(blanks), kIndent + static_cast<int>(blanks), kColumns);
+}
+
+std::string lines_beside(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines)
+    text += (text.empty() ? "" : std::string(kIndent, ' ')) + beside(line);
+  return text;
 }
 
 std::string summary(const Findings& findings) {
@@ -35,7 +51,8 @@ std::string summary(const Findings& findings) {
   const auto failures = count(Level::failure), warnings = count(Level::warning);
   if (failures + warnings == 0) return "all is well";
   if (failures == 0) return counted(warnings, "warning");
-  return fmt::format("{}, {}: a run would fail", counted(failures, "failure"), counted(warnings, "warning"));
+  return fmt::format("{}{}: a run would fail", counted(failures, "failure"),
+                     warnings == 0 ? "" : ", " + counted(warnings, "warning"));
 }
 
 }  // namespace
@@ -79,11 +96,13 @@ void Report::keep(const std::string& name, json facts) {
 
 void Report::print(const std::string& check, const std::vector<std::string>& lines,
                    const Findings& findings) const {
-  for (std::size_t i = 0; i < lines.size(); ++i) fmt::print("{:10} {}\n", i == 0 ? check : "", lines[i]);
+  if (!lines.empty()) fmt::print("{:10} {}", check, lines_beside(lines));
   for (const Finding& finding : findings) {
-    fmt::print("  {:8} {}{}\n", enum_name(finding.level), finding.host.empty() ? "" : finding.host + ": ",
-               fmt::join(lines_of(finding.message), "\n           "));
-    fmt::print("           {}\n           See {}\n", finding.action, remedy_page(finding.remedy));
+    std::vector<std::string> words =
+        lines_of((finding.host.empty() ? "" : finding.host + ": ") + finding.message);
+    if (!finding.action.empty()) words.push_back(finding.action);
+    words.push_back("See " + remedy_page(finding.remedy));
+    fmt::print("  {:8} {}", enum_name(finding.level), lines_beside(words));
   }
   std::fflush(stdout);
 }

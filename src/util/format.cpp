@@ -53,6 +53,10 @@ std::string format_count(std::int64_t count) {
   return count < 0 ? "-" + digits : digits;
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
+}
+
 std::string format_seconds(double seconds) {
   // A value that would round up to the next unit is printed in that unit.
   if (seconds * 1e6 < 999.5) return fmt::format("{:.0f} us", seconds * 1e6);

@@ -118,6 +118,11 @@ def final(output):
     return metrics(output, 'final')[-1]
 
 
+def joined(output):
+    """In one line, because programs break theirs."""
+    return ' '.join(output.split())
+
+
 def reason_to_skip(output):
     """What a script that exited with SKIPPED printed as its reason."""
     return output.strip().rsplit('-- skipped: 1 of 1 cases: ', 1)[-1]

@@ -2,6 +2,7 @@
 """strata-doctor on one host, and on three of which each has something wrong: found, named, and in time."""
 import json
 import os
+import re
 import subprocess
 import time
 import unittest
@@ -13,6 +14,17 @@ DOCTOR = e2e.BIN / 'strata-doctor'
 OTHER_DOCTOR = e2e.BIN / 'doctor_of_another_version'   # the same sources, built as version 0.0.0
 SPEC = 'synthetic:kind=sbm,nodes=3000,edges=30000,features=16,classes=4,seed={}'
 CONFIG = '[model]\nfanouts = [5, 5]\nhidden = 32\n'
+# Rank {rank} never starts MPI.
+NEVER_STARTED = '''#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" = {rank} ] && kill -STOP $$
+exec {doctor} "$@"
+'''
+# Rank 1 reads another configuration.
+ANOTHER_CONFIG = '''#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec {doctor} --config {config} "$@"
+exec {doctor} "$@"
+'''
+QUICK_SECONDS, MPIRUN_SECONDS = 10, 2   # what --quick promises, and what mpirun may take to start and to end ranks
 LEVELS = {'note': 0, 'warning': 1, 'failure': 2}
 # On h1 another version, little memory that may be locked, and a wire of 10 Mbit/s; on h2 another part folder.
 SICK = '''#!/bin/sh
@@ -27,6 +39,7 @@ exec {doctor} "$@"
 '''
 STOPPED = '''#!/bin/sh
 case $(hostname) in
+  h0) date +%s.%N > {begun} ;;
   h1) tc qdisc add dev v0 root tbf rate 10mbit burst 256kb latency 20ms || exit 77 ;;
   h2) echo $$ > {pid} ;;
 esac
@@ -69,13 +82,14 @@ class Doctor(e2e.Case):
         for check in ('versions', 'network', 'clocks', 'storage', 'plan'):
             self.assertEqual(found(record, check), [], alone.stdout)
         for words in ('Strata ', 'Open MPI', 'glibc', '1 rank on 1 host', 'cores' if os.cpu_count() > 1 else 'core', 'loading takes', 'limited by'):
-            self.assertIn(words, alone.stdout)
+            self.assertIn(words, e2e.joined(alone.stdout))
         self.assertTrue(record['facts']['plan']['fits'])
         self.assertEqual(record['facts']['storage'][0]['part_bytes'], sum(file.stat().st_size for file in parts.glob('*.h5')))
         under, record, _ = self.examine(e2e.MPIRUN, '-n', 2, '--oversubscribe', '--bind-to', 'none', DOCTOR, '--graph', self.folder)
         self.assertEqual(under.returncode, 2, under.stderr + under.stdout)
         self.assertEqual(found(record, 'storage'), [('failure', record['hosts'][0])])
         self.assertIn('manifest.json', under.stdout)
+        self.assertIn('Name a whole folder', under.stdout)
 
     def test_sees_more_ranks_than_processors(self):
         ranks = len(os.sched_getaffinity(0)) + 1
@@ -87,7 +101,8 @@ class Doctor(e2e.Case):
         self.assertIn(f'{ranks} ranks', done.stdout)
 
     def test_refuses_what_it_does_not_understand(self):
-        for options, words in ((['--quik'], '--help'), (['--config', 'no.toml'], 'no.toml'), (['--json', '/no/where'], '/no/where')):
+        for options, words in ((['--quik'], '--help'), (['--config', 'no.toml'], 'no.toml'), (['--json', '/no/where'], '/no/where'), (['--graph'], '--graph needs a value'),
+                               (['--graph', ''], '--graph: the value is empty'), (['--quick=3'], '--quick takes no value')):
             done = self.run_program([DOCTOR, *options], timeout=30)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
@@ -101,10 +116,11 @@ class Doctor(e2e.Case):
         self.assertIn('strata-partition build', done.stderr)
         done = self.run_program([DOCTOR, '--quick', '--output', config / 'run'], timeout=60)
         self.assertEqual(done.returncode, 2, done.stdout)
-        self.assertIn('bad.toml is a file', done.stdout)
+        self.assertIn('bad.toml is a file', e2e.joined(done.stdout))
         done = self.run_program([DOCTOR, '--help'], timeout=30)
         self.assertEqual(done.returncode, 0)
         self.assertLess(len(done.stdout.splitlines()), 25)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, done.stdout)
 
     @unittest.skipUnless(OTHER_DOCTOR.exists(), 'doctor_of_another_version is not built')
     def test_finds_what_is_wrong_with_each_of_three_hosts(self):
@@ -124,7 +140,7 @@ class Doctor(e2e.Case):
         self.assertIn('64.0 KiB', done.stdout)
         self.assertEqual(found(record, 'storage'), [('failure', 'h2')])
         self.assertIn(('warning', 'h1'), found(record, 'network'))
-        self.assertIn('it sends to every other host', done.stdout)
+        self.assertIn('it sends to every other host', e2e.joined(done.stdout))
         slow = [link['bytes_per_second'] for link in record['facts']['network']['links'] if link['from'] == 1]
         self.assertEqual(len(slow), 2)
         self.assertLess(max(slow), 5e6, '10 Mbit/s, and the bucket of the limit')
@@ -133,22 +149,47 @@ class Doctor(e2e.Case):
         for finding in record['findings']:
             self.assertFalse(finding['host'] == 'h0' and finding['check'] in ('versions', 'limits', 'storage'), finding)
 
+    def mpirun(self, ranks, *command):
+        return [e2e.MPIRUN, '-q', '-n', ranks, '--oversubscribe', '--bind-to', 'none', *command]
+
+    def test_says_of_every_rank_that_waits_for_one_that_never_starts_mpi(self):
+        for missing, ranks in ((1, 3), (0, 2)):
+            with self.subTest(missing=missing):
+                begin = time.monotonic()
+                done = self.run_program(self.mpirun(ranks, self.script(NEVER_STARTED, rank=missing), '--quick'), timeout=60)
+                self.assertLess(time.monotonic() - begin, QUICK_SECONDS + MPIRUN_SECONDS)
+                self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+                waiting = re.findall(rf'^strata-doctor: rank (\d) of {ranks} \(host \S+\): MPI_Init has not returned within 8 s$', done.stderr, re.M)
+                self.assertEqual(sorted(map(int, waiting)), [rank for rank in range(ranks) if rank != missing], done.stderr)
+                self.assertEqual(done.stderr.count('docs/troubleshooting.md#a-rank-that-does-not-answer'), 1, done.stderr)
+                self.assertLessEqual(max(len(line) for line in done.stderr.splitlines() if line.startswith(' ')), 80, done.stderr)
+
+    def test_bad_input_ends_all_ranks_in_order(self):
+        bad = self.folder / 'bad.toml'
+        bad.write_text('[model]\nhidden = -3\n')
+        for command, speaker in (([DOCTOR, '--config', bad], 'strata-doctor: '), ([self.script(ANOTHER_CONFIG, config=bad)], 'strata-doctor: rank 1 (host ')):
+            done = self.run_program(self.mpirun(2, *command, '--graph', self.folder), timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+            self.assertTrue(done.stderr.startswith(speaker), done.stderr)
+            self.assertEqual(done.stderr.count('bad.toml:2:'), 1, done.stderr)
+            self.assertNotIn('MPI_ABORT', done.stderr)
+
     def test_names_a_rank_that_is_stopped(self):
-        pid, log, path = self.folder / 'pid', self.folder / 'log', self.folder / 'found.json'
-        script = self.script(STOPPED, pid=pid)
+        pid, begun, log, path = (self.folder / name for name in ('pid', 'begun', 'log', 'found.json'))
+        script = self.script(STOPPED, pid=pid, begun=begun)
         command = ['sh', CLUSTER, 3, 1, script, '--quick', '--json', path]
         environment = dict(e2e.ENVIRONMENT, CLUSTER_WHEN=f'grep -q "on 3 hosts" {log}', CLUSTER_DELAY='0',
                            CLUSTER_EVENT=f'kill -STOP $(cat {pid})')
         with log.open('w') as stream:
             done = subprocess.run([str(word) for word in command], env=environment, stdout=stream, stderr=subprocess.STDOUT, timeout=60)
-        told = log.read_text()
+        ended, told = time.time(), log.read_text()
         if done.returncode == e2e.SKIPPED:
             self.skipTest(e2e.reason_to_skip(told))
         self.assertEqual(done.returncode, 2, told)
         record = json.loads(path.read_text())
-        self.assertLess(record['seconds'], 12, told)
+        self.assertLess(ended - float(begun.read_text()), QUICK_SECONDS + MPIRUN_SECONDS, told)
         self.assertEqual(found(record, 'silence'), [('failure', 'h2')], told)
-        self.assertIn('rank 2 (host h2) has been silent', told)
+        self.assertIn('rank 2 (host h2) has been silent', e2e.joined(told))
         self.assertIn('docs/troubleshooting.md#a-rank-that-does-not-answer', told)
         self.assertIn('Strata ', told, 'what was found before is lost')
 

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """strata-train --plan-only tells what a run would need and trains nothing."""
 import json
+import pathlib
+import subprocess
+import time
 
 import strata_e2e as e2e
 
 PLANTED = 'planted:parts=4,within=0.8,nodes=40000,edges=400000,features=32,classes=4,train=20000,seed=1'
 SMALL = ['--fanouts', '5,3', '--hidden', '32', '--batch-size', '200']
 CLUSTER = 'machines=4,gpus=2,link=100Gbit/s,latency=10us,gpu-memory=40GiB,host-memory=64GiB'
+
+
+def memory_of(process):
+    """(bytes that belong to it only, bytes that it shares with the other ranks), as Linux counts them now."""
+    try:
+        lines = pathlib.Path(f'/proc/{process}/status').read_text().splitlines()
+    except OSError:   # it has ended
+        return 0, 0
+    kib = {name: int(value.split()[0]) for name, value in (line.split(':', 1) for line in lines) if name in ('RssAnon', 'RssShmem')}
+    return 1024 * kib.get('RssAnon', 0), 1024 * kib.get('RssShmem', 0)
 
 
 class Plan(e2e.Case):
@@ -47,6 +60,33 @@ class Plan(e2e.Case):
             self.assertAlmostEqual(plan['rows']['bytes'], rows, delta=0.1 * rows)
         self.assertEqual(plan['steps_per_epoch'], record['steps'])
 
+    def most_memory(self, graph, *options, ranks):
+        """What the ranks of a run on one machine hold at most, without the pages of programs and libraries, which can be read again."""
+        command = e2e.mpirun_command(ranks, ['--graph', graph, '--output', self.folder / 'measured', '--device', 'cpu', *options])
+        run = subprocess.Popen(command, env=e2e.ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        most = 0
+        while run.poll() is None:
+            try:
+                children = pathlib.Path(f'/proc/{run.pid}/task/{run.pid}/children').read_text().split()
+            except OSError:
+                break
+            held = [memory_of(child) for child in children]
+            most = max(most, sum(own for own, _ in held) + max((shared for _, shared in held), default=0))
+            time.sleep(0.01)
+        self.assertEqual(run.wait(), 0)
+        return most
+
+    def test_counts_what_training_on_cpus_takes_beside_the_graph(self):
+        graph = PLANTED.replace('features=32', 'features=256').replace('train=20000', 'train=12000')
+        options = ['--fanouts', '10,10', '--hidden', '512', '--batch-size', '2000', '--epochs', '1', '--eval-fanouts', '5,5']
+        plan = self.plan(graph, *options, ranks=2)
+        taken = self.most_memory(graph, *options, ranks=2)
+        self.assertLess(plan['host_bytes'], 1.5 * taken)
+        self.assertLess(taken, 1.5 * plan['host_bytes'])
+        self.assertGreater(plan['host_training_bytes'], 5 * (plan['host_bytes'] - plan['host_training_bytes']), 'the graph is small')
+        smaller = self.plan(graph, *options, '--batch-size', '100')
+        self.assertGreater(plan['host_training_bytes'] / 2 - smaller['host_training_bytes'], 50e6, 'not only the libraries count')
+
     def test_plans_for_the_machines_at_hand(self):
         plan = self.plan(PLANTED, '--ranks-per-machine', '1', ranks=2)
         self.assertEqual((plan['machines'], plan['ranks']), (2, 2))
@@ -73,7 +113,7 @@ class Plan(e2e.Case):
                                (['machines=2', '--device', 'cuda'], ('--device cuda', 'no GPUs')),
                                (['gpus=8,ranks=4'], ('gpus=8', 'ranks=4')), (['machines=2,machines=1'], ("'machines' is given twice",)),
                                ([''], ('--cluster: there is nothing in it',)),
-                               (['machines=2', '--ranks-per-machine', '7'], ('--ranks-per-machine 7', '1 ranks'))):
+                               (['machines=2', '--ranks-per-machine', '7'], ('--ranks-per-machine 7', 'have 1 rank\n'))):
             text = self.plan(PLANTED, '--cluster', *options, expect=2)
             for word in words:
                 self.assertIn(word, text)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -26,7 +27,12 @@ void prepare_environment();
 
 /// Looks at the hosts, GPUs, networks and storage of all ranks, and prints what it finds on rank 0. Returns
 /// the exit code: 0 all is well, 1 warnings, 2 a run would fail. If a rank falls silent, the run ends there,
-/// with what was found so far. Collective over `world`, which has exchanged no message yet.
-int examine(const Request& request, const comm::World& world, std::chrono::steady_clock::time_point started);
+/// with what was found so far.
+///
+/// `request` has `quick` and `json`; `complete` adds the rest. It is called on every rank once all ranks are
+/// known to answer, before anything is measured, and may be collective; what it throws comes out of
+/// examine(). Collective over `world`, which has exchanged no message yet.
+int examine(Request request, const std::function<void(Request&)>& complete, const comm::World& world,
+            std::chrono::steady_clock::time_point started);
 
 }  // namespace strata::doctor

@@ -7,9 +7,11 @@
 
 namespace strata {
 
-std::string format_bytes(std::int64_t bytes);     ///< 1536 -> "1.5 KiB"
-std::string format_count(std::int64_t count);     ///< 1234567 -> "1,234,567"
-std::string format_seconds(double seconds);       ///< 0.0123 -> "12.3 ms", 75 -> "1:15"
+std::string format_bytes(std::int64_t bytes);  ///< 1536 -> "1.5 KiB"
+std::string format_count(std::int64_t count);  ///< 1234567 -> "1,234,567"
+std::string format_seconds(double seconds);    ///< 0.0123 -> "12.3 ms", 75 -> "1:15"
+/// (1, "rank") -> "1 rank", (1234, "rank") -> "1,234 ranks"; for nouns whose plural has an s more.
+std::string counted(std::int64_t count, std::string_view noun);
 std::int64_t parse_bytes(std::string_view text);  ///< "1.5GiB", "800M", "4096"; throws InputError
 
 /// The candidate closest to `word` by edit distance, for "did you mean --fanouts?"; an empty string if none

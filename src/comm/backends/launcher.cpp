@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <initializer_list>
 #include <vector>
 
 #include "strata/comm/backend.hpp"
@@ -40,6 +41,13 @@ bool started_by_torch() {
       "torchrun, or set them in each process. For one rank on its own, unset RANK and WORLD_SIZE.");
 }
 
+/// The first of the variables that is set; 0 if none is.
+int first_number(std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  return 0;
+}
+
 }  // namespace
 
 Launcher find_launcher() {
@@ -49,9 +57,9 @@ Launcher find_launcher() {
 }
 
 int rank_of_launcher() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* text = std::getenv(name)) return std::atoi(text);
-  return 0;
+  return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"});
 }
+
+int ranks_of_launcher() { return first_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}); }
 
 }  // namespace strata::comm

@@ -10,6 +10,7 @@
 
 #include "strata/comm/ranks.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::comm {
 namespace {
@@ -84,8 +85,9 @@ void add_machines(const std::vector<int>& host_ranks, int ranks_per_machine, Top
   const int each = ranks_per_machine == 0 ? count : ranks_per_machine;
   if (count % each != 0) {
     throw InputError(
-        fmt::format("host {} has {} ranks, which machines of {} ranks do not divide",
-                    topology.ranks[at(host_ranks.front())].host, count, each),
+        fmt::format("host {} has {}, which machines of {} do not divide",
+                    topology.ranks[at(host_ranks.front())].host, counted(count, "rank"),
+                    counted(each, "rank")),
         "Choose --ranks-per-machine so that it divides the ranks of every host, or another number of ranks.");
   }
   for (int begin = 0; begin < count; begin += each) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::graph {
 
@@ -27,7 +28,8 @@ int PartitionBook::part_of(NodeId global) const {
 std::vector<int> parts_of_machines(int num_parts, int num_machines) {
   if (num_machines < 1 || num_machines > num_parts) {
     throw InputError(
-        fmt::format("{} parts cannot be spread over {} machines", num_parts, num_machines),
+        fmt::format("{} cannot be spread over {}", counted(num_parts, "part"),
+                    counted(num_machines, "machine")),
         "Use at most as many machines as parts (--ranks-per-machine puts more ranks on one, and machines of "
         "--cluster says how many a plan is for), or make more parts: strata-partition repartition.");
   }

@@ -8,6 +8,7 @@
 #include "core.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::rpc::detail {
 namespace {
@@ -36,8 +37,8 @@ Place parse_place(const Agent& agent, const std::string& text) {
     throw InputError(fmt::format("'{}' in '{}' is no device", rest, text),
                      fmt::format("Write {0}, {0}/cpu or {0}/cuda:N.", peer));
   if (device->is_cuda() && device->index >= facts.num_devices)
-    throw InputError(
-        fmt::format("{} has no {}: it sees {} GPUs on {}", peer, rest, facts.num_devices, facts.host));
+    throw InputError(fmt::format("{} has no {}: it sees {} on {}", peer, rest,
+                                 counted(facts.num_devices, "GPU"), facts.host));
   return {.peer = peer, .device = *device};
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "planning/model_work.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/placement/placement_request.hpp"
 #include "strata/train/pipeline.hpp"
@@ -86,7 +87,7 @@ void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, cons
                 const BatchProfile& profile, const CacheRates& rates, const Largest& largest,
                 std::int64_t row_bytes, MemoryPlan& plan) {
   if (cluster.machines == 1) return;
-  const std::int64_t free = cluster.host_memory - plan.structure_bytes - plan.feature_bytes;
+  const std::int64_t free = cluster.host_memory - plan.host_bytes();
   const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
   const std::int64_t allowed = automatic ? std::max<std::int64_t>(0, free / 10) : config.halo_cache_bytes;
   constexpr std::int64_t kShareOfGpu = 16;  // as store::MachineGraph::load() does
@@ -174,6 +175,26 @@ std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count
   return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }
 
+std::int64_t training_host_bytes(const TrainConfig& config, const graph::Manifest& manifest,
+                                 const BatchProfile& profile) {
+  constexpr double kLibraries = 184 << 20;  // which ranks cannot share: libtorch, relocated, and Open MPI
+  constexpr double kNodeOfSampler = 5;      // a local id and some bits
+  constexpr double kGrowth = 1.25;          // of buffers that turn out too small
+  constexpr double kInput = 2 * sizeof(NodeId), kPick = sizeof(NodeId) + sizeof(std::int32_t);
+  constexpr double kCopiesOfModel = 5;  // weights, gradients, two moments, and one to save
+  double picks = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
+  const double row = kInput + static_cast<double>(manifest.feature_cols) * sizeof(float);
+  const double batch = kGrowth * (profile.inputs * row + picks * kPick);
+  const double in_flight = !config.pipeline               ? 1
+                           : config.batches_in_flight > 0 ? static_cast<double>(config.batches_in_flight)
+                                                          : Pipeline::kBuffers;
+  return static_cast<std::int64_t>(kLibraries +
+                                   kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
+                                   in_flight * batch + activation_bytes(config, manifest, profile) +
+                                   kCopiesOfModel * parameters_of(config, manifest) * sizeof(float));
+}
+
 MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
                        const BatchProfile& profile) {
   return plan_memory(config, manifest, cluster, profile, estimated_cache_rates(config, cluster));
@@ -198,6 +219,8 @@ MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifes
     plan.feature_bytes = 0;
     for (const placement::StratumEstimate& stratum : plan.placement.tensors.front().strata)
       if (stratum.stratum == tensor::Stratum::host) plan.feature_bytes = stratum.rows * row_bytes;
+  } else {
+    plan.training_bytes = cluster.ranks * training_host_bytes(config, manifest, profile);
   }
   plan_cache(config, manifest, cluster, profile, rates, largest, row_bytes, plan);
   plan.fits_host = plan.host_bytes() <= cluster.host_memory;

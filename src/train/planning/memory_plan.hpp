@@ -17,12 +17,21 @@ namespace strata::train {
 /// finds a new node, with its activations, and the libraries.
 std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes);
 
+/// What a rank that computes on CPUs takes of host memory beside the graph: the libraries, the batches in
+/// flight, a step's activations, and the model with its gradients and the state of its optimizer. An estimate
+/// for batches such as the sampled ones. What takes more only where it is free does not count: exact
+/// evaluation, and further batches of `--batches-in-flight auto`.
+std::int64_t training_host_bytes(const TrainConfig& config, const graph::Manifest& manifest,
+                                 const BatchProfile& profile);
+
 /// What lies where on the largest machine.
 struct MemoryPlan {
   std::int64_t structure_bytes = 0;  ///< in host memory: lists, ids, labels, splits
   std::int64_t feature_bytes = 0;    ///< in host memory: rows that the GPUs have no room for, or all
   std::int64_t cache_bytes = 0;      ///< in host memory, of what other machines own
-  std::int64_t host_bytes() const { return structure_bytes + feature_bytes + cache_bytes; }
+  std::int64_t training_bytes = 0;   ///< in host memory, of all ranks; 0 where GPUs compute
+  std::int64_t graph_bytes() const { return structure_bytes + feature_bytes + cache_bytes; }
+  std::int64_t host_bytes() const { return graph_bytes() + training_bytes; }
   std::int64_t gpu_training_bytes = 0, gpu_graph_bytes = 0;  ///< per GPU
   std::int64_t gpu_budget_bytes = 0;                         ///< per GPU, for the graph
   bool replicated = false;                                   ///< the structure of the whole graph

@@ -10,6 +10,7 @@
 
 #include "loading/in_flight.hpp"
 #include "planning/measured_run.hpp"
+#include "planning/model_work.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/util/error.hpp"
 
@@ -20,25 +21,6 @@ constexpr double kMargin = 1.04;  // of messages of fixed size: padding.cpp
 
 std::int64_t id_bytes_of(const graph::Manifest& manifest) {
   return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
-}
-
-/// One model's multiplications per row of a layer's output, and whether it multiplies each input row first.
-struct LayerWork {
-  double per_output = 0, per_input = 0;
-};
-
-LayerWork work_of_layer(nn::ModelKind model, double in, double out) {
-  switch (model) {
-    case nn::ModelKind::sage:
-      return {.per_output = 2 * in * out};
-    case nn::ModelKind::gcn:
-      return {.per_output = in * out};
-    case nn::ModelKind::gin:
-      return {.per_output = in * out + out * out};
-    case nn::ModelKind::gat:
-      return {.per_input = in * out};
-  }
-  return {};
 }
 
 void check_same_model(const MeasuredRun& run, const TrainConfig& config) {
@@ -127,18 +109,6 @@ void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
   inputs.gathered_at_once = chosen.gathered;
 }
 
-double parameters_of(const TrainConfig& config, const graph::Manifest& manifest) {
-  double sum = 0;
-  for (std::size_t layer = 0; layer < config.fanouts.size(); ++layer) {
-    const auto in = static_cast<double>(layer == 0 ? manifest.feature_cols : config.hidden);
-    const auto out =
-        static_cast<double>(layer + 1 == config.fanouts.size() ? manifest.num_classes : config.hidden);
-    const LayerWork work = work_of_layer(config.model, in, out);
-    sum += work.per_output + work.per_input + out;
-  }
-  return sum;
-}
-
 }  // namespace
 
 RankSpeed speed_of(const Cluster& cluster, Precision precision) {
@@ -150,23 +120,6 @@ RankSpeed speed_of(const Cluster& cluster, Precision precision) {
           .picks = 8e9,
           .row_bytes = 1.9e12,
           .start_seconds = 1e-4};
-}
-
-StepWork work_of(const TrainConfig& config, const graph::Manifest& manifest, const BatchProfile& profile) {
-  StepWork work;
-  const std::size_t layers = profile.hops.size();
-  for (std::size_t layer = 0; layer < layers; ++layer) {
-    const std::size_t hop = layers - 1 - layer;
-    const auto in = static_cast<double>(layer == 0 ? manifest.feature_cols : config.hidden);
-    const auto out = static_cast<double>(layer + 1 == layers ? manifest.num_classes : config.hidden);
-    const double outputs = profile.hops[hop].nodes,
-                 sources = hop + 1 < layers ? profile.hops[hop + 1].nodes : profile.inputs;
-    const LayerWork rows = work_of_layer(config.model, in, out);
-    const double passes = layer == 0 ? 2 : 3;  // forward, for the weights, and for the input
-    work.flops += 2 * passes * (outputs * rows.per_output + sources * rows.per_input);
-    work.aggregated_bytes += (passes - 1) * profile.hops[hop].picks * in * sizeof(float);
-  }
-  return work;
 }
 
 ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,

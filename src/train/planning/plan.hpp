@@ -38,13 +38,6 @@ struct RankSpeed {
 };
 RankSpeed speed_of(const Cluster& cluster, Precision precision);
 
-/// Floating-point operations and bytes of neighbors' rows of one step: forward, and backward for all but the
-/// first layer's input.
-struct StepWork {
-  double flops = 0, aggregated_bytes = 0;
-};
-StepWork work_of(const TrainConfig& config, const graph::Manifest& manifest, const BatchProfile& profile);
-
 /// The messages of a batch: as they are counted in `traffic`. Requests and answers of fixed size (`direct`)
 /// have a margin, and counts travel in them.
 struct ExchangeLoads {

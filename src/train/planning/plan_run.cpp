@@ -9,6 +9,7 @@
 #include "strata/cuda/device.hpp"
 #include "strata/train/planning.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 #include "tuning/device_mix.hpp"
 
 namespace strata::train {
@@ -19,14 +20,14 @@ void check_cluster(const TrainConfig& config, const Cluster& cluster) {
   using Compute = comm::TopologyOptions::Compute;
   const int ranks = cluster.ranks_per_machine(), asked = config.topology.ranks_per_machine;
   if (asked > 0 && asked != ranks)
-    throw InputError(fmt::format("--ranks-per-machine {} contradicts --cluster, whose machines have {} ranks",
-                                 asked, ranks),
+    throw InputError(fmt::format("--ranks-per-machine {} contradicts --cluster, whose machines have {}",
+                                 asked, counted(ranks, "rank")),
                      "Leave --ranks-per-machine out: gpus or ranks of --cluster say how many there are.");
   const Compute device = config.topology.compute;
   if (device != Compute::automatic && (device == Compute::cuda) != cluster.has_gpus())
     throw InputError(
         fmt::format("--device {} contradicts --cluster, whose machines have {}", enum_name(device),
-                    cluster.has_gpus() ? fmt::format("{} GPUs", cluster.gpus) : "no GPUs"),
+                    cluster.has_gpus() ? counted(cluster.gpus, "GPU") : "no GPUs"),
         "Leave --device out: gpus of --cluster says what ranks compute on.");
   check_device_options(config, topology_of(cluster));
 }

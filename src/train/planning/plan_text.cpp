@@ -7,6 +7,7 @@
 
 #include "planning/plan.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/wrapped.hpp"
 
 namespace strata::train {
 namespace {
@@ -25,12 +26,38 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 std::string cluster_text(const StepPlan& plan) {
   const Cluster& c = plan.cluster;
   const Link link = plan.inputs.link;
-  std::string text = fmt::format("cluster {} machine{} of {} {}", c.machines, c.machines == 1 ? "" : "s",
-                                 c.ranks_per_machine(), c.has_gpus() ? "GPUs" : "ranks on CPUs");
+  std::string text = fmt::format("cluster {} of {}{}", counted(c.machines, "machine"),
+                                 counted(c.ranks_per_machine(), c.has_gpus() ? "GPU" : "rank"),
+                                 c.has_gpus() ? "" : " on CPUs");
   if (c.machines > 1)
     text += fmt::format(", {:.1f} Gbit/s per rank, latency {}", 8e-9 * link.bytes_per_second,
                         format_seconds(link.latency_seconds));
   return text + "\n";
+}
+
+constexpr int kColumns = 69;  // the doctor prints it beside the names of checks
+constexpr const char* kSmaller = "lower --batch-size, --fanouts or --hidden";
+
+std::string host_remedy(const StepPlan& plan) {
+  const std::int64_t memory = plan.cluster.host_memory;
+  if (plan.memory.graph_bytes() > memory) return "use more machines";
+  return plan.memory.training_bytes > memory ? fmt::format("{}, or start fewer ranks", kSmaller)
+                                             : fmt::format("use more machines, or {}", kSmaller);
+}
+
+std::string host_text(const StepPlan& plan) {
+  const MemoryPlan& m = plan.memory;
+  std::string text = fmt::format("host    {} per machine, of which a run takes {}\n",
+                                 format_bytes(plan.cluster.host_memory), format_bytes(m.host_bytes()));
+  text += fmt::format("        structure {}{}, feature rows {}\n", format_bytes(m.structure_bytes),
+                      m.replicated ? " (of the whole graph)" : "", format_bytes(m.feature_bytes));
+  if (plan.cluster.machines > 1)
+    text += fmt::format("        cache of other machines' nodes {}\n", format_bytes(m.cache_bytes));
+  if (m.training_bytes > 0)
+    text += fmt::format("        model, batches and libraries of {} {}\n",
+                        counted(plan.cluster.ranks, "rank"), format_bytes(m.training_bytes));
+  if (!m.fits_host) text += fmt::format("        TOO MUCH: {}\n", host_remedy(plan));
+  return text;
 }
 
 std::string memory_text(const StepPlan& plan) {
@@ -38,15 +65,11 @@ std::string memory_text(const StepPlan& plan) {
   std::string text;
   if (plan.cluster.has_gpus()) {
     text +=
-        fmt::format("GPU     {} each: graph {}, training up to {}{}\n", format_bytes(plan.cluster.gpu_memory),
-                    format_bytes(m.gpu_graph_bytes), format_bytes(m.gpu_training_bytes),
-                    m.fits_gpu ? "" : "; TOO MUCH: lower --batch-size, --fanouts or --hidden");
+        fmt::format("GPU     {} each: graph {}, training up to {}\n", format_bytes(plan.cluster.gpu_memory),
+                    format_bytes(m.gpu_graph_bytes), format_bytes(m.gpu_training_bytes));
+    if (!m.fits_gpu) text += fmt::format("        TOO MUCH: {}\n", kSmaller);
   }
-  text += fmt::format(
-      "host    {} per machine: structure {}{}, feature rows {}, cache of other machines' nodes {}{}\n",
-      format_bytes(plan.cluster.host_memory), format_bytes(m.structure_bytes),
-      m.replicated ? " (of the whole graph)" : "", format_bytes(m.feature_bytes), format_bytes(m.cache_bytes),
-      m.fits_host ? "" : "; TOO MUCH: use more machines");
+  text += host_text(plan);
   if (!plan.cluster.has_gpus()) return text;
   Table table({"rows of the largest machine", "where", "rows", "accesses"});
   for (const placement::TensorPlan& tensor : m.placement.tensors)
@@ -78,7 +101,7 @@ std::string cache_text(const TrainConfig& config, const StepPlan& plan) {
   if (config.halo_cache_bytes != store::LoadOptions::kAutomatic) return {};
   std::string text;
   for (const store::CacheDecision& decision : plan.memory.caches)
-    text += fmt::format("cache   {}\n", store::sentence(decision));
+    text += "cache   " + wrapped(store::sentence(decision), 8, kColumns);
   return text;
 }
 
@@ -91,20 +114,20 @@ std::string step_text(const StepPlan& plan) {
   table.row({"  of it, sum of gradients", format_seconds(e.sum)});
   table.row({"bytes on the link", format_seconds(e.wire)});
   table.row({"a batch per batch in flight", format_seconds(e.in_flight)});
-  return table.str() +
-         fmt::format(
-             "step    {}, limited by {}; {} per epoch ({} step{}); {} of one machine's speed per rank\n"
-             "        arithmetic {}\n",
-             format_seconds(e.step), name_of(e.limit),
-             format_seconds(e.step * static_cast<double>(plan.profile.steps_per_epoch)),
-             format_count(plan.profile.steps_per_epoch), plan.profile.steps_per_epoch == 1 ? "" : "s",
-             percent(plan.efficiency()), plan.basis);
+  return table.str() + fmt::format(
+                           "step    {}, limited by {}; {} per epoch ({})\n"
+                           "        {} of one machine's speed per rank\n"
+                           "        arithmetic {}\n",
+                           format_seconds(e.step), name_of(e.limit),
+                           format_seconds(e.step * static_cast<double>(plan.profile.steps_per_epoch)),
+                           counted(plan.profile.steps_per_epoch, "step"), percent(plan.efficiency()),
+                           plan.basis);
 }
 
 }  // namespace
 
 std::string plan_text(const TrainConfig& config, const StepPlan& plan) {
-  return fmt::format("plan    {}, {} {}, hidden {}, {} seeds per step\n", config.graph.text(),
+  return fmt::format("graph   {}\nmodel   {} {}, hidden {}, {} seeds per step\n", config.graph.text(),
                      planned_model(config), fmt::join(config.fanouts, ","), config.hidden,
                      format_count(plan.global_batch)) +
          cluster_text(plan) + memory_text(plan) + batch_text(plan) + cache_text(config, plan) +
@@ -139,6 +162,7 @@ json plan_record(const TrainConfig& config, const StepPlan& plan) {
           {"cached_rows", plan.memory.cached_rows},
           {"cached_lists", plan.memory.cached_lists},
           {"host_bytes", plan.memory.host_bytes()},
+          {"host_training_bytes", plan.memory.training_bytes},
           {"gpu_bytes", plan.memory.gpu_graph_bytes + plan.memory.gpu_training_bytes},
           {"fits", plan.memory.fits_host && plan.memory.fits_gpu},
           {"placement", std::move(strata)},

@@ -13,6 +13,7 @@
 #include "strata/train/train_options.hpp"
 #include "strata/train/versions.hpp"
 #include "strata/util/build_version.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::train {
 namespace {
@@ -60,8 +61,8 @@ RunOrigin run_origin(const std::vector<std::string>& hosts, const std::string& p
 std::string config_record(const TrainConfig& config, const RunOrigin& origin) {
   std::string text =
       as_comment(fmt::format("Strata {}; {}", origin.version, fmt::join(origin.libraries, ", "))) +
-      as_comment(fmt::format("{}, {} rank{} on {}", origin.started, origin.num_ranks,
-                             origin.num_ranks == 1 ? "" : "s", fmt::join(origin.hosts, ", "))) +
+      as_comment(fmt::format("{}, {} on {}", origin.started, counted(origin.num_ranks, "rank"),
+                             fmt::join(origin.hosts, ", "))) +
       as_comment("in " + origin.folder);
   if (!origin.parts_by.empty()) text += as_comment("parts by " + origin.parts_by);
   if (!config.provenance.command_line.empty()) text += as_comment(config.provenance.command_line);

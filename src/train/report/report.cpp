@@ -51,11 +51,6 @@ std::string row_exchange_name(const RunFacts& facts) {
   return facts.row_exchange ? std::string(enum_name(*facts.row_exchange)) : std::string();
 }
 
-/// "1 rank", "2 ranks".
-std::string counted(Count count, const char* what) {
-  return fmt::format("{} {}{}", format_count(count), what, count == 1 ? "" : "s");
-}
-
 std::string plan_table(const std::vector<store::MachineGraph::PlanRow>& plan) {
   Table table({"tensor (machine 0)", "stratum", "rows", "size", "accesses", "GB/s"});
   for (const auto& row : plan) {

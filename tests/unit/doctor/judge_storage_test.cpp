@@ -43,6 +43,14 @@ TEST(JudgeStorage, NamesTheHostWithoutParts) {
   const Findings findings = judge_storage(storage, healthy_ranks(3), "parts");
   EXPECT_THAT(shortened(findings), ElementsAre("failure storage h1 another-part-folder"));
   EXPECT_EQ(findings.front().message, storage[1].error);
+  EXPECT_THAT(findings.front().action, HasSubstr("Copy the part folder"));
+}
+
+TEST(JudgeStorage, AdvisesNoCopyOfWhatNoHostHas) {
+  const std::vector<StorageFacts> storage(2, {.error = "parts: no such directory"});
+  const Findings findings = judge_storage(storage, healthy_ranks(2), "parts");
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings.front().action, "Name a whole folder that strata-partition build made.");
 }
 
 TEST(JudgeStorage, NamesRanksWhoseFileSystemDoesNotAnswer) {

@@ -52,6 +52,48 @@ TEST(Report, TellsAlikeHostsOnce) {
   EXPECT_THAT(lines_by_host(hosts, {"a", "b", "a"}), ElementsAre("h0, h2: a", "h1: b"));
 }
 
+TEST(Report, LeavesNoBlankLineWhereNothingIsToBeDone) {
+  const Request request;
+  Report report(request, true, std::chrono::steady_clock::now());
+  testing::internal::CaptureStdout();
+  report.add("nccl", {},
+             {{.level = Level::note, .check = "nccl", .message = "it was slow", .remedy = Remedy::nccl},
+              {.level = Level::note,
+               .check = "nccl",
+               .message = "again",
+               .action = "Look at it.",
+               .remedy = Remedy::nccl}});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "  note     it was slow\n"
+            "           See docs/troubleshooting.md#slow-nccl\n"
+            "  note     again\n"
+            "           Look at it.\n"
+            "           See docs/troubleshooting.md#slow-nccl\n");
+}
+
+TEST(Report, BreaksLongLinesButNoRowsOfTables) {
+  const Request request;
+  Report report(request, true, std::chrono::steady_clock::now());
+  const std::string words = "one two three four five six seven eight nine ten eleven twelve thirteen ";
+  testing::internal::CaptureStdout();
+  report.add("ranks", {"  " + words + "end", words + " table"},
+             {{.level = Level::note,
+               .check = "ranks",
+               .host = "h1",
+               .message = words + "end",
+               .action = words + "end",
+               .remedy = Remedy::memory}});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "ranks        one two three four five six seven eight nine ten eleven twelve\n"
+            "             thirteen end\n"
+            "           one two three four five six seven eight nine ten eleven twelve thirteen  table\n"
+            "  note     h1: one two three four five six seven eight nine ten eleven twelve\n"
+            "           thirteen end\n"
+            "           one two three four five six seven eight nine ten eleven twelve\n"
+            "           thirteen end\n"
+            "           See docs/troubleshooting.md#little-memory-per-rank\n");
+}
+
 TEST(Report, WritesWhatWasFound) {
   const strata::test::TemporaryFolder folder;
   const Request request{.json = folder / "found.json"};

@@ -39,6 +39,12 @@ TEST(Format, Counts) {
   EXPECT_EQ(format_count(-123456), "-123,456");
 }
 
+TEST(Format, CountedNouns) {
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(1, "virtual machine"), "1 virtual machine");
+  EXPECT_EQ(counted(1234, "GPU"), "1,234 GPUs");
+}
+
 TEST(Format, Seconds) {
   EXPECT_EQ(format_seconds(0.000123), "123 us");
   EXPECT_EQ(format_seconds(0.0123), "12.3 ms");

@@ -168,8 +168,8 @@ class EdgeListReader {
       if (source_.time_column == column) time = field;
     }
     if (!source || !destination || (source_.weight_column && !weight) || (source_.time_column && !time))
-      place.refuse(fmt::format("{} column{}, but column {} is wanted, counted from 0", column,
-                               column == 1 ? "" : "s", last_column()),
+      place.refuse(fmt::format("{}, but column {} is wanted, counted from 0", counted(column, "column"),
+                               last_column()),
                    "See separator=, source=, target=, weight= and time= in docs/data.md.");
     if (time && !is_of_its_time(*time, place, piece.times)) return;
     take_ids(*source, *destination, place, piece);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planning/plan.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "planned_run.hpp"
+#include "planning/model_work.hpp"
+#include "strata/graph/part_file.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 
@@ -84,7 +87,42 @@ TEST(Plan, SaysWhatDoesNotFit) {
       make_plan(config, parse_cluster("machines=2,gpus=1,gpu-memory=1GiB,host-memory=1MiB"));
   EXPECT_FALSE(plan.memory.fits_gpu);
   EXPECT_FALSE(plan.memory.fits_host);
-  EXPECT_THAT(plan_text(config, plan), HasSubstr("TOO MUCH: use more machines"));
+  EXPECT_THAT(plan_text(config, plan), HasSubstr("TOO MUCH: use more machines\n"));
+}
+
+TEST(Plan, CountsTrainingInHostMemoryWhereCpusCompute) {
+  TrainConfig config = planted_config();
+  const StepPlan plan = make_plan(config, parse_cluster("ranks=2,host-memory=300MiB"));
+  const std::int64_t of_rank =
+      training_host_bytes(config, graph::read_manifest(*config.graph.parts()), plan.profile);
+  EXPECT_EQ(plan.memory.training_bytes, 2 * of_rank);
+  EXPECT_FALSE(plan.memory.fits_host);
+  EXPECT_LT(plan.memory.graph_bytes(), std::int64_t{300} << 20);
+  EXPECT_THAT(plan_text(config, plan), HasSubstr("model, batches and libraries of 2 ranks 3"));
+  EXPECT_THAT(plan_text(config, plan),
+              HasSubstr("TOO MUCH: lower --batch-size, --fanouts or --hidden, or start fewer ranks\n"));
+  EXPECT_THAT(
+      plan_text(config, make_plan(config, parse_cluster(fmt::format("ranks=2,host-memory={}", 2 * of_rank)))),
+      HasSubstr("TOO MUCH: use more machines, or lower --batch-size, --fanouts or --hidden\n"));
+  EXPECT_EQ(make_plan(config, parse_cluster("gpus=2")).memory.training_bytes, 0);
+}
+
+TEST(TrainingHostBytes, GrowWithBatchesInFlightAndTheModel) {
+  TrainConfig config = planted_config();
+  graph::Manifest manifest;
+  manifest.feature_cols = 100;
+  manifest.num_classes = 4;
+  const std::int64_t three = training_host_bytes(config, manifest, two_hops());
+  config.batches_in_flight = 5;
+  const double of_batch = two_hops().inputs * (16 + 400) + (50 + 1500) * 12;
+  EXPECT_NEAR(static_cast<double>(training_host_bytes(config, manifest, two_hops()) - three),
+              2 * 1.25 * of_batch, 2);
+  config.pipeline = false;
+  EXPECT_NEAR(static_cast<double>(three - training_host_bytes(config, manifest, two_hops())),
+              2 * 1.25 * of_batch, 2);
+  const std::int64_t one = training_host_bytes(config, manifest, two_hops());
+  config.hidden *= 100;
+  EXPECT_GT(training_host_bytes(config, manifest, two_hops()), one + 100 * 64 * 500 * 8);
 }
 
 TEST(Plan, MovesRowsToTheHostWhereGpusAreSmall) {

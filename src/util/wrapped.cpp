@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/util/wrapped.hpp"
+
+#include <algorithm>
+
+namespace strata {
+
+std::string wrapped(std::string_view text, int indent, int columns) {
+  std::string result;
+  int column = indent;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (column > indent && column + 1 + static_cast<int>(word.size()) > columns) {
+      result += '\n' + std::string(static_cast<std::size_t>(indent), ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += static_cast<int>(word.size());
+    begin = end + 1;
+  }
+  return result + '\n';
+}
+
+}  // namespace strata

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes Parquet tables of edges and nodes as a folder for `strata-partition build --input npy:DIR`. Needs pyarrow.
+"""Writes Parquet tables of edges and nodes as a folder for `strata-partition build --input npy:DIR`. Needs pyarrow. Where Strata was
+built with Arrow, `--input parquet:TABLES` reads them as they are.
 
 usage: from_parquet.py TABLES DIR [--edges edges] [--nodes nodes] [--source NAME] [--target NAME] [--weight NAME]
                        [--id NAME] [--label NAME] [--split NAME] [--features NAME...]
 
 TABLES has a table of edges and, if there is one, a table of nodes: a file edges.parquet, or a folder edges/ of files, or part files
-edges-*.parquet. The edges' first two columns are sources and targets unless --source and --target name others. A node's number is its row
-in the nodes' table; if that has an id column (`id`, `node` or `node_id`, of integers or strings), edges are in these ids, and DIR/names.txt
-keeps them, one per line. Without nodes, ids must be the numbers 0 to N - 1. Columns that are called `weight`, `label` or `y`, and `split`
-(train, valid, test) are taken unless options say otherwise; features are every other column of numbers, or lists of one length.
-Tables are read in pieces; in memory are one piece and the nodes' ids.
+edges-*.parquet. Sources and targets are the columns that --source and --target name, or `src` or `source` and `dst`, `target` or
+`destination`, or the first two. A node's number is its row in the nodes' table; if that has an id column (`id`, `node` or `node_id`,
+of integers or strings), edges are in these ids, and DIR/names.txt keeps them, one per line. Without nodes, ids must be the numbers
+0 to N - 1. Columns that are called `weight`, `label` or `y`, and `split` (train, valid, test) are taken unless options say otherwise;
+features are every other column of numbers, or lists of one length. Tables are read in pieces; in memory are one piece and the nodes' ids.
 """
 import argparse
 import pathlib
@@ -86,10 +87,9 @@ class Ids:
 
 
 def write_edges(edges, ids, options, folder):
-    source, target = options.source or edges.schema.names[0], options.target or edges.schema.names[1]
+    source = pick(edges, options.source, ['src', 'source'], 'edges') or edges.schema.names[0]
+    target = pick(edges, options.target, ['dst', 'target', 'destination'], 'edges') or edges.schema.names[1]
     weight = pick(edges, options.weight, ['weight', 'edge_weight'], 'weights')
-    for name in (source, target):
-        pick(edges, name, [], 'edges')
     count = edges.count_rows()
     index = np.lib.format.open_memmap(folder / 'edge_index.npy', 'w+', np.int64, (2, count))
     weights = np.lib.format.open_memmap(folder / 'edge_weight.npy', 'w+', np.float32, (count,)) if weight else None

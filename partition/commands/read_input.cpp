@@ -6,6 +6,7 @@
 
 #include "strata/graph/dataset_source.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
 #include "strata/util/progress.hpp"
@@ -77,6 +78,7 @@ class InputReader {
     if (!plan.on_disk)
       return {.scratch = nullptr,
               .stored = {.graph = graph::read_graph(options_.source, read, options_.files)}};
+    check_disk();
     spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
                  folder_.string(), format_bytes(plan.limit_bytes));
     ReadInput input{.scratch = std::make_unique<ScratchStore>(folder_, plan.room_bytes), .stored = {}};
@@ -88,6 +90,19 @@ class InputReader {
     input.scratch->set_room(room_for_nodes(size, use_, plan.limit_bytes));
     return_freed_memory();
     return input;
+  }
+
+  /// What the input's headers state may be wrong; then it is refused here, before it is read.
+  void check_disk() const {
+    const std::int64_t free = free_disk_bytes(folder_);
+    if (size_.least_scratch_bytes <= free) return;
+    throw InputError(
+        fmt::format("{}: the temporary files of {} edges take {} at least, {} are free", folder_.string(),
+                    format_count(size_.edges), format_bytes(size_.least_scratch_bytes), format_bytes(free)),
+        fmt::format(
+            "Free some space, give --scratch a folder on another disk, or more --memory. Is this the number "
+            "of edges of {}?",
+            options_.spec));
   }
 
   const InputOptions& options_;

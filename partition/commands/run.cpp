@@ -41,7 +41,7 @@ CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFla
   if (dataset != nullptr && dataset->ids != graph::DatasetSource::Ids::number) check_names_file(args.build);
   check_report(args);
   check_weights_to_balance(args);
-  const graph::InputStamp stamp(args.input.source, args.input.files);
+  const graph::InputStamp stamp(args.input.source, args.input.files, args.build.assign.file);
   args.build.before_publishing = [&stamp] { stamp.require_unchanged(); };
   args.build.detailed = !args.report.empty();
   PhaseClock clock;

@@ -122,6 +122,8 @@ class Inputs(e2e.Case):
         self.assertEqual((output / 'names.txt').read_text().splitlines(), names)
         self.expect(self.facts(f'npy:{output}', '--duplicates', 'keep'), num_nodes=60, num_edges=400, edge_weights=True, classes=4,
                     splits={'train': 20, 'valid': 20, 'test': 20})
+        turned = self.from_parquet(self.write_tables('turned', time=targets, dst=targets, src=sources))
+        np.testing.assert_array_equal(np.load(turned / 'edge_index.npy'), [sources, targets])
         numbered = self.from_parquet(self.write_tables('numbered', a=sources, b=targets), '--source', 'b', '--target', 'a')
         np.testing.assert_array_equal(np.load(numbered / 'edge_index.npy'), [targets, sources])
 

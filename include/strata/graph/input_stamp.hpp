@@ -10,19 +10,22 @@
 
 namespace strata::graph {
 
-/// The sizes and times of the files of an input at one moment, by which changes are noticed while it is read.
+/// What the files of an input are at one moment, by which changes are noticed while it is read: which ones,
+/// how large and how old, also behind links.
 class InputStamp {
  public:
-  /// Looks at all files below the input's folder and at `files`; generated graphs have none.
-  explicit InputStamp(const Source& source, const NodeFiles& files = {});
+  /// Looks at all files below the input's folder, at `files`, and at a file that says which part each node is
+  /// in. Generated graphs have none of their own.
+  explicit InputStamp(const Source& source, const NodeFiles& files = {},
+                      const std::filesystem::path& parts_file = {});
 
   /// Throws InputError naming a file that changed or went since. Calls refuse_truncated_inputs().
   void require_unchanged() const;
 
  private:
   struct Stamp {
-    std::uintmax_t bytes = 0;
-    std::filesystem::file_time_type changed{};
+    std::uintmax_t device = 0, file = 0;  ///< where links lead, and what a file of the same name replaced
+    std::int64_t bytes = 0, seconds = 0, nanoseconds = 0;
     bool operator==(const Stamp&) const = default;
   };
   using Stamps = std::map<std::filesystem::path, Stamp>;

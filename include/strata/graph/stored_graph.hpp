@@ -71,6 +71,7 @@ struct InputSize {
   std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files
   std::int64_t bytes_of_edges = 0;   ///< that reading holds beside the lists if they do not: weights, copies
   std::int64_t bytes_mapped = 0;     ///< of features that are read in place, or go to scratch files
+  std::int64_t least_scratch_bytes = 0;  ///< that scratch files take if edges go there; 0: not known before
 };
 
 /// Looks at headers and file sizes only. Files that cannot be read count nothing; reading refuses them.

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "readers/files_below.hpp"
 #include "readers/numpy/number_types.hpp"
 #include "readers/parquet/table_roles.hpp"
 #include "readers/text/fields.hpp"
@@ -27,11 +27,12 @@ namespace {
 namespace fs = std::filesystem;
 using Format = DatasetSource::Format;
 
-constexpr Count kLeastBytesPerEdge = 6;  // of tables: "12,34\n"; larger graphs have longer ids
-constexpr Count kInflation = 6;          // of compressed text
-constexpr Count kWeightBytes = 8;        // of an edge: as read, and with its entry
-constexpr Count kNameBytes = 160;        // of a node, beside the letters
-constexpr double kMargin = 1.1;          // lines may get shorter
+constexpr Count kLeastBytesPerEdge = 6;     // of tables: "12,34\n"; larger graphs have longer ids
+constexpr Count kInflation = 6;             // of compressed text
+constexpr Count kScratchBytesPerEdge = 12;  // while lists are sorted: two ids and the edge's
+constexpr Count kWeightBytes = 8;           // of an edge: as read, and with its entry
+constexpr Count kNameBytes = 160;           // of a node, beside the letters
+constexpr double kMargin = 1.1;             // lines may get shorter
 
 /// Whatever the file is called: a gzip, zstd or zip file.
 bool is_compressed(const fs::path& file) {
@@ -41,19 +42,11 @@ bool is_compressed(const fs::path& file) {
   return first.starts_with("\x1f\x8b") || first == "\x28\xb5\x2f\xfd" || first == "PK\x03\x04";
 }
 
-/// The bytes of a file or of the files in a folder that `counts`, as if they were not compressed.
-std::int64_t bytes_of(const fs::path& place, const std::function<bool(const fs::path&)>& counts) {
+/// The bytes of a file, as if it were not compressed; 0 if it cannot be looked at.
+std::int64_t bytes_of(const fs::path& file) {
   std::error_code code;
-  const auto bytes = [&](const fs::path& file) {
-    const std::uintmax_t size = fs::file_size(file, code);
-    return code ? 0 : static_cast<std::int64_t>(size) * (is_compressed(file) ? kInflation : 1);
-  };
-  if (!fs::is_directory(place, code)) return bytes(place);
-  std::int64_t sum = 0;
-  for (auto entry = fs::recursive_directory_iterator(place, code);
-       !code && entry != fs::recursive_directory_iterator(); entry.increment(code))
-    if (entry->is_regular_file(code) && counts(entry->path())) sum += bytes(entry->path());
-  return sum;
+  const std::uintmax_t size = fs::file_size(file, code);
+  return code ? 0 : static_cast<std::int64_t>(size) * (is_compressed(file) ? kInflation : 1);
 }
 
 bool is_about_nodes(const fs::path& file) {
@@ -77,6 +70,7 @@ void add_features(const NpyArray& array, InputSize& size) {
   if (!array.shape.empty()) size.nodes = std::max(size.nodes, array.shape[0]);
   const bool in_place = !array.fortran_order && (array.is('f', 4) || array.is('f', 2));
   size.bytes_mapped += array.size() * (in_place ? array.item_bytes : 4);
+  if (!in_place) size.least_scratch_bytes += array.size() * 4;
 }
 
 void add_features(const fs::path& file, InputSize& size) {
@@ -90,7 +84,7 @@ constexpr Count kLeastTextBytes = 2;
 void add_labels(const fs::path& file, InputSize& size) {
   constexpr Count kLabelBytes = 4;
   if (file.extension() != ".npy") {
-    size.bytes_in_memory += kLabelBytes * bytes_of(file, {}) / kLeastTextBytes;
+    size.bytes_in_memory += kLabelBytes * bytes_of(file) / kLeastTextBytes;
     return;
   }
   const NpyArray labels = read_npy(file);
@@ -104,7 +98,7 @@ void add_labels(const fs::path& file, InputSize& size) {
 void add_split(const fs::path& file, InputSize& size) {
   constexpr Count kIdBytes = 8, kMasks = 3;
   if (file.extension() != ".npy") {
-    size.bytes_in_memory += kIdBytes * bytes_of(file, {}) / kLeastTextBytes;
+    size.bytes_in_memory += kIdBytes * bytes_of(file) / kLeastTextBytes;
     return;
   }
   const NpyArray nodes = read_npy(file);
@@ -119,17 +113,11 @@ void add_node_weights(Count kinds, InputSize& size) {
 }
 
 /// Of files whose names tell what they are about, where nothing else does: 32 bits per number.
-void add_node_files(const fs::path& place, InputSize& size) {
+void add_node_file(const fs::path& file, InputSize& size) {
   constexpr Count kNumberBytes = 4;
-  std::error_code code;
-  for (auto entry = fs::recursive_directory_iterator(place, code);
-       !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
-    const fs::path& file = entry->path();
-    if (!entry->is_regular_file(code) || !is_about_nodes(file)) continue;
-    size.bytes_mapped += file.extension() == ".npy"
-                             ? std::max(kNumberBytes * read_npy(file).size(), bytes_of(file, {}))
-                             : kNumberBytes * bytes_of(file, {}) / kLeastTextBytes;
-  }
+  size.bytes_mapped += file.extension() == ".npy"
+                           ? std::max(kNumberBytes * read_npy(file).size(), bytes_of(file))
+                           : kNumberBytes * bytes_of(file) / kLeastTextBytes;
 }
 
 /// A sparse matrix of scipy: a row number per row in csr and csc, one per entry in coo.
@@ -179,8 +167,8 @@ void measure_igb(const fs::path& place, InputSize& size) {
   if (is_npy(features)) {  // the large sets have no header
     add_features(features, size);
   } else {
-    size.bytes_mapped += bytes_of(features, {});
-    size.nodes = bytes_of(features, {}) / (kFeatureCols * 4);
+    size.bytes_mapped += bytes_of(features);
+    size.nodes = bytes_of(features) / (kFeatureCols * 4);
   }
   size.bytes_in_memory += kLabelAndSplitBytes * size.nodes;
 }
@@ -241,7 +229,7 @@ void measure_list(const DatasetSource& source, InputSize& size) {
   if (!blocks.next(block) || block.text.empty()) return;
   const auto lines = std::max<std::ptrdiff_t>(1, std::ranges::count(block.text, '\n'));
   const double line_bytes = static_cast<double>(block.text.size()) / static_cast<double>(lines);
-  const auto bytes = static_cast<double>(bytes_of(source.place, {}));
+  const auto bytes = static_cast<double>(bytes_of(source.place));
   const bool whole = bytes <= static_cast<double>(block.text.size());
   size.edges = whole ? lines + 1 : static_cast<Count>(kMargin * bytes / line_bytes);
   if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
@@ -264,6 +252,7 @@ void measure_parquet(const DatasetSource& source, InputSize& size) {
   constexpr Count kLabelBytes = 4, kIdBytes = 8;
   size.nodes = nodes.rows();
   for (const int column : roles.features) size.bytes_mapped += size.nodes * nodes.width(column) * 4;
+  size.least_scratch_bytes += size.bytes_mapped;
   if (roles.label >= 0)
     size.bytes_in_memory +=
         size.nodes * std::min(kLabelBytes * nodes.width(roles.label), kLabelBytes + nodes.width(roles.label));
@@ -291,11 +280,29 @@ void measure_dataset(const DatasetSource& source, InputSize& size) {
       [[fallthrough]];
     case Format::graphbolt:
     case Format::dgl_chunked:
-      const std::int64_t bytes =
-          bytes_of(source.place, [](const fs::path& file) { return !is_about_nodes(file); });
+      std::int64_t bytes = 0;
+      for (const fs::path& file : files_below(source.place)) {
+        if (is_about_nodes(file))
+          add_node_file(file, size);
+        else
+          bytes += bytes_of(file);
+      }
       size.edges = bytes / kLeastBytesPerEdge;
-      add_node_files(source.place, size);
       if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
+  }
+}
+
+/// Whether the number of edges that was measured is the number that is read.
+bool states_edges(const DatasetSource& source) {
+  switch (source.format) {
+    case Format::npy:
+    case Format::igb:
+    case Format::parquet:
+    case Format::metis:
+    case Format::matrix_market:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -319,6 +326,7 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
       if (spec->weights != SyntheticSpec::Weights::none) size.bytes_of_edges = kWeightBytes * size.edges;
     } else {
       measure_dataset(*source.dataset(), size);
+      if (states_edges(*source.dataset())) size.least_scratch_bytes += kScratchBytesPerEdge * size.edges;
       if (const auto nodes = source.dataset()->nodes; nodes && stated(*nodes) > size.nodes) {
         size.nodes = stated(*nodes);
         size.nodes_from = fmt::format("nodes={}", *nodes);

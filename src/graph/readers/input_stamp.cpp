@@ -2,7 +2,9 @@
 #include "strata/graph/input_stamp.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include "readers/files_below.hpp"
 #include "strata/graph/dataset_source.hpp"
 #include "strata/util/error.hpp"
 
@@ -18,30 +20,28 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-InputStamp::InputStamp(const Source& source, const NodeFiles& files) {
+InputStamp::InputStamp(const Source& source, const NodeFiles& files, const fs::path& parts_file) {
   if (const DatasetSource* const dataset = source.dataset()) places_.push_back(dataset->place);
   if (const auto parts = source.parts())
     if (const auto* const directory = std::get_if<fs::path>(&*parts)) places_.push_back(*directory);
-  for (const fs::path& file : {files.features, files.labels, files.train, files.valid, files.test})
+  for (const fs::path& file :
+       {files.features, files.labels, files.train, files.valid, files.test, parts_file})
     if (!file.empty()) places_.push_back(file);
   stamps_ = look();
 }
 
 InputStamp::Stamps InputStamp::look() const {
   Stamps stamps;
-  std::error_code code;
-  const auto add = [&](const fs::path& file) {
-    const Stamp stamp{fs::file_size(file, code), fs::last_write_time(file, code)};
-    if (!code) stamps[file] = stamp;
-  };
   for (const fs::path& place : places_) {
-    if (!fs::is_directory(place, code)) {
-      add(place);
-      continue;
+    for (const fs::path& file : files_below(place)) {
+      struct stat status {};
+      if (::stat(file.c_str(), &status) != 0) continue;
+      stamps[file] = {.device = status.st_dev,
+                      .file = status.st_ino,
+                      .bytes = status.st_size,
+                      .seconds = status.st_mtim.tv_sec,
+                      .nanoseconds = status.st_mtim.tv_nsec};
     }
-    for (auto entry = fs::recursive_directory_iterator(place, code);
-         !code && entry != fs::recursive_directory_iterator(); entry.increment(code))
-      if (entry->is_regular_file(code)) add(entry->path());
   }
   return stamps;
 }

@@ -380,5 +380,38 @@ TEST(InputStamps, NoticeFilesThatChangeOrGo) {
   InputStamp(Source("synthetic:nodes=10")).require_unchanged();
 }
 
+TEST(InputStamps, NoticeWhatChangesBehindLinks) {
+  const test::TemporaryFolder folder;
+  namespace fs = std::filesystem;
+  for (const char* const name : {"set", "elsewhere", "a"}) fs::create_directory(folder / name);
+  write_text(folder / "elsewhere/labels.csv", "a");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "set/data");
+  fs::create_directory_symlink(folder / "set", folder / "elsewhere/back");
+  const Source source("graphbolt:" + (folder / "set").string());
+  const InputStamp below(source);
+  below.require_unchanged();
+  write_text(folder / "elsewhere/labels.csv", "ab");
+  test::expect_error<InputError>([&] { below.require_unchanged(); }, {"set/data/labels.csv changed"});
+
+  // The link leads to another file of the same size and age.
+  for (const char* const name : {"one", "two"}) write_text(folder / "a" / name, name);
+  fs::last_write_time(folder / "a/two", fs::last_write_time(folder / "a/one"));
+  fs::create_symlink(folder / "a/one", folder / "set/edges.npy");
+  const InputStamp linked(source);
+  linked.require_unchanged();
+  fs::remove(folder / "set/edges.npy");
+  fs::create_symlink(folder / "a/two", folder / "set/edges.npy");
+  test::expect_error<InputError>([&] { linked.require_unchanged(); }, {"set/edges.npy changed"});
+}
+
+TEST(InputStamps, LookAtTheFileOfParts) {
+  const test::TemporaryFolder folder;
+  write_text(folder / "parts.txt", "0\n1\n");
+  const InputStamp stamp(Source("synthetic:nodes=2"), {}, folder / "parts.txt");
+  stamp.require_unchanged();
+  write_text(folder / "parts.txt", "0\n1\n1\n");
+  test::expect_error<InputError>([&] { stamp.require_unchanged(); }, {"parts.txt changed while it was read"});
+}
+
 }  // namespace
 }  // namespace strata::graph

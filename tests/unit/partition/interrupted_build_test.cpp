@@ -72,9 +72,10 @@ class InterruptedBuild : public testing::Test {
   }
   bool verifies() const { return run({"verify", out()}) == 0; }
 
+  static constexpr Count kNodes = 100'000;
   /// 1.6 million edges in 25 MB, which 72 MiB of memory do not hold beside the program.
   std::string write_input() const {
-    constexpr Count kEdges = 1'600'000, kNodes = 100'000;
+    constexpr Count kEdges = 1'600'000;
     fs::create_directory(outside_ / "edges");
     std::string header =
         "{'descr': '<i8', 'fortran_order': False, 'shape': (2, " + std::to_string(kEdges) + "), }";
@@ -192,10 +193,18 @@ TEST_F(InterruptedBuild, KilledWithItsEdgesOnDiskLeavesNoTemporaryFile) {
 // The program stands still while its input changes; only where it had ended before that is it started again.
 TEST_F(InterruptedBuild, PublishesNothingWhereItsInputChangedWhileItWasRead) {
   const std::string input = write_input();
-  const fs::path array = outside_ / "edges/edge_index.npy";
-  for (const std::vector<std::string>& memory : {std::vector<std::string>{}, {"--memory", "72MiB"}}) {
+  const fs::path array = outside_ / "edges/edge_index.npy", parts = outside_ / "parts.txt";
+  std::ofstream file{parts};
+  for (Count node = 0; node < kNodes; ++node) file << node % 2 << "\n";
+  file.close();
+  struct Case {
+    std::vector<std::string> options;
+    fs::path changes;
+  };
+  for (const Case& each : {Case{{}, array}, Case{{"--memory", "72MiB"}, array},
+                           Case{{"--method", "file:" + parts.string()}, parts}}) {
     std::vector<std::string> build{"build", "--input", input, "--parts", "2", "--output", out()};
-    build.insert(build.end(), memory.begin(), memory.end());
+    build.insert(build.end(), each.options.begin(), each.options.end());
     int code = 0;
     for (int attempt = 0; attempt < 20 && code == 0; ++attempt) {
       fs::remove_all(out());
@@ -205,12 +214,12 @@ TEST_F(InterruptedBuild, PublishesNothingWhereItsInputChangedWhileItWasRead) {
              (!fs::exists(log()) || read_file(log()).find("reading") == std::string::npos))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       kill(child, SIGSTOP);
-      fs::last_write_time(array, fs::last_write_time(array) + std::chrono::seconds(5));
+      fs::last_write_time(each.changes, fs::last_write_time(each.changes) + std::chrono::seconds(5));
       kill(child, SIGCONT);
       code = wait(child);
     }
     EXPECT_EQ(code, 2) << read_file(log());
-    EXPECT_THAT(read_file(log()), HasSubstr("edge_index.npy changed while it was read"));
+    EXPECT_THAT(read_file(log()), HasSubstr(each.changes.filename().string() + " changed while it was read"));
     EXPECT_THAT(names(), testing::IsEmpty());
   }
 }

@@ -170,6 +170,8 @@ TEST_F(Refusals, NameTheFieldAndTheWayOut) {
          "99,999,999,999,999 nodes", "edges.txt: the number of rows", 3);
   refuse("metis:{}", "99999999999999 1\n2\n1\n", "99,999,999,999,999 nodes",
          "edges.txt: the number of nodes in its header", 3);
+  refuse("metis:{} --memory 1GiB", "3 90000000000000\n2\n1 3\n2\n",
+         "180,000,000,000,000 edges take 1964.5 TiB at least", "--scratch a folder on another disk");
   expect_refused("verify " + folder_.path().string(), "not a partition directory",
                  "strata-partition build wrote");
 }

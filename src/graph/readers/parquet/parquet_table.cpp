@@ -5,10 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <new>
 
 #include "readers/parquet/open_parquet.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/utf8.hpp"
@@ -55,6 +55,8 @@ template <typename Work>
 decltype(auto) guarded(const std::function<std::string()>& place, Work&& work) {
   try {
     return work();
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     throw InputError(fmt::format("{}: {}", place(), printable(error.what())),
                      "Write or copy the file again.");
@@ -95,7 +97,8 @@ ParquetTable::ParquetTable(std::vector<fs::path> files) : files_(std::move(files
 }
 
 std::string ParquetTable::origin() const {
-  return (files_.size() == 1 ? files_[0] : folder_of(files_[0])).string();
+  const std::string first = files_[0].string();
+  return files_.size() == 1 ? first : fmt::format("{} and {} more", first, files_.size() - 1);
 }
 
 int ParquetTable::find(const std::string& name) const {
@@ -137,7 +140,7 @@ void ParquetTable::read(const std::vector<ParquetWish>& wishes, Count values_at_
   Count width = 1, done = 0;
   for (const ParquetWish& wish : wishes) width += wish.width;
   const Count rows_at_once = std::clamp<Count>(values_at_once / width, 1, kMostRows);
-  ProgressBar progress("read " + fs::path(origin()).filename().string(), rows_, "rows");
+  ProgressBar progress("read " + files_[0].filename().string(), rows_, "rows");
   for (const fs::path& path : files_) {
     const auto file = open_parquet(path);
     require_same(file->columns(), path, columns_, files_[0]);  // it may have changed since

@@ -39,7 +39,7 @@ class ParquetTable {
 
   const std::vector<ParquetColumn>& columns() const { return columns_; }  ///< sizes are of all files
   Count rows() const { return rows_; }
-  std::string origin() const;  ///< the file, or the folder of several
+  std::string origin() const;  ///< for messages: the file, or the first of several
 
   /// The index of a column, or -1.
   int find(const std::string& name) const;

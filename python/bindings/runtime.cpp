@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <chrono>
+#include <optional>
 
 #include "backend_capsule.hpp"
 #include "bindings.hpp"
 #include "interruptible.hpp"
 #include "strata/util/enum_names.hpp"
+#include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 
 namespace strata::python {
@@ -89,6 +92,16 @@ void bind_runtime(nb::module_& module) {
             interruptible(p->device(), [p] { p->world->communicator().barrier(); });
           },
           "Collective: waits for all ranks.")
+      .def(
+          "share_error",
+          [](const std::shared_ptr<Process>& p, const std::optional<std::string>& error) {
+            interruptible(p->device(), [p, error] {
+              p->world->communicator().together([&] {
+                if (error) throw InputError(*error);
+              });
+            });
+          },
+          "error"_a.none(), "Collective: raises InputError on all ranks if one of them gives a text.")
       .def(
           "broadcast",
           [](const Process& p, std::string text, int root) {

@@ -11,10 +11,12 @@ import sys
 import traceback
 import types
 import weakref
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from strata import _core
 
+T = TypeVar("T")
 
 # Seconds that a rank whose program ends waits for the others to end theirs.
 _PATIENCE_FAILED = 3  # after sys.exit() with a code
@@ -105,6 +107,24 @@ def refuse_forks() -> None:
         "this process was forked from one that uses Strata",
         "Loaders need no worker processes (num_workers=0); start others with torch.multiprocessing's spawn method.",
     )
+
+
+def together(work: Callable[[], T]) -> T:
+    """What `work` returns. Collective: if it raises on one rank all ranks raise, the others an InputError that names that rank."""
+    if process().size == 1:
+        return work()
+    own: Exception | None = None
+    try:
+        made = work()
+    except Exception as raised:
+        own = raised
+    try:
+        process().share_error(None if own is None else str(own))
+    except Exception:
+        if own is not None:
+            raise own from None
+        raise
+    return made
 
 
 def _leak() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata import _arguments, _core
 from strata._arrays import current_stream, host_array, ids_array, to_numpy, to_torch
-from strata._process import not_for_other_processes, process, refuse_forks, register
+from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata.errors import InputError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Graph:
         return f"strata.Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features})"
 
 
-def _settings(
+def _options(
     edge_ids: bool | None,
     weights: bool,
     gpu_memory: int | None,
@@ -180,8 +180,8 @@ def _settings(
     halo_cache: int,
     fanouts: Sequence[int],
     batch_size: int,
-) -> _core.GraphSettings:
-    return _core.GraphSettings(
+) -> _core.GraphOptions:
+    return _core.GraphOptions(
         edge_ids=edge_ids,
         edge_weights=_arguments.flag(weights, "weights"),
         gpu_bytes=-1 if gpu_memory is None else _arguments.integer(gpu_memory, "gpu_memory", 0),
@@ -218,8 +218,13 @@ def load(
     Raises:
         InputError: the source cannot be used. OutOfMemory: it does not fit.
     """
-    settings = _settings(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
-    return Graph(_core.Graph.load(process(), os.fspath(source), settings))
+
+
+    def arguments() -> tuple[_core.GraphSource, _core.GraphOptions]:
+        options = _options(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
+        return _core.GraphSource(os.fspath(source)), options
+
+    return Graph(_core.Graph.load(process(), *together(arguments)))
 
 
 def from_tensors(
@@ -246,9 +251,13 @@ def from_tensors(
         train, valid, test: ids, or masks of N truth values.
         num_nodes: N, where neither x nor y says it.
     """
-    arrays = _core.Arrays()
+
+    def arguments() -> tuple[_core.Arrays, _core.GraphOptions]:
+        options = _options(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
+        return _arrays(given, num_nodes), options
+
     given = {
-        "edge_index": ids_array(edge_index, "edge_index"),
+        "edge_index": edge_index,
         "x": x,
         "y": y,
         "edge_weight": edge_weight,
@@ -256,13 +265,19 @@ def from_tensors(
         "valid": valid,
         "test": test,
     }
+    return Graph(_core.Graph.from_arrays(process(), *together(arguments)))
+
+
+def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
+    """The first rank's; others' are none, but their edges must be usable, too."""
+    arrays = _core.Arrays()
+    edge_index = ids_array(given["edge_index"], "edge_index")
     if process().rank == 0:
-        for name, value in given.items():
+        for name, value in (given | {"edge_index": edge_index}).items():
             if value is not None:
                 setattr(arrays, name, host_array(value, name))
         arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
-    settings = _settings(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
-    return Graph(_core.Graph.from_arrays(process(), arrays, settings))
+    return arrays
 
 
 def from_pyg(data: Any, **options: Any) -> Graph:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata import _arguments, _core
 from strata._arrays import current_stream, host_array, ids_array, to_torch
-from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch
+from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
 from strata.graph import Graph
@@ -138,39 +138,43 @@ class _Loader:
         deal: bool = True,
         transposes: bool = False,
     ) -> None:
+        def options() -> _core.LoaderOptions:
+            chooser = sampler if isinstance(sampler, NeighborChooser) else None
+            if not isinstance(sampler, str) and chooser is None:
+                raise TypeError(
+                    f"sampler is {sampler!r}; give a name (\"uniform\") or an object of a class derived from NeighborChooser"
+                )
+            if chooser is not None:
+                chooser.check(graph, replace, layer_dependent)
+            return _core.LoaderOptions.make(
+                fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts"),
+                split=input_nodes if isinstance(input_nodes, str) else None,
+                nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes),
+                batch_size=_arguments.integer(batch_size, "batch_size", 1),
+                shuffle=_arguments.flag(shuffle, "shuffle"),
+                drop_last=_arguments.flag(drop_last, "drop_last"),
+                seed=_arguments.integer(seed, "seed", 0, (1 << 64) - 1),
+                sampler=sampler if isinstance(sampler, str) else "uniform",
+                replace=_arguments.flag(replace, "replace"),
+                layer_dependent=_arguments.flag(layer_dependent, "layer_dependent"),
+                merged=merged,
+                features=_arguments.flag(features, "features"),
+                labels=True,
+                own_nodes=_arguments.flag(own_nodes, "own_nodes"),
+                deals=_arguments.flag(deal, "deal"),
+                transposes=_arguments.flag(transposes, "transposes"),
+                chooser=chooser,
+            )
+
         if not isinstance(graph, Graph):
             raise TypeError(f"the graph is {graph!r}; give one of strata.load(), strata.from_tensors() ...")
-        if not isinstance(sampler, (str, NeighborChooser)):
-            raise TypeError(f"sampler is {sampler!r}; give a name (\"uniform\") or an object of a class derived from NeighborChooser")
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
         self._iterations = 0  # begun; a loader serves the last one
         self._in_use = threading.Lock()
         self._own_nodes = own_nodes
-        chooser = sampler if isinstance(sampler, NeighborChooser) else None
-        if chooser is not None:
-            chooser.check(graph, replace, layer_dependent)
-        self._core = _core.NodeLoader.make(
-            graph._core,
-            fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts"),
-            split=input_nodes if isinstance(input_nodes, str) else None,
-            nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes),
-            batch_size=_arguments.integer(batch_size, "batch_size", 1),
-            shuffle=_arguments.flag(shuffle, "shuffle"),
-            drop_last=_arguments.flag(drop_last, "drop_last"),
-            seed=_arguments.integer(seed, "seed", 0, (1 << 64) - 1),
-            sampler=sampler if isinstance(sampler, str) else "uniform",
-            replace=_arguments.flag(replace, "replace"),
-            layer_dependent=_arguments.flag(layer_dependent, "layer_dependent"),
-            merged=merged,
-            features=_arguments.flag(features, "features"),
-            labels=True,
-            own_nodes=_arguments.flag(own_nodes, "own_nodes"),
-            deals=_arguments.flag(deal, "deal"),
-            transposes=_arguments.flag(transposes, "transposes"),
-            chooser=chooser,
-        )
+        self._core = _core.NodeLoader.make(graph._core, options() if own_nodes else together(options))
         register(self)
 
     def __len__(self) -> int:
@@ -181,7 +185,10 @@ class _Loader:
         return f"{type(self).__name__}()"
 
     def set_epoch(self, epoch: int) -> None:
-        """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves."""
+        """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves.
+
+        The same on all ranks, which refuse to begin different ones.
+        """
         self._epoch = _arguments.epoch(epoch)
 
     def run_on(self, split: SmSplit) -> None:

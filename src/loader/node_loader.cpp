@@ -172,6 +172,7 @@ struct NodeLoader::State : GraphReader {
   }
 
   void begin(std::uint32_t epoch) {
+    check_epoch(ranks(), epoch);
     pipeline->end();
     if (pipeline->wants_step_times() && steps_taken > 0) {
       pipeline->choose_in_flight(pipeline->take_times(), caller_seconds, steps_taken);

@@ -130,6 +130,57 @@ class Launch(unittest.TestCase):
             self.assertIn(f"rank {rank}: rank 0 makes a loader with input_nodes 1 ids (hash", done.stdout)
             self.assertRegex(done.stdout, f"rank {rank}: rank 0 makes a loader with input_nodes .*, rank 1 with input_nodes ids of its own")
 
+    def test_refuses_on_all_ranks_what_one_of_them_gives(self):
+        script = self.folder / "one_rank.py"
+        script.write_text(
+            "import numpy, strata, torch\n"
+            "rank = strata.process().rank\n"
+            "edges, x = torch.arange(8).view(2, 4), numpy.ones((8, 3), 'float32')\n"
+            "def refused(name, work):\n"
+            "    try:\n"
+            "        work()\n"
+            "    except (ValueError, TypeError) as error:\n"
+            "        print(f'{name} {rank}: {type(error).__name__} {error}'.splitlines()[0], flush=True)\n"
+            "    strata.process().barrier()\n"
+            "for bad in (0, 1):\n"
+            "    mine = rank == bad\n"
+            "    refused(f'weight{bad}', lambda: strata.from_tensors(edges, x, edge_weight=numpy.ones(4) if mine else None))\n"
+            "    refused(f'edges{bad}', lambda: strata.from_tensors(edges.float() if mine else edges, x))\n"
+            "    refused(f'batch{bad}', lambda: strata.from_tensors(edges, x, batch_size='8' if mine else 8))\n"
+            "    refused(f'source{bad}', lambda: strata.load('synthetic:noodles=3' if mine else 'synthetic:nodes=30'))\n"
+            "refused('x0', lambda: strata.from_tensors(edges, x.astype(object) if rank == 0 else x))\n"
+            "graph = strata.from_tensors(edges, x, train=range(8))\n"
+            "for name, options in (('sampler', {'sampler': 'labour'}), ('mask', {'input_nodes': numpy.ones(3, bool)})):\n"
+            "    refused(name, lambda: strata.NodeLoader(graph, fanouts=[2], **({} if rank else options)))\n"
+            "loader = strata.NodeLoader(graph, fanouts=[2], batch_size=2)\n"
+            "loader.set_epoch(3 + rank)\n"
+            "refused('epoch', lambda: list(loader))\n"
+            "loader.set_epoch(5)\n"
+            "print(f'took {len(list(loader))}', flush=True)\n"
+            "graph.close()\n"
+        )
+        for start in (mpirun, torchrun):
+            done = start(2, script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.count("took 2"), 2, done.stdout)
+            for bad in (0, 1):
+                other = 1 - bad
+                given = ["edge weights false", "edge weights true"][:: 1 if bad else -1]
+                for rank in (0, 1):
+                    self.assertIn(f"weight{bad} {rank}: InputError rank 0 makes a graph with {given[0]}, rank 1 with {given[1]}", done.stdout)
+                for name, said in (
+                    ("edges", "InputError edge_index is of type float32"),
+                    ("batch", "TypeError batch_size is '8'; give an integer"),
+                    ("source", "InputError "),
+                ):
+                    self.assertRegex(done.stdout, f"{name}{bad} {bad}: {said}")
+                    self.assertRegex(done.stdout, f"{name}{bad} {other}: InputError rank {bad}, host .*: {said.partition(' ')[2]}")
+            for name in ("x0", "sampler", "mask"):
+                self.assertRegex(done.stdout, f"{name} 0: InputError (?!rank)")
+                self.assertRegex(done.stdout, f"{name} 1: InputError rank 0")
+            for rank in (0, 1):
+                self.assertIn(f"epoch {rank}: InputError rank 0 begins an epoch with number 3, rank 1 with number 4", done.stdout)
+
     def test_gives_torch_distributed_the_same_ranks(self):
         script = self.folder / "ranks.py"
         script.write_text(

@@ -318,6 +318,19 @@ TEST_P(NodeLoaderTest, RefusesRanksThatDisagree) {
   refuses([](auto& o) { o.deals = false; }, "with deal true", "with deal false");
 }
 
+TEST_P(NodeLoaderTest, RefusesRanksThatBeginDifferentEpochs) {
+  const int rank = test::world().rank(), last = test::world().size() - 1;
+  if (last == 0) GTEST_SKIP() << "needs two ranks";
+  NodeLoader loader(setup_.graph, blocks());
+  loader.begin(0);
+  const std::uint32_t mine = rank == last ? 4 : 3;
+  test::expect_error<InputError>([&] { loader.begin(mine); },
+                                 {"rank 0 begins an epoch with number 3", "with number 4", "set_epoch()"});
+  EXPECT_NE(loader.next({}), nullptr) << "of epoch 0";
+  EXPECT_EQ(std::ssize(epoch(loader, 4)), loader.steps_per_epoch());
+  loader.close();
+}
+
 /// A rank's own nodes: 30 of its machine for rank 0, 60 for rank 1 and so on, the highest first.
 std::vector<NodeId> nodes_of_this_rank(Graph& graph) {
   const auto offsets = graph.stored().machine_offsets();

@@ -63,28 +63,34 @@ std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
   });
 }
 
-/// Rows in memory of their own, which the returned array holds.
-nb::object gather_features(Graph& graph, const IdArray& ids, std::uintptr_t stream_handle) {
+cuda::Array<float> gather(Graph& graph, const IdArray& ids, std::uintptr_t stream_handle) {
   const Device device = graph.runtime().device();
   const auto count = static_cast<Count>(ids.size());
-  const Count cols = graph.manifest().feature_cols;
+  const cuda::Stream stream = borrow_stream(device, stream_handle);
+  cuda::Array<float> rows(cuda::memory_on(device), count * graph.manifest().feature_cols, "gathered features",
+                          device);
+  cuda::Array<NodeId> copied;
+  const NodeId* place = ids.data();
+  if (device.is_cuda() && ids.device_type() != nb::device::cuda::value) {
+    copied = cuda::Array<NodeId>(cuda::Memory::device, count, "ids", device);
+    cuda::copy_async(copied.data(), place, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
+    place = copied.data();
+  }
+  graph.gather_features(place, count, rows.data(), stream);
+  if (copied.size() > 0) stream.synchronize();
+  return rows;
+}
+
+/// Rows in memory of their own, which the returned array holds.
+nb::object gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, std::uintptr_t stream) {
+  const Device device = graph->runtime().device();
+  const auto count = static_cast<Count>(ids.size());
+  const Count cols = graph->manifest().feature_cols;
+  const bool waits_for_ranks = graph->runtime().topology().num_machines() > 1;
+  const bool is_long = waits_for_ranks || count * cols * static_cast<Count>(sizeof(float)) > kLongGatherBytes;
   auto* const rows = new cuda::Array<float>();
   const nb::capsule owner(rows, [](void* p) noexcept { delete static_cast<cuda::Array<float>*>(p); });
-  {
-    const nb::gil_scoped_release guard;
-    const cuda::DeviceGuard on_device(device);
-    const cuda::Stream stream = borrow_stream(device, stream_handle);
-    *rows = cuda::Array<float>(cuda::memory_on(device), count * cols, "gathered features", device);
-    cuda::Array<NodeId> copied;
-    const NodeId* place = ids.data();
-    if (device.is_cuda() && ids.device_type() != nb::device::cuda::value) {
-      copied = cuda::Array<NodeId>(cuda::Memory::device, count, "ids", device);
-      cuda::copy_async(copied.data(), place, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
-      place = copied.data();
-    }
-    graph.gather_features(place, count, rows->data(), stream);
-    if (copied.size() > 0) stream.synchronize();
-  }
+  *rows = interruptible_if(is_long, device, [graph, ids, stream] { return gather(*graph, ids, stream); });
   return array_of(rows->data(), {count, cols}, device, owner).cast(nb::rv_policy::reference);
 }
 

@@ -101,6 +101,7 @@ std::shared_ptr<NodeBatch> sample(NeighborSampler& sampler, const HostIdArray& n
 
 /// Waits in pieces, between which Python's signal handlers run.
 std::shared_ptr<NodeBatch> next(OpenLoader& open, std::uintptr_t stream) {
+  Interruptible::finish_left();
   NodeLoader& loader = *open.owned;
   for (bool ready = false; !ready;) {
     {

@@ -104,19 +104,23 @@ void bind_runtime(nb::module_& module) {
           "error"_a.none(), "Collective: raises InputError on all ranks if one of them gives a text.")
       .def(
           "broadcast",
-          [](const Process& p, std::string text, int root) {
-            p.world->communicator().broadcast(text, root);
-            return text;
+          [](const std::shared_ptr<Process>& p, std::string text, int root) {
+            return interruptible(p->device(), [p, text = std::move(text), root]() mutable {
+              p->world->communicator().broadcast(text, root);
+              return text;
+            });
           },
-          "text"_a, "root"_a, NoGil(), "Collective: the text that rank `root` gives.")
+          "text"_a, "root"_a, "Collective: the text that rank `root` gives.")
       .def(
           "least",
-          [](const Process& p, std::int64_t value) {
-            std::vector<Count> values{value};
-            p.world->communicator().all_reduce(values, comm::Communicator::Op::min);
-            return values.front();
+          [](const std::shared_ptr<Process>& p, std::int64_t value) {
+            return interruptible(p->device(), [p, value] {
+              std::vector<Count> values{value};
+              p->world->communicator().all_reduce(values, comm::Communicator::Op::min);
+              return values.front();
+            });
           },
-          "value"_a, NoGil(), "Collective: the least of the numbers that ranks give.")
+          "value"_a, "Collective: the least of the numbers that ranks give.")
       .def(
           "abort", [](const Process& p, int code) { p.world->abort(code); }, "exit_code"_a,
           "Ends all ranks of the run. Never returns.")

@@ -6,10 +6,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _arguments, _core
-from strata._arrays import current_stream, host_array, ids_array, to_numpy, to_torch
+from strata._arrays import current_stream, host_array, ids_array, list_of_ids, to_numpy, to_torch
+from strata._indices import rows_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata.errors import InputError
 
@@ -45,21 +46,14 @@ class Features:
         return self._graph.num_nodes
 
     def __getitem__(self, ids: Any) -> torch.Tensor:
-        """float32 [n, num_features] on this process's device; ids int64 [n] on it or on the CPU.
+        """float32 [*ids.shape, num_features] on this process's device; ids int64 on it or on the CPU.
 
+        Also of a mask, a slice, a list, an array of NumPy or another library (DLPack), or one integer, which gives one row.
         Collective if the run has several machines. IndexError names the first id that is no node's.
         """
-        ids = self._positions(ids) if hasattr(ids, "is_cuda") else ids_array(ids, "ids")
-        return to_torch(self._graph._core.gather_features(ids, current_stream()))
-
-    def _positions(self, ids: torch.Tensor) -> torch.Tensor:
-        if str(ids.dtype) == "torch.bool":
-            if ids.shape != (len(self),):
-                raise IndexError(f"a mask of shape {tuple(ids.shape)} for {len(self)} nodes")
-            return ids.nonzero().view(-1)
-        if (ids.is_floating_point() or ids.is_complex()) and ids.numel() > 0:
-            raise InputError(f"ids is of type {ids.dtype}", "Give ids as integers.")
-        return ids.long().contiguous()
+        asked = rows_of(ids, len(self), "nodes")
+        rows = to_torch(self._graph._core.gather_features(cast(Any, asked.ids.long()), current_stream()))
+        return rows.view(*asked.shape, rows.shape[1])
 
 
 class Labels:
@@ -72,11 +66,13 @@ class Labels:
         return self._graph.num_nodes
 
     def __getitem__(self, ids: Any) -> torch.Tensor:
-        """int64 [n] on this process's device, -1 where there is none; of sets of classes float32 [n, classes], nan.
+        """int64 [*ids.shape] on this process's device, -1 where there is none; of sets of classes float32 [*ids.shape, classes], nan.
 
-        On one machine; on several, loaders bring the labels of their seeds.
+        Of ids as features takes them. On one machine; on several, loaders bring the labels of their seeds.
         """
-        return to_torch(self._graph._core.labels(ids_array(ids, "ids").reshape(-1))).to(process().device)
+        asked = rows_of(ids, len(self), "nodes")
+        labels = to_torch(self._graph._core.labels(cast(Any, asked.ids.long().cpu())))
+        return labels.to(process().device).view((*asked.shape, *labels.shape[1:]))
 
 
 class Graph:
@@ -142,7 +138,7 @@ class Graph:
 
         Not collective, and for any thread: a NeighborChooser's, for instance.
         """
-        counts, sources, edge_ids, weights = self._core.in_edges(ids_array(nodes, "nodes"))
+        counts, sources, edge_ids, weights = self._core.in_edges(list_of_ids(nodes, "nodes"))
         return InEdges(
             counts=to_numpy(counts),
             sources=to_numpy(sources),
@@ -156,11 +152,11 @@ class Graph:
 
     def original_ids(self, ids: Any) -> torch.Tensor:
         """int64 [n]: the numbers that these nodes had in the input; on the CPU."""
-        return to_torch(self._core.original_ids(ids_array(ids, "ids")))
+        return to_torch(self._core.original_ids(list_of_ids(ids, "ids")))
 
     def ids(self, original_ids: Any) -> torch.Tensor:
         """int64 [n]: the graph's numbers of nodes that the input numbered so; on the CPU."""
-        return to_torch(self._core.global_ids(ids_array(original_ids, "original_ids")))
+        return to_torch(self._core.global_ids(list_of_ids(original_ids, "original_ids")))
 
     def plan(self) -> list[dict[str, Any]]:
         """What lies where: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads."""

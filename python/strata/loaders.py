@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata import _arguments, _core
-from strata._arrays import current_stream, host_array, ids_array, to_torch
+from strata._arrays import current_stream, host_array, list_of_ids, to_torch
+from strata._indices import rows_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
@@ -249,9 +250,7 @@ def ids_of(graph: Graph, nodes: Any) -> Any:
         if array.shape != (graph.num_nodes,):
             raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")
         array = array.nonzero()[0]
-    if array.ndim != 1:
-        raise InputError(f"input_nodes has the shape {array.shape}", "Give ids in one dimension: input_nodes.flatten().")
-    return ids_array(array, "input_nodes")
+    return list_of_ids(array, "input_nodes")
 
 
 def _labels_of(batch: _core.NodeBatch) -> Any:
@@ -328,14 +327,14 @@ class NeighborLoader(_Loader):
         )
 
     def __call__(self, index: Any) -> Any:
-        """A batch of the input nodes at these positions, int64 [n] or a list, as PyG's loaders give it. Collective."""
+        """A batch of the input nodes at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
         import torch
 
-        positions = torch.as_tensor(ids_array(index, "index").reshape(-1))
-        if not len(positions):
-            raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
         nodes = self._input_nodes
         nodes = self._graph.nodes(nodes) if isinstance(nodes, str) else torch.as_tensor(ids_of(self._graph, nodes))
+        positions = rows_of(index, len(nodes), "input nodes").ids.cpu()
+        if not len(positions):
+            raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
         ranks = process().size if self._choices["deal"] else 1
         loader = NeighborLoader(
             self._graph, self._fanouts, nodes[positions], batch_size=max(1, -(-len(positions) // ranks)), **self._choices

@@ -181,6 +181,20 @@ class Launch(unittest.TestCase):
             for rank in (0, 1):
                 self.assertIn(f"epoch {rank}: InputError rank 0 begins an epoch with number 3, rank 1 with number 4", done.stdout)
 
+    def test_control_c_ends_the_wait_for_rows_of_other_machines(self):
+        script = self.folder / "gathers.py"
+        script.write_text(
+            "import os, signal, strata, sys, threading, time\n"
+            "process = strata.init('cpu', ranks_per_machine=1)\n"
+            "graph = strata.load(sys.argv[1])\n"
+            "if process.rank == 1: time.sleep(600)\n"
+            "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "graph.features[[1]]\n"
+        )
+        done = mpirun(2, script, self.build_parts())
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("KeyboardInterrupt", done.stderr)
+
     def test_gives_torch_distributed_the_same_ranks(self):
         script = self.folder / "ranks.py"
         script.write_text(

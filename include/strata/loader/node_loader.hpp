@@ -63,9 +63,9 @@ struct LoaderMemory {
 /// Graph::close() closes the loaders that are left.
 class NodeLoader {
  public:
-  /// Throws InputError, on all ranks alike: a node that the graph does not have or that is given twice, ranks
-  /// that give different nodes or options, a node of its own that another machine owns, and as
-  /// train::Pipeline.
+  /// Throws InputError, on all ranks alike: a node that is given twice, ranks that give different nodes or
+  /// options, a node of its own that another machine owns, and as train::Pipeline; and std::out_of_range for
+  /// a node that the graph does not have.
   NodeLoader(std::shared_ptr<Graph> graph, const NodeLoaderOptions& options);
   ~NodeLoader();  ///< ends the stages
   NodeLoader(const NodeLoader&) = delete;

@@ -101,10 +101,11 @@ class _BlockTriple(NamedTuple):
 class BlockBatch(_BlockTriple):
     """What NodeLoader yields; unpacks to (input_nodes, output_nodes, blocks).
 
-    loss_scale and input_id are as in NeighborLoader's batches.
+    loss_scale, sum_scale and input_id are as in NeighborLoader's batches.
     """
 
     loss_scale: float
+    sum_scale: float
     input_id: torch.Tensor
 
     @property
@@ -217,6 +218,9 @@ class _Loader:
             yield batch
             del batch
 
+    def _sum_scale(self, batch: _core.NodeBatch) -> float:
+        return (1 if self._own_nodes else process().size) / max(1, batch.num_global_seeds)
+
     @contextmanager
     def _for_one_thread(self) -> Iterator[None]:
         if not self._in_use.acquire(blocking=False):
@@ -262,12 +266,12 @@ class NeighborLoader(_Loader):
 
     Each is a torch_geometric.data.Data on this process's device: x, edge_index, n_id, e_id (if the graph has edge ids),
     batch_size, num_sampled_nodes, num_sampled_edges, input_id as PyG has them; y of the seeds, [batch_size]; and
-    original_ids, loss_scale (see below), num_global_seeds.
+    original_ids, loss_scale and sum_scale (see below), num_global_seeds.
 
     All ranks make the same loaders and take the same batches. A step has `batch_size` seeds per rank, which are dealt to
-    the ranks that have them near, so ranks' shares differ: multiply a rank's mean loss by `batch.loss_scale`, and the mean
-    over the ranks that DDP takes of the gradients is the mean over all seeds. A rank may get a batch without seeds, with
-    loss_scale 0.
+    the ranks that have them near, so ranks' shares differ, and a rank may have no seeds in a step. Multiply the sum of a rank's
+    losses by `batch.sum_scale`: the mean over the ranks that DDP takes of the gradients is the mean over all seeds. Of a mean
+    loss `batch.loss_scale` does the same, except where it is the mean of no seeds, which is nan.
 
     Args:
         graph: of load() or from_tensors().
@@ -362,7 +366,7 @@ class NeighborLoader(_Loader):
             data.num_sampled_nodes = batch.nodes_of_hop
             data.num_sampled_edges = batch.edges_of_hop
             data.num_global_seeds = batch.num_global_seeds
-            data.loss_scale = batch.loss_scale
+            data.loss_scale, data.sum_scale = batch.loss_scale, self._sum_scale(batch)
             yield data if self.transform is None else self.transform(data)
 
 
@@ -453,7 +457,7 @@ class NodeLoader(_Loader):
             nodes = to_torch(batch.nodes)
             blocks = [block_of(fields, nodes) for fields in batch.blocks]
             sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
-            sample.loss_scale = batch.loss_scale
+            sample.loss_scale, sample.sum_scale = batch.loss_scale, self._sum_scale(batch)
             sample.input_id = to_torch(batch.input_ids)
             if not self._features:
                 yield sample

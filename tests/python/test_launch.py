@@ -224,6 +224,49 @@ class Launch(unittest.TestCase):
             for mine, one in zip(losses[ranks], losses[1]):
                 self.assertAlmostEqual(mine, one, delta=1e-4)
 
+    def test_trains_with_ddp_where_a_rank_has_no_seeds(self):
+        script = self.folder / "no_seeds.py"
+        script.write_text(
+            "import strata, torch, torch.distributed as distributed\n"
+            "from torch.nn.functional import cross_entropy\n"
+            "from torch.nn.parallel import DistributedDataParallel\n"
+            "from torch_geometric.nn import GraphSAGE\n"
+            "process = strata.init('cpu')\n"
+            "strata.init_process_group()\n"
+            "graph = strata.load('synthetic:kind=sbm,nodes=2000,features=6,classes=4,train=500')\n"
+            "torch.manual_seed(1)\n"
+            "model = DistributedDataParallel(GraphSAGE(6, 8, num_layers=2, out_channels=4))\n"
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.5)\n"
+            "loader = strata.NeighborLoader(graph, [-1, -1], [17, 4, 9], batch_size=2 // process.size)\n"
+            "empty = torch.zeros(())\n"
+            "for _ in range(5):\n"
+            "    for batch in loader:\n"
+            "        optimizer.zero_grad()\n"
+            "        out = model(batch.x, batch.edge_index)[: batch.batch_size]\n"
+            "        loss = cross_entropy(out, batch.y, reduction='sum') * batch.sum_scale\n"
+            "        loss.backward()\n"
+            "        optimizer.step()\n"
+            "        assert loss.isfinite(), loss\n"
+            "        empty += batch.batch_size == 0\n"
+            "distributed.all_reduce(empty)\n"
+            "weights = torch.cat([weight.detach().view(-1) for weight in model.parameters()])\n"
+            "print('weights', int(empty), *(f'{value:.4f}' for value in weights.tolist()), flush=True)\n"
+            "del model\n"
+            "distributed.destroy_process_group()\n"
+            "graph.close()\n"
+        )
+        found = {}
+        for ranks in (1, 2):
+            done = mpirun(ranks, script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [line.split() for line in done.stdout.splitlines()]
+            self.assertEqual(len(lines), ranks)
+            self.assertTrue(all(line == lines[0] for line in lines))
+            self.assertEqual(int(lines[0][1]) > 0, ranks > 1, "empty batches")
+            found[ranks] = [float(word) for word in lines[0][2:]]
+        for one, two in zip(found[1], found[2]):
+            self.assertAlmostEqual(one, two, delta=2e-4)
+
     def test_runs_in_spawned_processes_beside_torch_distributed(self):
         script = self.folder / "spawns.py"
         script.write_text(

@@ -51,6 +51,7 @@ class Neighbors(LoaderCase):
                 self.check(batch)
                 self.assertEqual(batch.batch_size, min(64, 600 - len(seeds)))
                 self.assertEqual((batch.num_global_seeds, batch.loss_scale), (batch.batch_size, 1))
+                self.assertEqual(batch.sum_scale, 1 / batch.batch_size)
                 seeds += batch.n_id[: batch.batch_size].tolist()
             self.assertEqual(sorted(seeds), self.plain.train.tolist())
             orders.append(seeds)

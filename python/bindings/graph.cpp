@@ -21,31 +21,13 @@ namespace {
 
 using namespace nb::literals;
 using loader::Graph;
+using loader::GraphOptions;
 using NoGil = nb::call_guard<nb::gil_scoped_release>;
 
-struct GraphSettings {
-  std::optional<bool> edge_ids;
-  bool edge_weights;
-  std::int64_t gpu_bytes;
-  std::string replicate;
-  std::int64_t halo_bytes;
-  std::vector<int> fanouts;
-  Count batch_size;
-
-  loader::GraphOptions options() const {
-    return {.edge_ids = edge_ids,
-            .edge_weights = edge_weights,
-            .gpu_bytes = gpu_bytes,
-            .batch = {.seeds = batch_size, .fanouts = fanouts},
-            .replication = enum_value<store::Replication>(replicate, "replicate"),
-            .halo_bytes = halo_bytes};
-  }
-};
-
-std::shared_ptr<Graph> load(const Process& process, const std::string& source,
-                            const GraphSettings& settings) {
-  return interruptible(process.device(), [runtime = process.runtime, source, settings] {
-    return Graph::load(runtime, graph::Source(source), settings.options());
+std::shared_ptr<Graph> load(const Process& process, const graph::Source& source,
+                            const GraphOptions& options) {
+  return interruptible(process.device(), [runtime = process.runtime, source, options] {
+    return Graph::load(runtime, source, options);
   });
 }
 
@@ -75,34 +57,40 @@ struct Arrays {
 
 /// The first rank of the run gives the arrays; the others pass none.
 std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
-                                   const GraphSettings& settings) {
-  return interruptible(process.device(), [runtime = process.runtime, arrays, settings] {
-    return Graph::from_arrays(runtime, arrays.views(), settings.options());
+                                   const GraphOptions& options) {
+  return interruptible(process.device(), [runtime = process.runtime, arrays, options] {
+    return Graph::from_arrays(runtime, arrays.views(), options);
   });
 }
 
-/// Rows in memory of their own, which the returned array holds.
-nb::object gather_features(Graph& graph, const IdArray& ids, std::uintptr_t stream_handle) {
+cuda::Array<float> gather(Graph& graph, const IdArray& ids, std::uintptr_t stream_handle) {
   const Device device = graph.runtime().device();
   const auto count = static_cast<Count>(ids.size());
-  const Count cols = graph.manifest().feature_cols;
+  const cuda::Stream stream = borrow_stream(device, stream_handle);
+  cuda::Array<float> rows(cuda::memory_on(device), count * graph.manifest().feature_cols, "gathered features",
+                          device);
+  cuda::Array<NodeId> copied;
+  const NodeId* place = ids.data();
+  if (device.is_cuda() && ids.device_type() != nb::device::cuda::value) {
+    copied = cuda::Array<NodeId>(cuda::Memory::device, count, "ids", device);
+    cuda::copy_async(copied.data(), place, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
+    place = copied.data();
+  }
+  graph.gather_features(place, count, rows.data(), stream);
+  if (copied.size() > 0) stream.synchronize();
+  return rows;
+}
+
+/// Rows in memory of their own, which the returned array holds.
+nb::object gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, std::uintptr_t stream) {
+  const Device device = graph->runtime().device();
+  const auto count = static_cast<Count>(ids.size());
+  const Count cols = graph->manifest().feature_cols;
+  const bool waits_for_ranks = graph->runtime().topology().num_machines() > 1;
+  const bool is_long = waits_for_ranks || count * cols * static_cast<Count>(sizeof(float)) > kLongGatherBytes;
   auto* const rows = new cuda::Array<float>();
   const nb::capsule owner(rows, [](void* p) noexcept { delete static_cast<cuda::Array<float>*>(p); });
-  {
-    const nb::gil_scoped_release guard;
-    const cuda::DeviceGuard on_device(device);
-    const cuda::Stream stream = borrow_stream(device, stream_handle);
-    *rows = cuda::Array<float>(cuda::memory_on(device), count * cols, "gathered features", device);
-    cuda::Array<NodeId> copied;
-    const NodeId* place = ids.data();
-    if (device.is_cuda() && ids.device_type() != nb::device::cuda::value) {
-      copied = cuda::Array<NodeId>(cuda::Memory::device, count, "ids", device);
-      cuda::copy_async(copied.data(), place, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
-      place = copied.data();
-    }
-    graph.gather_features(place, count, rows->data(), stream);
-    if (copied.size() > 0) stream.synchronize();
-  }
+  *rows = interruptible_if(is_long, device, [graph, ids, stream] { return gather(*graph, ids, stream); });
   return array_of(rows->data(), {count, cols}, device, owner).cast(nb::rv_policy::reference);
 }
 
@@ -203,16 +191,22 @@ auto field(Member graph::Manifest::*member) {
 }  // namespace
 
 void bind_graph(nb::module_& module) {
-  nb::class_<GraphSettings>(module, "GraphSettings")
+  nb::class_<graph::Source>(module, "GraphSource").def(nb::init<std::string>(), "text"_a);
+  nb::class_<GraphOptions>(module, "GraphOptions")
       .def(
           "__init__",
-          [](GraphSettings* self, std::optional<bool> edge_ids, bool edge_weights, std::int64_t gpu_bytes,
-             std::string replicate, std::int64_t halo_bytes, std::vector<int> fanouts, Count batch_size) {
-            new (self) GraphSettings{edge_ids,   edge_weights,       gpu_bytes, std::move(replicate),
-                                     halo_bytes, std::move(fanouts), batch_size};
+          [](GraphOptions* self, std::optional<bool> edge_ids, bool edge_weights, std::int64_t gpu_bytes,
+             const std::string& replicate, std::int64_t halo_bytes, std::vector<int> fanouts,
+             Count batch_size) {
+            new (self) GraphOptions{.edge_ids = edge_ids,
+                                    .edge_weights = edge_weights,
+                                    .gpu_bytes = gpu_bytes,
+                                    .batch = {.seeds = batch_size, .fanouts = std::move(fanouts)},
+                                    .replication = enum_value<store::Replication>(replicate, "replicate"),
+                                    .halo_bytes = halo_bytes};
           },
           nb::kw_only(), "edge_ids"_a = nb::none(), "edge_weights"_a = false,
-          "gpu_bytes"_a = loader::GraphOptions::kAutomatic, "replicate"_a = "auto", "halo_bytes"_a = 0,
+          "gpu_bytes"_a = GraphOptions::kAutomatic, "replicate"_a = "auto", "halo_bytes"_a = 0,
           "fanouts"_a = std::vector<int>{15, 10, 5}, "batch_size"_a = 1024);
   nb::class_<Arrays>(module, "Arrays")
       .def(nb::init<>())
@@ -225,8 +219,8 @@ void bind_graph(nb::module_& module) {
       .def_rw("test", &Arrays::test)
       .def_rw("num_nodes", &Arrays::num_nodes);
   nb::class_<Graph>(module, "Graph", "A graph that all ranks hold together.")
-      .def_static("load", &load, "process"_a, "source"_a, "settings"_a)
-      .def_static("from_arrays", &from_arrays, "process"_a, "arrays"_a, "settings"_a)
+      .def_static("load", &load, "process"_a, "source"_a, "options"_a)
+      .def_static("from_arrays", &from_arrays, "process"_a, "arrays"_a, "options"_a)
       .def_prop_ro("name", field(&graph::Manifest::name))
       .def_prop_ro("num_nodes", [](const Graph& g) { return g.stored().host_view().num_nodes; })
       .def_prop_ro("num_edges", field(&graph::Manifest::num_edges))

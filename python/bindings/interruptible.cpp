@@ -36,11 +36,14 @@ Interruptible::Left& Interruptible::left() {
   return left;
 }
 
+void Interruptible::finish_left() {
+  if (!left().work) return;
+  await(left().done);
+  left() = {};
+}
+
 void Interruptible::run(std::shared_ptr<Interruptible> work) {
-  if (left().work) {
-    await(left().done);
-    left() = {};
-  }
+  finish_left();
   std::promise<void> ended;
   std::future<void> done = ended.get_future();
   std::thread([raw = work.get(), ended = std::move(ended)]() mutable {

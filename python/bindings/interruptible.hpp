@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -19,6 +20,9 @@ class Interruptible {
 
   /// Called with the GIL. Throws what Python's signal handlers raise; `work` is kept until it has ended.
   static void run(std::shared_ptr<Interruptible> work);
+  /// Waits, for a signal at most, until no work is left behind: for what uses the same things and is too
+  /// short for a thread of its own. Called with the GIL.
+  static void finish_left();
   /// Whether no work is left behind, be it after so long. Called with the GIL.
   static bool await_left(int milliseconds);
 
@@ -56,6 +60,19 @@ auto interruptible(Device device, Function function) {
   Interruptible::run(work);
   if (work->error) std::rethrow_exception(work->error);
   if constexpr (!std::is_void_v<Result>) return std::move(*work->result);
+}
+
+/// Bytes whose gathering takes long enough for a thread that costs 0.1 ms, and is short on any machine.
+inline constexpr std::int64_t kLongGatherBytes = std::int64_t{32} << 20;
+
+/// The same where the work is long, else on this thread, without the GIL.
+template <typename Function>
+auto interruptible_if(bool is_long, Device device, Function function) {
+  if (is_long) return interruptible(device, std::move(function));
+  Interruptible::finish_left();
+  const nb::gil_scoped_release guard;
+  const cuda::DeviceGuard on_device(device);
+  return function();
 }
 
 }  // namespace strata::python

@@ -52,13 +52,11 @@ sampling::SamplerOptions sampler_options(std::vector<int> fanouts, const std::st
           .layer_dependent = layer_dependent};
 }
 
-std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<loader::Graph> graph, std::vector<int> fanouts,
-                                        const std::optional<std::string>& split,
-                                        const std::optional<HostIdArray>& nodes, Count batch_size,
-                                        bool shuffle, bool drop_last, std::uint64_t seed,
-                                        const std::string& sampler, bool replace, bool layer_dependent,
-                                        bool merged, bool features, bool labels, bool own_nodes, bool deals,
-                                        bool transposes, const nb::object& chooser) {
+NodeLoaderOptions loader_options(std::vector<int> fanouts, const std::optional<std::string>& split,
+                                 const std::optional<HostIdArray>& nodes, Count batch_size, bool shuffle,
+                                 bool drop_last, std::uint64_t seed, const std::string& sampler, bool replace,
+                                 bool layer_dependent, bool merged, bool features, bool labels,
+                                 bool own_nodes, bool deals, bool transposes, const nb::object& chooser) {
   NodeLoaderOptions options{
       .own_nodes = own_nodes,
       .deals = deals,
@@ -76,11 +74,14 @@ std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<loader::Graph> graph, st
   else if (split)
     options.nodes = enum_value<loader::Split>(*split, "input_nodes");
   if (!chooser.is_none()) options.sampler.chooser = chooser_of(chooser);
+  return options;
+}
+
+std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<loader::Graph> graph,
+                                        const NodeLoaderOptions& options) {
   const Device device = graph->runtime().device();
-  return std::make_unique<OpenLoader>(
-      interruptible(device, [graph = std::move(graph), options = std::move(options)] {
-        return std::make_unique<NodeLoader>(graph, options);
-      }));
+  return std::make_unique<OpenLoader>(interruptible(
+      device, [graph = std::move(graph), options] { return std::make_unique<NodeLoader>(graph, options); }));
 }
 
 std::unique_ptr<NeighborSampler> make_sampler(std::shared_ptr<loader::Graph> graph, std::vector<int> fanouts,
@@ -100,6 +101,7 @@ std::shared_ptr<NodeBatch> sample(NeighborSampler& sampler, const HostIdArray& n
 
 /// Waits in pieces, between which Python's signal handlers run.
 std::shared_ptr<NodeBatch> next(OpenLoader& open, std::uintptr_t stream) {
+  Interruptible::finish_left();
   NodeLoader& loader = *open.owned;
   for (bool ready = false; !ready;) {
     {
@@ -200,17 +202,23 @@ void bind_batch(nb::module_& module) {
 
 void bind_loader(nb::module_& module) {
   bind_batch(module);
+  nb::class_<NodeLoaderOptions>(module, "LoaderOptions")
+      .def_static("make", &loader_options, nb::kw_only(), "fanouts"_a, "split"_a, "nodes"_a, "batch_size"_a,
+                  "shuffle"_a, "drop_last"_a, "seed"_a, "sampler"_a, "replace"_a, "layer_dependent"_a,
+                  "merged"_a, "features"_a, "labels"_a, "own_nodes"_a = false, "deals"_a = true,
+                  "transposes"_a = false, "chooser"_a = nb::none());
   nb::class_<OpenLoader>(module, "NodeLoader", "Batches of a graph; see loader/node_loader.hpp.")
-      .def_static("make", &make_loader, "graph"_a, nb::kw_only(), "fanouts"_a, "split"_a, "nodes"_a,
-                  "batch_size"_a, "shuffle"_a, "drop_last"_a, "seed"_a, "sampler"_a, "replace"_a,
-                  "layer_dependent"_a, "merged"_a, "features"_a, "labels"_a, "own_nodes"_a = false,
-                  "deals"_a = true, "transposes"_a = false, "chooser"_a = nb::none())
+      .def_static("make", &make_loader, "graph"_a, "options"_a)
       .def_prop_ro("steps_per_epoch", [](const OpenLoader& l) { return l.owned->steps_per_epoch(); })
       .def_prop_ro("num_seeds", [](const OpenLoader& l) { return l.owned->num_seeds(); })
       .def_prop_ro("batches_made", [](const OpenLoader& l) { return l.owned->memory().batches_made; })
       .def_prop_ro("batches_held", [](const OpenLoader& l) { return l.owned->memory().batches_held; })
       .def(
-          "begin", [](OpenLoader& l, std::uint32_t epoch) { l.owned->begin(epoch); }, "epoch"_a, NoGil())
+          "begin",
+          [](const OpenLoader& l, std::uint32_t epoch) {
+            interruptible(l.owned->device(), [loader = l.owned, epoch] { loader->begin(epoch); });
+          },
+          "epoch"_a, "Collective, unless the nodes are the rank's own.")
       .def("next", &next, "stream"_a, "The next batch, or None after the last.")
       .def(
           "end", [](OpenLoader& l) { l.owned->end(); }, NoGil())

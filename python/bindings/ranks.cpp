@@ -5,6 +5,7 @@
 
 #include "backend_capsule.hpp"
 #include "bindings.hpp"
+#include "interruptible.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 
 namespace nb = nanobind;
@@ -13,12 +14,9 @@ using strata::comm::Backend;
 namespace {
 
 nb::capsule make_backend(bool ends_with_others) {
-  std::shared_ptr<Backend> backend;
-  {
-    const nb::gil_scoped_release guard;
-    backend = strata::torch_ranks::backend({.ends_with_others = ends_with_others});
-  }
-  return strata::python::capsule_of(std::move(backend));
+  return strata::python::capsule_of(strata::python::interruptible(strata::Device{}, [ends_with_others] {
+    return strata::torch_ranks::backend({.ends_with_others = ends_with_others});
+  }));
 }
 
 }  // namespace
@@ -28,4 +26,6 @@ NB_MODULE(_ranks, module) {
   strata::python::bind_errors(module);
   module.def("backend", &make_backend, nb::arg("ends_with_others") = true,
              "Joins the ranks that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT tell of.");
+  module.def("await_left", &strata::python::Interruptible::await_left, nb::arg("milliseconds"),
+             "Whether no call is still at work that a signal ended the wait for.");
 }

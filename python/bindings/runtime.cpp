@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <chrono>
+#include <optional>
 
 #include "backend_capsule.hpp"
 #include "bindings.hpp"
 #include "interruptible.hpp"
 #include "strata/util/enum_names.hpp"
+#include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 
 namespace strata::python {
@@ -90,20 +93,34 @@ void bind_runtime(nb::module_& module) {
           },
           "Collective: waits for all ranks.")
       .def(
-          "broadcast",
-          [](const Process& p, std::string text, int root) {
-            p.world->communicator().broadcast(text, root);
-            return text;
+          "share_error",
+          [](const std::shared_ptr<Process>& p, const std::optional<std::string>& error) {
+            interruptible(p->device(), [p, error] {
+              p->world->communicator().together([&] {
+                if (error) throw InputError(*error);
+              });
+            });
           },
-          "text"_a, "root"_a, NoGil(), "Collective: the text that rank `root` gives.")
+          "error"_a.none(), "Collective: raises InputError on all ranks if one of them gives a text.")
+      .def(
+          "broadcast",
+          [](const std::shared_ptr<Process>& p, std::string text, int root) {
+            return interruptible(p->device(), [p, text = std::move(text), root]() mutable {
+              p->world->communicator().broadcast(text, root);
+              return text;
+            });
+          },
+          "text"_a, "root"_a, "Collective: the text that rank `root` gives.")
       .def(
           "least",
-          [](const Process& p, std::int64_t value) {
-            std::vector<Count> values{value};
-            p.world->communicator().all_reduce(values, comm::Communicator::Op::min);
-            return values.front();
+          [](const std::shared_ptr<Process>& p, std::int64_t value) {
+            return interruptible(p->device(), [p, value] {
+              std::vector<Count> values{value};
+              p->world->communicator().all_reduce(values, comm::Communicator::Op::min);
+              return values.front();
+            });
           },
-          "value"_a, NoGil(), "Collective: the least of the numbers that ranks give.")
+          "value"_a, "Collective: the least of the numbers that ranks give.")
       .def(
           "abort", [](const Process& p, int code) { p.world->abort(code); }, "exit_code"_a,
           "Ends all ranks of the run. Never returns.")

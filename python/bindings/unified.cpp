@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/shared_ptr.h>
 
 #include <algorithm>
 
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "interruptible.hpp"
 #include "runtime.hpp"
 #include "strata/loader/unified_tensor.hpp"
 #include "strata/util/error.hpp"
@@ -23,7 +24,7 @@ std::size_t row_bytes(const Rows& rows) {
 }
 
 /// Elements of 16 bytes are two of 8.
-std::unique_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& rows) {
+std::shared_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& rows) {
   const loader::HostRows host{.data = rows.data(),
                               .rows = static_cast<Count>(rows.shape(0)),
                               .row_bytes = row_bytes(rows),
@@ -31,7 +32,7 @@ std::unique_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& 
                               .keep_alive = hold(nb::cast(rows))};
   const Device device = process.runtime->device();
   const nb::gil_scoped_release guard;
-  return std::make_unique<UnifiedTensor>(device, host);
+  return std::make_shared<UnifiedTensor>(device, host);
 }
 
 UnifiedTensor::Ids ids_of(const AnyArray& ids) {
@@ -48,18 +49,26 @@ cuda::Stream stream_of(const Process& process, std::uintptr_t handle) {
   return borrow_stream(process.runtime->device(), handle);
 }
 
-void gather(UnifiedTensor& tensor, const Process& process, const AnyArray& ids, const Rows& out,
-            std::uintptr_t stream, bool check) {
-  const UnifiedTensor::Ids given = ids_of(ids);
-  const nb::gil_scoped_release guard;
-  tensor.gather(given, out.data(), stream_of(process, stream), check);
+template <typename Array>
+bool is_long(const Array& rows) {
+  return static_cast<std::int64_t>(rows.nbytes()) > kLongGatherBytes;
 }
 
-void scatter(UnifiedTensor& tensor, const Process& process, const AnyArray& ids, const AnyArray& rows,
-             std::uintptr_t stream, bool check) {
-  const UnifiedTensor::Ids given = ids_of(ids);
-  const nb::gil_scoped_release guard;
-  tensor.scatter(given, rows.data(), stream_of(process, stream), check);
+/// The arrays are held for as long as the work takes, which may be longer than the call.
+void gather(const std::shared_ptr<UnifiedTensor>& tensor, const Process& process, const AnyArray& ids,
+            const Rows& out, std::uintptr_t stream, bool check) {
+  interruptible_if(is_long(out), process.device(),
+                   [tensor, runtime = process.runtime, ids, given = ids_of(ids), out, stream, check] {
+                     tensor->gather(given, out.data(), borrow_stream(runtime->device(), stream), check);
+                   });
+}
+
+void scatter(const std::shared_ptr<UnifiedTensor>& tensor, const Process& process, const AnyArray& ids,
+             const AnyArray& rows, std::uintptr_t stream, bool check) {
+  interruptible_if(is_long(rows), process.device(),
+                   [tensor, runtime = process.runtime, ids, given = ids_of(ids), rows, stream, check] {
+                     tensor->scatter(given, rows.data(), borrow_stream(runtime->device(), stream), check);
+                   });
 }
 
 void fence(const UnifiedTensor& tensor, const Process& process, std::uintptr_t stream) {

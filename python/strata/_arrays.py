@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strata._indices import as_tensor
 from strata._process import process
 from strata.errors import InputError
 
@@ -41,8 +42,8 @@ def host_array(value: Any, name: str) -> Any:
     """A C-ordered NumPy array of a tensor, array or list; the same memory where it can be."""
     import numpy
 
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
+    if hasattr(value, "__dlpack__") and not isinstance(value, (numpy.ndarray, numpy.generic)):
+        value = as_tensor(value).cpu()  # a tensor, or what another library has
         if str(value.dtype) == "torch.bfloat16":
             value = value.float()
         value = value.numpy()
@@ -58,3 +59,11 @@ def ids_array(value: Any, name: str) -> Any:
     if array.dtype.kind not in "iu" and array.size > 0:
         raise InputError(f"{name} is of type {array.dtype}", "Give ids as integers.")
     return array.astype("int64", copy=False)
+
+
+def list_of_ids(value: Any, name: str) -> Any:
+    """The same in one dimension."""
+    array = ids_array(value, name)
+    if array.ndim != 1:
+        raise InputError(f"{name} has the shape {array.shape}", f"Give ids in one dimension: {name}.flatten().")
+    return array

@@ -143,23 +143,26 @@ class _Seeds:
         self.input_id = buffers.ids(Kind.seeds, room)
         self.count = torch.zeros((), device=device)
         self.loss_scale = torch.zeros((), device=device)
+        self.sum_scale = torch.zeros((), device=device)
 
     def sources(self, labels: Tensor | None, input_id: Tensor) -> list[Tensor | None]:
         return [*([] if self.labels is None else [labels]), None, input_id]
 
-    def set_numbers(self, count: int, loss_scale: float) -> None:
+    def set_numbers(self, count: int, batch: Any) -> None:
         self.count.fill_(count)
-        self.loss_scale.fill_(loss_scale)
+        self.loss_scale.fill_(batch.loss_scale)
+        self.sum_scale.fill_(batch.sum_scale)
+
+    def describe(self, batch: Any) -> None:
+        batch.seed_mask, batch.num_seeds = _alias(self.mask), _alias(self.count)
+        batch.loss_scale, batch.sum_scale = _alias(self.loss_scale), _alias(self.sum_scale)
 
     @staticmethod
-    def describe(batch: Any, mask: Tensor, count: Tensor, loss_scale: Tensor) -> None:
-        batch.seed_mask, batch.num_seeds, batch.loss_scale = mask, count, loss_scale
-
-    @classmethod
-    def describe_unpadded(cls, batch: Any, count: int, loss_scale: float, device: torch.device) -> None:
+    def describe_unpadded(batch: Any, count: int, like: Any, device: torch.device) -> None:
         """The same of a batch without padding, so that a step finds the same in both."""
         number = torch.full((), count, dtype=torch.float32, device=device)
-        cls.describe(batch, torch.ones(count, dtype=torch.bool, device=device), number, torch.full_like(number, loss_scale))
+        batch.seed_mask, batch.num_seeds = torch.ones(count, dtype=torch.bool, device=device), number
+        batch.loss_scale, batch.sum_scale = torch.full_like(number, like.loss_scale), torch.full_like(number, like.sum_scale)
 
 
 def _alias(tensor: Tensor) -> Tensor:
@@ -190,7 +193,7 @@ class PaddedData:
         if self._e_id is not None:
             sources.append(batch.e_id)
         self._buffers.copy(BatchSizes.of_data(batch), sources)
-        self._seeds.set_numbers(batch.batch_size, batch.loss_scale)
+        self._seeds.set_numbers(batch.batch_size, batch)
 
     def batch(self) -> Data:
         """What was copied last, as new tensors of the same memory."""
@@ -203,7 +206,7 @@ class PaddedData:
         data.input_id = _alias(self._seeds.input_id)
         data.batch_size = self._shape.nodes[0]
         data.num_sampled_nodes, data.num_sampled_edges = list(self._shape.nodes), list(self._shape.edges)
-        _Seeds.describe(data, _alias(self._seeds.mask), _alias(self._seeds.count), _alias(self._seeds.loss_scale))
+        self._seeds.describe(data)
         return data
 
     sizes_of = staticmethod(BatchSizes.of_data)
@@ -211,7 +214,7 @@ class PaddedData:
     @staticmethod
     def unpadded(batch: Data) -> Data:
         data = copy.copy(batch)
-        _Seeds.describe_unpadded(data, batch.batch_size, batch.loss_scale, batch.edge_index.device)
+        _Seeds.describe_unpadded(data, batch.batch_size, batch, batch.edge_index.device)
         return data
 
 
@@ -277,14 +280,14 @@ class PaddedBlocks:
         for buffer, block in zip(self._blocks, sample.blocks[::-1]):
             sources += buffer.sources(block)
         self._buffers.copy(BatchSizes.of_blocks(sample.blocks), sources)
-        self._seeds.set_numbers(len(sample.output_nodes), sample.loss_scale)
+        self._seeds.set_numbers(len(sample.output_nodes), sample)
 
     def batch(self) -> Any:
         """What was copied last, as new tensors of the same memory."""
         nodes = _alias(self._nodes)
         sample = BlockBatch(nodes, nodes[: len(self._seeds.mask)], [buffer.block(nodes) for buffer in self._blocks[::-1]])
         sample.input_id = _alias(self._seeds.input_id)
-        _Seeds.describe(sample, _alias(self._seeds.mask), _alias(self._seeds.count), _alias(self._seeds.loss_scale))
+        self._seeds.describe(sample)
         if not self._has_features:
             return sample
         labels = self._seeds.labels
@@ -295,5 +298,5 @@ class PaddedBlocks:
         given = cls._parts(item)[0]
         sample = BlockBatch(*given)
         sample.input_id = given.input_id
-        _Seeds.describe_unpadded(sample, len(given.output_nodes), given.loss_scale, given.output_nodes.device)
+        _Seeds.describe_unpadded(sample, len(given.output_nodes), given, given.output_nodes.device)
         return sample if isinstance(item, BlockBatch) else (sample, *item[1:])

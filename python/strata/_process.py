@@ -11,10 +11,12 @@ import sys
 import traceback
 import types
 import weakref
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from strata import _core
 
+T = TypeVar("T")
 
 # Seconds that a rank whose program ends waits for the others to end theirs.
 _PATIENCE_FAILED = 3  # after sys.exit() with a code
@@ -107,6 +109,24 @@ def refuse_forks() -> None:
     )
 
 
+def together(work: Callable[[], T]) -> T:
+    """What `work` returns. Collective: if it raises on one rank all ranks raise, the others an InputError that names that rank."""
+    if process().size == 1:
+        return work()
+    own: Exception | None = None
+    try:
+        made = work()
+    except Exception as raised:
+        own = raised
+    try:
+        process().share_error(None if own is None else str(own))
+    except Exception:
+        if own is not None:
+            raise own from None
+        raise
+    return made
+
+
 def _leak() -> None:
     """In a forked process: what ends threads must never run there, because it would wait for threads that are not there."""
     import ctypes
@@ -132,9 +152,14 @@ def _backend_of_torch() -> Any:
     from strata._torch import require_torch
 
     require_torch()
-    from strata._ranks import backend
+    from strata._ranks import await_left, backend
 
-    return backend()
+    try:
+        return backend()
+    except KeyboardInterrupt:
+        # The thread that waits for the other ranks must not outlive what it uses.
+        atexit.register(lambda: None if await_left(0) else _leave(130))
+        raise
 
 
 def init_process_group(backend: str | None = None, **options: Any) -> None:
@@ -220,14 +245,24 @@ def _exit_code() -> int:
     return int(status) & 0xFF if isinstance(status, int) else 1
 
 
-def _end_run(current: _core.Process, code: int) -> None:
-    """Ends this process now, and the other ranks with it."""
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
+
+
+def _leave(code: int) -> None:
+    """Ends this process now, whatever its threads do."""
+    _flush()
+    os._exit(code)
+
+
+def _end_run(current: _core.Process, code: int) -> None:
+    """Ends this process now, and the other ranks with it."""
     if current.size == 1 or _core.find_launcher() == "torch":
         # The others notice it. This process ends first, so that torch tells its error and not an echo.
-        os._exit(code)
+        _leave(code)
+    _flush()
     current.abort(code)
 
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _arguments, _core
-from strata._arrays import current_stream, host_array, ids_array, to_numpy, to_torch
-from strata._process import not_for_other_processes, process, refuse_forks, register
+from strata._arrays import current_stream, host_array, ids_array, list_of_ids, to_numpy, to_torch
+from strata._indices import rows_of
+from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,21 +46,14 @@ class Features:
         return self._graph.num_nodes
 
     def __getitem__(self, ids: Any) -> torch.Tensor:
-        """float32 [n, num_features] on this process's device; ids int64 [n] on it or on the CPU.
+        """float32 [*ids.shape, num_features] on this process's device; ids int64 on it or on the CPU.
 
+        Also of a mask, a slice, a list, an array of NumPy or another library (DLPack), or one integer, which gives one row.
         Collective if the run has several machines. IndexError names the first id that is no node's.
         """
-        ids = self._positions(ids) if hasattr(ids, "is_cuda") else ids_array(ids, "ids")
-        return to_torch(self._graph._core.gather_features(ids, current_stream()))
-
-    def _positions(self, ids: torch.Tensor) -> torch.Tensor:
-        if str(ids.dtype) == "torch.bool":
-            if ids.shape != (len(self),):
-                raise IndexError(f"a mask of shape {tuple(ids.shape)} for {len(self)} nodes")
-            return ids.nonzero().view(-1)
-        if (ids.is_floating_point() or ids.is_complex()) and ids.numel() > 0:
-            raise InputError(f"ids is of type {ids.dtype}", "Give ids as integers.")
-        return ids.long().contiguous()
+        asked = rows_of(ids, len(self), "nodes")
+        rows = to_torch(self._graph._core.gather_features(cast(Any, asked.ids.long()), current_stream()))
+        return rows.view(*asked.shape, rows.shape[1])
 
 
 class Labels:
@@ -72,11 +66,13 @@ class Labels:
         return self._graph.num_nodes
 
     def __getitem__(self, ids: Any) -> torch.Tensor:
-        """int64 [n] on this process's device, -1 where there is none; of sets of classes float32 [n, classes], nan.
+        """int64 [*ids.shape] on this process's device, -1 where there is none; of sets of classes float32 [*ids.shape, classes], nan.
 
-        On one machine; on several, loaders bring the labels of their seeds.
+        Of ids as features takes them. On one machine; on several, loaders bring the labels of their seeds.
         """
-        return to_torch(self._graph._core.labels(ids_array(ids, "ids").reshape(-1))).to(process().device)
+        asked = rows_of(ids, len(self), "nodes")
+        labels = to_torch(self._graph._core.labels(cast(Any, asked.ids.long().cpu())))
+        return labels.to(process().device).view((*asked.shape, *labels.shape[1:]))
 
 
 class Graph:
@@ -142,7 +138,7 @@ class Graph:
 
         Not collective, and for any thread: a NeighborChooser's, for instance.
         """
-        counts, sources, edge_ids, weights = self._core.in_edges(ids_array(nodes, "nodes"))
+        counts, sources, edge_ids, weights = self._core.in_edges(list_of_ids(nodes, "nodes"))
         return InEdges(
             counts=to_numpy(counts),
             sources=to_numpy(sources),
@@ -156,11 +152,11 @@ class Graph:
 
     def original_ids(self, ids: Any) -> torch.Tensor:
         """int64 [n]: the numbers that these nodes had in the input; on the CPU."""
-        return to_torch(self._core.original_ids(ids_array(ids, "ids")))
+        return to_torch(self._core.original_ids(list_of_ids(ids, "ids")))
 
     def ids(self, original_ids: Any) -> torch.Tensor:
         """int64 [n]: the graph's numbers of nodes that the input numbered so; on the CPU."""
-        return to_torch(self._core.global_ids(ids_array(original_ids, "original_ids")))
+        return to_torch(self._core.global_ids(list_of_ids(original_ids, "original_ids")))
 
     def plan(self) -> list[dict[str, Any]]:
         """What lies where: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads."""
@@ -172,7 +168,7 @@ class Graph:
         return f"strata.Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features})"
 
 
-def _settings(
+def _options(
     edge_ids: bool | None,
     weights: bool,
     gpu_memory: int | None,
@@ -180,8 +176,8 @@ def _settings(
     halo_cache: int,
     fanouts: Sequence[int],
     batch_size: int,
-) -> _core.GraphSettings:
-    return _core.GraphSettings(
+) -> _core.GraphOptions:
+    return _core.GraphOptions(
         edge_ids=edge_ids,
         edge_weights=_arguments.flag(weights, "weights"),
         gpu_bytes=-1 if gpu_memory is None else _arguments.integer(gpu_memory, "gpu_memory", 0),
@@ -218,8 +214,13 @@ def load(
     Raises:
         InputError: the source cannot be used. OutOfMemory: it does not fit.
     """
-    settings = _settings(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
-    return Graph(_core.Graph.load(process(), os.fspath(source), settings))
+
+
+    def arguments() -> tuple[_core.GraphSource, _core.GraphOptions]:
+        options = _options(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
+        return _core.GraphSource(os.fspath(source)), options
+
+    return Graph(_core.Graph.load(process(), *together(arguments)))
 
 
 def from_tensors(
@@ -246,9 +247,13 @@ def from_tensors(
         train, valid, test: ids, or masks of N truth values.
         num_nodes: N, where neither x nor y says it.
     """
-    arrays = _core.Arrays()
+
+    def arguments() -> tuple[_core.Arrays, _core.GraphOptions]:
+        options = _options(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
+        return _arrays(given, num_nodes), options
+
     given = {
-        "edge_index": ids_array(edge_index, "edge_index"),
+        "edge_index": edge_index,
         "x": x,
         "y": y,
         "edge_weight": edge_weight,
@@ -256,13 +261,19 @@ def from_tensors(
         "valid": valid,
         "test": test,
     }
+    return Graph(_core.Graph.from_arrays(process(), *together(arguments)))
+
+
+def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
+    """The first rank's; others' are none, but their edges must be usable, too."""
+    arrays = _core.Arrays()
+    edge_index = ids_array(given["edge_index"], "edge_index")
     if process().rank == 0:
-        for name, value in given.items():
+        for name, value in (given | {"edge_index": edge_index}).items():
             if value is not None:
                 setattr(arrays, name, host_array(value, name))
         arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
-    settings = _settings(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
-    return Graph(_core.Graph.from_arrays(process(), arrays, settings))
+    return arrays
 
 
 def from_pyg(data: Any, **options: Any) -> Graph:

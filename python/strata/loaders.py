@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata import _arguments, _core
-from strata._arrays import current_stream, host_array, ids_array, to_torch
-from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch
+from strata._arrays import current_stream, host_array, list_of_ids, to_torch
+from strata._indices import rows_of
+from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
 from strata.graph import Graph
@@ -100,10 +101,11 @@ class _BlockTriple(NamedTuple):
 class BlockBatch(_BlockTriple):
     """What NodeLoader yields; unpacks to (input_nodes, output_nodes, blocks).
 
-    loss_scale and input_id are as in NeighborLoader's batches.
+    loss_scale, sum_scale and input_id are as in NeighborLoader's batches.
     """
 
     loss_scale: float
+    sum_scale: float
     input_id: torch.Tensor
 
     @property
@@ -138,39 +140,43 @@ class _Loader:
         deal: bool = True,
         transposes: bool = False,
     ) -> None:
+        def options() -> _core.LoaderOptions:
+            chooser = sampler if isinstance(sampler, NeighborChooser) else None
+            if not isinstance(sampler, str) and chooser is None:
+                raise TypeError(
+                    f"sampler is {sampler!r}; give a name (\"uniform\") or an object of a class derived from NeighborChooser"
+                )
+            if chooser is not None:
+                chooser.check(graph, replace, layer_dependent)
+            return _core.LoaderOptions.make(
+                fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts"),
+                split=input_nodes if isinstance(input_nodes, str) else None,
+                nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes),
+                batch_size=_arguments.integer(batch_size, "batch_size", 1),
+                shuffle=_arguments.flag(shuffle, "shuffle"),
+                drop_last=_arguments.flag(drop_last, "drop_last"),
+                seed=_arguments.integer(seed, "seed", 0, (1 << 64) - 1),
+                sampler=sampler if isinstance(sampler, str) else "uniform",
+                replace=_arguments.flag(replace, "replace"),
+                layer_dependent=_arguments.flag(layer_dependent, "layer_dependent"),
+                merged=merged,
+                features=_arguments.flag(features, "features"),
+                labels=True,
+                own_nodes=_arguments.flag(own_nodes, "own_nodes"),
+                deals=_arguments.flag(deal, "deal"),
+                transposes=_arguments.flag(transposes, "transposes"),
+                chooser=chooser,
+            )
+
         if not isinstance(graph, Graph):
             raise TypeError(f"the graph is {graph!r}; give one of strata.load(), strata.from_tensors() ...")
-        if not isinstance(sampler, (str, NeighborChooser)):
-            raise TypeError(f"sampler is {sampler!r}; give a name (\"uniform\") or an object of a class derived from NeighborChooser")
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
         self._iterations = 0  # begun; a loader serves the last one
         self._in_use = threading.Lock()
         self._own_nodes = own_nodes
-        chooser = sampler if isinstance(sampler, NeighborChooser) else None
-        if chooser is not None:
-            chooser.check(graph, replace, layer_dependent)
-        self._core = _core.NodeLoader.make(
-            graph._core,
-            fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts"),
-            split=input_nodes if isinstance(input_nodes, str) else None,
-            nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes),
-            batch_size=_arguments.integer(batch_size, "batch_size", 1),
-            shuffle=_arguments.flag(shuffle, "shuffle"),
-            drop_last=_arguments.flag(drop_last, "drop_last"),
-            seed=_arguments.integer(seed, "seed", 0, (1 << 64) - 1),
-            sampler=sampler if isinstance(sampler, str) else "uniform",
-            replace=_arguments.flag(replace, "replace"),
-            layer_dependent=_arguments.flag(layer_dependent, "layer_dependent"),
-            merged=merged,
-            features=_arguments.flag(features, "features"),
-            labels=True,
-            own_nodes=_arguments.flag(own_nodes, "own_nodes"),
-            deals=_arguments.flag(deal, "deal"),
-            transposes=_arguments.flag(transposes, "transposes"),
-            chooser=chooser,
-        )
+        self._core = _core.NodeLoader.make(graph._core, options() if own_nodes else together(options))
         register(self)
 
     def __len__(self) -> int:
@@ -181,7 +187,10 @@ class _Loader:
         return f"{type(self).__name__}()"
 
     def set_epoch(self, epoch: int) -> None:
-        """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves."""
+        """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves.
+
+        The same on all ranks, which refuse to begin different ones.
+        """
         self._epoch = _arguments.epoch(epoch)
 
     def run_on(self, split: SmSplit) -> None:
@@ -208,6 +217,9 @@ class _Loader:
         while (batch := self._next_of(iteration)) is not None:
             yield batch
             del batch
+
+    def _sum_scale(self, batch: _core.NodeBatch) -> float:
+        return (1 if self._own_nodes else process().size) / max(1, batch.num_global_seeds)
 
     @contextmanager
     def _for_one_thread(self) -> Iterator[None]:
@@ -242,9 +254,7 @@ def ids_of(graph: Graph, nodes: Any) -> Any:
         if array.shape != (graph.num_nodes,):
             raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")
         array = array.nonzero()[0]
-    if array.ndim != 1:
-        raise InputError(f"input_nodes has the shape {array.shape}", "Give ids in one dimension: input_nodes.flatten().")
-    return ids_array(array, "input_nodes")
+    return list_of_ids(array, "input_nodes")
 
 
 def _labels_of(batch: _core.NodeBatch) -> Any:
@@ -256,12 +266,12 @@ class NeighborLoader(_Loader):
 
     Each is a torch_geometric.data.Data on this process's device: x, edge_index, n_id, e_id (if the graph has edge ids),
     batch_size, num_sampled_nodes, num_sampled_edges, input_id as PyG has them; y of the seeds, [batch_size]; and
-    original_ids, loss_scale (see below), num_global_seeds.
+    original_ids, loss_scale and sum_scale (see below), num_global_seeds.
 
     All ranks make the same loaders and take the same batches. A step has `batch_size` seeds per rank, which are dealt to
-    the ranks that have them near, so ranks' shares differ: multiply a rank's mean loss by `batch.loss_scale`, and the mean
-    over the ranks that DDP takes of the gradients is the mean over all seeds. A rank may get a batch without seeds, with
-    loss_scale 0.
+    the ranks that have them near, so ranks' shares differ, and a rank may have no seeds in a step. Multiply the sum of a rank's
+    losses by `batch.sum_scale`: the mean over the ranks that DDP takes of the gradients is the mean over all seeds. Of a mean
+    loss `batch.loss_scale` does the same, except where it is the mean of no seeds, which is nan.
 
     Args:
         graph: of load() or from_tensors().
@@ -321,14 +331,14 @@ class NeighborLoader(_Loader):
         )
 
     def __call__(self, index: Any) -> Any:
-        """A batch of the input nodes at these positions, int64 [n] or a list, as PyG's loaders give it. Collective."""
+        """A batch of the input nodes at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
         import torch
 
-        positions = torch.as_tensor(ids_array(index, "index").reshape(-1))
-        if not len(positions):
-            raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
         nodes = self._input_nodes
         nodes = self._graph.nodes(nodes) if isinstance(nodes, str) else torch.as_tensor(ids_of(self._graph, nodes))
+        positions = rows_of(index, len(nodes), "input nodes").ids.cpu()
+        if not len(positions):
+            raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
         ranks = process().size if self._choices["deal"] else 1
         loader = NeighborLoader(
             self._graph, self._fanouts, nodes[positions], batch_size=max(1, -(-len(positions) // ranks)), **self._choices
@@ -356,7 +366,7 @@ class NeighborLoader(_Loader):
             data.num_sampled_nodes = batch.nodes_of_hop
             data.num_sampled_edges = batch.edges_of_hop
             data.num_global_seeds = batch.num_global_seeds
-            data.loss_scale = batch.loss_scale
+            data.loss_scale, data.sum_scale = batch.loss_scale, self._sum_scale(batch)
             yield data if self.transform is None else self.transform(data)
 
 
@@ -447,7 +457,7 @@ class NodeLoader(_Loader):
             nodes = to_torch(batch.nodes)
             blocks = [block_of(fields, nodes) for fields in batch.blocks]
             sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
-            sample.loss_scale = batch.loss_scale
+            sample.loss_scale, sample.sum_scale = batch.loss_scale, self._sum_scale(batch)
             sample.input_id = to_torch(batch.input_ids)
             if not self._features:
                 yield sample

@@ -19,9 +19,10 @@ from torch_geometric import data as pyg_data
 from torch_geometric.data.feature_store import TensorAttr
 from torch_geometric.data.graph_store import EdgeAttr, EdgeLayout
 
+from strata._indices import rows_of
 from strata._process import not_for_other_processes, process
 from strata.errors import InputError
-from strata.graph import Graph
+from strata.graph import Features, Graph, Labels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,29 +63,15 @@ class FeatureStore(pyg_data.FeatureStore):  # type: ignore[misc]  # PyG has no t
     def _get_tensor(self, attr: TensorAttr) -> Tensor:
         if not self._knows(attr):
             raise KeyError(f"no tensor {attr.attr_name!r} of {attr.group_name!r}; there are {list(self._columns())} of None")
-        ids = self._ids(attr.index)
-        rows: Tensor = self._graph.features[ids] if attr.attr_name == "x" else self._graph.labels[ids]
-        return rows[0] if isinstance(attr.index, int) else rows
-
-    def _ids(self, index: Any) -> Tensor:
-        """Of a tensor, array, mask, slice or number; None: all nodes."""
-        nodes = self._graph.num_nodes
-        if index is None or isinstance(index, slice):
-            return torch.arange(*(index or slice(None)).indices(nodes))
-        if isinstance(index, int):
-            return torch.tensor([index + nodes if index < 0 else index])
-        ids = torch.as_tensor(index)
-        if ids.dtype != torch.bool:
-            return ids
-        if ids.shape != (nodes,):
-            raise InputError(f"a mask of shape {tuple(ids.shape)} for {nodes} nodes", "Give one truth value per node.")
-        return ids.nonzero().view(-1)
+        rows: Features | Labels = self._graph.features if attr.attr_name == "x" else self._graph.labels
+        return rows[slice(None) if attr.index is None else attr.index]
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
         if not self._knows(attr):
             return None
-        rows = self._graph.num_nodes if attr.index is None else len(self._ids(attr.index))
-        return (rows, *self._columns()[attr.attr_name])
+        nodes = self._graph.num_nodes
+        rows = (nodes,) if attr.index is None else rows_of(attr.index, nodes, "nodes").shape
+        return (*rows, *self._columns()[attr.attr_name])
 
     def _put_tensor(self, tensor: Any, attr: TensorAttr) -> bool:
         raise _read_only()

@@ -357,7 +357,7 @@ def graphed(step_fn: Callable[[Any], Any], loader: NeighborLoader | NodeLoader) 
 
         seed_mask    bool [batch_size], False for padding seeds; multiply losses by it that know no label to ignore
         num_seeds    float32 [], without padding; divide sums by it, not by a length
-        loss_scale   float32 [], as of the loader
+        loss_scale, sum_scale   float32 [], as of the loader
 
     `for loss in step.over(loader):` is faster: it pads a batch while the one before is trained on.
 

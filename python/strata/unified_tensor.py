@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from strata import _core
 from strata._arrays import current_stream
+from strata._indices import as_tensor, rows_of
 from strata._process import process
 from strata.errors import InputError
 
@@ -70,44 +71,41 @@ class UnifiedTensor:
             self._core.fence(process(), current_stream())
 
     def __getitem__(self, index: Any) -> torch.Tensor:
-        """[n, ...] rows on the device; index int64 or int32 [n], bool [rows], a list, an int or a slice.
+        """[*index.shape, ...] rows on the device. The index is int64 or int32, bool [rows], a list, an array, a slice or one integer.
 
         IndexError names the first index that is no row, for which the host waits until the GPU has looked at them;
         unified(tensor, check=False) leaves it out.
         """
         import torch
 
-        if isinstance(index, int):
-            return self[torch.tensor([index + len(self) if index < 0 else index])][0]
-        ids = self._ids(index)
-        out = torch.empty((ids.numel(), *self.shape[1:]), dtype=self.dtype, device=self.device)
-        self._gather(ids, out)
-        return out
+        asked = rows_of(index, len(self), "rows")
+        out = torch.empty((asked.ids.numel(), *self.shape[1:]), dtype=self.dtype, device=self.device)
+        self._gather(asked.ids, out)
+        return out.view((*asked.shape, *self.shape[1:]))
 
-    def __setitem__(self, index: Any, rows: torch.Tensor) -> None:
-        ids = self._ids(index)
-        wanted = (ids.numel(), *self.shape[1:])
-        if tuple(rows.shape) != wanted or rows.dtype != self.dtype:
-            raise InputError(f"rows {tuple(rows.shape)} of {rows.dtype} for {wanted} of {self.dtype}", "Give one row per index.")
-        if self._core is None:
+    def __setitem__(self, index: Any, rows: Any) -> None:
+        """Writes rows [*index.shape, ...] of this type, or what can be expanded to them: one row, or one number."""
+        asked = rows_of(index, len(self), "rows")
+        values = self._values(rows, (*asked.shape, *self.shape[1:]))
+        if self._core is None or not asked.ids.numel():
             return
-        rows = rows.detach().to(self.device).contiguous()
-        self._core.scatter(process(), ids, _as_plain(rows.view(rows.shape[0], -1)), current_stream(), self._checks)
+        values = values.to(self.device).reshape(asked.ids.numel(), -1).contiguous()
+        self._core.scatter(process(), asked.ids, _as_plain(values), current_stream(), self._checks)
 
-    def _ids(self, index: Any) -> torch.Tensor:
+    def _values(self, rows: Any, wanted: tuple[int, ...]) -> torch.Tensor:
         import torch
 
-        if isinstance(index, slice):
-            index = torch.arange(*index.indices(len(self)))
-        index = torch.as_tensor(index)
-        if index.dtype == torch.bool:
-            if index.shape != self.shape[:1]:
-                raise IndexError(f"a mask of shape {tuple(index.shape)} for {len(self)} rows")
-            index = index.nonzero().view(-1)
-        if index.dim() != 1 or (index.dtype not in (torch.int64, torch.int32) and index.numel()):
-            raise IndexError(f"an index of {index.dtype} with {index.dim()} dimensions; give one row of int64 or int32")
-        ids: torch.Tensor = (index if index.dtype in (torch.int64, torch.int32) else index.long()).contiguous()
-        return ids
+        is_number = isinstance(rows, (bool, int, float, complex))
+        values = torch.tensor(rows, dtype=self.dtype) if is_number else as_tensor(rows)
+        try:
+            if values.dtype == self.dtype:
+                return values.expand(wanted)
+        except RuntimeError:
+            pass
+        raise InputError(
+            f"rows {tuple(values.shape)} of {values.dtype} for {wanted} of {self.dtype}",
+            "Give one row per index, or one row for all, of the tensor's type: rows.to(u.dtype).",
+        )
 
     def _gather(self, ids: torch.Tensor, out: torch.Tensor) -> None:
         if not ids.numel():
@@ -136,13 +134,14 @@ def _index_select(input: UnifiedTensor, dim: int, index: torch.Tensor, *, out: t
         raise InputError(f"index_select of dimension {dim} is not possible", "A unified tensor gives rows: dim=0.")
     if out is None:
         return input[index]
-    wanted = (index.numel(), *input.shape[1:])
+    asked = rows_of(index, len(input), "rows")
+    wanted = (asked.ids.numel(), *input.shape[1:])
     if tuple(out.shape) != wanted or out.dtype != input.dtype or not out.is_contiguous() or str(out.device) != input.device:
         raise InputError(
             f"out is {tuple(out.shape)} of {out.dtype} on {out.device}; wanted is {wanted} of {input.dtype} on {input.device}",
             "Give a contiguous tensor of that shape: buffer[:n].",
         )
-    input._gather(input._ids(index), out)
+    input._gather(asked.ids, out)
     return out
 
 
@@ -165,13 +164,28 @@ def _as_plain(rows: torch.Tensor) -> torch.Tensor:
     return rows.view(plain[rows.element_size()])
 
 
-def unified(tensor: torch.Tensor, *, check: bool = True) -> UnifiedTensor:
-    """A CPU tensor as one that this process's GPU indexes in place. Nothing is copied; the tensor is kept alive.
+def unified(tensor: Any, *, check: bool = True) -> UnifiedTensor:
+    """A CPU tensor, or array, as a tensor that this process's GPU indexes in place. Nothing is copied; it is kept alive.
 
     Contiguous tensors of any type and shape [N, ...], mapped files and shared memory included. The memory is registered with
     CUDA, in every process that calls this. `check=False` does without looking at indices that lie on the GPU.
     """
-    return UnifiedTensor(tensor, check=check)
+    return UnifiedTensor(_without_copy(tensor), check=check)
+
+
+def _without_copy(array: Any) -> torch.Tensor:
+    """The same memory as a tensor of torch."""
+    import numpy
+    import torch
+
+    if isinstance(array, torch.Tensor):
+        return array
+    if not hasattr(array, "__dlpack__"):
+        raise TypeError(f"the tensor is a {type(array).__name__}; give a tensor of torch, or an array")
+    if isinstance(array, numpy.ndarray) and not array.flags.writeable:
+        raise InputError("the array can only be read", 'Give array.copy(), or open its file with mmap_mode="c", which copies what is written.')
+    imported: torch.Tensor = torch.utils.dlpack.from_dlpack(array)
+    return imported
 
 
 _pinned: dict[int, Any] = {}

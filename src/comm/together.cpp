@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "state.hpp"
@@ -13,6 +14,7 @@ enum class Kind : char { input = 'i', memory = 'm', other = 'o' };
 
 Kind kind_of(const std::exception& error) {
   if (dynamic_cast<const InputError*>(&error) != nullptr) return Kind::input;
+  if (dynamic_cast<const std::out_of_range*>(&error) != nullptr) return Kind::input;
   if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) return Kind::memory;
   return Kind::other;
 }

@@ -44,8 +44,8 @@ std::string text_of(const std::string& source, const GraphOptions& options) {
       options.batch.seeds);
 }
 
-/// Throws if ranks' texts, one option per line, differ.
-void compare(const comm::Communicator& world, const std::string& mine, const std::string& what,
+/// Throws if ranks' texts, one fact per line, differ: "rank 0 DOES with this, rank 1 with that".
+void compare(const comm::Communicator& world, const std::string& mine, const std::string& does,
              const std::string& remedy) {
   const std::vector<std::string> texts = world.all_gather(mine);
   const auto other = std::ranges::find_if(texts, [&](const auto& text) { return text != texts.front(); });
@@ -54,21 +54,26 @@ void compare(const comm::Communicator& world, const std::string& mine, const std
   std::string wanted, found;
   while (std::getline(first, wanted) && std::getline(second, found) && wanted == found) continue;
   throw InputError(
-      fmt::format("rank 0 makes a {} with {}, rank {} with {}", what, wanted, other - texts.begin(), found),
-      remedy);
+      fmt::format("rank 0 {} with {}, rank {} with {}", does, wanted, other - texts.begin(), found), remedy);
 }
 
 }  // namespace
 
 void check_agreement(const comm::Communicator& world, const NodeLoaderOptions& options) {
-  compare(world, text_of(options), "loader",
+  compare(world, text_of(options), "makes a loader",
           "Give all ranks the same options, and the same nodes, which are dealt to the ranks; a "
           "rank's own nodes need deal=False.");
 }
 
 void check_agreement(const comm::Communicator& world, const std::string& source,
                      const GraphOptions& options) {
-  compare(world, text_of(source, options), "graph", "Give all ranks the same source and the same options.");
+  compare(world, text_of(source, options), "makes a graph",
+          "Give all ranks the same source and the same options.");
+}
+
+void check_epoch(const comm::Communicator& world, std::uint32_t epoch) {
+  compare(world, fmt::format("number {}", epoch), "begins an epoch",
+          "Let all ranks call set_epoch() with the same number, and go over a loader equally often.");
 }
 
 std::vector<Count> counts_of_ranks(const comm::Communicator& world, Count mine) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "strata/loader/node_loader.hpp"
@@ -13,6 +14,9 @@ void check_agreement(const comm::Communicator& world, const NodeLoaderOptions& o
 /// The same of graphs: their sources, of which parts may lie in folders of their own on each host, and what
 /// is loaded of them. Collective.
 void check_agreement(const comm::Communicator& world, const std::string& source, const GraphOptions& options);
+
+/// The same of the number of an epoch that ranks begin. Collective.
+void check_epoch(const comm::Communicator& world, std::uint32_t epoch);
 
 /// How many nodes each rank gives; in order of rank. Collective.
 std::vector<Count> counts_of_ranks(const comm::Communicator& world, Count mine);

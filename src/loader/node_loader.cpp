@@ -19,13 +19,9 @@
 namespace strata::loader {
 namespace {
 
-void check_nodes(std::span<const NodeId> nodes, Count num_nodes) {
+void check_distinct(std::span<const NodeId> nodes) {
   std::unordered_set<NodeId> seen;
   for (const NodeId node : nodes) {
-    if (node < 0 || node >= num_nodes) {
-      throw InputError(fmt::format("{} is not a node of the graph (0 to {})", node, num_nodes - 1),
-                       "Give global ids of nodes.");
-    }
     if (!seen.insert(node).second)
       throw InputError(fmt::format("node {} is given to a loader twice", node), "Give each node once.");
   }
@@ -98,7 +94,8 @@ struct NodeLoader::State : GraphReader {
     const std::span<const NodeId> nodes = epoch_nodes();
     world.together([&] {
       if (std::holds_alternative<Split>(options.nodes)) return;
-      check_nodes(nodes, graph->stored().host_view().num_nodes);
+      graph->check_ids(nodes, {});
+      check_distinct(nodes);
       if (!options.deals) check_owner(nodes, *graph);
     });
     pipeline = std::make_unique<train::Pipeline>(pipeline_parts(), pipeline_options(nodes));
@@ -172,6 +169,7 @@ struct NodeLoader::State : GraphReader {
   }
 
   void begin(std::uint32_t epoch) {
+    check_epoch(ranks(), epoch);
     pipeline->end();
     if (pipeline->wants_step_times() && steps_taken > 0) {
       pipeline->choose_in_flight(pipeline->take_times(), caller_seconds, steps_taken);

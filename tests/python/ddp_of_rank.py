@@ -40,7 +40,7 @@ def main():
         for batch, x, y in loader:
             optimizer.zero_grad()
             out = model(x, batch.blocks)
-            loss = cross_entropy(out, y, reduction="sum") / max(1, len(y)) * batch.loss_scale
+            loss = cross_entropy(out, y, reduction="sum") * batch.sum_scale
             loss.backward()
             optimizer.step()
             total = loss.detach().clone()

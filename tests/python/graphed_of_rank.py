@@ -48,15 +48,17 @@ def losses_of(model, loader, graphed, shrink, epochs):
     def step(item):
         batch, x, y = item
         optimizer.zero_grad()
-        loss = cross_entropy(model(x, batch.blocks)[: len(batch.output_nodes)], y) * batch.loss_scale
+        out = model(x, batch.blocks)[: len(batch.output_nodes)]
+        loss = cross_entropy(out, y, reduction="sum") * batch.sum_scale
         loss.backward()
         optimizer.step()
-        return loss.nan_to_num()  # the mean over no seeds
+        return loss
 
     run = strata.graphed(step, loader) if graphed else step
+    first = next(iter(loader))
     if shrink:
         run._largest = BatchSizes((8, 10, 20), (10, 20))
-        run._pad(next(iter(loader)))
+        run._pad(first)
     loader.set_epoch(0)
     losses = torch.tensor([float(run(batch).detach()) for _ in range(epochs) for batch in loader])
     together = losses.to(next(model.parameters()).device)

@@ -10,7 +10,7 @@ import numpy
 import torch
 
 import strata
-from random_graphs import random_graph
+from random_graphs import INDICES, WRONG_INDICES, Exported, expected_rows, random_graph
 
 
 class FromTensors(unittest.TestCase):
@@ -31,26 +31,35 @@ class FromTensors(unittest.TestCase):
         ids = torch.tensor([999, 0, 5, 5])
         with self.plain.load(strata) as graph:
             self.assertTrue(torch.equal(graph.features[ids].cpu(), self.plain.x[ids]))
-            self.assertTrue(torch.equal(graph.features[ids.int()].cpu(), self.plain.x[ids]))
-            self.assertTrue(torch.equal(graph.features[ids.numpy()].cpu(), self.plain.x[ids]))
-            self.assertTrue(torch.equal(graph.features[[1, 2]].cpu(), self.plain.x[1:3]))
-            mask = torch.zeros(1000, dtype=torch.bool)
-            mask[7] = True
-            self.assertTrue(torch.equal(graph.features[mask].cpu(), self.plain.x[7:8]))
             self.assertEqual(graph.features[torch.empty(0, dtype=torch.long)].shape, (0, 16))
             self.assertEqual((graph.features.shape, len(graph.features)), ((1000, 16), 1000))
 
-    def test_names_the_first_id_that_is_no_nodes(self):
-        with self.plain.load(strata) as graph, self.assertRaisesRegex(IndexError, "index 1 is -1, which is not a node"):
-            graph.features[torch.tensor([3, -1, 2000])]
-
-    def test_refuses_ids_that_are_no_integers_and_masks_of_other_nodes(self):
+    def test_is_indexed_as_tensors_are(self):
         with self.plain.load(strata) as graph:
-            for ids in (torch.tensor([1.5]), torch.tensor([1.0]).half(), [1.5]):
-                with self.assertRaisesRegex(strata.InputError, "ids is of type .*float"):
-                    graph.features[ids]
-            with self.assertRaisesRegex(IndexError, "a mask of shape .10,. for 1000 nodes"):
-                graph.features[torch.ones(10, dtype=torch.bool)]
+            for name, index in INDICES.items():
+                for given, expected in ((graph.features, self.plain.x), (graph.labels, self.plain.y)):
+                    with self.subTest(name):
+                        found = given[index]
+                        self.assertTrue(torch.equal(found.cpu(), expected_rows(expected, index)))
+                        self.assertEqual(str(found.device), strata.process().device)
+
+    def test_refuses_what_is_no_index_and_names_the_first_id_that_is_no_nodes(self):
+        with self.plain.load(strata) as graph:
+            for index, message in WRONG_INDICES:
+                for rows in (graph.features, graph.labels):
+                    with self.subTest(index), self.assertRaisesRegex(IndexError, message):
+                        rows[index]
+
+    def test_takes_lists_of_ids(self):
+        with self.plain.load(strata) as graph:
+            for ids in ([5, 3], range(3, 5), numpy.array([5, 3]), torch.tensor([5, 3]), Exported(torch.tensor([5, 3]))):
+                self.assertEqual(graph.original_ids(ids).tolist(), graph.ids(ids).tolist())
+                self.assertEqual(len(graph.in_edges(ids).counts), 2)
+            for read in (graph.original_ids, graph.ids, graph.in_edges):
+                with self.assertRaisesRegex(strata.InputError, r"has the shape .*\n  Give ids in one dimension"):
+                    read([[5, 3]])
+                with self.assertRaisesRegex(IndexError, "index 1 is 1000, which is not a node"):
+                    read([3, 1000])
 
     def test_leaves_features_where_they_are_until_it_is_made(self):
         x = self.plain.x.clone()
@@ -70,6 +79,10 @@ class FromTensors(unittest.TestCase):
         self.assertEqual(graph.nodes("train").tolist(), [0, 1, 2])
         self.assertTrue(torch.equal(graph.features[[9]].cpu(), plain.x[9:10].half().float()))
         graph.close()
+        other = strata.from_tensors(Exported(plain.edge_index), Exported(plain.x), Exported(plain.y), train=Exported(plain.train))
+        self.assertTrue(torch.equal(other.features[:].cpu(), plain.x))
+        self.assertTrue(torch.equal(other.nodes("train"), plain.train))
+        other.close()
         narrow = strata.from_tensors(plain.edge_index.t().contiguous().t(), plain.x.bfloat16())
         self.assertTrue(torch.equal(narrow.features[[9]].cpu(), plain.x[9:10].bfloat16().float()))
         narrow.close()

@@ -130,6 +130,71 @@ class Launch(unittest.TestCase):
             self.assertIn(f"rank {rank}: rank 0 makes a loader with input_nodes 1 ids (hash", done.stdout)
             self.assertRegex(done.stdout, f"rank {rank}: rank 0 makes a loader with input_nodes .*, rank 1 with input_nodes ids of its own")
 
+    def test_refuses_on_all_ranks_what_one_of_them_gives(self):
+        script = self.folder / "one_rank.py"
+        script.write_text(
+            "import numpy, strata, torch\n"
+            "rank = strata.process().rank\n"
+            "edges, x = torch.arange(8).view(2, 4), numpy.ones((8, 3), 'float32')\n"
+            "def refused(name, work):\n"
+            "    try:\n"
+            "        work()\n"
+            "    except (ValueError, TypeError) as error:\n"
+            "        print(f'{name} {rank}: {type(error).__name__} {error}'.splitlines()[0], flush=True)\n"
+            "    strata.process().barrier()\n"
+            "for bad in (0, 1):\n"
+            "    mine = rank == bad\n"
+            "    refused(f'weight{bad}', lambda: strata.from_tensors(edges, x, edge_weight=numpy.ones(4) if mine else None))\n"
+            "    refused(f'edges{bad}', lambda: strata.from_tensors(edges.float() if mine else edges, x))\n"
+            "    refused(f'batch{bad}', lambda: strata.from_tensors(edges, x, batch_size='8' if mine else 8))\n"
+            "    refused(f'source{bad}', lambda: strata.load('synthetic:noodles=3' if mine else 'synthetic:nodes=30'))\n"
+            "refused('x0', lambda: strata.from_tensors(edges, x.astype(object) if rank == 0 else x))\n"
+            "graph = strata.from_tensors(edges, x, train=range(8))\n"
+            "for name, options in (('sampler', {'sampler': 'labour'}), ('mask', {'input_nodes': numpy.ones(3, bool)})):\n"
+            "    refused(name, lambda: strata.NodeLoader(graph, fanouts=[2], **({} if rank else options)))\n"
+            "loader = strata.NodeLoader(graph, fanouts=[2], batch_size=2)\n"
+            "loader.set_epoch(3 + rank)\n"
+            "refused('epoch', lambda: list(loader))\n"
+            "loader.set_epoch(5)\n"
+            "print(f'took {len(list(loader))}', flush=True)\n"
+            "graph.close()\n"
+        )
+        for start in (mpirun, torchrun):
+            done = start(2, script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.count("took 2"), 2, done.stdout)
+            for bad in (0, 1):
+                other = 1 - bad
+                given = ["edge weights false", "edge weights true"][:: 1 if bad else -1]
+                for rank in (0, 1):
+                    self.assertIn(f"weight{bad} {rank}: InputError rank 0 makes a graph with {given[0]}, rank 1 with {given[1]}", done.stdout)
+                for name, said in (
+                    ("edges", "InputError edge_index is of type float32"),
+                    ("batch", "TypeError batch_size is '8'; give an integer"),
+                    ("source", "InputError "),
+                ):
+                    self.assertRegex(done.stdout, f"{name}{bad} {bad}: {said}")
+                    self.assertRegex(done.stdout, f"{name}{bad} {other}: InputError rank {bad}, host .*: {said.partition(' ')[2]}")
+            for name in ("x0", "sampler", "mask"):
+                self.assertRegex(done.stdout, f"{name} 0: InputError (?!rank)")
+                self.assertRegex(done.stdout, f"{name} 1: InputError rank 0")
+            for rank in (0, 1):
+                self.assertIn(f"epoch {rank}: InputError rank 0 begins an epoch with number 3, rank 1 with number 4", done.stdout)
+
+    def test_control_c_ends_the_wait_for_rows_of_other_machines(self):
+        script = self.folder / "gathers.py"
+        script.write_text(
+            "import os, signal, strata, sys, threading, time\n"
+            "process = strata.init('cpu', ranks_per_machine=1)\n"
+            "graph = strata.load(sys.argv[1])\n"
+            "if process.rank == 1: time.sleep(600)\n"
+            "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "graph.features[[1]]\n"
+        )
+        done = mpirun(2, script, self.build_parts())
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("KeyboardInterrupt", done.stderr)
+
     def test_gives_torch_distributed_the_same_ranks(self):
         script = self.folder / "ranks.py"
         script.write_text(
@@ -158,6 +223,49 @@ class Launch(unittest.TestCase):
         for ranks in (2, 3):
             for mine, one in zip(losses[ranks], losses[1]):
                 self.assertAlmostEqual(mine, one, delta=1e-4)
+
+    def test_trains_with_ddp_where_a_rank_has_no_seeds(self):
+        script = self.folder / "no_seeds.py"
+        script.write_text(
+            "import strata, torch, torch.distributed as distributed\n"
+            "from torch.nn.functional import cross_entropy\n"
+            "from torch.nn.parallel import DistributedDataParallel\n"
+            "from torch_geometric.nn import GraphSAGE\n"
+            "process = strata.init('cpu')\n"
+            "strata.init_process_group()\n"
+            "graph = strata.load('synthetic:kind=sbm,nodes=2000,features=6,classes=4,train=500')\n"
+            "torch.manual_seed(1)\n"
+            "model = DistributedDataParallel(GraphSAGE(6, 8, num_layers=2, out_channels=4))\n"
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.5)\n"
+            "loader = strata.NeighborLoader(graph, [-1, -1], [17, 4, 9], batch_size=2 // process.size)\n"
+            "empty = torch.zeros(())\n"
+            "for _ in range(5):\n"
+            "    for batch in loader:\n"
+            "        optimizer.zero_grad()\n"
+            "        out = model(batch.x, batch.edge_index)[: batch.batch_size]\n"
+            "        loss = cross_entropy(out, batch.y, reduction='sum') * batch.sum_scale\n"
+            "        loss.backward()\n"
+            "        optimizer.step()\n"
+            "        assert loss.isfinite(), loss\n"
+            "        empty += batch.batch_size == 0\n"
+            "distributed.all_reduce(empty)\n"
+            "weights = torch.cat([weight.detach().view(-1) for weight in model.parameters()])\n"
+            "print('weights', int(empty), *(f'{value:.4f}' for value in weights.tolist()), flush=True)\n"
+            "del model\n"
+            "distributed.destroy_process_group()\n"
+            "graph.close()\n"
+        )
+        found = {}
+        for ranks in (1, 2):
+            done = mpirun(ranks, script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [line.split() for line in done.stdout.splitlines()]
+            self.assertEqual(len(lines), ranks)
+            self.assertTrue(all(line == lines[0] for line in lines))
+            self.assertEqual(int(lines[0][1]) > 0, ranks > 1, "empty batches")
+            found[ranks] = [float(word) for word in lines[0][2:]]
+        for one, two in zip(found[1], found[2]):
+            self.assertAlmostEqual(one, two, delta=2e-4)
 
     def test_runs_in_spawned_processes_beside_torch_distributed(self):
         script = self.folder / "spawns.py"

@@ -16,7 +16,7 @@ import torch
 
 import strata
 import strata.dgl
-from random_graphs import random_graph
+from random_graphs import Exported, random_graph
 
 
 class LoaderCase(unittest.TestCase):
@@ -51,6 +51,7 @@ class Neighbors(LoaderCase):
                 self.check(batch)
                 self.assertEqual(batch.batch_size, min(64, 600 - len(seeds)))
                 self.assertEqual((batch.num_global_seeds, batch.loss_scale), (batch.batch_size, 1))
+                self.assertEqual(batch.sum_scale, 1 / batch.batch_size)
                 seeds += batch.n_id[: batch.batch_size].tolist()
             self.assertEqual(sorted(seeds), self.plain.train.tolist())
             orders.append(seeds)
@@ -71,8 +72,10 @@ class Neighbors(LoaderCase):
         mask = torch.zeros(1000, dtype=torch.bool)
         mask[self.plain.valid] = True
         expected = self.plain.valid.tolist()
-        for form in ("valid", mask, mask.numpy(), self.plain.valid, self.plain.valid.int(), self.plain.valid.numpy(), expected):
+        ids = self.plain.valid
+        for form in ("valid", mask, mask.numpy(), mask.tolist(), Exported(mask), ids, ids.int(), ids.numpy(), expected, Exported(ids)):
             self.assertEqual(seeds(form), expected)
+        self.assertEqual(seeds(range(3, 9)), list(range(3, 9)))
         self.assertEqual(seeds(None), list(range(1000)))
         self.assertEqual(seeds([]), [])
 
@@ -130,8 +133,11 @@ class Neighbors(LoaderCase):
             self.check(batch)
             self.assertEqual(batch.input_id.tolist(), [7, 0, 150])
             self.assertEqual(batch.n_id[:3].tolist(), self.plain.valid[[7, 0, 150]].tolist())
+        self.assertEqual(loader(slice(7, 9)).input_id.tolist(), [7, 8])
         with self.assertRaises(IndexError):
             loader([200])
+        with self.assertRaisesRegex(IndexError, "a mask of shape .3,. for 200 input nodes"):
+            loader([True, False, True])
         with self.assertRaisesRegex(strata.InputError, "no input nodes"):
             loader([])
 
@@ -342,8 +348,6 @@ class Refusals(LoaderCase):
             ({"fanouts": []}, "no fanouts were given"),
             ({"batch_size": 0}, "batch_size is 0"),
             ({"input_nodes": "trein"}, "train"),
-            ({"input_nodes": [1000]}, "1000 is not a node of the graph"),
-            ({"input_nodes": [-1]}, "-1 is not a node of the graph"),
             ({"input_nodes": [1.5]}, "input_nodes is of type float64"),
             ({"input_nodes": torch.ones(3, dtype=torch.bool)}, "a mask of shape"),
             ({"sampler": "labour"}, "labor"),
@@ -371,6 +375,9 @@ class Refusals(LoaderCase):
         ):
             with self.subTest(options), self.assertRaisesRegex((strata.InputError, TypeError), message):
                 self.loader(**options)
+        for bad in (1000, -1):
+            with self.subTest(bad=bad), self.assertRaisesRegex(IndexError, f"index 1 is {bad}, which is not a node of the graph"):
+                self.loader(input_nodes=[3, bad, 2000])
         for epoch in (-1, 1.5, "1", 1 << 32):
             with self.subTest(epoch=epoch), self.assertRaisesRegex((strata.InputError, TypeError), "epoch is"):
                 self.loader().set_epoch(epoch)

@@ -124,7 +124,7 @@ class Stores(unittest.TestCase):
             self.features.get_tensor(None, "z", None)
         with self.assertRaisesRegex(KeyError, "not found"):
             self.edges.get_edge_index(edge_type=("a", "to", "b"), layout="csc")
-        with self.assertRaisesRegex(strata.InputError, "a mask of shape"):
+        with self.assertRaisesRegex(IndexError, "a mask of shape"):
             self.features.get_tensor(None, "x", torch.ones(4, dtype=torch.bool))
         with self.assertRaises(IndexError):
             self.features.get_tensor(None, "x", torch.tensor([300]))

@@ -7,9 +7,11 @@ import tempfile
 import unittest
 import weakref
 
+import numpy
 import torch
 
 import strata
+from random_graphs import INDICES, WRONG_INDICES, Exported, expected_rows
 
 TYPES = [
     torch.float32,
@@ -50,20 +52,43 @@ class Unified(unittest.TestCase):
                         self.assertEqual((str(rows.device), rows.dtype), (self.device, dtype))
                         self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]), (dtype, shape))
 
-    def test_takes_indices_in_every_form(self):
+    def test_is_indexed_as_tensors_are(self):
+        for shape in ((1000, 4), (1000,), (1000, 2, 3)):
+            tensor = values(shape, torch.float32)
+            u = strata.unified(tensor)
+            for name, index in INDICES.items():
+                with self.subTest(name):
+                    self.assertTrue(torch.equal(u[index].cpu(), expected_rows(tensor, index)))
+        for index, message in WRONG_INDICES:
+            with self.subTest(index), self.assertRaisesRegex(IndexError, message):
+                u[index]
+
+    def test_takes_rows_for_every_index(self):
+        for name, index in INDICES.items():
+            tensor = values((1000, 4), torch.float32)
+            expected, u = tensor.clone(), strata.unified(tensor)
+            row, others = torch.arange(4.0), torch.rand(1000, 4)  # an id that comes twice gets the same row
+            ids = expected_rows(torch.arange(1000), index)
+            for given, rows in (
+                (expected_rows(others, index), others[ids]),
+                (row, row),
+                (row.numpy(), row),
+                (Exported(row), row),
+                (5, 5.0),
+            ):
+                u[index] = given
+                u.fence()
+                expected[ids] = rows
+                with self.subTest(name):
+                    self.assertTrue(torch.equal(tensor, expected))
+        for index, message in WRONG_INDICES:
+            with self.subTest(index), self.assertRaisesRegex(IndexError, message):
+                u[index] = 1
+        self.assertTrue(torch.equal(tensor, expected), "a write that is refused changes nothing")
+
+    def test_says_what_it_has(self):
         tensor = values((100, 4), torch.float32)
         u = strata.unified(tensor)
-        mask = tensor[:, 0] > 0
-        for index, expected in (
-            ([3, 4], tensor[3:5]),
-            (mask, tensor[mask]),
-            (slice(10, 20, 3), tensor[10:20:3]),
-            (slice(None), tensor),
-            (-1, tensor[-1]),
-            (7, tensor[7]),
-            ([], tensor[:0]),
-        ):
-            self.assertTrue(torch.equal(u[index].cpu(), expected), index)
         self.assertEqual((u.shape, u.dtype, u.size(1), u.dim(), len(u)), (tensor.shape, tensor.dtype, 4, 2, 100))
         self.assertEqual(u.cpu().data_ptr(), tensor.data_ptr())
 
@@ -91,8 +116,9 @@ class Unified(unittest.TestCase):
             u[torch.tensor([4, 90, 2])] = rows.to(self.device)
             u.fence()
             self.assertTrue(torch.equal(tensor[torch.tensor([4, 90, 2])], rows), dtype)
-        with self.assertRaisesRegex(strata.InputError, "one row per index"):
-            u[torch.tensor([4])] = rows
+        for wrong in (rows, rows[0].real, torch.ones(5, dtype=rows.dtype)):
+            with self.assertRaisesRegex(strata.InputError, "one row per index, or one row for all"):
+                u[torch.tensor([4])] = wrong
 
     def test_names_the_first_index_that_is_no_row(self):
         u = strata.unified(values((100, 2), torch.float32))
@@ -100,16 +126,25 @@ class Unified(unittest.TestCase):
             for wrong in (-1, 100):
                 with self.assertRaisesRegex(IndexError, f"index 1 is {wrong}, which is no row of 100"):
                     u[torch.tensor([3, wrong, 1000], device=place)]
-        with self.assertRaisesRegex(IndexError, "index of torch.float32"):
-            u[torch.tensor([0.5])]
-        with self.assertRaisesRegex(IndexError, "a mask of shape"):
-            u[torch.ones(3, dtype=torch.bool)]
 
     def test_refuses_what_is_no_plain_memory(self):
         with self.assertRaisesRegex(strata.InputError, "not contiguous"):
             strata.unified(values((10, 10), torch.float32).t())
         with self.assertRaisesRegex(strata.InputError, "no dimensions"):
             strata.unified(torch.tensor(3))
+        with self.assertRaisesRegex(TypeError, "the tensor is a list"):
+            strata.unified([[1, 2]])
+        with self.assertRaisesRegex(strata.InputError, "can only be read\n  Give array.copy()"):
+            read_only = numpy.ones((3, 3))
+            read_only.flags.writeable = False
+            strata.unified(read_only)
+
+    def test_of_arrays_of_other_libraries_without_a_copy(self):
+        array = numpy.arange(12.0).reshape(4, 3)
+        for given in (array, Exported(torch.from_numpy(array))):
+            u = strata.unified(given)
+            self.assertEqual(u.cpu().data_ptr(), array.ctypes.data)
+            self.assertEqual(u[[2]].tolist(), [[6, 7, 8]])
 
     def test_of_nothing(self):
         for shape in ((0,), (0, 5), (5, 0)):

@@ -37,7 +37,7 @@ class Communicator {
 
   /// Runs `work` on every rank. If it throws on one rank, all ranks throw. A rank that failed itself rethrows
   /// its own exception. The others throw an echo of the lowest rank that failed: OutOfMemory and InputError
-  /// keep their type, other errors become a CommError, and the message begins with that rank and its host.
+  /// keep their type, out_of_range becomes InputError, others CommError; messages begin with rank and host.
   /// `work` must not be collective, or must fail on all ranks alike.
   void together(const std::function<void()>& work) const;
   void broadcast(void* data, Count bytes, int root) const;

@@ -73,14 +73,18 @@ class Graph {
   /// Global ids of a split, in the order of their original ids. The first call for a split is collective.
   std::span<const NodeId> nodes_of(Split split);
 
+  /// Throws std::out_of_range for an id that is no node's, and names the first. The ids lie on the device of
+  /// `stream`, for which it waits.
+  void check_ids(std::span<const NodeId> ids, const cuda::Stream& stream) const;
+
   /// out[i] = original id of node ids[i], and the other way round; the ids and the result in host memory. The
   /// first call of global_ids() makes a table of all nodes. Throw std::out_of_range as gather_features().
   void original_ids(std::span<const NodeId> ids, NodeId* out) const;
   void global_ids(std::span<const NodeId> original_ids, NodeId* out);
 
   /// out[i] = row of node ids[i]; ids and out [count, feature_cols] on the runtime's device. On several
-  /// machines collective, also for a rank without ids. Throws std::out_of_range for an id that is no node's,
-  /// naming the first, and waits for `stream` to look for one.
+  /// machines collective, also for a rank without ids. Throws std::out_of_range as check_ids(), and waits
+  /// for `stream` to look for an id that is no node's.
   void gather_features(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
 
   /// out[i] = class of node ids[i], -1 where there is none; or, of graphs with sets of classes, row i of
@@ -112,7 +116,6 @@ class Graph {
 
  private:
   void close_readers();
-  void check_ids(std::span<const NodeId> ids, const cuda::Stream& stream) const;
   void check_labels(std::span<const NodeId> ids, bool sets) const;
   std::vector<NodeId> gather_nodes(std::span<const NodeId> of_machine) const;
 

@@ -58,14 +58,14 @@ struct LoaderMemory {
 ///     while (auto batch = loader.next(stream)) ...
 ///     loader.close();
 ///
-/// One thread calls it. All ranks make the same calls, and take the same number of batches; the constructor
-/// and close() are collective. Not so with NodeLoaderOptions::own_nodes, where no call is. Graph::close()
-/// closes the loaders that are left.
+/// One thread calls it. All ranks make the same calls, and take the same number of batches; the constructor,
+/// begin() and close() are collective. Not so with NodeLoaderOptions::own_nodes, where no call is.
+/// Graph::close() closes the loaders that are left.
 class NodeLoader {
  public:
-  /// Throws InputError, on all ranks alike: a node that the graph does not have or that is given twice, ranks
-  /// that give different nodes or options, a node of its own that another machine owns, and as
-  /// train::Pipeline.
+  /// Throws InputError, on all ranks alike: a node that is given twice, ranks that give different nodes or
+  /// options, a node of its own that another machine owns, and as train::Pipeline; and std::out_of_range for
+  /// a node that the graph does not have.
   NodeLoader(std::shared_ptr<Graph> graph, const NodeLoaderOptions& options);
   ~NodeLoader();  ///< ends the stages
   NodeLoader(const NodeLoader&) = delete;
@@ -74,7 +74,8 @@ class NodeLoader {
   Device device() const;          ///< that batches lie on
   Count num_seeds() const;        ///< per epoch, of all ranks that go in step
   Count steps_per_epoch() const;  ///< batches that each rank gets
-  /// Begins an epoch, in whose midst the one before may be.
+  /// Begins an epoch, in whose midst the one before may be. Throws InputError on all ranks, and leaves the
+  /// one before as it is, if they begin different ones: they would repeat each other's batches.
   void begin(std::uint32_t epoch);
   /// Whether next() would return, or throw, within so long.
   bool wait_for(std::chrono::milliseconds patience);

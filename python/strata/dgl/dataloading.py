@@ -165,7 +165,7 @@ class DataLoader:
             `use_ddp`, those of all ranks, which are dealt to them, and loops over the batches are then collective.
         graph_sampler: a NeighborSampler, or what was derived from BlockSampler.
         device: only this process's.
-        use_ddp: see `indices`. A rank may get a batch without seeds; multiply losses by batch.loss_scale.
+        use_ddp: see `indices`. A rank may get a batch without seeds: sum losses, and multiply by batch.sum_scale.
         ddp_seed: keys the order and the choice of neighbors.
         batch_size, drop_last, shuffle: as DGL's; batch_size is per rank.
         blocks: "dgl", "strata", or "auto": DGL's where the program has imported dgl.
@@ -252,17 +252,17 @@ class DataLoader:
         for item in loader:
             batch, x, y = item if wants_rows else (item, None, None)
             blocks = [Block(*block, transposed=block.transposed) for block in batch.blocks]  # type: ignore[misc]
-            yield self._finish(batch, blocks, x, y, batch.loss_scale)
+            yield self._finish(batch, blocks, x, y, (batch.loss_scale, batch.sum_scale))
 
     def _from_python(self, epoch: int) -> Iterator[Any]:
         order = self._order(epoch)
         for step in range(len(self)):
-            seeds, loss_scale = self._share(order, step)
+            seeds, scales = self._share(order, step)
             with keyed(self.graph, self._seed, epoch, step):
                 input_nodes, output_nodes, blocks = self.graph_sampler.sample(self.graph, seeds)
             x = None if self.graph_sampler.feature_name is None else self.graph.features[input_nodes]
             y = None if self.graph_sampler.label_name is None else self.graph.labels[output_nodes]
-            yield self._finish((input_nodes, output_nodes), blocks, x, y, loss_scale)
+            yield self._finish((input_nodes, output_nodes), blocks, x, y, scales)
 
     def _order(self, epoch: int) -> Tensor:
         if not self._options["shuffle"]:
@@ -270,15 +270,15 @@ class DataLoader:
         generator = torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % (1 << 63))
         return self._ids[torch.randperm(len(self._ids), generator=generator)]
 
-    def _share(self, order: Tensor, step: int) -> tuple[Tensor, float]:
-        """This rank's seeds of a step, and by how much their mean loss counts; all ranks together have the step's."""
+    def _share(self, order: Tensor, step: int) -> tuple[Tensor, tuple[float, float]]:
+        """This rank's seeds of a step, loss_scale and sum_scale; all ranks together have the step's."""
         size = self._options["batch_size"] * self._ranks
         of_step = order[step * size : (step + 1) * size]
         rank = 0 if self._own else process().rank
         begin, end = len(of_step) * rank // self._ranks, len(of_step) * (rank + 1) // self._ranks
-        return of_step[begin:end].to(process().device), self._ranks * (end - begin) / len(of_step)
+        return of_step[begin:end].to(process().device), (self._ranks * (end - begin) / len(of_step), self._ranks / len(of_step))
 
-    def _finish(self, nodes: Any, blocks: list[Any], x: Tensor | None, y: Tensor | None, loss_scale: float) -> BlockBatch:
+    def _finish(self, nodes: Any, blocks: list[Any], x: Tensor | None, y: Tensor | None, scales: tuple[float, float]) -> BlockBatch:
         if blocks and x is not None and self.graph_sampler.feature_name is not None:
             blocks[0].srcdata[self.graph_sampler.feature_name] = x
         if blocks and y is not None and self.graph_sampler.label_name is not None:
@@ -286,7 +286,7 @@ class DataLoader:
         if self._blocks == "dgl" or (self._blocks == "auto" and "dgl" in sys.modules):
             blocks = [block.to_dgl() if isinstance(block, Block) else block for block in blocks]
         batch = BlockBatch(nodes[0], nodes[1], blocks)
-        batch.loss_scale = loss_scale
+        batch.loss_scale, batch.sum_scale = scales
         return batch
 
 

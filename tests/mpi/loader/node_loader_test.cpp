@@ -284,21 +284,39 @@ TEST_P(NodeLoaderTest, RefusesWhatCannotBeLoaded) {
     test::expect_error<InputError>([&] { NodeLoader(setup_.graph, given); }, {message});
   };
   refuses([](auto& o) { o.batch_size = 0; }, "batch_size is 0");
-  refuses(
-      [](auto& o) {
-        o.nodes = std::vector<NodeId>{3, 900};
-      },
-      "900 is not a node of the graph (0 to 899)");
   refuses([](auto& o) { o.nodes = std::vector<NodeId>{3, 4, 3}; }, "node 3 is given to a loader twice");
   refuses([](auto& o) { o.sampler.fanouts = {-2}; }, "the fanout -2 is below -1");
   refuses([](auto& o) { o.sampler.method = sampling::Method::weighted; }, "loaded without weights");
   refuses([](auto& o) { o.deals = false; }, "deal=False needs ids in input_nodes");
-  refuses(
-      [](auto& o) {
-        o.deals = false;
-        o.nodes = std::vector<NodeId>{-1};
-      },
-      "-1 is not a node of the graph");
+}
+
+TEST_P(NodeLoaderTest, NamesTheFirstIdThatIsNoNodes) {
+  NodeLoaderOptions given = blocks();
+  for (const bool deals : {true, false}) {
+    given.deals = deals;
+    given.nodes = std::vector<NodeId>{3, 900, -1};
+    try {
+      NodeLoader(setup_.graph, given);
+      ADD_FAILURE() << "id 900 was taken";
+    } catch (const std::out_of_range& error) {
+      EXPECT_STREQ(error.what(), "index 1 is 900, which is not a node of the graph (0 to 899)");
+    }
+  }
+}
+
+TEST_P(NodeLoaderTest, TellsOtherRanksOfAnIdThatIsNoNodes) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  NodeLoaderOptions given = blocks();
+  given.deals = false;
+  const auto offsets = setup_.graph->stored().machine_offsets();
+  given.nodes =
+      std::vector<NodeId>{offsets[static_cast<std::size_t>(setup_.graph->runtime().machine().index())]};
+  if (test::world().rank() == 0) {
+    given.nodes = std::vector<NodeId>{-1};
+    EXPECT_THROW(NodeLoader(setup_.graph, given), std::out_of_range);
+  } else {
+    EXPECT_THROW(NodeLoader(setup_.graph, given), InputError);
+  }
 }
 
 TEST_P(NodeLoaderTest, RefusesRanksThatDisagree) {
@@ -316,6 +334,19 @@ TEST_P(NodeLoaderTest, RefusesRanksThatDisagree) {
   refuses([](auto& o) { o.nodes = Split::valid; }, "with input_nodes train", "with input_nodes valid");
   refuses([](auto& o) { o.nodes = std::vector<NodeId>{7}; }, "with input_nodes train", "1 ids");
   refuses([](auto& o) { o.deals = false; }, "with deal true", "with deal false");
+}
+
+TEST_P(NodeLoaderTest, RefusesRanksThatBeginDifferentEpochs) {
+  const int rank = test::world().rank(), last = test::world().size() - 1;
+  if (last == 0) GTEST_SKIP() << "needs two ranks";
+  NodeLoader loader(setup_.graph, blocks());
+  loader.begin(0);
+  const std::uint32_t mine = rank == last ? 4 : 3;
+  test::expect_error<InputError>([&] { loader.begin(mine); },
+                                 {"rank 0 begins an epoch with number 3", "with number 4", "set_epoch()"});
+  EXPECT_NE(loader.next({}), nullptr) << "of epoch 0";
+  EXPECT_EQ(std::ssize(epoch(loader, 4)), loader.steps_per_epoch());
+  loader.close();
 }
 
 /// A rank's own nodes: 30 of its machine for rank 0, 60 for rank 1 and so on, the highest first.

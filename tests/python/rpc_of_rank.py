@@ -118,6 +118,21 @@ class Noisy(torch.nn.Module):
         return {"y": self.drop(self.linear(x)) * scale}
 
 
+class NoWayBack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise NoSuchTable("gradients", 3)
+
+
+def fail_on_the_way_back(x, workers):
+    """On the last of them."""
+    return rpc.rpc_sync(workers[0], fail_on_the_way_back, args=(x, workers[1:])) if workers else NoWayBack.apply(x)
+
+
 def gradients_here(context_id, rref):
     gradients = autograd.get_gradients(context_id)
     return [gradients[each] for each in rref.local_value().parameters()]
@@ -181,7 +196,8 @@ class Calls(unittest.TestCase):
     def test_end_with_a_timeout(self):
         rpc.rpc_sync("worker1", signal_clear)
         try:
-            with self.assertRaisesRegex(strata.CommError, r"worker1 \(rank 1, host .*within 200 ms"):
+            text = r"^wait_for_signal was not answered by worker1 \(rank 1, host .*within 200 ms\n  .*timeout in the agent's options"
+            with self.assertRaisesRegex(strata.CommError, text):
                 rpc.rpc_sync("worker1", wait_for_signal, timeout=0.2)
         finally:
             rpc.rpc_sync("worker1", give_signal)
@@ -322,6 +338,51 @@ class Gradients(unittest.TestCase):
         with self.assertRaisesRegex(strata.InputError, "context"):
             autograd.backward(context_id, [torch.ones(1, requires_grad=True)])
 
+    def test_end_with_what_a_function_raises_on_its_way_back(self):
+        for workers, rank in ((["worker1"], 1), (["worker1", "worker2"], 2), (["worker1", "worker0"], 0)):
+            with self.subTest(workers=workers), autograd.context() as context_id:
+                y = fail_on_the_way_back(torch.ones(2, requires_grad=True), workers)
+                with self.assertRaises(NoSuchTable) as caught:
+                    autograd.backward(context_id, [y.sum()])
+            error = caught.exception
+            self.assertIsInstance(error, rpc.RemoteError)
+            self.assertEqual((error.text, error.rank), ("no table gradients of 3 rows", rank))
+            self.assertIn("in backward", error.remote_traceback)
+        with autograd.context() as context_id, self.assertRaises(NoSuchTable) as caught:
+            autograd.backward(context_id, [NoWayBack.apply(torch.ones(2, requires_grad=True)).sum()])
+        self.assertIs(type(caught.exception), NoSuchTable)
+
+    def test_follow_callbacks(self):
+        first, second = (rpc.remote(worker, Layer, args=(seed,)) for worker, seed in (("worker1", 5), ("worker2", 6)))
+        whole = torch.nn.Sequential(Layer(5), Layer(6))
+        x = torch.randn(3, 5)
+        with autograd.context() as context_id:
+            y = first.rpc_async().forward(x).then(lambda done: second.rpc_sync().forward(done.wait())).wait()
+            autograd.backward(context_id, [y.sum()])
+            found = [rpc.rpc_sync(layer.owner(), gradients_here, args=(context_id, layer)) for layer in (first, second)]
+        whole(x).sum().backward()
+        for mine, its in zip(whole.parameters(), found[0] + found[1]):
+            self.assertTrue(torch.equal(mine.grad, its))
+
+    def test_of_no_context_are_refused(self):
+        layer = rpc.remote("worker1", Layer, args=(4,))
+        optimizer = rpc.DistributedOptimizer(torch.optim.SGD, layer.rpc_sync().parameter_rrefs(), lr=0.1)
+        with autograd.context() as context_id:
+            for worker in range(3):
+                self.assertEqual(rpc.rpc_sync(worker, autograd.get_gradients, args=(context_id,)), {})
+        for wrong, text in (
+            (context_id, r"of worker0 \(rank 0, host .*\) has ended"),
+            (context_id + 99, r"of worker0 \(rank 0, host .*\) was never begun"),
+            ((1 << 48) + 99, r"of worker1 \(rank 1, host .*\) was never begun"),
+            (77 << 48, "of rank 77; there are 3 ranks"),
+            (-5, "of rank -1; there are 3 ranks"),
+        ):
+            for worker in range(3):
+                with self.subTest(wrong=wrong, worker=worker), self.assertRaisesRegex(strata.InputError, text):
+                    rpc.rpc_sync(worker, autograd.get_gradients, args=(wrong,))
+            with self.assertRaisesRegex(strata.InputError, text):
+                optimizer.step(wrong)
+
     def test_train_as_one_process_does(self):
         for optimizer_class, options in ((torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}), (torch.optim.Adam, {"lr": 0.01})):
             layers, whole = self.chain()
@@ -375,6 +436,12 @@ class Modules(unittest.TestCase):
         alone.step()
         for mine, its in zip(here.parameters(), module.remote_parameters()):
             self.assertTrue(torch.equal(mine, its.to_here()))
+
+    def test_tell_where_they_fail(self):
+        module = rpc.RemoteModule("worker1/cpu", torch.nn.Linear, args=(4, 3))
+        with self.assertRaisesRegex(RuntimeError, r" on worker1 \(rank 1, host [^ ]+, cpu\): ") as caught:
+            module(torch.ones(2, 7))
+        self.assertEqual(caught.exception.device, "cpu")
 
     def test_that_cannot_be_made_are_refused(self):
         with self.assertRaises(TypeError):

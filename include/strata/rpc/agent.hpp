@@ -29,6 +29,7 @@ class RemoteError : public Error {
     std::string type, text, remedy;
     int rank = -1;
     std::string host, agent;
+    std::string device = {};
   };
   explicit RemoteError(Parts parts);
 
@@ -37,6 +38,9 @@ class RemoteError : public Error {
   int rank() const { return parts_.rank; }
   const std::string& host() const { return parts_.host; }
   const std::string& agent() const { return parts_.agent; }
+  /// "cuda:1", as that rank numbers it: of the RemoteModule that was called, or of the first tensor that came
+  /// on a GPU; empty if the call had neither.
+  const std::string& device() const { return parts_.device; }
 
  private:
   Parts parts_;
@@ -73,6 +77,7 @@ enum class Caller { waits, goes_on };
 struct Request {
   int to = 0;
   std::string function = {};             ///< empty: fetches the target's value
+  std::string what = {};                 ///< for messages; empty: the function
   std::shared_ptr<Holding> target = {};  ///< whose method it is; null for a function
   Parcel arguments = {};
   std::optional<std::chrono::milliseconds> timeout = {};  ///< nothing: Options::timeout

@@ -47,7 +47,10 @@ class Future(Generic[T]):
     value = wait
 
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
-        """The future of what callback(this future) returns or raises, on a thread of the agent, once this one is done."""
+        """The future of what callback(this future) returns or raises, on a thread of the agent, once this one is done.
+
+        Calls that it makes belong to the autograd context of the thread that calls then().
+        """
         return Future(self._result.then(lambda: callback(self)))
 
     def _take(self) -> None:

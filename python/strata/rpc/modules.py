@@ -11,6 +11,7 @@ import torch
 from strata.errors import InputError
 from strata.rpc import _session
 from strata.rpc._calls import Future, remote, rpc_async, rpc_sync
+from strata.rpc._extension import _rpc
 from strata.rpc._references import RRef
 
 __all__ = ["RemoteModule"]
@@ -85,10 +86,12 @@ def _device(remote_device: str, name: str) -> torch.device:
 
 
 def _make(module_cls: Callable[..., torch.nn.Module], args: Any, kwargs: Any, device: torch.device) -> torch.nn.Module:
+    _rpc.note_device(str(device))
     return module_cls(*args, **kwargs).to(device)
 
 
 def _forward(rref: RRef[torch.nn.Module], args: Any, kwargs: Any, device: torch.device, to_cpu: bool) -> Any:
+    _rpc.note_device(str(device))
     result = rref.local_value()(*_moved(args, "cpu", device), **_moved(kwargs, "cpu", device))
     return _moved(result, "cuda", torch.device("cpu")) if to_cpu else result
 

@@ -229,7 +229,7 @@ TEST_F(ChoiceTest, RefusesToStartWhereRanksHaveNoChannelInCommon) {
 TEST_F(ChoiceTest, RefusesAZoneThatIsTooSmall) {
   if (world().size() == 1 || !is_one_machine_) return;
   EXPECT_THAT([&] { start({.landing_bytes = 1000}); },
-              testing::ThrowsMessage<InputError>(testing::HasSubstr("Options::landing_bytes is 1000")));
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("landing_bytes of the options is 1000")));
 }
 
 }  // namespace

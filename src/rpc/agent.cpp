@@ -27,10 +27,11 @@ void check(const Options& options) {
 
 std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, const std::string& name,
                                      const Options& options) {
-  const AgentFacts own{.name = name,
-                       .host = comm::host_name(),
-                       .num_devices = cuda::device_count(),
-                       .maps = options.device_maps};
+  AgentFacts own{.name = name,
+                 .host = comm::host_name(),
+                 .num_devices = cuda::device_count(),
+                 .maps = options.device_maps};
+  for (int device = 0; device < own.num_devices; ++device) own.gpus.push_back(cuda::device_uuid(device));
   std::vector<AgentFacts> agents;
   for (const std::string& text : communicator.all_gather(text_of(own)))
     agents.push_back(parse<AgentFacts>(text));

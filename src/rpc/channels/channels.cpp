@@ -158,7 +158,7 @@ std::vector<NetworkRoutes::Plan> network_plans(int a, int b, const std::vector<C
   if (channel_between(facts[at(a)], facts[at(b)]) != Channel::tcp) return plans;
   const bool uses_nccl = may_use_nccl(facts[at(a)], facts[at(b)]);
   for (const GpuRoute& route : gpu_routes_between(std::array{a, b}, agents))
-    plans.push_back({.route = route, .uses_nccl = uses_nccl});
+    plans.push_back({.route = route, .uses_nccl = uses_nccl && !joins_one_gpu(route, agents)});
   return plans;
 }
 

@@ -81,6 +81,15 @@ Result then(Result& result, nb::object callback) {
       [kept](const Result&) { return in_python([&] { return PythonValue(kept.object()()); }); });
 }
 
+class Signal {
+ public:
+  void set() { completion_.succeed(); }
+  void wait() { completion_.wait(); }
+
+ private:
+  rpc::Completion completion_{{}};
+};
+
 /// An agent and the ranks that it connects.
 class Session {
  public:
@@ -296,8 +305,13 @@ void bind_results(nb::module_& module) {
       .def("is_done", &Result::is_done, NoGil())
       .def("take", &take, "What the call returned or raised; once.")
       .def("then", &then, "callback"_a, "What callback() will return, on a thread of the agent.");
+  nb::class_<Signal>(module, "Signal", "Lets a call wait; another one runs in its place meanwhile.")
+      .def(nb::init<>())
+      .def("set", &Signal::set, NoGil())
+      .def("wait", &Signal::wait, NoGil());
   nb::class_<Handle>(module, "Handle", "A handle of an object that lies on some rank.")
       .def_prop_ro("owner", [](const Handle& handle) { return handle.ref().owner(); })
+      .def_prop_ro("is_confirmed", [](const Handle& handle) { return handle.ref().is_confirmed(); })
       .def("local", &local_value, "The object, on its owner.")
       .def("fetch", &fetch, "timeout_ms"_a.none(), "A copy of the object.")
       .def("drop", &Handle::drop);

@@ -95,6 +95,7 @@ Unpacking take(Answer& answer) {
 std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& answer) { return answer; }
 const ObjectId& object_of(const Holding& holding) { return holding.object(); }
 Core& core_of(const Holding& holding) { return holding.core(); }
+bool is_entered(const Holding& holding) { return holding.core().is_entered(holding); }
 int rank_of(const Core& core) { return core.rank(); }
 const AgentFacts& agent_of(const Core& core, int rank) { return core.agent(rank); }
 const Registry& registry_of(const Core& core) { return core.registry(); }

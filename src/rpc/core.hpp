@@ -253,6 +253,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void arrived(int peer, std::string text, std::shared_ptr<void> memory) override;
   void lost(int peer, const std::string& reason) override;
 
+  bool is_entered(const Holding& holding) const;  ///< the owner knows of it
   void release(const Holding& holding) noexcept;
 
  private:

@@ -92,6 +92,7 @@ std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& ans
 std::shared_ptr<void> local_value(Core& core, const Holding& holding, std::type_index type);
 const ObjectId& object_of(const Holding& holding);
 Core& core_of(const Holding& holding);
+bool is_entered(const Holding& holding);
 int rank_of(const Core& core);
 const AgentFacts& agent_of(const Core& core, int rank);
 const Registry& registry_of(const Core& core);
@@ -119,6 +120,9 @@ class Ref {
   int owner() const { return detail::object_of(*holding_).owner; }  ///< its rank
   const std::string& owner_name() const { return detail::agent_of(core(), owner()).name; }
   bool is_owner() const { return owner() == detail::rank_of(core()); }
+  bool is_confirmed() const {
+    return detail::is_entered(*holding_);
+  }  ///< whether the owner knows of this rank's handles
   const std::shared_ptr<Holding>& holding() const { return holding_; }  ///< what copies of this handle share
 
   /// The object itself, on its owner. Waits until it is made; throws what its making threw.

@@ -57,7 +57,13 @@ rpc::RemoteError remote_error_of(const nb::python_error& error) {
                            .remedy = text(2),
                            .rank = nb::cast<int>(parts[3]),
                            .host = text(4),
-                           .agent = text(5)});
+                           .agent = text(5),
+                           .device = text(6)});
+}
+
+nb::python_error raised_again(::python_error& caught) {
+  caught.restore();
+  return nb::python_error();
 }
 
 const rpc::Ref<PythonValue>& Handle::ref() const {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <torch/csrc/Exceptions.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +47,10 @@ class PythonValue {
 
 /// What Python has raised, for its way to another rank. With the GIL.
 rpc::RemoteError remote_error_of(const nb::python_error& error);
+
+/// What libtorch has caught in a backward pass, as nanobind's exception, which Python raises as what it was.
+/// With the GIL.
+nb::python_error raised_again(::python_error& caught);
 
 /// Runs `function` with the GIL, on any thread. Throws rpc::RemoteError for what Python raises, and CommError
 /// after the end of the interpreter. What it returns may be dropped without the GIL.

@@ -21,6 +21,7 @@
 #include "bindings.hpp"
 #include "python_value.hpp"
 #include "strata/rpc/autograd.hpp"
+#include "strata/rpc/remote_module.hpp"
 #include "torch_tensor.hpp"
 
 namespace strata::python {
@@ -31,7 +32,7 @@ using NoGil = nb::call_guard<nb::gil_scoped_release>;
 using std::chrono::milliseconds;
 using ContextNumber = std::pair<int, std::uint64_t>;  // creator, number
 
-constexpr const char* kFunction = "a call of Python";
+constexpr const char* kFunction = "a Python function";
 
 /// What all Python calls of other ranks are: one function, whose argument is the call itself.
 PythonValue run(const Pickle& call) {
@@ -39,6 +40,22 @@ PythonValue run(const Pickle& call) {
     const nb::object calls = nb::module_::import_("strata.rpc._calls");
     return PythonValue(calls.attr("run")(unpickled(call)));
   });
+}
+
+/// For callers on other ranks.
+void translate(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (::python_error& error) {
+    in_python([&error] { throw raised_again(error); });
+  } catch (...) {  // of C++
+  }
+}
+
+rpc::Registry registry() {
+  rpc::Registry registry;
+  registry.function(kFunction, &run).exception_translator(&translate);
+  return registry;
 }
 
 using Result = rpc::Future<PythonValue>;
@@ -64,6 +81,15 @@ Result then(Result& result, nb::object callback) {
       [kept](const Result&) { return in_python([&] { return PythonValue(kept.object()()); }); });
 }
 
+class Signal {
+ public:
+  void set() { completion_.succeed(); }
+  void wait() { completion_.wait(); }
+
+ private:
+  rpc::Completion completion_{{}};
+};
+
 /// An agent and the ranks that it connects.
 class Session {
  public:
@@ -75,8 +101,7 @@ class Session {
   }
   Session(std::shared_ptr<comm::Backend> backend, const std::string& name, rpc::Options options)
       : world_(std::make_unique<comm::World>(std::move(backend))),
-        agent_(std::make_unique<rpc::Agent>(world_->communicator(), name,
-                                            rpc::Registry().function(kFunction, &run), std::move(options))) {}
+        agent_(std::make_unique<rpc::Agent>(world_->communicator(), name, registry(), std::move(options))) {}
   /// Only a graceful end closes the ranks, because that waits for all of them.
   ~Session() { static_cast<void>(world_.release()); }
   Session(const Session&) = delete;
@@ -121,8 +146,9 @@ class Session {
                        rpc::Caller caller) {
     if (to < 0 || to >= agent_->size())
       throw InputError(fmt::format("there is no rank {} of {} to call", to, agent_->size()));
-    rpc::Packing packing(core(), {.rank = to, .function = what, .copies = caller == rpc::Caller::goes_on});
-    rpc::Request request{.to = to, .function = kFunction, .arguments = packing.pack(pickle)};
+    rpc::Packing packing(
+        core(), {.rank = to, .function = what, .copies = caller == rpc::Caller::goes_on, .as_one = true});
+    rpc::Request request{.to = to, .function = kFunction, .what = what, .arguments = packing.pack(pickle)};
     if (timeout_ms) request.timeout = milliseconds(*timeout_ms);
     return request;
   }
@@ -159,9 +185,11 @@ class Context {
   explicit Context(const Session& session)
       : context_(std::make_unique<rpc::AutogradContext>(session.agent())) {}
   ContextNumber id() const { return {context_->id().creator, context_->id().number}; }
-  void backward(const std::vector<at::Tensor>& roots) {
+  void backward(const std::vector<at::Tensor>& roots) try {
     const nb::gil_scoped_release guard;
     context_->backward(roots);
+  } catch (::python_error& error) {
+    throw raised_again(error);
   }
   void close() { context_.reset(); }
 
@@ -183,9 +211,10 @@ void bind_remote_errors() {
       std::rethrow_exception(exception);
     } catch (const rpc::RemoteError& error) {
       try {
-        const nb::object value = nb::module_::import_("strata.rpc._failures")
-                                     .attr("exception_of")(error.type(), error.text(), error.remedy(),
-                                                           error.rank(), error.host(), error.agent());
+        const nb::object value =
+            nb::module_::import_("strata.rpc._failures")
+                .attr("exception_of")(error.type(), error.text(), error.remedy(), error.rank(), error.host(),
+                                      error.agent(), error.device());
         PyErr_SetObject(value.type().ptr(), value.ptr());
       } catch (nb::python_error& failed) {
         failed.restore();
@@ -276,8 +305,13 @@ void bind_results(nb::module_& module) {
       .def("is_done", &Result::is_done, NoGil())
       .def("take", &take, "What the call returned or raised; once.")
       .def("then", &then, "callback"_a, "What callback() will return, on a thread of the agent.");
+  nb::class_<Signal>(module, "Signal", "Lets a call wait; another one runs in its place meanwhile.")
+      .def(nb::init<>())
+      .def("set", &Signal::set, NoGil())
+      .def("wait", &Signal::wait, NoGil());
   nb::class_<Handle>(module, "Handle", "A handle of an object that lies on some rank.")
       .def_prop_ro("owner", [](const Handle& handle) { return handle.ref().owner(); })
+      .def_prop_ro("is_confirmed", [](const Handle& handle) { return handle.ref().is_confirmed(); })
       .def("local", &local_value, "The object, on its owner.")
       .def("fetch", &fetch, "timeout_ms"_a.none(), "A copy of the object.")
       .def("drop", &Handle::drop);
@@ -289,6 +323,9 @@ void bind_autograd(nb::module_& module) {
       .def_prop_ro("id", &Context::id)
       .def("backward", &Context::backward, "roots"_a)
       .def("close", &Context::close, NoGil());
+  module.def(
+      "note_device", [](const std::string& device) { rpc::detail::note_device(at::Device(device)); },
+      "device"_a, "The device that the call of this thread works on, for errors.");
   module.def("gradients", &gradients, "session"_a, "context"_a, "Leaves of this rank and their gradients.");
 }
 

@@ -27,10 +27,11 @@ void check(const Options& options) {
 
 std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, const std::string& name,
                                      const Options& options) {
-  const AgentFacts own{.name = name,
-                       .host = comm::host_name(),
-                       .num_devices = cuda::device_count(),
-                       .maps = options.device_maps};
+  AgentFacts own{.name = name,
+                 .host = comm::host_name(),
+                 .num_devices = cuda::device_count(),
+                 .maps = options.device_maps};
+  for (int device = 0; device < own.num_devices; ++device) own.gpus.push_back(cuda::device_uuid(device));
   std::vector<AgentFacts> agents;
   for (const std::string& text : communicator.all_gather(text_of(own)))
     agents.push_back(parse<AgentFacts>(text));
@@ -94,6 +95,7 @@ Unpacking take(Answer& answer) {
 std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& answer) { return answer; }
 const ObjectId& object_of(const Holding& holding) { return holding.object(); }
 Core& core_of(const Holding& holding) { return holding.core(); }
+bool is_entered(const Holding& holding) { return holding.core().is_entered(holding); }
 int rank_of(const Core& core) { return core.rank(); }
 const AgentFacts& agent_of(const Core& core, int rank) { return core.agent(rank); }
 const Registry& registry_of(const Core& core) { return core.registry(); }

@@ -23,6 +23,19 @@ std::vector<std::vector<DeviceMap>> all_maps(const std::vector<AgentFacts>& agen
   return maps;
 }
 
+/// For messages.
+std::string name_of(const std::string& what, const std::string& function) {
+  if (!what.empty()) return what;
+  return function.empty() ? "to_here" : function;
+}
+
+/// Of the first tensor that comes on a GPU.
+std::string device_of(const Parcel& parcel) {
+  const auto found = std::ranges::find_if(parcel.tensors,
+                                          [](const TensorPiece& each) { return each.destination.is_cuda(); });
+  return found == parcel.tensors.end() ? std::string() : found->destination.str();
+}
+
 }  // namespace
 
 Core::Core(Setup setup)
@@ -73,7 +86,7 @@ std::uint64_t Core::begin_call(const Request& request, std::shared_ptr<Answer>& 
   const milliseconds timeout = request.timeout.value_or(options().timeout);
   pending_.emplace(id, Pending{.answer = answer,
                                .to = request.to,
-                               .what = request.function.empty() ? "to_here" : request.function,
+                               .what = name_of(request.what, request.function),
                                .timeout = timeout,
                                .deadline = steady_clock::now() + timeout,
                                .target = request.target});
@@ -83,8 +96,10 @@ std::uint64_t Core::begin_call(const Request& request, std::shared_ptr<Answer>& 
 std::shared_ptr<Answer> Core::call(Request request) {
   std::shared_ptr<Answer> answer;
   const std::uint64_t id = begin_call(request, answer);
-  Head head{
-      .kind = request.function.empty() ? Kind::fetch : Kind::call, .id = id, .function = request.function};
+  Head head{.kind = request.function.empty() ? Kind::fetch : Kind::call,
+            .id = id,
+            .function = request.function,
+            .what = request.what};
   if (request.target) head.target = request.target->object();
   send(request.to, std::move(head), std::move(request.arguments));
   return answer;
@@ -101,6 +116,7 @@ std::shared_ptr<Holding> Core::create(Request request) {
   Head head{.kind = Kind::create,
             .id = id,
             .function = request.function,
+            .what = request.what,
             .created = holding->object(),
             .fork = holding->fork()};
   if (request.target) head.target = request.target->object();
@@ -144,7 +160,7 @@ bool Core::expire() {
     call.answer->fail(
         std::make_exception_ptr(CommError(fmt::format("{} was not answered by {} within {} ms", call.what,
                                                       describe(call.to), call.timeout.count()),
-                                          "Options::timeout sets how long calls may take.")));
+                                          "A longer timeout in the agent's options gives calls more time.")));
   }
   return true;
 }
@@ -289,19 +305,19 @@ Parcel Core::result_of(Task& task, Packing& packing) {
 
 void Core::run(Task task) {
   const Head& head = task.head;
-  const WorkFor working(*this, head.context);
+  const WorkFor working(*this, head.context, device_of(task.parcel));
   try {
-    Packing packing(*this, {.rank = task.from,
-                            .function = head.kind == Kind::fetch ? "to_here" : head.function,
-                            .is_answer = true});
+    Packing packing(*this,
+                    {.rank = task.from, .function = name_of(head.what, head.function), .is_answer = true});
     Parcel result = result_of(task, packing);
     send(task.from, {.kind = Kind::answer, .id = head.id}, std::move(result));
   } catch (...) {
-    Failure failure = current_failure();
+    Failure failure = failure_of(registry().translated(std::current_exception()));
     if (failure.rank < 0) {
       failure.rank = rank();
       failure.host = agent(rank()).host;
       failure.agent = agent(rank()).name;
+      failure.device = working_device();
     }
     if (head.kind == Kind::create) finish_creation(head.created, {}, exception_of(failure));
     send(task.from, {.kind = Kind::failure, .id = head.id, .failure = std::move(failure)});

@@ -108,6 +108,7 @@ struct Head {
   Kind kind = Kind::call;
   std::uint64_t id = 0;       ///< of a call and its answer; of a pass in `taken`
   std::string function = {};  ///< of call and create
+  std::string what = {};      ///< Request::what
   ObjectId target = {};       ///< whose method is called or value is fetched; of handles in hold, held, drop
   ObjectId created = {};      ///< of create
   std::uint64_t fork = 0;     ///< tells apart the times that a rank had handles of an object
@@ -121,8 +122,8 @@ struct Head {
   std::uint64_t transfer = 0;  ///< by which pieces find it
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(kind, id, function, target, created, fork, payload, payload_in_bulk, tensors, handles, failure,
-            context, link, transfer);
+    archive(kind, id, function, what, target, created, fork, payload, payload_in_bulk, tensors, handles,
+            failure, context, link, transfer);
   }
 };
 bool is_counted(Kind kind);
@@ -238,6 +239,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   std::size_t num_pending() const;
 
   Contexts& contexts() { return contexts_; }
+  const Contexts& contexts() const { return contexts_; }
   ContextId begin_context();  ///< CommError after the end
   /// Of a parcel from another rank: its tensors that require gradients become leaves of its context.
   Unpacking unpacking(Parcel parcel, int from, bool by_answer);
@@ -251,6 +253,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void arrived(int peer, std::string text, std::shared_ptr<void> memory) override;
   void lost(int peer, const std::string& reason) override;
 
+  bool is_entered(const Holding& holding) const;  ///< the owner knows of it
   void release(const Holding& holding) noexcept;
 
  private:

@@ -23,18 +23,19 @@ std::string readable(const char* mangled) {
 
 }  // namespace
 
-Failure current_failure() {
+Failure failure_of(const std::exception_ptr& thrown) {
   Failure failure;
-  if (const std::type_info* type = abi::__cxa_current_exception_type()) failure.type = readable(type->name());
+  if (const std::type_info* type = thrown.__cxa_exception_type()) failure.type = readable(type->name());
   try {
-    throw;
+    std::rethrow_exception(thrown);
   } catch (const RemoteError& error) {  // of a call that the call made: where it began matters
     failure = {.type = error.type(),
                .text = error.text(),
                .remedy = error.remedy(),
                .rank = error.rank(),
                .host = error.host(),
-               .agent = error.agent()};
+               .agent = error.agent(),
+               .device = error.device()};
   } catch (const Error& error) {
     failure.text = error.what();
     failure.remedy = error.remedy();
@@ -52,12 +53,13 @@ std::exception_ptr exception_of(const Failure& failure) {
                                               .remedy = failure.remedy,
                                               .rank = failure.rank,
                                               .host = failure.host,
-                                              .agent = failure.agent}));
+                                              .agent = failure.agent,
+                                              .device = failure.device}));
 }
 
 RemoteError::RemoteError(Parts parts)
-    : Error(fmt::format("{} on {} (rank {}, host {}): {}", parts.type, parts.agent, parts.rank, parts.host,
-                        parts.text),
+    : Error(fmt::format("{} on {} (rank {}, host {}{}{}): {}", parts.type, parts.agent, parts.rank,
+                        parts.host, parts.device.empty() ? "" : ", ", parts.device, parts.text),
             parts.remedy),
       parts_(std::move(parts)) {}
 

@@ -11,14 +11,14 @@ struct Failure {
   std::string type, text, remedy;
   int rank = -1;
   std::string host, agent;
+  std::string device = {};  ///< RemoteError::device()
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(type, text, remedy, rank, host, agent);
+    archive(type, text, remedy, rank, host, agent, device);
   }
 };
 
-/// The exception that is being handled.
-Failure current_failure();
+Failure failure_of(const std::exception_ptr& thrown);
 std::exception_ptr exception_of(const Failure& failure);
 
 }  // namespace strata::rpc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/rpc/future.hpp"
 
+#include "autograd/contexts.hpp"
 #include "strata/util/error.hpp"
 #include "workers.hpp"
 
@@ -69,7 +70,8 @@ std::exception_ptr Completion::error() const {
   return error_;
 }
 
-void Completion::then(std::function<void()> work) {
+void Completion::then(std::function<void()> callback) {
+  std::function<void()> work = for_current_context(std::move(callback));
   {
     const std::lock_guard lock(mutex_);
     if (!done_) {

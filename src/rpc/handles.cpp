@@ -88,6 +88,12 @@ void Core::entered(std::uint64_t id) {
   if (dropped) send(dropped->owner, {.kind = Kind::drop, .target = *dropped, .fork = id});
 }
 
+bool Core::is_entered(const Holding& holding) const {
+  const std::lock_guard lock(mutex_);
+  const auto fork = objects_.forks.find(holding.fork());
+  return fork != objects_.forks.end() && fork->second.entered;
+}
+
 void Core::taken(std::uint64_t pass) {
   Objects::Pass done;  // whose handle ends without the lock
   const std::lock_guard lock(mutex_);

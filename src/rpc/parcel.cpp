@@ -18,8 +18,9 @@ Device place_of(const at::Tensor& tensor) {
 }
 
 std::string subject(const Destination& destination, int argument) {
-  return destination.is_answer ? fmt::format("the result of {}", destination.function)
-                               : fmt::format("argument {} of {}", argument, destination.function);
+  if (destination.is_answer) return fmt::format("the result of {}", destination.function);
+  if (destination.as_one) return fmt::format("an argument of {}", destination.function);
+  return fmt::format("argument {} of {}", argument, destination.function);
 }
 
 /// What an unmapped device is refused with.
@@ -31,10 +32,10 @@ InputError no_place(const Core& core, const Destination& destination, int argume
   const std::string message = fmt::format(
       "{} -> {}: {} lies on cuda:{},\n  which {}'s device map for {} does not have (it has {}).", self, peer,
       subject(destination, argument), device, caller, callee, core.map_for(destination).text());
-  const std::string pair =
-      destination.is_answer ? fmt::format("{{{{N, {}}}}}", device) : fmt::format("{{{{{}, N}}}}", device);
-  return InputError(message, fmt::format("Add set_device_map(\"{}\", {}), or {} a CPU tensor.", callee, pair,
-                                         destination.is_answer ? "return" : "pass"));
+  const std::string pair = destination.is_answer ? fmt::format("cuda:N -> cuda:{}", device)
+                                                 : fmt::format("cuda:{} -> cuda:N", device);
+  return InputError(message, fmt::format("Map {} with set_device_map(\"{}\", ...) on {}, or {} a CPU tensor.",
+                                         pair, callee, caller, destination.is_answer ? "return" : "pass"));
 }
 
 /// The values in host memory that may be read until they were sent.

@@ -15,6 +15,15 @@ void Registry::insert(const std::string& name, Key key, Entry entry) {
   names_.emplace(std::move(key), name);
 }
 
+std::exception_ptr Registry::translated(std::exception_ptr thrown) const {
+  try {
+    if (translate_) translate_(thrown);
+  } catch (...) {
+    return std::current_exception();
+  }
+  return thrown;
+}
+
 const Registry::Entry& Registry::at(const std::string& name) const {
   if (const auto found = entries_.find(name); found != entries_.end()) return found->second;
   std::vector<std::string> names;

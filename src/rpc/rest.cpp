@@ -154,7 +154,7 @@ void Core::shutdown(const std::function<void()>& drop_handles) {
     if (verdict.at_rest && verdict.late) {
       throw CommError(fmt::format("the agents cannot end: {} handles of objects are left after {} ms",
                                   verdict.handles, options().timeout.count()),
-                      "Drop all rpc::Ref before shutdown(), on all ranks.");
+                      "Drop all handles before shutdown(), on all ranks.");
     }
     std::this_thread::sleep_for(rest);
     rest = std::min(rest * 2, kLongestRest);

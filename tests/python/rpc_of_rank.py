@@ -69,6 +69,44 @@ def give_signal():
     signal.set()
 
 
+class Gate:
+    """Answers its calls together, as soon as so many have come."""
+
+    def __init__(self, width):
+        self.width = width
+        self.waiting = []
+        self.lock = threading.Lock()
+
+    @rpc.functions.async_execution
+    def enter(self, name):
+        future = torch.futures.Future()
+        with self.lock:
+            self.waiting.append((name, future))
+            come = self.waiting if len(self.waiting) == self.width else []
+            if come:
+                self.waiting = []
+        for _, each in come:
+            each.set_result([name for name, _ in come])
+        return future
+
+    @staticmethod
+    @rpc.functions.async_execution
+    def refuse(text):
+        future = torch.futures.Future()
+        future.set_exception(ValueError(text))
+        return future
+
+
+@rpc.functions.async_execution
+def add_elsewhere(worker, a, b):
+    return rpc.rpc_async(worker, add, args=(a, b)).then(lambda done: done.wait() + 1)
+
+
+@rpc.functions.async_execution
+def return_no_future():
+    return 3
+
+
 class Counter:
     living = 0
 
@@ -118,6 +156,21 @@ class Noisy(torch.nn.Module):
         return {"y": self.drop(self.linear(x)) * scale}
 
 
+class NoWayBack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise NoSuchTable("gradients", 3)
+
+
+def fail_on_the_way_back(x, workers):
+    """On the last of them."""
+    return rpc.rpc_sync(workers[0], fail_on_the_way_back, args=(x, workers[1:])) if workers else NoWayBack.apply(x)
+
+
 def gradients_here(context_id, rref):
     gradients = autograd.get_gradients(context_id)
     return [gradients[each] for each in rref.local_value().parameters()]
@@ -142,6 +195,44 @@ class Calls(unittest.TestCase):
         self.assertEqual(rpc.wait_all(futures), [2 * i for i in range(200)])
         self.assertEqual(rpc.wait_all(doubled), [4 * i for i in range(200)])
         self.assertTrue(all(future.done() for future in futures))
+
+    def test_give_futures_that_torch_takes(self):
+        futures = [rpc.rpc_async(1 + i % 2, add, args=(torch.full((3,), i), i)) for i in range(20)]
+        for i, value in enumerate(torch.futures.wait_all(futures)):
+            self.assertTrue(torch.equal(value, torch.full((3,), 2 * i)))
+        collected = torch.futures.collect_all(futures).wait()
+        self.assertEqual([int(each.wait()[0]) for each in collected], [2 * i for i in range(20)])
+        with self.assertRaisesRegex(ValueError, "of one"):
+            torch.futures.wait_all([rpc.rpc_async(1, add, args=(1, 1)), rpc.rpc_async(2, fail, args=(ValueError, "of one"))])
+
+    def test_tell_callbacks_that_they_are_done(self):
+        told = []
+        come = threading.Event()
+        future = rpc.rpc_async("worker1", add, args=(1, 2))
+        with self.assertLogs("strata.rpc", level="ERROR") as logged:
+            future.add_done_callback(lambda done: fail(ValueError, "in a callback"))
+            future.add_done_callback(lambda done: (told.append(done.wait()), come.set()))
+            self.assertTrue(come.wait(timeout=60))
+            for _ in range(500):
+                if logged.records:
+                    break
+                time.sleep(0.02)
+        self.assertEqual(told, [3])
+        self.assertIn("in a callback", logged.output[0])
+
+    def test_are_answered_when_a_future_is(self):
+        gate = rpc.remote("worker2", Gate, args=(8,))  # of a rank that runs one call at a time
+        futures = [gate.rpc_async().enter(name) for name in range(8)]
+        for names in rpc.wait_all(futures):
+            self.assertEqual(sorted(names), list(range(8)))
+        self.assertEqual(rpc.rpc_sync("worker1", add_elsewhere, args=("worker2", 3, 4)), 8)
+        self.assertEqual(rpc.remote("worker1", add_elsewhere, args=("worker2", 3, 4)).to_here(), 8)
+        with self.assertRaisesRegex(ValueError, "closed"):
+            rpc.rpc_sync("worker1", Gate.refuse, args=("closed",))
+        with self.assertRaisesRegex(strata.InputError, "return_no_future is decorated .* returned a int"):
+            rpc.rpc_sync("worker1", return_no_future)
+        with self.assertRaisesRegex(strata.InputError, "@staticmethod above @rpc.functions"):
+            rpc.functions.async_execution(staticmethod(add))
 
     def test_carry_any_values(self):
         shared = torch.arange(6.0)
@@ -181,7 +272,8 @@ class Calls(unittest.TestCase):
     def test_end_with_a_timeout(self):
         rpc.rpc_sync("worker1", signal_clear)
         try:
-            with self.assertRaisesRegex(strata.CommError, r"worker1 \(rank 1, host .*within 200 ms"):
+            text = r"^wait_for_signal was not answered by worker1 \(rank 1, host .*within 200 ms\n  .*timeout in the agent's options"
+            with self.assertRaisesRegex(strata.CommError, text):
                 rpc.rpc_sync("worker1", wait_for_signal, timeout=0.2)
         finally:
             rpc.rpc_sync("worker1", give_signal)
@@ -245,6 +337,8 @@ class References(unittest.TestCase):
         rref = rpc.remote("worker1", Counter, args=(10,))
         self.assertEqual((rref.owner_name(), rref.owner().id, rref.is_owner()), ("worker1", 1, False))
         self.assertEqual(rref.rpc_sync().add(1), 11)
+        self.assertTrue(rref.confirmed_by_owner())
+        self.assertTrue(rpc.RRef(3).confirmed_by_owner())
         self.assertEqual(rref.rpc_async().add(1).wait(), 12)
         self.assertEqual(rref.remote().add(1).to_here(), 13)
         self.assertEqual(rpc.rpc_sync("worker2", add_through, args=(rref, 1)), (14, "worker1", False))
@@ -322,6 +416,51 @@ class Gradients(unittest.TestCase):
         with self.assertRaisesRegex(strata.InputError, "context"):
             autograd.backward(context_id, [torch.ones(1, requires_grad=True)])
 
+    def test_end_with_what_a_function_raises_on_its_way_back(self):
+        for workers, rank in ((["worker1"], 1), (["worker1", "worker2"], 2), (["worker1", "worker0"], 0)):
+            with self.subTest(workers=workers), autograd.context() as context_id:
+                y = fail_on_the_way_back(torch.ones(2, requires_grad=True), workers)
+                with self.assertRaises(NoSuchTable) as caught:
+                    autograd.backward(context_id, [y.sum()])
+            error = caught.exception
+            self.assertIsInstance(error, rpc.RemoteError)
+            self.assertEqual((error.text, error.rank), ("no table gradients of 3 rows", rank))
+            self.assertIn("in backward", error.remote_traceback)
+        with autograd.context() as context_id, self.assertRaises(NoSuchTable) as caught:
+            autograd.backward(context_id, [NoWayBack.apply(torch.ones(2, requires_grad=True)).sum()])
+        self.assertIs(type(caught.exception), NoSuchTable)
+
+    def test_follow_callbacks(self):
+        first, second = (rpc.remote(worker, Layer, args=(seed,)) for worker, seed in (("worker1", 5), ("worker2", 6)))
+        whole = torch.nn.Sequential(Layer(5), Layer(6))
+        x = torch.randn(3, 5)
+        with autograd.context() as context_id:
+            y = first.rpc_async().forward(x).then(lambda done: second.rpc_sync().forward(done.wait())).wait()
+            autograd.backward(context_id, [y.sum()])
+            found = [rpc.rpc_sync(layer.owner(), gradients_here, args=(context_id, layer)) for layer in (first, second)]
+        whole(x).sum().backward()
+        for mine, its in zip(whole.parameters(), found[0] + found[1]):
+            self.assertTrue(torch.equal(mine.grad, its))
+
+    def test_of_no_context_are_refused(self):
+        layer = rpc.remote("worker1", Layer, args=(4,))
+        optimizer = rpc.DistributedOptimizer(torch.optim.SGD, layer.rpc_sync().parameter_rrefs(), lr=0.1)
+        with autograd.context() as context_id:
+            for worker in range(3):
+                self.assertEqual(rpc.rpc_sync(worker, autograd.get_gradients, args=(context_id,)), {})
+        for wrong, text in (
+            (context_id, r"of worker0 \(rank 0, host .*\) has ended"),
+            (context_id + 99, r"of worker0 \(rank 0, host .*\) was never begun"),
+            ((1 << 48) + 99, r"of worker1 \(rank 1, host .*\) was never begun"),
+            (77 << 48, "of rank 77; there are 3 ranks"),
+            (-5, "of rank -1; there are 3 ranks"),
+        ):
+            for worker in range(3):
+                with self.subTest(wrong=wrong, worker=worker), self.assertRaisesRegex(strata.InputError, text):
+                    rpc.rpc_sync(worker, autograd.get_gradients, args=(wrong,))
+            with self.assertRaisesRegex(strata.InputError, text):
+                optimizer.step(wrong)
+
     def test_train_as_one_process_does(self):
         for optimizer_class, options in ((torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}), (torch.optim.Adam, {"lr": 0.01})):
             layers, whole = self.chain()
@@ -361,10 +500,25 @@ class Modules(unittest.TestCase):
         module.train()
         self.assertTrue((torch.nn.Sequential(module)[0](x, 1.0)["y"] == 0).any())
 
+    def test_copy_and_set_their_weights(self):
+        whole = torch.nn.Sequential(rpc.RemoteModule("worker1", torch.nn.BatchNorm1d, args=(3,)), torch.nn.Linear(3, 2))
+        weights = {name: value + 1 for name, value in whole.state_dict().items()}
+        self.assertEqual(len(weights), 5 + 2)
+        self.assertEqual(weights["0.weight"].tolist(), [2, 2, 2])
+        whole.load_state_dict(weights)
+        for name, value in whole.state_dict().items():
+            self.assertTrue(torch.equal(value, weights[name]), name)
+        module = whole[0]
+        self.assertEqual(list(module.state_dict()), list(torch.nn.BatchNorm1d(3).state_dict()))
+        with self.assertRaisesRegex(RuntimeError, 'Missing key.*"0.bias"(.|\n)*Unexpected key.*"0.bios"'):
+            whole.load_state_dict({name.replace("0.bias", "0.bios"): value for name, value in weights.items()})
+        with self.assertRaisesRegex(RuntimeError, "size mismatch for weight"):
+            module.load_state_dict({"weight": torch.ones(4)}, strict=False)
+
     def test_are_trained_where_they_lie(self):
         module = rpc.RemoteModule("worker2", torch.nn.Linear, args=(4, 3))
         here = torch.nn.Linear(4, 3)
-        here.load_state_dict(module.get_module_rref().rpc_sync().state_dict())
+        here.load_state_dict(module.state_dict())
         optimizer = rpc.DistributedOptimizer(torch.optim.AdamW, module.remote_parameters(), lr=0.1)
         x = torch.randn(6, 4)
         with autograd.context() as context_id:
@@ -375,6 +529,12 @@ class Modules(unittest.TestCase):
         alone.step()
         for mine, its in zip(here.parameters(), module.remote_parameters()):
             self.assertTrue(torch.equal(mine, its.to_here()))
+
+    def test_tell_where_they_fail(self):
+        module = rpc.RemoteModule("worker1/cpu", torch.nn.Linear, args=(4, 3))
+        with self.assertRaisesRegex(RuntimeError, r" on worker1 \(rank 1, host [^ ]+, cpu\): ") as caught:
+            module(torch.ones(2, 7))
+        self.assertEqual(caught.exception.device, "cpu")
 
     def test_that_cannot_be_made_are_refused(self):
         with self.assertRaises(TypeError):
@@ -414,7 +574,7 @@ def main():
     rank = strata.init("cpu").rank
     refuse_wrong_maps(rank)
     options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=THREADS[rank], rpc_timeout=120)
-    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=3, rpc_backend_options=options)
+    rpc.init_rpc(f"worker{rank}", backend=rpc.BackendType.TENSORPIPE, rank=rank, world_size=3, rpc_backend_options=options)
     ended_well = True
     left = rpc.RRef([1])  # shutdown() drops it
     if rank == 0:

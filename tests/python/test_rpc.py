@@ -196,6 +196,7 @@ class Options(unittest.TestCase):
             ),
             lambda: rpc.init_rpc("a", rpc_backend_options=rpc.TensorPipeRpcBackendOptions(rpc_timeout=-1)),
             lambda: rpc.init_rpc("not a name"),
+            lambda: rpc.init_rpc("a", "GLOO"),
             lambda: rpc.rpc_sync("a", print),
         ):
             with self.assertRaises(strata.errors.InputError):

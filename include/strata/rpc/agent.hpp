@@ -29,6 +29,7 @@ class RemoteError : public Error {
     std::string type, text, remedy;
     int rank = -1;
     std::string host, agent;
+    std::string device = {};
   };
   explicit RemoteError(Parts parts);
 
@@ -37,6 +38,9 @@ class RemoteError : public Error {
   int rank() const { return parts_.rank; }
   const std::string& host() const { return parts_.host; }
   const std::string& agent() const { return parts_.agent; }
+  /// "cuda:1", as that rank numbers it: of the RemoteModule that was called, or of the first tensor that came
+  /// on a GPU; empty if the call had neither.
+  const std::string& device() const { return parts_.device; }
 
  private:
   Parts parts_;
@@ -73,6 +77,7 @@ enum class Caller { waits, goes_on };
 struct Request {
   int to = 0;
   std::string function = {};             ///< empty: fetches the target's value
+  std::string what = {};                 ///< for messages; empty: the function
   std::shared_ptr<Holding> target = {};  ///< whose method it is; null for a function
   Parcel arguments = {};
   std::optional<std::chrono::milliseconds> timeout = {};  ///< nothing: Options::timeout
@@ -87,6 +92,7 @@ std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& ans
 std::shared_ptr<void> local_value(Core& core, const Holding& holding, std::type_index type);
 const ObjectId& object_of(const Holding& holding);
 Core& core_of(const Holding& holding);
+bool is_entered(const Holding& holding);
 int rank_of(const Core& core);
 const AgentFacts& agent_of(const Core& core, int rank);
 const Registry& registry_of(const Core& core);
@@ -114,6 +120,9 @@ class Ref {
   int owner() const { return detail::object_of(*holding_).owner; }  ///< its rank
   const std::string& owner_name() const { return detail::agent_of(core(), owner()).name; }
   bool is_owner() const { return owner() == detail::rank_of(core()); }
+  bool is_confirmed() const {
+    return detail::is_entered(*holding_);
+  }  ///< whether the owner knows of this rank's handles
   const std::shared_ptr<Holding>& holding() const { return holding_; }  ///< what copies of this handle share
 
   /// The object itself, on its owner. Waits until it is made; throws what its making threw.

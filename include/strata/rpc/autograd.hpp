@@ -21,8 +21,9 @@ struct Gradient {
 /// A forward pass and its backward passes, on all ranks that its calls reach.
 ///
 /// While it lives, it is the context of the thread that made it: calls of that thread belong to it, and so do
-/// the calls that those make on other ranks. Tensors that need gradients are recorded on both ends where they
-/// cross ranks. One made inside another hides it. Contexts of other threads and ranks are independent.
+/// the calls that those make on other ranks, and callbacks of futures (Future::then). Tensors that need
+/// gradients are recorded on both ends where they cross ranks. One made inside another hides it. Contexts of
+/// other threads and ranks are independent.
 ///
 ///     rpc::AutogradContext context(agent);
 ///     const at::Tensor y = other.sync(&Shard::forward, mine.forward(x));
@@ -59,8 +60,9 @@ class AutogradContext {
   std::unique_ptr<WorkFor> working_;
 };
 
-/// The gradients of this rank's leaves in a context that began on any rank; empty if it has had no part.
-/// Thread safe.
+/// The gradients of this rank's leaves in a context that began on any rank; empty if this rank has had no
+/// part in it. Throws InputError if the context has ended or was never begun, and CommError if the rank that
+/// would know is gone. Thread safe.
 std::vector<Gradient> gradients(const Agent& agent, const ContextId& id);
 
 /// The context that this thread works for: on other ranks, that of the call. A creator of -1: none.

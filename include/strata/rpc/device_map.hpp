@@ -53,9 +53,11 @@ struct AgentFacts {
     }
   };
   std::vector<Map> maps;  ///< one per set_device_map()
+  /// The UUIDs of its devices, by which GPUs of several processes are told apart, whatever their numbers are.
+  std::vector<std::string> gpus = {};
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(name, host, num_devices, maps);
+    archive(name, host, num_devices, maps, gpus);
   }
 };
 

@@ -31,9 +31,9 @@ class Completion {
   bool wait_for(std::chrono::milliseconds time);  ///< whether it is done by then; throws nothing
   bool is_done() const;
   std::exception_ptr error() const;  ///< null if there is none yet
-  /// Runs `work` on a thread of the agent when this is done. Destroys it without running it if the agent ends
-  /// before.
-  void then(std::function<void()> work);
+  /// Runs `callback` on a thread of the agent when this is done, for the AutogradContext of the thread that
+  /// calls then(). Destroys it without running it if the agent ends before.
+  void then(std::function<void()> callback);
   const std::weak_ptr<Workers>& workers() const { return workers_; }
 
  protected:
@@ -74,7 +74,8 @@ class Future {
   std::exception_ptr error() const { return completion_->error(); }  ///< null: none, or not done yet
 
   /// Calls `callback` with this future on a thread of the agent once it is done; returns the future of what
-  /// it returns or throws. If the agent ends before, that is a CommError.
+  /// it returns or throws. If the agent ends before, that is a CommError. Calls that it makes belong to the
+  /// AutogradContext of the thread that calls then().
   template <typename Callback, typename U = std::invoke_result_t<Callback, Future>>
   Future<U> then(Callback callback) {
     struct Result final : Completion {

@@ -40,8 +40,8 @@ class DistributedOptimizer {
   /// Updates the parameters that have gradients in the context, and leaves the others and their moments as
   /// they are. Waits for all owners. A graph that was recorded before cannot be run backward again.
   ///
-  /// Throws InputError if none has a gradient, and as calls do. After an error of one rank, parameters of
-  /// others may be updated.
+  /// Throws InputError if the context has ended or none has a gradient, and as calls do. After an error of
+  /// one rank, parameters of others may be updated.
   void step(const AutogradContext& context) const { step(context.id()); }
   void step(const ContextId& context) const;
 

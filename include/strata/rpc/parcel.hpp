@@ -94,6 +94,7 @@ struct Destination {
   std::string function;
   bool is_answer = false;
   bool copies = false;  ///< CPU tensors may be changed as soon as they are packed
+  bool as_one = false;  ///< all arguments are packed as one value, so that messages do not number them
 };
 
 /// An archive of cereal's that knows for whom it works, so that tensors and handles find their lists.

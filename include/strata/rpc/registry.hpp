@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -83,6 +84,14 @@ class Registry {
     return add(name, method, method_entry<T, R, A...>(method));
   }
 
+  /// For exceptions of other languages: gets what a call threw on this rank, and throws the RemoteError that
+  /// its caller is told, of rank -1 for this rank's; or returns, if it does not know the exception.
+  Registry& exception_translator(std::function<void(const std::exception_ptr& thrown)> translate) {
+    translate_ = std::move(translate);
+    return *this;
+  }
+  std::exception_ptr translated(std::exception_ptr thrown) const;
+
   /// Throws InputError with the nearest name.
   const Entry& at(const std::string& name) const;
 
@@ -156,6 +165,7 @@ class Registry {
 
   std::map<std::string, Entry> entries_;
   std::map<Key, std::string> names_;
+  std::function<void(const std::exception_ptr&)> translate_;
 };
 
 }  // namespace strata::rpc

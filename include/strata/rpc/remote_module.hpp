@@ -27,6 +27,8 @@ struct Place {
 Place parse_place(const Agent& agent, const std::string& text);
 
 at::Device torch_device(Device device);
+/// Of the call that this thread runs, for RemoteError::device().
+void note_device(at::Device device);
 std::vector<Ref<at::Tensor>> handles_of(const torch::nn::Module& module);
 void save(const torch::nn::Module& module, const std::string& path);
 void load(torch::nn::Module& module, const std::string& path);
@@ -55,10 +57,14 @@ class HostedModule {
  public:
   HostedModule(std::shared_ptr<M> module, Device device)
       : module_(std::move(module)), device_(detail::torch_device(device)) {
+    detail::note_device(device_);
     module_->to(device_);
   }
 
-  R forward(const P&... inputs) const { return module_->forward(detail::on_device(inputs, device_)...); }
+  R forward(const P&... inputs) const {
+    detail::note_device(device_);
+    return module_->forward(detail::on_device(inputs, device_)...);
+  }
   std::vector<Ref<at::Tensor>> parameters() const { return detail::handles_of(*module_); }
   void train() const { module_->train(); }
   void eval() const { module_->eval(); }

@@ -13,11 +13,12 @@
 docs/rpc.md tells what travels how. Importing it imports torch.
 """
 
-from strata.rpc import autograd
+from strata.rpc import autograd, functions
 from strata.rpc._calls import Future, remote, rpc_async, rpc_sync, wait_all
 from strata.rpc._failures import RemoteError
 from strata.rpc._references import RRef
 from strata.rpc._session import (
+    BackendType,
     Options,
     TensorPipeRpcBackendOptions,
     Traffic,
@@ -31,6 +32,7 @@ from strata.rpc.modules import RemoteModule
 from strata.rpc.optim import DistributedOptimizer
 
 __all__ = [
+    "BackendType",
     "DistributedOptimizer",
     "Future",
     "Options",
@@ -41,6 +43,7 @@ __all__ = [
     "Traffic",
     "WorkerInfo",
     "autograd",
+    "functions",
     "get_worker_info",
     "init_rpc",
     "remote",

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import torch
 
 from strata.rpc import _pickles, _session
 from strata.rpc._references import RRef, call_method
+from strata.rpc.functions import answer_of
 
 if TYPE_CHECKING:
     from strata import _rpc
@@ -20,50 +24,85 @@ Worker = str | int | _session.WorkerInfo
 _WAIT_MS = 200  # between looks for Ctrl-C
 
 
-class Future(Generic[T]):
-    """What a call will return; several threads may wait for it."""
+class Future(torch.futures.Future[T]):
+    """What a call will return; several threads may wait for it. torch.futures.wait_all() and collect_all() take it, too."""
 
-    def __init__(self, result: _rpc.Result) -> None:
+    def __init__(self, result: _rpc.Result, devices: list[int | str | torch.device]) -> None:
+        super().__init__(devices=devices)
         self._result = result
         self._lock = threading.Lock()
-        self._taken = False
-        self._value: T | None = None
-        self._error: Exception | None = None
+        self._settled = False
+        result.then(_Settler(self))
 
     def done(self) -> bool:
         return self._result.is_done()
 
     def wait(self) -> T:
         """What the call returned. Raises what it raised, as a RemoteError, and CommError if no answer comes in time."""
-        while not self._result.wait_for(_WAIT_MS):
-            pass
-        with self._lock:
-            if not self._taken:
-                self._take()
-        if self._error is not None:
-            raise self._error
-        return self._value  # type: ignore[return-value]  # it is a T once it is taken
+        wait_for(self._result)
+        self._settle()
+        return super().wait()
 
     value = wait
 
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
-        """The future of what callback(this future) returns or raises, on a thread of the agent, once this one is done."""
-        return Future(self._result.then(lambda: callback(self)))
+        """The future of what callback(this future) returns or raises, on a thread of the agent, once this one is done.
 
-    def _take(self) -> None:
-        try:
-            self._value = cast(T, self._result.take())
-        except Exception as error:
-            self._error = error
-        self._taken = True
+        Calls that it makes belong to the autograd context of the thread that calls then().
+        """
+        return Future(self._result.then(lambda: callback(self)), devices=[])
+
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
+        """As then(), for a callback whose result nobody needs; what it raises is logged."""
+
+        def call() -> None:
+            try:
+                callback(self)
+            except Exception:
+                logging.getLogger(__name__).exception("a callback of a future failed")
+
+        self._result.then(call)
+
+    def _settle(self) -> None:
+        """Makes a done result that of torch's future; once, by whoever needs it first."""
+        with self._lock:
+            if self._settled:
+                return
+            self._settled = True
+            try:
+                self.set_result(cast(T, self._result.take()))
+            except Exception as error:
+                self.set_exception(error)  # type: ignore[arg-type]  # torch says T
+
+
+class _Settler:
+    """A callback that settles a future even if the agent ends before it runs."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+
+    def __call__(self) -> None:
+        self._future._settle()
+
+    def __del__(self) -> None:
+        self._future._settle()
+
+
+def wait_for(result: _rpc.Result) -> None:
+    while not result.wait_for(_WAIT_MS):
+        pass
+
+
+def taken(result: _rpc.Result) -> Any:
+    wait_for(result)
+    return result.take()
 
 
 def wait_all(futures: Iterable[Future[T]]) -> list[T]:
     """What all return, in their order; waits for all of them before it raises the first error."""
     futures = list(futures)
     for future in futures:
-        while not future._result.wait_for(_WAIT_MS):
-            pass
+        wait_for(future._result)
     return [future.wait() for future in futures]
 
 
@@ -85,7 +124,7 @@ def rpc_sync(
         RemoteError, which is also of the class that was raised there. CommError if no answer comes in time, or the rank is
         gone. InputError for a rank that does not exist and a tensor on a device that no device map has.
     """
-    return _start(to, func, args, kwargs, timeout, waits=True).wait()
+    return cast(T, taken(_start(to, func, args, kwargs, timeout, waits=True)))
 
 
 def rpc_async(
@@ -96,7 +135,7 @@ def rpc_async(
     timeout: float = _session.DEFAULT_TIMEOUT,
 ) -> Future[T]:
     """As rpc_sync(), without waiting. CPU tensors may be changed as soon as it returns."""
-    return _start(to, func, args, kwargs, timeout, waits=False)
+    return Future(_start(to, func, args, kwargs, timeout, waits=False), _session.mapped_devices())
 
 
 def remote(
@@ -120,7 +159,7 @@ def run(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> Any
     """What the extension runs for calls of other ranks."""
     function, args, kwargs = call
     with _session.within_call():
-        return function(*args, **kwargs)
+        return answer_of(function, function(*args, **kwargs))
 
 
 def _start(
@@ -130,10 +169,10 @@ def _start(
     kwargs: Mapping[str, Any] | None,
     timeout: float,
     waits: bool,
-) -> Future[T]:
+) -> _rpc.Result:
     pickled = _pickles.dump((func, tuple(args or ()), dict(kwargs or {})))
     milliseconds = _session.milliseconds(timeout)
-    return Future(_session.current().core.call(_session.rank_of(to), _name(func, args), pickled, milliseconds, waits))
+    return _session.current().core.call(_session.rank_of(to), _name(func, args), pickled, milliseconds, waits)
 
 
 def _name(func: Callable[..., Any], args: Iterable[Any] | None) -> str:

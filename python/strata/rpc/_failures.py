@@ -23,21 +23,25 @@ class RemoteError(StrataError):
         type, text: of the exception there: "ValueError", "my_model.NoSuchTable".
         remote_traceback: where it was raised; empty if it was not in Python.
         rank, host, agent: where that was.
+        device: "cuda:1", as that rank numbers it: of the RemoteModule that was called, or of the first tensor that came on a
+            GPU; empty if the call had neither.
     """
 
     type: str
     text: str
     remote_traceback: str
     agent: str
+    device: str
 
     def __reduce__(self) -> Any:
-        return exception_of, (self.type, self.text + self.remote_traceback, self.remedy, self.rank, self.host, self.agent)
+        return exception_of, parts_of(self)
 
 
-def parts_of(error: BaseException) -> tuple[str, str, str, int, str, str]:
-    """Type, text, remedy, rank, host and agent; a rank of -1 stands for this one."""
+def parts_of(error: BaseException) -> tuple[str, str, str, int, str, str, str]:
+    """Type, text, remedy, rank, host, agent and device; a rank of -1 stands for this one."""
     if isinstance(error, RemoteError):  # of a call that the call made: where it began matters
-        return error.type, error.text + error.remote_traceback, error.remedy, error.rank, error.host, error.agent
+        text = error.text + error.remote_traceback
+        return error.type, text, error.remedy, error.rank, error.host, error.agent, error.device
     text = str(error)
     remedy = error.remedy if isinstance(error, StrataError) else ""
     if remedy:
@@ -46,13 +50,14 @@ def parts_of(error: BaseException) -> tuple[str, str, str, int, str, str]:
         text += _TRACEBACK + "".join(traceback.format_tb(error.__traceback__)).rstrip()
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return name, text, remedy, -1, "", ""
+    return name, text, remedy, -1, "", "", ""
 
 
-def exception_of(type: str, text: str, remedy: str, rank: int, host: str, agent: str) -> RemoteError:
+def exception_of(type: str, text: str, remedy: str, rank: int, host: str, agent: str, device: str) -> RemoteError:
     said, mark, lines = text.partition(_TRACEBACK)
-    error = _class_of(type)(f"{type} on {agent} (rank {rank}, host {host}): {text}", remedy)
-    error.type, error.text, error.remote_traceback, error.agent = type, said, mark + lines, agent
+    place = f"rank {rank}, host {host}" + (f", {device}" if device else "")
+    error = _class_of(type)(f"{type} on {agent} ({place}): {text}", remedy)
+    error.type, error.text, error.remote_traceback, error.agent, error.device = type, said, mark + lines, agent, device
     error.rank, error.host = rank, host
     return error
 

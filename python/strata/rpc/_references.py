@@ -10,7 +10,6 @@ from strata.rpc import _session
 
 if TYPE_CHECKING:
     from strata import _rpc
-    from strata.rpc._calls import Future
 
 T = TypeVar("T")
 
@@ -51,18 +50,21 @@ class RRef(Generic[T]):
     def owner_name(self) -> str:
         return self.owner().name
 
+    def confirmed_by_owner(self) -> bool:
+        """Whether the owner knows of this rank's references to the object."""
+        return self._handle.is_confirmed
+
     def local_value(self) -> T:
         """The object itself, on its owner. Waits until it is made; raises what making it raised."""
         return cast(T, self._handle.local())
 
     def to_here(self, timeout: float = _session.DEFAULT_TIMEOUT) -> T:
         """A copy of the object; on its owner the object itself. Waits as local_value() does."""
-        from strata.rpc._calls import Future
+        from strata.rpc._calls import taken
 
         if self.is_owner():
             return self.local_value()
-        fetched: Future[T] = Future(self._handle.fetch(_session.milliseconds(timeout)))
-        return fetched.wait()
+        return cast(T, taken(self._handle.fetch(_session.milliseconds(timeout))))
 
     def rpc_sync(self, timeout: float = _session.DEFAULT_TIMEOUT) -> Any:
         """Calls a method on the owner and waits for what it returns: rref.rpc_sync().forward(x)."""
@@ -102,7 +104,10 @@ class _Methods:
 
 
 def call_method(rref: RRef[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return getattr(rref.local_value(), name)(*args, **kwargs)
+    from strata.rpc.functions import answer_of
+
+    method = getattr(rref.local_value(), name)
+    return answer_of(method, method(*args, **kwargs))
 
 
 def drop_all() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import enum
 import gc
 import os
 import threading
@@ -41,6 +42,12 @@ class Traffic:
     sent_bytes: int
     received_messages: int
     received_bytes: int
+
+
+class BackendType(enum.Enum):
+    """What init_rpc() takes as its backend; all of its values mean the one that there is."""
+
+    TENSORPIPE = "TENSORPIPE"
 
 
 class Options:
@@ -142,7 +149,7 @@ class _State:
 
 def init_rpc(
     name: str,
-    backend: None = None,
+    backend: BackendType | None = None,
     rank: int = -1,
     world_size: int | None = None,
     rpc_backend_options: Options | None = None,
@@ -151,7 +158,7 @@ def init_rpc(
 
     Args:
         name: of this rank, which others call it by: at most 127 letters, digits and _ : -
-        backend: nothing; there is one.
+        backend: may be left out, because there is one; BackendType.TENSORPIPE stands for it, too.
         rank, world_size: may be left out where mpirun, srun or torchrun started the process.
         rpc_backend_options: threads, timeout, device maps and channels of this rank.
 
@@ -160,8 +167,8 @@ def init_rpc(
     """
     if _State.session is not None:
         raise InputError("strata.rpc.init_rpc() was called before", "Call rpc.shutdown() first.")
-    if backend is not None:
-        raise InputError(f"strata.rpc knows no backend {backend!r}", "Leave it out.")
+    if backend not in (None, BackendType.TENSORPIPE):
+        raise InputError(f"strata.rpc knows no backend {backend!r}", "Leave it out, or give rpc.BackendType.TENSORPIPE.")
     options = rpc_backend_options or Options()
     core_options = options._core()
     ranks = _join(rank, world_size)
@@ -222,11 +229,17 @@ def rank_of(to: str | int | WorkerInfo) -> int:
     if isinstance(to, WorkerInfo):
         if to not in session.workers:
             raise InputError(
-                f"{to} is none of the workers: {', '.join(map(str, session.workers))}", "Take what rpc.get_worker_info() returns."
+                f"{to} is none of the workers: {', '.join(map(str, session.workers))}",
+                "Take what rpc.get_worker_info() returns.",
             )
         return to.id
     name = f"rank:{to}" if isinstance(to, int) else to
     return session.ranks[name] if name in session.ranks else session.core.find(name)
+
+
+def mapped_devices() -> list[DeviceLike]:
+    """This rank's GPUs that tensors of other ranks come to by its device maps."""
+    return list({mine: None for pairs in current().options.device_maps.values() for mine in pairs if mine.type == "cuda"})
 
 
 def milliseconds(timeout: float) -> int | None:

@@ -54,14 +54,21 @@ def backward(context_id: int, roots: Sequence[torch.Tensor], retain_graph: bool 
 
     Raises:
         InputError if a root has more elements or needs no gradient, or the context was not begun by this process.
-        RemoteError and CommError as calls do; the gradients are then incomplete.
+        RemoteError and CommError as calls do, and what a function of this process raises; the gradients are then incomplete.
     """
     if context_id not in _open:
-        raise InputError(f"autograd.backward() in context {context_id}, which this process has not begun or has ended")
+        raise InputError(
+            f"autograd.backward() in context {context_id}, which this process has not begun or has ended",
+            "Call it within `with autograd.context() as context_id:`.",
+        )
     _open[context_id].backward(list(roots))
 
 
 def get_gradients(context_id: int) -> dict[torch.Tensor, torch.Tensor]:
-    """By parameter: the gradients of this rank's in a context that began on any rank; empty if it has had no part."""
+    """By parameter: the gradients of this rank's in a context that began on any rank; empty if it has had no part.
+
+    Raises:
+        InputError if the context has ended or was never begun.
+    """
     key = (context_id >> _NUMBER_BITS, context_id & ((1 << _NUMBER_BITS) - 1))
     return dict(_rpc.gradients(_session.current().core, key))

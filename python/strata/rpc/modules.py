@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from strata.errors import InputError
 from strata.rpc import _session
 from strata.rpc._calls import Future, remote, rpc_async, rpc_sync
+from strata.rpc._extension import _rpc
 from strata.rpc._references import RRef
 
 __all__ = ["RemoteModule"]
@@ -24,8 +26,8 @@ class RemoteModule(torch.nn.Module):
         optimizer = rpc.DistributedOptimizer(torch.optim.Adam, head.remote_parameters())
 
     CPU tensors among the arguments are moved to the module's device. What it returns comes to the GPU that this rank's device
-    map has for that device, or to the CPU if the map has none. It has no parameters() here: see remote_parameters(), and
-    get_module_rref().rpc_sync().state_dict() for a copy of its weights.
+    map has for that device, or to the CPU if the map has none, and so do the tensors of state_dict(). It has no parameters() here:
+    see remote_parameters().
 
     Args:
         remote_device: "worker1/cuda:1", "rank:1/cuda:0", "worker1/cpu" or "worker1", which is the CPU.
@@ -58,6 +60,33 @@ class RemoteModule(torch.nn.Module):
         """For DistributedOptimizer."""
         return rpc_sync(self.module_rref.owner(), _parameters, (self.module_rref, recurse))
 
+    def state_dict(  # type: ignore[override]  # torch's overloads
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Copies of the module's parameters and buffers; keep_vars has no effect."""
+        if destination is None:
+            destination = OrderedDict()
+        state = rpc_sync(self.module_rref.owner(), _state, (self.module_rref, self._comes_to_cpu()))
+        destination.update((prefix + name, value) for name, value in state.items())
+        return destination
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """For load_state_dict() of this module and of those that it is part of."""
+        state = {name[len(prefix) :]: value for name, value in state_dict.items() if name.startswith(prefix)}
+        missing, unexpected, error = rpc_sync(self.module_rref.owner(), _load, (self.module_rref, state))
+        missing_keys += [prefix + name for name in missing]
+        unexpected_keys += [prefix + name for name in unexpected]
+        error_msgs += [error] if error else []
+
     def get_module_rref(self) -> RRef[torch.nn.Module]:
         return self.module_rref
 
@@ -85,12 +114,28 @@ def _device(remote_device: str, name: str) -> torch.device:
 
 
 def _make(module_cls: Callable[..., torch.nn.Module], args: Any, kwargs: Any, device: torch.device) -> torch.nn.Module:
+    _rpc.note_device(str(device))
     return module_cls(*args, **kwargs).to(device)
 
 
 def _forward(rref: RRef[torch.nn.Module], args: Any, kwargs: Any, device: torch.device, to_cpu: bool) -> Any:
+    _rpc.note_device(str(device))
     result = rref.local_value()(*_moved(args, "cpu", device), **_moved(kwargs, "cpu", device))
     return _moved(result, "cuda", torch.device("cpu")) if to_cpu else result
+
+
+def _state(rref: RRef[torch.nn.Module], to_cpu: bool) -> dict[str, Any]:
+    state = dict(rref.local_value().state_dict())
+    return cast(dict[str, Any], _moved(state, "cuda", torch.device("cpu"))) if to_cpu else state
+
+
+def _load(rref: RRef[torch.nn.Module], state: dict[str, Any]) -> tuple[list[str], list[str], str]:
+    """Names that are missing, names of nothing, and what else is wrong."""
+    try:
+        missing, unexpected = rref.local_value().load_state_dict(state, strict=False)
+    except RuntimeError as error:  # of other shapes
+        return [], [], str(error)
+    return missing, unexpected, ""
 
 
 def _moved(value: Any, kind: str, device: torch.device) -> Any:

@@ -71,5 +71,9 @@ class DistributedOptimizer:
         wait_all([part.rpc_async().check() for part in self._parts])
 
     def step(self, context_id: int) -> None:
-        """Takes a step on all owners at once, with the gradients of the context; the parameters' own .grad stay as they are."""
+        """Takes a step on all owners at once, with the gradients of the context; the parameters' own .grad stay as they are.
+
+        Raises:
+            InputError if the context has ended or was never begun.
+        """
         wait_all([part.rpc_async().step(context_id) for part in self._parts])

@@ -11,6 +11,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -19,6 +20,7 @@
 #include <utility>
 
 #include "links/connect.hpp"
+#include "links/delays.hpp"
 
 namespace strata::comm {
 namespace {
@@ -46,7 +48,8 @@ std::uint64_t total_bytes(const Spans& spans) {
 /// The connection to one rank. Used on the thread of the links only.
 class Link {
  public:
-  Link(tcp::socket socket, int peer) : socket_(std::move(socket)), peer_(peer) {}
+  Link(tcp::socket socket, int peer, std::optional<Delays> delays)
+      : socket_(std::move(socket)), peer_(peer), timer_(socket_.get_executor()), delays_(std::move(delays)) {}
 
   void start(MessageLinks::Receiver& receiver) {
     receiver_ = &receiver;
@@ -125,23 +128,31 @@ class Link {
     }
     if (total_bytes(landing_.bulk) != frame_.bulk_bytes) landing_ = {};
     if (landing_.memory == nullptr) return drop_bulk(frame_.bulk_bytes);
-    if (frame_.bulk_bytes == 0) return deliver();
+    if (frame_.bulk_bytes == 0) return deliver_in_time();
     std::vector<asio::mutable_buffer> buffers;
     for (const auto& span : landing_.bulk) buffers.emplace_back(span.data(), span.size());
     asio::async_read(socket_, buffers, [this](const asio::error_code& code, std::size_t) {
       if (code) return lose(code.message());
-      deliver();
+      deliver_in_time();
     });
   }
 
   void drop_bulk(std::uint64_t left) {
-    if (left == 0) return deliver();
+    if (left == 0) return deliver_in_time();
     dropped_.resize(std::min<std::uint64_t>(left, 1 << 20));
     asio::async_read(socket_, asio::buffer(dropped_),
                      [this, left](const asio::error_code& code, std::size_t bytes) {
                        if (code) return lose(code.message());
                        drop_bulk(left - bytes);
                      });
+  }
+
+  void deliver_in_time() {
+    if (!delays_) return deliver();
+    timer_.expires_after(delays_->next());
+    timer_.async_wait([this](const asio::error_code& code) {
+      if (!code && !lost_) deliver();
+    });
   }
 
   void deliver() {
@@ -162,6 +173,8 @@ class Link {
 
   tcp::socket socket_;
   const int peer_;
+  asio::steady_timer timer_;
+  std::optional<Delays> delays_;
   MessageLinks::Receiver* receiver_ = nullptr;
   bool lost_ = false, leaving_ = false;
   std::deque<Outgoing> outgoing_;  // the first is being written
@@ -175,11 +188,17 @@ class Link {
 
 struct MessageLinks::State {
   explicit State(const Communicator& communicator) : work(asio::make_work_guard(context)) {
+    std::optional<DelaySettings> settings;
+    communicator.together(
+        [&settings] { settings = DelaySettings::parse(std::getenv("STRATA_MESSAGE_DELAYS")); });
     std::vector<tcp::socket> sockets = connect_all(context, communicator);
+    const int self = communicator.rank();
     for (int r = 0; r < communicator.size(); ++r) {
-      links.push_back(r == communicator.rank()
-                          ? nullptr
-                          : std::make_unique<Link>(std::move(sockets[static_cast<std::size_t>(r)]), r));
+      std::optional<Delays> delays;
+      if (settings) delays.emplace(*settings, r, self);
+      links.push_back(r == self ? nullptr
+                                : std::make_unique<Link>(std::move(sockets[static_cast<std::size_t>(r)]), r,
+                                                         std::move(delays)));
     }
   }
 

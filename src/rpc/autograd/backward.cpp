@@ -29,12 +29,24 @@ std::shared_ptr<ContextState> state_of(Core& core, const ContextId& id) {
   return state;
 }
 
+InputError no_context(const Core& core, const ContextId& id) {
+  const char* fault = core.contexts().has_ended(id) ? "has ended" : "was never begun";
+  return InputError(fmt::format("autograd context {} of {} {}", id.number, core.describe(id.creator), fault),
+                    "Take gradients and steps of an optimizer within the context of their backward pass.");
+}
+
 template <typename... P, typename... A>
 Future<void> call(Core& core, int to, bool is_answer, void (*function)(P...), const A&... arguments) {
   const std::string& name = core.registry().name_of(function);
   Packing packing(core, {.rank = to, .function = name, .is_answer = is_answer, .copies = false});
   return detail::future_of<void>(
       core.call({.to = to, .function = name, .target = nullptr, .arguments = packing.pack(arguments...)}));
+}
+
+/// On the rank that began the context.
+void check_context(const ContextId& id) {
+  Core& core = *working_core();
+  if (!core.contexts().find(id)) throw no_context(core, id);
 }
 
 void follow_link(const PassId& pass, std::uint64_t number);
@@ -86,7 +98,19 @@ void check_roots(const std::vector<at::Tensor>& roots) {
 
 }  // namespace
 
+std::shared_ptr<ContextState> open_context(Core& core, const ContextId& id) {
+  if (std::shared_ptr<ContextState> state = core.contexts().find(id)) return state;
+  if (id.creator < 0 || id.creator >= core.size())
+    throw InputError(
+        fmt::format("an autograd context of rank {}; there are {} ranks", id.creator, core.size()),
+        "Give the id of a context that has begun.");
+  if (id.creator == core.rank() || core.contexts().has_ended(id)) throw no_context(core, id);
+  call(core, id.creator, false, &check_context, id).wait();
+  return nullptr;
+}
+
 void add_backward_calls(Registry& registry) {
+  registry.function("strata::check_context", &check_context);
   registry.function("strata::follow_link", &follow_link);
   registry.function("strata::take_gradients", &take_gradients);
 }
@@ -118,7 +142,7 @@ void AutogradContext::backward(const std::vector<at::Tensor>& roots) {
 std::vector<Gradient> AutogradContext::gradients() const { return rpc::gradients(agent_, id_); }
 
 std::vector<Gradient> gradients(const Agent& agent, const ContextId& id) {
-  const std::shared_ptr<ContextState> state = detail::core_of(agent)->contexts().find(id);
+  const std::shared_ptr<ContextState> state = open_context(*detail::core_of(agent), id);
   return state ? state->gradients() : std::vector<Gradient>{};
 }
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "core.hpp"
+
 namespace strata::rpc {
 namespace {
 
@@ -23,8 +25,7 @@ ContextId Contexts::begin() {
 
 std::shared_ptr<ContextState> Contexts::join(const ContextId& id) {
   const std::lock_guard lock(mutex_);
-  const auto ended = ended_.find(id.creator);
-  if (!id || (ended != ended_.end() && ended->second.contains(id.number))) return nullptr;
+  if (!id || is_among_ended(id)) return nullptr;
   std::shared_ptr<ContextState>& known = known_[id];
   if (!known) known = std::make_shared<ContextState>();
   return known;
@@ -56,6 +57,16 @@ void Contexts::end(const ContextId& id) {
   known_.erase(found);
 }
 
+bool Contexts::has_ended(const ContextId& id) const {
+  const std::lock_guard lock(mutex_);
+  return is_among_ended(id);
+}
+
+bool Contexts::is_among_ended(const ContextId& id) const {
+  const auto ended = ended_.find(id.creator);
+  return ended != ended_.end() && ended->second.contains(id.number);
+}
+
 void Contexts::end_all_of(int creator) {
   std::map<ContextId, std::shared_ptr<ContextState>> last;
   const std::lock_guard lock(mutex_);
@@ -84,8 +95,20 @@ ContextId current_context(const Core& core) {
 
 Core* working_core() { return own_current().core; }
 
-WorkFor::WorkFor(Core& core, const ContextId& id)
-    : before_(std::exchange(own_current(), Current{.core = &core, .id = id})) {}
+const std::string& working_device() { return own_current().device; }
+void set_working_device(std::string device) { own_current().device = std::move(device); }
+
+std::function<void()> for_current_context(std::function<void()> work) {
+  Core* const core = working_core();
+  if (core == nullptr) return work;
+  return [kept = core->shared_from_this(), id = own_current().id, work = std::move(work)] {
+    const WorkFor working(*kept, id);
+    work();
+  };
+}
+
+WorkFor::WorkFor(Core& core, const ContextId& id, std::string device)
+    : before_(std::exchange(own_current(), Current{.core = &core, .id = id, .device = std::move(device)})) {}
 WorkFor::~WorkFor() { own_current() = before_; }
 
 }  // namespace strata::rpc

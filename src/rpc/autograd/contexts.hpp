@@ -4,10 +4,12 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -98,6 +100,7 @@ class Contexts {
   std::uint64_t next_pass();
   void end(const ContextId& id);
   void end_all_of(int creator);
+  bool has_ended(const ContextId& id) const;  ///< so far as this rank knows
   std::size_t size() const;
 
  private:
@@ -108,6 +111,7 @@ class Contexts {
     bool contains(std::uint64_t number) const { return number < below || others.contains(number); }
     void add(std::uint64_t number);
   };
+  bool is_among_ended(const ContextId& id) const;  // with the lock held
 
   const int rank_;
   mutable std::mutex mutex_;
@@ -120,15 +124,20 @@ class Contexts {
 struct Current {
   Core* core = nullptr;
   ContextId id;
+  std::string device = {};  ///< for messages, as RemoteError::device()
 };
 ContextId current_context(const Core& core);
 /// The core whose call this thread runs; null: none.
 Core* working_core();
+const std::string& working_device();
+void set_working_device(std::string device);
+/// `work`, for another thread, which does it for what this thread works for.
+std::function<void()> for_current_context(std::function<void()> work);
 
 /// While it lives, this thread works for a context, or for none.
 class WorkFor {
  public:
-  WorkFor(Core& core, const ContextId& id);
+  WorkFor(Core& core, const ContextId& id, std::string device = {});
   ~WorkFor();
   WorkFor(const WorkFor&) = delete;
   WorkFor& operator=(const WorkFor&) = delete;
@@ -136,6 +145,10 @@ class WorkFor {
  private:
   const Current before_;
 };
+
+/// Of a context that began on any rank; null if this rank has had no part in it. Throws InputError if it has
+/// ended or was never begun, which the rank is asked that would have begun it.
+std::shared_ptr<ContextState> open_context(Core& core, const ContextId& id);
 
 /// Registers the calls that backward passes make.
 void add_backward_calls(Registry& registry);

@@ -101,7 +101,7 @@ std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, 
     const std::size_t least = SharedZones::least_landing_bytes(machine.size());
     if (machine.size() == 1 || landing_bytes >= least) return;
     throw InputError(
-        fmt::format("Options::landing_bytes is {} on some rank; {} ranks on a machine need at least {}",
+        fmt::format("landing_bytes of the options is {} on some rank; {} ranks on a machine need at least {}",
                     landing_bytes, machine.size(), least));
   });
   std::shared_ptr<SharedZones> zones;
@@ -158,7 +158,7 @@ std::vector<NetworkRoutes::Plan> network_plans(int a, int b, const std::vector<C
   if (channel_between(facts[at(a)], facts[at(b)]) != Channel::tcp) return plans;
   const bool uses_nccl = may_use_nccl(facts[at(a)], facts[at(b)]);
   for (const GpuRoute& route : gpu_routes_between(std::array{a, b}, agents))
-    plans.push_back({.route = route, .uses_nccl = uses_nccl});
+    plans.push_back({.route = route, .uses_nccl = uses_nccl && !joins_one_gpu(route, agents)});
   return plans;
 }
 
@@ -166,10 +166,11 @@ void check_all_connected(const std::vector<ChannelFacts>& facts, const std::vect
   for (std::size_t a = 0; a < facts.size(); ++a) {
     for (std::size_t b = a + 1; b < facts.size(); ++b) {
       if (channel_between(facts[a], facts[b])) continue;
-      throw InputError(fmt::format("{} (host {}) and {} (host {}) have no channel for tensors in common",
-                                   agents[a].name, agents[a].host, agents[b].name, agents[b].host),
-                       fmt::format("Options::channels must allow {} on both, or {} if they share a machine.",
-                                   enum_name(Channel::tcp), enum_name(Channel::shared_memory)));
+      throw InputError(
+          fmt::format("{} (host {}) and {} (host {}) have no channel for tensors in common", agents[a].name,
+                      agents[a].host, agents[b].name, agents[b].host),
+          fmt::format("The options' channels must allow {} on both, or {} if they share a machine.",
+                      enum_name(Channel::tcp), enum_name(Channel::shared_memory)));
     }
   }
 }

@@ -66,6 +66,11 @@ std::vector<GpuRoute> gpu_routes_between(std::span<const int> ranks, std::span<c
   return routes;
 }
 
+bool joins_one_gpu(const GpuRoute& route, std::span<const AgentFacts> agents) {
+  const auto gpu = [&](int rank, int index) { return agents[at(rank)].gpus.at(at(index)); };
+  return gpu(route.sender, route.devices.mine) == gpu(route.receiver, route.devices.its);
+}
+
 GpuRoutes::GpuRoutes(const comm::Machine& machine, const Wanted& wanted) {
   const std::vector<SharedBoard> boards = make_boards(machine, wanted.routes.size());
   std::vector<Offer> own_offers;

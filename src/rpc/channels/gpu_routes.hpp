@@ -26,6 +26,10 @@ struct GpuRoute {
 /// In the same order wherever this is called. A pure function.
 std::vector<GpuRoute> gpu_routes_between(std::span<const int> ranks, std::span<const AgentFacts> agents);
 
+/// Whether both ends lie on one GPU, which NCCL does not join with itself. Numbers do not tell: each process
+/// may see other GPUs under them (CUDA_VISIBLE_DEVICES). A pure function.
+bool joins_one_gpu(const GpuRoute& route, std::span<const AgentFacts> agents);
+
 /// The ends of routes that lie in this process.
 class GpuRoutes {
  public:

@@ -63,7 +63,7 @@ class OptimizerPart {
 
   /// Returns how many parameters were updated.
   std::int64_t step(const ContextId& context) {
-    const std::shared_ptr<ContextState> state = working_core()->contexts().find(context);
+    const std::shared_ptr<ContextState> state = open_context(*working_core(), context);
     if (!state) return 0;
     const std::lock_guard lock(mutex_);
     std::int64_t updated = 0;

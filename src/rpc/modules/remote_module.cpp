@@ -47,6 +47,8 @@ at::Device torch_device(Device device) {
                           : at::Device(at::kCPU);
 }
 
+void note_device(at::Device device) { set_working_device(device.str()); }
+
 std::vector<Ref<at::Tensor>> handles_of(const torch::nn::Module& module) {
   std::vector<Ref<at::Tensor>> handles;
   for (const at::Tensor& parameter : module.parameters())

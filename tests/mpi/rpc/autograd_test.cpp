@@ -281,6 +281,45 @@ TEST_F(AutogradTest, TellsErrorsOfTheWayBack) {
   EXPECT_TRUE(context.gradients().empty());
 }
 
+TEST_F(AutogradTest, FollowsCallbacksOfFutures) {
+  const Step first{.rank = next_rank(), .parameter = 0}, second{.rank = next_rank(), .parameter = 1};
+  const at::Tensor x = at::linspace(-1, 1, kWidth, at::kDouble).view({1, kWidth});
+  AutogradContext context(*agent_);
+  const at::Tensor y =
+      agent_->async(next(), &visit, first, x)
+          .then([&](Future<at::Tensor> done) { return agent_->sync(next(), &visit, second, done.wait()); })
+          .wait();
+  context.backward({y.sum()});
+  const std::vector<at::Tensor> known = parameters_of(next_rank());
+  const at::Tensor y_here = at::tanh(at::mm(at::tanh(at::mm(x, known[0])), known[1]));
+  const auto expected = torch::autograd::grad({y_here.sum()}, {known[0], known[1]});
+  const auto found = agent_->sync(next(), &gradients_here, context.id());
+  for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_TRUE(at::equal(found[k], expected[k])) << k;
+  world().communicator().barrier();  // others still ask for gradients
+}
+
+TEST_F(AutogradTest, RefusesContextsThatThereAreNot) {
+  ContextId ended;
+  {
+    const AutogradContext context(*agent_);
+    ended = context.id();
+    EXPECT_TRUE(agent_->sync(next(), &gradients_here, ended).size() == kParameters) << "without a part in it";
+  }
+  const ContextId never_begun{.creator = next_rank(), .number = 1U << 30U};
+  const ContextId of_nobody{.creator = world().size(), .number = 1};
+  const auto refused = [](const std::string& text) {
+    return testing::ThrowsMessage<Error>(testing::HasSubstr(text));
+  };
+  const std::string own = fmt::format("of worker{} (rank {}, ", world().rank(), world().rank());
+  EXPECT_THAT([&] { gradients(*agent_, ended); }, refused(own));
+  EXPECT_THAT([&] { gradients(*agent_, ended); }, refused("has ended"));
+  EXPECT_THAT([&] { agent_->sync(next(), &gradients_here, ended); }, refused("has ended"));
+  EXPECT_THAT([&] { gradients(*agent_, never_begun); }, refused("was never begun"));
+  EXPECT_THAT([&] { gradients(*agent_, of_nobody); },
+              refused(fmt::format("there are {} ranks", world().size())));
+  world().communicator().barrier();  // others still ask
+}
+
 TEST_F(AutogradTest, RefusesRootsThatAreNone) {
   AutogradContext context(*agent_);
   EXPECT_THROW(context.backward({}), InputError);

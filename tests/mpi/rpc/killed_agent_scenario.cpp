@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: killed_agent_scenario idle|call|transfer|network_transfer|shutdown|stopped
+// usage: killed_agent_scenario idle|call|transfer|network_transfer|backward|shutdown|stopped
 //        killed_agent_scenario link FILE
-// The last of three ranks is killed while it waits, while it runs a call of rank 0, or while tensors of rank
-// 0 are on their way to it, from GPU to GPU if there are any, within a machine or between virtual machines;
-// or it is killed or stopped while the others wait in shutdown(). Or nobody is killed, and somebody else
-// unplugs its host once FILE is there. Ranks 0 and 1 hear of it, and go on with each other unless they end.
+// The last of three ranks is killed while it waits, while it runs a call of rank 0, while tensors of rank
+// 0 are on their way to it, from GPU to GPU if there are any, within a machine or between virtual machines,
+// or in the backward passes of calls that reached it from rank 0 and through rank 1; or it is killed or
+// stopped while the others wait in shutdown(). Or nobody is killed, and somebody else unplugs its host once
+// FILE is there. Ranks 0 and 1 hear of it within ten seconds, and go on with each other unless they end.
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,11 +17,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "strata/cuda/device.hpp"
 #include "strata/rpc/agent.hpp"
+#include "strata/rpc/autograd.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 
 namespace {
@@ -45,6 +50,62 @@ Agent*& own_agent() {
   return agent;
 }
 int kill_worker2() { return own_agent()->sync("worker2", &die); }
+std::atomic<bool>& stays() {
+  static std::atomic<bool> flag{false};
+  return flag;
+}
+at::Tensor on_the_way_back(const at::Tensor& x, void (*act)()) {
+  const at::Tensor y = x * 2;
+  y.register_hook([act](const at::Tensor& gradient) {
+    act();
+    return gradient;
+  });
+  return y;
+}
+at::Tensor stay_on_the_way_back(const at::Tensor& x) {
+  return on_the_way_back(x, [] {
+    stays() = true;
+    sleep_long();
+  });
+}
+at::Tensor die_on_the_way_back(const at::Tensor& x) {
+  return on_the_way_back(x, [] {
+    while (!stays()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    die();
+  });
+}
+at::Tensor pass_on(const at::Tensor& x) { return own_agent()->sync("worker2", &stay_on_the_way_back, x); }
+
+/// What ended it.
+std::string run_backward(Agent& agent, const std::string& peer, at::Tensor (*function)(const at::Tensor&)) {
+  strata::rpc::AutogradContext context(agent);
+  const at::Tensor y = agent.sync(peer, function, at::ones({3}).set_requires_grad(true));
+  try {
+    context.backward({y.sum()});
+    return "nothing";
+  } catch (const strata::Error& error) {
+    return error.what();
+  }
+}
+/// One pass waits for worker1, which waits for the rank that dies in the other pass.
+void run_both_backward(Agent& agent) {
+  std::string through_worker1;
+  {
+    const std::jthread other([&] { through_worker1 = run_backward(agent, "worker1", &pass_on); });
+    fmt::print("backward ended with: {}\n", run_backward(agent, "worker2", &die_on_the_way_back));
+  }
+  fmt::print("backward through worker1 ended with: {}\n", through_worker1);
+}
+
+/// Ends this process if it has not heard within ten seconds.
+class Deadline {
+ public:
+  Deadline() { alarm(10); }
+  ~Deadline() { alarm(0); }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+};
+
 std::int64_t sum(const at::Tensor& x) { return x.sum().item<std::int64_t>(); }
 
 /// Tensors that find room in memory of both, and others that pass through it in pieces.
@@ -63,10 +124,10 @@ std::vector<strata::rpc::Future<std::int64_t>> send_tensors(Agent& agent, const 
 bool transfers(const std::string& when) { return when.ends_with("transfer"); }
 
 void talk(Agent& agent, const std::string& when) {
+  auto deadline = std::make_optional<Deadline>();
+  if (when == "backward") run_both_backward(agent);
   strata::rpc::Future<int> waiting;
-  if (when == "call") {
-    waiting = agent.async("worker2", &sleep_long);
-  }
+  if (when == "call") waiting = agent.async("worker2", &sleep_long);
   std::vector<strata::rpc::Future<std::int64_t>> sums;
   if (transfers(when)) {
     sums = send_tensors(agent, "worker2");
@@ -89,6 +150,7 @@ void talk(Agent& agent, const std::string& when) {
     } catch (const strata::CommError&) {  // those that it did not answer before
     }
   }
+  deadline.reset();
   if (transfers(when))
     for (strata::rpc::Future<std::int64_t>& each : send_tensors(agent, "worker1")) each.wait();
   fmt::print("worker1 still adds: {}\n", agent.sync("worker1", &add, 20, 22));
@@ -109,6 +171,7 @@ void call_until_lost(Agent& agent, const std::string& peer) {
 /// The others wait for the last rank to end its agent, which it never does.
 [[noreturn]] void end_without_one(Agent& agent, const std::string& when) {
   if (agent.rank() == 2) std::raise(when == "stopped" ? SIGSTOP : SIGKILL);
+  const Deadline deadline;
   try {
     agent.shutdown();
     std::_Exit(0);
@@ -143,6 +206,9 @@ int main(int argc, char** argv) {
       .function("sleep_long", &sleep_long)
       .function("die", &die)
       .function("kill_worker2", &kill_worker2)
+      .function("stay_on_the_way_back", &stay_on_the_way_back)
+      .function("die_on_the_way_back", &die_on_the_way_back)
+      .function("pass_on", &pass_on)
       .function("sum", &sum)
       .function("finish", &finish);
   strata::rpc::Options options{

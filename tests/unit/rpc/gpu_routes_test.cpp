@@ -50,6 +50,23 @@ TEST(GpuRoutes, AreOneWhereMapsOfBothSayTheSame) {
       ElementsAre(Plain(0, 1, 0, 0, 0), Plain(0, 1, 1, 1, 1), Plain(1, 0, 0, 0, 0), Plain(1, 0, 1, 1, 1)));
 }
 
+/// As with CUDA_VISIBLE_DEVICES=0,1,2 on worker0 and 2,1 on worker1.
+TEST(GpuRoutes, TellGpusApartByUuidAndNotByNumber) {
+  std::vector<AgentFacts> agents = agents_of(2);
+  agents[0].gpus = {"GPU-a", "GPU-b", "GPU-c"};
+  agents[1].gpus = {"GPU-c", "GPU-b"};
+  agents[0].maps = {{"worker1", {{0, 0}, {1, 1}}}};
+  agents[1].maps = {{"worker0", {{0, 2}}}};
+  const std::vector<int> ranks{0, 1};
+  std::vector<std::tuple<int, int, int, bool>>
+      found;  // sender, its device, the receiver's, whether they are one
+  for (const GpuRoute& route : gpu_routes_between(ranks, agents))
+    found.emplace_back(route.sender, route.devices.mine, route.devices.its, joins_one_gpu(route, agents));
+  EXPECT_THAT(found, testing::UnorderedElementsAre(std::tuple(0, 0, 0, false), std::tuple(0, 1, 1, true),
+                                                   std::tuple(0, 2, 0, true), std::tuple(1, 0, 0, false),
+                                                   std::tuple(1, 1, 1, true), std::tuple(1, 0, 2, true)));
+}
+
 TEST(GpuRoutes, JoinNoRanksOfOtherMachinesAndNoneWithItself) {
   std::vector<AgentFacts> agents = agents_of(3);
   agents[0].maps = {{"worker2", {{0, 0}}}, {"worker0", {{0, 0}}}};

@@ -216,6 +216,21 @@ class Sentences(Folder):
             self.assertIn(f"Training waits for the gradients of rank {ranks - 1}: it comes last in 6 of 6 sums, and {who}", section.seen)
             self.assertEqual(section.advice, f"Look at what is different on rank {ranks - 1}: see the table of ranks.")
 
+    def test_say_that_messages_between_gpus_have_no_lane(self):
+        hidden = "Messages that go from GPU to GPU have no lane of their own"
+        run = self.traced()
+        self.assertNotIn(hidden, overlap.overlap(run).seen, "they passed through the host")
+        run = self.traced(lambda events: [e for e in events if e["name"] != "row exchange"])
+        self.assertIn(hidden, overlap.overlap(run).seen)
+        for fact, value in (("machines", 1), ("device", "cpu")):
+            with unittest.mock.patch.dict(run.start, {fact: value}):
+                self.assertNotIn(hidden, overlap.overlap(run).seen)
+
+    def test_draw_of_what_began_earlier_the_rest(self):
+        spans = [charts.Span("rank 0: wait", "wait", -50.0, 60.0), charts.Span("rank 0: train", "train", 5.0, 15.0)]
+        begin, end = charts.timeline(spans, ["rank 0: wait", "rank 0: train"]).layout.xaxis.range
+        self.assertTrue(-1 < begin <= 0 and 20 <= end < 21, (begin, end))
+
     def test_compare_no_clocks_of_machines(self):
         section = overlap.overlap(self.traced(lambda events: [{**e, "ts": e["ts"] + (700 if e["pid"] == 2 else 0)} for e in events]))
         self.assertIn("Training waits for the gradients of rank 2", section.seen)
@@ -475,6 +490,8 @@ class Pages(Folder):
         drawn = charts.lines([charts.Series(str(i), [1], [1.0]) for i in range(50)], charts.Axes("x", "y")).data
         self.assertEqual(len({(line.line.color, line.marker.symbol) for line in drawn}), 50)
         self.assertEqual(len({(line.line.dash, line.marker.symbol) for line in drawn}), 50, "alike in black and white")
+        frame, inner = drawn[1].marker, drawn[2].marker
+        self.assertTrue(frame.symbol.endswith("-open") and inner.size < 0.75 * frame.size, "one is seen in the other where two lines run alike")
         bars = charts.stacked([charts.Series(str(i), ["x"], [1.0]) for i in range(7)], charts.Axes("x", "y")).data
         self.assertEqual(len({bar.marker.pattern.shape for bar in bars}), 7, "alike in black and white")
 

@@ -77,6 +77,12 @@ def _bar_marker(i: int, outline: int) -> dict[str, object]:
     }
 
 
+def _line_marker(i: int) -> dict[str, object]:
+    """Of the i-th line. Every second one is a frame, in which the symbol of a line that runs at the same place is seen."""
+    symbol = SYMBOLS[i % len(SYMBOLS)]
+    return {"symbol": f"{symbol}-open", "size": 10, "line": {"width": 1.5}} if i % 2 else {"symbol": symbol, "size": 6}
+
+
 def lines(series: Sequence[Series], axes: Axes, marked: Series | None = None) -> go.Figure:
     """A line per series; `marked` are single points, such as the best epoch."""
     figure = go.Figure()
@@ -88,7 +94,7 @@ def lines(series: Sequence[Series], axes: Axes, marked: Series | None = None) ->
                 name=s.name,
                 mode="lines+markers" if _has_few_points(s) else "lines",
                 line={"color": COLORS[i % len(COLORS)], "dash": DASHES[i % len(DASHES)], "width": 2},
-                marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 7},
+                marker=_line_marker(i),
                 connectgaps=True,
             )
         )
@@ -250,5 +256,7 @@ def timeline(spans: Sequence[Span], lanes: Sequence[str]) -> go.Figure:
         )
     _layout(figure, Axes(x="milliseconds", y=""), height=100 + 44 * len(lanes))
     figure.update_layout(barmode="overlay", hovermode="closest", showlegend=False)
+    end = max((span.start + span.length for span in spans), default=1.0)
+    figure.update_xaxes(range=[-0.01 * end, 1.01 * end])  # of what began before, only the rest
     _names_above(figure, lanes, above=21)
     return figure

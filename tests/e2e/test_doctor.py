@@ -83,6 +83,7 @@ class Doctor(e2e.Case):
             self.assertEqual(found(record, check), [], alone.stdout)
         for words in ('Strata ', 'Open MPI', 'glibc', '1 rank on 1 host', 'cores' if os.cpu_count() > 1 else 'core', 'loading takes', 'limited by'):
             self.assertIn(words, e2e.joined(alone.stdout))
+        self.assertEqual([line for line in alone.stdout.splitlines() if len(line) > 80 and '/' not in line], [], 'paths alone are longer')
         self.assertTrue(record['facts']['plan']['fits'])
         self.assertEqual(record['facts']['storage'][0]['part_bytes'], sum(file.stat().st_size for file in parts.glob('*.h5')))
         under, record, _ = self.examine(e2e.MPIRUN, '-n', 2, '--oversubscribe', '--bind-to', 'none', DOCTOR, '--graph', self.folder)

@@ -30,6 +30,15 @@ RUNS = {
 }
 
 
+CUT_WORDS = """() => {
+  const beyond = (inner, outer) => inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.top < outer.top - 1 || inner.bottom > outer.bottom + 1;
+  const box = (element) => element.getBoundingClientRect();
+  const frame = (text) => box(text.closest(".legend")?.querySelector(".bg") ?? text.closest("figure"));
+  const seen = [...document.querySelectorAll("figure svg text")].filter((text) => text.textContent && box(text).width > 0);
+  return seen.filter((text) => beyond(box(text), box(text.closest("figure"))) || beyond(box(text), frame(text))).map((text) => text.textContent);
+}"""
+
+
 def text_of(page):
     """The words of a page, without its scripts."""
     without = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
@@ -215,6 +224,21 @@ class Sentences(Folder):
             section = overlap.overlap(self.traced(ranks=ranks))
             self.assertIn(f"Training waits for the gradients of rank {ranks - 1}: it comes last in 6 of 6 sums, and {who}", section.seen)
             self.assertEqual(section.advice, f"Look at what is different on rank {ranks - 1}: see the table of ranks.")
+
+    def test_say_that_messages_between_gpus_have_no_lane(self):
+        hidden = "Messages that go from GPU to GPU have no lane of their own"
+        run = self.traced()
+        self.assertNotIn(hidden, overlap.overlap(run).seen, "they passed through the host")
+        run = self.traced(lambda events: [e for e in events if e["name"] != "row exchange"])
+        self.assertIn(hidden, overlap.overlap(run).seen)
+        for fact, value in (("machines", 1), ("device", "cpu")):
+            with unittest.mock.patch.dict(run.start, {fact: value}):
+                self.assertNotIn(hidden, overlap.overlap(run).seen)
+
+    def test_draw_of_what_began_earlier_the_rest(self):
+        spans = [charts.Span("rank 0: wait", "wait", -50.0, 60.0), charts.Span("rank 0: train", "train", 5.0, 15.0)]
+        begin, end = charts.timeline(spans, ["rank 0: wait", "rank 0: train"]).layout.xaxis.range
+        self.assertTrue(-1 < begin <= 0 and 20 <= end < 21, (begin, end))
 
     def test_compare_no_clocks_of_machines(self):
         section = overlap.overlap(self.traced(lambda events: [{**e, "ts": e["ts"] + (700 if e["pid"] == 2 else 0)} for e in events]))
@@ -475,6 +499,10 @@ class Pages(Folder):
         drawn = charts.lines([charts.Series(str(i), [1], [1.0]) for i in range(50)], charts.Axes("x", "y")).data
         self.assertEqual(len({(line.line.color, line.marker.symbol) for line in drawn}), 50)
         self.assertEqual(len({(line.line.dash, line.marker.symbol) for line in drawn}), 50, "alike in black and white")
+        frame, inner = drawn[1].marker, drawn[2].marker
+        self.assertTrue(frame.symbol.endswith("-open") and inner.size < 0.75 * frame.size, "one is seen in the other where two lines run alike")
+        long = charts.lines([charts.Series(name, range(300), [1.0] * 300) for name in "ab"], charts.Axes("x", "y")).data
+        self.assertTrue(all(line.mode == "lines+markers" and 0 < line.marker.maxdisplayed < 20 for line in long), "told apart by symbols, too")
         bars = charts.stacked([charts.Series(str(i), ["x"], [1.0]) for i in range(7)], charts.Axes("x", "y")).data
         self.assertEqual(len({bar.marker.pattern.shape for bar in bars}), 7, "alike in black and white")
 
@@ -553,6 +581,19 @@ class Browser(Folder):
                 summary.focus()
                 shown.keyboard.press("Enter")
             self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), 320)
+
+    def test_cuts_no_word_of_a_chart_on_a_phone(self):
+        trace = self.folder / "trace.json"
+        run_folders.write_trace(trace, ranks=3)
+        alone, compared = self.folder / "alone.html", self.folder / "compared.html"
+        strata.report(self.write("run", ranks=3, trace=str(trace)), output=alone)
+        strata.report(*(self.write(f"sage-2026-11-22-with-a-long-name-of-a-run-{i}", lr=i) for i in range(8)), output=compared)
+        with chromium() as browser:
+            for page, least in ((alone, 10), (compared, 4)):
+                with self.subTest(page.name), opened(browser, page, self, width=320) as shown:
+                    shown.locator("figure .main-svg").last.wait_for(state="attached")
+                    self.assertGreaterEqual(shown.locator("figure").count(), least)
+                    self.assertEqual(shown.evaluate(CUT_WORDS), [])
 
     def test_keeps_names_of_options_on_one_line(self):
         page = self.folder / "compared.html"

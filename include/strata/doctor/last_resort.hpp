@@ -26,7 +26,7 @@ class LastResort {
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
 
-  /// Now the whole limit is for what follows, and reaching it is told as such.
+  /// What follows has until the limit, which counts from the beginning. Reaching it is told as such.
   void mpi_has_started();
 
  private:

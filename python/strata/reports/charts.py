@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"]
 # As many of each kind as have no common divisor, so that no two of several hundred lines are drawn alike.
 SYMBOLS = ["circle", "square", "diamond", "x", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagram", "hourglass"]
 PATTERNS = ["", "/", ".", "x", "-", "\\", "+"]
-MOST_SYMBOLS = 60  # beyond which points are only a line
+MOST_SYMBOLS = 60  # beyond which a line has a symbol here and there only
+FEW_SYMBOLS = 12
+LEGEND_COLUMNS = 28  # of a phone
 
 Values = Sequence[float | None]
 
@@ -68,6 +71,16 @@ def _has_few_points(series: Series) -> bool:
     return len(series.x) <= MOST_SYMBOLS
 
 
+def _spaced(series: Series) -> dict[str, object]:
+    """How many symbols a line has; 0: one per point."""
+    return {"maxdisplayed": 0 if _has_few_points(series) else FEW_SYMBOLS}
+
+
+def _legend_name(name: str) -> str:
+    """In lines that a phone can show."""
+    return "<br>".join(textwrap.wrap(name, LEGEND_COLUMNS)) or name
+
+
 def _bar_marker(i: int, outline: int) -> dict[str, object]:
     """The i-th kind of bar, which is told from the others in black and white, too."""
     return {
@@ -75,6 +88,12 @@ def _bar_marker(i: int, outline: int) -> dict[str, object]:
         "pattern": {"shape": PATTERNS[i % len(PATTERNS)], "fgcolor": "#ffffff", "solidity": 0.3},
         "line": {"color": "#1a1a1a", "width": outline},
     }
+
+
+def _line_marker(i: int) -> dict[str, object]:
+    """Of the i-th line. Every second one is a frame, in which the symbol of a line that runs at the same place is seen."""
+    symbol = SYMBOLS[i % len(SYMBOLS)]
+    return {"symbol": f"{symbol}-open", "size": 10, "line": {"width": 1.5}} if i % 2 else {"symbol": symbol, "size": 6}
 
 
 def lines(series: Sequence[Series], axes: Axes, marked: Series | None = None) -> go.Figure:
@@ -85,10 +104,10 @@ def lines(series: Sequence[Series], axes: Axes, marked: Series | None = None) ->
             go.Scatter(
                 x=list(s.x),
                 y=list(s.y),
-                name=s.name,
-                mode="lines+markers" if _has_few_points(s) else "lines",
+                name=_legend_name(s.name),
+                mode="lines+markers",
                 line={"color": COLORS[i % len(COLORS)], "dash": DASHES[i % len(DASHES)], "width": 2},
-                marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 7},
+                marker={**_line_marker(i), **_spaced(s)},
                 connectgaps=True,
             )
         )
@@ -102,7 +121,8 @@ def lines(series: Sequence[Series], axes: Axes, marked: Series | None = None) ->
                 marker={"symbol": "star-open", "size": 17, "color": "#000000", "line": {"width": 2}},
             )
         )
-    _layout(figure, axes, height=380 + 12 * max(0, len(series) - 3))  # on a phone, the legend takes a line per two or three names
+    in_legend = sum(_legend_name(s.name).count("<br>") + 1 for s in series)  # on a phone, where it gets half of the height
+    _layout(figure, axes, height=min(max(380, 40 * in_legend), 1000))
     if axes.whole_x:
         _whole_ticks(figure, series)
     return figure
@@ -116,7 +136,7 @@ def stacked(series: Sequence[Series], axes: Axes, over: Sequence[Series] = ()) -
             go.Bar(
                 x=list(s.x),
                 y=list(s.y),
-                name=s.name,
+                name=_legend_name(s.name),
                 marker=_bar_marker(i, outline=int(_has_few_points(s))),
             )
         )
@@ -125,10 +145,10 @@ def stacked(series: Sequence[Series], axes: Axes, over: Sequence[Series] = ()) -
             go.Scatter(
                 x=list(s.x),
                 y=list(s.y),
-                name=s.name,
-                mode="lines+markers" if _has_few_points(s) else "lines",
+                name=_legend_name(s.name),
+                mode="lines+markers",
                 line={"color": "#000000", "dash": DASHES[1 + i], "width": 2},
-                marker={"symbol": SYMBOLS[2 + i], "size": 9, "color": "#000000"},
+                marker={"symbol": SYMBOLS[2 + i], "size": 9, "color": "#000000", **_spaced(s)},
             )
         )
     figure.update_layout(barmode="stack", bargap=0.25 if series and _has_few_points(series[0]) else 0)
@@ -146,7 +166,7 @@ def horizontal(series: Sequence[Series], axes: Axes, mode: str = "stack") -> go.
             go.Bar(
                 y=list(s.x),
                 x=list(s.y),
-                name=s.name,
+                name=_legend_name(s.name),
                 orientation="h",
                 marker=_bar_marker(i, outline=1),
             )
@@ -172,7 +192,7 @@ def dots(series: Sequence[Series], axes: Axes) -> go.Figure:
             go.Scatter(
                 x=list(s.y),
                 y=list(s.x),
-                name=s.name,
+                name=_legend_name(s.name),
                 mode="markers+text",
                 text=[words.significant(y) for y in s.y if y is not None],
                 textposition="bottom right" if i % 2 else "bottom left",
@@ -250,5 +270,7 @@ def timeline(spans: Sequence[Span], lanes: Sequence[str]) -> go.Figure:
         )
     _layout(figure, Axes(x="milliseconds", y=""), height=100 + 44 * len(lanes))
     figure.update_layout(barmode="overlay", hovermode="closest", showlegend=False)
+    end = max((span.start + span.length for span in spans), default=1.0)
+    figure.update_xaxes(range=[-0.01 * end, 1.01 * end])  # of what began before, only the rest
     _names_above(figure, lanes, above=21)
     return figure

@@ -188,6 +188,14 @@ def _drawn(spans: Sequence[Span], last: LastRank | None) -> list[Span]:
     return [span for span in spans if span.rank in chosen and span.stage in lanes[span.rank]]
 
 
+def _hidden_messages(run: Run, spans: Sequence[Span]) -> str:
+    """What is not drawn: messages from GPU to GPU, which are recorded with the batch that they are for."""
+    shown = {span.stage for span in spans}
+    if not run.is_on_gpus or int(run.start.get("machines", 1)) == 1 or shown >= {WITHIN["sample"], WITHIN["gather"]}:
+        return ""
+    return "Messages that go from GPU to GPU have no lane of their own: they count in “sample” and “gather”. "
+
+
 def overlap(run: Run) -> Section:
     title = "Stages as they overlap"
     spans = read_spans(run)
@@ -198,7 +206,7 @@ def overlap(run: Run) -> Section:
         return Section(title, missing=missing)
     last, longest = last_rank(spans), _longest(spans)
     ranks, drawn = len({span.rank for span in spans}), _drawn(spans, last)
-    seen = f"About {STEPS} steps in the middle of the run. {_work(spans, longest)}{_waits_for_ranks(last, ranks)}{_waits_for_batches(spans)}"
+    seen = f"About {STEPS} steps in the middle of the run. {_work(spans, longest)}{_waits_for_ranks(last, ranks)}{_waits_for_batches(spans)}{_hidden_messages(run, spans)}"
     seen += "Lanes that are full from end to end limit the run; gaps in “train” are waits for the lanes above it."
     if (shown := len({span.rank for span in drawn})) < ranks:
         seen += f" {shown} of {ranks} ranks are drawn."

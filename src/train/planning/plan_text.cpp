@@ -30,7 +30,7 @@ std::string cluster_text(const StepPlan& plan) {
                                  counted(c.ranks_per_machine(), c.has_gpus() ? "GPU" : "rank"),
                                  c.has_gpus() ? "" : " on CPUs");
   if (c.machines > 1)
-    text += fmt::format(", {:.1f} Gbit/s per rank, latency {}", 8e-9 * link.bytes_per_second,
+    text += fmt::format("\n        {:.1f} Gbit/s per rank, latency {}", 8e-9 * link.bytes_per_second,
                         format_seconds(link.latency_seconds));
   return text + "\n";
 }
@@ -49,8 +49,8 @@ std::string host_text(const StepPlan& plan) {
   const MemoryPlan& m = plan.memory;
   std::string text = fmt::format("host    {} per machine, of which a run takes {}\n",
                                  format_bytes(plan.cluster.host_memory), format_bytes(m.host_bytes()));
-  text += fmt::format("        structure {}{}, feature rows {}\n", format_bytes(m.structure_bytes),
-                      m.replicated ? " (of the whole graph)" : "", format_bytes(m.feature_bytes));
+  text += fmt::format("        structure{} {}, feature rows {}\n", m.replicated ? " of the whole graph" : "",
+                      format_bytes(m.structure_bytes), format_bytes(m.feature_bytes));
   if (plan.cluster.machines > 1)
     text += fmt::format("        cache of other machines' nodes {}\n", format_bytes(m.cache_bytes));
   if (m.training_bytes > 0)

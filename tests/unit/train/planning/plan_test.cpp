@@ -59,7 +59,7 @@ TEST(Plan, TellsMemoryBatchesAndSteps) {
   EXPECT_LT(plan.efficiency(), 1);
   EXPECT_TRUE(plan.memory.fits_gpu && plan.memory.fits_host);
   const std::string text = plan_text(config, plan);
-  EXPECT_THAT(text, HasSubstr("2 machines of 2 GPUs, 400.0 Gbit/s per rank"));
+  EXPECT_THAT(text, HasSubstr("2 machines of 2 GPUs\n        400.0 Gbit/s per rank"));
   EXPECT_THAT(text, HasSubstr("every GPU"));
   EXPECT_THAT(text, HasSubstr("limited by"));
   const nlohmann::json record = plan_record(config, plan);

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "multilevel/multilevel.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
@@ -20,7 +22,8 @@ constexpr double kShareOfFree = 0.9;
 
 // In memory, measured: per entry of lists in both directions 23 to 28 bytes, per edge of a list in one
 // direction up to 52, of which the lists in both directions are the most.
-constexpr std::int64_t kEntryBytes = 28, kMostEdgeBytes = 2 * kEntryBytes;
+constexpr std::int64_t kEntryBytes = 28;
+constexpr std::int64_t kMetisEntryBytes = 32;  // beside these, while METIS has them
 constexpr Count kNodeBytesInMemory = 120, kNodeBytesOfLists = 48;
 constexpr Count kEdgesPerUnknownNode = 8;
 
@@ -33,7 +36,8 @@ std::int64_t bytes_in_memory(const graph::InputSize& input, const MemoryUse& use
                              const MemoryOptions& options) {
   const bool most = options.limit_bytes > 0 || options.both_directions;
   const Count nodes = input.nodes > 0 ? input.nodes : input.edges / kEdgesPerUnknownNode;
-  return kProgramBytes + input.edges * (most ? kMostEdgeBytes : kEntryBytes) +
+  const Count entries = most ? 2 * input.edges : input.edges;
+  return kProgramBytes + entries * kEntryBytes + std::min(entries, use.metis_entries) * kMetisEntryBytes +
          nodes * std::max(kNodeBytesInMemory, kNodeBytesOfLists + bytes_per_node(input, use)) +
          input.bytes_in_memory + input.bytes_of_edges + input.bytes_mapped;
 }
@@ -49,13 +53,19 @@ MemoryUse memory_of_cut(const AssignOptions& assign) {
       16;  // the parts, their nodes and the pieces, while parts are cut further
   const bool only_nodes = assign.balance == std::vector{Constraint::nodes};
   const bool pieces = assign.clusters > 0 || assign.method == PartitionMethod::split;
+  const bool metis = assign.method == PartitionMethod::metis;
+  const bool tries_metis =
+      assign.method == PartitionMethod::automatic || (pieces && assign.method != PartitionMethod::multilevel);
   const bool given = assign.method == PartitionMethod::merge || assign.method == PartitionMethod::split;
   return {.what = "the cut",
           .bytes_per_node = kOfCut +
                             (only_nodes ? 0 : kOfConstraint * (std::ssize(assign.balance) - weights)) +
                             (pieces ? kOfPieces : 0) + (given ? 4 : 0),
           .bytes_per_node_weight = weights ? kOfConstraint : 0,
-          .whole_graph = assign.method == PartitionMethod::metis};
+          .metis_entries = metis         ? std::numeric_limits<Count>::max()
+                           : tries_metis ? kSmallGraph
+                                         : 0,
+          .whole_graph = metis};
 }
 
 // Most per node at one time while lists are made (8 of their bounds, and ids of parts), and in use.
@@ -77,7 +87,7 @@ std::int64_t room_for_nodes(const graph::InputSize& input, const MemoryUse& use,
                   format_bytes(kProgramBytes + kLeastRoomBytes)),
       fmt::format("{}Give --memory {} or more, on a host with that much.",
                   input.nodes_from.empty() ? "" : fmt::format("Check {}. ", input.nodes_from),
-                  format_bytes(needed)));
+                  format_bytes_at_least(needed)));
 }
 
 int threads_within(std::int64_t room_bytes, int num_threads) {

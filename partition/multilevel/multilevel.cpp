@@ -23,7 +23,6 @@ namespace {
 
 using Parts = std::vector<std::int32_t>;
 
-constexpr Count kSmallGraph = 2'000'000;                 // entries
 constexpr Count kNodesPerPart = 60, kLeastNodes = 2000;  // of the coarsest graph
 
 constexpr double kNoCommunities = 0.97;  // of the weight leads from one cluster to another

@@ -9,6 +9,10 @@
 
 namespace strata::partition {
 
+/// Entries of the largest graph that counts as small: it is worth more work, and METIS can have it as a
+/// whole.
+inline constexpr Count kSmallGraph = 2'000'000;
+
 struct MultilevelOptions {
   int num_parts = 1;
   double imbalance = 0.03;

@@ -19,6 +19,14 @@ struct Unit {
 };
 constexpr Unit kUnits[] = {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
 
+/// Null for single bytes.
+const Unit* unit_of(double bytes) {
+  constexpr double kRoundsUp = 1 - 0.05 / 1024;  // 1023.95 of a unit would be printed as 1024.0
+  for (const Unit& unit : kUnits)
+    if (std::abs(bytes) >= unit.bytes * kRoundsUp) return &unit;
+  return nullptr;
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -37,13 +45,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string format_bytes(std::int64_t bytes) {
-  constexpr double kRoundsUp = 1 - 0.05 / 1024;  // 1023.95 of a unit would be printed as 1024.0
-  const auto value = static_cast<double>(bytes);
-  for (const Unit& unit : kUnits) {
-    if (std::abs(value) >= unit.bytes * kRoundsUp)
-      return fmt::format("{:.1f} {}", value / unit.bytes, unit.name);
-  }
-  return fmt::format("{} B", bytes);
+  const Unit* const unit = unit_of(static_cast<double>(bytes));
+  if (unit == nullptr) return fmt::format("{} B", bytes);
+  return fmt::format("{:.1f} {}", static_cast<double>(bytes) / unit->bytes, unit->name);
+}
+
+std::string format_bytes_at_least(std::int64_t bytes) {
+  const Unit* const unit = unit_of(static_cast<double>(bytes));
+  if (unit == nullptr) return fmt::format("{} B", bytes);
+  return fmt::format("{:.1f} {}", std::ceil(10 * static_cast<double>(bytes) / unit->bytes) / 10, unit->name);
 }
 
 std::string format_count(std::int64_t count) {

@@ -19,7 +19,9 @@ struct MemoryUse {
   std::string what;                        ///< "the cut": the subject of messages
   std::int64_t bytes_per_node = 0;         ///< that work takes where the edges are on disk
   std::int64_t bytes_per_node_weight = 0;  ///< the same for each kind of weights of nodes
-  bool whole_graph = false;                ///< METIS takes it as a whole
+  /// METIS takes the lists of so many entries at once, of a graph in memory that has as many.
+  Count metis_entries = 0;
+  bool whole_graph = false;  ///< only METIS cuts it: edges cannot be on disk
 };
 MemoryUse memory_of_cut(const AssignOptions& assign);
 MemoryUse memory_of_summary();     ///< summarize() of a graph

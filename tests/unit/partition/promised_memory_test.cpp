@@ -133,6 +133,26 @@ TEST_F(PromisedMemory, KeepsTheMemoryThatItWasPromised) {
   EXPECT_THAT(elsewhere.output, AllOf(HasSubstr("/proc: temporary files"), HasSubstr("Give --scratch")));
 }
 
+// Small graphs, of which METIS takes more than the lists are. Every edge is listed once.
+TEST_F(PromisedMemory, CountsWhatMetisTakes) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory would be counted";
+#endif
+  write_edges(folder_ / "edges", 100'000, 1'000'000);
+  const auto expect_kept = [&](const std::string& method, int mebibytes, int exit_code) {
+    const Usage usage = run_measured({"build", "--input", "npy:" + (folder_ / "edges").string(), "--parts",
+                                      "4", "--direction", "undirected", "--method", method, "--memory",
+                                      std::to_string(mebibytes) + "MiB", "--output", out(), "--force",
+                                      "--threads", "2", "--log-level", "error"});
+    EXPECT_EQ(usage.exit_code, exit_code) << method << " in " << mebibytes;
+    EXPECT_LT(usage.peak_bytes, std::int64_t{mebibytes} << 20) << method;
+  };
+  expect_kept("auto", 110, 0);
+  expect_kept("auto", 165, 0);
+  expect_kept("metis", 110, 3);
+  expect_kept("metis", 165, 0);
+}
+
 // The lists would take twice the memory, and the features nearly as much as it.
 TEST_F(PromisedMemory, KeepsThePromiseWithPartsAndInEveryCommand) {
 #ifdef __SANITIZE_ADDRESS__

@@ -161,6 +161,15 @@ TEST(MemoryPlans, KeepEdgesInMemoryWhereTheyFit) {
                   .on_disk);  // the list may be of one direction
 }
 
+TEST(MemoryPlans, CountWhatMetisTakesOfSmallGraphs) {
+  const graph::InputSize input{.nodes = 100'000, .edges = 1'000'000};
+  const MemoryOptions options{.limit_bytes = 120 * kMib};
+  EXPECT_TRUE(plan_memory(input, memory_of_cut({}), options).on_disk);
+  EXPECT_FALSE(plan_memory(input, memory_of_cut({.method = PartitionMethod::multilevel}), options).on_disk);
+  EXPECT_FALSE(plan_memory(input, memory_of_cut({.method = PartitionMethod::range}), options).on_disk);
+  EXPECT_THROW(plan_memory(input, memory_of_cut({.method = PartitionMethod::metis}), options), OutOfMemory);
+}
+
 TEST(MemoryPlans, SayWhatIsNeededAndWhyBeforeWorkBegins) {
   expect_error<OutOfMemory>(
       [] {

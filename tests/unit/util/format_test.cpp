@@ -31,6 +31,14 @@ TEST(Format, BytesRoundUpToTheNextUnit) {
   EXPECT_EQ(format_bytes((std::int64_t{1} << 40) - 1), "1.0 TiB");
 }
 
+TEST(Format, BytesAtLeast) {
+  EXPECT_EQ(format_bytes_at_least(1000), "1000 B");
+  EXPECT_EQ(format_bytes_at_least(std::int64_t{72} << 20), "72.0 MiB");
+  EXPECT_EQ(format_bytes_at_least((std::int64_t{72} << 20) + 1), "72.1 MiB");
+  EXPECT_EQ(format_bytes_at_least((std::int64_t{16} << 30) + (1 << 20)), "16.1 GiB");
+  EXPECT_EQ(format_bytes_at_least((std::int64_t{1} << 30) - 1), "1.0 GiB");
+}
+
 TEST(Format, Counts) {
   EXPECT_EQ(format_count(0), "0");
   EXPECT_EQ(format_count(999), "999");

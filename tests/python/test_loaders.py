@@ -191,10 +191,16 @@ class Memory(LoaderCase):
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 64 << 10)  # KiB
 
     def test_of_a_loader_that_was_left(self):
-        for _ in range(50):
-            loader = self.loader()
-            next(iter(loader))
-            del loader
+        def leave(times):
+            for _ in range(times):
+                loader = self.loader()
+                next(iter(loader))
+                del loader
+            gc.collect()
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+        before = leave(3)
+        self.assertEqual(leave(50), before, "open files and threads")
         several = [iter(self.loader()) for _ in range(4)]
         for batches in zip(*several):
             for batch in batches:

@@ -15,6 +15,8 @@ import contextlib
 import os
 import pathlib
 import socket
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,16 +27,18 @@ import strata.dgl as dgl
 
 
 class MultiLayerNeighborSampler(dgl.dataloading.BlockSampler):
-    def __init__(self, fanouts):
+    def __init__(self, fanouts: list[int]) -> None:
         super().__init__(len(fanouts), return_eids=False)
         self.fanouts = fanouts
 
-    def sample_frontier(self, layer_id, g, seed_nodes):
+    def sample_frontier(self, layer_id: int, g: strata.Graph, seed_nodes: torch.Tensor) -> dgl.Frontier:
         fanout = self.fanouts[layer_id]
         return dgl.sampling.sample_neighbors(g, seed_nodes, fanout)
 
 
-def create_dataloader(rank, world_size, graph, nids, options):
+def create_dataloader(
+    rank: int, world_size: int, graph: strata.Graph, nids: torch.Tensor, options: argparse.Namespace
+) -> dgl.dataloading.NodeDataLoader:
     partition_size = len(nids) // world_size
     partition_offset = partition_size * rank
     nids = nids[partition_offset : partition_offset + partition_size]
@@ -52,7 +56,7 @@ def create_dataloader(rank, world_size, graph, nids, options):
     )
 
 
-def layer_of(kind):
+def layer_of(kind: str) -> tuple[Callable[[int, int], torch.nn.Module], Callable[[Any, Any, torch.Tensor], torch.Tensor]]:
     """A function of (inputs, outputs) that makes a layer, and one of (layer, block, x) that calls it."""
     if kind == "dgl":
         from dgl.nn import SAGEConv
@@ -67,7 +71,7 @@ def layer_of(kind):
     return SAGEConv, (lambda layer, block, x: layer((x, x[: block.num_dst]), block.edge_index, size=block.size))
 
 
-def default_layers():
+def default_layers() -> str:
     try:
         import dgl.nn  # noqa: F401
     except (ImportError, OSError):
@@ -76,13 +80,13 @@ def default_layers():
 
 
 class SAGE(torch.nn.Module):
-    def __init__(self, in_feats, n_hidden, n_classes, n_layers, kind):
+    def __init__(self, in_feats: int, n_hidden: int, n_classes: int, n_layers: int, kind: str) -> None:
         super().__init__()
         make, self.call = layer_of(kind)
         sizes = [in_feats] + [n_hidden] * (n_layers - 1) + [n_classes]
         self.layers = torch.nn.ModuleList([make(before, after) for before, after in zip(sizes, sizes[1:])])
 
-    def forward(self, bipartites, x):
+    def forward(self, bipartites: list[Any], x: torch.Tensor) -> torch.Tensor:
         for layer, bipartite in zip(self.layers, bipartites):
             x = self.call(layer, bipartite, x)
             if layer is not self.layers[-1]:
@@ -90,7 +94,7 @@ class SAGE(torch.nn.Module):
         return x
 
 
-def validate(graph, model, dataloader):
+def validate(graph: strata.Graph, model: torch.nn.Module, dataloader: dgl.dataloading.NodeDataLoader) -> float:
     model.eval()
     right = []
     with torch.no_grad():
@@ -100,7 +104,7 @@ def validate(graph, model, dataloader):
     return torch.cat(right).double().mean().item()
 
 
-def train(options):
+def train(options: argparse.Namespace) -> None:
     process = strata.init(device=options.device)
     strata.init_process_group()
     rank, world_size, device = process.rank, process.size, torch.device(process.device)
@@ -114,14 +118,14 @@ def train(options):
     valid_dataloader = create_dataloader(0, 1, graph, graph.nodes("valid"), options)  # one rank validates
 
     torch.manual_seed(options.seed)
-    model = SAGE(graph.num_features, 128, graph.num_classes, 3, options.layers).to(device)
-    model = DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+    sage = SAGE(graph.num_features, 128, graph.num_classes, 3, options.layers).to(device)
+    model = DistributedDataParallel(sage, device_ids=[device] if device.type == "cuda" else None)
     opt = torch.optim.Adam(model.parameters())
     torch.distributed.barrier()
 
-    best_accuracy = 0
+    best_accuracy = 0.0
     for epoch in range(options.epochs):
-        model.train()
+        sage.train()
         for step, (input_nodes, output_nodes, bipartites) in enumerate(train_dataloader):
             inputs = graph.features[input_nodes]
             labels = graph.labels[output_nodes]
@@ -133,31 +137,31 @@ def train(options):
                 print(f"Epoch {epoch:05d} Step {step:05d} Loss {loss.item():.04f}", flush=True)
         torch.distributed.barrier()
         if rank == 0:
-            accuracy = validate(graph, model.module, valid_dataloader)
+            accuracy = validate(graph, sage, valid_dataloader)
             print(f"Epoch {epoch} Validation Accuracy {accuracy}", flush=True)
             if best_accuracy < accuracy:
                 best_accuracy = accuracy
-                torch.save(model.module.state_dict(), options.output)
+                torch.save(sage.state_dict(), options.output)
         torch.distributed.barrier()
     del model  # which would end the group's threads while it holds Python's lock, for which they may be waiting
     torch.distributed.destroy_process_group()
     graph.close()
 
 
-def spawned(rank, world_size, port, options):
+def spawned(rank: int, world_size: int, port: int, options: argparse.Namespace) -> None:
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world_size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
     train(options)
 
 
-def positive(text):
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least 1")
     return int(text)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graph", required=True, help="parts, ogb:DIR, or what strata.load() takes besides")
     parser.add_argument("--layers", choices=["dgl", "pyg", "strata"], default=default_layers(), help="default: %(default)s")

@@ -14,7 +14,8 @@ import argparse
 import os
 import sys
 import time
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.multiprocessing as mp
@@ -23,6 +24,8 @@ from strata.nn import SAGEConv
 
 import strata
 import strata.dgl as dgl
+
+Batch = tuple[torch.Tensor, torch.Tensor, list[strata.Block]]  # features, labels, and a block per layer
 
 BATCHES_AHEAD = 3  # that a process of its own loads
 ROWS_AT_ONCE = 1 << 18
@@ -38,7 +41,7 @@ class Data(NamedTuple):
     splits: dict[str, torch.Tensor]
     num_classes: int
 
-    def share(self):
+    def share(self) -> None:
         for tensor in (self.edge_index, self.features, self.labels, *self.splits.values()):
             tensor.share_memory_()
 
@@ -52,7 +55,7 @@ class Part(NamedTuple):
     nodes: torch.Tensor
 
 
-def read(source):
+def read(source: str) -> Data:
     """The tensors of whatever strata.load() takes."""
     with strata.load(source, gpu_memory=0) as graph:
         nodes = torch.arange(graph.num_nodes)
@@ -72,7 +75,7 @@ def read(source):
         )
 
 
-def induced(data, *splits):
+def induced(data: Data, *splits: str) -> Data:
     """The subgraph of the nodes of some splits: they and the edges among them, with numbers of their own."""
     chosen = torch.zeros(len(data.labels), dtype=torch.bool)
     for split in splits:
@@ -87,7 +90,7 @@ def induced(data, *splits):
     )
 
 
-def part_of(data, split, options):
+def part_of(data: Data, split: str, options: argparse.Namespace) -> Part:
     graph = strata.from_tensors(data.edge_index, num_nodes=len(data.labels))
     if options.data_cpu:
         return Part(graph, strata.unified(data.features), strata.unified(data.labels), data.splits[split])
@@ -95,13 +98,13 @@ def part_of(data, split, options):
     return Part(graph, data.features.to(device), data.labels.to(device), data.splits[split])
 
 
-def training_part(data, options):
+def training_part(data: Data, options: argparse.Namespace) -> Part:
     return part_of(induced(data, "train") if options.inductive else data, "train", options)
 
 
-def scored_parts(data, options, trained):
+def scored_parts(data: Data, options: argparse.Namespace, trained: Part | None) -> dict[str, Part]:
     """Of the validation and the test nodes. Validation of an inductive run does not see the test nodes either."""
-    if options.inductive:
+    if options.inductive or trained is None:
         valid, test = part_of(induced(data, "train", "valid"), "valid", options), part_of(data, "test", options)
     else:
         valid = trained._replace(nodes=data.splits["valid"])
@@ -110,25 +113,25 @@ def scored_parts(data, options, trained):
 
 
 class SAGE(torch.nn.Module):
-    def __init__(self, in_feats, n_hidden, n_classes, n_layers, dropout):
+    def __init__(self, in_feats: int, n_hidden: int, n_classes: int, n_layers: int, dropout: float) -> None:
         super().__init__()
         sizes = [in_feats] + [n_hidden] * (n_layers - 1) + [n_classes]
         self.layers = torch.nn.ModuleList([SAGEConv(before, after) for before, after in zip(sizes, sizes[1:])])
         self.dropout = dropout
 
-    def finish(self, layer, x):
+    def finish(self, layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         """What follows a layer."""
         return x if layer is self.layers[-1] else F.dropout(F.relu(x), self.dropout, self.training)
 
-    def forward(self, blocks, x):
+    def forward(self, blocks: list[strata.Block], x: torch.Tensor) -> torch.Tensor:
         for layer, block in zip(self.layers, blocks):
             x = self.finish(layer, layer(x, block))
         return x
 
-    def inference(self, part, batch_size):
+    def inference(self, part: Part, batch_size: int) -> torch.Tensor:
         """The rows of all nodes from all of their neighbors, layer by layer; in host memory."""
         x = part.features
-        for layer in self.layers:
+        for layer in cast("Iterable[SAGEConv]", self.layers):
             rows = torch.empty(len(part.labels), layer.out_channels)
             loader = strata.NodeLoader(part.graph, None, fanouts=[-1], batch_size=batch_size, own_nodes=True, transposes=False)
             for input_nodes, output_nodes, blocks in loader:
@@ -138,11 +141,11 @@ class SAGE(torch.nn.Module):
         return rows
 
 
-def accuracy_of(predictions, labels):
+def accuracy_of(predictions: torch.Tensor, labels: torch.Tensor) -> float:
     return (predictions.argmax(1) == labels).float().mean().item()
 
 
-def evaluate(model, part, batch_size):
+def evaluate(model: SAGE, part: Part, batch_size: int) -> float:
     model.eval()
     with torch.no_grad():
         predictions = model.inference(part, batch_size)[part.nodes]
@@ -153,7 +156,7 @@ def evaluate(model, part, batch_size):
 class OwnLoading:
     """Batches of an epoch, loaded by this process: (features, labels, blocks)."""
 
-    def __init__(self, part, options):
+    def __init__(self, part: Part, options: argparse.Namespace) -> None:
         self.part = part
         self.loader = dgl.dataloading.NodeDataLoader(
             part.graph,
@@ -166,7 +169,7 @@ class OwnLoading:
             blocks="strata",
         )
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Batch]:
         for input_nodes, seeds, blocks in self.loader:
             yield self.part.features[input_nodes], self.part.labels[seeds], blocks
 
@@ -174,12 +177,12 @@ class OwnLoading:
 class LoadingBeside:
     """The same, one batch ahead of training, on SMs of its own."""
 
-    def __init__(self, loading, split):
+    def __init__(self, loading: OwnLoading, split: strata.SmSplit) -> None:
         self.loading = loading
         self.stream = split.loading_stream
         loading.loader.run_on(split)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Batch]:
         training = torch.cuda.current_stream()
         batches = iter(self.loading)
         batch, loaded = self.load(batches)
@@ -190,7 +193,7 @@ class LoadingBeside:
             self.stream.wait_stream(training)  # before the batch's memory is used again
             batch, loaded = following
 
-    def load(self, batches):
+    def load(self, batches: Iterator[Batch]) -> tuple[Batch | None, torch.cuda.Event]:
         with torch.cuda.stream(self.stream):
             return next(batches, None), self.stream.record_event()
 
@@ -198,17 +201,17 @@ class LoadingBeside:
 class LoadingApart:
     """The same, loaded by another process."""
 
-    def __init__(self, queue):
+    def __init__(self, queue: Any) -> None:
         self.queue = queue
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Batch]:
         while (batch := self.queue.get()) is not None:
             features, labels, blocks = batch
-            yield features, labels, [strata.Block(*fields, transposed=transposed) for fields, transposed in blocks]
+            yield features, labels, [strata.Block(*fields, transposed=transposed) for fields, transposed in blocks]  # type: ignore[misc]
             del batch, features, labels, blocks
 
 
-def load_for_another(data, queue, done, options):
+def load_for_another(data: Data, queue: Any, done: Any, options: argparse.Namespace) -> None:
     """Puts the batches of all epochs into the queue, with None behind each epoch's."""
     loading = OwnLoading(training_part(data, options), options)
     for _ in range(options.num_epochs):
@@ -218,14 +221,14 @@ def load_for_another(data, queue, done, options):
     done.wait()  # what the other process reads belongs to this one
 
 
-def own_copy(value):
+def own_copy(value: Any) -> Any:
     """In memory of torch's, which it can show to other processes."""
     if isinstance(value, torch.Tensor):
         return value.clone()
     return type(value)(own_copy(entry) for entry in value) if isinstance(value, (list, tuple)) else value
 
 
-def train(data, part, batches, options):
+def train(data: Data, part: Part | None, batches: Iterable[Batch], options: argparse.Namespace) -> None:
     device = strata.process().device
     on_gpu = device.startswith("cuda")
     torch.manual_seed(options.seed)
@@ -264,7 +267,7 @@ def train(data, part, batches, options):
     print(f"Avg epoch time: {sum(counted) / len(counted)}", flush=True)
 
 
-def confine(share, first, on_gpu):
+def confine(share: int, first: bool, on_gpu: bool) -> None:
     """This process to its percentage of the SMs, or of the cores: the first of them, or the last."""
     if on_gpu:
         os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)  # which CUDA reads when this process begins to use it
@@ -275,7 +278,7 @@ def confine(share, first, on_gpu):
     torch.set_num_threads(count)
 
 
-def work_together(data, options):
+def work_together(data: Data, options: argparse.Namespace) -> None:
     """Loads and trains in one process."""
     part = training_part(data, options)
     batches = OwnLoading(part, options)
@@ -286,7 +289,7 @@ def work_together(data, options):
         train(data, part, LoadingBeside(batches, split), options)
 
 
-def work_apart(index, data, queue, done, options):
+def work_apart(index: int, data: Data, queue: Any, done: Any, options: argparse.Namespace) -> None:
     """What process 0 (loading) and process 1 (training) of --mps do."""
     on_gpu = options.gpu >= 0
     confine(options.mps[index], index == 0, on_gpu)
@@ -298,7 +301,7 @@ def work_apart(index, data, queue, done, options):
     done.set()
 
 
-def parse_shares(text):
+def parse_shares(text: str) -> list[int]:
     try:
         shares = [int(share) for share in text.split(",")]
     except ValueError:
@@ -308,13 +311,13 @@ def parse_shares(text):
     return shares
 
 
-def positive(text):
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least 1")
     return int(text)
 
 
-def parse_options():
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graph", "--dataset", required=True, help="parts, ogb:DIR, or what strata.load() takes besides")
     parser.add_argument("--gpu", type=int, help="number of the GPU; -1: the CPU (default: 0 where there is a GPU, else -1)")
@@ -348,7 +351,7 @@ def parse_options():
     return options
 
 
-def settle(parser, options):
+def settle(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuses what cannot be, and says what has no effect."""
     fanouts = options.fan_out.split(",")
     if not all(fanout == "-1" or fanout.isdecimal() for fanout in fanouts):
@@ -367,13 +370,13 @@ def settle(parser, options):
         print("--data-cpu changes nothing here: all data lie in host memory, where the CPU reads them", file=sys.stderr)
 
 
-def select_gpu(number):
+def select_gpu(number: int) -> None:
     """Lets this process and its children see one GPU only."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number] if visible else str(number)
 
 
-def main():
+def main() -> None:
     options = parse_options()
     if options.gpu >= 0:
         select_gpu(options.gpu)

@@ -49,15 +49,18 @@ cuda::Stream stream_of(const Process& process, std::uintptr_t handle) {
   return borrow_stream(process.runtime->device(), handle);
 }
 
+/// Whether this thread would wait for long: a GPU that looks at no ids is only told what to do, maybe while a
+/// CUDA graph is recorded.
 template <typename Array>
-bool is_long(const Array& rows) {
+bool is_long(const Process& process, const Array& rows, bool check) {
+  if (process.device().is_cuda() && !check) return false;
   return static_cast<std::int64_t>(rows.nbytes()) > kLongGatherBytes;
 }
 
 /// The arrays are held for as long as the work takes, which may be longer than the call.
 void gather(const std::shared_ptr<UnifiedTensor>& tensor, const Process& process, const AnyArray& ids,
             const Rows& out, std::uintptr_t stream, bool check) {
-  interruptible_if(is_long(out), process.device(),
+  interruptible_if(is_long(process, out, check), process.device(),
                    [tensor, runtime = process.runtime, ids, given = ids_of(ids), out, stream, check] {
                      tensor->gather(given, out.data(), borrow_stream(runtime->device(), stream), check);
                    });
@@ -65,7 +68,7 @@ void gather(const std::shared_ptr<UnifiedTensor>& tensor, const Process& process
 
 void scatter(const std::shared_ptr<UnifiedTensor>& tensor, const Process& process, const AnyArray& ids,
              const AnyArray& rows, std::uintptr_t stream, bool check) {
-  interruptible_if(is_long(rows), process.device(),
+  interruptible_if(is_long(process, rows, check), process.device(),
                    [tensor, runtime = process.runtime, ids, given = ids_of(ids), rows, stream, check] {
                      tensor->scatter(given, rows.data(), borrow_stream(runtime->device(), stream), check);
                    });

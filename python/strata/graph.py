@@ -107,30 +107,43 @@ class Graph:
 
     @property
     def name(self) -> str:
+        """Of the folder of parts, the dataset or the generator. Not collective, like all of these properties."""
         return self._core.name
 
     @property
     def num_nodes(self) -> int:
+        """Of the whole graph, on all machines together; ids are below it."""
         return self._core.num_nodes
 
     @property
     def num_edges(self) -> int:
+        """Of the whole graph, each direction counted."""
         return self._core.num_edges
 
     @property
     def num_features(self) -> int:
+        """Columns of the features; 0 if there are none."""
         return self._core.num_features
 
     @property
     def num_classes(self) -> int:
+        """Of the labels; 0 if there are none."""
         return self._core.num_classes
 
     @property
     def features(self) -> Features:
+        """float32 [num_nodes, num_features], wherever they lie: features[ids] are rows on this process's device.
+
+        Reading rows is collective if the run has several machines.
+        """
         return Features(self)
 
     @property
     def labels(self) -> Labels:
+        """int64 [num_nodes], or of sets of classes float32 [num_nodes, num_classes]: labels[ids] lie on this process's device.
+
+        Reading them is not collective, and possible on one machine only.
+        """
         return Labels(self)
 
     def in_edges(self, nodes: Any) -> InEdges:
@@ -147,19 +160,19 @@ class Graph:
         )
 
     def nodes(self, split: str) -> torch.Tensor:
-        """int64 ids of "train", "valid" or "test", of all machines. The first call for a split is collective."""
+        """int64 [n] on the CPU: ids of "train", "valid" or "test", of all machines. The first call for a split is collective."""
         return to_torch(self._core.nodes_of(split)).clone()
 
     def original_ids(self, ids: Any) -> torch.Tensor:
-        """int64 [n]: the numbers that these nodes had in the input; on the CPU."""
+        """int64 [n]: the numbers that these nodes had in the input; on the CPU. Not collective."""
         return to_torch(self._core.original_ids(list_of_ids(ids, "ids")))
 
     def ids(self, original_ids: Any) -> torch.Tensor:
-        """int64 [n]: the graph's numbers of nodes that the input numbered so; on the CPU."""
+        """int64 [n]: the graph's numbers of nodes that the input numbered so; on the CPU. Not collective."""
         return to_torch(self._core.global_ids(list_of_ids(original_ids, "original_ids")))
 
     def plan(self) -> list[dict[str, Any]]:
-        """What lies where: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads."""
+        """What lies where: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads. Not collective."""
         return self._core.plan()
 
     def __repr__(self) -> str:

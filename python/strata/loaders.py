@@ -183,6 +183,16 @@ class _Loader:
         """Batches that each rank gets in an epoch."""
         return self._core.steps_per_epoch
 
+    @property
+    def batches_made(self) -> int:
+        """How many batches memory was allocated for on this rank so far; batches that are gone leave it to later ones."""
+        return self._core.batches_made
+
+    @property
+    def batches_held(self) -> int:
+        """How many batches of this rank something of still lives: their memory is in use."""
+        return self._core.batches_held
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -309,7 +319,8 @@ class NeighborLoader(_Loader):
         disjoint: bool = False,
         **others: Any,
     ) -> None:
-        _refuse(subgraph_type, disjoint, others)
+        _check_form(subgraph_type, disjoint)
+        _check_others("NeighborLoader", others)
         self.transform = transform
         self._input_nodes = input_nodes
         self._choices: dict[str, Any] = {"replace": replace, "sampler": sampler, "seed": seed, "deal": deal}
@@ -370,18 +381,49 @@ class NeighborLoader(_Loader):
             yield data if self.transform is None else self.transform(data)
 
 
-# Options of PyG's loader that mean nothing here, because no Python process loads.
-_OF_WORKERS = {"num_workers", "filter_per_worker", "persistent_workers", "prefetch_factor", "pin_memory", "worker_init_fn"}
+# Options of PyG's loader and of torch's DataLoader that mean nothing here.
+_OF_WORKERS = {
+    "num_workers",
+    "filter_per_worker",
+    "persistent_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "pin_memory_device",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "timeout",
+    "in_order",
+    "is_sorted",
+}
 _REFUSED = {
     "input_time": "times of nodes are not sampled by",
     "time_attr": "times of nodes are not sampled by",
     "weight_attr": 'weights belong to the graph: load(weights=True) and sampler="weighted"',
     "directed": "its name is subgraph_type now",
     "neighbor_sampler": "derive from strata.NeighborChooser, and give it as sampler",
+    "generator": "order and choices are keyed: give seed",
+    "collate_fn": "change batches where they are taken, as NeighborLoader's transform does",
+    "batch_sampler": "give input_nodes in the order of their batches, without shuffle",
 }
 
 
-def _refuse(subgraph_type: str, disjoint: bool, others: dict[str, Any]) -> None:
+def _check_others(loader: str, others: dict[str, Any]) -> None:
+    """Warns once of options that mean nothing here, unless they ask for nothing, and refuses what they do not stand for."""
+    for name in others:
+        if name in _REFUSED:
+            raise InputError(f"{name} is not possible: {_REFUSED[name]}")
+        if name not in _OF_WORKERS:
+            raise TypeError(f"{loader}() got an unexpected keyword argument {name!r}")
+    ignored = [name for name, value in others.items() if value]
+    if ignored:
+        warnings.warn(
+            f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect: threads of C++ make batches on this rank's "
+            "device while the ones before are trained on, without worker processes",
+            stacklevel=3,
+        )
+
+
+def _check_form(subgraph_type: str, disjoint: bool) -> None:
     if subgraph_type != "directional":
         raise InputError(
             f"subgraph_type={subgraph_type!r} is not possible",
@@ -389,13 +431,6 @@ def _refuse(subgraph_type: str, disjoint: bool, others: dict[str, Any]) -> None:
         )
     if disjoint:
         raise InputError("disjoint=True is not possible", "Seeds of a batch share the nodes that they have in common.")
-    for name in others:
-        if name in _OF_WORKERS:
-            warnings.warn(f"{name} has no effect: batches are made by threads of C++", stacklevel=3)
-        elif name in _REFUSED:
-            raise InputError(f"{name} is not possible: {_REFUSED[name]}")
-        else:
-            raise TypeError(f"NeighborLoader() got an unexpected keyword argument {name!r}")
 
 
 class NodeLoader(_Loader):
@@ -411,6 +446,8 @@ class NodeLoader(_Loader):
     With `own_nodes=True`, `input_nodes` are this rank's own, of which it makes its own batches, whatever other ranks do:
     nothing is collective then. On one machine only. DistributedDataParallel wants as many steps from all ranks, which
     `deal=False` gives.
+
+    Options of torch's DataLoader that concern worker processes are taken, and have no effect, of which a warning tells.
 
     `transposes=False` saves the time and memory of Block.transposed, where no layer of strata.nn is trained.
     """
@@ -432,7 +469,9 @@ class NodeLoader(_Loader):
         own_nodes: bool = False,
         deal: bool = True,
         transposes: bool = True,
+        **others: Any,
     ) -> None:
+        _check_others("NodeLoader", others)
         self._features = features
         super().__init__(
             graph,

@@ -178,7 +178,7 @@ class Loaders(DglCase):
             (lambda: names.NeighborSampler([2], prefetch_node_feats=["a", "b"]), "has 2 names"),
             (lambda: self.loader("sampler"), "Derive it from strata.dgl.BlockSampler"),
             (lambda: self.loader(sampler, nids={"a": [1]}), "indices per type of nodes"),
-            (lambda: self.loader(sampler, nids=[1000]), "1000 is not a node"),
+            (lambda: self.loader(sampler, nids=[1000]), "index 0 is 1000, which is not a node"),
             (lambda: self.loader(sampler, device="meta"), "device='meta' is not this process's"),
             (lambda: self.loader(sampler, batch_size=0), "batch_size is 0"),
             (lambda: self.loader(sampler, blocks="pyg"), "blocks='pyg' is not possible"),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank whose program ends while others work ends them, whoever started the ranks; programs that end together end in order."""
 
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -35,10 +37,15 @@ class Endings(unittest.TestCase):
         for start in STARTS:
             for how in ("raise", "exit5", "exit0", "kill"):
                 with self.subTest(start=start, how=how):
+                    shared = set(os.listdir("/dev/shm"))
                     done = self.ended(start, how)
+                    over = time.time()
                     self.assertNotEqual(done.returncode, 0)
-                    self.assertIn("ends", done.stdout)
+                    ended = re.search(r"ends at (\S+)", done.stdout)
+                    self.assertIsNotNone(ended, done.stdout)
+                    self.assertLess(over - float(ended.group(1)), 30 if how == "exit0" else 10)
                     self.assertRegex(done.stderr, told[how])
+                    self.assertEqual([name for name in set(os.listdir("/dev/shm")) - shared if "strata" in name], [])
 
     def test_spawn_tells_the_error_of_the_rank_that_failed(self):
         self.assertIn("ProcessRaisedException", self.ended("spawn", "raise").stderr)

@@ -2,6 +2,7 @@
 """Graphs from tensors, generators and other libraries."""
 
 import gc
+import resource
 import subprocess
 import sys
 import unittest
@@ -133,11 +134,12 @@ class FromTensors(unittest.TestCase):
         for _ in range(3):
             plain.load(strata).close()
         gc.collect()
-        before = open_descriptors()
+        before, memory = open_descriptors(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(1000 if strata.process().device == "cpu" else 50):  # a GPU takes 0.2 s for each
             plain.load(strata).close()
         gc.collect()
         self.assertLessEqual(open_descriptors(), before)
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory, 64 << 10)  # KiB
 
 
 class FromOthers(unittest.TestCase):

@@ -26,6 +26,12 @@ def torchrun(ranks, *arguments, timeout=180):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
+def spawned(ranks, *arguments):
+    """By torch.multiprocessing.spawn."""
+    command = [sys.executable, HERE / "spawned.py", ranks, *arguments]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=180)
+
+
 def torchrun_on_hosts(ranks, *arguments):
     """On two hosts, each a network namespace."""
     script = HERE.parent / "support/netns_torchrun.sh"
@@ -86,6 +92,13 @@ class Launch(unittest.TestCase):
         for ranks, ranks_per_machine in ((1, 0), (2, 0), (3, 1)):
             with self.subTest(ranks=ranks, ranks_per_machine=ranks_per_machine):
                 self.assertEqual(self.batches(parts, ranks, ranks_per_machine, start=torchrun), expected)
+
+    def test_gives_the_same_batches_in_spawned_processes(self):
+        parts = self.build_parts()
+        expected = self.batches(parts, 1, 0)
+        for ranks, ranks_per_machine in ((2, 0), (2, 1)):
+            with self.subTest(ranks=ranks, ranks_per_machine=ranks_per_machine):
+                self.assertEqual(self.batches(parts, ranks, ranks_per_machine, start=spawned), expected)
 
     def test_gives_the_same_batches_under_torchrun_on_two_hosts(self):
         parts = self.build_parts()

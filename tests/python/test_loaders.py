@@ -168,9 +168,9 @@ class Memory(LoaderCase):
             for batch in loader:
                 self.check(batch)
         del batch
-        self.assertEqual((loader._core.batches_held, loader._core.batches_made), (0, 2))
+        self.assertEqual((loader.batches_held, loader.batches_made), (0, 2))
         kept = list(loader)
-        self.assertEqual(loader._core.batches_held, len(kept))
+        self.assertEqual(loader.batches_held, len(kept))
 
     def test_does_not_grow(self):
         loader = self.loader(batch_size=8, shuffle=True)
@@ -191,10 +191,16 @@ class Memory(LoaderCase):
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 64 << 10)  # KiB
 
     def test_of_a_loader_that_was_left(self):
-        for _ in range(50):
-            loader = self.loader()
-            next(iter(loader))
-            del loader
+        def leave(times):
+            for _ in range(times):
+                loader = self.loader()
+                next(iter(loader))
+                del loader
+            gc.collect()
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+        before = leave(3)
+        self.assertEqual(leave(50), before, "open files and threads")
         several = [iter(self.loader()) for _ in range(4)]
         for batches in zip(*several):
             for batch in batches:
@@ -391,9 +397,18 @@ class Refusals(LoaderCase):
     def test_of_what_workers_would_do_is_a_warning(self):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            self.loader(num_workers=4, filter_per_worker=True)
-        self.assertEqual(len(caught), 2)
-        self.assertIn("num_workers has no effect", str(caught[0].message))
+            self.loader(num_workers=0, pin_memory=False, persistent_workers=False, prefetch_factor=None)
+            self.assertEqual(caught, [])
+            self.loader(num_workers=4, pin_memory=True, persistent_workers=True)
+            strata.NodeLoader(self.graph, fanouts=[2], num_workers=4)
+        self.assertEqual([warning.filename for warning in caught], [__file__] * 2)
+        self.assertIn("num_workers, pin_memory, persistent_workers have no effect: threads of C++", str(caught[0].message))
+        self.assertIn("num_workers has no effect", str(caught[1].message))
+        for options, message in (({"generator": torch.Generator()}, "give seed"), ({"collate_fn": list}, "transform")):
+            with self.assertRaisesRegex(strata.InputError, message):
+                self.loader(**options)
+        with self.assertRaisesRegex(TypeError, "NodeLoader.. got an unexpected keyword argument 'num_worker'"):
+            strata.NodeLoader(self.graph, fanouts=[2], num_worker=4)
 
     def test_of_a_graph_without_rows_or_labels(self):
         with strata.from_tensors(self.plain.edge_index, num_nodes=1000) as graph:

@@ -4,7 +4,7 @@
 import unittest
 
 import torch
-from torch_geometric.nn import GAT, GCN, GIN, GraphSAGE
+from torch_geometric.nn import GAT, GCN, GIN, GATConv, GINConv, GraphSAGE, SAGEConv
 
 import strata
 from random_graphs import random_graph
@@ -45,35 +45,39 @@ class Logits(unittest.TestCase):
     def test_of_gcn(self):
         self.check(GCN, 3)  # a hop more: its weights need the degrees of all sources
 
+    def on_bipartite_layers(self, forward):
+        """Layers that take sources and destinations: of them GCNConv is none."""
+        for name, make in {
+            "SAGE": SAGEConv,
+            "GAT": lambda before, after: GATConv((before, before), after),
+            "GIN": lambda before, after: GINConv(torch.nn.Linear(before, after)),
+        }.items():
+            layers = torch.nn.ModuleList([make(8, 16), make(16, 5)]).to(self.device)
+            with self.subTest(name), torch.no_grad():
+                x, edges = self.plain.x.to(self.device), self.plain.edge_index.to(self.device)
+                for layer in layers:
+                    x = layer((x, x), edges).relu()
+                for batch in strata.NodeLoader(self.graph, "test", fanouts=[-1, -1], batch_size=32):
+                    out = forward(layers, batch)
+                    torch.testing.assert_close(out, x[batch.output_nodes], atol=1e-5, rtol=1e-5)
+
     def test_of_layers_on_blocks(self):
-        from torch_geometric.nn import SAGEConv
-
-        layers = torch.nn.ModuleList([SAGEConv(8, 16), SAGEConv(16, 5)]).to(self.device)
-
-        def forward(x, blocks):
-            for layer, block in zip(layers, blocks):
+        def forward(layers, batch):
+            x = self.graph.features[batch.input_nodes]
+            for layer, block in zip(layers, batch.blocks):
                 x = layer((x, x[: block.num_dst]), block.edge_index, size=block.size).relu()
             return x
 
-        with torch.no_grad():
-            x, edges = self.plain.x.to(self.device), self.plain.edge_index.to(self.device)
-            expected = layers[1](layers[0](x, edges).relu(), edges).relu()
-            for input_nodes, output_nodes, blocks in strata.NodeLoader(self.graph, "test", fanouts=[-1, -1], batch_size=32):
-                out = forward(self.graph.features[input_nodes], blocks)
-                torch.testing.assert_close(out, expected[output_nodes], atol=1e-5, rtol=1e-5)
+        self.on_bipartite_layers(forward)
 
     def test_of_layers_on_adjs(self):
-        from torch_geometric.nn import SAGEConv
+        def forward(layers, batch):
+            x = self.graph.features[batch.input_nodes]
+            for layer, (edge_index, _, size) in zip(layers, batch.adjs):
+                x = layer((x, x[: size[1]]), edge_index, size=size).relu()
+            return x
 
-        layers = torch.nn.ModuleList([SAGEConv(8, 16), SAGEConv(16, 5)]).to(self.device)
-        with torch.no_grad():
-            x, edges = self.plain.x.to(self.device), self.plain.edge_index.to(self.device)
-            expected = layers[1](layers[0](x, edges).relu(), edges).relu()
-            for batch in strata.NodeLoader(self.graph, "test", fanouts=[-1, -1], batch_size=32):
-                out = self.graph.features[batch.input_nodes]
-                for layer, (edge_index, _, size) in zip(layers, batch.adjs):
-                    out = layer((out, out[: size[1]]), edge_index).relu()
-                torch.testing.assert_close(out, expected[batch.output_nodes], atol=1e-5, rtol=1e-5)
+        self.on_bipartite_layers(forward)
 
     def test_train(self):
         model = self.model(GraphSAGE).train()

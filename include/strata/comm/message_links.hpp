@@ -17,9 +17,9 @@ namespace strata::comm {
 /// know in advance who sends what.
 ///
 /// Every pair of ranks has a TCP connection of its own, whatever started the ranks, because neither MPI nor
-/// gloo wakes a thread when a message comes, and neither tells which rank is gone. A thread per rank reads
-/// and writes; it sleeps while there is nothing to do. Messages from one rank to another arrive in the order
-/// of send(). An owner; thread safe except for its end.
+/// gloo wakes a thread when a message comes, and neither tells which rank is gone. A thread per rank reads,
+/// and writes what send() cannot hand over at once; it sleeps while there is nothing to do. Messages from one
+/// rank to another arrive in the order of send(). An owner; thread safe except for its end.
 class MessageLinks {
  public:
   /// A message: a head that is read first, and bulk that then lands in memory of the receiver's choice.

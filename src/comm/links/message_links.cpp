@@ -2,7 +2,10 @@
 #include "strata/comm/message_links.hpp"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <algorithm>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -45,33 +48,75 @@ std::uint64_t total_bytes(const Spans& spans) {
   return total;
 }
 
-/// The connection to one rank. Used on the thread of the links only.
+/// The connection to one rank. Used on the thread of the links only, except where it says otherwise.
 class Link {
  public:
-  Link(tcp::socket socket, int peer, std::optional<Delays> delays)
-      : socket_(std::move(socket)), peer_(peer), timer_(socket_.get_executor()), delays_(std::move(delays)) {}
+  struct Setup {
+    int peer = 0;
+    std::optional<Delays> delays;
+    std::mutex& mutex;  ///< of the links
+  };
+  Link(tcp::socket socket, Setup setup)
+      : socket_(std::move(socket)),
+        peer_(setup.peer),
+        mutex_(setup.mutex),
+        timer_(socket_.get_executor()),
+        delays_(std::move(setup.delays)) {}
 
   void start(MessageLinks::Receiver& receiver) {
     receiver_ = &receiver;
     read_frame();
   }
 
-  void send(Message message) {
+  /// Gives a small message to the kernel if nothing is ahead of it, which spares the thread of the links a
+  /// turn and the caller the wait for it. Returns the bytes that the kernel took. On any thread, with the
+  /// lock held.
+  std::size_t send_at_once(const Message& message) {
+    constexpr std::size_t kMostBytes = std::size_t{16} << 10;
+    if (!is_open_ || unwritten_ > 0 || bytes_of(message) > kMostBytes) return 0;
+    const Frame frame = frame_of(message);
+    std::vector<iovec> parts;
+    for (const asio::const_buffer& part : parts_of(frame, message))
+      parts.push_back({const_cast<void*>(part.data()), part.size()});
+    const msghdr all{.msg_name = nullptr,
+                     .msg_namelen = 0,
+                     .msg_iov = parts.data(),
+                     .msg_iovlen = parts.size(),
+                     .msg_control = nullptr,
+                     .msg_controllen = 0,
+                     .msg_flags = 0};
+    // The thread of the links meets an error again, and tells of it.
+    return static_cast<std::size_t>(
+        std::max<ssize_t>(0, ::sendmsg(socket_.native_handle(), &all, MSG_DONTWAIT | MSG_NOSIGNAL)));
+  }
+  static std::size_t bytes_of(const Message& message) {
+    return sizeof(Frame) + message.head.size() + total_bytes(message.bulk);
+  }
+  /// send() will come. With the lock held.
+  void expect() { ++unwritten_; }
+
+  /// Of an expected message, what is left after its first bytes.
+  void send(Message message, std::size_t written) {
     if (lost_) return;
-    Frame frame{.head_bytes = static_cast<std::uint32_t>(message.head.size()),
-                .bulk_bytes = total_bytes(message.bulk)};
-    outgoing_.push_back({frame, std::move(message)});
+    const Frame frame = frame_of(message);
+    outgoing_.push_back({frame, std::move(message), written});
     if (outgoing_.size() == 1) write_next();
   }
 
   void say_goodbye() {
     if (lost_) return;
     leaving_ = true;
-    outgoing_.push_back({Frame{.magic = kGoodbye}, {}});
+    {
+      const std::lock_guard lock(mutex_);
+      expect();
+    }
+    outgoing_.push_back({Frame{.magic = kGoodbye}, {}, 0});
     if (outgoing_.size() == 1) write_next();
   }
   bool is_done() const { return lost_ || (leaving_ && outgoing_.empty()); }
   void close() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = false;
     asio::error_code ignored;
     socket_.shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
@@ -81,19 +126,40 @@ class Link {
   struct Outgoing {
     Frame frame;
     Message message;
+    std::size_t written = 0;
   };
+
+  static Frame frame_of(const Message& message) {
+    return {.head_bytes = static_cast<std::uint32_t>(message.head.size()),
+            .bulk_bytes = total_bytes(message.bulk)};
+  }
+
+  /// Without its first `written` bytes.
+  static std::vector<asio::const_buffer> parts_of(const Frame& frame, const Message& message,
+                                                  std::size_t written = 0) {
+    std::vector<asio::const_buffer> parts{asio::buffer(&frame, sizeof(frame)), asio::buffer(message.head)};
+    for (const auto& span : message.bulk) parts.emplace_back(span.data(), span.size());
+    for (asio::const_buffer& part : parts) {
+      const std::size_t skipped = std::min(written, part.size());
+      part += skipped;
+      written -= skipped;
+    }
+    return parts;
+  }
 
   void write_next() {
     const Outgoing& next = outgoing_.front();
-    std::vector<asio::const_buffer> buffers{asio::buffer(&next.frame, sizeof(Frame)),
-                                            asio::buffer(next.message.head)};
-    for (const auto& span : next.message.bulk) buffers.emplace_back(span.data(), span.size());
-    asio::async_write(socket_, buffers, [this](const asio::error_code& code, std::size_t) {
+    const auto parts = parts_of(next.frame, next.message, next.written);
+    asio::async_write(socket_, parts, [this](const asio::error_code& code, std::size_t) {
       if (code) {
         outgoing_.clear();
         return lose(code.message());
       }
       outgoing_.pop_front();
+      {
+        const std::lock_guard lock(mutex_);
+        --unwritten_;
+      }
       if (!outgoing_.empty()) write_next();
     });
   }
@@ -173,6 +239,9 @@ class Link {
 
   tcp::socket socket_;
   const int peer_;
+  std::mutex& mutex_;
+  bool is_open_ = true;        // with the lock
+  std::size_t unwritten_ = 0;  // messages that were given to send() or will be; with the lock
   asio::steady_timer timer_;
   std::optional<Delays> delays_;
   MessageLinks::Receiver* receiver_ = nullptr;
@@ -197,8 +266,9 @@ struct MessageLinks::State {
       std::optional<Delays> delays;
       if (settings) delays.emplace(*settings, r, self);
       links.push_back(r == self ? nullptr
-                                : std::make_unique<Link>(std::move(sockets[static_cast<std::size_t>(r)]), r,
-                                                         std::move(delays)));
+                                : std::make_unique<Link>(
+                                      std::move(sockets[static_cast<std::size_t>(r)]),
+                                      Link::Setup{.peer = r, .delays = std::move(delays), .mutex = mutex}));
     }
   }
 
@@ -212,12 +282,23 @@ struct MessageLinks::State {
   /// Runs `work` on the thread, in the order of these calls. asio alone would let those of other threads
   /// overtake those of its own.
   void in_order(std::function<void()> work) {
-    {
-      const std::lock_guard lock(mutex);
-      waiting.push_back(std::move(work));
-      if (std::exchange(is_draining, true)) return;
-    }
-    asio::post(context, [this] { drain(); });
+    const std::lock_guard lock(mutex);
+    put(std::move(work));
+  }
+
+  void send(int peer, Message message) {
+    Link& link = *links[static_cast<std::size_t>(peer)];
+    const std::lock_guard lock(mutex);
+    const std::size_t written = is_draining ? 0 : link.send_at_once(message);
+    if (written == Link::bytes_of(message)) return;
+    link.expect();
+    put([&link, written, sent = std::move(message)]() mutable { link.send(std::move(sent), written); });
+  }
+
+  /// With the lock held.
+  void put(std::function<void()> work) {
+    waiting.push_back(std::move(work));
+    if (!std::exchange(is_draining, true)) asio::post(context, [this] { drain(); });
   }
 
   void drain() {
@@ -251,11 +332,11 @@ struct MessageLinks::State {
     context.stop();
   }
 
+  std::mutex mutex;  // of the last two, and of what links say
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::vector<std::unique_ptr<Link>> links;  // null for this rank
   bool ending = false;                       // of the thread
-  std::mutex mutex;                          // of these two
   std::deque<std::function<void()>> waiting;
   bool is_draining = false;
   std::thread thread;
@@ -272,10 +353,7 @@ void MessageLinks::start(Receiver& receiver) {
   state_->thread = std::thread([state = state_.get()] { state->context.run(); });
 }
 
-void MessageLinks::send(int peer, Message message) {
-  state_->in_order([link = state_->links[static_cast<std::size_t>(peer)].get(),
-                    sent = std::move(message)]() mutable { link->send(std::move(sent)); });
-}
+void MessageLinks::send(int peer, Message message) { state_->send(peer, std::move(message)); }
 
 void MessageLinks::post(std::function<void()> work) { state_->in_order(std::move(work)); }
 

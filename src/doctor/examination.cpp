@@ -236,12 +236,14 @@ void Examination::check_output() {
   report_.add("output", describe_output(facts), judge_output(facts, ranks_.front().host));
 }
 
-/// What was measured between hosts, where each is one machine.
+/// Between hosts, where each is one machine. The slowest counts, because all wait for it in every step.
 std::optional<train::MeasuredLink> Examination::link_of_plan() const {
-  if (network_.links.empty() || network_.all_to_all_bytes_per_second <= 0 || topology_.virtual_machines)
-    return std::nullopt;
+  if (network_.links.empty() || topology_.virtual_machines) return std::nullopt;
+  const double of_pair = std::ranges::min(network_.links, {}, &LinkRate::bytes_per_second).bytes_per_second;
+  const double rate = std::min(of_pair, network_.all_to_all_bytes_per_second);
+  if (rate <= 0) return std::nullopt;
   return train::MeasuredLink{
-      .bytes_per_second = network_.all_to_all_bytes_per_second,
+      .bytes_per_second = rate,
       .latency_seconds = std::ranges::max(network_.links, {}, &LinkRate::latency_seconds).latency_seconds};
 }
 

@@ -23,7 +23,7 @@ struct RunPlan {
 
 /// What MPI was measured to do between the machines at hand.
 struct MeasuredLink {
-  double bytes_per_second = 0;  ///< that a machine sends while all send
+  double bytes_per_second = 0;  ///< that the slowest machine sends
   double latency_seconds = 0;   ///< of a message
 };
 

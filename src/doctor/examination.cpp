@@ -15,7 +15,6 @@
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/device_links.hpp"
 #include "strata/graph/source.hpp"
-#include "strata/train/planning.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::doctor {
@@ -147,11 +146,10 @@ void Examination::learn_hosts() {
 }
 
 void Examination::check_network() {
-  NetworkFacts facts;
-  if (leads_host()) facts = measure_network(leaders_, Effort::of(request_.quick, leaders_.size()));
-  facts = from_leaders(std::move(facts));
-  report_.keep("network", facts);
-  report_.add("network", describe_network(facts, ranks_), judge_network(facts, ranks_));
+  if (leads_host()) network_ = measure_network(leaders_, Effort::of(request_.quick, leaders_.size()));
+  network_ = from_leaders(std::move(network_));
+  report_.keep("network", network_);
+  report_.add("network", describe_network(network_, ranks_), judge_network(network_, ranks_));
 }
 
 void Examination::check_clocks() {
@@ -238,8 +236,19 @@ void Examination::check_output() {
   report_.add("output", describe_output(facts), judge_output(facts, ranks_.front().host));
 }
 
+/// Between hosts, where each is one machine. The slowest counts, because all wait for it in every step.
+std::optional<train::MeasuredLink> Examination::link_of_plan() const {
+  if (network_.links.empty() || topology_.virtual_machines) return std::nullopt;
+  const double of_pair = std::ranges::min(network_.links, {}, &LinkRate::bytes_per_second).bytes_per_second;
+  const double rate = std::min(of_pair, network_.all_to_all_bytes_per_second);
+  if (rate <= 0) return std::nullopt;
+  return train::MeasuredLink{
+      .bytes_per_second = rate,
+      .latency_seconds = std::ranges::max(network_.links, {}, &LinkRate::latency_seconds).latency_seconds};
+}
+
 void Examination::check_plan() {
-  const train::RunPlan plan = train::plan_run(*request_.plan, {}, world_);
+  const train::RunPlan plan = train::plan_run(*request_.plan, {}, world_, link_of_plan());
   const std::string record = from_leaders(plan.record), tables = from_leaders(plan.tables);
   const json facts = json::parse(record);
   report_.keep("plan", facts);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "strata/comm/machine.hpp"
 #include "strata/comm/watchdog.hpp"
 #include "strata/doctor/doctor.hpp"
+#include "strata/train/planning.hpp"
 
 namespace strata::doctor {
 
@@ -37,6 +39,7 @@ class Examination {
   void check_nccl();
   void check_plan();
 
+  std::optional<train::MeasuredLink> link_of_plan() const;
   bool leads_host() const;
   const comm::Topology::Rank& place() const;
   std::vector<int> ranks_of_host() const;
@@ -52,6 +55,7 @@ class Examination {
   comm::Topology topology_;
   comm::Communicator leaders_;  // the first rank of each host; other ranks have one of their own
   std::vector<RankFacts> ranks_;
+  NetworkFacts network_;
   std::vector<std::string> left_out_;
 };
 

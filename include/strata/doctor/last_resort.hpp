@@ -10,17 +10,17 @@ namespace strata::doctor {
 /// Ends a process whose time is up, whatever it waits for: MPI starts before any thread could watch it, and
 /// its start waits for all ranks. If rank 1 of three does not come, the others tell before a limit of 10 s
 ///
-///     strata-doctor: rank 0 of 3 (host a): MPI_Init has not returned within 8 s
-///     strata-doctor: rank 2 of 3 (host b): MPI_Init has not returned within 8 s
+///     strata-doctor: rank 0 of 3 (host a): MPI_Init has not returned within 6 s
+///     strata-doctor: rank 2 of 3 (host b): MPI_Init has not returned within 6 s
 ///       It waits for every rank. A rank without such a line ...
 ///
-/// and end with exit code 2, the first rank a second before the others, so that one rank gives advice.
+/// and end with exit code 2, the first rank before the others, so that one rank gives advice.
 ///
 /// An owner of a timer, whose signal (SIGALRM) is handled without anything that a signal may not do. One per
 /// process.
 class LastResort {
  public:
-  /// From now on; call it before MPI starts. REQUIRES: limit > 2 s.
+  /// From now on; call it before MPI starts. REQUIRES: limit > 4 s.
   explicit LastResort(std::chrono::seconds limit);
   ~LastResort();
   LastResort(const LastResort&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <string>
 
 #include "strata/comm/communicator.hpp"
@@ -20,10 +21,18 @@ struct RunPlan {
   std::string record;  ///< one line of JSON
 };
 
+/// What MPI was measured to do between the machines at hand.
+struct MeasuredLink {
+  double bytes_per_second = 0;  ///< that the slowest machine sends
+  double latency_seconds = 0;   ///< of a message
+};
+
 /// What a run with this configuration would need and how fast it would be: memory per GPU and host, where
 /// rows would lie, the expected step and what limits it. `cluster` is PlanRequest::cluster. Nothing is loaded
 /// as a whole and nothing is trained. Throws InputError as validate(), for a malformed cluster, and for
-/// graphs without parts. Collective; the first rank works, and the texts are empty elsewhere.
-RunPlan plan_run(const TrainConfig& config, const std::string& cluster, const comm::World& world);
+/// graphs without parts. Without a `cluster`, `link` counts where ranks compute on CPUs, instead of a
+/// default; GPUs may have other links. Collective; the first rank works, and the texts are empty elsewhere.
+RunPlan plan_run(const TrainConfig& config, const std::string& cluster, const comm::World& world,
+                 const std::optional<MeasuredLink>& link = {});
 
 }  // namespace strata::train

@@ -33,7 +33,8 @@ void check_cluster(const TrainConfig& config, const Cluster& cluster) {
 }
 
 /// The machines of this run, as far as a plan knows machines: all like the first one.
-Cluster present_cluster(const TrainConfig& config, const comm::World& world) {
+Cluster present_cluster(const TrainConfig& config, const comm::World& world,
+                        const std::optional<MeasuredLink>& link) {
   const comm::Topology topology = comm::discover(world.communicator(), config.topology);
   check_device_options(config, topology);
   comm::Machine machine(world.communicator(), topology);
@@ -46,16 +47,22 @@ Cluster present_cluster(const TrainConfig& config, const comm::World& world) {
     cluster.gpu_memory = static_cast<std::int64_t>(cuda::device_memory(machine.device().index).free_bytes);
   }
   machine.close();
+  if (link && !cluster.has_gpus()) {
+    cluster.links = 1;
+    cluster.link.bytes_per_second = link->bytes_per_second;
+    cluster.link.latency_seconds = link->latency_seconds;
+  }
   return cluster;
 }
 
 }  // namespace
 
-RunPlan plan_run(const TrainConfig& config, const std::string& cluster_text, const comm::World& world) {
+RunPlan plan_run(const TrainConfig& config, const std::string& cluster_text, const comm::World& world,
+                 const std::optional<MeasuredLink>& link) {
   world.communicator().together([&] { validate(config); });
   Cluster cluster;
   if (cluster_text.empty())
-    cluster = present_cluster(config, world);
+    cluster = present_cluster(config, world, link);
   else
     world.communicator().together([&] {
       cluster = parse_cluster(cluster_text);

@@ -23,6 +23,11 @@ std::string stratum_name(tensor::Stratum stratum) {
 std::string bytes(double count) { return format_bytes(static_cast<std::int64_t>(count)); }
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+std::string bit_rate(double bytes_per_second) {
+  const double bits = 8 * bytes_per_second;
+  return bits < 1e9 ? fmt::format("{:.1f} Mbit/s", 1e-6 * bits) : fmt::format("{:.1f} Gbit/s", 1e-9 * bits);
+}
+
 std::string cluster_text(const StepPlan& plan) {
   const Cluster& c = plan.cluster;
   const Link link = plan.inputs.link;
@@ -30,7 +35,7 @@ std::string cluster_text(const StepPlan& plan) {
                                  counted(c.ranks_per_machine(), c.has_gpus() ? "GPU" : "rank"),
                                  c.has_gpus() ? "" : " on CPUs");
   if (c.machines > 1)
-    text += fmt::format("\n        {:.1f} Gbit/s per rank, latency {}", 8e-9 * link.bytes_per_second,
+    text += fmt::format("\n        {} per rank, latency {}", bit_rate(link.bytes_per_second),
                         format_seconds(link.latency_seconds));
   return text + "\n";
 }

@@ -226,6 +226,33 @@ def samplers(indptr, indices, probs):
     }
 
 
+def takes_arguments_by_name():
+    indptr, indices = torch.tensor([0, 2, 3]), torch.tensor([1, 0, 1])
+    seeds, probs = torch.tensor([0, 1], device=device()), torch.ones(3)
+    there = {"indptr": indptr.to(device()), "indices": indices.to(device())}
+    chunks = dict(zip(("indptr", "indices", "probs"), as_chunks(indptr, indices, probs)))
+    how = {"seeds": seeds, "num_picks": -1, "replace": False}
+    some = how | {"num_picks": 2}
+    for rows, cols in (
+        ops._CAPI_sample_neighbors(**how, **there),
+        ops._CAPI_sample_neighbors_with_chunk_tensor(**how, indptr=chunks["indptr"], indices=chunks["indices"]),
+        ops._CAPI_sample_neighbors_with_probs(**some, **there, probs=probs.to(device())),
+        ops._CAPI_sample_neighbors_with_probs_with_chunk_tensor(**some, **chunks),
+    ):
+        assert rows.tolist() == [0, 0, 1] and cols.tolist() == [1, 0, 1], (rows, cols)
+    unique, (relabeled,) = ops._CAPI_tensor_relabel(mapping=[cols], to_relabel=[rows])
+    assert unique.tolist() == [1, 0] and relabeled.tolist() == [1, 1, 0]
+    keys, values = ops._CAPI_create_hash_map(keys=seeds[:1], values=seeds[:1])
+    cpu = torch.tensor([[1.0], [2.0]])
+    cpu = cpu.pin_memory() if device().type == "cuda" else cpu
+    cache = {"cpu": cpu, "nid": seeds, "keys": keys, "values": values}
+    for gpu, fetch in ((cpu[:1].to(device()), ops._CAPI_fetch_data), (make(torch.ones(1, 1), 0), ops._CAPI_fetch_data_chunk_tensor)):
+        assert fetch(gpu=gpu, **cache).tolist() == [[1.0], [2.0]]
+    chunk = make(torch.arange(4), 16)
+    assert chunk._CAPI_index(ids=seeds).tolist() == [[0], [1]]
+    assert sorted(torch.cat([part.cpu() for part in chunk._CAPI_split_index(ids=torch.arange(4))]).tolist()) == [0, 1, 2, 3]
+
+
 def samples_as_asked():
     """Counts, membership, order and types of all four samplers; ChunkTensors give what plain tensors give."""
     generator = torch.Generator().manual_seed(3)

@@ -48,7 +48,7 @@ class Dgs(unittest.TestCase):
     def test_samples_relabels_and_caches(self):
         for ranks in (1, 2):
             with self.subTest(ranks=ranks):
-                names = ["samples_as_asked", "refuses_to_sample", "relabels", "caches_hot_rows", "trains_graphsage", "refuses_what_was_closed"]
+                names = ["takes_arguments_by_name", "samples_as_asked", "refuses_to_sample", "relabels", "caches_hot_rows", "trains_graphsage", "refuses_what_was_closed"]
                 self.scenarios(ranks, *names, *["samples_fairly"] * (ranks == 1))
 
     def test_samples_blocks(self):
@@ -183,7 +183,7 @@ class Dgs(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (0, "[0, 0]\n"), done.stderr)
 
     def test_prints_the_demo(self):
-        for ranks in (1, 2):
+        for ranks in (1, 2, 4):
             gpus = min(ranks, torch.cuda.device_count())
             expected = []
             for rank in range(ranks):

@@ -91,40 +91,64 @@ TORCH_LIBRARY(dgs_classes, m) {
       .def(torch::init(&make_chunk_tensor), "",
            {torch::arg("shape"), torch::arg("dtype"), torch::arg("capacity_per_gpu")})
       .def("_CAPI_load_from_tensor",
-           [](const Self& self, const at::Tensor& data) { translate_errors([&] { self->load(data); }); })
+           [](const Self& self, const at::Tensor& data) { translate_errors([&] { self->load(data); }); }, "",
+           {torch::arg("data")})
       .def("_CAPI_get_host_tensor",
            [](const Self& self) { return translated([&] { return self->host_view(); }); })
       .def("_CAPI_get_sub_device_tensor",
            [](const Self& self) { return translated([&] { return self->gpu_view(); }); })
-      .def("_CAPI_index", &index_rows)
+      .def("_CAPI_index", &index_rows, "", {torch::arg("ids")})
       // These differ in what the caller knows; every id is read where it lies.
-      .def("_CAPI_local_index", &index_rows)
-      .def("_CAPI_remote_index", &index_rows)
-      .def("_CAPI_host_index", &index_rows)
+      .def("_CAPI_local_index", &index_rows, "", {torch::arg("ids")})
+      .def("_CAPI_remote_index", &index_rows, "", {torch::arg("ids")})
+      .def("_CAPI_host_index", &index_rows, "", {torch::arg("ids")})
       .def("_CAPI_split_index",
            [](const Self& self, const at::Tensor& ids) {
              return translated([&] { return self->split(ids); });
-           })
+           },
+           "", {torch::arg("ids")})
       .def("size", [](const Self& self) { return translated([&] { return self->size(); }); })
-      .def("index_into", [](const Self& self, const at::Tensor& ids,
-                            const at::Tensor& out) { translate_errors([&] { self->index_into(ids, out); }); })
+      .def("index_into",
+           [](const Self& self, const at::Tensor& ids, const at::Tensor& out) {
+             translate_errors([&] { self->index_into(ids, out); });
+           },
+           "", {torch::arg("ids"), torch::arg("out")})
       .def("close", [](const Self& self) { translate_errors([&] { self->close(); }); });
 }
 
+// Schemas give the arguments their names.
+#define STRATA_CHUNK_TENSOR "__torch__.torch.classes.dgs_classes.ChunkTensor"
+
 TORCH_LIBRARY(dgs_ops, m) {
-  m.def("_CAPI_get_unique_id", [] { return translated(&unique_id); });
-  m.def("_CAPI_set_nccl", [](std::int64_t nranks, const Ids& unique_id, std::int64_t rank) {
-    translate_errors([&] { join_group(nranks, unique_id, rank); });
-  });
-  m.def("_CAPI_close", [] { translate_errors(&leave_group); });
-  m.def("_CAPI_get_current_allocated", &allocated_bytes);
-  m.def("_CAPI_sample_neighbors", &sample_tensors);
-  m.def("_CAPI_sample_neighbors_with_chunk_tensor", &sample_chunk_tensors);
-  m.def("_CAPI_sample_neighbors_with_probs", &sample_weighted_tensors);
-  m.def("_CAPI_sample_neighbors_with_probs_with_chunk_tensor", &sample_weighted_chunk_tensors);
-  m.def("_CAPI_tensor_relabel", &relabel_tensors);
+  m.def("_CAPI_get_unique_id() -> int[]", [] { return translated(&unique_id); });
+  m.def("_CAPI_set_nccl(int nranks, int[] unique_id, int rank) -> ()",
+        [](std::int64_t nranks, const Ids& unique_id, std::int64_t rank) {
+          translate_errors([&] { join_group(nranks, unique_id, rank); });
+        });
+  m.def("_CAPI_close() -> ()", [] { translate_errors(&leave_group); });
+  m.def("_CAPI_get_current_allocated() -> int", &allocated_bytes);
+  m.def(
+      "_CAPI_sample_neighbors(Tensor seeds, Tensor indptr, Tensor indices, int num_picks, bool replace) -> "
+      "(Tensor, Tensor)",
+      &sample_tensors);
+  m.def("_CAPI_sample_neighbors_with_chunk_tensor(Tensor seeds, " STRATA_CHUNK_TENSOR
+        " indptr, " STRATA_CHUNK_TENSOR " indices, int num_picks, bool replace) -> (Tensor, Tensor)",
+        &sample_chunk_tensors);
+  m.def(
+      "_CAPI_sample_neighbors_with_probs(Tensor seeds, Tensor indptr, Tensor indices, Tensor probs, int "
+      "num_picks, bool replace) -> (Tensor, Tensor)",
+      &sample_weighted_tensors);
+  m.def("_CAPI_sample_neighbors_with_probs_with_chunk_tensor(Tensor seeds, " STRATA_CHUNK_TENSOR
+        " indptr, " STRATA_CHUNK_TENSOR " indices, " STRATA_CHUNK_TENSOR
+        " probs, int num_picks, bool replace) -> (Tensor, Tensor)",
+        &sample_weighted_chunk_tensors);
+  m.def("_CAPI_tensor_relabel(Tensor[] mapping, Tensor[] to_relabel) -> (Tensor, Tensor[])",
+        &relabel_tensors);
   m.def("sample_blocks", &make_blocks);
-  m.def("_CAPI_create_hash_map", &make_hash_map);
-  m.def("_CAPI_fetch_data", &fetch_rows);
-  m.def("_CAPI_fetch_data_chunk_tensor", &fetch_chunk_rows);
+  m.def("_CAPI_create_hash_map(Tensor keys, Tensor values) -> (Tensor, Tensor)", &make_hash_map);
+  m.def("_CAPI_fetch_data(Tensor cpu, Tensor gpu, Tensor nid, Tensor keys, Tensor values) -> Tensor",
+        &fetch_rows);
+  m.def("_CAPI_fetch_data_chunk_tensor(Tensor cpu, " STRATA_CHUNK_TENSOR
+        " gpu, Tensor nid, Tensor keys, Tensor values) -> Tensor",
+        &fetch_chunk_rows);
 }

@@ -19,12 +19,15 @@ struct Unit {
 };
 constexpr Unit kUnits[] = {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
 
-/// Null for single bytes.
-const Unit* unit_of(double bytes) {
+/// `in_unit` is what is shown of a number of units.
+template <typename InUnit>
+std::string bytes_text(std::int64_t bytes, InUnit in_unit) {
   constexpr double kRoundsUp = 1 - 0.05 / 1024;  // 1023.95 of a unit would be printed as 1024.0
+  const auto value = static_cast<double>(bytes);
   for (const Unit& unit : kUnits)
-    if (std::abs(bytes) >= unit.bytes * kRoundsUp) return &unit;
-  return nullptr;
+    if (std::abs(value) >= unit.bytes * kRoundsUp)
+      return fmt::format("{:.1f} {}", in_unit(value / unit.bytes), unit.name);
+  return fmt::format("{} B", bytes);
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -45,15 +48,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string format_bytes(std::int64_t bytes) {
-  const Unit* const unit = unit_of(static_cast<double>(bytes));
-  if (unit == nullptr) return fmt::format("{} B", bytes);
-  return fmt::format("{:.1f} {}", static_cast<double>(bytes) / unit->bytes, unit->name);
+  return bytes_text(bytes, [](double units) { return units; });
 }
 
 std::string format_bytes_at_least(std::int64_t bytes) {
-  const Unit* const unit = unit_of(static_cast<double>(bytes));
-  if (unit == nullptr) return fmt::format("{} B", bytes);
-  return fmt::format("{:.1f} {}", std::ceil(10 * static_cast<double>(bytes) / unit->bytes) / 10, unit->name);
+  return bytes_text(bytes, [](double units) { return std::ceil(10 * units) / 10; });
 }
 
 std::string format_count(std::int64_t count) {

@@ -19,9 +19,8 @@ namespace strata::comm {
 /// No two GPUs wait for each other for ever, whatever else they launch, training's collectives among it, if
 /// both ends call transfer() only once the other end is about to, and few pipes of a process transfer at a
 /// time:
-/// - A transfer is a kernel at each end. It needs nothing but its counterpart, and some SMs: its stream has
-/// no
-///   other work, and the host waits for its end, so that no stream ever waits for it.
+/// - A transfer is a kernel at each end. It needs nothing but its counterpart, and some SMs: its stream
+///   has no other work, and the host waits for its end, so that no stream ever waits for it.
 /// - A kernel of a collective, or of another pipe, that waits for its peers leaves SMs over, because each has
 ///   few blocks: a transfer at most one per eight SMs, and no more than kMostBlocks. So both kernels of a
 ///   transfer run at last, whatever order the kernels of several communicators were launched in, and end;

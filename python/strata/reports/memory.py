@@ -110,12 +110,15 @@ def _most_held(run: Run, of_ranks: dict[int, list[Sample]]) -> str:
     return seen
 
 
-def _peak_chart(run: Run, seen: str) -> Chart:
-    """Of a run that recorded no samples."""
+def _peak_charts(run: Run, seen: str) -> list[Chart]:
+    """Of a run that recorded no samples; none where it was stopped within its first epoch."""
     peaks = [e.get("peak_host_bytes") for e in run.epochs]
-    unit, name = words.unit_of(max(v for v in peaks if v is not None))
+    most = max((v for v in peaks if v is not None), default=None)
+    if most is None:
+        return []
+    unit, name = words.unit_of(most)
     drawn = Series("host memory, first rank", [e["epoch"] for e in run.epochs], [None if v is None else v / unit for v in peaks])
-    return Chart(lines([drawn], Axes("epoch", f"{name}, peak so far", whole_x=True, from_zero=True)), f"Memory over epochs. {seen}")
+    return [Chart(lines([drawn], Axes("epoch", f"{name}, peak so far", whole_x=True, from_zero=True)), f"Memory over epochs. {seen}")]
 
 
 def _peak_table(run: Run) -> Table:
@@ -138,6 +141,6 @@ def memory(run: Run) -> Section:
     growth, advice = _growth(run)
     seen = _most_held(run, of_ranks) + growth
     if not of_ranks:
-        return Section(title, seen, charts=[_peak_chart(run, seen)], tables=[_peak_table(run)])
+        return Section(title, seen, charts=_peak_charts(run, seen), tables=[_peak_table(run)])
     drawn = [_over_time(of_ranks, place, seen) for place in PLACES if any(_most(held, place) for held in of_ranks.values())]
     return Section(title, seen, advice, charts=[chart for chart, _ in drawn], tables=[*(table for _, table in drawn), _peak_table(run)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _arguments, _core
@@ -291,6 +291,12 @@ def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
 
 def from_pyg(data: Any, **options: Any) -> Graph:
     """from_tensors() of a torch_geometric.data.Data: edge_index, x, y, edge_weight, train_mask, val_mask, test_mask."""
+    edge_index = getattr(data, "edge_index", None)
+    if edge_index is None:
+        raise InputError(
+            f"the {type(data).__name__} has no edge_index",
+            "Give a Data with edges: a HeteroData by to_homogeneous(), and without torch_geometric.transforms.ToSparseTensor.",
+        )
     names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask", "x": "x", "y": "y", "edge_weight": "edge_weight"}
     given = {name: data[key] for name, key in names.items() if key in data and data[key] is not None}
     for name in ("train", "valid", "test"):
@@ -298,7 +304,7 @@ def from_pyg(data: Any, **options: Any) -> Graph:
             raise InputError(f"{names[name]} has several columns", "Pass one of them: from_tensors(..., train=mask[:, 0]).")
     if "y" in given and given["y"].dim() == 2 and given["y"].size(1) == 1:
         given["y"] = given["y"].view(-1)
-    return from_tensors(data.edge_index, num_nodes=data.num_nodes, **(given | options))
+    return from_tensors(edge_index, num_nodes=data.num_nodes, **(given | options))
 
 
 def from_dgl(graph: Any, **options: Any) -> Graph:
@@ -318,20 +324,40 @@ def from_dgl(graph: Any, **options: Any) -> Graph:
     return from_tensors(torch.stack(graph.edges()), num_nodes=graph.num_nodes(), **(given | options))
 
 
-def from_networkx(graph: Any, x: str | None = None, y: str | None = None, **options: Any) -> Graph:
+def from_networkx(graph: Any, x: str | None = None, y: str | None = None, edge_weight: Any = None, **options: Any) -> Graph:
     """from_tensors() of a networkx graph, whose nodes get the numbers 0, 1 ... in its own order.
 
     Args:
         x, y: node attributes that hold features and labels.
+        edge_weight: the edge attribute that holds weights; or an array, as from_tensors() takes it.
     """
     import numpy
 
     number = {node: i for i, node in enumerate(graph.nodes)}
     edges = [(number[a], number[b]) for a, b in graph.edges()]
-    if not graph.is_directed():
-        edges += [(b, a) for a, b in edges if a != b]
-    edge_index = numpy.array(edges, dtype="int64").reshape(-1, 2).T
-    given = {name: numpy.array([graph.nodes[node][key] for node in graph.nodes]) for name, key in (("x", x), ("y", y)) if key}
+    opposite = [] if graph.is_directed() else [i for i, (a, b) in enumerate(edges) if a != b]
+    edges += [edges[i][::-1] for i in opposite]
+    given = {
+        name: _attributes_of(((node, graph.nodes[node]) for node in graph.nodes), key, "node")
+        for name, key in (("x", x), ("y", y))
+        if key
+    }
+    if isinstance(edge_weight, str):
+        weights = _attributes_of((((a, b), held) for a, b, held in graph.edges(data=True)), edge_weight, "edge")
+        edge_weight = numpy.concatenate([weights, weights[numpy.array(opposite, dtype="int64")]])
     if "x" in given:
         given["x"] = given["x"].astype("float32").reshape(len(number), -1)
-    return from_tensors(edge_index, num_nodes=len(number), **(given | options))
+    edge_index = numpy.array(edges, dtype="int64").reshape(-1, 2).T
+    return from_tensors(edge_index, num_nodes=len(number), edge_weight=edge_weight, **(given | options))
+
+
+def _attributes_of(holders: Iterable[tuple[Any, Any]], key: str, what: str) -> numpy.ndarray:
+    """The attribute of each node or edge, one row each."""
+    import numpy
+
+    values = []
+    for holder, held in holders:
+        if key not in held:
+            raise InputError(f"{what} {holder!r} has no attribute {key!r}", f"Give every {what} one, or leave it out.")
+        values.append(held[key])
+    return numpy.array(values)

@@ -131,6 +131,16 @@ class Loaders(DglCase):
             self.assertEqual(len(list(self.loader(sampler, drop_last=True))), 9)
             self.assertEqual(list(self.loader(sampler, nids=[])), [])
 
+    def test_say_where_seeds_are_among_the_ids(self):
+        ids = self.plain.valid
+        for sampler in (dgl_names.NeighborSampler([2]), OwnSampler([2])):
+            places = []
+            for batch in self.loader(sampler, nids=ids, shuffle=True):
+                self.assertTrue(torch.equal(ids[batch.input_id.cpu()], batch.output_nodes.cpu()))
+                self.assertEqual(batch.input_id.device, batch.output_nodes.device)
+                places += batch.input_id.tolist()
+            self.assertEqual(sorted(places), list(range(len(ids))))
+
     def test_bring_features_and_labels_on_request(self):
         options = {"prefetch_node_feats": ["feat"], "prefetch_labels": "label"}
         for sampler in (dgl_names.NeighborSampler([2, 2], **options), OwnSampler([2, 2], **options)):

@@ -144,7 +144,7 @@ class FromTensors(unittest.TestCase):
 
 class FromOthers(unittest.TestCase):
     def test_data_of_pyg(self):
-        from torch_geometric.data import Data
+        from torch_geometric.data import Data, HeteroData
 
         plain = random_graph()
         mask = torch.zeros(1000, dtype=torch.bool)
@@ -153,30 +153,28 @@ class FromOthers(unittest.TestCase):
         with strata.from_pyg(data) as graph:
             self.assertEqual((graph.num_nodes, graph.num_edges, graph.num_classes), (1000, 6000, 5))
             self.assertTrue(torch.equal(graph.nodes("train"), plain.train))
+        del data.edge_index
+        for given, kind in ((data, "Data"), (HeteroData({"a": {"x": plain.x}}), "HeteroData")):
+            with self.assertRaisesRegex(strata.InputError, f"the {kind} has no edge_index\n  Give a Data with edges"):
+                strata.from_pyg(given)
 
     def test_networkx(self):
-        class Karate:
-            """The two methods of a networkx graph that are used, where networkx is not installed."""
-
-            def __init__(self):
-                self.nodes = {"a": {"f": [1.0, 0]}, "b": {"f": [2.0, 0]}, "c": {"f": [3.0, 0]}}
-
-            def edges(self):
-                return [("a", "b"), ("b", "c")]
-
-            def is_directed(self):
-                return False
-
         try:
             import networkx
-
-            given = networkx.Graph([("a", "b"), ("b", "c")])
-            networkx.set_node_attributes(given, {"a": [1.0, 0], "b": [2.0, 0], "c": [3.0, 0]}, "f")
         except ImportError:
-            given = Karate()
-        with strata.from_networkx(given, x="f") as graph:
-            self.assertEqual((graph.num_nodes, graph.num_edges), (3, 4))
+            self.skipTest("needs networkx, which torch brings")
+        given = networkx.Graph([("a", "b", {"w": 2}), ("b", "c", {"w": 3}), ("c", "c", {"w": 5})])
+        networkx.set_node_attributes(given, {"a": [1.0, 0], "b": [2.0, 0], "c": [3.0, 0]}, "f")
+        with strata.from_networkx(given, x="f", edge_weight="w") as graph:
+            self.assertEqual((graph.num_nodes, graph.num_edges), (3, 5))
             self.assertEqual(graph.features[[1]].tolist(), [[2, 0]])
+            edges = graph.in_edges([0, 1, 2])
+            self.assertEqual((edges.sources.tolist(), edges.weights.tolist()), ([1, 0, 2, 1, 2], [2, 2, 3, 3, 5]))
+        with strata.from_networkx(given.to_directed(), edge_weight=[1.0] * 5) as graph:
+            self.assertEqual(graph.num_edges, 5)
+        for options, message in (({"y": "label"}, "node 'a' has no attribute 'label'"), ({"edge_weight": "v"}, r"edge \('a', 'b'\) has")):
+            with self.assertRaisesRegex(strata.InputError, message):
+                strata.from_networkx(given, **options)
 
 
 class Loaded(unittest.TestCase):

@@ -35,6 +35,14 @@ def values(shape, dtype):
     return torch.randint(-100, 100, shape, generator=generator).to(dtype)
 
 
+def double_rows(process, tensor, index):
+    """In a spawned process: rows of the same tensor as unified ones, which are read and written."""
+    u = strata.unified(tensor)
+    rows = index[process]
+    u[rows] = 2 * u[rows]
+    u.fence()
+
+
 class Unified(unittest.TestCase):
     def setUp(self):
         self.device = strata.process().device
@@ -176,6 +184,16 @@ class Unified(unittest.TestCase):
             self.assertTrue(torch.equal(strata.unified(mapped)[self.index].cpu(), tensor[self.index]))
         shared = tensor.clone().share_memory_()
         self.assertTrue(torch.equal(strata.unified(shared)[self.index].cpu(), tensor[self.index]))
+
+    def test_of_one_tensor_in_several_processes(self):
+        tensor = values((100, 4), torch.float32).share_memory_()
+        expected, index = tensor.clone(), [self.index, torch.tensor([1, 2])]
+        u = strata.unified(tensor)
+        torch.multiprocessing.spawn(double_rows, (tensor, index), nprocs=2)
+        for rows in index:
+            expected[rows] *= 2
+        self.assertTrue(torch.equal(tensor, expected))
+        self.assertTrue(torch.equal(u[:].cpu(), expected))
 
     def test_by_the_names_of_dgl(self):
         tensor = values((100, 4), torch.float32)

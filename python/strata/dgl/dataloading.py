@@ -252,42 +252,48 @@ class DataLoader:
         for item in loader:
             batch, x, y = item if wants_rows else (item, None, None)
             blocks = [Block(*block, transposed=block.transposed) for block in batch.blocks]  # type: ignore[misc]
-            yield self._finish(batch, blocks, x, y, (batch.loss_scale, batch.sum_scale))
+            yield self._finish(batch, blocks, x, y)
 
     def _from_python(self, epoch: int) -> Iterator[Any]:
         order = self._order(epoch)
         for step in range(len(self)):
-            seeds, scales = self._share(order, step)
+            input_id, scales = self._share(order, step)
+            seeds = self._ids[input_id].to(process().device)
             with keyed(self.graph, self._seed, epoch, step):
                 input_nodes, output_nodes, blocks = self.graph_sampler.sample(self.graph, seeds)
+            batch = BlockBatch(input_nodes, output_nodes, blocks)
+            batch.loss_scale, batch.sum_scale = scales
+            batch.input_id = input_id.to(seeds.device)
             x = None if self.graph_sampler.feature_name is None else self.graph.features[input_nodes]
             y = None if self.graph_sampler.label_name is None else self.graph.labels[output_nodes]
-            yield self._finish((input_nodes, output_nodes), blocks, x, y, scales)
+            yield self._finish(batch, blocks, x, y)
 
     def _order(self, epoch: int) -> Tensor:
+        """Positions among the ids."""
         if not self._options["shuffle"]:
-            return self._ids
+            return torch.arange(len(self._ids))
         generator = torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % (1 << 63))
-        return self._ids[torch.randperm(len(self._ids), generator=generator)]
+        return torch.randperm(len(self._ids), generator=generator)
 
     def _share(self, order: Tensor, step: int) -> tuple[Tensor, tuple[float, float]]:
-        """This rank's seeds of a step, loss_scale and sum_scale; all ranks together have the step's."""
+        """This rank's part of a step, loss_scale and sum_scale; all ranks together have the step's."""
         size = self._options["batch_size"] * self._ranks
         of_step = order[step * size : (step + 1) * size]
         rank = 0 if self._own else process().rank
         begin, end = len(of_step) * rank // self._ranks, len(of_step) * (rank + 1) // self._ranks
-        return of_step[begin:end].to(process().device), (self._ranks * (end - begin) / len(of_step), self._ranks / len(of_step))
+        return of_step[begin:end], (self._ranks * (end - begin) / len(of_step), self._ranks / len(of_step))
 
-    def _finish(self, nodes: Any, blocks: list[Any], x: Tensor | None, y: Tensor | None, scales: tuple[float, float]) -> BlockBatch:
+    def _finish(self, batch: BlockBatch, blocks: list[Any], x: Tensor | None, y: Tensor | None) -> BlockBatch:
+        """The batch with these blocks, in the form that was asked for."""
         if blocks and x is not None and self.graph_sampler.feature_name is not None:
             blocks[0].srcdata[self.graph_sampler.feature_name] = x
         if blocks and y is not None and self.graph_sampler.label_name is not None:
             blocks[-1].dstdata[self.graph_sampler.label_name] = y
         if self._blocks == "dgl" or (self._blocks == "auto" and "dgl" in sys.modules):
             blocks = [block.to_dgl() if isinstance(block, Block) else block for block in blocks]
-        batch = BlockBatch(nodes[0], nodes[1], blocks)
-        batch.loss_scale, batch.sum_scale = scales
-        return batch
+        made = BlockBatch(batch.input_nodes, batch.output_nodes, blocks)
+        made.loss_scale, made.sum_scale, made.input_id = batch.loss_scale, batch.sum_scale, batch.input_id
+        return made
 
 
 class NodeDataLoader(DataLoader):

@@ -40,6 +40,7 @@ class Features:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(num_nodes, num_features), of the whole graph. Not collective."""
         return self._graph.num_nodes, self._graph.num_features
 
     def __len__(self) -> int:

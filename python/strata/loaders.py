@@ -71,6 +71,7 @@ class Block:
 
     @property
     def src_nodes(self) -> torch.Tensor:
+        """int64 [num_src]: ids of the sources, the destinations' first."""
         return self._nodes[: self.num_src]
 
     def __iter__(self) -> Iterator[Any]:

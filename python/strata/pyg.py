@@ -45,6 +45,7 @@ class FeatureStore(pyg_data.FeatureStore):  # type: ignore[misc]  # PyG has no t
         self._graph = graph
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
+        """Of "x" and "y", as far as the graph has them."""
         return [TensorAttr(None, name) for name in self._columns()]
 
     def _columns(self) -> dict[str, tuple[int, ...]]:
@@ -96,6 +97,7 @@ class GraphStore(pyg_data.GraphStore):  # type: ignore[misc]
         self._lists: tuple[Tensor, Tensor, Tensor | None] | None = None
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
+        """Of the one type of edges, as lists of in-neighbors."""
         nodes = self._graph.num_nodes
         return [EdgeAttr(None, EdgeLayout.CSC, is_sorted=True, size=(nodes, nodes))]
 

@@ -41,10 +41,12 @@ class UnifiedTensor:
 
     @property
     def shape(self) -> torch.Size:
+        """Of the CPU tensor, [N, ...]."""
         return self._tensor.shape
 
     @property
     def dtype(self) -> torch.dtype:
+        """Of the CPU tensor."""
         return self._tensor.dtype
 
     @property
@@ -53,9 +55,11 @@ class UnifiedTensor:
         return process().device
 
     def size(self, dim: int | None = None) -> Any:
+        """As torch.Tensor.size(): the shape, or one of its entries."""
         return self._tensor.size() if dim is None else self._tensor.size(dim)
 
     def dim(self) -> int:
+        """The number of dimensions."""
         return self._tensor.dim()
 
     def __len__(self) -> int:
@@ -206,4 +210,9 @@ def gather_pinned_tensor_rows(tensor: torch.Tensor, rows: torch.Tensor) -> torch
     made: UnifiedTensor | None = None if reference is None else reference()
     if made is None:
         raise InputError("the tensor was not registered", "Call strata.pin_memory_inplace(tensor) first.")
+    if tensor.shape != made.shape or tensor.dtype != made.dtype or not tensor.is_contiguous():
+        raise InputError(
+            f"{tuple(tensor.shape)} of {tensor.dtype} is another view of the memory that was registered as {made!r}",
+            "Give the tensor that was registered, and take a part of the rows that come.",
+        )
     return made[rows]

@@ -202,6 +202,12 @@ class Unified(unittest.TestCase):
         strata.pin_memory_inplace(tensor)
         rows = strata.gather_pinned_tensor_rows(tensor, self.index.to(self.device))
         self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]))
+        for view in (tensor[:10], tensor.view(50, 8), tensor.view(torch.int32), tensor.t()):
+            with self.assertRaisesRegex(strata.InputError, "another view of the memory that was registered"):
+                strata.gather_pinned_tensor_rows(view, torch.tensor([3]))
+        del tensor, view
+        gc.collect()
+        self.assertEqual(strata.unified_tensor._pinned, {})
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ class BlockSampler:
         self.label_name = _one_name("prefetch_labels", prefetch_labels)
 
     def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+        """The edges of layer `block_id`, 0 being the farthest from the seeds, to `seed_nodes`, int64 [n] distinct ids."""
         raise NotImplementedError(f"{type(self).__name__} defines neither sample_frontier() nor sample_blocks()")
 
     def sample_blocks(self, g: Graph, seed_nodes: Tensor, exclude_eids: Any = None) -> Any:
@@ -115,6 +116,7 @@ class NeighborSampler(BlockSampler):
         self.replace = replace
 
     def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+        """`fanouts[block_id]` in-edges of each of the nodes."""
         return sample_neighbors(g, seed_nodes, self.fanouts[block_id], prob=self.prob, replace=self.replace)
 
     def runs_in_cpp(self) -> bool:

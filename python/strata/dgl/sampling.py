@@ -47,7 +47,7 @@ class Frontier:
         return made
 
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Ids of sources and destinations."""
+        """Two of int64 [E]: ids of sources and destinations in the graph."""
         if self._edges is None:
             assert self.block is not None
             src, dst = self.block.edges()
@@ -55,12 +55,14 @@ class Frontier:
         return self._edges
 
     def num_edges(self) -> int:
+        """How many edges there are."""
         return self.edges()[0].numel() if self.block is None else self.block.num_edges()
 
     number_of_edges = num_edges
 
     @property
     def edata(self) -> dict[str, Tensor]:
+        """Ids of the edges, int64 [E], as EID; empty if the graph was loaded without them."""
         return {} if self.edge_ids is None else {EID: self.edge_ids}
 
     def edge_subgraph(self, edges: Any) -> Frontier:
@@ -159,6 +161,7 @@ def in_subgraph(graph: Graph, nodes: Any, **others: Any) -> Frontier:
 
 
 def check_fanout(fanout: Any) -> int:
+    """A number of neighbors, -1 for all."""
     if fanout is None:
         return -1  # as DGL had it until 0.6
     if isinstance(fanout, dict):

@@ -97,6 +97,7 @@ class GATConv(torch.nn.Module):
         return self.out_channels * (self.heads if self.concat else 1)
 
     def reset_parameters(self) -> None:
+        """Draws all parameters anew, as torch_geometric's layer does."""
         for linear in (self.lin, self.lin_src, self.lin_dst, self.res):
             if linear is not None:
                 reset_glorot(linear.weight)
@@ -182,4 +183,5 @@ class GATConv(torch.nn.Module):
         return key, torch.arange(max(lists.num_src, lists.num_dst), device=device)
 
     def extra_repr(self) -> str:
+        """What stands in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"

@@ -96,6 +96,7 @@ class GCNConv(torch.nn.Module):
         self.register_parameter("bias", torch.nn.Parameter(torch.zeros(out_channels)) if bias else None)
 
     def reset_parameters(self) -> None:
+        """Draws all parameters anew, as torch_geometric's layer does."""
         reset_glorot(self.lin.weight)
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
@@ -168,4 +169,5 @@ class GCNConv(torch.nn.Module):
         return sums.squeeze(1)
 
     def extra_repr(self) -> str:
+        """What stands in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}"

@@ -82,6 +82,7 @@ class SAGEConv(torch.nn.Module):
             self.lin_r = torch.nn.Linear(of_dst, out_channels, bias=False)
 
     def reset_parameters(self) -> None:
+        """Draws all parameters anew, as torch_geometric's layer does."""
         self.lin_l.reset_parameters()
         if self.root_weight:
             self.lin_r.reset_parameters()
@@ -126,4 +127,5 @@ class SAGEConv(torch.nn.Module):
         return sum_of_neighbors(x, lists, self._row_scale(lists))
 
     def extra_repr(self) -> str:
+        """What stands in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr}"

@@ -204,6 +204,11 @@ class _Loader:
         return self._core.steps_per_epoch
 
     @property
+    def dataset(self) -> range:
+        """Positions among the input nodes of all ranks, as PyG's loaders have them: len(loader.dataset) is how many there are."""
+        return range(self._core.num_seeds)
+
+    @property
     def batches_made(self) -> int:
         """How many batches memory was allocated for on this rank so far; batches that are gone leave it to later ones."""
         return self._core.batches_made

@@ -43,7 +43,7 @@ class LoaderCase(unittest.TestCase):
 class Neighbors(LoaderCase):
     def test_give_every_seed_once_an_epoch(self):
         loader = self.loader(shuffle=True)
-        self.assertEqual(len(loader), 10)
+        self.assertEqual((len(loader), len(loader.dataset)), (10, 600))
         orders = []
         for _ in range(2):
             seeds = []

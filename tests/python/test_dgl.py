@@ -191,6 +191,9 @@ class Loaders(DglCase):
             (lambda: self.loader(sampler, nids=[1000]), "index 0 is 1000, which is not a node"),
             (lambda: self.loader(sampler, device="meta"), "device='meta' is not this process's"),
             (lambda: self.loader(sampler, batch_size=0), "batch_size is 0"),
+            (lambda: self.loader(sampler, ddp_seed=-1), "ddp_seed is -1"),
+            (lambda: names.NeighborSampler([2, 0]), "fanout 0 takes no neighbors"),
+            (lambda: names.sample_neighbors(self.graph, [1], -2), "fanout -2 is below -1"),
             (lambda: self.loader(sampler, blocks="pyg"), "blocks='pyg' is not possible"),
             (lambda: next(iter(self.loader(OwnSampler([2]), nids=[1, 1]))), "node 1 is among the seeds of a batch more than once"),
             (lambda: next(iter(self.loader(OwnSampler([2]), nids=[1000]))), "1000 is not a node"),
@@ -202,8 +205,15 @@ class Loaders(DglCase):
                 call()
         with self.assertRaisesRegex(NotImplementedError, "neither sample_frontier"):
             names.BlockSampler(2).sample(self.graph, torch.arange(3))
-        with self.assertRaisesRegex(TypeError, "bach_size"):
-            self.loader(sampler, bach_size=3)
+        for call, message in (
+            (lambda: self.loader(sampler, bach_size=3), "bach_size"),
+            (lambda: self.loader(sampler, batch_size=None), "batch_size is None; give an integer"),
+            (lambda: self.loader(sampler, shuffle="yes"), "shuffle is 'yes'; give True or False"),
+            (lambda: names.NeighborSampler([2.7]), r"fanouts\[0\] is 2.7; give an integer"),
+            (lambda: names.NeighborSampler(5), "fanouts is 5; give one number of neighbors per layer"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(TypeError, message):
+                call()
 
     def test_say_what_has_no_effect(self):
         with warnings.catch_warnings(record=True) as caught:

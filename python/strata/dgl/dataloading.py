@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -103,15 +103,17 @@ class NeighborSampler(BlockSampler):
     ) -> None:
         if edge_dir != "in":
             raise InputError(f"edge_dir={edge_dir!r} is not possible", "Strata keeps in-edges: load the reversed graph.")
+        if isinstance(fanouts, str) or not isinstance(fanouts, Iterable):
+            raise TypeError(f"fanouts is {fanouts!r}; give one number of neighbors per layer: [5, 10, 15]")
         if mask is not None:
             raise InputError("mask is not possible", "Give edges a weight of 0 that are not to be chosen, and prob.")
+        self.fanouts = [check_fanout(fanout) for fanout in fanouts]
         super().__init__(
-            len(fanouts),
+            len(self.fanouts),
             prefetch_node_feats=prefetch_node_feats,
             prefetch_labels=prefetch_labels,
             prefetch_edge_feats=prefetch_edge_feats,
         )
-        self.fanouts = [check_fanout(fanout) for fanout in fanouts]
         self.prob = prob
         self.replace = replace
 
@@ -195,15 +197,17 @@ class DataLoader:
             )
         if blocks not in ("auto", "dgl", "strata"):
             raise InputError(f"blocks={blocks!r} is not possible", 'Choose "auto", "dgl" or "strata".')
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}", "Give a number of seeds, at least 1.")
         _say_what_has_no_effect(others)
         _check_device(device)
         self.graph = graph
         self.graph_sampler = graph_sampler
         self._blocks = blocks
-        self._options: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last, "shuffle": shuffle}
-        self._seed = ddp_seed
+        self._options: dict[str, Any] = {
+            "batch_size": _arguments.integer(batch_size, "batch_size", 1),
+            "drop_last": _arguments.flag(drop_last, "drop_last"),
+            "shuffle": _arguments.flag(shuffle, "shuffle"),
+        }
+        self._seed = _arguments.integer(ddp_seed, "ddp_seed", 0, (1 << 64) - 1)
         self._epoch = 0
         self._own = not use_ddp
         self._loader: NodeLoader | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from strata import _core
+from strata import _arguments, _core
 from strata._arrays import current_stream, ids_array, to_torch
 from strata.dgl.blocks import EID, Block
 from strata.errors import InputError
@@ -166,4 +166,4 @@ def check_fanout(fanout: Any) -> int:
         return -1  # as DGL had it until 0.6
     if isinstance(fanout, dict):
         raise InputError("a fanout per type of edges is not possible", "Graphs of Strata have one type of edges: give a number.")
-    return int(fanout)
+    return _arguments.fanouts([fanout], "fanouts")[0]

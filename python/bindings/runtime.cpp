@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime.hpp"
 
+#include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -96,6 +97,11 @@ void bind_runtime(nb::module_& module) {
       .def_prop_ro(
           "num_machines", [](const Process& p) { return p.runtime->topology().num_machines(); },
           "How many machines the run has.")
+      .def("__repr__",
+           [](const Process& p) {
+             return fmt::format("strata.Process(rank={}, size={}, host='{}', device='{}')", p.world->rank(),
+                                p.world->size(), p.world->host(), p.runtime->device().str());
+           })
       .def("ranks", &more_ranks,
            "Collective. A capsule of the same ranks as a group of its own, for another extension.")
       .def(

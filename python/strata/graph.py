@@ -38,6 +38,9 @@ class Features:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
+    def __repr__(self) -> str:
+        return f"strata.graph.Features(shape={self.shape})" if self._graph._core.is_open else "strata.graph.Features(closed)"
+
     @property
     def shape(self) -> tuple[int, int]:
         """(num_nodes, num_features), of the whole graph. Not collective."""
@@ -162,7 +165,7 @@ class Graph:
 
     def nodes(self, split: str) -> torch.Tensor:
         """int64 [n] on the CPU: ids of "train", "valid" or "test", of all machines. The first call for a split is collective."""
-        return to_torch(self._core.nodes_of(split)).clone()
+        return to_torch(self._core.nodes_of(_arguments.word(split, "split"))).clone()
 
     def original_ids(self, ids: Any) -> torch.Tensor:
         """int64 [n]: the numbers that these nodes had in the input; on the CPU. Not collective."""
@@ -192,10 +195,10 @@ def _options(
     batch_size: int,
 ) -> _core.GraphOptions:
     return _core.GraphOptions(
-        edge_ids=edge_ids,
+        edge_ids=None if edge_ids is None else _arguments.flag(edge_ids, "edge_ids"),
         edge_weights=_arguments.flag(weights, "weights"),
         gpu_bytes=-1 if gpu_memory is None else _arguments.integer(gpu_memory, "gpu_memory", 0),
-        replicate=replicate,
+        replicate=_arguments.word(replicate, "replicate"),
         halo_bytes=_arguments.integer(halo_cache, "halo_cache", 0),
         fanouts=_arguments.fanouts(fanouts, "fanouts"),
         batch_size=_arguments.integer(batch_size, "batch_size", 1),
@@ -278,6 +281,17 @@ def from_tensors(
     return Graph(_core.Graph.from_arrays(process(), *together(arguments)))
 
 
+_SPLITS = ("train", "valid", "test")
+
+
+def _split_array(value: Any, name: str) -> Any:
+    """Ids, or a mask, which older libraries have of uint8."""
+    array = host_array(value, name)
+    if array.dtype == "uint8":
+        raise InputError(f"{name} is of type uint8", "Give ids as int64, or a mask as bool: mask.bool().")
+    return array
+
+
 def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
     """The first rank's; others' are none, but their edges must be usable, too."""
     arrays = _core.Arrays()
@@ -285,7 +299,7 @@ def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
     if process().rank == 0:
         for name, value in (given | {"edge_index": edge_index}).items():
             if value is not None:
-                setattr(arrays, name, host_array(value, name))
+                setattr(arrays, name, _split_array(value, name) if name in _SPLITS else host_array(value, name))
         arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
     return arrays
 

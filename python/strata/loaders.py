@@ -285,6 +285,8 @@ def ids_of(graph: Graph, nodes: Any) -> Any:
     if nodes is None:
         return numpy.arange(graph.num_nodes, dtype="int64")
     array = host_array(nodes, "input_nodes")
+    if array.dtype == "uint8":
+        raise InputError("input_nodes is of type uint8", "Give ids as int64, or a mask as bool: mask.bool().")
     if array.dtype == bool:
         if array.shape != (graph.num_nodes,):
             raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")

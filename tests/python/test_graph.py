@@ -24,6 +24,8 @@ class FromTensors(unittest.TestCase):
             self.assertEqual((graph.num_features, graph.num_classes), (16, 5))
             self.assertTrue(torch.equal(graph.nodes("train"), self.plain.train))
             self.assertTrue(torch.equal(graph.nodes("test"), self.plain.test))
+            with self.assertRaisesRegex(TypeError, "split is 3; give a word"):
+                graph.nodes(3)
             self.assertLessEqual({"indptr", "indices", "features"}, {row["tensor"] for row in graph.plan()})
             self.assertIn("nodes=1000", repr(graph))
         self.assertEqual(repr(graph), "strata.Graph(closed)")
@@ -96,6 +98,8 @@ class FromTensors(unittest.TestCase):
             ((edges, x[:10]), "10"),
             ((edges, x, self.plain.y[:10]), "x says 1000 nodes, y has 10 rows"),
             ((edges.cfloat(), x), "complex"),
+            (([[0, 1], [1]], x), "edge_index makes no array"),
+            ((edges, x.to_sparse()), "x is a torch.sparse_coo tensor\n  Give a dense one: x.to_dense"),
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 strata.from_tensors(*arguments)
@@ -107,6 +111,7 @@ class FromTensors(unittest.TestCase):
             ({"gpu_memory": -5}, "gpu_memory is -5"),
             ({"batch_size": 1.5}, "batch_size is 1.5; give an integer"),
             ({"num_nodes": "8"}, "num_nodes is '8'; give an integer"),
+            ({"train": torch.ones(1000, dtype=torch.uint8)}, "train is of type uint8\n  Give ids as int64, or a mask as bool"),
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 strata.from_tensors(edges, x, **options)
@@ -123,6 +128,7 @@ class FromTensors(unittest.TestCase):
         for use in (lambda: graph.num_edges, lambda: graph.features[[0]], lambda: next(iter(loader)), lambda: graph.nodes("train")):
             with self.assertRaisesRegex(strata.StrataError, "was closed"):
                 use()
+        self.assertEqual(repr(graph.features), "strata.graph.Features(closed)")
 
     def test_can_be_opened_and_dropped_many_times(self):
         def open_descriptors():
@@ -195,6 +201,9 @@ class Loaded(unittest.TestCase):
             self.assertIsInstance(caught.exception, ValueError)
         with self.assertRaisesRegex(strata.InputError, "replicate"):
             strata.load("synthetic:kind=sbm,nodes=100", replicate="perhaps")
+        for options, message in (({"replicate": True}, "replicate is True; give a word"), ({"edge_ids": "yes"}, "edge_ids is 'yes'; give True")):
+            with self.assertRaisesRegex(TypeError, message):
+                strata.load("synthetic:kind=sbm,nodes=100", **options)
 
 
 class Import(unittest.TestCase):

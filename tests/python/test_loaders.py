@@ -386,6 +386,8 @@ class Refusals(LoaderCase):
             ({"input_nodes": "trein"}, "train"),
             ({"input_nodes": [1.5]}, "input_nodes is of type float64"),
             ({"input_nodes": torch.ones(3, dtype=torch.bool)}, "a mask of shape"),
+            ({"input_nodes": torch.ones(1000, dtype=torch.uint8)}, "input_nodes is of type uint8\n  Give ids as int64, or a mask as bool"),
+            ({"input_nodes": ("paper", [1, 2])}, "input_nodes makes no array"),
             ({"sampler": "labour"}, "labor"),
             ({"sampler": "weighted"}, "loaded without weights"),
             ({"subgraph_type": "induced"}, "subgraph_type='induced' is not possible"),

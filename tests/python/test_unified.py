@@ -140,8 +140,13 @@ class Unified(unittest.TestCase):
             strata.unified(values((10, 10), torch.float32).t())
         with self.assertRaisesRegex(strata.InputError, "no dimensions"):
             strata.unified(torch.tensor(3))
-        with self.assertRaisesRegex(TypeError, "the tensor is a list"):
-            strata.unified([[1, 2]])
+        with self.assertRaisesRegex(strata.InputError, "a view that changes what it reads"):
+            strata.unified(torch.ones(3, dtype=torch.complex64).conj())
+        with self.assertRaisesRegex(strata.InputError, "the array cannot be a tensor"):
+            strata.unified(numpy.ones(3, dtype=">f4"))
+        for register in (strata.unified, strata.pin_memory_inplace, lambda given: strata.gather_pinned_tensor_rows(given, [0])):
+            with self.assertRaisesRegex(TypeError, "the tensor is a list"):
+                register([[1, 2]])
         with self.assertRaisesRegex(strata.InputError, "can only be read\n  Give array.copy()"):
             read_only = numpy.ones((3, 3))
             read_only.flags.writeable = False

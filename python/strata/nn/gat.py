@@ -124,7 +124,7 @@ class GATConv(torch.nn.Module):
             raise InputError(
                 "GATConv: return_attention_weights is not possible", "The weights of edges are never stored: leave it out."
             )
-        inputs = inputs_of("GATConv", x, edge_index, size)
+        inputs = inputs_of("GATConv", x, edge_index, size, self.in_channels)
         x_dst = inputs.x_dst
         rows = self._map(inputs.x_src, x_dst, inputs.shared)
         out = self._attend(rows, inputs.lists).to(rows.src.dtype)

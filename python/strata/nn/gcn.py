@@ -108,7 +108,7 @@ class GCNConv(torch.nn.Module):
         """
         if isinstance(x, (tuple, list)):
             raise InputError("GCNConv: x is a pair", "Give one x for sources and destinations, or take SAGEConv.")
-        inputs = inputs_of("GCNConv", x, edge_index)
+        inputs = inputs_of("GCNConv", x, edge_index, columns=self.in_channels)
         x, lists = self.lin(inputs.x_src), inputs.lists
         edge, row, col, own = self._scales(lists, edge_weight)
         back: tuple[Tensor | None, ...] = (None, None, None)

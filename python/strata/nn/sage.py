@@ -89,7 +89,7 @@ class SAGEConv(torch.nn.Module):
 
     def forward(self, x: Features, edge_index: Edges, size: tuple[int, int] | None = None) -> Tensor:
         """[destinations, out_channels]; see strata.nn for x and edge_index."""
-        inputs = inputs_of("SAGEConv", x, edge_index, size)
+        inputs = inputs_of("SAGEConv", x, edge_index, size, self.in_channels)
         if inputs.shared and self._joins():
             out = self._joined(inputs.x_src, inputs.lists)
         else:

@@ -109,6 +109,9 @@ class Graph:
     def __reduce__(self) -> Any:
         raise not_for_other_processes("a graph")
 
+    def __copy__(self) -> Graph:
+        return self  # nothing of it changes; scripts of PyG give each loader a copy of the Data
+
     @property
     def name(self) -> str:
         """Of the folder of parts, the dataset or the generator. Not collective, like all of these properties."""
@@ -203,6 +206,12 @@ def _options(
         fanouts=_arguments.fanouts(fanouts, "fanouts"),
         batch_size=_arguments.integer(batch_size, "batch_size", 1),
     )
+
+
+def require_graph(graph: Any) -> None:
+    """TypeError for anything else than a Graph, such as one of another library."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
 
 
 def load(

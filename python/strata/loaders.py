@@ -16,7 +16,7 @@ from strata._loader_options import by_weight, check_form, check_others
 from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
-from strata.graph import Graph
+from strata.graph import Graph, require_graph
 
 if TYPE_CHECKING:
     import torch
@@ -188,8 +188,7 @@ class _Loader:
                 chooser=chooser,
             )
 
-        if not isinstance(graph, Graph):
-            raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
+        require_graph(graph)
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0

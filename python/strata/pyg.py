@@ -22,7 +22,7 @@ from torch_geometric.data.graph_store import EdgeAttr, EdgeLayout
 from strata._indices import rows_of
 from strata._process import not_for_other_processes, process
 from strata.errors import InputError
-from strata.graph import Features, Graph, Labels
+from strata.graph import Features, Graph, Labels, require_graph
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 def stores_of(graph: Graph) -> tuple[FeatureStore, GraphStore]:
     """What PyG's loaders take as data."""
+    require_graph(graph)
     return FeatureStore(graph), GraphStore(graph)
 
 

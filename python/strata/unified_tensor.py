@@ -129,6 +129,12 @@ class UnifiedTensor:
             raise TypeError(f"{function.__name__} is not possible on a unified tensor; index it, or take its cpu()")
         return _index_select(*arguments, **(keywords or {}))
 
+    def __reduce__(self) -> Any:
+        raise InputError(
+            "a unified tensor cannot be sent to another process",
+            "Send the CPU tensor, after tensor.share_memory_(), and call strata.unified() in that process.",
+        )
+
     def __repr__(self) -> str:
         return f"strata.unified(shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device!r})"
 

@@ -211,6 +211,8 @@ class Loaders(DglCase):
             (lambda: self.loader(sampler, shuffle="yes"), "shuffle is 'yes'; give True or False"),
             (lambda: names.NeighborSampler([2.7]), r"fanouts\[0\] is 2.7; give an integer"),
             (lambda: names.NeighborSampler(5), "fanouts is 5; give one number of neighbors per layer"),
+            (lambda: names.DataLoader(self.plain, [1], OwnSampler([2])), "the graph is RandomGraph"),
+            (lambda: names.sample_neighbors(self.plain, [1], 2), "the graph is RandomGraph"),
         ):
             with self.subTest(message), self.assertRaisesRegex(TypeError, message):
                 call()
@@ -255,6 +257,8 @@ class Frontiers(DglCase):
             dgl_names.to_block(frontier, torch.tensor([7, 9, 7]))
         with self.assertRaisesRegex(strata.InputError, "begin with their destinations"):
             dgl_names.to_block(frontier, include_dst_in_src=False)
+        with self.assertRaisesRegex(strata.InputError, "a frontier of torch.float32"):
+            dgl_names.Frontier(([1.5], [7]))
         with self.assertRaisesRegex(strata.InputError, "1 sources and 2 destinations"):
             dgl_names.Frontier((torch.tensor([1]), torch.tensor([7, 9])))
 

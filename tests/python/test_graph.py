@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs from tensors, generators and other libraries."""
 
+import copy
 import gc
 import resource
 import subprocess
@@ -28,6 +29,7 @@ class FromTensors(unittest.TestCase):
                 graph.nodes(3)
             self.assertLessEqual({"indptr", "indices", "features"}, {row["tensor"] for row in graph.plan()})
             self.assertIn("nodes=1000", repr(graph))
+            self.assertIs(copy.copy(graph), graph)
         self.assertEqual(repr(graph), "strata.Graph(closed)")
 
     def test_gathers_rows(self):

@@ -465,6 +465,8 @@ class SmSplits(LoaderCase):
         for loading, training in ((0, 50), (50, 101)):
             with self.assertRaisesRegex(strata.InputError, "is no percentage of SMs"):
                 strata.SmSplit(loading, training)
+        with self.assertRaisesRegex(TypeError, "loading is '10'; give an integer"):
+            strata.SmSplit("10", 90)
         if self.device.type == "cpu":
             with self.assertRaisesRegex(strata.InputError, "this process computes on the CPU"):
                 strata.SmSplit(10, 90)

@@ -3,6 +3,7 @@
 
 import gc
 import pathlib
+import pickle
 import tempfile
 import unittest
 import weakref
@@ -199,6 +200,10 @@ class Unified(unittest.TestCase):
             expected[rows] *= 2
         self.assertTrue(torch.equal(tensor, expected))
         self.assertTrue(torch.equal(u[:].cpu(), expected))
+
+    def test_is_not_sent_to_other_processes(self):
+        with self.assertRaisesRegex(strata.InputError, "cannot be sent to another process\n  Send the CPU tensor"):
+            pickle.dumps(strata.unified(torch.ones(3)))
 
     def test_by_the_names_of_dgl(self):
         tensor = values((100, 4), torch.float32)

@@ -16,7 +16,7 @@ from strata._process import process
 from strata.dgl.blocks import NID, Block, to_block
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.errors import InputError
-from strata.graph import Graph
+from strata.graph import Graph, require_graph
 from strata.loaders import BlockBatch, NodeLoader, ids_of
 from strata.sm_split import SmSplit
 
@@ -191,6 +191,7 @@ class DataLoader:
         blocks: str = "auto",
         **others: Any,
     ) -> None:
+        require_graph(graph)
         if not isinstance(graph_sampler, BlockSampler):
             raise InputError(
                 f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler."

@@ -111,15 +111,18 @@ class Graph:
         def make(name: str, rate: float, tensor: torch.Tensor | None) -> Any:
             return machine.chunk_tensor(name, tensor, machine.free_bytes(reserved), rate)
 
-        self.features = make("features", options.feat_cache_rate, data and data.features)
+        def own(name: str) -> torch.Tensor | None:
+            return None if data is None else getattr(data, name)
+
+        self.features = make("features", options.feat_cache_rate, own("features"))
         self.probs = None
         if options.bias:
-            weights = data and weights_of(data)
+            weights = None if data is None else weights_of(data)
             self.probs = make("probs", options.graph_cache_rate, weights)
-        self.indices = make("indices", options.graph_cache_rate, data and data.indices)
-        self.indptr = make("indptr", options.graph_cache_rate, data and data.indptr)
-        self.labels = make("", 1, data and data.labels)
-        nodes, self.num_features = machine.share(data and tuple(data.features.shape))
+        self.indices = make("indices", options.graph_cache_rate, own("indices"))
+        self.indptr = make("indptr", options.graph_cache_rate, own("indptr"))
+        self.labels = make("", 1, own("labels"))
+        nodes, self.num_features = machine.share(None if data is None else tuple(data.features.shape))
         self.table = self.own_features(nodes) if self.has_buffers and not self.attends else None
 
     def own_features(self, nodes: int) -> torch.Tensor | None:
@@ -135,7 +138,8 @@ class Graph:
         return strata.dgs.sample_blocks(seeds, self.indptr, self.indices, fanouts, self.probs, **kind)
 
     def labels_of(self, seeds: torch.Tensor) -> torch.Tensor:
-        return self.labels._CAPI_index(seeds)[:, 0]
+        rows: torch.Tensor = self.labels._CAPI_index(seeds)
+        return rows[:, 0]
 
     def batch(self, sample: strata.dgs.SampledBlocks, seeds: torch.Tensor) -> Batch:
         layers = sample.blocks if self.has_buffers else [Layer.of_lists(block) for block in sample.blocks]

@@ -85,7 +85,9 @@ def read(name: str, root: pathlib.Path, seed: int = 1, weighted: bool = False) -
     return Data(indptr, sources[order].long(), features.contiguous(), labels, train, int(labels.max()) + 1, ordered)
 
 
-def rewired(sources: torch.Tensor, targets: torch.Tensor, nodes: int, copies: int, seed: int):
+def rewired(
+    sources: torch.Tensor, targets: torch.Tensor, nodes: int, copies: int, seed: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """As many copies of the nodes; every edge joins a random copy of its source with one of its target, and each node is joined
     with its other copies."""
     generator = torch.Generator().manual_seed(seed)

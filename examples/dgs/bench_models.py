@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -28,13 +29,19 @@ class Layer(NamedTuple):
         return cls(lists.indices.long(), destinations, lists.num_src, lists.num_dst)
 
 
+#: Of (convolution, rows, edges of its layer).
+Apply = Callable[[Any, torch.Tensor, Any], torch.Tensor]
+
+
 def apply_strata(conv: Any, x: torch.Tensor, lists: Any) -> torch.Tensor:
-    return conv(x, lists)
+    out: torch.Tensor = conv(x, lists)
+    return out
 
 
 def apply_pyg(conv: Any, x: torch.Tensor, layer: Layer) -> torch.Tensor:
     edge_index = torch.stack([layer.sources, layer.destinations])
-    return conv((x, x[: layer.num_dst]), edge_index, size=(layer.num_src, layer.num_dst))
+    out: torch.Tensor = conv((x, x[: layer.num_dst]), edge_index, size=(layer.num_src, layer.num_dst))
+    return out
 
 
 def first_by_id(conv: Any, table: torch.Tensor, lists: Any) -> torch.Tensor:
@@ -47,7 +54,7 @@ class Sage(torch.nn.Module):
     """Without `x`, all nodes' rows are in `table`, and the first layer's edges are by id. strata.nn's layers apply the ReLU that comes
     before them."""
 
-    def __init__(self, convs: Any, apply: Any, sizes: Sequence[int]) -> None:
+    def __init__(self, convs: Any, apply: Apply, sizes: Sequence[int]) -> None:
         super().__init__()
         self.apply_layer = apply
         self.has_relu = apply is apply_pyg
@@ -56,17 +63,22 @@ class Sage(torch.nn.Module):
         self.layers = torch.nn.ModuleList([convs.SAGEConv(*first), *(convs.SAGEConv(*pair, **inner) for pair in others)])
 
     def forward(self, x: torch.Tensor | None, layers: Sequence[Any], table: torch.Tensor | None = None) -> torch.Tensor:
-        for i, (conv, layer) in enumerate(zip(self.layers, layers)):
-            x = first_by_id(conv, table, layer) if x is None else self.apply_layer(conv, x, layer)
-            if i + 1 < len(self.layers):
-                x = dropout(x.relu_() if self.has_relu else x, 0.5, self.training)
+        first, *others = self.layers
+        if x is None:
+            assert table is not None
+            x = first_by_id(first, table, layers[0])
+        else:
+            x = self.apply_layer(first, x, layers[0])
+        for conv, layer in zip(others, layers[1:]):
+            x = dropout(x.relu_() if self.has_relu else x, 0.5, self.training)
+            x = self.apply_layer(conv, x, layer)
         return x
 
 
 class Gat(torch.nn.Module):
     """Residual connections in all layers but the first; the last one gives the mean of its heads."""
 
-    def __init__(self, convs: Any, apply: Any, sizes: Sequence[int], heads: Sequence[int]) -> None:
+    def __init__(self, convs: Any, apply: Apply, sizes: Sequence[int], heads: Sequence[int]) -> None:
         super().__init__()
         self.apply_layer = apply
         last = len(sizes) - 2
@@ -87,14 +99,8 @@ class Gat(torch.nn.Module):
 
 
 def make_model(name: str, layers: str, num_features: int, num_classes: int, depth: int) -> torch.nn.Module:
-    if layers == "strata":
-        import strata.nn as convs
-
-        apply = apply_strata
-    else:
-        import torch_geometric.nn as convs
-
-        apply = apply_pyg
+    convs = importlib.import_module("strata.nn" if layers == "strata" else "torch_geometric.nn")
+    apply: Apply = apply_strata if layers == "strata" else apply_pyg
     if name == "graphsage":
         return Sage(convs, apply, [num_features, *[256] * (depth - 1), num_classes])
     return Gat(convs, apply, [num_features, *[32] * (depth - 1), num_classes], [8] * depth)

@@ -63,7 +63,8 @@ class Slot:
         self.batch: Batch | None = None  # one that is in no buffer
         self.recording: Any = None
         self.output: Output | None = None  # of the recording
-        self.ready, self.used = (torch.cuda.Event(), torch.cuda.Event()) if on_gpu else (None, None)
+        self.ready: Any = torch.cuda.Event() if on_gpu else None
+        self.used: Any = torch.cuda.Event() if on_gpu else None
 
 
 Make = Callable[[Slot, torch.Tensor], None]
@@ -130,16 +131,16 @@ class Trainer:
         self.to_warm_up = 3 if dist.get_world_size() == 1 else 11  # DistributedDataParallel wants that many
         self.group = dist.new_group(backend="gloo") if dist.get_world_size() > 1 else None  # of the threads that make batches
         on_gpu = machine.on_gpu
-        self.side = torch.cuda.Stream() if on_gpu else None
+        self.side: Any = torch.cuda.Stream() if on_gpu else None
         self.optimizer = torch.optim.Adam(model.parameters(), lr=0.001, weight_decay=5e-4, fused=on_gpu, capturable=on_gpu)
 
     def measure(self, work: Iterable[torch.Tensor]) -> None:
         """Samples some mini-batches, for the shapes of the buffers that they are put into."""
-        rooms = like = None
+        buffers: list[Buffer | None] = [None] * self.num_slots
         if self.graph.has_buffers:
             samples = [self.sample(seeds) for seeds in itertools.islice(work, MEASURED)]
-            rooms, like = strata.dgs.BlockRooms.around(samples), samples[0]
-        buffers = (None if rooms is None else Buffer(rooms, like, self.graph) for _ in range(self.num_slots))
+            rooms = strata.dgs.BlockRooms.around(samples)
+            buffers = [Buffer(rooms, samples[0], self.graph) for _ in range(self.num_slots)]
         self.slots = [Slot(buffer, self.machine.on_gpu) for buffer in buffers]
 
     def outputs(self, work: Iterable[torch.Tensor]) -> Iterator[tuple[Output, torch.Tensor]]:
@@ -147,8 +148,8 @@ class Trainer:
         for slot in made_ahead(self.make, work, self.slots, self.machine.device):
             if slot.batch is not None:
                 yield self.step(slot.batch), slot.batch.y
-            else:
-                yield self.buffered_step(slot), slot.buffer.y
+            elif slot.buffer is not None:
+                yield self.buffered_step(slot, slot.buffer), slot.buffer.y
 
     def sample(self, seeds: torch.Tensor) -> Any:
         return self.graph.sample(seeds.to(self.machine.device, non_blocking=True), self.fanouts)
@@ -157,16 +158,14 @@ class Trainer:
         slot.batch = None
         seeds = seeds.to(self.machine.device, non_blocking=True)
         sample = self.sample(seeds)
-        if self.fits(slot, sample):
+        if slot.buffer is not None and self.fits(slot.buffer, sample):
             slot.buffer.fill(sample, seeds)
         else:
             slot.batch = self.graph.batch(sample, seeds)
 
-    def fits(self, slot: Slot, sample: Any) -> bool:
+    def fits(self, buffer: Buffer, sample: Any) -> bool:
         """On all ranks, which must replay a step, with what they send each other in it, together."""
-        if slot.buffer is None:
-            return False
-        fitting = torch.tensor([slot.buffer.blocks.holds(sample)], dtype=torch.int32)
+        fitting = torch.tensor([buffer.blocks.holds(sample)], dtype=torch.int32)
         if self.group is not None:
             dist.all_reduce(fitting, dist.ReduceOp.MIN, group=self.group)
         return bool(fitting)
@@ -179,31 +178,31 @@ class Trainer:
         self.optimizer.step()
         return Output(loss.detach(), scores.detach())
 
-    def buffered_step(self, slot: Slot) -> Output:
+    def buffered_step(self, slot: Slot, buffer: Buffer) -> Output:
         if not self.machine.on_gpu:
-            return self.step(slot.buffer.batch())
+            return self.step(buffer.batch())
         if self.to_warm_up > 0:
             self.to_warm_up -= 1
-            return self.warm_up(slot)
-        if slot.recording is None:
-            self.record(slot)
+            return self.warm_up(buffer)
+        output = self.record(slot, buffer) if slot.output is None else slot.output
         slot.recording.replay()
-        return slot.output
+        return output
 
-    def warm_up(self, slot: Slot) -> Output:
+    def warm_up(self, buffer: Buffer) -> Output:
         """One step on a stream of its own, as recording wants it."""
         here = torch.cuda.current_stream()
         self.side.wait_stream(here)
         with torch.cuda.stream(self.side):
-            output = self.step(slot.buffer.batch())
+            output = self.step(buffer.batch())
         here.wait_stream(self.side)
         return output
 
-    def record(self, slot: Slot) -> None:
-        """Recordings share their memory: none runs beside another."""
+    def record(self, slot: Slot, buffer: Buffer) -> Output:
+        """What replays of the slot's step will give. Recordings share their memory: none runs beside another."""
         pools = (other.recording.pool() for other in self.slots if other.recording is not None)
         recording = torch.cuda.CUDAGraph()
         # The thread that makes batches goes on calling CUDA meanwhile.
         with torch.cuda.graph(recording, pool=next(pools, None), capture_error_mode="thread_local"):
-            slot.output = self.step(slot.buffer.batch())
+            slot.output = self.step(buffer.batch())
         slot.recording = recording
+        return slot.output

@@ -103,13 +103,14 @@ def training_part(data: Data, options: argparse.Namespace) -> Part:
 
 
 def scored_parts(data: Data, options: argparse.Namespace, trained: Part | None) -> dict[str, Part]:
-    """Of the validation and the test nodes. Validation of an inductive run does not see the test nodes either."""
+    """Of the validation and the test nodes, where there are any. Validation of an inductive run does not see the test nodes either."""
     if options.inductive or trained is None:
         valid, test = part_of(induced(data, "train", "valid"), "valid", options), part_of(data, "test", options)
     else:
         valid = trained._replace(nodes=data.splits["valid"])
         test = trained._replace(nodes=data.splits["test"])
-    return {"Eval Acc {:.4f}": valid, "Test Acc: {:.4f}": test}
+    parts = {"Eval Acc {:.4f}": valid, "Test Acc: {:.4f}": test}
+    return {line: part for line, part in parts.items() if len(part.nodes) > 0}
 
 
 class SAGE(torch.nn.Module):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime.hpp"
 
+#include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -73,17 +74,34 @@ void bind_runtime(nb::module_& module) {
       },
       "name"_a, "level"_a, "Sends messages of this level and above to stderr, with the rank's name.");
   module.def("find_launcher", &launcher, "What started this process: none, mpi or torch.");
-  nb::class_<Process>(module, "Process", "This process among the ranks of a run.")
+  nb::class_<Process>(module, "Process",
+                      "This process among the ranks of a run. Its properties are not collective.")
       .def_static("start", &start, "backend"_a.none(), "device"_a, "ranks_per_machine"_a,
                   "Collective. Finds hosts, machines and devices. `backend` is a capsule of another "
                   "launcher's ranks.")
-      .def_prop_ro("rank", [](const Process& p) { return p.world->rank(); })
-      .def_prop_ro("size", [](const Process& p) { return p.world->size(); })
-      .def_prop_ro("host", [](const Process& p) { return p.world->host(); })
-      .def_prop_ro("device", [](const Process& p) { return p.runtime->device().str(); })
-      .def_prop_ro("local_rank", [](const Process& p) { return place_of(p).local_rank; })
-      .def_prop_ro("machine", [](const Process& p) { return place_of(p).machine; })
-      .def_prop_ro("num_machines", [](const Process& p) { return p.runtime->topology().num_machines(); })
+      .def_prop_ro(
+          "rank", [](const Process& p) { return p.world->rank(); }, "Number of this process, from 0.")
+      .def_prop_ro(
+          "size", [](const Process& p) { return p.world->size(); }, "How many ranks the run has.")
+      .def_prop_ro(
+          "host", [](const Process& p) { return p.world->host(); }, "Name of the host that the rank is on.")
+      .def_prop_ro(
+          "device", [](const Process& p) { return p.runtime->device().str(); },
+          "What the rank computes on, as torch names it: \"cpu\", \"cuda:0\" ...")
+      .def_prop_ro(
+          "local_rank", [](const Process& p) { return place_of(p).local_rank; },
+          "Number of the rank on its machine, from 0.")
+      .def_prop_ro(
+          "machine", [](const Process& p) { return place_of(p).machine; },
+          "Number of the machine, whose ranks share memory: usually a host.")
+      .def_prop_ro(
+          "num_machines", [](const Process& p) { return p.runtime->topology().num_machines(); },
+          "How many machines the run has.")
+      .def("__repr__",
+           [](const Process& p) {
+             return fmt::format("strata.Process(rank={}, size={}, host='{}', device='{}')", p.world->rank(),
+                                p.world->size(), p.world->host(), p.runtime->device().str());
+           })
       .def("ranks", &more_ranks,
            "Collective. A capsule of the same ranks as a group of its own, for another extension.")
       .def(

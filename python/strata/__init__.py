@@ -22,7 +22,7 @@ from strata._process import init, init_process_group, process, set_log_level
 from strata.choosers import ChoiceQuery, NeighborChooser
 from strata.errors import CommError, CudaError, InputError, IoError, OutOfMemory, StrataError
 from strata.graph import Graph, from_dgl, from_networkx, from_pyg, from_tensors, load
-from strata.loaders import Block, NeighborLoader, NodeLoader
+from strata.loaders import Block, BlockBatch, NeighborLoader, NodeLoader
 from strata.partitioning import convert, info, partition, repartition, verify
 from strata.recording import GraphedStep, StepCounts, graphed
 from strata.reports import report
@@ -35,6 +35,7 @@ __version__: str = _core.__version__  # type: ignore[attr-defined]  # stubs leav
 
 __all__ = [
     "Block",
+    "BlockBatch",
     "ChoiceQuery",
     "CommError",
     "CudaError",

@@ -28,6 +28,13 @@ def flag(value: Any, name: str) -> bool:
     raise TypeError(f"{name} is {value!r}; give True or False")
 
 
+def word(value: Any, name: str) -> str:
+    """A str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; give a word")
+    return value
+
+
 def fanouts(values: Any, name: str) -> list[int]:
     """Numbers of neighbors, the seeds' first; -1: all."""
     if isinstance(values, str) or not isinstance(values, Iterable):

@@ -44,10 +44,15 @@ def host_array(value: Any, name: str) -> Any:
 
     if hasattr(value, "__dlpack__") and not isinstance(value, (numpy.ndarray, numpy.generic)):
         value = as_tensor(value).cpu()  # a tensor, or what another library has
+        if str(value.layout) != "torch.strided":
+            raise InputError(f"{name} is a {value.layout} tensor", f"Give a dense one: {name}.to_dense().")
         if str(value.dtype) == "torch.bfloat16":
             value = value.float()
         value = value.numpy()
-    array = numpy.ascontiguousarray(value)
+    try:
+        array = numpy.ascontiguousarray(value)
+    except ValueError as error:  # rows of several lengths
+        raise InputError(f"{name} makes no array: {error}", "Give a tensor, an array, or lists of one length.") from None
     if array.dtype.kind not in "iufb":
         raise InputError(f"{name} is of type {array.dtype}", "Give numbers: float32, float16, int64 or bool.")
     return array

@@ -122,6 +122,7 @@ class BlockRooms:
         return BlockRooms(tuple(nodes), tuple(room(counts) for counts in zip(*(sample.num_edges for sample in samples))))
 
     def holds(self, sample: SampledBlocks) -> bool:
+        """Whether there is room for it."""
         return all(count <= room for count, room in zip(sample.num_nodes, self.nodes)) and all(
             count <= room for count, room in zip(sample.num_edges, self.edges)
         )

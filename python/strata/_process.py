@@ -10,6 +10,7 @@ import socket
 import sys
 import traceback
 import types
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -63,7 +64,21 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
     sys.excepthook = _end_other_ranks(sys.excepthook)
     sys.exit = _noting(sys.exit)
     os.register_at_fork(after_in_child=_leak)
+    _warn_if_alone(_State.process)
     return _State.process
+
+
+def _warn_if_alone(process: _core.Process) -> None:
+    """Processes that only tell torch.distributed their ranks would each load the graph by themselves."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if process.size > 1 or distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    if (ranks := distributed.get_world_size()) > 1:
+        warnings.warn(
+            f"torch.distributed has {ranks} ranks here, and Strata one, which shares no graph and no seeds with others. Set RANK, "
+            "WORLD_SIZE, MASTER_ADDR and MASTER_PORT in every process before it uses Strata, as torchrun does",
+            stacklevel=2,
+        )
 
 
 def set_log_level(level: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _arguments, _core
@@ -38,8 +38,12 @@ class Features:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
+    def __repr__(self) -> str:
+        return f"strata.graph.Features(shape={self.shape})" if self._graph._core.is_open else "strata.graph.Features(closed)"
+
     @property
     def shape(self) -> tuple[int, int]:
+        """(num_nodes, num_features), of the whole graph. Not collective."""
         return self._graph.num_nodes, self._graph.num_features
 
     def __len__(self) -> int:
@@ -105,6 +109,9 @@ class Graph:
     def __reduce__(self) -> Any:
         raise not_for_other_processes("a graph")
 
+    def __copy__(self) -> Graph:
+        return self  # nothing of it changes; scripts of PyG give each loader a copy of the Data
+
     @property
     def name(self) -> str:
         """Of the folder of parts, the dataset or the generator. Not collective, like all of these properties."""
@@ -161,7 +168,7 @@ class Graph:
 
     def nodes(self, split: str) -> torch.Tensor:
         """int64 [n] on the CPU: ids of "train", "valid" or "test", of all machines. The first call for a split is collective."""
-        return to_torch(self._core.nodes_of(split)).clone()
+        return to_torch(self._core.nodes_of(_arguments.word(split, "split"))).clone()
 
     def original_ids(self, ids: Any) -> torch.Tensor:
         """int64 [n]: the numbers that these nodes had in the input; on the CPU. Not collective."""
@@ -191,14 +198,20 @@ def _options(
     batch_size: int,
 ) -> _core.GraphOptions:
     return _core.GraphOptions(
-        edge_ids=edge_ids,
+        edge_ids=None if edge_ids is None else _arguments.flag(edge_ids, "edge_ids"),
         edge_weights=_arguments.flag(weights, "weights"),
         gpu_bytes=-1 if gpu_memory is None else _arguments.integer(gpu_memory, "gpu_memory", 0),
-        replicate=replicate,
+        replicate=_arguments.word(replicate, "replicate"),
         halo_bytes=_arguments.integer(halo_cache, "halo_cache", 0),
         fanouts=_arguments.fanouts(fanouts, "fanouts"),
         batch_size=_arguments.integer(batch_size, "batch_size", 1),
     )
+
+
+def require_graph(graph: Any) -> None:
+    """TypeError for anything else than a Graph, such as one of another library."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
 
 
 def load(
@@ -277,6 +290,17 @@ def from_tensors(
     return Graph(_core.Graph.from_arrays(process(), *together(arguments)))
 
 
+_SPLITS = ("train", "valid", "test")
+
+
+def _split_array(value: Any, name: str) -> Any:
+    """Ids, or a mask, which older libraries have of uint8."""
+    array = host_array(value, name)
+    if array.dtype == "uint8":
+        raise InputError(f"{name} is of type uint8", "Give ids as int64, or a mask as bool: mask.bool().")
+    return array
+
+
 def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
     """The first rank's; others' are none, but their edges must be usable, too."""
     arrays = _core.Arrays()
@@ -284,13 +308,19 @@ def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
     if process().rank == 0:
         for name, value in (given | {"edge_index": edge_index}).items():
             if value is not None:
-                setattr(arrays, name, host_array(value, name))
+                setattr(arrays, name, _split_array(value, name) if name in _SPLITS else host_array(value, name))
         arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
     return arrays
 
 
 def from_pyg(data: Any, **options: Any) -> Graph:
     """from_tensors() of a torch_geometric.data.Data: edge_index, x, y, edge_weight, train_mask, val_mask, test_mask."""
+    edge_index = getattr(data, "edge_index", None)
+    if edge_index is None:
+        raise InputError(
+            f"the {type(data).__name__} has no edge_index",
+            "Give a Data with edges: a HeteroData by to_homogeneous(), and without torch_geometric.transforms.ToSparseTensor.",
+        )
     names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask", "x": "x", "y": "y", "edge_weight": "edge_weight"}
     given = {name: data[key] for name, key in names.items() if key in data and data[key] is not None}
     for name in ("train", "valid", "test"):
@@ -298,7 +328,7 @@ def from_pyg(data: Any, **options: Any) -> Graph:
             raise InputError(f"{names[name]} has several columns", "Pass one of them: from_tensors(..., train=mask[:, 0]).")
     if "y" in given and given["y"].dim() == 2 and given["y"].size(1) == 1:
         given["y"] = given["y"].view(-1)
-    return from_tensors(data.edge_index, num_nodes=data.num_nodes, **(given | options))
+    return from_tensors(edge_index, num_nodes=data.num_nodes, **(given | options))
 
 
 def from_dgl(graph: Any, **options: Any) -> Graph:
@@ -318,20 +348,40 @@ def from_dgl(graph: Any, **options: Any) -> Graph:
     return from_tensors(torch.stack(graph.edges()), num_nodes=graph.num_nodes(), **(given | options))
 
 
-def from_networkx(graph: Any, x: str | None = None, y: str | None = None, **options: Any) -> Graph:
+def from_networkx(graph: Any, x: str | None = None, y: str | None = None, edge_weight: Any = None, **options: Any) -> Graph:
     """from_tensors() of a networkx graph, whose nodes get the numbers 0, 1 ... in its own order.
 
     Args:
         x, y: node attributes that hold features and labels.
+        edge_weight: the edge attribute that holds weights; or an array, as from_tensors() takes it.
     """
     import numpy
 
     number = {node: i for i, node in enumerate(graph.nodes)}
     edges = [(number[a], number[b]) for a, b in graph.edges()]
-    if not graph.is_directed():
-        edges += [(b, a) for a, b in edges if a != b]
-    edge_index = numpy.array(edges, dtype="int64").reshape(-1, 2).T
-    given = {name: numpy.array([graph.nodes[node][key] for node in graph.nodes]) for name, key in (("x", x), ("y", y)) if key}
+    opposite = [] if graph.is_directed() else [i for i, (a, b) in enumerate(edges) if a != b]
+    edges += [edges[i][::-1] for i in opposite]
+    given = {
+        name: _attributes_of(((node, graph.nodes[node]) for node in graph.nodes), key, "node")
+        for name, key in (("x", x), ("y", y))
+        if key
+    }
+    if isinstance(edge_weight, str):
+        weights = _attributes_of((((a, b), held) for a, b, held in graph.edges(data=True)), edge_weight, "edge")
+        edge_weight = numpy.concatenate([weights, weights[numpy.array(opposite, dtype="int64")]])
     if "x" in given:
         given["x"] = given["x"].astype("float32").reshape(len(number), -1)
-    return from_tensors(edge_index, num_nodes=len(number), **(given | options))
+    edge_index = numpy.array(edges, dtype="int64").reshape(-1, 2).T
+    return from_tensors(edge_index, num_nodes=len(number), edge_weight=edge_weight, **(given | options))
+
+
+def _attributes_of(holders: Iterable[tuple[Any, Any]], key: str, what: str) -> numpy.ndarray:
+    """The attribute of each node or edge, one row each."""
+    import numpy
+
+    values = []
+    for holder, held in holders:
+        if key not in held:
+            raise InputError(f"{what} {holder!r} has no attribute {key!r}", f"Give every {what} one, or leave it out.")
+        values.append(held[key])
+    return numpy.array(values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from strata import _arguments, _core
 from strata._arrays import current_stream, host_array, list_of_ids, to_torch
 from strata._indices import rows_of
+from strata._loader_options import by_weight, check_form, check_others
 from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
-from strata.graph import Graph
+from strata.graph import Graph, require_graph
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +71,7 @@ class Block:
 
     @property
     def src_nodes(self) -> torch.Tensor:
+        """int64 [num_src]: ids of the sources, the destinations' first."""
         return self._nodes[: self.num_src]
 
     def __iter__(self) -> Iterator[Any]:
@@ -98,6 +99,25 @@ class _BlockTriple(NamedTuple):
     blocks: list[Block]
 
 
+class Adj(NamedTuple):
+    """One layer of a batch as PyG's older NeighborSampler gives it: its EdgeIndex.
+
+    Attributes:
+        edge_index: int64 [2, E] local ids of sources, then of destinations.
+        e_id: int64 [E]; None if the graph was loaded without ids of edges.
+        size: (sources, destinations).
+    """
+
+    edge_index: torch.Tensor
+    e_id: torch.Tensor | None
+    size: tuple[int, int]
+
+    def to(self, *args: Any, **options: Any) -> Adj:
+        """The same with its tensors moved or converted as torch.Tensor.to() does; batches lie on the rank's device already."""
+        e_id = None if self.e_id is None else self.e_id.to(*args, **options)
+        return Adj(self.edge_index.to(*args, **options), e_id, self.size)
+
+
 class BlockBatch(_BlockTriple):
     """What NodeLoader yields; unpacks to (input_nodes, output_nodes, blocks).
 
@@ -109,9 +129,9 @@ class BlockBatch(_BlockTriple):
     input_id: torch.Tensor
 
     @property
-    def adjs(self) -> list[tuple[torch.Tensor, torch.Tensor | None, tuple[int, int]]]:
-        """(edge_index, edge ids, (sources, destinations)) of each layer, as PyG's older NeighborSampler gives them."""
-        return [(block.edge_index, block.edge_ids, block.size) for block in self.blocks]
+    def adjs(self) -> list[Adj]:
+        """(edge_index, e_id, size) of each layer, as PyG's older NeighborSampler gives them; a list also of a single one."""
+        return [Adj(block.edge_index, block.edge_ids, block.size) for block in self.blocks]
 
     def to_dgl(self) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
         """(input_nodes, output_nodes, blocks of dgl), as dgl.dataloading.DataLoader gives them."""
@@ -168,8 +188,7 @@ class _Loader:
                 chooser=chooser,
             )
 
-        if not isinstance(graph, Graph):
-            raise TypeError(f"the graph is {graph!r}; give one of strata.load(), strata.from_tensors() ...")
+        require_graph(graph)
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
@@ -182,6 +201,11 @@ class _Loader:
     def __len__(self) -> int:
         """Batches that each rank gets in an epoch."""
         return self._core.steps_per_epoch
+
+    @property
+    def dataset(self) -> range:
+        """Positions among the input nodes of all ranks, as PyG's loaders have them: len(loader.dataset) is how many there are."""
+        return range(self._core.num_seeds)
 
     @property
     def batches_made(self) -> int:
@@ -260,6 +284,8 @@ def ids_of(graph: Graph, nodes: Any) -> Any:
     if nodes is None:
         return numpy.arange(graph.num_nodes, dtype="int64")
     array = host_array(nodes, "input_nodes")
+    if array.dtype == "uint8":
+        raise InputError("input_nodes is of type uint8", "Give ids as int64, or a mask as bool: mask.bool().")
     if array.dtype == bool:
         if array.shape != (graph.num_nodes,):
             raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")
@@ -292,6 +318,7 @@ class NeighborLoader(_Loader):
         replace: whether a neighbor may be chosen several times.
         sampler: "uniform"; "weighted", by the edges' weights; "labor", which finds fewer distinct nodes; or one's own, derived
             from strata.NeighborChooser.
+        weight_attr: any name, as PyG has it for sampler="weighted": by the weights with which the graph was loaded or made.
         seed: keys the order of seeds and all choices: the same ranks get the same batches again. Other numbers of ranks give
             a step the same seeds. A node's neighbors depend on the hop that finds it, and so on the seeds beside it;
             NodeLoader's, which are chosen anew in every hop, do not.
@@ -315,12 +342,15 @@ class NeighborLoader(_Loader):
         seed: int = 0,
         transform: Callable[[Data], Any] | None = None,
         deal: bool = True,
-        subgraph_type: str = "directional",
+        subgraph_type: Any = "directional",
         disjoint: bool = False,
+        weight_attr: str | None = None,
         **others: Any,
     ) -> None:
-        _check_form(subgraph_type, disjoint)
-        _check_others("NeighborLoader", others)
+        check_form(subgraph_type, disjoint)
+        check_others("NeighborLoader", others)
+        if weight_attr is not None:
+            sampler = by_weight(sampler, weight_attr)
         self.transform = transform
         self._input_nodes = input_nodes
         self._choices: dict[str, Any] = {"replace": replace, "sampler": sampler, "seed": seed, "deal": deal}
@@ -381,58 +411,6 @@ class NeighborLoader(_Loader):
             yield data if self.transform is None else self.transform(data)
 
 
-# Options of PyG's loader and of torch's DataLoader that mean nothing here.
-_OF_WORKERS = {
-    "num_workers",
-    "filter_per_worker",
-    "persistent_workers",
-    "prefetch_factor",
-    "pin_memory",
-    "pin_memory_device",
-    "worker_init_fn",
-    "multiprocessing_context",
-    "timeout",
-    "in_order",
-    "is_sorted",
-}
-_REFUSED = {
-    "input_time": "times of nodes are not sampled by",
-    "time_attr": "times of nodes are not sampled by",
-    "weight_attr": 'weights belong to the graph: load(weights=True) and sampler="weighted"',
-    "directed": "its name is subgraph_type now",
-    "neighbor_sampler": "derive from strata.NeighborChooser, and give it as sampler",
-    "generator": "order and choices are keyed: give seed",
-    "collate_fn": "change batches where they are taken, as NeighborLoader's transform does",
-    "batch_sampler": "give input_nodes in the order of their batches, without shuffle",
-}
-
-
-def _check_others(loader: str, others: dict[str, Any]) -> None:
-    """Warns once of options that mean nothing here, unless they ask for nothing, and refuses what they do not stand for."""
-    for name in others:
-        if name in _REFUSED:
-            raise InputError(f"{name} is not possible: {_REFUSED[name]}")
-        if name not in _OF_WORKERS:
-            raise TypeError(f"{loader}() got an unexpected keyword argument {name!r}")
-    ignored = [name for name, value in others.items() if value]
-    if ignored:
-        warnings.warn(
-            f"{', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect: threads of C++ make batches on this rank's "
-            "device while the ones before are trained on, without worker processes",
-            stacklevel=3,
-        )
-
-
-def _check_form(subgraph_type: str, disjoint: bool) -> None:
-    if subgraph_type != "directional":
-        raise InputError(
-            f"subgraph_type={subgraph_type!r} is not possible",
-            'A batch has the sampled edges: "directional". torch_geometric.utils.to_undirected(batch.edge_index) adds opposites.',
-        )
-    if disjoint:
-        raise InputError("disjoint=True is not possible", "Seeds of a batch share the nodes that they have in common.")
-
-
 class NodeLoader(_Loader):
     """Batches of blocks, one per layer, as DGL's and as strata-train's own are.
 
@@ -471,7 +449,7 @@ class NodeLoader(_Loader):
         transposes: bool = True,
         **others: Any,
     ) -> None:
-        _check_others("NodeLoader", others)
+        check_others("NodeLoader", others)
         self._features = features
         super().__init__(
             graph,

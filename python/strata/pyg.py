@@ -22,7 +22,7 @@ from torch_geometric.data.graph_store import EdgeAttr, EdgeLayout
 from strata._indices import rows_of
 from strata._process import not_for_other_processes, process
 from strata.errors import InputError
-from strata.graph import Features, Graph, Labels
+from strata.graph import Features, Graph, Labels, require_graph
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 def stores_of(graph: Graph) -> tuple[FeatureStore, GraphStore]:
     """What PyG's loaders take as data."""
+    require_graph(graph)
     return FeatureStore(graph), GraphStore(graph)
 
 
@@ -45,6 +46,7 @@ class FeatureStore(pyg_data.FeatureStore):  # type: ignore[misc]  # PyG has no t
         self._graph = graph
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
+        """Of "x" and "y", as far as the graph has them."""
         return [TensorAttr(None, name) for name in self._columns()]
 
     def _columns(self) -> dict[str, tuple[int, ...]]:
@@ -96,6 +98,7 @@ class GraphStore(pyg_data.GraphStore):  # type: ignore[misc]
         self._lists: tuple[Tensor, Tensor, Tensor | None] | None = None
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
+        """Of the one type of edges, as lists of in-neighbors."""
         nodes = self._graph.num_nodes
         return [EdgeAttr(None, EdgeLayout.CSC, is_sorted=True, size=(nodes, nodes))]
 

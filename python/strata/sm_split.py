@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from strata import _core
+from strata import _arguments, _core
 from strata._process import process, refuse_forks
 from strata.errors import InputError
 
@@ -41,7 +41,7 @@ class SmSplit:
     def __init__(self, loading: int, training: int) -> None:
         refuse_forks()
         for name, share in (("loading", loading), ("training", training)):
-            if not 1 <= share <= 100:
+            if not 1 <= _arguments.integer(share, name, -(1 << 31)) <= 100:
                 raise InputError(f"{name}={share} is no percentage of SMs", "Give 1 to 100.")
         if not process().device.startswith("cuda"):
             raise InputError("SMs are shares of a GPU, and this process computes on the CPU", "Leave SmSplit out here.")
@@ -54,10 +54,12 @@ class SmSplit:
 
     @property
     def loading_stream(self) -> torch.cuda.Stream:
+        """Whose kernels run on the SMs for loading."""
         return self._stream(self._core.loading_stream)
 
     @property
     def training_stream(self) -> torch.cuda.Stream:
+        """Whose kernels run on the SMs for training."""
         return self._stream(self._core.training_stream)
 
     def _stream(self, handle: int) -> torch.cuda.Stream:

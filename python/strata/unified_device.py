@@ -24,6 +24,7 @@ class _State:
 
 
 def is_enabled() -> bool:
+    """Whether this process has the device "unified"."""
     return _State.library is not None
 
 

@@ -41,10 +41,12 @@ class UnifiedTensor:
 
     @property
     def shape(self) -> torch.Size:
+        """Of the CPU tensor, [N, ...]."""
         return self._tensor.shape
 
     @property
     def dtype(self) -> torch.dtype:
+        """Of the CPU tensor."""
         return self._tensor.dtype
 
     @property
@@ -53,9 +55,11 @@ class UnifiedTensor:
         return process().device
 
     def size(self, dim: int | None = None) -> Any:
+        """As torch.Tensor.size(): the shape, or one of its entries."""
         return self._tensor.size() if dim is None else self._tensor.size(dim)
 
     def dim(self) -> int:
+        """The number of dimensions."""
         return self._tensor.dim()
 
     def __len__(self) -> int:
@@ -125,6 +129,12 @@ class UnifiedTensor:
             raise TypeError(f"{function.__name__} is not possible on a unified tensor; index it, or take its cpu()")
         return _index_select(*arguments, **(keywords or {}))
 
+    def __reduce__(self) -> Any:
+        raise InputError(
+            "a unified tensor cannot be sent to another process",
+            "Send the CPU tensor, after tensor.share_memory_(), and call strata.unified() in that process.",
+        )
+
     def __repr__(self) -> str:
         return f"strata.unified(shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device!r})"
 
@@ -148,6 +158,8 @@ def _index_select(input: UnifiedTensor, dim: int, index: torch.Tensor, *, out: t
 def _check(tensor: torch.Tensor) -> None:
     if tensor.device.type != "cpu":
         raise InputError(f"the tensor is on {tensor.device}", "Unified tensors are views of CPU tensors.")
+    if tensor.is_conj() or tensor.is_neg():
+        raise InputError("the tensor is a view that changes what it reads", "Give tensor.resolve_conj().resolve_neg().")
     if tensor.dim() == 0:
         raise InputError("the tensor has no dimensions", "Give rows: shape [N] or [N, ...].")
     if not tensor.is_contiguous():
@@ -184,8 +196,18 @@ def _without_copy(array: Any) -> torch.Tensor:
         raise TypeError(f"the tensor is a {type(array).__name__}; give a tensor of torch, or an array")
     if isinstance(array, numpy.ndarray) and not array.flags.writeable:
         raise InputError("the array can only be read", 'Give array.copy(), or open its file with mmap_mode="c", which copies what is written.')
-    imported: torch.Tensor = torch.utils.dlpack.from_dlpack(array)
+    try:
+        imported: torch.Tensor = torch.utils.dlpack.from_dlpack(array)
+    except BufferError as error:
+        raise InputError(f"the array cannot be a tensor: {error}", "Give numbers that torch has, too.") from None
     return imported
+
+
+def _require_tensor(tensor: Any) -> None:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"the tensor is a {type(tensor).__name__}; give a tensor of torch")
 
 
 _pinned: dict[int, Any] = {}
@@ -193,6 +215,7 @@ _pinned: dict[int, Any] = {}
 
 def pin_memory_inplace(tensor: torch.Tensor) -> Any:
     """DGL's name: registers the tensor's memory with CUDA, until it or the result is gone. See unified()."""
+    _require_tensor(tensor)
     made = UnifiedTensor(tensor)
     key = tensor.data_ptr()
     _pinned[key] = weakref.ref(made, lambda _: _pinned.pop(key, None))
@@ -202,8 +225,14 @@ def pin_memory_inplace(tensor: torch.Tensor) -> Any:
 
 def gather_pinned_tensor_rows(tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """DGL's name: tensor[rows] on the GPU, of a tensor that pin_memory_inplace() registered."""
+    _require_tensor(tensor)
     reference = _pinned.get(tensor.data_ptr())
     made: UnifiedTensor | None = None if reference is None else reference()
     if made is None:
         raise InputError("the tensor was not registered", "Call strata.pin_memory_inplace(tensor) first.")
+    if tensor.shape != made.shape or tensor.dtype != made.dtype or not tensor.is_contiguous():
+        raise InputError(
+            f"{tuple(tensor.shape)} of {tensor.dtype} is another view of the memory that was registered as {made!r}",
+            "Give the tensor that was registered, and take a part of the rows that come.",
+        )
     return made[rows]

@@ -185,6 +185,8 @@ def refuses():
     refuse("is none that _CAPI_get_unique_id", ValueError, lambda: ops._CAPI_set_nccl(1, [1, 2, 3, 4], 0))
     if dist.get_world_size() > 1:
         refuse("rank 0 makes a ChunkTensor of 1 rows", ValueError, lambda: classes.ChunkTensor([1 + dist.get_rank()], torch.int64, 8))
+        is_last = dist.get_rank() == dist.get_world_size() - 1
+        refuse("the shape [-1]", ValueError, lambda: classes.ChunkTensor([-1 if is_last else 1], torch.int64, 8))
     same(make(torch.arange(10), 0)._CAPI_get_host_tensor()[:1], torch.zeros(1, dtype=torch.long), "")
 
 

@@ -45,14 +45,12 @@ def graph_of(data, weights):
 class NeighborLoader(strata.NeighborLoader):
     """PyG's constructor, on PyG's Data."""
 
-    def __init__(self, data, num_neighbors, input_nodes=None, weight_attr=None, subgraph_type="directional", **options):
+    def __init__(self, data, num_neighbors, input_nodes=None, weight_attr=None, **options):
         assert isinstance(data, Data), "a Data object"
         weights = None if weight_attr is None else data[weight_attr]
         self._data = data
-        options["sampler"] = "uniform" if weights is None else "weighted"
-        kind = getattr(subgraph_type, "value", subgraph_type)
         graph = graph_of(data, weights)
-        super().__init__(graph, num_neighbors, input_nodes, transform=self._complete, subgraph_type=kind, **options)
+        super().__init__(graph, num_neighbors, input_nodes, transform=self._complete, weight_attr=weight_attr, **options)
 
     def _complete(self, batch):
         x = self._data.x

@@ -131,6 +131,16 @@ class Loaders(DglCase):
             self.assertEqual(len(list(self.loader(sampler, drop_last=True))), 9)
             self.assertEqual(list(self.loader(sampler, nids=[])), [])
 
+    def test_say_where_seeds_are_among_the_ids(self):
+        ids = self.plain.valid
+        for sampler in (dgl_names.NeighborSampler([2]), OwnSampler([2])):
+            places = []
+            for batch in self.loader(sampler, nids=ids, shuffle=True):
+                self.assertTrue(torch.equal(ids[batch.input_id.cpu()], batch.output_nodes.cpu()))
+                self.assertEqual(batch.input_id.device, batch.output_nodes.device)
+                places += batch.input_id.tolist()
+            self.assertEqual(sorted(places), list(range(len(ids))))
+
     def test_bring_features_and_labels_on_request(self):
         options = {"prefetch_node_feats": ["feat"], "prefetch_labels": "label"}
         for sampler in (dgl_names.NeighborSampler([2, 2], **options), OwnSampler([2, 2], **options)):
@@ -181,6 +191,9 @@ class Loaders(DglCase):
             (lambda: self.loader(sampler, nids=[1000]), "index 0 is 1000, which is not a node"),
             (lambda: self.loader(sampler, device="meta"), "device='meta' is not this process's"),
             (lambda: self.loader(sampler, batch_size=0), "batch_size is 0"),
+            (lambda: self.loader(sampler, ddp_seed=-1), "ddp_seed is -1"),
+            (lambda: names.NeighborSampler([2, 0]), "fanout 0 takes no neighbors"),
+            (lambda: names.sample_neighbors(self.graph, [1], -2), "fanout -2 is below -1"),
             (lambda: self.loader(sampler, blocks="pyg"), "blocks='pyg' is not possible"),
             (lambda: next(iter(self.loader(OwnSampler([2]), nids=[1, 1]))), "node 1 is among the seeds of a batch more than once"),
             (lambda: next(iter(self.loader(OwnSampler([2]), nids=[1000]))), "1000 is not a node"),
@@ -192,8 +205,17 @@ class Loaders(DglCase):
                 call()
         with self.assertRaisesRegex(NotImplementedError, "neither sample_frontier"):
             names.BlockSampler(2).sample(self.graph, torch.arange(3))
-        with self.assertRaisesRegex(TypeError, "bach_size"):
-            self.loader(sampler, bach_size=3)
+        for call, message in (
+            (lambda: self.loader(sampler, bach_size=3), "bach_size"),
+            (lambda: self.loader(sampler, batch_size=None), "batch_size is None; give an integer"),
+            (lambda: self.loader(sampler, shuffle="yes"), "shuffle is 'yes'; give True or False"),
+            (lambda: names.NeighborSampler([2.7]), r"fanouts\[0\] is 2.7; give an integer"),
+            (lambda: names.NeighborSampler(5), "fanouts is 5; give one number of neighbors per layer"),
+            (lambda: names.DataLoader(self.plain, [1], OwnSampler([2])), "the graph is RandomGraph"),
+            (lambda: names.sample_neighbors(self.plain, [1], 2), "the graph is RandomGraph"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(TypeError, message):
+                call()
 
     def test_say_what_has_no_effect(self):
         with warnings.catch_warnings(record=True) as caught:
@@ -235,6 +257,8 @@ class Frontiers(DglCase):
             dgl_names.to_block(frontier, torch.tensor([7, 9, 7]))
         with self.assertRaisesRegex(strata.InputError, "begin with their destinations"):
             dgl_names.to_block(frontier, include_dst_in_src=False)
+        with self.assertRaisesRegex(strata.InputError, "a frontier of torch.float32"):
+            dgl_names.Frontier(([1.5], [7]))
         with self.assertRaisesRegex(strata.InputError, "1 sources and 2 destinations"):
             dgl_names.Frontier((torch.tensor([1]), torch.tensor([7, 9])))
 

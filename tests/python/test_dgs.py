@@ -183,7 +183,7 @@ class Dgs(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (0, "[0, 0]\n"), done.stderr)
 
     def test_prints_the_demo(self):
-        for ranks in (1, 2, 4):
+        for ranks in (1, 2, 3, 4):
             gpus = min(ranks, torch.cuda.device_count())
             expected = []
             for rank in range(ranks):

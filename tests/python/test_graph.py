@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs from tensors, generators and other libraries."""
 
+import copy
 import gc
 import resource
 import subprocess
@@ -24,8 +25,11 @@ class FromTensors(unittest.TestCase):
             self.assertEqual((graph.num_features, graph.num_classes), (16, 5))
             self.assertTrue(torch.equal(graph.nodes("train"), self.plain.train))
             self.assertTrue(torch.equal(graph.nodes("test"), self.plain.test))
+            with self.assertRaisesRegex(TypeError, "split is 3; give a word"):
+                graph.nodes(3)
             self.assertLessEqual({"indptr", "indices", "features"}, {row["tensor"] for row in graph.plan()})
             self.assertIn("nodes=1000", repr(graph))
+            self.assertIs(copy.copy(graph), graph)
         self.assertEqual(repr(graph), "strata.Graph(closed)")
 
     def test_gathers_rows(self):
@@ -96,6 +100,8 @@ class FromTensors(unittest.TestCase):
             ((edges, x[:10]), "10"),
             ((edges, x, self.plain.y[:10]), "x says 1000 nodes, y has 10 rows"),
             ((edges.cfloat(), x), "complex"),
+            (([[0, 1], [1]], x), "edge_index makes no array"),
+            ((edges, x.to_sparse()), "x is a torch.sparse_coo tensor\n  Give a dense one: x.to_dense"),
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 strata.from_tensors(*arguments)
@@ -107,6 +113,7 @@ class FromTensors(unittest.TestCase):
             ({"gpu_memory": -5}, "gpu_memory is -5"),
             ({"batch_size": 1.5}, "batch_size is 1.5; give an integer"),
             ({"num_nodes": "8"}, "num_nodes is '8'; give an integer"),
+            ({"train": torch.ones(1000, dtype=torch.uint8)}, "train is of type uint8\n  Give ids as int64, or a mask as bool"),
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 strata.from_tensors(edges, x, **options)
@@ -123,6 +130,7 @@ class FromTensors(unittest.TestCase):
         for use in (lambda: graph.num_edges, lambda: graph.features[[0]], lambda: next(iter(loader)), lambda: graph.nodes("train")):
             with self.assertRaisesRegex(strata.StrataError, "was closed"):
                 use()
+        self.assertEqual(repr(graph.features), "strata.graph.Features(closed)")
 
     def test_can_be_opened_and_dropped_many_times(self):
         def open_descriptors():
@@ -144,7 +152,7 @@ class FromTensors(unittest.TestCase):
 
 class FromOthers(unittest.TestCase):
     def test_data_of_pyg(self):
-        from torch_geometric.data import Data
+        from torch_geometric.data import Data, HeteroData
 
         plain = random_graph()
         mask = torch.zeros(1000, dtype=torch.bool)
@@ -153,30 +161,28 @@ class FromOthers(unittest.TestCase):
         with strata.from_pyg(data) as graph:
             self.assertEqual((graph.num_nodes, graph.num_edges, graph.num_classes), (1000, 6000, 5))
             self.assertTrue(torch.equal(graph.nodes("train"), plain.train))
+        del data.edge_index
+        for given, kind in ((data, "Data"), (HeteroData({"a": {"x": plain.x}}), "HeteroData")):
+            with self.assertRaisesRegex(strata.InputError, f"the {kind} has no edge_index\n  Give a Data with edges"):
+                strata.from_pyg(given)
 
     def test_networkx(self):
-        class Karate:
-            """The two methods of a networkx graph that are used, where networkx is not installed."""
-
-            def __init__(self):
-                self.nodes = {"a": {"f": [1.0, 0]}, "b": {"f": [2.0, 0]}, "c": {"f": [3.0, 0]}}
-
-            def edges(self):
-                return [("a", "b"), ("b", "c")]
-
-            def is_directed(self):
-                return False
-
         try:
             import networkx
-
-            given = networkx.Graph([("a", "b"), ("b", "c")])
-            networkx.set_node_attributes(given, {"a": [1.0, 0], "b": [2.0, 0], "c": [3.0, 0]}, "f")
         except ImportError:
-            given = Karate()
-        with strata.from_networkx(given, x="f") as graph:
-            self.assertEqual((graph.num_nodes, graph.num_edges), (3, 4))
+            self.skipTest("needs networkx, which torch brings")
+        given = networkx.Graph([("a", "b", {"w": 2}), ("b", "c", {"w": 3}), ("c", "c", {"w": 5})])
+        networkx.set_node_attributes(given, {"a": [1.0, 0], "b": [2.0, 0], "c": [3.0, 0]}, "f")
+        with strata.from_networkx(given, x="f", edge_weight="w") as graph:
+            self.assertEqual((graph.num_nodes, graph.num_edges), (3, 5))
             self.assertEqual(graph.features[[1]].tolist(), [[2, 0]])
+            edges = graph.in_edges([0, 1, 2])
+            self.assertEqual((edges.sources.tolist(), edges.weights.tolist()), ([1, 0, 2, 1, 2], [2, 2, 3, 3, 5]))
+        with strata.from_networkx(given.to_directed(), edge_weight=[1.0] * 5) as graph:
+            self.assertEqual(graph.num_edges, 5)
+        for options, message in (({"y": "label"}, "node 'a' has no attribute 'label'"), ({"edge_weight": "v"}, r"edge \('a', 'b'\) has")):
+            with self.assertRaisesRegex(strata.InputError, message):
+                strata.from_networkx(given, **options)
 
 
 class Loaded(unittest.TestCase):
@@ -197,6 +203,9 @@ class Loaded(unittest.TestCase):
             self.assertIsInstance(caught.exception, ValueError)
         with self.assertRaisesRegex(strata.InputError, "replicate"):
             strata.load("synthetic:kind=sbm,nodes=100", replicate="perhaps")
+        for options, message in (({"replicate": True}, "replicate is True; give a word"), ({"edge_ids": "yes"}, "edge_ids is 'yes'; give True")):
+            with self.assertRaisesRegex(TypeError, message):
+                strata.load("synthetic:kind=sbm,nodes=100", **options)
 
 
 class Import(unittest.TestCase):

@@ -225,6 +225,25 @@ class Launch(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.count("sum 3"), 2, start.__name__)
 
+    def test_warns_where_only_torch_distributed_knows_the_ranks(self):
+        script = self.folder / "alone.py"
+        script.write_text(
+            "import sys, warnings, torch, torch.distributed as dist, torch.multiprocessing as mp\n"
+            "def work(rank, place):\n"
+            "    import strata\n"
+            "    dist.init_process_group('gloo', init_method=place, rank=rank, world_size=2)\n"
+            "    with warnings.catch_warnings(record=True) as caught:\n"
+            "        warnings.simplefilter('always')\n"
+            "        size = strata.process().size\n"
+            "    print(f'{size} {caught[0].message}\\n', end='', flush=True)\n"
+            "    dist.destroy_process_group()\n"
+            "if __name__ == '__main__':\n"
+            "    mp.spawn(work, args=(f'file://{sys.argv[1]}/place',), nprocs=2)\n"
+        )
+        done = subprocess.run([sys.executable, script, self.folder], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("1 torch.distributed has 2 ranks here, and Strata one"), 2, done.stdout)
+
     def test_trains_with_ddp_as_one_rank_does(self):
         parts = self.build_parts()
         losses = {}

@@ -43,7 +43,7 @@ class LoaderCase(unittest.TestCase):
 class Neighbors(LoaderCase):
     def test_give_every_seed_once_an_epoch(self):
         loader = self.loader(shuffle=True)
-        self.assertEqual(len(loader), 10)
+        self.assertEqual((len(loader), len(loader.dataset)), (10, 600))
         orders = []
         for _ in range(2):
             seeds = []
@@ -109,10 +109,31 @@ class Neighbors(LoaderCase):
             for batch in strata.NeighborLoader(graph, [3, 3], None, batch_size=100, sampler="weighted"):
                 self.assertEqual((batch.e_id % 2).sum(), 0)
 
+    def test_take_pygs_options_with_its_defaults(self):
+        from torch_geometric.sampler.base import SubgraphType
+
+        usual = {"input_time": None, "time_attr": None, "temporal_strategy": "uniform", "weight_attr": None, "directed": True}
+        usual |= {"transform_sampler_output": None, "neighbor_sampler": None, "generator": None, "collate_fn": None}
+        usual |= {"subgraph_type": SubgraphType.directional, "is_sorted": False, "filter_per_worker": None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for mine, plain in zip(self.loader(**usual), self.loader(), strict=True):
+                self.assertTrue(torch.equal(mine.edge_index, plain.edge_index))
+
+    def test_by_the_weights_that_pygs_option_names(self):
+        weights = torch.zeros(6000)
+        weights[::2] = 1
+        with strata.from_tensors(self.plain.edge_index, self.plain.x, edge_weight=weights) as graph:
+            named = strata.NeighborLoader(graph, [3, 3], None, batch_size=100, weight_attr="edge_weight")
+            for mine, plain in zip(named, strata.NeighborLoader(graph, [3, 3], None, batch_size=100, sampler="weighted"), strict=True):
+                self.assertTrue(torch.equal(mine.e_id, plain.e_id))
+                self.assertEqual((mine.e_id % 2).sum(), 0)
+        with self.assertRaisesRegex(strata.InputError, "loaded without weights"):
+            self.loader(weight_attr="edge_weight")
+
     def test_change_as_they_are_told(self):
         batch = next(iter(self.loader(transform=lambda data: (data, data.num_nodes))))
         self.assertEqual(batch[1], batch[0].num_nodes)
-
 
     def test_say_where_seeds_are_among_the_input_nodes(self):
         nodes = torch.tensor([900, 3, 77, 4, 123, 8])
@@ -340,6 +361,15 @@ class Blocks(LoaderCase):
                 self.assertIs(block.edge_index, edge_index)
                 self.assertEqual((edge_index.dtype, edge_index.device), (torch.int64, block.indptr.device))
 
+    def test_give_adjs_that_move_as_pygs_do(self):
+        batch = next(iter(strata.NodeLoader(self.graph, fanouts=[4, 3], batch_size=50)))
+        for adj, block in zip(batch.adjs, batch.blocks, strict=True):
+            self.assertEqual((adj.edge_index.device, adj.size), (self.device, block.size))
+            self.assertTrue(torch.equal(adj.edge_index, block.edge_index) and torch.equal(adj.e_id, block.edge_ids))
+            edge_index, e_id, size = adj.to("meta")
+            self.assertEqual((edge_index.device.type, e_id.device.type, size), ("meta", "meta", block.size))
+            self.assertIsNone(adj._replace(e_id=None).to(self.device).e_id)
+
     def test_bring_rows_on_request(self):
         loader = strata.NodeLoader(self.graph, "train", fanouts=[4, 3], batch_size=50, features=True)
         for (input_nodes, output_nodes, _), x, y in loader:
@@ -356,11 +386,17 @@ class Refusals(LoaderCase):
             ({"input_nodes": "trein"}, "train"),
             ({"input_nodes": [1.5]}, "input_nodes is of type float64"),
             ({"input_nodes": torch.ones(3, dtype=torch.bool)}, "a mask of shape"),
+            ({"input_nodes": torch.ones(1000, dtype=torch.uint8)}, "input_nodes is of type uint8\n  Give ids as int64, or a mask as bool"),
+            ({"input_nodes": ("paper", [1, 2])}, "input_nodes makes no array"),
             ({"sampler": "labour"}, "labor"),
             ({"sampler": "weighted"}, "loaded without weights"),
             ({"subgraph_type": "induced"}, "subgraph_type='induced' is not possible"),
             ({"disjoint": True}, "disjoint=True is not possible"),
             ({"time_attr": "t"}, "time_attr is not possible"),
+            ({"temporal_strategy": "last"}, "temporal_strategy is not possible"),
+            ({"directed": False}, "directed is not possible: a batch has the sampled edges only"),
+            ({"transform_sampler_output": len}, "derive from strata.NeighborChooser"),
+            ({"weight_attr": "w", "sampler": "labor"}, "weight_attr and sampler='labor' both say"),
         ):
             with self.subTest(options), self.assertRaisesRegex(strata.InputError, message):
                 self.loader(**options)
@@ -378,6 +414,7 @@ class Refusals(LoaderCase):
             ({"seed": -1}, "seed is -1"),
             ({"shuffle": 1}, "shuffle is 1; give True or False"),
             ({"input_nodes": [[1, 2], [3, 4]]}, r"input_nodes has the shape \(2, 2\)"),
+            ({"weight_attr": torch.ones(3)}, "weight_attr is tensor"),
         ):
             with self.subTest(options), self.assertRaisesRegex((strata.InputError, TypeError), message):
                 self.loader(**options)
@@ -428,6 +465,8 @@ class SmSplits(LoaderCase):
         for loading, training in ((0, 50), (50, 101)):
             with self.assertRaisesRegex(strata.InputError, "is no percentage of SMs"):
                 strata.SmSplit(loading, training)
+        with self.assertRaisesRegex(TypeError, "loading is '10'; give an integer"):
+            strata.SmSplit("10", 90)
         if self.device.type == "cpu":
             with self.assertRaisesRegex(strata.InputError, "this process computes on the CPU"):
                 strata.SmSplit(10, 90)

@@ -451,6 +451,9 @@ class Refusals(unittest.TestCase):
         sage, gcn, gat = ours.SAGEConv(4, 4), ours.GCNConv(4, 4), ours.GATConv(4, 4)
         self.refused("x is torch.float64", lambda: sage(x.double(), edges))
         self.refused(r"x is a tensor of shape \[6\]", lambda: sage(x[:, 0], edges))
+        for layer in (sage, gcn, gat):
+            self.refused("x has 3 columns, the layer takes 4", lambda layer=layer: layer(x[:, :3], edges))
+        self.refused("x_dst has 3 columns, the layer takes 4", lambda: sage((x, x[:, :3]), edges))
         self.refused(r"edge_index is torch.int32 of shape \[2, 10\]", lambda: sage(x, edges.int()))
         self.refused("edge_index is a torch.sparse_coo tensor", lambda: sage(x, torch.eye(6).to_sparse()))
         self.refused("edge_index is str", lambda: sage(x, "edges"))

@@ -163,6 +163,11 @@ class Parts(unittest.TestCase):
         self.assertGreater(num_rows, len(rows_of_training))
         part.graph.close()
 
+    def test_splits_without_nodes_are_not_scored(self):
+        data = self.data._replace(splits=self.data.splits | {"test": torch.empty(0, dtype=torch.long)})
+        scored = self.script.scored_parts(data, self.options(), None)
+        self.assertEqual(list(scored), ["Eval Acc {:.4f}"])
+
     def test_inference_is_the_model_over_the_whole_graph(self):
         part = self.script.part_of(self.data, "valid", self.options())
         torch.manual_seed(1)

@@ -3,6 +3,7 @@
 
 import gc
 import pathlib
+import pickle
 import tempfile
 import unittest
 import weakref
@@ -33,6 +34,14 @@ def values(shape, dtype):
     """Any bits that are no nan."""
     generator = torch.Generator().manual_seed(1)
     return torch.randint(-100, 100, shape, generator=generator).to(dtype)
+
+
+def double_rows(process, tensor, index):
+    """In a spawned process: rows of the same tensor as unified ones, which are read and written."""
+    u = strata.unified(tensor)
+    rows = index[process]
+    u[rows] = 2 * u[rows]
+    u.fence()
 
 
 class Unified(unittest.TestCase):
@@ -132,8 +141,13 @@ class Unified(unittest.TestCase):
             strata.unified(values((10, 10), torch.float32).t())
         with self.assertRaisesRegex(strata.InputError, "no dimensions"):
             strata.unified(torch.tensor(3))
-        with self.assertRaisesRegex(TypeError, "the tensor is a list"):
-            strata.unified([[1, 2]])
+        with self.assertRaisesRegex(strata.InputError, "a view that changes what it reads"):
+            strata.unified(torch.ones(3, dtype=torch.complex64).conj())
+        with self.assertRaisesRegex(strata.InputError, "the array cannot be a tensor"):
+            strata.unified(numpy.ones(3, dtype=">f4"))
+        for register in (strata.unified, strata.pin_memory_inplace, lambda given: strata.gather_pinned_tensor_rows(given, [0])):
+            with self.assertRaisesRegex(TypeError, "the tensor is a list"):
+                register([[1, 2]])
         with self.assertRaisesRegex(strata.InputError, "can only be read\n  Give array.copy()"):
             read_only = numpy.ones((3, 3))
             read_only.flags.writeable = False
@@ -177,6 +191,20 @@ class Unified(unittest.TestCase):
         shared = tensor.clone().share_memory_()
         self.assertTrue(torch.equal(strata.unified(shared)[self.index].cpu(), tensor[self.index]))
 
+    def test_of_one_tensor_in_several_processes(self):
+        tensor = values((100, 4), torch.float32).share_memory_()
+        expected, index = tensor.clone(), [self.index, torch.tensor([1, 2])]
+        u = strata.unified(tensor)
+        torch.multiprocessing.spawn(double_rows, (tensor, index), nprocs=2)
+        for rows in index:
+            expected[rows] *= 2
+        self.assertTrue(torch.equal(tensor, expected))
+        self.assertTrue(torch.equal(u[:].cpu(), expected))
+
+    def test_is_not_sent_to_other_processes(self):
+        with self.assertRaisesRegex(strata.InputError, "cannot be sent to another process\n  Send the CPU tensor"):
+            pickle.dumps(strata.unified(torch.ones(3)))
+
     def test_by_the_names_of_dgl(self):
         tensor = values((100, 4), torch.float32)
         with self.assertRaisesRegex(strata.InputError, "was not registered"):
@@ -184,6 +212,12 @@ class Unified(unittest.TestCase):
         strata.pin_memory_inplace(tensor)
         rows = strata.gather_pinned_tensor_rows(tensor, self.index.to(self.device))
         self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]))
+        for view in (tensor[:10], tensor.view(50, 8), tensor.view(torch.int32), tensor.t()):
+            with self.assertRaisesRegex(strata.InputError, "another view of the memory that was registered"):
+                strata.gather_pinned_tensor_rows(view, torch.tensor([3]))
+        del tensor, view
+        gc.collect()
+        self.assertEqual(strata.unified_tensor._pinned, {})
 
 
 if __name__ == "__main__":

@@ -25,46 +25,57 @@ class Block(loaders.Block):
 
     @cached_property
     def srcdata(self) -> dict[str, Tensor]:
+        """Of the sources, [num_src, ...]: their ids as NID, and what a program adds."""
         return {NID: self.src_nodes}
 
     @cached_property
     def dstdata(self) -> dict[str, Tensor]:
+        """Of the destinations, [num_dst, ...]: their ids as NID, and what a program adds."""
         return {NID: self.src_nodes[: self.num_dst]}
 
     @cached_property
     def edata(self) -> dict[str, Tensor]:
+        """Of the edges, [E, ...]: their ids as EID, where the graph has them, and what a program adds."""
         return {} if self.edge_ids is None else {EID: self.edge_ids}
 
     @property
     def device(self) -> torch.device:
+        """Where its tensors lie."""
         return self.src_nodes.device
 
     @property
     def is_block(self) -> bool:
+        """True, as of DGL's blocks."""
         return True
 
     def num_src_nodes(self) -> int:
+        """Sources, of which the destinations are the first."""
         return self.num_src
 
     def num_dst_nodes(self) -> int:
+        """Destinations."""
         return self.num_dst
 
     def num_edges(self) -> int:
+        """Edges, from sources to destinations."""
         return int(self.indices.numel())
 
     number_of_src_nodes, number_of_dst_nodes, number_of_edges = num_src_nodes, num_dst_nodes, num_edges
 
     def srcnodes(self) -> Tensor:
+        """int64 [num_src]: local ids of the sources, 0, 1 ..."""
         return torch.arange(self.num_src, device=self.device)
 
     def dstnodes(self) -> Tensor:
+        """int64 [num_dst]: local ids of the destinations, 0, 1 ..."""
         return torch.arange(self.num_dst, device=self.device)
 
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Local ids of sources and destinations."""
+        """Two of int64 [E]: local ids of sources and destinations."""
         return self.edge_index[0], self.edge_index[1]
 
     def in_degrees(self) -> Tensor:
+        """int64 [num_dst]: how many edges each destination has."""
         return self.indptr.diff()
 
     def to(self, device: Any) -> Block:
@@ -80,6 +91,7 @@ class Block(loaders.Block):
         return moved
 
     def to_dgl(self) -> Any:
+        """A block of DGL's on the same device, with all of srcdata, dstdata and edata."""
         made = super().to_dgl()
         for frame, data in ((made.srcdata, self.srcdata), (made.dstdata, self.dstdata), (made.edata, self.edata)):
             frame.update(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from strata._process import process
 from strata.dgl.blocks import NID, Block, to_block
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.errors import InputError
-from strata.graph import Graph
+from strata.graph import Graph, require_graph
 from strata.loaders import BlockBatch, NodeLoader, ids_of
 from strata.sm_split import SmSplit
 
@@ -52,6 +52,7 @@ class BlockSampler:
         self.label_name = _one_name("prefetch_labels", prefetch_labels)
 
     def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+        """The edges of layer `block_id`, 0 being the farthest from the seeds, to `seed_nodes`, int64 [n] distinct ids."""
         raise NotImplementedError(f"{type(self).__name__} defines neither sample_frontier() nor sample_blocks()")
 
     def sample_blocks(self, g: Graph, seed_nodes: Tensor, exclude_eids: Any = None) -> Any:
@@ -102,19 +103,22 @@ class NeighborSampler(BlockSampler):
     ) -> None:
         if edge_dir != "in":
             raise InputError(f"edge_dir={edge_dir!r} is not possible", "Strata keeps in-edges: load the reversed graph.")
+        if isinstance(fanouts, str) or not isinstance(fanouts, Iterable):
+            raise TypeError(f"fanouts is {fanouts!r}; give one number of neighbors per layer: [5, 10, 15]")
         if mask is not None:
             raise InputError("mask is not possible", "Give edges a weight of 0 that are not to be chosen, and prob.")
+        self.fanouts = [check_fanout(fanout) for fanout in fanouts]
         super().__init__(
-            len(fanouts),
+            len(self.fanouts),
             prefetch_node_feats=prefetch_node_feats,
             prefetch_labels=prefetch_labels,
             prefetch_edge_feats=prefetch_edge_feats,
         )
-        self.fanouts = [check_fanout(fanout) for fanout in fanouts]
         self.prob = prob
         self.replace = replace
 
     def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+        """`fanouts[block_id]` in-edges of each of the nodes."""
         return sample_neighbors(g, seed_nodes, self.fanouts[block_id], prob=self.prob, replace=self.replace)
 
     def runs_in_cpp(self) -> bool:
@@ -187,21 +191,24 @@ class DataLoader:
         blocks: str = "auto",
         **others: Any,
     ) -> None:
+        require_graph(graph)
         if not isinstance(graph_sampler, BlockSampler):
             raise InputError(
                 f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler."
             )
         if blocks not in ("auto", "dgl", "strata"):
             raise InputError(f"blocks={blocks!r} is not possible", 'Choose "auto", "dgl" or "strata".')
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}", "Give a number of seeds, at least 1.")
         _say_what_has_no_effect(others)
         _check_device(device)
         self.graph = graph
         self.graph_sampler = graph_sampler
         self._blocks = blocks
-        self._options: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last, "shuffle": shuffle}
-        self._seed = ddp_seed
+        self._options: dict[str, Any] = {
+            "batch_size": _arguments.integer(batch_size, "batch_size", 1),
+            "drop_last": _arguments.flag(drop_last, "drop_last"),
+            "shuffle": _arguments.flag(shuffle, "shuffle"),
+        }
+        self._seed = _arguments.integer(ddp_seed, "ddp_seed", 0, (1 << 64) - 1)
         self._epoch = 0
         self._own = not use_ddp
         self._loader: NodeLoader | None = None
@@ -252,42 +259,48 @@ class DataLoader:
         for item in loader:
             batch, x, y = item if wants_rows else (item, None, None)
             blocks = [Block(*block, transposed=block.transposed) for block in batch.blocks]  # type: ignore[misc]
-            yield self._finish(batch, blocks, x, y, (batch.loss_scale, batch.sum_scale))
+            yield self._finish(batch, blocks, x, y)
 
     def _from_python(self, epoch: int) -> Iterator[Any]:
         order = self._order(epoch)
         for step in range(len(self)):
-            seeds, scales = self._share(order, step)
+            input_id, scales = self._share(order, step)
+            seeds = self._ids[input_id].to(process().device)
             with keyed(self.graph, self._seed, epoch, step):
                 input_nodes, output_nodes, blocks = self.graph_sampler.sample(self.graph, seeds)
+            batch = BlockBatch(input_nodes, output_nodes, blocks)
+            batch.loss_scale, batch.sum_scale = scales
+            batch.input_id = input_id.to(seeds.device)
             x = None if self.graph_sampler.feature_name is None else self.graph.features[input_nodes]
             y = None if self.graph_sampler.label_name is None else self.graph.labels[output_nodes]
-            yield self._finish((input_nodes, output_nodes), blocks, x, y, scales)
+            yield self._finish(batch, blocks, x, y)
 
     def _order(self, epoch: int) -> Tensor:
+        """Positions among the ids."""
         if not self._options["shuffle"]:
-            return self._ids
+            return torch.arange(len(self._ids))
         generator = torch.Generator().manual_seed((self._seed * 1_000_003 + epoch) % (1 << 63))
-        return self._ids[torch.randperm(len(self._ids), generator=generator)]
+        return torch.randperm(len(self._ids), generator=generator)
 
     def _share(self, order: Tensor, step: int) -> tuple[Tensor, tuple[float, float]]:
-        """This rank's seeds of a step, loss_scale and sum_scale; all ranks together have the step's."""
+        """This rank's part of a step, loss_scale and sum_scale; all ranks together have the step's."""
         size = self._options["batch_size"] * self._ranks
         of_step = order[step * size : (step + 1) * size]
         rank = 0 if self._own else process().rank
         begin, end = len(of_step) * rank // self._ranks, len(of_step) * (rank + 1) // self._ranks
-        return of_step[begin:end].to(process().device), (self._ranks * (end - begin) / len(of_step), self._ranks / len(of_step))
+        return of_step[begin:end], (self._ranks * (end - begin) / len(of_step), self._ranks / len(of_step))
 
-    def _finish(self, nodes: Any, blocks: list[Any], x: Tensor | None, y: Tensor | None, scales: tuple[float, float]) -> BlockBatch:
+    def _finish(self, batch: BlockBatch, blocks: list[Any], x: Tensor | None, y: Tensor | None) -> BlockBatch:
+        """The batch with these blocks, in the form that was asked for."""
         if blocks and x is not None and self.graph_sampler.feature_name is not None:
             blocks[0].srcdata[self.graph_sampler.feature_name] = x
         if blocks and y is not None and self.graph_sampler.label_name is not None:
             blocks[-1].dstdata[self.graph_sampler.label_name] = y
         if self._blocks == "dgl" or (self._blocks == "auto" and "dgl" in sys.modules):
             blocks = [block.to_dgl() if isinstance(block, Block) else block for block in blocks]
-        batch = BlockBatch(nodes[0], nodes[1], blocks)
-        batch.loss_scale, batch.sum_scale = scales
-        return batch
+        made = BlockBatch(batch.input_nodes, batch.output_nodes, blocks)
+        made.loss_scale, made.sum_scale, made.input_id = batch.loss_scale, batch.sum_scale, batch.input_id
+        return made
 
 
 class NodeDataLoader(DataLoader):

@@ -12,12 +12,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from strata import _core
+from strata import _arguments, _core
 from strata._arrays import current_stream, ids_array, to_torch
 from strata.dgl.blocks import EID, Block
 from strata.errors import InputError
-from strata.graph import Graph
+from strata.graph import Graph, require_graph
 from strata.loaders import block_of
+
+
+def _ids(values: Any) -> Tensor:
+    """int64, where it lies."""
+    ids = torch.as_tensor(values)
+    if ids.numel() > 0 and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool):
+        raise InputError(f"a frontier of {ids.dtype}", "Give ids as integers.")
+    return ids.long()
 
 
 class Frontier:
@@ -31,11 +39,11 @@ class Frontier:
 
     def __init__(self, edges: tuple[Any, Any], edge_ids: Any = None, dst_nodes: Any = None) -> None:
         """A frontier of one's own edges: ids of sources and of destinations."""
-        src, dst = (torch.as_tensor(ends, dtype=torch.int64) for ends in edges)
+        src, dst = (_ids(ends) for ends in edges)
         if src.shape != dst.shape:
             raise InputError(f"a frontier has {len(src)} sources and {len(dst)} destinations", "Give as many of both.")
         self._edges: tuple[Tensor, Tensor] | None = (src, dst)
-        self.edge_ids: Tensor | None = None if edge_ids is None else torch.as_tensor(edge_ids, dtype=torch.int64)
+        self.edge_ids: Tensor | None = None if edge_ids is None else _ids(edge_ids)
         self.dst_nodes: Any = torch.unique(dst) if dst_nodes is None else dst_nodes
         self.block: Block | None = None
 
@@ -47,7 +55,7 @@ class Frontier:
         return made
 
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Ids of sources and destinations."""
+        """Two of int64 [E]: ids of sources and destinations in the graph."""
         if self._edges is None:
             assert self.block is not None
             src, dst = self.block.edges()
@@ -55,12 +63,14 @@ class Frontier:
         return self._edges
 
     def num_edges(self) -> int:
+        """How many edges there are."""
         return self.edges()[0].numel() if self.block is None else self.block.num_edges()
 
     number_of_edges = num_edges
 
     @property
     def edata(self) -> dict[str, Tensor]:
+        """Ids of the edges, int64 [E], as EID; empty if the graph was loaded without them."""
         return {} if self.edge_ids is None else {EID: self.edge_ids}
 
     def edge_subgraph(self, edges: Any) -> Frontier:
@@ -138,6 +148,7 @@ def sample_neighbors(
         raise InputError(f"edge_dir={edge_dir!r} is not possible", "Strata keeps in-edges: load the reversed graph.")
     if exclude_edges is not None:
         raise InputError("exclude_edges is not possible", "Leave edges out of the frontier: frontier.remove_edges(positions).")
+    require_graph(g)
     draws = _draws.setdefault(g, _Draws())
     kind = (check_fanout(fanout), "uniform" if prob is None else "weighted", replace)
     if kind not in draws.samplers:
@@ -159,8 +170,9 @@ def in_subgraph(graph: Graph, nodes: Any, **others: Any) -> Frontier:
 
 
 def check_fanout(fanout: Any) -> int:
+    """A number of neighbors, -1 for all."""
     if fanout is None:
         return -1  # as DGL had it until 0.6
     if isinstance(fanout, dict):
         raise InputError("a fanout per type of edges is not possible", "Graphs of Strata have one type of edges: give a number.")
-    return int(fanout)
+    return _arguments.fanouts([fanout], "fanouts")[0]

@@ -60,12 +60,15 @@ class Inputs(NamedTuple):
         return self.x_src if num_dst == self.lists.num_src else self.x_src[:num_dst]
 
 
-def inputs_of(layer: str, x: Features, edges: Edges, size: tuple[int, int] | None = None) -> Inputs:
-    """Features and edges as a layer takes them; both may be of a bipartite graph."""
+def inputs_of(
+    layer: str, x: Features, edges: Edges, size: tuple[int, int] | None = None, columns: int | tuple[int, int] | None = None
+) -> Inputs:
+    """Features and edges as a layer takes them; both may be of a bipartite graph. `columns` are the layer's in_channels."""
     x_src, x_dst = x if isinstance(x, (tuple, list)) else (x, None)
-    for name, rows in (("x", x_src), ("x_dst", x_dst)):
+    of_src, of_dst = columns if isinstance(columns, tuple) else (columns, columns)
+    for name, rows, wanted in (("x", x_src, of_src), ("x_dst", x_dst, of_dst)):
         if rows is not None:
-            _check_rows(layer, name, rows)
+            _check_rows(layer, name, rows, wanted)
     shared = isinstance(x, Tensor)
     num_src, num_dst = x_src.shape[0], _num_dst(layer, x, edges, size)
     if size is not None and tuple(size) != (num_src, num_dst):
@@ -92,12 +95,14 @@ def _num_dst(layer: str, x: Features, edges: Edges, size: tuple[int, int] | None
     return num_dst
 
 
-def _check_rows(layer: str, name: str, rows: Any) -> None:
+def _check_rows(layer: str, name: str, rows: Any, columns: int | None) -> None:
     if not isinstance(rows, Tensor) or rows.dim() != 2:
         kind = f"a tensor of shape {list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
         raise InputError(f"{layer}: {name} is {kind}", "Give [nodes, columns], or a pair of them for sources and destinations.")
     if rows.dtype not in _DTYPES:
         raise InputError(f"{layer}: {name} is {rows.dtype}", "Convert it to float32 or bfloat16.")
+    if columns is not None and rows.shape[1] != columns:
+        raise InputError(f"{layer}: {name} has {rows.shape[1]} columns, the layer takes {columns}", "Make the layer for as many: in_channels.")
 
 
 def needs_grad(*tensors: Tensor | None) -> bool:

@@ -64,12 +64,14 @@ class EdgeLists:
 
     @classmethod
     def of_block(cls, block: Block) -> EdgeLists:
+        """Of a block, whose lists they share."""
         lists = cls(block.num_src, block.num_dst, block.indptr, block.indices)
         lists._out_lists = block.transposed
         return lists
 
     @property
     def num_edges(self) -> int:
+        """E."""
         return self.indices.shape[0]
 
     def transposed(self) -> tuple[Tensor, Tensor, Tensor]:

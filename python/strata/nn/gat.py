@@ -97,6 +97,7 @@ class GATConv(torch.nn.Module):
         return self.out_channels * (self.heads if self.concat else 1)
 
     def reset_parameters(self) -> None:
+        """Draws all parameters anew, as torch_geometric's layer does."""
         for linear in (self.lin, self.lin_src, self.lin_dst, self.res):
             if linear is not None:
                 reset_glorot(linear.weight)
@@ -123,7 +124,7 @@ class GATConv(torch.nn.Module):
             raise InputError(
                 "GATConv: return_attention_weights is not possible", "The weights of edges are never stored: leave it out."
             )
-        inputs = inputs_of("GATConv", x, edge_index, size)
+        inputs = inputs_of("GATConv", x, edge_index, size, self.in_channels)
         x_dst = inputs.x_dst
         rows = self._map(inputs.x_src, x_dst, inputs.shared)
         out = self._attend(rows, inputs.lists).to(rows.src.dtype)
@@ -182,4 +183,5 @@ class GATConv(torch.nn.Module):
         return key, torch.arange(max(lists.num_src, lists.num_dst), device=device)
 
     def extra_repr(self) -> str:
+        """What stands in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"

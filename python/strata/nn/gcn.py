@@ -96,6 +96,7 @@ class GCNConv(torch.nn.Module):
         self.register_parameter("bias", torch.nn.Parameter(torch.zeros(out_channels)) if bias else None)
 
     def reset_parameters(self) -> None:
+        """Draws all parameters anew, as torch_geometric's layer does."""
         reset_glorot(self.lin.weight)
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
@@ -107,7 +108,7 @@ class GCNConv(torch.nn.Module):
         """
         if isinstance(x, (tuple, list)):
             raise InputError("GCNConv: x is a pair", "Give one x for sources and destinations, or take SAGEConv.")
-        inputs = inputs_of("GCNConv", x, edge_index)
+        inputs = inputs_of("GCNConv", x, edge_index, columns=self.in_channels)
         x, lists = self.lin(inputs.x_src), inputs.lists
         edge, row, col, own = self._scales(lists, edge_weight)
         back: tuple[Tensor | None, ...] = (None, None, None)
@@ -168,4 +169,5 @@ class GCNConv(torch.nn.Module):
         return sums.squeeze(1)
 
     def extra_repr(self) -> str:
+        """What stands in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}"

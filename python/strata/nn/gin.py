@@ -41,6 +41,7 @@ class GINConv(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draws all parameters anew, as torch_geometric's layer does."""
         if isinstance(self.nn, torch.nn.Module):
             reset_module(self.nn)
         with torch.no_grad():

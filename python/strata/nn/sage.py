@@ -82,13 +82,14 @@ class SAGEConv(torch.nn.Module):
             self.lin_r = torch.nn.Linear(of_dst, out_channels, bias=False)
 
     def reset_parameters(self) -> None:
+        """Draws all parameters anew, as torch_geometric's layer does."""
         self.lin_l.reset_parameters()
         if self.root_weight:
             self.lin_r.reset_parameters()
 
     def forward(self, x: Features, edge_index: Edges, size: tuple[int, int] | None = None) -> Tensor:
         """[destinations, out_channels]; see strata.nn for x and edge_index."""
-        inputs = inputs_of("SAGEConv", x, edge_index, size)
+        inputs = inputs_of("SAGEConv", x, edge_index, size, self.in_channels)
         if inputs.shared and self._joins():
             out = self._joined(inputs.x_src, inputs.lists)
         else:
@@ -126,4 +127,5 @@ class SAGEConv(torch.nn.Module):
         return sum_of_neighbors(x, lists, self._row_scale(lists))
 
     def extra_repr(self) -> str:
+        """What stands in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr}"

@@ -19,11 +19,12 @@ Record = dict[str, Any]
 LOCK_PATIENCE_SECONDS = 30  # how long an owner that cannot be seen from here may be silent
 
 
-class ReportError(Exception):
-    """What stands in the way of a report, and what to do about it."""
+class ReportError(ValueError):
+    """What stands in the way of a report, and what to do about it (`remedy`)."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what}\n  {remedy}")
+        self.remedy = remedy
 
 
 @dataclasses.dataclass(frozen=True)

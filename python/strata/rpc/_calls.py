@@ -35,6 +35,7 @@ class Future(torch.futures.Future[T]):
         result.then(_Settler(self))
 
     def done(self) -> bool:
+        """Whether the call has returned or failed, so that wait() does not wait."""
         return self._result.is_done()
 
     def wait(self) -> T:

@@ -42,12 +42,15 @@ class RRef(Generic[T]):
         _living.add(self)
 
     def is_owner(self) -> bool:
+        """Whether the object lies on this rank."""
         return self._handle.owner == _session.current().core.rank
 
     def owner(self) -> _session.WorkerInfo:
+        """The rank that the object lies on."""
         return _session.worker_of_rank(self._handle.owner)
 
     def owner_name(self) -> str:
+        """The name of that rank."""
         return self.owner().name
 
     def confirmed_by_owner(self) -> bool:

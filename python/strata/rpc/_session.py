@@ -103,6 +103,7 @@ class Options:
         self._core()  # which refuses unknown channels
 
     def set_devices(self, devices: Sequence[DeviceLike]) -> None:
+        """Names this rank's GPUs that calls use, instead of those named before."""
         self.devices = [_device(each) for each in devices]
 
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:

@@ -51,9 +51,11 @@ class RemoteModule(torch.nn.Module):
         self.module_rref.rpc_sync().train(self.training)  # raises what making it raised
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives for these arguments. Tensors go to its device; results come where device maps say, else to the CPU."""
         return rpc_sync(self.module_rref.owner(), _forward, self._call(args, kwargs))
 
     def forward_async(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A Future of what forward() gives."""
         return rpc_async(self.module_rref.owner(), _forward, self._call(args, kwargs))
 
     def remote_parameters(self, recurse: bool = True) -> list[RRef[torch.nn.Parameter]]:
@@ -88,9 +90,11 @@ class RemoteModule(torch.nn.Module):
         error_msgs += [error] if error else []
 
     def get_module_rref(self) -> RRef[torch.nn.Module]:
+        """A reference to the module on its rank."""
         return self.module_rref
 
     def train(self, mode: bool = True) -> RemoteModule:
+        """Sets the module, where it lies, to training or evaluation."""
         self.module_rref.rpc_sync().train(mode)
         super().train(mode)
         return self

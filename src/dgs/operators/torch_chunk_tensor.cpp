@@ -47,7 +47,8 @@ ChunkTensor::Spec spec_of(const std::vector<std::int64_t>& shape, at::ScalarType
 TorchChunkTensor::TorchChunkTensor(std::vector<std::int64_t> shape, at::ScalarType dtype,
                                    std::int64_t capacity_per_gpu)
     : group_(dgs::group()), shape_(std::move(shape)), dtype_(dtype) {
-  const ChunkTensor::Spec spec = spec_of(shape_, dtype, capacity_per_gpu);
+  ChunkTensor::Spec spec;
+  group_->machine().communicator().together([&] { spec = spec_of(shape_, dtype, capacity_per_gpu); });
   synchronize(group_->device());  // memory that returns now may be read by work under way
   tensor_ = group_->create(spec);
 }

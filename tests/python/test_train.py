@@ -146,6 +146,27 @@ class Train(unittest.TestCase):
         with self.assertRaisesRegex(strata.InputError, "has a run already"):
             self.train(epochs=1)
 
+    def test_refuses_what_needs_gpus_on_all_ranks_before_the_graph_is_read(self):
+        script = self.folder / "refused.py"
+        script.write_text(
+            textwrap.dedent(
+                """
+                import strata
+
+                strata.init("cpu", 1)
+                for options in {"cuda_graph": "on"}, {"row_exchange": "nccl"}, {"neighbor_exchange": "nccl"}:
+                    try:
+                        strata.train(graph="absent", **options)
+                    except strata.InputError as error:
+                        print(error, flush=True)
+                """
+            )
+        )
+        done = mpirun(2, script, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("--cuda-graph on has no effect", "--row-exchange nccl is not", "--neighbor-exchange nccl is not"):
+            self.assertEqual(done.stdout.count(words), 2, done.stdout)
+
     def test_leaves_torch_and_the_terminal_alone(self):
         script = textwrap.dedent(
             f"""

@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from programs import bin_folder  # noqa: E402
+from programs import Failed, bin_folder  # noqa: E402
 
 WARM_UP_EPOCHS = 2
 KEPT = ['caches', 'none', 'replicated']
@@ -33,7 +33,7 @@ def run(command):
     print('+', ' '.join(map(str, command)), file=sys.stderr)
     done = subprocess.run([str(word) for word in command], text=True, capture_output=True)
     if done.returncode != 0:
-        sys.exit(done.stdout + done.stderr)
+        raise Failed((done.stdout + done.stderr).strip())
 
 
 def options_for(kept, ranks, cache):
@@ -148,4 +148,7 @@ def main():
 
 
 if __name__ == '__main__':
-    main()
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(str(failure))

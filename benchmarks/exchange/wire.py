@@ -51,10 +51,7 @@ def train(arguments, rate, parts, folder):
     command = ['sh', REPOSITORY / 'tests/support/netns_cluster.sh', arguments.hosts, 1, bin_folder() / 'strata-train', '--graph', parts,
                '--output', output, *OPTIONS, *arguments.options]
     environment = dict(os.environ, CLUSTER_RATE=rate) if rate else dict(os.environ)
-    try:
-        finished(command, environment, 600)
-    except Failed as failure:
-        sys.exit(str(failure))
+    finished(command, environment, 600)
     epochs, traffic = records(output, 'epoch')[1:], records(output, 'traffic')[1:]
     return {'step': statistics.median(epoch['seconds'] / epoch['steps'] for epoch in epochs),
             'bytes': statistics.median(max(map(most_bytes, record['ranks'])) / record['steps'] for record in traffic),
@@ -86,4 +83,7 @@ def main():
 
 
 if __name__ == '__main__':
-    main()
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(str(failure))

@@ -102,6 +102,15 @@ void check_neighbor_exchange(const TrainConfig& c) {
             "neighbors go from GPU to GPU only where GPUs sample");
 }
 
+void check_cuda_graph(const TrainConfig& c) {
+  if (c.cuda_graph != CudaGraphs::on) return;
+  for (const int fanout : c.fanouts)
+    require(
+        fanout >= 0, fmt::format("--cuda-graph on contradicts the fanout {} of --fanouts", fanout),
+        "Recorded steps have one size, and the neighbors of a node have not: give fanouts of 0 or more, or "
+        "leave --cuda-graph out.");
+}
+
 /// Refuses options that somebody asked for, on a command line or by another value than the default, and that
 /// would have no effect.
 void check_effects(const TrainConfig& c) {
@@ -225,6 +234,7 @@ void validate(const TrainConfig& c) {
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
           "Give 0 for one machine a host.");
   check_neighbor_exchange(c);
+  check_cuda_graph(c);
   check_effects(c);
 }
 

@@ -43,8 +43,25 @@ class Refusals(e2e.Case):
 
     def test_placement(self):
         self.refuse(['--placement', '110 percent', 'features=10/40/50'], '--placement', 'features=10/40/60')
-        self.refuse(['--placement replicate', 'no GPU', '--device cuda'], '--placement', 'replicate', ranks=2)
+        self.refuse(['--placement replicate', 'no rank computes on a GPU', '--device cuda'], '--placement', 'replicate', ranks=2)
         self.train(self.graph, '--placement', 'host', '--epochs', '1')
+
+    def test_what_needs_gpus_is_refused_before_the_graph_is_read(self):
+        absent = self.folder / 'absent'
+        for ranks, option, value in ((1, '--cuda-graph', 'on'), (1, '--sm-split', '20,100'), (2, '--placement', 'stripe'), (3, '--cuda-graph', 'on')):
+            self.refuse_once([f'{option} {value} has no effect: no rank computes on a GPU', 'Leave it out'], option, value,
+                             '--ranks-per-machine', '1', graph=absent, ranks=ranks)
+        for option, machines, why in (('--row-exchange', [], 'one machine'), ('--neighbor-exchange', ['--ranks-per-machine', '1'], '0 of 2 ranks')):
+            self.refuse_once([f'{option} nccl is not possible here: ', why, f'{option} auto'], option, 'nccl', *machines, graph=absent, ranks=2)
+
+    def refuse_once(self, words, *options, graph, ranks):
+        """All ranks alike, so that one speaks for all."""
+        _, done = self.train(graph, *options, ranks=ranks, expect=2, timeout=60)
+        told = ' '.join(done.stderr.split())
+        for word in words:
+            self.assertIn(word, told)
+        self.assertEqual(told.count('strata-train: '), 1, told)
+        self.assertNotIn('rank 1', told)
 
     def test_config_file(self):
         config = self.folder / 'job.toml'

@@ -62,6 +62,21 @@ class Folders(Runs):
         self.assertEqual(e2e.final(self.folder / 'out')['epochs'], 1)
         self.assertEqual((self.folder / 'out/notes.txt').read_text(), 'mine')
 
+    def test_may_be_named_for_their_files_before_they_are_there(self):
+        for output, place in (('new', 'new'), ('deep/./er/', self.folder / 'deep/er'), ('other/one', 'other')):
+            files = [f'{place}/trace.json', f'{place}/logits.npy']
+            self.call('--graph', 'parts2', *JOB, '--epochs', '1', '--output', output, '--trace', files[0], '--predictions', files[1], ranks=2)
+            events = json.loads((self.folder / files[0]).read_text())['traceEvents']
+            self.assertEqual({event['pid'] for event in events}, {0, 1})
+            self.assertEqual(len(np.load(self.folder / files[1])), 600)
+
+    def test_are_gone_where_their_files_were_named_in_vain(self):
+        for place in 'new/trace.json', 'new/deeper/trace.json', 'new2/trace.json':
+            self.call('--graph', 'nowhere', *JOB, '--output', 'new', '--trace', place, expect=2)
+            self.assertEqual([path.name for path in self.folder.iterdir()], ['parts2'])
+        done = self.call('--graph', 'parts2', *JOB, '--output', 'new', '--trace', 'new2/trace.json', expect=2)
+        self.assertIn('new2: no such directory', done.stderr)
+
     def test_are_not_among_parts(self):
         before = sorted(path.name for path in self.graph.iterdir())
         for place in ('parts2', 'parts2/run', 'parts2/a/b'):

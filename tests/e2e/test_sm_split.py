@@ -24,7 +24,7 @@ class Refusals(e2e.Case):
         self.refuse(['--sm-split 10,90', '--pipeline off'], '--sm-split', '10,90', '--pipeline', 'off')
 
     def test_no_gpu(self):
-        self.refuse(['--sm-split 10,90', 'cpu'], '--sm-split', '10,90')
+        self.refuse(['--sm-split 10,90', 'no rank computes on a GPU'], '--sm-split', '10,90')
         for split in ('auto', 'off'):
             output, done = self.train(SPEC, *JOB, '--sm-split', split, '--epochs', '1')
             self.assertNotIn('SMs', done.stdout + done.stderr)

@@ -7,39 +7,47 @@ import unittest
 import run_folders
 from run_folders import Folder
 
-from strata.reports import report, watch
+from strata.reports import sections_of, watch
 from strata.reports.run import read_run
 
+UNSCORED = {"nodes": 0, "loss": 0.0, "accuracy": 0.0, "macro_f1": 0.0, "roc_auc": None}
 
-def records_of(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+def without_samples(record):
+    if record["type"] == "ranks":
+        for rank in record["ranks"]:
+            del rank["memory"]
 
 
 class CutShort(Folder):
-    def cut(self, records, sampled):
-        """A run of these records, with or without samples of memory."""
-        folder = self.write("cut")
-        (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    def cut(self, kept, stopped, sampled, ranks):
+        """A run of one epoch and of what was written of it until it was killed, or stopped."""
+        folder = self.write("cut", ranks=ranks, epochs=1)
         if not sampled:
-            run_folders.changed(folder, lambda record: [rank.pop("memory", None) for rank in record.get("ranks", [])])
-        return folder
+            run_folders.changed(folder, without_samples)
+        path = folder / "metrics.jsonl"
+        lines = path.read_text().splitlines()
+        if stopped:
+            scores = {} if kept > 5 else {"valid": UNSCORED, "test": UNSCORED, "best_epoch": 0}
+            lines[kept:] = [
+                json.dumps({**json.loads(lines[-1]), "stopped": True, **scores, "time": json.loads(lines[kept - 1])["time"]})
+            ]
+        path.write_text("".join(line + "\n" for line in lines[: kept + stopped]))
+        return read_run(folder)
 
     def test_is_drawn(self):
-        for ranks in (1, 3):
-            whole = records_of(self.write("whole", ranks=ranks, epochs=2))
-            stopped = run_folders.final_record(1, stopped=True)
-            for kept in range(1, len(whole)):
-                for last in ([], [{**stopped, "time": whole[kept - 1]["time"]}]):
-                    for sampled in (True, False):
-                        with self.subTest(ranks=ranks, kept=kept, stopped=bool(last), sampled=sampled):
-                            folder = self.cut(whole[:kept] + last, sampled)
-                            self.assertIn("Memory", report(folder).html)
-                            self.assertTrue(watch.lines(read_run(folder), 80))
+        records = {1: 8, 3: 9}
+        for ranks, kept in ((ranks, kept) for ranks, all_ in records.items() for kept in range(1, all_)):
+            for stopped, sampled in ((s, m) for s in (False, True) for m in (False, True)):
+                with self.subTest(ranks=ranks, kept=kept, stopped=stopped, sampled=sampled):
+                    run = self.cut(kept, stopped, sampled, ranks)
+                    self.assertIn("Memory", [section.title for section in sections_of(run)])
+                    self.assertTrue(watch.lines(run, 80))
 
-    def test_of_a_stop_in_the_first_epoch_tells_what_was_held(self):
-        records = records_of(self.write("whole"))[:1]
-        folder = self.cut([*records, {**run_folders.final_record(0, stopped=True), "time": records[0]["time"]}], sampled=False)
-        self.assertIn("The most that a rank has held: 2.0 GiB of host memory", report(folder).html)
+    def test_within_the_first_epoch_tells_what_was_held(self):
+        memory = next(s for s in sections_of(self.cut(1, True, True, 1)) if s.title == "Memory")
+        self.assertIn("The most that a rank has held: 2.0 GiB of host memory", memory.seen)
+        self.assertEqual(memory.charts, [])
 
 
 if __name__ == "__main__":

@@ -133,6 +133,10 @@ class Train(unittest.TestCase):
             ({"model": "transformer"}, "model"),
             ({"seeds": [0, 1]}, "once with each seed"),
             ({"plan_only": True}, "strata.plan()"),
+            ({"cuda_graph": "on"}, "--cuda-graph on has no effect: no rank computes on a GPU"),
+            ({"placement": "replicate"}, "--placement replicate has no effect"),
+            ({"row_exchange": "nccl"}, "--row-exchange nccl is not possible here"),
+            ({"neighbor_exchange": "nccl", "graph": "nowhere"}, "--neighbor-exchange nccl is not possible here"),
         ):
             with self.subTest(options=options), self.assertRaises(strata.InputError) as caught:
                 self.train(**options)

@@ -26,15 +26,17 @@ struct DistributedTable {
     double on_gpu = 0;  ///< fraction of a machine's rows that is replicated on its GPUs
     bool fine = false;  ///< f32 or f16 values that bf16 does not hold
     RowCode::Kind code = RowCode::Kind::none;  ///< in which rows of f32 are stored: i8 or i4
-    Count kept = 0;  ///< of the nodes of other machines, each that it divides is kept in the halo; 0: none
+    Count kept = 0;     ///< of the nodes of other machines, every so many is kept in the halo; 0: none
+    NodeId lowest = 0;  ///< the id of the first row
   };
 
   DistributedTable(const RunSetup& run, const Options& options)
       : cols(options.cols),
+        lowest(options.lowest),
         offsets(random_offsets(run, options)),
         all_(values_of(options)),
         kept_(kept_nodes(run, options)),
-        halo(kept_, options.rows),
+        halo(kept_, options.lowest + options.rows),
         tensor(make(run, options)) {}
 
   NodeId first(const RunSetup& run) const { return offsets[static_cast<std::size_t>(run.machine.index())]; }
@@ -43,7 +45,7 @@ struct DistributedTable {
     std::vector<float> rows(ids.size() * static_cast<std::size_t>(cols), 0.0f);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] == -1) continue;
-      std::copy_n(all_.floats.begin() + ids[i] * cols, cols,
+      std::copy_n(all_.floats.begin() + (ids[i] - lowest) * cols, cols,
                   rows.begin() + static_cast<std::ptrdiff_t>(i) * cols);
     }
     return rows;
@@ -63,6 +65,7 @@ struct DistributedTable {
   }
 
   Count cols;
+  NodeId lowest;
   std::vector<NodeId> offsets;
 
  private:
@@ -100,11 +103,12 @@ struct DistributedTable {
 
   static std::vector<NodeId> random_offsets(const RunSetup& run, const Options& options) {
     std::mt19937_64 random(options.seed);
-    std::vector<NodeId> offsets{0};
+    std::vector<NodeId> offsets{options.lowest};
     for (int m = 1; m < run.topology.num_machines(); ++m) {
-      offsets.push_back(static_cast<NodeId>(random() % static_cast<std::uint64_t>(options.rows + 1)));
+      offsets.push_back(options.lowest +
+                        static_cast<NodeId>(random() % static_cast<std::uint64_t>(options.rows + 1)));
     }
-    offsets.push_back(options.rows);
+    offsets.push_back(options.lowest + options.rows);
     std::ranges::sort(offsets);
     return offsets;
   }
@@ -121,12 +125,12 @@ struct DistributedTable {
          .dtype = code_of(options) ? DType::u8 : options.dtype,
          .code = code_of(options)},
         {.segments = {{.replicated = on_gpu, .striped = 0, .host = rows - on_gpu}}});
-    made.write_rows(0, own,
-                    all_.bytes.data() + static_cast<std::size_t>(offsets[machine]) * made.spec().row_bytes());
-    for (std::size_t kept = 0; kept < kept_.size(); ++kept) {
-      made.write_rows(own + static_cast<Count>(kept), 1,
-                      all_.bytes.data() + static_cast<std::size_t>(kept_[kept]) * made.spec().row_bytes());
-    }
+    const auto row_of = [&](NodeId id) {
+      return all_.bytes.data() + static_cast<std::size_t>(id - lowest) * made.spec().row_bytes();
+    };
+    made.write_rows(0, own, row_of(offsets[machine]));
+    for (std::size_t kept = 0; kept < kept_.size(); ++kept)
+      made.write_rows(own + static_cast<Count>(kept), 1, row_of(kept_[kept]));
     run.machine.barrier();
     return made;
   }
@@ -136,7 +140,7 @@ struct DistributedTable {
     std::vector<NodeId> nodes;
     if (options.kept == 0) return nodes;
     const auto machine = static_cast<std::size_t>(run.machine.index());
-    for (NodeId node = 0; node < options.rows; node += options.kept)
+    for (NodeId node = options.lowest; node < options.lowest + options.rows; node += options.kept)
       if (node < offsets[machine] || node >= offsets[machine + 1]) nodes.push_back(node);
     std::mt19937_64 random(options.seed);
     std::ranges::shuffle(nodes, random);
@@ -183,10 +187,10 @@ inline std::vector<float> fetched(feature::RowFetcher& fetcher, Device device, c
 }
 
 /// `count` distinct ids of a table, or as many as it has, in random order, and some -1 among them.
-inline std::vector<NodeId> distinct_ids(Count count, Count rows, std::uint64_t seed) {
+inline std::vector<NodeId> distinct_ids(Count count, Count rows, std::uint64_t seed, NodeId lowest = 0) {
   std::mt19937_64 random(seed);
   std::vector<NodeId> ids(static_cast<std::size_t>(rows));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<NodeId>(i);
+  std::iota(ids.begin(), ids.end(), lowest);
   std::ranges::shuffle(ids, random);
   ids.resize(static_cast<std::size_t>(std::min(count, rows)));
   for (Count i = 0; i < count / 10; ++i) {

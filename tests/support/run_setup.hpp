@@ -17,9 +17,10 @@ struct RunSetup {
 
   explicit RunSetup(int ranks_per_machine,
                     comm::TopologyOptions::Compute compute = comm::TopologyOptions::Compute::cpu)
-      : topology(comm::discover(world().communicator(),
-                                {.ranks_per_machine = ranks_per_machine, .compute = compute})),
-        machine(world().communicator(), topology) {}
+      : RunSetup(comm::discover(world().communicator(),
+                                {.ranks_per_machine = ranks_per_machine, .compute = compute})) {}
+  explicit RunSetup(const comm::Topology& given)
+      : topology(given), machine(world().communicator(), topology) {}
 };
 
 /// A folder name that all ranks agree on and no other run uses.

@@ -22,4 +22,11 @@ inline comm::Topology topology_of(const std::vector<int>& machine_of) {
   return topology;
 }
 
+/// The machine of each rank where rank 0 is one by itself, and the others are a second one together.
+inline std::vector<int> uneven_machines(int num_ranks) {
+  std::vector<int> machines(static_cast<std::size_t>(num_ranks), 1);
+  machines[0] = 0;
+  return machines;
+}
+
 }  // namespace strata::test

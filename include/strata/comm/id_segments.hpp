@@ -34,7 +34,8 @@ constexpr Count rounded_cap(Count cap) {
 constexpr Count grown_cap(Count cap) { return rounded_cap(cap + cap / 10 + 64); }
 
 /// Asks other machines about nodes, from GPU to GPU and in messages of fixed size: the host sees no id and
-/// waits for nothing, so that the work can be recorded. An owner of its device memory.
+/// waits for nothing, so that the work can be recorded. An owner of its device memory. On a CPU all of it is
+/// in host memory, and done when a call returns.
 ///
 /// A rank packs the ids that belong to other machines into segments, one per machine, each with room for
 /// `cap` ids; the rest of a segment is -1. It sends each to the machine's server, and gets one from each

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/id_segments.hpp"
+#include "collectives/pack_ids.hpp"
 #include "strata/cuda/check.cuh"
-#include "strata/cuda/copy.hpp"
-#include "strata/cuda/device.hpp"
 #include "strata/cuda/launch.cuh"
 
 namespace strata::comm {
 namespace {
-
-constexpr const char* kWhat = "ids for other machines";
 
 struct MachineMap {
   const Count* offsets;  // [machines + 1]
@@ -60,86 +56,14 @@ __global__ void pack_ids(typename IdSegments<Id>::Source source, MachineMap mach
 }  // namespace
 
 template <typename Id>
-IdSegments<Id>::IdSegments(const SegmentPeers& peers, DeviceExchange& wire, Device device)
-    : peers_(peers),
-      wire_(wire),
-      device_(device),
-      machine_offsets_(cuda::Memory::device, std::ssize(peers.machine_offsets), kWhat, device) {
-  const cuda::Stream stream(device);
-  cuda::copy_async(machine_offsets_.data(), peers.machine_offsets.data(), peers.machine_offsets.size_bytes(),
-                   stream);
-  stream.synchronize();
-}
-
-template <typename Id>
-void IdSegments<Id>::pack(const Source& source, Count cap, const Tally& tally, const cuda::Stream& stream) {
-  const cuda::DeviceGuard guard(device_);
-  cap_ = cap;
-  packed_.reserve(cuda::Memory::device, packed_bytes(), kWhat, device_);
-  served_.reserve(cuda::Memory::device, num_served(), kWhat, device_);
-  cuda::fill_async(packed_.data(), -1, static_cast<std::size_t>(packed_bytes()), stream);
-  pack_ids<Id><<<cuda::blocks_for(source.bound), cuda::kThreads, 0, stream.get()>>>(
-      source, MachineMap{machine_offsets_.data(), num_servers() + 1, peers_.machine}, packed(), cap, tally);
+void pack_on_gpu(const PackTask<Id>& task, const cuda::Stream& stream) {
+  pack_ids<Id><<<cuda::blocks_for(task.source.bound), cuda::kThreads, 0, stream.get()>>>(
+      task.source, MachineMap{task.machine_offsets, task.num_machines, task.here}, task.out, task.cap,
+      task.tally);
   cuda::check_launch("pack_ids");
 }
 
-template <typename Id>
-Count IdSegments<Id>::num_last() const {
-  return (num_servers() + 1) / 2 * 2;  // so that the ids begin at a multiple of 16 bytes
-}
-
-template <typename Id>
-Count IdSegments<Id>::packed_bytes() const {
-  return num_last() * static_cast<Count>(sizeof(Count)) +
-         num_asked() * static_cast<Count>(sizeof(Id) + sizeof(std::int32_t));
-}
-
-template <typename Id>
-IdSegments<Id>::Packed IdSegments<Id>::packed() const {
-  auto* const last = reinterpret_cast<Count*>(packed_.data());
-  auto* const asked = reinterpret_cast<Id*>(last + num_last());
-  return {last, asked, reinterpret_cast<std::int32_t*>(asked + num_asked())};
-}
-
-template <typename Id>
-void IdSegments<Id>::request(const cuda::Stream& stream) {
-  std::vector<DeviceExchange::Outgoing> sends;
-  std::vector<DeviceExchange::Incoming> receives;
-  const Count bytes = cap_ * static_cast<Count>(sizeof(Id));
-  for (Count s = 0; s < num_servers(); ++s)
-    sends.push_back({peers_.servers[static_cast<std::size_t>(s)], packed().asked + s * cap_, bytes});
-  for (Count c = 0; c < num_clients(); ++c)
-    receives.push_back({peers_.clients[static_cast<std::size_t>(c)], served_.data() + c * cap_, bytes});
-  wire_.exchange(sends, receives, stream);
-}
-
-template <typename Id>
-void IdSegments<Id>::answer(std::span<const Answer> answers, const cuda::Stream& stream) {
-  std::vector<DeviceExchange::Outgoing> sends;
-  std::vector<DeviceExchange::Incoming> receives;
-  for (const Answer& answer : answers) {
-    const Count bytes = cap_ * answer.bytes_per_id;
-    for (Count c = 0; c < num_clients(); ++c)
-      sends.push_back({peers_.clients[static_cast<std::size_t>(c)],
-                       static_cast<const std::byte*>(answer.from) + c * bytes, bytes});
-    for (Count s = 0; s < num_servers(); ++s)
-      receives.push_back({peers_.servers[static_cast<std::size_t>(s)],
-                          static_cast<std::byte*>(answer.to) + s * bytes, bytes});
-  }
-  wire_.exchange(sends, receives, stream);
-}
-
-template <typename Id>
-Count IdSegments<Id>::bytes_sent(Count bytes_per_id) const {
-  return num_asked() * static_cast<Count>(sizeof(Id)) + num_served() * bytes_per_id;
-}
-
-template <typename Id>
-Count IdSegments<Id>::bytes_received(Count bytes_per_id) const {
-  return num_served() * static_cast<Count>(sizeof(Id)) + num_asked() * bytes_per_id;
-}
-
-template class IdSegments<std::int32_t>;
-template class IdSegments<std::int64_t>;
+template void pack_on_gpu(const PackTask<std::int32_t>& task, const cuda::Stream& stream);
+template void pack_on_gpu(const PackTask<std::int64_t>& task, const cuda::Stream& stream);
 
 }  // namespace strata::comm

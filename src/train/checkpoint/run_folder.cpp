@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <system_error>
@@ -53,11 +54,26 @@ void check_place(const fs::path& folder) {
   }
 }
 
-/// Checks a file that is written when training has ended.
-void check_can_write(const char* option, const fs::path& file) {
+/// A folder under one name, whether it is there or not.
+fs::path name_of_folder(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(folder, ignored), ignored);
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+/// Whether a folder appears when `of_run` is made: it is this folder, or one of those around it.
+bool is_made_with(const fs::path& of_run, const fs::path& folder) {
+  if (of_run.empty()) return false;
+  const fs::path inner = name_of_folder(of_run), outer = name_of_folder(folder);
+  return !outer.empty() && std::ranges::mismatch(inner, outer).in2 == outer.end();
+}
+
+/// Checks a file that is written when training has ended, maybe into the folder of the run.
+void check_can_write(const char* option, const fs::path& file, const fs::path& of_run) {
   std::error_code ignored;
   if (file.empty() || can_write_file(file)) return;
   const fs::path folder = folder_of(file);
+  if (!fs::exists(folder, ignored) && is_made_with(of_run, folder)) return;
   throw InputError(
       fs::is_directory(folder, ignored)
           ? fmt::format("{}: cannot write {}", option, file.string())
@@ -120,8 +136,8 @@ RunFolder::RunFolder(const TrainConfig& config, const comm::Communicator& commun
 }
 
 void RunFolder::take(const TrainConfig& config) {
-  check_can_write("--predictions", config.predictions);
-  check_can_write("--trace", config.trace);
+  check_can_write("--predictions", config.predictions, config.output);
+  check_can_write("--trace", config.trace, config.output);
   std::error_code ignored;
   const bool named = !config.output.empty();
   if (config.resume && !named)

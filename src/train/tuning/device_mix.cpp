@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "strata/comm/ranks.hpp"
+#include "strata/placement/placement_request.hpp"
 #include "strata/train/pipeline.hpp"
 #include "strata/util/error.hpp"
 #include "tuning/sm_split.hpp"
@@ -25,6 +28,15 @@ std::string who_computes(const comm::Topology& topology) {
                      ranks.size() == 1 ? "computes" : "compute");
 }
 
+/// Whether some rows must lie on GPUs. An order in which GPUs are filled asks for nothing where there are
+/// none.
+bool asks_for_gpu_rows(const placement::PlacementRequest& request) {
+  using Mode = placement::PlacementRequest::Mode;
+  return request.mode == Mode::replicate || request.mode == Mode::stripe ||
+         std::ranges::any_of(request.shares,
+                             [](const auto& shares) { return shares.replicated + shares.striped > 0; });
+}
+
 /// Options that only GPUs can follow.
 void check_gpu_options(const TrainConfig& config) {
   const auto refuse = [](const std::string& option) {
@@ -37,6 +49,11 @@ void check_gpu_options(const TrainConfig& config) {
     refuse(fmt::format("--host-gather {}", enum_name(config.host_gather)));
   if (config.host_threads > 0) refuse("--host-threads");
   if (config.sampler_device == comm::TopologyOptions::Compute::cuda) refuse("--sampler-device cuda");
+  if (config.cuda_graph == CudaGraphs::on) refuse("--cuda-graph on");
+  if (parse_sm_split(config.sm_split).kind == SmSplitRequest::Kind::given)
+    refuse("--sm-split " + config.sm_split);
+  if (asks_for_gpu_rows(placement::parse_placement(config.placement)))
+    refuse("--placement " + config.placement);
 }
 
 void check_transport(Transport transport, const char* option, const comm::Topology& topology) {

@@ -46,7 +46,6 @@ SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.dev
     throw InputError(fmt::format("--sm-split {} is not possible here: {}", parts.requested, why),
                      "Leave it out, or give off.");
   };
-  if (!parts.device.is_cuda()) refuse("this run computes on the cpu");
   try {
     sms_.move_to(cuda::split_sms(parts.device, request.shares));
     news_ = sms_.describe();

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <numeric>
+#include <random>
+#include <thread>
 
 #include "strata/util/error.hpp"
 #include "support/distributed_table.hpp"
+#include "support/topologies.hpp"
 
 namespace strata::feature {
 namespace {
@@ -16,6 +20,8 @@ namespace {
 using test::DistributedTable;
 using test::RunSetup;
 using testing::HasSubstr;
+
+comm::Topology uneven_machines() { return test::topology_of(test::uneven_machines(test::world().size())); }
 
 /// A fetcher with all that it refers to.
 struct Stage {
@@ -25,9 +31,11 @@ struct Stage {
   ThreadPool pool{2};
   RowFetcher fetcher;
 
-  Stage(int ranks_per_machine, const DistributedTable::Options& options, Count round_bytes = Count{64} << 20,
-        bool in_bf16 = false)
-      : run(ranks_per_machine),
+  /// `machines` as RunSetup takes them.
+  template <typename Machines>
+  Stage(const Machines& machines, const DistributedTable::Options& options,
+        Count round_bytes = Count{64} << 20, bool in_bf16 = false)
+      : run(machines),
         table(run, options),
         communicator(test::world().communicator().duplicate()),
         fetcher(table.tensor, {},
@@ -45,12 +53,15 @@ struct Stage {
   }
 };
 
-void expect_fetches(int ranks_per_machine, const DistributedTable::Options& options, Count count) {
-  SCOPED_TRACE(testing::Message() << ranks_per_machine << " ranks a machine, seed " << options.seed);
-  Stage stage(ranks_per_machine, options);
+/// Of ids in any order and in ascending order.
+template <typename Machines>
+void expect_fetches(const Machines& machines, const DistributedTable::Options& options, Count count,
+                    Count round_bytes = Count{64} << 20) {
+  SCOPED_TRACE(testing::Message() << "seed " << options.seed << ", rounds of " << round_bytes << " bytes");
+  Stage stage(machines, options, round_bytes);
   for (std::uint64_t batch = 0; batch < 3; ++batch) {
     const auto rank = static_cast<std::uint64_t>(test::world().rank());
-    auto ids = test::distinct_ids(count, options.rows, options.seed + 100 * batch + rank);
+    auto ids = test::distinct_ids(count, options.rows, options.seed + 100 * batch + rank, options.lowest);
     ASSERT_EQ(test::fetched(stage.fetcher, {}, ids, options.cols), stage.table.expected(ids))
         << "batch " << batch;
     std::erase(ids, -1);
@@ -68,6 +79,42 @@ TEST(RowFetcher, ReadsRowsOfOtherMachines) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     expect_fetches(1, {.cols = 9, .dtype = dtype, .seed = ++seed}, 500);
   }
+}
+
+// Rank 0 serves all others; of those, the ranks 1, 2 ... share a table, and rank 1 serves rank 0.
+TEST(RowFetcher, ReadsRowsOfUnevenMachines) {
+  std::uint64_t seed = 70;
+  for (const Count kept : {0, 3}) {
+    for (const Count round_bytes : {Count{2000}, Count{64} << 20}) {
+      expect_fetches(uneven_machines(), {.cols = 9, .seed = ++seed, .kept = kept}, 500, round_bytes);
+      expect_fetches(uneven_machines(), {.cols = 9, .seed = ++seed, .code = RowCode::Kind::i8, .kept = kept},
+                     500, round_bytes);
+    }
+  }
+}
+
+TEST(RowFetcher, TakesIdsOfMoreThan32Bits) {
+  if (test::world().size() == 1) GTEST_SKIP() << "needs two machines";
+  std::uint64_t seed = 90;
+  for (const NodeId border : {NodeId{1} << 31, NodeId{1} << 32}) {  // some ids lie below
+    for (const Count kept : {0, 3}) {
+      expect_fetches(uneven_machines(), {.seed = ++seed, .kept = kept, .lowest = border - 300}, 500);
+      expect_fetches(1, {.seed = ++seed, .kept = kept, .lowest = border - 300}, 500, 2000);
+    }
+  }
+}
+
+// Ranks come to a fetch at different times, and some have another batch by the time that others begin one.
+TEST(RowFetcher, BearsDelays) {
+  Stage stage(uneven_machines(), {.seed = 11}, 1000);
+  const auto rank = static_cast<std::uint64_t>(test::world().rank());
+  std::mt19937_64 random(rank);
+  for (std::uint64_t batch = 0; batch < 10; ++batch) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
+    const auto ids = test::distinct_ids(300, 1000, 100 * batch + rank);
+    ASSERT_EQ(test::fetched(stage.fetcher, {}, ids, 7), stage.table.expected(ids)) << "batch " << batch;
+  }
+  stage.close();
 }
 
 // Every third node of the other machines is kept, some of them twice asked for.

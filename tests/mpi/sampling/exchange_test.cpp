@@ -41,12 +41,7 @@ std::vector<int> a_machine_a_rank() {
   return machines;
 }
 
-/// Rank 0 alone, the others together on a second machine.
-std::vector<int> uneven_machines() {
-  std::vector<int> machines(static_cast<std::size_t>(test::world().size()), 1);
-  machines[0] = 0;
-  return machines;
-}
+std::vector<int> uneven_machines() { return test::uneven_machines(test::world().size()); }
 
 /// Contiguous ranges of uneven sizes; with three machines the second owns few nodes.
 std::vector<NodeId> cut(Count num_nodes, int num_machines) {

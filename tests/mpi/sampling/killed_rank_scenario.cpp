@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machines of one rank that sample over an exchange until the last one is killed. See
 // tests/mpi/tensor/killed_rank.sh.
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <thread>
-
 #include "strata/sampling/sampler.hpp"
+#include "support/last_rank.hpp"
 #include "support/reference_sampler.hpp"
 #include "support/start_ranks.hpp"
 
@@ -28,15 +21,7 @@ int main(int argc, char** argv) {
   const auto sampler = sampling::make_sampler(
       owner.view(), {.fanouts = {10, 10}, .max_seeds = 500},
       {.communicator = &world.communicator(), .topology = &topology, .machine_offsets = offsets}, 1, pool);
-  fmt::print("pid {}\n", ::getpid());
-  std::fflush(stdout);
-  std::jthread killer;
-  if (world.rank() == world.size() - 1) {
-    killer = std::jthread([] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(700));
-      ::kill(::getpid(), SIGKILL);
-    });
-  }
+  const std::jthread killer = test::kill_last_rank(world);
   for (std::uint32_t step = 0;; ++step) {
     const auto seeds = test::random_nodes(500, offsets[rank], offsets[rank + 1], step);
     sampler->sample(seeds, {.seed = 1, .step = step}, 0, {});

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that is killed while tensors are made, or while they are read. See killed_rank.sh.
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "strata/cuda/buffer.hpp"
@@ -16,11 +9,11 @@
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
+#include "support/last_rank.hpp"
 #include "support/start_ranks.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
 using strata::Count;
 using strata::NodeId;
 using strata::comm::Machine;
@@ -63,15 +56,7 @@ int main(int argc, char** argv) {
   const strata::comm::World world(strata::test::start_ranks(&argc, &argv));
   const strata::comm::Topology topology = strata::comm::discover(world.communicator(), {});
   const Machine machine(world.communicator(), topology);
-  fmt::print("pid {}\n", ::getpid());
-  std::fflush(stdout);
-  std::jthread killer;
-  if (world.rank() == world.size() - 1) {
-    killer = std::jthread([] {
-      std::this_thread::sleep_for(700ms);
-      ::kill(::getpid(), SIGKILL);
-    });
-  }
+  const std::jthread killer = strata::test::kill_last_rank(world);
   std::string(argc > 1 ? argv[1] : "create") == "gather" ? gather_for_ever(machine)
                                                          : create_for_ever(machine);
 }

@@ -109,6 +109,15 @@ TEST(Validate, RefusesNeighborsBetweenGpusThatHaveNoBound) {
   expect([](auto& c) { c.sampler_device = comm::TopologyOptions::Compute::cpu; }, "--sampler-device cpu");
 }
 
+TEST(Validate, RefusesRecordedStepsThatHaveNoBound) {
+  expect_refused(
+      [](auto& c) {
+        c.cuda_graph = CudaGraphs::on;
+        c.fanouts = {5, -1, 5};
+      },
+      {"--cuda-graph on contradicts the fanout -1 of --fanouts"});
+}
+
 TEST(Validate, RefusesWhatContradictsItself) {
   expect_refused([](auto& c) { c.eval_fanouts = {5, 5}; }, {"--eval-fanouts has 2 entries, --fanouts 3"});
   expect_refused(

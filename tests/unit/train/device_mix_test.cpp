@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata::train {
@@ -69,6 +70,41 @@ TEST(DeviceMix, RefusesOptionsThatOnlyAGpuCanFollow) {
                  [](TrainConfig& config) { config.sampler_device = comm::TopologyOptions::Compute::cuda; });
   expect_refused("--cuda-graph on", [](TrainConfig& config) { config.cuda_graph = CudaGraphs::on; });
   expect_refused("--sm-split 20,100", [](TrainConfig& config) { config.sm_split = "20,100"; });
+}
+
+TEST(DeviceMix, RefusesOptionsThatNoRankCanFollowWithoutGpus) {
+  const auto expect_refused = [](const std::string& option, const auto& set) {
+    TrainConfig config;
+    set(config);
+    for (const char* ranks : {"c", "ccc"}) {
+      test::expect_error<InputError>(
+          [&] { check_device_options(config, topology_of(ranks)); },
+          {option + " has no effect", "no rank computes on a GPU", "Leave it out"});
+    }
+    EXPECT_NO_THROW(check_device_options(config, topology_of("gg"))) << option;
+  };
+  expect_refused("--precision tf32", [](TrainConfig& config) { config.precision = Precision::tf32; });
+  expect_refused("--gpu-memory", [](TrainConfig& config) { config.gpu_memory_bytes = 1; });
+  expect_refused("--host-threads", [](TrainConfig& config) { config.host_threads = 1; });
+  expect_refused("--host-gather threads",
+                 [](TrainConfig& config) { config.host_gather = tensor::HostPath::threads; });
+  expect_refused("--sampler-device cuda",
+                 [](TrainConfig& config) { config.sampler_device = comm::TopologyOptions::Compute::cuda; });
+  expect_refused("--cuda-graph on", [](TrainConfig& config) { config.cuda_graph = CudaGraphs::on; });
+  expect_refused("--sm-split 20,100", [](TrainConfig& config) { config.sm_split = "20,100"; });
+  for (const std::string placement :
+       {"replicate", "stripe", "features=0/10/90", "indices=0/0/100,features=1/0/99"})
+    expect_refused("--placement " + placement, [&](TrainConfig& config) { config.placement = placement; });
+}
+
+TEST(DeviceMix, LetsCpusFollowWhatAsksForNoGpu) {
+  TrainConfig config;
+  config.cuda_graph = CudaGraphs::off;
+  config.sm_split = "off";
+  for (const char* placement : {"auto", "host", "in-order", "features=0/0/100"}) {
+    config.placement = placement;
+    EXPECT_NO_THROW(check_device_options(config, topology_of("cc"))) << placement;
+  }
 }
 
 /// Machines of one rank each.

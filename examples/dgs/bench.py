@@ -295,6 +295,8 @@ def main() -> None:
     options = parse()
     if "RANK" in os.environ:
         return run(options)
+    if int(os.environ.get("OMPI_COMM_WORLD_SIZE", 1)) > 1:
+        sys.exit("bench.py: start it without mpirun, as it starts its processes itself, or by torchrun")
     size = min(options.num_gpu, torch.cuda.device_count()) if torch.cuda.is_available() else options.num_gpu
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

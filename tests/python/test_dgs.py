@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dist-GPU-sampling's names, on one and several ranks: on GPUs where there are some, else in host memory."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -117,6 +118,12 @@ class Dgs(unittest.TestCase):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(words, done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
+
+    def test_refuses_to_be_started_by_mpirun(self):
+        environment = os.environ | {"OMPI_COMM_WORLD_SIZE": "2"}
+        done = subprocess.run([sys.executable, str(EXAMPLES / "bench.py")], capture_output=True, text=True, timeout=120, env=environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("or by torchrun", done.stderr)
 
     def test_makes_rewired_copies(self):
         sys.path.insert(0, str(EXAMPLES))

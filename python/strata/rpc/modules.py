@@ -138,6 +138,7 @@ def _refuse(name: str) -> Callable[..., Any]:
         )
 
     refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Refused, because the module lies on another rank."
     return refuse
 
 

@@ -258,8 +258,8 @@ class Builder {
   }
 
   void assign() {
-    announce(fmt::format("assigning {} nodes to {} parts ({})", format_count(graph_.num_nodes()),
-                         options_.assign.num_parts, name_of(options_.assign.method)));
+    announce(fmt::format("assigning {} to {} ({})", counted(graph_.num_nodes(), "node"),
+                         counted(options_.assign.num_parts, "part"), name_of(options_.assign.method)));
     AssignOptions how = options_.assign;
     how.stop = &stop_;
     assignment_.part_of = assign_parts(structure_, graph_.splits.train, how, pool_);
@@ -292,7 +292,8 @@ class Builder {
   }
 
   void write() {
-    announce(fmt::format("writing {} parts to {}", options_.assign.num_parts, options_.output.string()));
+    announce(fmt::format("writing {} to {}", counted(options_.assign.num_parts, "part"),
+                         options_.output.string()));
     graph::PartitionRecord& record = report_.record;
     StagingDirectory staging{options_.output, {.replace = options_.force}, stop_};
     WrittenParts written = write_parts(staging.path(),

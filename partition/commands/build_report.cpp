@@ -60,10 +60,10 @@ std::string report_text(const BuildReport& report, const std::filesystem::path& 
   }
   return fmt::format(
       "{}\n{}\nedge cut {} of {} edges, halo nodes {}, replication factor {:.3f}\nlargest part / mean: "
-      "{}\n{}: {} parts, {}\n",
+      "{}\n{}: {}, {}\n",
       cleaning_table(report.record.build.cleaning), phase_table(report.phases), format_count(sum.cut_edges),
       format_count(report.record.manifest.num_edges), format_count(sum.halo_nodes), sum.replication, balances,
-      output.string(), report.record.parts.size(), format_bytes(sum.bytes));
+      output.string(), counted(std::ssize(report.record.parts), "part"), format_bytes(sum.bytes));
 }
 
 }  // namespace strata::partition

@@ -13,6 +13,7 @@
 #include "strata/graph/input_stamp.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/progress.hpp"
 #include "strata/util/utf8.hpp"
 #include "version.hpp"
 
@@ -59,6 +60,15 @@ std::vector<std::string> known_words(const CLI::App& app) {
                    near.empty() ? help : fmt::format("Did you mean {}? {}", near, help));
 }
 
+/// An empty variable of a shell must not undo what an option promises.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands())
+    for (const CLI::Option* option : command->get_options())
+      if (std::ranges::count(option->results(), "") > 0)
+        throw InputError(fmt::format("{}: the value is empty", option->get_name()),
+                         "Give one, or leave the option out.");
+}
+
 /// Options of the program that are nothing to a call from another one.
 constexpr std::string_view kOfProgram[] = {"help", "json", "log-level"};
 
@@ -102,6 +112,7 @@ struct Command::State {
     for (const std::string& word : words) argv.push_back(word.c_str());
     try {
       app.parse(static_cast<int>(argv.size()), argv.data());
+      refuse_empty_values(app);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() != 0) refuse_command_line(error, app);
       std::ostringstream out;
@@ -148,6 +159,7 @@ LogLevel Command::log_level() const { return enum_value<LogLevel>(state_->args.l
 bool Command::wants_json() const { return state_->args.json; }
 
 CommandResult Command::run(StopFlag& stop) {
+  const Announcements announcements;
   try {
     return state_->run(stop);
   } catch (const InputError&) {

@@ -32,6 +32,17 @@ std::filesystem::path scratch_folder(const Arguments& args, const std::filesyste
   return args.scratch.empty() ? otherwise : args.scratch;
 }
 
+/// The parts are there already, which an error has to say.
+void write_report(const Arguments& args, const BuildReport& report) {
+  try {
+    check_report(args);  // something else may have appeared there meanwhile
+    write_file_atomically(args.report, report_html(report));
+  } catch (const Error& error) {
+    throw IoError(error.what(), fmt::format("The parts in {} are whole; only the page is missing. {}",
+                                            args.build.output.string(), error.remedy()));
+  }
+}
+
 /// Reads what args.input names, partitions it and tells about it.
 CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFlag& stop) {
   check_seed(args, command);
@@ -54,10 +65,7 @@ CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFla
   BuildReport report = input.scratch ? build(std::move(input.stored), args.build, *input.scratch, stop)
                                      : build(std::move(input.stored.graph), args.build, stop);
   report.phases.insert(report.phases.begin(), reading);
-  if (!args.report.empty()) {
-    check_report(args);  // something else may have appeared there meanwhile
-    write_file_atomically(args.report, report_html(report));
-  }
+  if (!args.report.empty()) write_report(args, report);
   return {.text = report_text(report, args.build.output), .json = report_json(report, args.build.output)};
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "strata/util/label_sets.hpp"
+#include "strata/util/progress.hpp"
 
 namespace strata::partition {
 namespace {
@@ -51,10 +52,11 @@ GraphSummary::Degrees degrees_of(const graph::ListsView& lists) {
   return facts;
 }
 
-/// Calls visit(node, in-neighbor) for every edge to the nodes [begin, end).
+/// Calls visit(node, in-neighbor) for every edge to the nodes [begin, end), which are not many.
 template <typename Visit>
 void each_edge(const graph::ListsView& lists, NodeId begin, NodeId end, Visit&& visit) {
   constexpr Count kBreath = Count{1} << 18;
+  lists.breathe();
   lists.indices.visit([&](const auto* sources) {
     Count met = 0;
     for (NodeId v = begin; v < end; ++v) {
@@ -103,7 +105,12 @@ class Components {
 
 void find_components(const graph::ListsView& lists, GraphSummary& summary) {
   Components components(lists.num_nodes);
-  each_edge(lists, 0, lists.num_nodes, [&](NodeId v, NodeId u) { components.merge(v, u); });
+  ProgressBar progress("components", lists.num_nodes, "nodes");
+  for (NodeId begin = 0; begin < lists.num_nodes; begin += kGrain) {
+    const NodeId end = std::min(lists.num_nodes, begin + kGrain);
+    each_edge(lists, begin, end, [&](NodeId v, NodeId u) { components.merge(v, u); });
+    progress.advance(end - begin);
+  }
   const std::vector<Count> sizes = components.sizes();
   summary.components = std::ssize(sizes);
   summary.largest_component = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
@@ -114,6 +121,7 @@ void compare_ends(const graph::Graph& graph, const graph::ListsView& lists, Grap
                   ThreadPool& pool) {
   std::atomic<Count> same{0}, known{0};
   std::vector<std::atomic<Count>> ends(static_cast<std::size_t>(graph.num_classes));
+  ProgressBar progress("compare labels", graph.num_nodes(), "nodes");
   pool.parallel_for(graph.num_nodes(), kGrain, [&](Count begin, Count end) {
     Count same_here = 0, known_here = 0;
     std::vector<Count> ends_here(ends.size(), 0);
@@ -129,6 +137,7 @@ void compare_ends(const graph::Graph& graph, const graph::ListsView& lists, Grap
     same += same_here;
     known += known_here;
     for (std::size_t c = 0; c < ends.size(); ++c) ends[c] += ends_here[c];
+    progress.advance(end - begin);
   });
   if (known == 0) return;
   const auto edges = static_cast<double>(known);

@@ -25,7 +25,7 @@ td:first-child, th:first-child, table.facts td { text-align: left; vertical-alig
 table.facts td { overflow-wrap: anywhere; } table.facts td:first-child { white-space: nowrap; }
 svg { display: block; max-width: 100%; height: auto; background: #f6f6f4; } text { font: 11px system-ui, sans-serif; fill: #444; }
 .good { fill: #4a7fb0; } .bad { fill: #c8402f; } .line { stroke: #222; stroke-dasharray: 4 3; }
-p.bad { color: #c8402f; font-weight: bold; } p.note { color: #666; }
+p.bad { color: #c8402f; font-weight: bold; } p.note { color: #666; } summary { cursor: pointer; }
 )";
 
 std::string escaped(std::string_view text) {
@@ -196,15 +196,47 @@ std::string matrix(const BuildReport& report) {
          svg(kMatrix, kMatrix, contents);
 }
 
+Count nodes_of(const graph::PartitionRecord& record, std::size_t part) {
+  const auto offsets = record.manifest.book.offsets();
+  return offsets[part + 1] - offsets[part];
+}
+
+/// Which part has the most halo nodes, in a sentence.
+std::string largest_halo(const graph::PartitionRecord& record) {
+  const auto largest = std::ranges::max_element(record.parts, {}, &graph::PartRecord::halo_nodes);
+  if (largest->halo_nodes == 0) return "<p>No edge comes from another part.</p>\n";
+  const auto part = static_cast<std::size_t>(largest - record.parts.begin());
+  const auto own = static_cast<double>(std::max<Count>(1, nodes_of(record, part)));
+  return fmt::format(
+      "<p>Part {} has the most: {} nodes of other parts beside its own, {:.2f} times as many.</p>\n", part,
+      format_count(largest->halo_nodes), static_cast<double>(largest->halo_nodes) / own);
+}
+
 std::string halo(const graph::PartitionRecord& record) {
   std::vector<double> values;
   for (const graph::PartRecord& part : record.parts) values.push_back(static_cast<double>(part.halo_nodes));
-  return bars(values, 0, [&](std::size_t part) {
-    return fmt::format("part {}: {} halo nodes, {} of {} edges come from other parts", part,
-                       format_count(record.parts[part].halo_nodes),
-                       format_count(record.parts[part].cut_edges),
-                       format_count(record.parts[part].num_edges));
-  });
+  return largest_halo(record) + bars(values, 0, [&](std::size_t part) {
+           return fmt::format("part {}: {} halo nodes, {} of {} edges come from other parts", part,
+                              format_count(record.parts[part].halo_nodes),
+                              format_count(record.parts[part].cut_edges),
+                              format_count(record.parts[part].num_edges));
+         });
+}
+
+/// The numbers behind the drawings.
+std::string part_table(const graph::PartitionRecord& record) {
+  constexpr std::size_t kMost = 1024;
+  if (record.parts.size() > kMost)
+    return fmt::format("<p class=\"note\">strata-partition info lists all {} parts.</p>\n",
+                       format_count(std::ssize(record.parts)));
+  std::vector<std::vector<std::string>> rows{
+      {"part", "nodes", "edges", "edges from other parts", "halo nodes"}};
+  for (std::size_t p = 0; p < record.parts.size(); ++p) {
+    const graph::PartRecord& part = record.parts[p];
+    rows.push_back({std::to_string(p), format_count(nodes_of(record, p)), format_count(part.num_edges),
+                    format_count(part.cut_edges), format_count(part.halo_nodes)});
+  }
+  return "<details><summary>Every part in numbers</summary>\n" + table(rows) + "</details>\n";
 }
 
 std::string degrees(const std::vector<Count>& histogram) {
@@ -253,7 +285,8 @@ std::string section(const char* title, const std::string& contents) {
 
 std::string report_html(const BuildReport& report) {
   const graph::PartitionRecord& record = report.record;
-  const std::string title = fmt::format("{} in {} parts", escaped(record.manifest.name), record.parts.size());
+  const std::string title =
+      fmt::format("{} in {}", escaped(record.manifest.name), counted(std::ssize(record.parts), "part"));
   std::string balances;
   for (const graph::ConstraintRecord& constraint : record.constraints) balances += balance(constraint);
   return fmt::format(
@@ -264,7 +297,8 @@ std::string report_html(const BuildReport& report) {
              "<h1>{0}</h1>\n",
              title, kStyle) +
          verdict(report) + summary(report) + section("Balance", balances) +
-         section("Edges between parts", matrix(report)) + section("Halo nodes per part", halo(record)) +
+         section("Edges between parts", matrix(report)) +
+         section("Halo nodes per part", halo(record) + part_table(record)) +
          section("Degrees", degrees(report.degree_histogram)) + section("Phases", phases(report.phases)) +
          "</body>\n</html>\n";
 }

@@ -55,7 +55,7 @@ std::vector<Problem> compare(const graph::PartRecord& found, const graph::PartRe
 }
 
 std::vector<Problem> check_part_bytes(const fs::path& directory, const graph::PartitionRecord& record,
-                                      int part) {
+                                      int part, ProgressBar& progress) {
   const graph::PartRecord& stored = record.parts[static_cast<std::size_t>(part)];
   std::error_code code;
   const auto bytes = static_cast<Count>(fs::file_size(directory / stored.file, code));
@@ -63,21 +63,27 @@ std::vector<Problem> check_part_bytes(const fs::path& directory, const graph::Pa
   if (bytes != stored.bytes)
     return {{stored.file, "", fmt::format("has {} bytes, written were {}", bytes, stored.bytes)}};
   try {
-    return compare(graph::hash_part(directory, record.manifest, part), stored);
+    const auto read = [&progress](Count more) { progress.advance(more); };
+    return compare(graph::hash_part(directory, record.manifest, part, read), stored);
   } catch (const Error& error) {
     return {{stored.file, "", error.what()}};
   }
 }
 
+Count bytes_of(const graph::PartitionRecord& record) {
+  Count bytes = 0;
+  for (const graph::PartRecord& part : record.parts) bytes += part.bytes;
+  return bytes;
+}
+
 std::vector<Problem> check_bytes(const fs::path& directory, const graph::PartitionRecord& record,
                                  ThreadPool& pool) {
   std::vector<std::vector<Problem>> by_part(record.parts.size());
-  ProgressBar bar{"verify", static_cast<std::int64_t>(record.parts.size()), "parts"};
+  ProgressBar progress{"check bytes", bytes_of(record), "bytes"};
   pool.parallel_for(static_cast<Count>(record.parts.size()), 1, [&](Count begin, Count end) {
-    for (Count p = begin; p < end; ++p) {
-      by_part[static_cast<std::size_t>(p)] = check_part_bytes(directory, record, static_cast<int>(p));
-      bar.advance();
-    }
+    for (Count p = begin; p < end; ++p)
+      by_part[static_cast<std::size_t>(p)] =
+          check_part_bytes(directory, record, static_cast<int>(p), progress);
   });
   std::vector<Problem> problems;
   for (const auto& part : by_part) problems.insert(problems.end(), part.begin(), part.end());
@@ -138,8 +144,7 @@ std::string verify_text(const fs::path& directory, const std::vector<Problem>& p
   for (const Problem& p : problems) {
     text += fmt::format("{}{}{}: {}\n", p.file, p.dataset.empty() ? "" : ": ", p.dataset, p.message);
   }
-  return text + fmt::format("{}: {} problem{} found\n", directory.string(), problems.size(),
-                            problems.size() == 1 ? "" : "s");
+  return text + fmt::format("{}: {} found\n", directory.string(), counted(std::ssize(problems), "problem"));
 }
 
 std::string verify_json(const fs::path& directory, const std::vector<Problem>& problems) {

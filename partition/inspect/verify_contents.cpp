@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "strata/util/error.hpp"
+#include "strata/util/progress.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::partition {
@@ -51,7 +52,13 @@ class ContentsCheck {
  public:
   ContentsCheck(const std::filesystem::path& directory, const graph::PartitionRecord& record,
                 ThreadPool& pool)
-      : directory_{directory}, record_{record}, manifest_{record.manifest}, pool_{pool} {}
+      : directory_{directory},
+        record_{record},
+        manifest_{record.manifest},
+        pool_{pool},
+        progress_{"check contents",
+                  manifest_.num_edges + (manifest_.feature_cols > 0 ? manifest_.book.num_nodes() : 0),
+                  "entries"} {}
 
   std::vector<Problem> run() {
     original_ids_.resize(at(manifest_.book.num_nodes()));
@@ -153,6 +160,7 @@ class ContentsCheck {
     if (std::ranges::any_of(walk.edge_ids, [](EdgeId e) { return e < 0; }))
       report_once(walk, walk.negative_id, "/edges/node__to__node/edge_id", "holds a negative id");
     check_weights(walk);
+    progress_.advance(count);
     for (std::size_t e = 0; e < walk.indices.size(); ++e) {
       while (walk.edges + static_cast<Count>(e) >= indptr[at(walk.row - first_row + 1)]) ++walk.row;
       meet(walk, e, walk.edges + static_cast<Count>(e) == indptr[at(walk.row - first_row)]);
@@ -271,6 +279,7 @@ class ContentsCheck {
     for (Count first = 0; first < reader.num_inner(); first += rows_at_once) {
       const Count count = std::min(rows_at_once, reader.num_inner() - first);
       reader.read_features(first, count, rows.data());
+      progress_.advance(count);
       if (const RowCode& code = manifest_.feature_code) {
         for (Count r = 0; r < count; ++r)
           if (!code.is_finite(rows.data() + at(r) * row_bytes))
@@ -356,6 +365,7 @@ class ContentsCheck {
   std::vector<Count> heat_;           // by global id
   std::vector<bool> in_a_split_;      // by original id
   std::atomic<std::uint64_t> asymmetry_{0};
+  ProgressBar progress_;
 };
 
 }  // namespace

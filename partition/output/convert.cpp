@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,10 +33,15 @@ constexpr Count kElementsPerPiece = Count{1} << 20;
 class NpyWriter {
  public:
   NpyWriter(const fs::path& path, DType dtype, const std::vector<Count>& shape)
-      : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+      : path_(path),
+        file_(std::fopen(path.c_str(), "wb")),
+        progress_("write " + path.stem().string(),
+                  std::accumulate(shape.begin(), shape.end(), static_cast<Count>(size_of(dtype)),
+                                  std::multiplies<>()),
+                  "bytes") {
     if (file_ == nullptr) fail();
     const std::string header = graph::npy_header(dtype, shape);
-    write(header.data(), header.size());
+    if (std::fwrite(header.data(), 1, header.size(), file_) != header.size()) fail();
   }
   ~NpyWriter() {
     if (file_ != nullptr) std::fclose(file_);
@@ -45,6 +51,7 @@ class NpyWriter {
 
   void write(const void* data, std::size_t bytes) {
     if (bytes > 0 && std::fwrite(data, 1, bytes, file_) != bytes) fail();
+    progress_.advance(static_cast<std::int64_t>(bytes));
   }
   void close() {
     std::FILE* const file = std::exchange(file_, nullptr);
@@ -61,6 +68,7 @@ class NpyWriter {
 
   fs::path path_;
   std::FILE* file_;
+  ProgressBar progress_;
 };
 
 /// Writes `count` numbers, of which value(i) makes each, perhaps from scratch files.

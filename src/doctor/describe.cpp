@@ -132,6 +132,7 @@ std::vector<std::string> describe_clocks(const std::vector<ClockOffset>& offsets
 }
 
 std::vector<std::string> describe_output(const OutputFacts& output) {
+  if (!output.answered) return {output.folder + ": no answer"};
   if (output.free_bytes == std::numeric_limits<std::int64_t>::max())
     return {output.folder + ": its file system does not tell how much is free"};
   return {fmt::format("{}: {} free", output.folder, format_bytes(output.free_bytes))};

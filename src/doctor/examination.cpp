@@ -227,9 +227,9 @@ void Examination::check_nccl() {
 void Examination::check_output() {
   OutputFacts facts;
   if (world_.rank() == 0) {
-    const std::string folder = request_.output;
+    const std::string folder = request_.output.empty() ? "." : request_.output;
     const auto seen = within(patience_of(request_.quick), [folder] { return look_at_output(folder); });
-    facts = seen.value_or(OutputFacts{.folder = folder, .writable = false});
+    facts = seen.value_or(OutputFacts{.folder = folder, .answered = false});
   }
   facts = from_leaders(std::move(facts));
   report_.keep("output", facts);

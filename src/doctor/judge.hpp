@@ -41,6 +41,7 @@ std::string rate_text(double bytes_per_second);
 /// Of the folder that the first rank writes into.
 struct OutputFacts {
   std::string folder = {};
+  bool answered = true;  ///< its file system; if not, nothing else is known
   bool writable = true;
   std::int64_t free_bytes = 0;
   std::string obstacle = {};  ///< a file that lies where the folder or one above it would be made
@@ -81,7 +82,7 @@ Finding no_answer(const std::string& check, const std::vector<int>& silent,
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StorageFacts, error, build_id, digest, part_bytes, bytes_per_second,
                                    direct, answered)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutputFacts, folder, writable, free_bytes, obstacle)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutputFacts, folder, answered, writable, free_bytes, obstacle)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRate, from, to, latency_seconds, bytes_per_second)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NetworkFacts, links, ring_bytes_per_second, all_to_all_bytes_per_second,
                                    carriers)

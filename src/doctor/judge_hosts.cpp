@@ -36,6 +36,14 @@ std::string usual(const std::vector<std::string>& values) {
   return most;
 }
 
+/// "most ranks have", or of two halves "host h0 has".
+std::string who_has(const std::string& value, const std::vector<std::string>& values,
+                    const std::vector<RankFacts>& ranks) {
+  if (2 * std::ranges::count(values, value) > std::ssize(values)) return "most ranks have";
+  const auto first = std::ranges::find(values, value) - values.begin();
+  return fmt::format("host {} has", ranks[static_cast<std::size_t>(first)].host);
+}
+
 /// How bad it is that hosts differ in a library.
 Level level_of_difference(const std::string& library) {
   if (library == "Strata" || library == "MPI" || library == "NCCL") return Level::failure;
@@ -296,7 +304,8 @@ Findings judge_versions(const std::vector<RankFacts>& ranks) {
           {.level = level_of_difference(library),
            .check = "versions",
            .host = host.name,
-           .message = fmt::format("has {}; most ranks have {}", versions[at(*other)], expected),
+           .message = fmt::format("has {}; {} {}", versions[at(*other)], who_has(expected, versions, ranks),
+                                  expected),
            .action = "Install the same on all hosts, or start all ranks from one shared folder.",
            .remedy = Remedy::versions});
     }

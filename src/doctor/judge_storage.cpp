@@ -32,6 +32,15 @@ std::string usual_digest(const std::vector<StorageFacts>& storage) {
   return usual;
 }
 
+/// "most hosts", or of two halves "host h0".
+std::string who_sees(const std::string& digest, const std::vector<StorageFacts>& storage,
+                     const std::vector<RankFacts>& ranks) {
+  if (2 * std::ranges::count(storage, digest, &StorageFacts::digest) > std::ssize(storage))
+    return "most hosts";
+  const auto first = std::ranges::find(storage, digest, &StorageFacts::digest) - storage.begin();
+  return fmt::format("host {}", ranks[static_cast<std::size_t>(first)].host);
+}
+
 double load_seconds(const StorageFacts& facts, std::size_t hosts) {
   return static_cast<double>(facts.part_bytes) / facts.bytes_per_second / static_cast<double>(hosts);
 }
@@ -84,8 +93,8 @@ Findings judge_storage(const std::vector<StorageFacts>& storage, const std::vect
     else if (other != host.ranks.end())
       findings.push_back(
           part_finding(host.name,
-                       fmt::format("{} holds other parts there (build {}) than on most hosts", folder,
-                                   storage[at(*other)].build_id),
+                       fmt::format("{} holds other parts there (build {}) than on {}", folder,
+                                   storage[at(*other)].build_id, who_sees(usual, storage, ranks)),
                        "Copy the same part folder to every host; strata-partition verify checks a copy."));
   }
   if (!silent.empty()) findings.push_back(no_answer("storage", silent, ranks, "reading " + folder));
@@ -95,6 +104,13 @@ Findings judge_storage(const std::vector<StorageFacts>& storage, const std::vect
 
 Findings judge_output(const OutputFacts& output, const std::string& host) {
   constexpr std::int64_t kLittle = std::int64_t{1} << 30;
+  if (!output.answered)
+    return {{.level = Level::failure,
+             .check = "storage",
+             .host = host,
+             .message = fmt::format("the file system of {} did not answer", output.folder),
+             .action = "Look at that file system (df), or name another folder with --output.",
+             .remedy = Remedy::silence}};
   if (!output.obstacle.empty())
     return {{.level = Level::failure,
              .check = "storage",

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "strata/util/format.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata {
 namespace {
@@ -27,10 +28,49 @@ std::string format_rate(double rate) {
 
 constexpr const char* kClear = "\r\x1b[K";
 
-/// Whether the last that was written on the terminal's line is a bar.
+constexpr std::size_t kColumns = 79;
+
+/// The phase that stands on the terminal's line while there is no bar; empty: none.
+class PhaseLine {
+ public:
+  void set(const std::string& phase) {
+    const std::lock_guard lock(mutex_);
+    text_ = phase.empty() ? phase : cut(printable(phase) + " ...");
+  }
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+  static PhaseLine& instance() {
+    static PhaseLine line;
+    return line;
+  }
+
+ private:
+  /// To the width of the terminal, with whole characters.
+  static std::string cut(std::string text) {
+    if (text.size() <= kColumns) return text;
+    text.resize(kColumns - 4);
+    if (const auto broken = first_invalid_utf8(text)) text.resize(*broken);
+    return text + " ...";
+  }
+
+  std::mutex mutex_;
+  std::string text_;
+};
+
+/// Whether the last that was written on the terminal's line is a bar or a phase.
 std::atomic<bool>& bar_is_there() {
   static std::atomic<bool> is_there{false};
   return is_there;
+}
+
+void draw_phase() {
+  const std::string text = PhaseLine::instance().text();
+  if (text.empty()) return;
+  std::fputs(fmt::format("\r{}\x1b[K", text).c_str(), stderr);
+  bar_is_there() = true;
 }
 
 /// The bars that somebody watches.
@@ -81,8 +121,16 @@ void clear_bar() {
 bool shows_bars() { return progress_style() == ProgressStyle::bar; }
 
 void announce(const std::string& phase) {
-  if (progress_style() == ProgressStyle::lines && !Watched::instance().any())
-    fmt::print(stderr, "{} ...\n", phase);
+  if (Watched::instance().any()) return;
+  if (progress_style() == ProgressStyle::lines) fmt::print(stderr, "{} ...\n", phase);
+  if (!shows_bars()) return;
+  PhaseLine::instance().set(phase);
+  draw_phase();
+}
+
+Announcements::~Announcements() {
+  PhaseLine::instance().set("");
+  clear_bar();
 }
 
 ProgressBar::ProgressBar(std::string title, std::int64_t total, std::string unit, bool enabled,
@@ -108,7 +156,9 @@ ProgressBar::~ProgressBar() {
     std::erase(watched.bars, this);
     return;
   }
-  if (enabled_ && style_ == ProgressStyle::bar && last_draw_ns_ != 0) clear_bar();
+  if (!enabled_ || style_ != ProgressStyle::bar || last_draw_ns_ == 0) return;
+  clear_bar();
+  draw_phase();
 }
 
 void ProgressBar::advance(std::int64_t amount) {
@@ -137,7 +187,7 @@ BarText ProgressBar::text(std::int64_t done) const {
 }
 
 std::string BarText::line() const {
-  constexpr std::size_t kColumns = 79, kTitle = 14, kLeast = 4, kMost = 24;
+  constexpr std::size_t kTitle = 14, kLeast = 4, kMost = 24;
   const std::string head = words.empty() ? fmt::format("{:<{}}", title, kTitle) : title;
   const std::string percent = fmt::format("{:3.0f} %", share * 100);
   const std::string end = fmt::format("{}  {}", rate, left);

@@ -112,7 +112,7 @@ TABLE = (
     Mistake('strata-partition info npy:onehot > /dev/null', ('argmax', '--loss bce'), code=0),
     Mistake('strata-partition info npy:unvalidated > /dev/null', ('no validation nodes',), code=0),
     Mistake(BUILD + 'npy:mask', ('train.npy', 'a mask, it seems', 'astype(bool)')),
-    Mistake(BUILD + 'npy:overlap', ("splits 'train' and 'valid' overlap in 1 nodes",)),
+    Mistake(BUILD + 'npy:overlap', ("splits 'train' and 'valid' overlap in 1 node",)),
     Mistake(BUILD + 'npy:named', ('val_mask.npy', "Did you mean 'valid.npy'?")),
     Mistake(BUILD + 'npy:bigendian', ('x.npy', 'big endian')),
     Mistake(BUILD + 'npy:objects', ('y.npy', 'Python objects')),

@@ -156,7 +156,7 @@ class Tables(e2e.Case):
                 ('missing', "row group 0, row 0, column 'src': no value", dict(src=pa.array([0, None]), dst=[1, 1]), None),
                 ('floats', "column 'src', read as sources, is of type double", dict(src=[0.0, 1.0], dst=[1, 1]), None),
                 ('weight', "column 'weight': weight -1 is negative", dict(**numbers, weight=[1, -1]), None),
-                ('column', '1 column(s)', dict(src=[0, 1]), None),
+                ('column', ': 1 column\n', dict(src=[0, 1]), None),
                 ('line', 'is no name of a node', pair, dict(id=['a\nb', 'b'])),
                 ('ragged', "column 'f' has 3 values in 2 rows", numbers, dict(f=[[1.0], [1.0, 2.0]])),
                 ('uneven', "column 'f': lists of different lengths, 1 and 2", numbers, dict(f=[[1.0], [1.0, 2.0, 3.0]])),
@@ -183,7 +183,7 @@ class Tables(e2e.Case):
         self.write(folder / 'edges-00002.parquet', dict(src=['a'], dst=[1]))
         self.refuse(folder, "edges-00002.parquet: column 0 is 'src' of type string, but 'src' of type int64 in")
         self.write(folder / 'edges-00002.parquet', dict(src=[1]))
-        self.refuse(folder, 'edges-00002.parquet: 1 columns, but')
+        self.refuse(folder, 'edges-00002.parquet: 1 column, but')
         (folder / 'edges-00002.parquet').write_bytes(b'PAR1 and no more')
         self.refuse(folder, 'edges-00002.parquet: ', 'Is it a Parquet file?')
         (folder / 'edges-00002.parquet').unlink()

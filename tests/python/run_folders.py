@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders of runs as strata-train leaves them, with numbers that a test can compute again."""
 
+import html
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
@@ -11,6 +13,16 @@ import unittest
 CLASSES = 3
 START = 1_795_000_000.0
 EPOCH_SECONDS, EVALUATION_SECONDS = 6.0, 0.5
+# A run of every kind, as facts for write_run().
+RUNS = {
+    "finished": {"epochs": 3},
+    "running": {"epochs": 2, "planned": 20, "state": "running"},
+    "killed": {"epochs": 2, "planned": 20, "state": "killed"},
+    "one-epoch": {"epochs": 1},
+    "resumed": {"epochs": 4, "resumed_after": 2},
+    "long": {"epochs": 1000},
+    "ranks": {"epochs": 3, "ranks": 3},
+}
 
 
 def scores(epoch, nodes):
@@ -161,6 +173,13 @@ def write_trace(path, ranks=2, steps=20):
             if rank == 0:
                 add(rank, 6, "wait", begin + 4000, 1000)
     pathlib.Path(path).write_text(json.dumps({"traceEvents": events}))
+
+
+def text_of(page):
+    """The words of a page, without its scripts."""
+    without = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    without = re.sub(r"</?span\b[^>]*>", "", without)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", without)).split())
 
 
 class Folder(unittest.TestCase):

@@ -1,49 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages about runs, and what they are drawn from."""
+"""Pages about runs, and the files that they are drawn from."""
 
-import html
 import json
 import os
-import pathlib
 import re
-import subprocess
 import time
 import unittest
-import unittest.mock
 
 import run_folders
-from browser import chromium, opened
-from run_folders import Folder
+from run_folders import RUNS, Folder, text_of
 
 import strata
-from strata.reports import ReportError, charts, compare, exports, learning, memory, overlap, read_run, sections_of, watch, words, work
+from strata.reports import ReportError, charts, compare, learning, read_run, sections_of, words, work
 from strata.reports.run import read_records
-
-RUNS = {
-    "finished": {"epochs": 3},
-    "running": {"epochs": 2, "planned": 20, "state": "running"},
-    "killed": {"epochs": 2, "planned": 20, "state": "killed"},
-    "one-epoch": {"epochs": 1},
-    "resumed": {"epochs": 4, "resumed_after": 2},
-    "long": {"epochs": 1000},
-    "ranks": {"epochs": 3, "ranks": 3},
-}
-
-
-CUT_WORDS = """() => {
-  const beyond = (inner, outer) => inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.top < outer.top - 1 || inner.bottom > outer.bottom + 1;
-  const box = (element) => element.getBoundingClientRect();
-  const frame = (text) => box(text.closest(".legend")?.querySelector(".bg") ?? text.closest("figure"));
-  const seen = [...document.querySelectorAll("figure svg text")].filter((text) => text.textContent && box(text).width > 0);
-  return seen.filter((text) => beyond(box(text), box(text.closest("figure"))) || beyond(box(text), frame(text))).map((text) => text.textContent);
-}"""
-
-
-def text_of(page):
-    """The words of a page, without its scripts."""
-    without = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    without = re.sub(r"</?span\b[^>]*>", "", without)
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", without)).split())
 
 
 class States(Folder):
@@ -124,292 +93,6 @@ class Records(Folder):
         for path, what in ((self.folder / "nowhere", "no such directory"), (self.folder, "no metrics.jsonl")):
             with self.assertRaisesRegex(ReportError, what):
                 read_run(path)
-
-
-class Sentences(Folder):
-    def run_with(self, change, **facts):
-        """A run with records that were changed."""
-        return read_run(run_folders.changed(self.write("run", **facts), change))
-
-    def test_say_that_a_loss_falls(self):
-        section = learning.loss(read_run(self.write("run", epochs=3)))
-        self.assertEqual(section.seen, "The training loss was 2.0000 in epoch 1 and fell to 0.6667 in epoch 3.")
-        self.assertEqual(section.advice, "")
-
-    def test_say_that_a_loss_rises_again(self):
-        run = self.run_with(lambda r: r.update(loss=5.0) if (r["type"], r.get("epoch")) == ("epoch", 3) else None)
-        section = learning.loss(run)
-        self.assertIn("rose to 5.0000 in epoch 3, after 1.0000 in epoch 2", section.seen)
-        self.assertIn("lower --lr", section.advice)
-
-    def test_leave_out_what_was_not_measured(self):
-        """strata-train writes zeros for a split without nodes."""
-
-        def without_validation(record):
-            record.get("valid", {}).update(nodes=0, loss=0.0, accuracy=0.0)
-
-        run = self.run_with(without_validation)
-        section = learning.scores(run)
-        self.assertEqual(section.seen, "Without validation nodes, the last evaluation counts: epoch 3: accuracy 0.7333 on test nodes.")
-        self.assertEqual(section.advice, "")
-        text = text_of(strata.report(run.folder).html)
-        self.assertIn("Validation accuracy –", text)
-        self.assertNotIn("validation 0 0.0000", text)
-        self.assertEqual([name for name, _ in watch.lines(run, 80) if name == "accuracy"], [])
-        submission = exports.Submission()
-        self.assertNotIn("eval_accuracy", [line["key"] for line in exports.mllog_lines(run, submission)])
-        self.assertFalse([tag for tag, *_ in exports.scalars(run) if tag.startswith("valid/")])
-
-    def test_say_that_training_nodes_are_learned_by_heart(self):
-        section = learning.scores(self.run_with(lambda r: r.update(train_accuracy=0.999) if r["type"] == "epoch" else None))
-        self.assertIn("--dropout", section.advice)
-
-    def test_say_what_training_waits_for(self):
-        def wait(record):
-            if record["type"] == "epoch":
-                record.update(wait_seconds=3.0, compute_seconds=2.5, sum_seconds=0.5)
-
-        section = work.stages(self.run_with(wait))
-        self.assertIn("50 % into waiting for batches", section.seen)
-        self.assertIn("25 % of which come from host memory", section.advice)
-
-    def test_tell_all_times_per_epoch(self):
-        def wait(record):
-            if record["type"] == "epoch":
-                record.update(wait_seconds=3.0, compute_seconds=2.5, sum_seconds=0.5, gathered_bytes={"replicated": 1})
-
-        section = work.stages(self.run_with(wait, epochs=11))
-        self.assertIn("Of an epoch's 6 s,", section.seen)
-        self.assertIn("1.75 s of gathering per epoch", section.advice)
-        ranks = work.ranks(read_run(self.write("run", ranks=3, epochs=11)))
-        self.assertIn("longest for the sum of gradients (2 s per epoch)", ranks.seen)
-
-    def test_advise_on_what_takes_most(self):
-        def both(record):
-            if record["type"] == "epoch":
-                record.update(wait_seconds=1.1, compute_seconds=2.4, sum_seconds=2.5)
-
-        self.assertIn("Ranks wait for the slowest one", work.stages(self.run_with(both, ranks=2)).advice)
-
-    def test_never_advise_gpu_memory_without_a_gpu(self):
-        def on_cpu(record):
-            record.update(device="cpu") if record["type"] == "run" else None
-            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
-                rank.update(peak_device_bytes=0)
-                rank["memory"]["device_bytes"] = [0, 0, 0]
-
-        text = text_of(strata.report(self.run_with(on_cpu, ranks=2).folder).html)
-        self.assertNotIn("--gpu-memory", text)
-        self.assertNotIn("GPU memory", text)
-
-    def test_never_advise_gpu_memory_to_a_trace_without_a_gpu(self):
-        def long_gathers(events):
-            return [{**e, "dur": e["dur"] * (9 if e["name"] == "gather" else 1)} for e in events]
-
-        run = self.traced(long_gathers)
-        self.assertIn("more --gpu-memory or --loader-threads", overlap.overlap(run).advice)
-        run.start["device"] = "cpu"
-        self.assertIn("more --loader-threads", overlap.overlap(run).advice)
-        self.assertNotIn("--gpu-memory", overlap.overlap(run).advice)
-
-    def traced(self, change=lambda events: events, ranks=3, **facts):
-        """A run whose spans were changed."""
-        trace = self.folder / "trace.json"
-        run_folders.write_trace(trace, ranks=ranks)
-        trace.write_text(json.dumps({"traceEvents": change(json.loads(trace.read_text())["traceEvents"])}))
-        return read_run(self.write("traced", ranks=ranks, trace=str(trace), **facts))
-
-    def test_say_for_whose_gradients_training_waits(self):
-        for ranks, who in ((2, "the other waits 6 ms for it."), (3, "the others wait 12 ms for it in all.")):
-            section = overlap.overlap(self.traced(ranks=ranks))
-            self.assertIn(f"Training waits for the gradients of rank {ranks - 1}: it comes last in 6 of 6 sums, and {who}", section.seen)
-            self.assertEqual(section.advice, f"Look at what is different on rank {ranks - 1}: see the table of ranks.")
-
-    def test_say_that_messages_between_gpus_have_no_lane(self):
-        hidden = "Messages that go from GPU to GPU have no lane of their own"
-        run = self.traced()
-        self.assertNotIn(hidden, overlap.overlap(run).seen, "they passed through the host")
-        run = self.traced(lambda events: [e for e in events if e["name"] != "row exchange"])
-        self.assertIn(hidden, overlap.overlap(run).seen)
-        for fact, value in (("machines", 1), ("device", "cpu")):
-            with unittest.mock.patch.dict(run.start, {fact: value}):
-                self.assertNotIn(hidden, overlap.overlap(run).seen)
-
-    def test_draw_of_what_began_earlier_the_rest(self):
-        spans = [charts.Span("rank 0: wait", "wait", -50.0, 60.0), charts.Span("rank 0: train", "train", 5.0, 15.0)]
-        begin, end = charts.timeline(spans, ["rank 0: wait", "rank 0: train"]).layout.xaxis.range
-        self.assertTrue(-1 < begin <= 0 and 20 <= end < 21, (begin, end))
-
-    def test_compare_no_clocks_of_machines(self):
-        section = overlap.overlap(self.traced(lambda events: [{**e, "ts": e["ts"] + (700 if e["pid"] == 2 else 0)} for e in events]))
-        self.assertIn("Training waits for the gradients of rank 2", section.seen)
-
-    def test_name_no_rank_where_ranks_come_in_turns(self):
-        def even(events):
-            sums = [e for e in events if e["name"] == "gradient sum"]
-            for e in sums:
-                e["dur"] = 400 if e["args"]["step"] % 3 == e["pid"] else 1400
-            return events
-
-        section = overlap.overlap(self.traced(even))
-        self.assertNotIn("gradients of rank", section.seen)
-        self.assertEqual(section.advice, "")
-        self.assertIn("“gradient sum”", section.seen)
-
-    def test_say_what_a_rank_waits_for_while_batches_come(self):
-        section = overlap.overlap(self.traced())
-        self.assertIn("For batches, rank 0 waits 6 ms, mostly while it is gathering and waits for rows of other machines.", section.seen)
-        local = overlap.overlap(self.traced(lambda events: [e for e in events if "exchange" not in e["name"]]))
-        self.assertIn("For batches, rank 0 waits 6 ms, mostly while it is gathering. ", local.seen)
-        none = overlap.overlap(self.traced(lambda events: [e for e in events if e["name"] != "wait"]))
-        self.assertNotIn("For batches", none.seen)
-
-    def test_say_when_messages_limit_a_run(self):
-        def long_messages(events):
-            return [{**e, "dur": e["dur"] * (6 if e["name"] in ("gather", "row exchange") else 1)} for e in events]
-
-        self.assertIn("Messages between machines limit the run: a larger --halo-cache", overlap.overlap(self.traced(long_messages)).advice)
-
-    def test_tell_the_hop_of_messages(self):
-        rows = overlap.overlap(self.traced()).tables[0].rows
-        hops = [row[1].text for row in rows if row[0].text == "rank 0: neighbor exchange"]
-        self.assertEqual(hops, ["hop 1", "hop 2"] * 6)
-
-    def test_draw_the_rank_that_others_wait_for_among_many(self):
-        section = overlap.overlap(self.traced(ranks=9))
-        lanes = {row[0].text for row in section.tables[0].rows}
-        self.assertLessEqual(len(lanes), overlap.MOST_LANES)
-        self.assertIn("rank 8: gradient sum", lanes)
-        self.assertIn("3 of 9 ranks are drawn.", section.seen)
-
-    def test_leave_out_sums_of_a_single_rank(self):
-        section = overlap.overlap(self.traced(ranks=1))
-        self.assertNotIn("rank 0: gradient sum", {row[0].text for row in section.tables[0].rows})
-        self.assertNotIn("gradient", section.seen)
-        self.assertIn("For batches, training waits 6 ms", section.seen)
-
-    def test_compare_what_strata_delivered_with_their_limits(self):
-        section = work.strata(read_run(self.write("run")))
-        self.assertIn("rows copied to every GPU came at 3.43 GB/s (0.2 % of their limit)", section.seen)
-        self.assertIn("rows in host memory came at 1.14 GB/s (2.9 % of their limit)", section.seen)
-        drawn = {trace.name: list(trace.x) for trace in section.charts[1].figure.data if trace.name}
-        self.assertEqual(drawn["limit, measured for the plan"], [1500, 40])
-        self.assertEqual([round(rate, 2) for rate in drawn["delivered"]], [3.43, 1.14])
-        for plan in ([], [{"tensor": "features", "stratum": "host", "rows": 5, "bytes": 9, "bytes_per_second": None}]):
-            unknown = work.strata(self.run_with(lambda r: r.update(plan=plan) if r["type"] == "run" else None))
-            self.assertIn("rows in host memory came at 1.14 GB/s.", unknown.seen)
-            self.assertEqual(len(unknown.charts), 1, "nothing to compare with")
-
-    def test_tell_memory_over_time(self):
-        section = memory.memory(read_run(self.write("run", ranks=3)))
-        host, device = [chart.figure for chart in section.charts]
-        self.assertEqual([line.name for line in host.data], ["rank 0", "rank 1", "rank 2"])
-        self.assertEqual([round(y, 1) for y in host.data[1].y], [2.0] * 9)
-        self.assertEqual([round(x, 1) for x in host.data[1].x], [2.4, 4.8, 6.0, 8.9, 11.3, 12.5, 15.4, 17.8, 19.0])
-        self.assertEqual(list(device.data[2].y), [62.0] * 9)
-        self.assertIn("4.0 GiB of host memory and 7.0 GiB of libtorch's on its GPU. Of one GPU, at most 62.0 GiB were in use", section.seen)
-        self.assertEqual(section.advice, "")
-
-    def test_leave_out_the_time_between_a_stop_and_its_continuation(self):
-        def a_day_later(record):
-            nonlocal stopped
-            stopped = stopped or record["type"] == "final"
-            if stopped and record["type"] != "final":
-                record["time"] += 86_400
-            for rank in record.get("ranks", []) if stopped and record["type"] == "ranks" else []:
-                rank["memory"]["time"] = [time + 86_400 for time in rank["memory"]["time"]]
-
-        stopped = False
-        held = memory.samples(self.run_with(a_day_later, epochs=4, resumed_after=2))[0]
-        self.assertEqual(len(held), 12)
-        self.assertEqual([s.seconds for s in held], sorted(s.seconds for s in held))
-        self.assertLess(held[-1].seconds, 4 * 6.5)
-
-    def test_keep_the_largest_of_many_samples(self):
-        def one_is_large(record):
-            if (record["type"], record.get("epoch")) == ("ranks", 501):
-                record["ranks"][0]["memory"]["host_bytes"][1] = 5 << 30
-
-        section = memory.memory(self.run_with(one_is_large, epochs=1000))
-        line = section.charts[0].figure.data[0]
-        self.assertLessEqual(len(line.x), memory.MOST_POINTS)
-        self.assertEqual(max(line.y), 5.0)
-        self.assertGreater(line.x[-1], 6500 / 60 - 1, "minutes")
-
-    def test_name_the_extremes_of_many_ranks(self):
-        section = memory.memory(read_run(self.write("run", ranks=9)))
-        self.assertEqual([line.name for line in section.charts[0].figure.data], ["rank 8, the most", "rank 0, the least"])
-
-    def test_warn_of_memory_that_grows(self):
-        def grow(record):
-            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
-                if rank["rank"] == 1:
-                    rank["memory"]["host_bytes"] = [record["epoch"] << 30] * 3
-
-        section = memory.memory(self.run_with(grow, ranks=2, epochs=6))
-        self.assertIn("That of rank 1 grew from 2.0 GiB after the second epoch to 6.0 GiB.", section.seen)
-        self.assertIn("--resume", section.advice)
-
-    def test_fall_back_on_peaks_where_memory_was_not_sampled(self):
-        def without(record):
-            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
-                rank.pop("memory")
-
-        section = memory.memory(self.run_with(without))
-        self.assertEqual([list(line.y) for line in section.charts[0].figure.data], [[2.0] * 3])
-        self.assertEqual([row[2].text for row in section.tables[0].rows], ["5.0 GiB"] * 3)
-
-    def test_call_no_noise_a_rise(self):
-        """A plateau: losses lie 5 to 25 % above the lowest one."""
-
-        def plateau(record):
-            if record["type"] == "epoch":
-                epoch = record["epoch"]
-                record.update(loss=2.0 / epoch if epoch < 12 else 0.1394 if epoch == 60 else 0.15 + 0.02 * (epoch % 3))
-
-        section = learning.loss(self.run_with(plateau, epochs=99))
-        self.assertNotIn("rises", section.advice)
-        self.assertIn("hardly fell", section.seen)
-
-    def test_say_what_more_memory_would_hold(self):
-        section = work.plan(read_run(self.write("run")))
-        self.assertIn("from the reads of 16 batches", section.seen)
-        everything = "12.0 GiB more GPU memory would hold the rows that are in host memory, which 20 % of the reads need."
-        # 80 % are served already, and 90 % take (8172 - 4000) of the 8345 rows of 12 GiB on the host.
-        self.assertEqual(section.advice, f"6.0 GiB more GPU memory on the machine would hold the hottest 90 % of the reads; {everything}")
-        for hottest in (None, [], [{"share": 0.8, "rows": 4000}], [{"share": 0.99, "rows": 12345}]):
-            run = self.run_with(lambda r: r.update(hottest_rows=hottest) if r["type"] == "run" else None)
-            self.assertEqual(work.plan(run).advice, everything)
-
-    def test_name_the_rank_that_others_wait_for(self):
-        section = work.ranks(read_run(self.write("run", ranks=3)))
-        self.assertIn("the others wait for rank 2", section.seen)
-        self.assertEqual([row[0].text for row in section.tables[0].rows], ["0", "1", "2 (straggler)"])
-        self.assertIn("work evenly", work.ranks(read_run(self.write("run", ranks=2))).seen)
-
-    def test_call_no_rank_slow_that_waits_for_the_others_itself(self):
-        def wait(record):
-            for rank in record.get("ranks", []) if record["type"] == "ranks" else []:
-                rank["sum_seconds"] = 1.0 + rank["rank"]
-
-        section = work.ranks(self.run_with(wait, ranks=3))
-        self.assertEqual(section.seen, "3 ranks are busy for 2.5 s to 4 s per epoch, but none makes the others wait.")
-        self.assertEqual([row[0].text for row in section.tables[0].rows], ["0", "1", "2"])
-
-    def test_say_what_machines_asked_for(self):
-        section = work.exchange(read_run(self.write("run", ranks=3)))
-        self.assertIn("40 % of the feature rows belong to other machines; the halo cache had 25 % of these", section.seen)
-        self.assertEqual([row[1].key for row in section.tables[0].rows], [9000, 9000, 45000])
-
-    def test_name_the_class_that_is_never_predicted(self):
-        section = learning.classes(read_run(self.write("run")))
-        self.assertIn("class 2 is the hardest: 0 of its 80 nodes are found", section.seen)
-        self.assertIn("Never predicted: class 2", section.advice)
-
-    def test_say_what_was_not_recorded(self):
-        run = self.run_with(lambda r: r.update(type="other") if r["type"] in ("ranks", "classes", "traffic") else r.pop("plan", None))
-        for make in (learning.classes, work.plan, work.ranks, overlap.overlap):
-            self.assertTrue(make(run).missing, make)
 
 
 class Words(unittest.TestCase):
@@ -495,6 +178,12 @@ class Pages(Folder):
         titles = compare.overview(runs, ["a", "b"]).tables[0].header
         self.assertEqual(titles[:7], ["run", "state", "validation", "test", "seeds/s", "--lr", "--macro"])
 
+    def test_of_several_runs_tell_the_memory_of_the_rank_that_held_the_most(self):
+        runs = [read_run(self.write(name, ranks=ranks)) for name, ranks in (("one", 1), ("three", 3))]
+        table = compare.overview(runs, ["one", "three"]).tables[0]
+        held = table.header.index("host memory of a rank")
+        self.assertEqual([row[held].text for row in table.rows], ["2.0 GiB", "4.0 GiB"])
+
     def test_draw_no_two_lines_alike(self):
         drawn = charts.lines([charts.Series(str(i), [1], [1.0]) for i in range(50)], charts.Axes("x", "y")).data
         self.assertEqual(len({(line.line.color, line.marker.symbol) for line in drawn}), 50)
@@ -526,132 +215,13 @@ class Pages(Folder):
         with self.assertRaisesRegex(ReportError, "cannot write"):
             strata.report(run, output=self.folder / "nowhere/page.html")
 
+    def test_are_of_folders_of_any_name(self):
+        run = self.write("run").rename(self.folder / os.fsdecode(b"no \xff text"))
+        strata.report(run, output=self.folder / "page.html")
+        self.assertIn("<h1>no \\udcff text</h1>", (self.folder / "page.html").read_text(encoding="utf-8"))
+
     def test_show_themselves_in_a_notebook(self):
         self.assertTrue(strata.report(self.write("run"))._repr_html_().startswith("<iframe"))
-
-
-class Browser(Folder):
-    """What a person sees; takes about a second per page."""
-
-    def test_shows_every_kind_of_run(self):
-        with chromium() as browser:
-            for name, facts in RUNS.items():
-                page = self.folder / f"{name}.html"
-                strata.report(self.write(name, **facts), output=page)
-                with self.subTest(name), opened(browser, page, self) as shown:
-                    self.check_page(shown, read_run(self.folder / name))
-
-    def check_page(self, shown, run):
-        self.assertEqual(shown.locator("h1").inner_text(), run.name)
-        drawn = shown.locator("figure .main-svg").first
-        drawn.wait_for(state="attached")
-        figures = shown.locator("figure")
-        self.assertGreaterEqual(figures.count(), 6)
-        for i in range(figures.count()):
-            self.assertTrue(figures.nth(i).get_attribute("aria-label"))
-        loss = words.number(run.epochs[-1]["loss"])
-        self.assertIn(f"to {loss} in epoch" if len(run.epochs) > 1 else loss, shown.locator("#loss .seen").inner_text())
-
-    def test_sorts_tables_by_keyboard(self):
-        runs = [self.write("b", lr=0.1, epochs=5), self.write("a", epochs=3), self.write("c", epochs=12)]
-        page = self.folder / "compared.html"
-        strata.report(*runs, output=page)
-        with chromium() as browser, opened(browser, page, self) as shown:
-            table = shown.locator("#overview table")
-            title = table.locator("th", has_text=re.compile("^epochs$"))
-            column = table.locator("th").all_inner_texts().index("epochs")
-
-            def values():
-                return [row.locator("td").nth(column).inner_text() for row in table.locator("tbody tr").all()]
-
-            title.locator("button").focus()
-            shown.keyboard.press("Enter")
-            self.assertEqual(values(), ["3", "5", "12"])
-            self.assertEqual(title.get_attribute("aria-sort"), "ascending")
-            shown.keyboard.press("Enter")
-            self.assertEqual(values(), ["12", "5", "3"])
-
-    def test_fits_a_phone_and_a_zoom_of_400_percent(self):
-        page = self.folder / "phone.html"
-        strata.report(self.write("run", ranks=3), output=page)
-        with chromium() as browser, opened(browser, page, self, width=320) as shown:
-            shown.locator("figure .main-svg").first.wait_for(state="attached")
-            self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), 320)
-            for summary in shown.locator("summary").all():
-                summary.focus()
-                shown.keyboard.press("Enter")
-            self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), 320)
-
-    def test_cuts_no_word_of_a_chart_on_a_phone(self):
-        trace = self.folder / "trace.json"
-        run_folders.write_trace(trace, ranks=3)
-        alone, compared = self.folder / "alone.html", self.folder / "compared.html"
-        strata.report(self.write("run", ranks=3, trace=str(trace)), output=alone)
-        strata.report(*(self.write(f"sage-2026-11-22-with-a-long-name-of-a-run-{i}", lr=i) for i in range(8)), output=compared)
-        with chromium() as browser:
-            for page, least in ((alone, 10), (compared, 4)):
-                with self.subTest(page.name), opened(browser, page, self, width=320) as shown:
-                    shown.locator("figure .main-svg").last.wait_for(state="attached")
-                    self.assertGreaterEqual(shown.locator("figure").count(), least)
-                    self.assertEqual(shown.evaluate(CUT_WORDS), [])
-
-    def test_keeps_names_of_options_on_one_line(self):
-        page = self.folder / "compared.html"
-        runs = [self.write(f"run-{i}", **{f"a-long-name-{j}": i for j in range(5)}) for i in range(3)]
-        strata.report(*runs, output=page)
-        with chromium() as browser, opened(browser, page, self, width=400) as shown:
-            names = shown.locator("#overview .option")
-            self.assertEqual(names.count(), 5)
-            for name in names.all():
-                self.assertEqual(name.evaluate("name => name.getClientRects().length"), 1)
-            title = shown.locator("#overview th", has_text=re.compile("^validation$"))
-            self.assertEqual(title.evaluate("title => getComputedStyle(title).textAlign"), "right")
-            score = shown.locator("#overview tbody td").nth(2).bounding_box()
-            self.assertLess(score["x"] + score["width"], 400, "the first results are seen without scrolling")
-
-    def check_overlap(self, shown, trace):
-        """Every rank has the lanes of its stages, and of what is sent for them."""
-        names = {(e["pid"], e["name"]) for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"}
-        stages = ("sample", "neighbor exchange, hop 1", "neighbor exchange, hop 2", "gather", "row exchange", "train", "gradient sum")
-        self.assertLessEqual({(rank, stage) for rank in range(3) for stage in stages}, names)
-        lanes = set(shown.locator("#stages-as-they-overlap tbody tr td:first-child").all_text_contents())
-        self.assertLessEqual({f"rank {rank}: {stage.partition(',')[0]}" for rank in range(3) for stage in stages}, lanes)
-
-    def test_shows_a_real_run_of_three_ranks(self):
-        program = pathlib.Path(os.environ["STRATA_BIN"])
-        parts, run, trace = self.folder / "parts", self.folder / "real", self.folder / "trace"
-        graph = "synthetic:kind=sbm,nodes=600,edges=6000,features=8,classes=3,seed=1"
-        job = ["--ranks-per-machine", "1", "--replicate-graph", "off", "--fanouts", "3,2", "--hidden", "8", "--epochs", "3", "--device", "cpu"]
-        launch = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "-n", "3"]
-        for command in (
-            [program / "strata-partition", "build", "--input", graph, "--parts", "3", "--output", parts],
-            [*launch, program / "strata-train", "--graph", parts, *job, "--log-every", "1", "--trace", trace, "--output", run],
-        ):
-            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
-            self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(read_run(run).damaged_lines, [])
-        page = self.folder / "real.html"
-        strata.report(run, output=page)
-        with chromium() as browser:
-            for width in (1280, 400):
-                with opened(browser, page, self, width=width) as shown:
-                    self.check_page(shown, read_run(run))
-                    self.assertEqual(shown.locator("#ranks tbody tr").count(), 3)
-                    self.check_overlap(shown, trace)
-                    self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), width)
-
-    def test_shows_the_page_of_a_partition(self):
-        page = self.folder / "partition.html"
-        program = pathlib.Path(os.environ["STRATA_BIN"]) / "strata-partition"
-        words_ = ["build", "--input", "synthetic:kind=sbm,nodes=900,edges=9000,features=4,classes=3", "--parts", "3"]
-        done = subprocess.run([program, *words_, "--output", self.folder / "parts", "--report", page], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with chromium() as browser, opened(browser, page, self) as shown:
-            self.assertIn("in 3 parts", shown.locator("h1").inner_text())
-            self.assertGreater(shown.locator("svg rect").count(), 9)
-            info = subprocess.run([program, "info", self.folder / "parts"], capture_output=True, text=True).stdout
-            nodes = re.search(r"900", info)
-            self.assertTrue(nodes and nodes.group(0) in shown.locator("body").inner_text())
 
 
 if __name__ == "__main__":

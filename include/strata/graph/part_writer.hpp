@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -64,7 +65,9 @@ PartRecord write_part(const std::filesystem::path& directory, const Manifest& ma
 /// Writes DIR/manifest.json atomically. Call it last: a directory without it does not open.
 void write_manifest(const std::filesystem::path& directory, const PartitionRecord& record);
 
-/// Recomputes what finish() reported, from the bytes on disk. Throws IoError or InputError.
-PartRecord hash_part(const std::filesystem::path& directory, const Manifest& manifest, int part);
+/// Recomputes what finish() reported, from the bytes on disk. read(), if given, is called with the number of
+/// bytes that were read since its last call. Throws IoError or InputError.
+PartRecord hash_part(const std::filesystem::path& directory, const Manifest& manifest, int part,
+                     const std::function<void(Count)>& read = {});
 
 }  // namespace strata::graph

@@ -12,13 +12,22 @@ namespace strata {
 
 bool shows_bars();  ///< whether progress_style() is bar
 
-/// Says on stderr, in one line, that a phase of long work begins; nothing where bars say so, or progress is
-/// off.
+/// Says on stderr that a phase of long work begins, unless progress is off: in a line, or where bars are
+/// drawn, in their place as long as there is none.
 ///
 ///     reading ogb:arxiv ...
 void announce(const std::string& phase);
 
-/// Clears the line of a bar that this process has drawn, before something else is written there.
+/// Announces phases no longer than it lives.
+class Announcements {
+ public:
+  Announcements() = default;
+  ~Announcements();  ///< the last one is over
+  Announcements(const Announcements&) = delete;
+  Announcements& operator=(const Announcements&) = delete;
+};
+
+/// Clears the line of a bar or a phase that this process has drawn, before something else is written there.
 void clear_bar();
 
 /// A bar as values.

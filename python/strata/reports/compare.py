@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import record, words
+from . import cells, record, words
 from .charts import Axes, Series, lines
 from .learning import numbers_of
+from .memory import peaks
 from .page import Cell, Chart, Headline, Section, Table
 from .run import Record, Run
 
@@ -62,7 +63,7 @@ def overview(runs: Sequence[Run], names: list[str]) -> Section:
     for run, name in zip(runs, names):
         valid, test = run.score(run.best, "valid"), run.score(run.best, "test")
         time = max(run.elapsed.values(), default=None)
-        peak = max((float(e.get("peak_host_bytes") or 0) for e in run.epochs), default=0.0)
+        peak = max(peaks(run, "peak_host_bytes"), default=None)
         rows.append(
             [
                 Cell(name),
@@ -74,12 +75,12 @@ def overview(runs: Sequence[Run], names: list[str]) -> Section:
                 Cell(words.count(run.best.get("epoch")), run.best.get("epoch", "")),
                 Cell(words.count(len(run.epochs)), len(run.epochs)),
                 Cell(words.seconds(time), "" if time is None else time),
-                Cell(words.size(peak), peak),
+                cells.size(peak),
                 Cell(record.where(run)),
             ]
         )
     results = ["run", "state", "validation", "test", "seeds/s"]
-    header = [*results, *(f"--{o}" for o in options), "best epoch", "epochs", "training time", "host memory", "where"]
+    header = [*results, *(f"--{o}" for o in options), "best epoch", "epochs", "training time", "host memory of a rank", "where"]
     seen = f"The runs differ in {_names(differing(runs))}." if options else "All options that count are the same."
     return Section("Overview", seen, tables=[Table("All runs; press a title to sort", header, rows, is_open=True)])
 

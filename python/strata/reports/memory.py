@@ -71,7 +71,8 @@ def _over_time(of_ranks: dict[int, list[Sample]], place: str, seen: str) -> tupl
     return chart, Table(f"Over time: {PLACES[place]}", ["rank", "after", "held"], rows)
 
 
-def _peaks(run: Run, name: str) -> list[float]:
+def peaks(run: Run, name: str) -> list[float]:
+    """Of all ranks and epochs that recorded them."""
     values = [record.get(name) for record in [*run.epochs, run.final]]
     values += [rank.get(name) for record in run.of("ranks") for rank in record.get("ranks", [])]
     return [float(v) for v in values if v is not None]
@@ -102,8 +103,8 @@ def _growth(run: Run) -> tuple[str, str]:
 
 
 def _most_held(run: Run, of_ranks: dict[int, list[Sample]]) -> str:
-    seen = f"The most that a rank has held: {words.size(max(_peaks(run, 'peak_host_bytes')))} of host memory"
-    torch = max(_peaks(run, "peak_device_bytes"), default=0)
+    seen = f"The most that a rank has held: {words.size(max(peaks(run, 'peak_host_bytes')))} of host memory"
+    torch = max(peaks(run, "peak_device_bytes"), default=0)
     seen += f" and {words.size(torch)} of libtorch's on its GPU." if torch else "."
     if of_ranks and (device := max(_most(held, DEVICE) for held in of_ranks.values())):
         seen += f" Of one GPU, at most {words.size(device)} were in use, the graph's rows included."
@@ -135,7 +136,7 @@ def _peak_table(run: Run) -> Table:
 
 def memory(run: Run) -> Section:
     title = "Memory"
-    if not _peaks(run, "peak_host_bytes"):
+    if not peaks(run, "peak_host_bytes"):
         return Section(title, missing="No epoch has ended yet.")
     of_ranks = samples(run)
     growth, advice = _growth(run)

@@ -119,13 +119,12 @@ def render(headline: Headline, sections: list[Section]) -> Page:
     for section in sections:
         drawn[section.id] = [(chart, draw(chart, number + i)) for i, chart in enumerate(section.charts)]
         number += len(section.charts)
-    return Page(
-        environment.get_template("report.html").render(
-            headline=headline,
-            sections=sections,
-            drawn=drawn,
-            style=(folder / "style.css").read_text(),
-            script=(folder / "sort.js").read_text(),
-            plotly=plotly.offline.get_plotlyjs() if number else "",
-        )
+    text = environment.get_template("report.html").render(
+        headline=headline,
+        sections=sections,
+        drawn=drawn,
+        style=(folder / "style.css").read_text(),
+        script=(folder / "sort.js").read_text(),
+        plotly=plotly.offline.get_plotlyjs() if number else "",
     )
+    return Page(text.encode("utf-8", "backslashreplace").decode())  # names of folders may be any bytes

@@ -60,8 +60,8 @@ def _wait_advice(run: Run, sample: float, gather: float) -> str:
     if sample >= gather:
         remedy = "more --gpu-memory for neighbor lists, or --sampler-device auto" if on_gpu else "more --loader-threads, or smaller --fanouts"
         return f"Training waits for sampling ({words.seconds(sample)} per epoch, against {words.seconds(gather)} of gathering): {remedy}."
-    host = sum(int((e.get("gathered_bytes") or {}).get("host", 0)) for e in run.epochs)
-    rows = sum(int(n) for e in run.epochs for n in (e.get("gathered_bytes") or {}).values())
+    host = sum(int((e.get("gathered_bytes") or {}).get("host") or 0) for e in run.epochs)
+    rows = sum(int(n or 0) for e in run.epochs for n in (e.get("gathered_bytes") or {}).values())
     if on_gpu and rows and host / rows > MUCH:
         return (
             f"Training waits for rows, {words.percent(host, rows)} of which come from host memory: more --gpu-memory holds more of them, "

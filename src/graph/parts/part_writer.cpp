@@ -22,13 +22,14 @@ class FileHashes {
   FileHashes(const PositionedFile& file, const PartLayout& layout)
       : file_(file), layout_(layout), outside_(layout.extents), datasets_(layout.extents.size()) {}
 
-  void pass(Count begin, Count end) {
+  void pass(Count begin, Count end, const std::function<void(Count)>& read = {}) {
     constexpr Count kPiece = Count{1} << 20;
     std::vector<char> piece(static_cast<std::size_t>(std::clamp<Count>(end - begin, 0, kPiece)));
     for (; begin < end; begin += kPiece) {
       const Count last = std::min(end, begin + kPiece);
       file_.read(piece.data(), last - begin, begin);
       add({piece.data(), begin, last});
+      if (read) read(last - begin);
     }
   }
 
@@ -243,12 +244,13 @@ void write_manifest(const std::filesystem::path& directory, const PartitionRecor
   write_file_atomically(directory / kManifestFile, format_manifest(record));
 }
 
-PartRecord hash_part(const std::filesystem::path& directory, const Manifest& manifest, int part) {
+PartRecord hash_part(const std::filesystem::path& directory, const Manifest& manifest, int part,
+                     const std::function<void(Count)>& read) {
   const auto path = part_path(directory, part);
   const PartLayout layout = open_layout(path, manifest, part);
   const PositionedFile file{path, PositionedFile::Mode::read};
   FileHashes hashes{file, layout};
-  hashes.pass(0, file.size());
+  hashes.pass(0, file.size(), read);
   const Extent& checksums = layout[Field::checksums];
   std::vector<Count> blocks(static_cast<std::size_t>(checksums.elements()));
   file.read(blocks.data(), checksums.bytes(), checksums.offset);

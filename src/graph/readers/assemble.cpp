@@ -10,6 +10,7 @@
 #include "readers/columns.hpp"
 #include "stored_lists.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 #include "strata/util/utf8.hpp"
 
 namespace strata::graph {
@@ -38,8 +39,8 @@ void refuse_overlap(const NamedSplit& a, const NamedSplit& b, const std::string&
   std::set_intersection(a.nodes->begin(), a.nodes->end(), b.nodes->begin(), b.nodes->end(),
                         std::back_inserter(common));
   if (!common.empty())
-    throw InputError(fmt::format("{}: splits '{}' and '{}' overlap in {} nodes, the first is {}", origin,
-                                 a.name, b.name, common.size(), common.front()),
+    throw InputError(fmt::format("{}: splits '{}' and '{}' overlap in {}, the first is {}", origin, a.name,
+                                 b.name, counted(std::ssize(common), "node"), common.front()),
                      "A node may be in one split only.");
 }
 

@@ -83,8 +83,9 @@ void parse_line(std::string_view line, Count cols, T* out, const Place& place) {
   for (Count column = 0; column < cols; ++column) {
     at = parse_field(at, end, out[column], place, column);
     const bool last = column + 1 == cols;
-    if (last && at != end) place.refuse(fmt::format("more than {} columns", cols));
-    if (!last && at == end) place.refuse(fmt::format("{} columns, but {} are expected", column + 1, cols));
+    if (last && at != end) place.refuse(fmt::format("more than {}", counted(cols, "column")));
+    if (!last && at == end)
+      place.refuse(fmt::format("{}, but {} are expected", counted(column + 1, "column"), cols));
     if (!last) ++at;
   }
 }
@@ -131,8 +132,8 @@ class Reader {
       parse(std::span(batch).first(filled));
     } while (filled == batch.size());
     if (expected_.rows && table_.rows < *expected_.rows)
-      throw InputError(fmt::format("{}: {} lines, but {} states {}", path_, table_.rows, expected_.rows_from,
-                                   *expected_.rows),
+      throw InputError(fmt::format("{}: {}, but {} states {}", path_, counted(table_.rows, "line"),
+                                   expected_.rows_from, format_count(*expected_.rows)),
                        "Copy the file again, or correct the stated number.");
   }
 
@@ -180,7 +181,7 @@ class Reader {
     table_.cols = std::count(line.begin(), line.end(), ',') + 1;
     if (expected_.cols && table_.cols != *expected_.cols)
       Place{path_, first_line_}.refuse(
-          fmt::format("{} columns, but {} are expected", table_.cols, *expected_.cols));
+          fmt::format("{}, but {} are expected", counted(table_.cols, "column"), *expected_.cols));
     if (!expected_.rows || take_ != nullptr) return;
     const std::size_t free = static_cast<std::size_t>(available_host_bytes()) / sizeof(T);
     table_.values.reserve(std::min(free, room_for(path_, *expected_.rows, table_.cols)));

@@ -34,7 +34,14 @@ TEST(JudgeStorage, NamesTheHostWithOtherParts) {
   storage[2].build_id = "b2";
   const Findings findings = judge_storage(storage, healthy_ranks(3), "parts");
   EXPECT_THAT(shortened(findings), ElementsAre("failure storage h2 another-part-folder"));
-  EXPECT_THAT(findings.front().message, HasSubstr("build b2"));
+  EXPECT_THAT(findings.front().message, HasSubstr("(build b2) than on most hosts"));
+}
+
+TEST(JudgeStorage, SaysWithWhomAHostAgreesNotAmongTwo) {
+  auto storage = same_parts(2);
+  storage[1].digest = "d2";
+  EXPECT_THAT(judge_storage(storage, healthy_ranks(2), "parts").front().message,
+              HasSubstr("than on host h0"));
 }
 
 TEST(JudgeStorage, NamesTheHostWithoutParts) {
@@ -75,6 +82,12 @@ TEST(JudgeOutput, SeesAFullAndAForbiddenFolder) {
               ElementsAre("warning storage h0 room-for-the-output"));
   EXPECT_THAT(shortened(judge_output({.folder = "runs", .writable = false, .free_bytes = 50 * kGibi}, "h0")),
               ElementsAre("failure storage h0 room-for-the-output"));
+}
+
+TEST(JudgeOutput, TellsAFileSystemThatDoesNotAnswerFromAForbiddenFolder) {
+  const Findings findings = judge_output({.folder = "runs", .answered = false}, "h0");
+  EXPECT_THAT(shortened(findings), ElementsAre("failure storage h0 a-rank-that-does-not-answer"));
+  EXPECT_THAT(findings.front().message, HasSubstr("runs did not answer"));
 }
 
 TEST(JudgeOutput, SeesAFileWhereTheFolderWouldBe) {

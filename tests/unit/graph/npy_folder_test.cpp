@@ -159,7 +159,7 @@ TEST_F(NpyFolder, RefusesMasksThatAreNone) {
   npy("valid", npy_bytes<std::int64_t>("<i8", "(1,)", {4}));
   refuse({"split 'valid' holds node 4", "[0, 4)"});
   npy("valid", npy_bytes<std::int64_t>("<i8", "(1,)", {0}));
-  refuse({"splits 'train' and 'valid' overlap in 1 nodes"});
+  refuse({"splits 'train' and 'valid' overlap in 1 node"});
   npy("val", npy_bytes<std::int64_t>("<i8", "(1,)", {1}));
   refuse({"both valid.npy and val.npy"});
   remove("valid.npy");

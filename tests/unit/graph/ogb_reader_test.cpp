@@ -182,7 +182,7 @@ TEST_F(Ogb, RefusesBadEdges) {
   gz("raw/edge", "0,1\n1,2\n3,2\n0,2\n");
   refuse({"edge.csv.gz:4", "num-edge-list states 3"});
   gz("raw/edge", "0,1\n1\n3,2\n");
-  refuse({"edge.csv.gz:2", "1 columns, but 2"});
+  refuse({"edge.csv.gz:2", "1 column, but 2"});
   gz("raw/edge", "0,1\n1,2,3\n3,2\n");
   refuse({"edge.csv.gz:2", "more than 2 columns"});
   gz("raw/edge", "0,1\n1,x2\n3,2\n");
@@ -214,7 +214,7 @@ TEST_F(Ogb, RefusesBadFeatures) {
   gz("raw/node-feat", "1,0.5\n-2,1\n0,inf\n0,4\n");
   refuse({"feature 1 of node 2", "inf"});
   gz("raw/node-feat", "1,0.5\n-2\n0,0\n0,4\n");
-  refuse({"node-feat.csv.gz:2", "1 columns"});
+  refuse({"node-feat.csv.gz:2", "1 column,"});
   gz("raw/node-feat", "1,0.5\n-2,1\n0,1\n");
   refuse({"node-feat.csv.gz", "3 lines", "num-node-list states 4"});
   gz("raw/node-feat", "1,0.5\n-2,one\n0,1\n0,0\n");

@@ -308,7 +308,7 @@ TEST_F(StoredGraphTest, EqualsTheOneInMemoryForTheLayoutsOfOgb) {
   expect_equal("ogb:" + binary.string() + ",weight=0");
   test::write_gzip(text / "raw/num-edge-list.csv.gz", "50001\n");
   test::expect_error<InputError>([&] { read_stored_graph(Source("ogb:" + text.string()), {}, {}, scratch_); },
-                                 {"edge.csv.gz: 50000 lines, but num-edge-list states 50001"});
+                                 {"edge.csv.gz: 50,000 lines, but num-edge-list states 50,001"});
 }
 
 TEST_F(StoredGraphTest, EqualsTheOneInMemoryForGraphboltAndChunksOfDgl) {

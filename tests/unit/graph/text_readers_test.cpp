@@ -143,7 +143,7 @@ TEST_F(EdgeList, RefusesWhatItCannotRead) {
          "\xff\xfe"
          "0",
          {"UTF-16"});
-  refuse("csv", "0,5000000000\n", {"ids up to 5000000000 for 1 edges", "ids=sparse"});
+  refuse("csv", "0,5000000000\n", {"ids up to 5000000000 for 1 edge", "ids=sparse"});
   refuse("csv", "0,5\n", {"nodes=5, but there is node 5"}, ",nodes=5");
   refuse("csv", "", {"graph.txt: empty file"});
   expect_error([&] { read_graph("csv:" + (folder_ / "none.csv").string()); }, {"none.csv: cannot be opened"});
@@ -172,6 +172,24 @@ TEST_F(EdgeList, OfManyBlocksIsTheSameForEveryNumberOfThreads) {
   const Graph renumbered = read("snap", ",ids=sparse", {.duplicates = EdgePolicy::keep, .num_threads = 2});
   EXPECT_EQ(renumbered.structure.num_edges(), edges);
   EXPECT_EQ(std::ranges::count(renumbered.node_names, '\n'), renumbered.num_nodes());
+}
+
+TEST_F(EdgeList, IsReadFromSeveralMembersOfGzip) {
+  const auto member = [this](const std::string& text) {
+    write_gzip(folder_ / "member.gz", text);
+    return test::read_bytes(folder_ / "member.gz");
+  };
+  const std::string first = member("0 1\n1"), second = member(" 2\n");
+  for (const std::string& packed :
+       {first + second, first + std::string(600, '\0') + second + std::string(9, '\0')}) {
+    write(packed);
+    EXPECT_EQ(read("snap").structure.indices, (Ids{0, 1}));
+  }
+  std::string damaged = second;
+  damaged[1] ^= 0x55;
+  for (const std::string& packed : {first + damaged, first + "text", first.substr(0, first.size() - 1),
+                                    first + second.substr(0, 5), std::string("\x1f\x8b")})
+    refuse("snap", packed, {"graph.txt: damaged or truncated gzip file"});
 }
 
 TEST_F(EdgeList, IsReadFromZstd) {

@@ -2,7 +2,6 @@
 #include "strata/partition/build.hpp"
 
 #include <gmock/gmock.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "strata/partition/inspect.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
+#include "support/small_disk.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::partition {
@@ -497,25 +497,8 @@ TEST_F(BuildInFolder, RefusesFeaturesThatAreNotFinite) {
   build(with(70000), o, stop_);
 }
 
-/// A small file system of its own, where this process may mount one.
-class SmallDisk {
- public:
-  SmallDisk(const fs::path& path, const char* size) : path_{path} {
-    fs::create_directory(path);
-    mounted_ = mount("tmpfs", path.c_str(), "tmpfs", 0, (std::string("size=") + size).c_str()) == 0;
-  }
-  ~SmallDisk() {
-    if (mounted_) umount(path_.c_str());
-  }
-  bool mounted() const { return mounted_; }
-
- private:
-  fs::path path_;
-  bool mounted_ = false;
-};
-
 TEST_F(BuildInFolder, TellsAFullDiskAndRemovesWhatItWrote) {
-  const SmallDisk disk{folder_ / "disk", "700k"};
+  const test::SmallDisk disk{folder_ / "disk", "700k"};
   if (!disk.mounted()) GTEST_SKIP() << "mounting a tmpfs needs root";
   // The first is refused before METIS; the second fits but for the files' own overhead, so that writing
   // fails.

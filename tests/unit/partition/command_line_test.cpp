@@ -18,6 +18,7 @@
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
+#include "support/small_disk.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::partition {
@@ -276,6 +277,8 @@ TEST_F(CommandLine, ReportsAsAPageThatNeedsNothingElse) {
   EXPECT_THAT(html, AllOf(HasSubstr("in 3 parts</title>"), HasSubstr("nodes: the largest part has"),
                           HasSubstr("from part 0 to part 2: "), HasSubstr("part 2: 6"),
                           HasSubstr("in-neighbors"), HasSubstr("<td>assign</td>"), HasSubstr(kInput)));
+  EXPECT_THAT(html, ContainsRegex("Part [0-2] has the most: [0-9,]+ nodes of other parts beside its own"));
+  EXPECT_THAT(html, ContainsRegex("<td>2</td><td>6[0-9][0-9]</td>"));
   for (const char* const outside : {"<script", "href=", "src=", "url("})
     EXPECT_EQ(html.find(outside), html.npos);
   EXPECT_EQ(html.find("<p class=\"bad\""), html.npos);
@@ -293,6 +296,18 @@ TEST_F(CommandLine, ReportsAsAPageThatNeedsNothingElse) {
   const Outcome refused = build("--parts 3 --output " + out() + "3 --report /nowhere/r.html");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.output, HasSubstr("--report /nowhere/r.html: cannot be written"));
+}
+
+TEST_F(CommandLine, SaysThatThePartsAreThereWhereThePageIsNot) {
+  const strata::test::SmallDisk disk{folder_ / "disk", "4k"};
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a tmpfs needs root";
+  const Outcome built =
+      build("--parts 2 --output " + out() + " --report " + (folder_ / "disk/r.html").string());
+  EXPECT_EQ(built.exit_code, 1);
+  EXPECT_THAT(built.output,
+              AllOf(HasSubstr("No space left"), HasSubstr("The parts in " + out() + " are whole"),
+                    HasSubstr("Free space")));
+  EXPECT_EQ(run("verify " + out()).exit_code, 0);
 }
 
 TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {

@@ -66,6 +66,13 @@ TEST_F(Refusals, NumbersAreNumbersInTheirRange) {
   EXPECT_EQ(run(build("--parts 2 --seed 18446744073709551615")).exit_code, 0);
 }
 
+TEST_F(Refusals, ValuesAreNotEmpty) {
+  for (const char* const option : {"--memory", "--report", "--labels", "--features", "--split"})
+    expect_refused(build("--parts 2 ") + option + " ''", std::string(option) + ": the value is empty",
+                   "leave the option out");
+  expect_refused("info ''", "SPEC: the value is empty", "Give one");
+}
+
 TEST_F(Refusals, ReportsReplaceFilesOnlyAndNeitherInputNorOutput) {
   const std::string edges = write("edges.csv", "0,1\n1,2\n");
   fs::create_directory(folder_ / "folder");
@@ -166,6 +173,7 @@ TEST_F(Refusals, NameTheFieldAndTheWayOut) {
   refuse("csv:{},source=5,target=6", "4704,4202\n", ":1: 2 columns, but column 6 is wanted", "source=");
   refuse("csv:{}", "1\n", ":1: 1 column, but column 1 is wanted, counted from 0", "separator=");
   refuse("csv:{},ids=sparse", "1,99999999999999999999\n", "is not an integer in range", "give ids=string");
+  refuse("csv:{}", "Ann,Bob\nBob,Cid\n", ":2: id: 'Bob' is not an integer", "ids=string takes any text");
   refuse("mtx:{}", "%%MatrixMarket matrix coordinate pattern general\n99999999999999 99999999999999 1\n1 1\n",
          "99,999,999,999,999 nodes", "edges.txt: the number of rows", 3);
   refuse("metis:{}", "99999999999999 1\n2\n1\n", "99,999,999,999,999 nodes",

@@ -67,6 +67,39 @@ TEST(BarText, GivesUpTheWordsLast) {
   EXPECT_EQ(text.line(), "epoch 1/2 100 %  1.0 B/s  0 us left");
 }
 
+TEST(Announcements, StandWhereBarsAreWhileThereIsNone) {
+  choose_progress(ProgressStyle::bar);
+  testing::internal::CaptureStderr();
+  {
+    const Announcements announcements;
+    announce("reading \xc3\xa4.csv");
+    {
+      ProgressBar bar("sort", 2, "rows");
+      std::this_thread::sleep_for(std::chrono::milliseconds(150));  // bars are drawn ten times per second
+      bar.advance();
+    }
+    announce(std::string(74, 'x') + "\xc3\xa4");
+  }
+  const ProgressBar later("later", 1, "rows");
+  const std::string shown = testing::internal::GetCapturedStderr();
+  choose_progress(ProgressStyle::automatic);
+  const std::string first = "\r\x1b[K\rreading \xc3\xa4.csv ...\x1b[K";
+  EXPECT_TRUE(shown.starts_with(first.substr(4))) << shown;
+  EXPECT_NE(shown.find(first, 1), std::string::npos) << "it is not there again after the bar: " << shown;
+  EXPECT_TRUE(shown.ends_with("\r" + std::string(74, 'x') + " ...\x1b[K\r\x1b[K")) << shown;
+}
+
+TEST(Announcements, AreLinesWithoutATerminal) {
+  choose_progress(ProgressStyle::lines);
+  testing::internal::CaptureStderr();
+  {
+    const Announcements announcements;
+    announce("reading a.csv");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "reading a.csv ...\n");
+  choose_progress(ProgressStyle::automatic);
+}
+
 TEST(ProgressBar, TellsWhenTheLongerWorkEnds) {
   choose_progress(ProgressStyle::bar);
   testing::internal::CaptureStderr();

@@ -41,7 +41,8 @@ void require_same(const std::vector<ParquetColumn>& columns, const fs::path& fil
                      "Write all files of a table with the same columns.");
   };
   if (columns.size() != of_first.size())
-    refuse(fmt::format("{} columns, but {} has {}", columns.size(), first.string(), of_first.size()));
+    refuse(fmt::format("{}, but {} has {}", counted(std::ssize(columns), "column"), first.string(),
+                       of_first.size()));
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const ParquetColumn &a = columns[i], &b = of_first[i];
     if (a.name != b.name || a.kind != b.kind || a.lists != b.lists)

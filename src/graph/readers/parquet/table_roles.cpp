@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 #include "strata/util/utf8.hpp"
 
 namespace strata::graph {
@@ -67,7 +68,7 @@ constexpr const char* kIds = "Ids of nodes are integers or text.";
 
 EdgeRoles roles_of_edges(const ParquetTable& edges, const TableNames& names) {
   if (edges.columns().size() < 2)
-    throw InputError(fmt::format("{}: {} column(s)", edges.origin(), edges.columns().size()),
+    throw InputError(fmt::format("{}: {}", edges.origin(), counted(std::ssize(edges.columns()), "column")),
                      "A table of edges has a column of sources and one of targets.");
   RolesOfTable roles(edges);
   EdgeRoles found;

@@ -61,7 +61,7 @@ Count EdgeBuffer::count_nodes(std::optional<Count> stated, const char* remedy) c
   const Count least = largest() + 1, nodes = std::max(least, stated.value_or(0));
   constexpr Count kAlways = 1'000'000, kPerEdge = 64;
   if (!stated && least > kAlways && least / kPerEdge > size())
-    throw InputError(fmt::format("{}: ids up to {} for {} edges", origin_, largest(), format_count(size())),
+    throw InputError(fmt::format("{}: ids up to {} for {}", origin_, largest(), counted(size(), "edge")),
                      remedy);
   if (stated && *stated < least)
     throw InputError(fmt::format("{}: nodes={}, but there is node {}", origin_, *stated, largest()),

@@ -193,7 +193,7 @@ class EdgeListReader {
       piece.pairs.push_back(number_of<NodeId>(
           id, place, "id",
           source_.ids == Ids::sparse ? "ids=sparse takes integers of 64 bits; give ids=string for any text."
-                                     : "Correct the line."));
+                                     : "Correct the line; ids=string takes any text as ids."));
       if (source_.ids == Ids::number && piece.pairs.back() < 0)
         place.refuse(fmt::format("id {} is negative", id), "Give ids=sparse, which numbers the nodes anew.");
     }

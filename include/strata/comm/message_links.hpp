@@ -55,9 +55,10 @@ class MessageLinks {
 
   /// Begins to receive. `receiver` must outlive the links. Called once.
   void start(Receiver& receiver);
-  /// Sends to another rank. Does not wait. What is sent to a rank that is lost is dropped.
+  /// Sends to another rank. Does not wait, not even for threads that send to other ranks. What is sent to a
+  /// rank that is lost is dropped.
   void send(int peer, Message message);
-  /// Runs `work` on the thread of the links, soon, and in the order of send() and post().
+  /// Runs `work` on the thread of the links, soon, after what was given to send() and post() before.
   void post(std::function<void()> work);
   /// Calls `work` on the thread of the links every so often, until it returns false.
   void repeat(std::chrono::milliseconds period, std::function<bool()> work);

@@ -51,51 +51,26 @@ std::uint64_t total_bytes(const Spans& spans) {
 /// The connection to one rank. Used on the thread of the links only, except where it says otherwise.
 class Link {
  public:
-  struct Setup {
-    int peer = 0;
-    std::optional<Delays> delays;
-    std::mutex& mutex;  ///< of the links
-  };
-  Link(tcp::socket socket, Setup setup)
-      : socket_(std::move(socket)),
-        peer_(setup.peer),
-        mutex_(setup.mutex),
-        timer_(socket_.get_executor()),
-        delays_(std::move(setup.delays)) {}
+  Link(tcp::socket socket, int peer, std::optional<Delays> delays)
+      : socket_(std::move(socket)), peer_(peer), timer_(socket_.get_executor()), delays_(std::move(delays)) {}
 
   void start(MessageLinks::Receiver& receiver) {
     receiver_ = &receiver;
     read_frame();
   }
 
-  /// Gives a small message to the kernel if nothing is ahead of it, which spares the thread of the links a
-  /// turn and the caller the wait for it. Returns the bytes that the kernel took. On any thread, with the
-  /// lock held.
-  std::size_t send_at_once(const Message& message) {
-    constexpr std::size_t kMostBytes = std::size_t{16} << 10;
-    if (!is_open_ || unwritten_ > 0 || bytes_of(message) > kMostBytes) return 0;
-    const Frame frame = frame_of(message);
-    std::vector<iovec> parts;
-    for (const asio::const_buffer& part : parts_of(frame, message))
-      parts.push_back({const_cast<void*>(part.data()), part.size()});
-    const msghdr all{.msg_name = nullptr,
-                     .msg_namelen = 0,
-                     .msg_iov = parts.data(),
-                     .msg_iovlen = parts.size(),
-                     .msg_control = nullptr,
-                     .msg_controllen = 0,
-                     .msg_flags = 0};
-    // The thread of the links meets an error again, and tells of it.
-    return static_cast<std::size_t>(
-        std::max<ssize_t>(0, ::sendmsg(socket_.native_handle(), &all, MSG_DONTWAIT | MSG_NOSIGNAL)));
+  /// Sends what the kernel does not take at once by `later`, which has to call send() with it on the thread
+  /// of the links, in the order of these calls. On any thread.
+  template <typename Later>
+  void send_from_any_thread(Message message, Later&& later) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t written = send_at_once(message);
+    if (written == bytes_of(message)) return;
+    ++unwritten_;
+    later(std::move(message), written);
   }
-  static std::size_t bytes_of(const Message& message) {
-    return sizeof(Frame) + message.head.size() + total_bytes(message.bulk);
-  }
-  /// send() will come. With the lock held.
-  void expect() { ++unwritten_; }
 
-  /// Of an expected message, what is left after its first bytes.
+  /// Of such a message, what is left after its first bytes.
   void send(Message message, std::size_t written) {
     if (lost_) return;
     const Frame frame = frame_of(message);
@@ -108,7 +83,7 @@ class Link {
     leaving_ = true;
     {
       const std::lock_guard lock(mutex_);
-      expect();
+      ++unwritten_;
     }
     outgoing_.push_back({Frame{.magic = kGoodbye}, {}, 0});
     if (outgoing_.size() == 1) write_next();
@@ -132,6 +107,30 @@ class Link {
   static Frame frame_of(const Message& message) {
     return {.head_bytes = static_cast<std::uint32_t>(message.head.size()),
             .bulk_bytes = total_bytes(message.bulk)};
+  }
+  static std::size_t bytes_of(const Message& message) {
+    return sizeof(Frame) + message.head.size() + total_bytes(message.bulk);
+  }
+
+  /// Gives a small message to the kernel if nothing is ahead of it, which spares the thread of the links a
+  /// turn and the caller the wait for it. Returns the bytes that the kernel took. With the lock held.
+  std::size_t send_at_once(const Message& message) {
+    constexpr std::size_t kMostBytes = std::size_t{16} << 10;
+    if (!is_open_ || unwritten_ > 0 || bytes_of(message) > kMostBytes) return 0;
+    const Frame frame = frame_of(message);
+    std::vector<iovec> parts;
+    for (const asio::const_buffer& part : parts_of(frame, message))
+      parts.push_back({const_cast<void*>(part.data()), part.size()});
+    const msghdr all{.msg_name = nullptr,
+                     .msg_namelen = 0,
+                     .msg_iov = parts.data(),
+                     .msg_iovlen = parts.size(),
+                     .msg_control = nullptr,
+                     .msg_controllen = 0,
+                     .msg_flags = 0};
+    // The thread of the links meets an error again, and tells of it.
+    return static_cast<std::size_t>(
+        std::max<ssize_t>(0, ::sendmsg(socket_.native_handle(), &all, MSG_DONTWAIT | MSG_NOSIGNAL)));
   }
 
   /// Without its first `written` bytes.
@@ -239,9 +238,9 @@ class Link {
 
   tcp::socket socket_;
   const int peer_;
-  std::mutex& mutex_;
-  bool is_open_ = true;        // with the lock
-  std::size_t unwritten_ = 0;  // messages that were given to send() or will be; with the lock
+  std::mutex mutex_;  // of these two, and of what other threads do
+  bool is_open_ = true;
+  std::size_t unwritten_ = 0;  // messages that were given to send() or will be
   asio::steady_timer timer_;
   std::optional<Delays> delays_;
   MessageLinks::Receiver* receiver_ = nullptr;
@@ -266,9 +265,8 @@ struct MessageLinks::State {
       std::optional<Delays> delays;
       if (settings) delays.emplace(*settings, r, self);
       links.push_back(r == self ? nullptr
-                                : std::make_unique<Link>(
-                                      std::move(sockets[static_cast<std::size_t>(r)]),
-                                      Link::Setup{.peer = r, .delays = std::move(delays), .mutex = mutex}));
+                                : std::make_unique<Link>(std::move(sockets[static_cast<std::size_t>(r)]), r,
+                                                         std::move(delays)));
     }
   }
 
@@ -283,22 +281,15 @@ struct MessageLinks::State {
   /// overtake those of its own.
   void in_order(std::function<void()> work) {
     const std::lock_guard lock(mutex);
-    put(std::move(work));
+    waiting.push_back(std::move(work));
+    if (!std::exchange(is_draining, true)) asio::post(context, [this] { drain(); });
   }
 
   void send(int peer, Message message) {
     Link& link = *links[static_cast<std::size_t>(peer)];
-    const std::lock_guard lock(mutex);
-    const std::size_t written = is_draining ? 0 : link.send_at_once(message);
-    if (written == Link::bytes_of(message)) return;
-    link.expect();
-    put([&link, written, sent = std::move(message)]() mutable { link.send(std::move(sent), written); });
-  }
-
-  /// With the lock held.
-  void put(std::function<void()> work) {
-    waiting.push_back(std::move(work));
-    if (!std::exchange(is_draining, true)) asio::post(context, [this] { drain(); });
+    link.send_from_any_thread(std::move(message), [&](Message rest, std::size_t written) {
+      in_order([&link, written, sent = std::move(rest)]() mutable { link.send(std::move(sent), written); });
+    });
   }
 
   void drain() {
@@ -332,7 +323,7 @@ struct MessageLinks::State {
     context.stop();
   }
 
-  std::mutex mutex;  // of the last two, and of what links say
+  std::mutex mutex;  // of `waiting` and `is_draining`; taken with that of a link held, never the other way
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::vector<std::unique_ptr<Link>> links;  // null for this rank

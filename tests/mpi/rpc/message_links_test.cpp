@@ -113,6 +113,37 @@ TEST(MessageLinks, DeliverAllInOrderBothWaysAtOnce) {
   world().communicator().barrier();
 }
 
+TEST(MessageLinks, KeepTheOrderOfEveryThreadThatSends) {
+  constexpr int kCount = 20, kThreads = 3;
+  Inbox inbox;
+  MessageLinks links(world().communicator());
+  links.start(inbox);
+  std::vector<std::jthread> senders;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    senders.emplace_back([&links, thread] {
+      for (int i = 0; i < kCount; ++i) {
+        for (int to = 0; to < world().size(); ++to) {
+          if (to == world().rank()) continue;
+          const std::string text = contents(world().rank(), to, i);
+          links.send(to, message(fmt::format("{}:{} {}", thread, i, text.size()), text));
+        }
+      }
+    });
+  }
+  for (int from = 0; from < world().size(); ++from) {
+    if (from == world().rank()) continue;
+    std::vector<int> next(kThreads, 0);
+    for (const Inbox::Letter& letter : inbox.wait_for(from, std::size_t{kThreads} * kCount)) {
+      const auto thread = static_cast<std::size_t>(std::stoi(letter.head));
+      const int number = std::stoi(letter.head.substr(letter.head.find(':') + 1));
+      ASSERT_EQ(number, next.at(thread)++) << "of thread " << thread << " of rank " << from;
+      ASSERT_EQ(letter.bulk, contents(from, world().rank(), number)) << "of rank " << from;
+    }
+  }
+  senders.clear();
+  world().communicator().barrier();
+}
+
 TEST(MessageLinks, DropBulkThatFindsNoRoom) {
   Inbox inbox;
   MessageLinks links(world().communicator());

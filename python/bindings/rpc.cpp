@@ -185,22 +185,27 @@ class Context {
   explicit Context(const Session& session)
       : context_(std::make_unique<rpc::AutogradContext>(session.agent())) {}
   ContextNumber id() const { return {context_->id().creator, context_->id().number}; }
-  void backward(const std::vector<at::Tensor>& roots) try {
-    const nb::gil_scoped_release guard;
-    context_->backward(roots);
-  } catch (::python_error& error) {
-    throw raised_again(error);
-  }
   void close() { context_.reset(); }
 
  private:
   std::unique_ptr<rpc::AutogradContext> context_;
 };
 
+rpc::ContextId context_id(const ContextNumber& number) {
+  return {.creator = number.first, .number = number.second};
+}
+
+void backward(const Session& session, ContextNumber id, const std::vector<at::Tensor>& roots) try {
+  const nb::gil_scoped_release guard;
+  rpc::backward(session.agent(), context_id(id), roots);
+} catch (::python_error& error) {
+  throw raised_again(error);
+}
+
 std::vector<std::pair<at::Tensor, at::Tensor>> gradients(const Session& session, ContextNumber id) {
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   const nb::gil_scoped_release guard;
-  for (rpc::Gradient& each : rpc::gradients(session.agent(), {.creator = id.first, .number = id.second}))
+  for (rpc::Gradient& each : rpc::gradients(session.agent(), context_id(id)))
     pairs.emplace_back(std::move(each.parameter), std::move(each.gradient));
   return pairs;
 }
@@ -321,11 +326,11 @@ void bind_autograd(nb::module_& module) {
   nb::class_<Context>(module, "Context", "See rpc/autograd.hpp.")
       .def(nb::init<const Session&>(), "session"_a)
       .def_prop_ro("id", &Context::id)
-      .def("backward", &Context::backward, "roots"_a)
       .def("close", &Context::close, NoGil());
   module.def(
       "note_device", [](const std::string& device) { rpc::detail::note_device(at::Device(device)); },
       "device"_a, "The device that the call of this thread works on, for errors.");
+  module.def("backward", &backward, "session"_a, "context"_a, "roots"_a, "Of a context that any rank began.");
   module.def("gradients", &gradients, "session"_a, "context"_a, "Leaves of this rank and their gradients.");
 }
 

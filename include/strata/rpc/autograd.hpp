@@ -60,6 +60,11 @@ class AutogradContext {
   std::unique_ptr<WorkFor> working_;
 };
 
+/// AutogradContext::backward() from roots of this rank in a context that began on any rank: of a call's
+/// result that has stayed here, for instance. Throws InputError if the context has ended or was never begun,
+/// too. Thread safe.
+void backward(const Agent& agent, const ContextId& id, const std::vector<at::Tensor>& roots);
+
 /// The gradients of this rank's leaves in a context that began on any rank; empty if this rank has had no
 /// part in it. Throws InputError if the context has ended or was never begun, and CommError if the rank that
 /// would know is gone. Thread safe.

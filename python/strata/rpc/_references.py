@@ -6,12 +6,17 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from strata.rpc import _session
+import torch
+
+from strata.errors import InputError
+from strata.rpc import _session, autograd
 
 if TYPE_CHECKING:
     from strata import _rpc
 
 T = TypeVar("T")
+
+_NO_CONTEXT = -1
 
 _living: weakref.WeakSet[RRef[Any]] = weakref.WeakSet()
 
@@ -84,6 +89,28 @@ class RRef(Generic[T]):
 
         return _Methods(self, _calls.remote, timeout)
 
+    def backward(self, dist_autograd_ctx_id: int = _NO_CONTEXT, retain_graph: bool = False) -> None:
+        """Runs backward from the object, a tensor of one element, on its owner, and waits for the end.
+
+        With a context it is the owner's autograd.backward(): gradients gather in the context. Without one it is the owner's
+        torch.Tensor.backward(), which only the owner may call: gradients gather in .grad.
+
+        Raises:
+            InputError if the object is no such tensor, or if another rank than the owner calls it without a context.
+            What autograd.backward() raises; as a RemoteError if the owner is another rank.
+        """
+        from strata.rpc import _calls
+
+        if self.is_owner():
+            _backward(self, dist_autograd_ctx_id, retain_graph)
+        elif dist_autograd_ctx_id == _NO_CONTEXT:
+            raise InputError(
+                f"RRef.backward() without a context, of an object that {self.owner_name()} owns",
+                "Call it within `with autograd.context() as context_id:`, with context_id.",
+            )
+        else:
+            _calls.rpc_sync(self.owner(), _backward, (self, dist_autograd_ctx_id, retain_graph))
+
     def __repr__(self) -> str:
         return f"strata.rpc.RRef(owner={self.owner_name()!r})"
 
@@ -108,6 +135,18 @@ def call_method(rref: RRef[Any], name: str, args: tuple[Any, ...], kwargs: dict[
 
     method = getattr(rref.local_value(), name)
     return answer_of(method, method(*args, **kwargs))
+
+
+def _backward(rref: RRef[Any], context_id: int, retain_graph: bool) -> None:
+    """On the owner."""
+    root = rref.local_value()
+    if not isinstance(root, torch.Tensor) or root.numel() != 1:
+        what = f"a tensor of {root.numel()} elements" if isinstance(root, torch.Tensor) else f"a {type(root).__name__}"
+        raise InputError(f"RRef.backward() of {what}", "Refer to the loss: a tensor of one element.")
+    if context_id == _NO_CONTEXT:
+        torch.autograd.backward(root, retain_graph=retain_graph)
+    else:
+        autograd.backward(context_id, [root], retain_graph)
 
 
 def drop_all() -> None:

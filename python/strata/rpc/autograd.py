@@ -14,15 +14,12 @@ from collections.abc import Sequence
 
 import torch
 
-from strata.errors import InputError
 from strata.rpc import _session
 from strata.rpc._extension import _rpc
 
 __all__ = ["backward", "context", "get_gradients"]
 
 _NUMBER_BITS = 48
-
-_open: dict[int, _rpc.Context] = {}  # that this process began
 
 
 class context:
@@ -35,33 +32,25 @@ class context:
     def __enter__(self) -> int:
         self._context = _rpc.Context(_session.current().core)
         creator, number = self._context.id
-        self._id = creator << _NUMBER_BITS | number
-        _open[self._id] = self._context
-        return self._id
+        return creator << _NUMBER_BITS | number
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> None:
-        del _open[self._id]
         self._context.close()
 
 
 def backward(context_id: int, roots: Sequence[torch.Tensor], retain_graph: bool = False) -> None:
     """Runs from the roots, losses of one element each, through all ranks that had a part in them, and waits for the end.
 
-    Gradients gather in the context, not in .grad; several passes add up. The graph stays until the context ends, whatever
+    The roots are this rank's; the context may have begun on any rank. Gradients gather in the context, not in .grad; several passes add up. The graph stays until the context ends, whatever
     retain_graph says.
 
     Raises:
-        InputError if a root has more elements or needs no gradient, or the context was not begun by this process.
+        InputError if a root has more elements or needs no gradient, or the context has ended or was never begun.
         RemoteError and CommError as calls do, and what a function of this process raises; the gradients are then incomplete.
     """
-    if context_id not in _open:
-        raise InputError(
-            f"autograd.backward() in context {context_id}, which this process has not begun or has ended",
-            "Call it within `with autograd.context() as context_id:`.",
-        )
-    _open[context_id].backward(list(roots))
+    _rpc.backward(_session.current().core, _key(context_id), list(roots))
 
 
 def get_gradients(context_id: int) -> dict[torch.Tensor, torch.Tensor]:
@@ -70,5 +59,9 @@ def get_gradients(context_id: int) -> dict[torch.Tensor, torch.Tensor]:
     Raises:
         InputError if the context has ended or was never begun.
     """
-    key = (context_id >> _NUMBER_BITS, context_id & ((1 << _NUMBER_BITS) - 1))
-    return dict(_rpc.gradients(_session.current().core, key))
+    return dict(_rpc.gradients(_session.current().core, _key(context_id)))
+
+
+def _key(context_id: int) -> tuple[int, int]:
+    """The rank that began a context, and its number there."""
+    return context_id >> _NUMBER_BITS, context_id & ((1 << _NUMBER_BITS) - 1)

@@ -16,7 +16,7 @@ namespace {
 
 struct PassId {
   ContextId context;
-  std::uint64_t number = 0;
+  PassNumber number = {};
   template <typename Archive>
   void serialize(Archive& archive) {
     archive(context, number);
@@ -128,18 +128,23 @@ AutogradContext::~AutogradContext() {
 
 ContextId AutogradContext::id() const { return id_; }
 
-void AutogradContext::backward(const std::vector<at::Tensor>& roots) {
-  check_roots(roots);
-  const WorkFor itself(*core_, {});
-  const std::shared_ptr<ContextState> state = state_of(*core_, id_);
-  const PassId pass{.context = id_, .number = core_->contexts().next_pass()};
-  follow(*core_, *state, pass, kRoots, roots);
-  std::vector<at::Tensor> ones;
-  for (const at::Tensor& root : roots) ones.push_back(at::ones_like(root));
-  send_back(*core_, *state, pass, kRoots, std::move(ones));
-}
+void AutogradContext::backward(const std::vector<at::Tensor>& roots) { rpc::backward(agent_, id_, roots); }
 
 std::vector<Gradient> AutogradContext::gradients() const { return rpc::gradients(agent_, id_); }
+
+void backward(const Agent& agent, const ContextId& id, const std::vector<at::Tensor>& roots) {
+  check_roots(roots);
+  Core& core = *detail::core_of(agent);
+  const WorkFor itself(core, {});
+  std::shared_ptr<ContextState> state = open_context(core, id);
+  if (!state) state = core.contexts().join(id);
+  if (!state) throw no_context(core, id);
+  const PassId pass{.context = id, .number = core.contexts().next_pass()};
+  follow(core, *state, pass, kRoots, roots);
+  std::vector<at::Tensor> ones;
+  for (const at::Tensor& root : roots) ones.push_back(at::ones_like(root));
+  send_back(core, *state, pass, kRoots, std::move(ones));
+}
 
 std::vector<Gradient> gradients(const Agent& agent, const ContextId& id) {
   const std::shared_ptr<ContextState> state = open_context(*detail::core_of(agent), id);

@@ -69,7 +69,7 @@ std::vector<at::Tensor> ContextState::sent(std::uint64_t number) const {
   return sent_.at(number);
 }
 
-std::vector<LinkId> ContextState::enter(std::uint64_t number, EntryNumber entry,
+std::vector<LinkId> ContextState::enter(const PassNumber& number, EntryNumber entry,
                                         std::vector<at::Tensor> outputs) {
   const std::vector<at::Tensor> leaves = leaves_below(outputs);
   const std::lock_guard lock(mutex_);
@@ -89,7 +89,7 @@ std::vector<LinkId> ContextState::enter(std::uint64_t number, EntryNumber entry,
   return fresh;
 }
 
-Pass& ContextState::find(std::uint64_t number) {
+Pass& ContextState::find(const PassNumber& number) {
   const auto found = passes_.find(number);
   if (found == passes_.end()) throw CommError("gradients came for a backward pass that has ended");
   return found->second;
@@ -122,7 +122,7 @@ ContextState::Run ContextState::next_run(Pass& pass) {
   return run;
 }
 
-std::vector<ContextState::Departure> ContextState::arrive(std::uint64_t number, EntryNumber entry,
+std::vector<ContextState::Departure> ContextState::arrive(const PassNumber& number, EntryNumber entry,
                                                           std::vector<at::Tensor> gradients) {
   Run run;
   {

@@ -42,9 +42,9 @@ std::uint64_t Contexts::next_link() {
   return next_link_++;
 }
 
-std::uint64_t Contexts::next_pass() {
+PassNumber Contexts::next_pass() {
   const std::lock_guard lock(mutex_);
-  return next_pass_++;
+  return {.starter = rank_, .number = next_pass_++};
 }
 
 void Contexts::end(const ContextId& id) {

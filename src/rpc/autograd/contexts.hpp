@@ -35,6 +35,17 @@ struct ReceivedLink {
 using EntryNumber = std::uint64_t;
 constexpr EntryNumber kRoots = 0;  ///< links are numbered from 1
 
+/// Names a backward pass within its context.
+struct PassNumber {
+  int starter = -1;          ///< the rank of its roots
+  std::uint64_t number = 0;  ///< of those that this rank started
+  auto operator<=>(const PassNumber&) const = default;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(starter, number);
+  }
+};
+
 /// One backward pass on this rank. Guarded by its context.
 struct Pass {
   struct Entry {
@@ -59,7 +70,7 @@ class ContextState {
 
   /// Begins to run backward from an entry; returns the links that its outputs depend on and no entry before
   /// did.
-  std::vector<LinkId> enter(std::uint64_t pass, EntryNumber entry, std::vector<at::Tensor> outputs);
+  std::vector<LinkId> enter(const PassNumber& pass, EntryNumber entry, std::vector<at::Tensor> outputs);
   std::vector<at::Tensor> sent(std::uint64_t number) const;
 
   /// Gradients to send back.
@@ -70,21 +81,21 @@ class ContextState {
   };
   /// Takes the gradients of an entry, undefined ones counting as zeros, and runs what can run now. The last
   /// one ends the pass here.
-  std::vector<Departure> arrive(std::uint64_t pass, EntryNumber entry, std::vector<at::Tensor> gradients);
+  std::vector<Departure> arrive(const PassNumber& pass, EntryNumber entry, std::vector<at::Tensor> gradients);
 
   std::vector<Gradient> gradients() const;
 
  private:
   struct Run;
   Run next_run(Pass& pass);
-  Pass& find(std::uint64_t pass);
+  Pass& find(const PassNumber& pass);
   void add_gradient(const at::Tensor& parameter, const at::Tensor& gradient);
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::vector<at::Tensor>> sent_;
   std::map<LinkId, ReceivedLink> received_;
   std::unordered_map<at::TensorImpl*, LinkId> leaves_;
-  std::map<std::uint64_t, Pass> passes_;
+  std::map<PassNumber, Pass> passes_;
   std::unordered_map<at::TensorImpl*, Gradient> gradients_;
 };
 
@@ -97,7 +108,7 @@ class Contexts {
   std::shared_ptr<ContextState> join(const ContextId& id);  ///< null if it has ended
   std::shared_ptr<ContextState> find(const ContextId& id) const;
   std::uint64_t next_link();
-  std::uint64_t next_pass();
+  PassNumber next_pass();
   void end(const ContextId& id);
   void end_all_of(int creator);
   bool has_ended(const ContextId& id) const;  ///< so far as this rank knows

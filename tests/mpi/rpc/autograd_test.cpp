@@ -120,8 +120,14 @@ at::Tensor fail_on_the_way_back(const at::Tensor& x) {
   return y;
 }
 
+at::Tensor loss_of(const Step& step, const at::Tensor& x) { return visit(step, x).sum(); }
+void run_backward(const ContextId& id, const Ref<at::Tensor>& root) {
+  backward(*scene().agent, id, {*root.local()});
+}
+
 Registry registry() {
   Registry registry;
+  registry.function("loss_of", &loss_of).function("run_backward", &run_backward);
   registry.function("visit", &visit).function("gradients_here", &gradients_here).function("learn", &learn);
   registry.function("values_here", &values_here).function("fail_on_the_way_back", &fail_on_the_way_back);
   return registry;
@@ -244,6 +250,27 @@ TEST_F(AutogradTest, AddsUpSeveralBackwardPasses) {
   const at::Tensor once = gradient_of(context, x);
   context.backward({y.sum()});
   EXPECT_TRUE(at::equal(gradient_of(context, x), once * 2));
+}
+
+TEST_F(AutogradTest, RunsFromRootsOfOtherRanksAtOnce) {
+  const Step step{.rank = next_rank(), .parameter = 0, .next = {{.rank = world().rank(), .parameter = 1}}};
+  const at::Tensor x = at::ones({2, kWidth}, at::kDouble).set_requires_grad(true);
+  const auto parameters = all_parameters();
+  const at::Tensor alone =
+      torch::autograd::grad({visit_here(step, x, parameters).sum()}, {x}, {}, false, false, false).front();
+  ContextId ended;
+  {
+    AutogradContext context(*agent_);
+    ended = context.id();
+    const Ref<at::Tensor> there = agent_->remote(next(), &loss_of, step, x);
+    const at::Tensor here = agent_->sync(next(), &loss_of, step, x);
+    Future<void> pass = agent_->async(next(), &run_backward, ended, there);
+    context.backward({here});
+    pass.wait();
+    EXPECT_TRUE(at::equal(gradient_of(context, x), alone + alone));
+  }
+  EXPECT_THAT([&] { backward(*agent_, ended, {at::ones({1}).set_requires_grad(true)}); },
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("has ended")));
 }
 
 TEST_F(AutogradTest, KeepsContextsOfThreadsApart) {

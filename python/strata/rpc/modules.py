@@ -26,13 +26,18 @@ class RemoteModule(torch.nn.Module):
         optimizer = rpc.DistributedOptimizer(torch.optim.Adam, head.remote_parameters())
 
     CPU tensors among the arguments are moved to the module's device. What it returns comes to the GPU that this rank's device
-    map has for that device, or to the CPU if the map has none, and so do the tensors of state_dict(). It has no parameters() here:
-    see remote_parameters().
+    map has for that device, or to the CPU if the map has none, and so do the tensors of state_dict(). Its parameters are not
+    here: remote_parameters() refers to them, and parameters(), to() and their like are refused with an InputError, rather than
+    do nothing.
 
     Args:
         remote_device: "worker1/cuda:1", "rank:1/cuda:0", "worker1/cpu" or "worker1", which is the CPU.
         module_cls: a class of modules, or a function that makes one; made there with args and kwargs.
     """
+
+    on: str
+    device: torch.device
+    module_rref: RRef[torch.nn.Module]
 
     def __init__(
         self,
@@ -42,13 +47,14 @@ class RemoteModule(torch.nn.Module):
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        self._place(remote_device)
+        self.module_rref = remote(self.on, _make, (module_cls, tuple(args or ()), dict(kwargs or {}), self.device))
+        self.module_rref.rpc_sync().train(self.training)  # raises what making it raised
+
+    def _place(self, remote_device: str) -> None:
         worker, _, device = remote_device.partition("/")
         self.on = worker
         self.device = _device(remote_device, device or "cpu")
-        self.module_rref: RRef[torch.nn.Module] = remote(
-            worker, _make, (module_cls, tuple(args or ()), dict(kwargs or {}), self.device)
-        )
-        self.module_rref.rpc_sync().train(self.training)  # raises what making it raised
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return rpc_sync(self.module_rref.owner(), _forward, self._call(args, kwargs))
@@ -87,6 +93,20 @@ class RemoteModule(torch.nn.Module):
         unexpected_keys += [prefix + name for name in unexpected]
         error_msgs += [error] if error else []
 
+    @classmethod
+    def init_from_module_rref(cls, remote_device: str, module_rref: RRef[torch.nn.Module]) -> RemoteModule:
+        """Another handle of a module that lies on a rank already, at this device; for a rank that was passed its RRef."""
+        module = cls.__new__(cls)
+        torch.nn.Module.__init__(module)
+        module._place(remote_device)
+        if _session.rank_of(module.on) != module_rref.owner().id:
+            raise InputError(
+                f"RemoteModule.init_from_module_rref() on {remote_device!r}, of a module that {module_rref.owner_name()} owns",
+                "Name the owner and the module's device there.",
+            )
+        module.module_rref = module_rref
+        return module
+
     def get_module_rref(self) -> RRef[torch.nn.Module]:
         return self.module_rref
 
@@ -104,6 +124,25 @@ class RemoteModule(torch.nn.Module):
             return False
         maps = _session.current().options.device_maps
         return not any(self.device in maps.get(name, {}).values() for name in (owner.name, f"rank:{owner.id}"))
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refuse(self: RemoteModule, *args: Any, **kwargs: Any) -> Any:
+        raise InputError(
+            f"RemoteModule.{name}(): the module lies on {self.on}, and so do its parameters and buffers",
+            "remote_parameters() refers to its parameters, state_dict() copies them, get_module_rref().rpc_sync() calls its methods.",
+        )
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+# Of torch.nn.Module: they would find nothing, and say nothing. Modules that contain a RemoteModule may call theirs.
+for _name in (
+    *("parameters", "named_parameters", "buffers", "named_buffers", "register_parameter", "register_buffer"),
+    *("to", "cuda", "cpu", "type", "float", "double", "half", "bfloat16", "requires_grad_", "zero_grad", "share_memory"),
+):
+    setattr(RemoteModule, _name, _refuse(_name))
 
 
 def _device(remote_device: str, name: str) -> torch.device:

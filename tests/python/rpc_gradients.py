@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients, optimizers and modules across three ranks, tried by rank 0 of rpc_of_rank.py; the other ranks serve."""
+
+import threading
+import unittest
+
+import torch
+from rpc_calls import NoSuchTable
+
+import strata
+import strata.rpc as rpc
+import strata.rpc.autograd as autograd
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, seed, width=5, below=None):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.linear = torch.nn.Linear(width, width)
+        self.below = below  # a reference of another rank's
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x if self.below is None else self.below.rpc_sync().forward(x)))
+
+    def parameter_rrefs(self):
+        return [rpc.RRef(each) for each in self.parameters()]
+
+
+class Noisy(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, 3)
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, x, scale):
+        return {"y": self.drop(self.linear(x)) * scale}
+
+
+class NoWayBack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise NoSuchTable("gradients", 3)
+
+
+def fail_on_the_way_back(x, workers):
+    """On the last of them."""
+    return rpc.rpc_sync(workers[0], fail_on_the_way_back, args=(x, workers[1:])) if workers else NoWayBack.apply(x)
+
+
+def loss(rref, x):
+    """On any rank: through a layer of another one."""
+    return rref.rpc_sync().forward(x).sum()
+
+
+def run_backward(rref, *context_id):
+    rref.backward(*context_id)
+
+
+def evaluated(module):
+    """Of a module that lies on a third rank."""
+    return module.eval(), module.on
+
+
+def gradients_here(context_id, rref):
+    gradients = autograd.get_gradients(context_id)
+    return [gradients[each] for each in rref.local_value().parameters()]
+
+
+class Gradients(unittest.TestCase):
+    def chain(self):
+        """worker2 calls worker1 calls worker2, and the same in this process."""
+        first = rpc.remote("worker2", Layer, args=(1,))
+        second = rpc.remote("worker1", Layer, args=(2, 5, first))
+        third = rpc.remote("worker2", Layer, args=(3, 5, second))
+        return [first, second, third], torch.nn.Sequential(Layer(1), Layer(2), Layer(3))
+
+    def test_are_those_of_one_process(self):
+        layers, whole = self.chain()
+        x = torch.randn(7, 5, requires_grad=True)
+        with autograd.context() as context_id:
+            autograd.backward(context_id, [layers[2].rpc_sync().forward(x).sum()])
+            found = [rpc.rpc_sync(layer.owner(), gradients_here, args=(context_id, layer)) for layer in layers]
+            mine = autograd.get_gradients(context_id)
+            self.assertEqual(list(mine), [x])
+        whole(x).sum().backward()
+        self.assertTrue(torch.equal(mine[x], x.grad))
+        for of_layer, layer in zip(found, whole):
+            for gradient, parameter in zip(of_layer, layer.parameters()):
+                self.assertTrue(torch.equal(gradient, parameter.grad))
+
+    def test_do_not_mix(self):
+        layer = rpc.remote("worker1", Layer, args=(4,))
+        x = torch.randn(3, 5)
+        norms = {}
+
+        def work(scale):
+            with autograd.context() as context_id:
+                autograd.backward(context_id, [(layer.rpc_sync().forward(x) * scale).sum()])
+                (weight, _) = rpc.rpc_sync("worker1", gradients_here, args=(context_id, layer))
+                norms[scale] = weight
+
+        threads = [threading.Thread(target=work, args=(scale,)) for scale in (1, 2, 4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for scale in (2, 4):
+            self.assertTrue(torch.equal(norms[scale], norms[1] * scale))
+
+    def test_refuse_what_is_no_loss(self):
+        with autograd.context() as context_id:
+            with self.assertRaisesRegex(strata.InputError, "root"):
+                autograd.backward(context_id, [torch.ones(2, requires_grad=True)])
+        with self.assertRaisesRegex(strata.InputError, "context"):
+            autograd.backward(context_id, [torch.ones(1, requires_grad=True)])
+
+    def test_end_with_what_a_function_raises_on_its_way_back(self):
+        for workers, rank in ((["worker1"], 1), (["worker1", "worker2"], 2), (["worker1", "worker0"], 0)):
+            with self.subTest(workers=workers), autograd.context() as context_id:
+                y = fail_on_the_way_back(torch.ones(2, requires_grad=True), workers)
+                with self.assertRaises(NoSuchTable) as caught:
+                    autograd.backward(context_id, [y.sum()])
+            error = caught.exception
+            self.assertIsInstance(error, rpc.RemoteError)
+            self.assertEqual((error.text, error.rank), ("no table gradients of 3 rows", rank))
+            self.assertIn("in backward", error.remote_traceback)
+        with autograd.context() as context_id, self.assertRaises(NoSuchTable) as caught:
+            autograd.backward(context_id, [NoWayBack.apply(torch.ones(2, requires_grad=True)).sum()])
+        self.assertIs(type(caught.exception), NoSuchTable)
+
+    def test_run_from_a_reference(self):
+        layers, whole = self.chain()
+        x = torch.randn(7, 5, requires_grad=True)
+        whole(x).sum().backward()
+        for starter in range(3):  # one of them owns the loss
+            with self.subTest(starter=starter), autograd.context() as context_id:
+                root = rpc.remote("worker1", loss, args=(layers[2], x))
+                rpc.rpc_sync(starter, run_backward, args=(root, context_id))
+                self.assertTrue(torch.equal(autograd.get_gradients(context_id)[x], x.grad))
+                for layer, its in zip(layers, whole):
+                    found = rpc.rpc_sync(layer.owner(), gradients_here, args=(context_id, layer))
+                    for gradient, parameter in zip(found, its.parameters()):
+                        self.assertTrue(torch.equal(gradient, parameter.grad))
+        with self.assertRaisesRegex(strata.InputError, r"context \d+ of worker0 .* has ended"):
+            root.backward(context_id)
+
+    def test_run_from_a_reference_without_a_context_on_its_owner_only(self):
+        leaf = torch.ones(2, requires_grad=True)
+        root = rpc.RRef((3 * leaf).sum())
+        root.backward(retain_graph=True)
+        root.backward()
+        self.assertEqual(leaf.grad.tolist(), [6, 6])
+        with self.assertRaisesRegex(strata.InputError, r"without a context, of an object that worker0 owns"):
+            rpc.rpc_sync("worker2", run_backward, args=(root,))
+        with autograd.context() as context_id:
+            for wrong, text in ((torch.ones(2), "a tensor of 2 elements"), ([1], "a list")):
+                with self.assertRaisesRegex(strata.InputError, rf"RRef.backward\(\) of {text}"):
+                    rpc.RRef(wrong).backward(context_id)
+
+    def test_follow_callbacks(self):
+        first, second = (rpc.remote(worker, Layer, args=(seed,)) for worker, seed in (("worker1", 5), ("worker2", 6)))
+        whole = torch.nn.Sequential(Layer(5), Layer(6))
+        x = torch.randn(3, 5)
+        with autograd.context() as context_id:
+            y = first.rpc_async().forward(x).then(lambda done: second.rpc_sync().forward(done.wait())).wait()
+            autograd.backward(context_id, [y.sum()])
+            found = [rpc.rpc_sync(layer.owner(), gradients_here, args=(context_id, layer)) for layer in (first, second)]
+        whole(x).sum().backward()
+        for mine, its in zip(whole.parameters(), found[0] + found[1]):
+            self.assertTrue(torch.equal(mine.grad, its))
+
+    def test_of_no_context_are_refused(self):
+        layer = rpc.remote("worker1", Layer, args=(4,))
+        optimizer = rpc.DistributedOptimizer(torch.optim.SGD, layer.rpc_sync().parameter_rrefs(), lr=0.1)
+        with autograd.context() as context_id:
+            for worker in range(3):
+                self.assertEqual(rpc.rpc_sync(worker, autograd.get_gradients, args=(context_id,)), {})
+        for wrong, text in (
+            (context_id, r"of worker0 \(rank 0, host .*\) has ended"),
+            (context_id + 99, r"of worker0 \(rank 0, host .*\) was never begun"),
+            ((1 << 48) + 99, r"of worker1 \(rank 1, host .*\) was never begun"),
+            (77 << 48, "of rank 77; there are 3 ranks"),
+            (-5, "of rank -1; there are 3 ranks"),
+        ):
+            for worker in range(3):
+                with self.subTest(wrong=wrong, worker=worker), self.assertRaisesRegex(strata.InputError, text):
+                    rpc.rpc_sync(worker, autograd.get_gradients, args=(wrong,))
+            with self.assertRaisesRegex(strata.InputError, text):
+                optimizer.step(wrong)
+
+    def test_train_as_one_process_does(self):
+        for optimizer_class, options in ((torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}), (torch.optim.Adam, {"lr": 0.01})):
+            layers, whole = self.chain()
+            rrefs = [each for layer in layers for each in layer.rpc_sync().parameter_rrefs()]
+            optimizer = rpc.DistributedOptimizer(optimizer_class, rrefs, **options)
+            alone = optimizer_class(whole.parameters(), **options)
+            x = torch.randn(7, 5)
+            for _ in range(5):
+                with autograd.context() as context_id:
+                    loss = layers[2].rpc_sync().forward(x).square().mean()
+                    autograd.backward(context_id, [loss])
+                    optimizer.step(context_id)
+                alone.zero_grad()
+                loss_alone = whole(x).square().mean()
+                loss_alone.backward()
+                alone.step()
+                self.assertEqual(loss.item(), loss_alone.item())
+            for mine, its in zip(whole.parameters(), rrefs):
+                self.assertTrue(torch.equal(mine, its.to_here()))
+
+    def test_of_an_optimizer_that_cannot_be_made(self):
+        layer = rpc.remote("worker1", Layer, args=(4,))
+        with self.assertRaises(ValueError):
+            rpc.DistributedOptimizer(torch.optim.SGD, layer.rpc_sync().parameter_rrefs(), lr=-1.0)
+
+
+class Modules(unittest.TestCase):
+    def test_run_where_they_lie(self):
+        module = rpc.RemoteModule("worker1/cpu", Noisy, args=(4,))
+        here = Noisy(4)
+        here.load_state_dict(module.get_module_rref().rpc_sync().state_dict())
+        x = torch.randn(6, 4)
+        module.eval()
+        here.eval()
+        self.assertTrue(torch.equal(module(x, scale=2.0)["y"], here(x, 2.0)["y"]))
+        self.assertTrue(torch.equal(module.forward_async(x, 3.0).wait()["y"], here(x, 3.0)["y"]))
+        module.train()
+        self.assertTrue((torch.nn.Sequential(module)[0](x, 1.0)["y"] == 0).any())
+
+    def test_copy_and_set_their_weights(self):
+        whole = torch.nn.Sequential(rpc.RemoteModule("worker1", torch.nn.BatchNorm1d, args=(3,)), torch.nn.Linear(3, 2))
+        weights = {name: value + 1 for name, value in whole.state_dict().items()}
+        self.assertEqual(len(weights), 5 + 2)
+        self.assertEqual(weights["0.weight"].tolist(), [2, 2, 2])
+        whole.load_state_dict(weights)
+        for name, value in whole.state_dict().items():
+            self.assertTrue(torch.equal(value, weights[name]), name)
+        module = whole[0]
+        self.assertEqual(list(module.state_dict()), list(torch.nn.BatchNorm1d(3).state_dict()))
+        with self.assertRaisesRegex(RuntimeError, 'Missing key.*"0.bias"(.|\n)*Unexpected key.*"0.bios"'):
+            whole.load_state_dict({name.replace("0.bias", "0.bios"): value for name, value in weights.items()})
+        with self.assertRaisesRegex(RuntimeError, "size mismatch for weight"):
+            module.load_state_dict({"weight": torch.ones(4)}, strict=False)
+
+    def test_are_trained_where_they_lie(self):
+        module = rpc.RemoteModule("worker2", torch.nn.Linear, args=(4, 3))
+        here = torch.nn.Linear(4, 3)
+        here.load_state_dict(module.state_dict())
+        optimizer = rpc.DistributedOptimizer(torch.optim.AdamW, module.remote_parameters(), lr=0.1)
+        x = torch.randn(6, 4)
+        with autograd.context() as context_id:
+            autograd.backward(context_id, [module(x).sum()])
+            optimizer.step(context_id)
+        alone = torch.optim.AdamW(here.parameters(), lr=0.1)
+        here(x).sum().backward()
+        alone.step()
+        for mine, its in zip(here.parameters(), module.remote_parameters()):
+            self.assertTrue(torch.equal(mine, its.to_here()))
+
+    def test_have_no_parameters_here(self):
+        module = rpc.RemoteModule("worker1", torch.nn.Linear, args=(4, 3))
+        for name in ("parameters", "named_parameters", "buffers", "to", "cuda", "half", "zero_grad", "requires_grad_"):
+            with (
+                self.subTest(name=name),
+                self.assertRaisesRegex(strata.InputError, rf"{name}\(\): .* worker1(.|\n)*remote_param"),
+            ):
+                getattr(module, name)()
+        whole = torch.nn.Sequential(module, torch.nn.Linear(3, 2)).to(torch.float64)
+        self.assertEqual([each.dtype for each in whole.parameters()], [torch.float64] * 2)
+
+    def test_can_be_passed_on(self):
+        module = rpc.RemoteModule("worker1", torch.nn.Dropout)
+        x = torch.ones(1000)
+        other = rpc.RemoteModule.init_from_module_rref("worker1", module.get_module_rref())
+        self.assertTrue((other(x) == 0).any())
+        again, on = rpc.rpc_sync("worker2", evaluated, args=(module,))
+        self.assertEqual(on, "worker1")
+        for each in (module, other, again):
+            self.assertTrue(torch.equal(each(x), x))
+        with self.assertRaisesRegex(strata.InputError, "of a module that worker1 owns"):
+            rpc.RemoteModule.init_from_module_rref("worker2", module.get_module_rref())
+
+    def test_tell_where_they_fail(self):
+        module = rpc.RemoteModule("worker1/cpu", torch.nn.Linear, args=(4, 3))
+        with self.assertRaisesRegex(RuntimeError, r" on worker1 \(rank 1, host [^ ]+, cpu\): ") as caught:
+            module(torch.ones(2, 7))
+        self.assertEqual(caught.exception.device, "cpu")
+
+    def test_that_cannot_be_made_are_refused(self):
+        with self.assertRaises(TypeError):
+            rpc.RemoteModule("worker1", torch.nn.Linear, args=("many",))
+        with self.assertRaisesRegex(strata.InputError, "gpu:3"):
+            rpc.RemoteModule("worker1/gpu:3", torch.nn.Linear, args=(1, 1))

@@ -14,6 +14,11 @@
 namespace strata::rpc {
 namespace {
 
+std::optional<std::chrono::milliseconds>& own_timeout() {
+  thread_local std::optional<std::chrono::milliseconds> timeout;
+  return timeout;
+}
+
 void check(const Options& options) {
   const auto refuse = [](const std::string& what) {
     throw InputError(fmt::format("rpc::Options: {}, with which no call would end", what),
@@ -57,6 +62,15 @@ Agent::Agent(const comm::Communicator& communicator, const std::string& name, Re
   core->start(std::move(channels), std::make_unique<comm::MessageLinks>(communicator));
   core_ = std::move(core);
 }
+
+CallTimeout::CallTimeout(std::chrono::milliseconds time) : before_(own_timeout()) {
+  if (time.count() < 1)
+    throw InputError(fmt::format("a call cannot time out after {} ms", time.count()),
+                     "Give a positive number.");
+  own_timeout() = time;
+}
+CallTimeout::~CallTimeout() { own_timeout() = before_; }
+std::optional<std::chrono::milliseconds> CallTimeout::of_thread() { return own_timeout(); }
 
 Agent::~Agent() { core_->end(false); }
 

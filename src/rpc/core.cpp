@@ -83,12 +83,14 @@ std::uint64_t Core::begin_call(const Request& request, std::shared_ptr<Answer>& 
     std::rethrow_exception(loss_of(request.to));
   answer = std::make_shared<Answer>(workers_, weak_from_this(), request.to);
   const std::uint64_t id = next_++;
-  const milliseconds timeout = request.timeout.value_or(options().timeout);
+  const milliseconds timeout = request.timeout.value_or(CallTimeout::of_thread().value_or(options().timeout));
+  const auto now = steady_clock::now();
   pending_.emplace(id, Pending{.answer = answer,
                                .to = request.to,
                                .what = name_of(request.what, request.function),
                                .timeout = timeout,
-                               .deadline = steady_clock::now() + timeout,
+                               .begun = now,
+                               .deadline = now + timeout,
                                .target = request.target});
   return id;
 }
@@ -157,10 +159,10 @@ bool Core::expire() {
     if (!expired.empty()) changed_.notify_all();
   }
   for (const Pending& call : expired) {
-    call.answer->fail(
-        std::make_exception_ptr(CommError(fmt::format("{} was not answered by {} within {} ms", call.what,
-                                                      describe(call.to), call.timeout.count()),
-                                          "A longer timeout in the agent's options gives calls more time.")));
+    fail(call, std::make_exception_ptr(
+                   CommError(fmt::format("{} was not answered by {} within {} ms", call.what,
+                                         describe(call.to), call.timeout.count()),
+                             "A longer timeout in the agent's options gives calls more time.")));
   }
   return true;
 }
@@ -251,9 +253,9 @@ void Core::answer(const Head& head, Parcel parcel) {
     changed_.notify_all();
   }
   if (head.kind == Kind::answer)
-    call.answer->succeed_with(std::move(parcel));
+    succeed(call, head, std::move(parcel));
   else
-    call.answer->fail(exception_of(head.failure));
+    fail(call, exception_of(head.failure));
 }
 
 // ---- calls of other ranks ----
@@ -370,7 +372,7 @@ void Core::lost(int peer, const std::string& reason) {
     }
     changed_.notify_all();
   }
-  for (const Pending& call : failed) call.answer->fail(error);
+  for (const Pending& call : failed) fail(call, error);
   channels_->lost(peer, reason.empty() ? Channels::Loss::ended_agent : Channels::Loss::died);
   pieces_->forget(peer);
   arrivals_.erase(peer);
@@ -397,8 +399,8 @@ void Core::end(bool waits) {
     changed_.notify_all();
   }
   for (const auto& [id, call] : pending)
-    call.answer->fail(
-        std::make_exception_ptr(CommError(fmt::format("the agent ended before {} was answered", call.what))));
+    fail(call, std::make_exception_ptr(
+                   CommError(fmt::format("the agent ended before {} was answered", call.what))));
   pending.clear();
   say_farewell();
   channels_->stop();

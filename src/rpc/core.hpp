@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "autograd/contexts.hpp"
+#include "call_log.hpp"
 #include "channels/channels.hpp"
 #include "channels/pieces.hpp"
 #include "failure.hpp"
@@ -94,6 +95,7 @@ struct TensorHead {
   }
 };
 std::size_t bytes_of(const TensorHead& head);
+Channel channel_of(TensorHead::Way way);
 /// A handle in a message, and the number under which its sender keeps it until it is taken.
 struct HandleHead {
   ObjectId object;
@@ -263,8 +265,9 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
     int to = 0;
     std::string what;
     std::chrono::milliseconds timeout;
-    std::chrono::steady_clock::time_point deadline;
+    std::chrono::steady_clock::time_point begun, deadline;
     std::shared_ptr<Holding> target;  ///< kept until it is answered
+    Cargo cargo = {};                 ///< if it will be logged
   };
   struct Task {
     int from = 0;
@@ -303,6 +306,10 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   bool expire();
   std::exception_ptr loss_of(int rank) const;
   std::uint64_t begin_call(const Request& request, std::shared_ptr<Answer>& answer);
+  void succeed(const Pending& call, const Head& head, Parcel parcel) const;
+  void fail(const Pending& call, const std::exception_ptr& error) const;
+  void note_cargo(std::uint64_t call, Cargo cargo);
+  void log_end(const Pending& call, const std::string& outcome) const;
 
   // Handles
   std::shared_ptr<Holding> hold(Lock& lock, const ObjectId& object, bool entered);

@@ -40,21 +40,6 @@ bool is_in_pieces(const TensorHead& head) {
 /// Whether it arrives some time after its message.
 bool follows(const TensorHead& head) { return is_in_pieces(head) || head.way == Way::by_network; }
 
-Channel channel_of(Way way) {
-  switch (way) {
-    case Way::on_gpu:
-    case Way::in_gpu_pieces:
-      return Channel::cuda_ipc;
-    case Way::landed:
-    case Way::in_pieces:
-      return Channel::shared_memory;
-    case Way::in_message:
-    case Way::by_network:  // which counts what it takes
-      break;
-  }
-  return Channel::tcp;
-}
-
 /// Besides the head.
 std::uint64_t bytes_in_message(const Head& head) {
   std::uint64_t total = head.payload_in_bulk;
@@ -90,6 +75,21 @@ at::Tensor in_place(const TensorHead& head, void* data, std::shared_ptr<void> ow
 }
 
 }  // namespace
+
+Channel channel_of(Way way) {
+  switch (way) {
+    case Way::on_gpu:
+    case Way::in_gpu_pieces:
+      return Channel::cuda_ipc;
+    case Way::landed:
+    case Way::in_pieces:
+      return Channel::shared_memory;
+    case Way::in_message:
+    case Way::by_network:  // which counts what it takes
+      break;
+  }
+  return Channel::tcp;
+}
 
 std::size_t bytes_of(const TensorHead& head) {
   std::uint64_t bytes = at::elementSize(dtype_of(head));
@@ -168,6 +168,7 @@ void Core::send(int to, Head head, Parcel parcel) {
     head.transfer = next_++;
   }
   if (to == rank()) {
+    if (is_request(head.kind) && logs_calls()) note_cargo(head.id, cargo_of(parcel));
     // On the thread of the links as all arrivals, so that this thread holds no lock of the caller's.
     links_->post([this, moved_head = std::move(head), moved = std::move(parcel)]() mutable {
       dispatch(rank(), std::move(moved_head), std::move(moved));
@@ -197,6 +198,8 @@ void Core::send(int to, Head head, Parcel parcel) {
     transfer.number = head.transfer;
     transfer.tensors.emplace(place, std::move(piece.values));
   }
+  if (is_request(head.kind) && logs_calls())
+    note_cargo(head.id, cargo_of(head.payload.size() + head.payload_in_bulk, head.tensors));
   message.head = text_of(head);
   kept->tensors = std::move(parcel.tensors);
   message.memory = kept;

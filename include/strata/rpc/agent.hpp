@@ -70,6 +70,24 @@ struct Options {
   }
 };
 
+/// While it lives, calls that its thread makes have this timeout instead of Options::timeout. The calls that
+/// those make on other ranks have the timeout of their own ranks. One made inside another hides it. Made and
+/// used by one thread.
+///
+///     const rpc::CallTimeout timeout(2s);
+///     agent.sync("worker1", &look_up, key);
+class CallTimeout {
+ public:
+  explicit CallTimeout(std::chrono::milliseconds time);  ///< throws InputError unless it is positive
+  ~CallTimeout();
+  CallTimeout(const CallTimeout&) = delete;
+  CallTimeout& operator=(const CallTimeout&) = delete;
+  static std::optional<std::chrono::milliseconds> of_thread();
+
+ private:
+  const std::optional<std::chrono::milliseconds> before_;
+};
+
 /// Whether the caller waits with its tensors until the answer is there.
 enum class Caller { waits, goes_on };
 
@@ -80,7 +98,7 @@ struct Request {
   std::string what = {};                 ///< for messages; empty: the function
   std::shared_ptr<Holding> target = {};  ///< whose method it is; null for a function
   Parcel arguments = {};
-  std::optional<std::chrono::milliseconds> timeout = {};  ///< nothing: Options::timeout
+  std::optional<std::chrono::milliseconds> timeout = {};  ///< nothing: CallTimeout's, or Options::timeout
 };
 
 /// What handles and agents do without knowing types.

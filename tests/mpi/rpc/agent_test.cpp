@@ -270,6 +270,20 @@ TEST_F(AgentTest, GivesUpAfterTheTimeout) {
   stop();
 }
 
+TEST_F(AgentTest, GivesUpAfterTheTimeoutOfTheThread) {
+  Agent& agent = start();
+  {
+    const CallTimeout timeout(50ms);
+    EXPECT_THAT(thrown<CommError>([&] { agent.sync(next(), &sleep_ms, 1500); }).what(),
+                testing::HasSubstr("within 50 ms"));
+    const CallTimeout longer(60s);
+    EXPECT_EQ(agent.sync(next(), &sleep_ms, 100), 100);
+  }
+  EXPECT_EQ(agent.sync(next(), &sleep_ms, 100), 100);
+  EXPECT_THROW(CallTimeout(0ms), InputError);
+  stop();
+}
+
 TEST_F(AgentTest, NestsCallsOnOneThread) {
   Agent& agent = start({.threads = 1});
   EXPECT_EQ(agent.sync(next(), &bounce, 64), 64);

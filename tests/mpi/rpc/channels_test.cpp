@@ -5,15 +5,20 @@
 #include <ATen/ops/randint.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <thread>
+#include <utility>
 
 #include "strata/comm/backend.hpp"
 #include "strata/rpc/agent.hpp"
+#include "strata/util/log.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::rpc {
@@ -54,6 +59,25 @@ class Shelf {
 
  private:
   at::Tensor content_;
+};
+
+/// While it lives, the log of this process, of all levels. No agent begins before it or ends after it.
+class CapturedLog {
+ public:
+  CapturedLog() : before_(spdlog::default_logger()) {
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+    auto logger = std::make_shared<spdlog::logger>("captured", std::move(sink));
+    logger->set_level(spdlog::level::debug);
+    spdlog::set_default_logger(std::move(logger));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before_); }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
+  std::string text() const { return text_.str(); }
+
+ private:
+  const std::shared_ptr<spdlog::logger> before_;
+  std::ostringstream text_;
 };
 
 bool is_one_machine() {
@@ -175,6 +199,23 @@ TEST_P(ChannelsTest, LeaveTensorsToThoseWhoOutliveTheAgent) {
   }
   world().communicator().barrier();
   for (const Reply& reply : replies) EXPECT_TRUE(at::equal(reply.returned, x));
+}
+
+TEST_P(ChannelsTest, AreNamedInTheLogOfCalls) {
+  const CapturedLog log;
+  Agent& agent = start_with_param(std::int64_t{4} << 20);
+  agent.sync(peer(1), &echo, at::arange(20'000, at::kInt));
+  EXPECT_THROW(agent.sync(peer(1), &sum, std::vector{at::Tensor()}), RemoteError);
+  agent.shutdown();
+  agent_.reset();
+  const std::string call =
+      fmt::format("rpc: worker{} -> worker{}: ", world().rank(), (world().rank() + 1) % world().size());
+  const std::string way = uses_shared_memory() ? "shared-memory, [0-9]+ B tcp"
+                          : world().size() > 1 ? "tcp"
+                                               : "within the process";
+  const std::string echoed = "echo: sent 78.[0-9] KiB {}; got 156.[0-9] KiB {} after [0-9]+ us\n";
+  EXPECT_THAT(log.text(), testing::ContainsRegex(call + fmt::format(fmt::runtime(echoed), way, way)));
+  EXPECT_THAT(log.text(), testing::ContainsRegex(call + "sum: sent .*; failed \\(.* on worker.*\\) after "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, ChannelsTest,

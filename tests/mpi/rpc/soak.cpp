@@ -176,17 +176,9 @@ class Caller {
   }
   /// Its answer finds nobody.
   void give_up() {
-    const int to = static_cast<int>(random_() % static_cast<unsigned>(agent_.size()));
-    strata::rpc::Core& core = *strata::rpc::detail::core_of(agent_);
-    strata::rpc::Packing packing(core, {.rank = to, .function = "add_one", .copies = true});
-    strata::rpc::Request request{.to = to,
-                                 .function = "add_one",
-                                 .arguments = packing.pack(tensor()),
-                                 .timeout = std::chrono::milliseconds(random_() % 3)};
-    auto future =
-        strata::rpc::detail::future_of<at::Tensor>(strata::rpc::detail::call(core, std::move(request)));
+    const strata::rpc::CallTimeout timeout(std::chrono::milliseconds(1 + random_() % 3));
     try {
-      future.wait();
+      agent_.sync(peer(), &add_one, tensor());
     } catch (const strata::CommError&) {  // unless it was in time
     }
   }

@@ -147,7 +147,7 @@ def _backward(rref: RRef[Any], context_id: int, retain_graph: bool) -> None:
         what = f"a tensor of {root.numel()} elements" if isinstance(root, torch.Tensor) else f"a {type(root).__name__}"
         raise InputError(f"RRef.backward() of {what}", "Refer to the loss: a tensor of one element.")
     if context_id == _NO_CONTEXT:
-        root.backward(retain_graph=retain_graph)
+        torch.autograd.backward(root, retain_graph=retain_graph)
     else:
         autograd.backward(context_id, [root], retain_graph)
 

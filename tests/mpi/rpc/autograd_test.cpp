@@ -16,6 +16,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <random>
@@ -44,13 +45,15 @@ std::vector<at::Tensor> parameters_of(int rank) {
 
 /// What the functions of this file need of the test.
 struct Scene {
-  Agent* agent = nullptr;
+  std::atomic<Agent*> agent{nullptr};
   std::vector<at::Tensor> parameters;
 };
 Scene& scene() {
   static Scene instance;
   return instance;
 }
+
+Agent& agent_of_rank() { return *scene().agent.load(); }
 
 /// A part of a computation that runs on one rank and calls others.
 struct Step {
@@ -77,7 +80,7 @@ at::Tensor compute(const Step& step, const at::Tensor& x, const at::Tensor& para
 at::Tensor visit(const Step& step, const at::Tensor& x) {
   return compute(step, x, scene().parameters[static_cast<std::size_t>(step.parameter)],
                  [](const Step& next, const at::Tensor& y) {
-                   return scene().agent->sync(fmt::format("rank:{}", next.rank), &visit, next, y);
+                   return agent_of_rank().sync(fmt::format("rank:{}", next.rank), &visit, next, y);
                  });
 }
 
@@ -93,7 +96,7 @@ at::Tensor visit_here(const Step& step, const at::Tensor& x,
 /// Of this rank's parameters; undefined for those that had no part.
 std::vector<at::Tensor> gradients_here(const ContextId& id) {
   std::vector<at::Tensor> gradients(kParameters);
-  for (const Gradient& each : rpc::gradients(*scene().agent, id))
+  for (const Gradient& each : rpc::gradients(agent_of_rank(), id))
     for (std::size_t k = 0; k < gradients.size(); ++k)
       if (each.parameter.is_same(scene().parameters[k])) gradients[k] = each.gradient;
   return gradients;
@@ -122,7 +125,7 @@ at::Tensor fail_on_the_way_back(const at::Tensor& x) {
 
 at::Tensor loss_of(const Step& step, const at::Tensor& x) { return visit(step, x).sum(); }
 void run_backward(const ContextId& id, const Ref<at::Tensor>& root) {
-  backward(*scene().agent, id, {*root.local()});
+  backward(agent_of_rank(), id, {*root.local()});
 }
 
 Registry registry() {
@@ -136,8 +139,9 @@ Registry registry() {
 class AutogradTest : public testing::Test {
  protected:
   void SetUp() override {
+    scene().parameters = parameters_of(world().rank());  // before there are threads that read it
     agent_.emplace(world().communicator(), fmt::format("worker{}", world().rank()), registry(), Options{});
-    scene() = {.agent = &*agent_, .parameters = parameters_of(world().rank())};
+    scene().agent = &*agent_;
     world().communicator().barrier();
   }
   void TearDown() override {

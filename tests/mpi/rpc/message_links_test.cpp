@@ -114,7 +114,7 @@ TEST(MessageLinks, DeliverAllInOrderBothWaysAtOnce) {
 }
 
 TEST(MessageLinks, KeepTheOrderOfEveryThreadThatSends) {
-  constexpr int kCount = 300, kThreads = 3;
+  constexpr int kCount = 20, kThreads = 3;
   Inbox inbox;
   MessageLinks links(world().communicator());
   links.start(inbox);

@@ -59,7 +59,8 @@ struct Presampling {
   using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
 
   /// Calls `record` for each batch. The ranks of a machine call it at the same time, each for batches of its
-  /// own; it must not communicate, except over Source::ranks. Empty: the heat of a row is how often its node occurs in `indices`.
+  /// own; it must not communicate, except over Source::ranks. Empty: the heat of a row is how often its node
+  /// occurs in `indices`.
   std::function<void(const Source&, const Record& record)> run = {};
   bool together = false;  ///< `run` takes Source::ranks; the same on all ranks
   bool always = false;    ///< presample even if every GPU holds the whole graph, where nothing depends on it
@@ -94,8 +95,9 @@ struct ExchangeCosts {
   /// Useful bytes per second of kept rows on GPUs and in host memory. 0 on CPUs: rows that are not kept are
   /// read in another machine's memory instead, and this one reads as many for others.
   double near = 0, far = 0;
-  double host_list_seconds = 0;  ///< what a GPU waits longer for a list in host memory than for one of its own
-  bool striped = false;          ///< rows on GPUs are spread over those of the machine
+  double host_list_seconds =
+      0;                 ///< what a GPU waits longer for a list in host memory than for one of its own
+  bool striped = false;  ///< rows on GPUs are spread over those of the machine
 };
 
 /// How much of a GPU the store may take, and what it loads.

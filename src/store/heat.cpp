@@ -174,6 +174,48 @@ BatchAccesses expect_accesses(const NodeHeat& heat, const BatchShape& batch) {
   return accesses;
 }
 
+std::optional<AccessCounter::Mean> mean_accesses(const comm::Machine& machine, const ReadCounts& counts,
+                                                 const ServedReads* served, const ReadTables& tables) {
+  const BucketMap map(tables.part_rows);
+  const Range own = counts.own();
+  Sums rows(map.num_buckets());
+  std::array<std::int64_t, 2> reads{};  // rows and lists of this machine
+  const Range share = share_of({0, own.count}, machine.rank(), machine.size());
+  for (Count row = share.first; row < share.end(); ++row) {
+    const Count read = counts.rows(own.first + row) + (served ? served->rows.data()[row] : 0);
+    rows[map.bucket_of(row)] += read;
+    reads[0] += read;
+    reads[1] += counts.visits(own.first + row) + (served ? served->visits.data()[row] : 0);
+  }
+  const NodeIndexView halo = tables.halo ? tables.halo->view() : NodeIndexView{};
+  const Range kept = share_of({0, halo.size}, machine.rank(), machine.size());
+  for (Count i = kept.first; i < kept.end(); ++i)
+    rows[map.bucket_of(own.count + halo.positions[i])] += counts.rows(halo.nodes[i]);
+  machine.communicator().all_reduce(std::span(rows));
+  machine.communicator().all_reduce(std::span(reads));
+  if (reads[0] == 0) return std::nullopt;
+
+  const ReadCounts::Totals& totals = counts.totals();
+  const auto a_batch = [&](std::int64_t sum) {
+    return static_cast<double>(sum) / static_cast<double>(totals.batches);
+  };
+  const Count visits =
+      std::accumulate(totals.remote_visits.begin(), totals.remote_visits.end(), totals.own_visits);
+  AccessCounter::Mean mean{
+      .accesses = {.features = {},
+                   .lists = a_batch(reads[1]),
+                   .neighbors = a_batch(reads[1]) *
+                                ratio(static_cast<double>(totals.neighbors), static_cast<double>(visits)),
+                   .nodes = a_batch(totals.nodes)},
+      .batches = totals.batches};
+  std::vector<std::vector<placement::HeatCurve::Point>> steps(map.num_segments());
+  map.for_each([&](std::size_t segment, std::size_t bucket, Count count) {
+    steps[segment].push_back({count, a_batch(rows[bucket])});
+  });
+  for (const auto& segment : steps) mean.accesses.features.push_back(curve_of(segment));
+  return mean;
+}
+
 AccessCounter::AccessCounter(const GraphView& graph, std::span<const Count> part_rows, const NodeIndex* halo)
     : map_(part_rows),
       first_node_(graph.first_node),

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/read_counts.hpp"
 #include "graph_regions.hpp"
 #include "strata/placement/planner.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -140,5 +141,17 @@ class AccessCounter {
   std::vector<std::int64_t> rows_;  // by bucket
   Count local_inputs_ = 0, other_inputs_ = 0, lists_ = 0, neighbors_ = 0, nodes_ = 0, batches_ = 0;
 };
+
+/// The tables of rows that a machine reads.
+struct ReadTables {
+  std::span<const Count> part_rows;  ///< as in HeatSource
+  const NodeIndex* halo = nullptr;   ///< of the last segment; null: none
+};
+
+/// Of a batch, on average over those that were counted: what this machine's ranks read here and, where
+/// `served` is given, what those of other machines do. Lists are those of this machine's nodes. Nothing if no
+/// row of this machine was read. Collective over the machine.
+std::optional<AccessCounter::Mean> mean_accesses(const comm::Machine& machine, const ReadCounts& counts,
+                                                 const ServedReads* served, const ReadTables& tables);
 
 }  // namespace strata::store

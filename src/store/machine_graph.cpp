@@ -47,6 +47,7 @@ const HaloLists* MachineGraph::halo_lists() const { return state_->halo ? &state
 const NodeIndex* MachineGraph::halo_rows() const {
   return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
 }
+const std::vector<CacheDecision>& MachineGraph::cache_decisions() const { return state_->cache_decisions; }
 const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
 FeatureArrival* MachineGraph::arrival() const { return state_->arrival.get(); }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }

@@ -25,6 +25,7 @@ struct GraphState {
   GraphView whole_view, whole_host_view;
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
   NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this machine's
+  std::vector<CacheDecision> cache_decisions;
   std::vector<MachineGraph::PlanRow> plan;
   std::vector<placement::HottestRows> hottest_rows;
   Count presampled_batches = 0;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <limits>
 
 #include "gpu_budget.hpp"
 #include "loading/presampler.hpp"
@@ -66,13 +67,19 @@ bool may_need_in_degrees(const TrainConfig& config) {
          (config.model != nn::ModelKind::sage && config.model != nn::ModelKind::gat);
 }
 
-store::Presampling presampling_of(RunContext& context) {
+/// GPUs need it for the plan of their memory, and several machines to know what to keep of each other's
+/// nodes.
+store::Presampling presampling_of(RunContext& context, GraphUse use) {
   const TrainConfig& config = context.config;
-  if (!context.device.is_cuda() || config.presample == 0) return {};
+  const bool shares = context.topology.num_machines() > 1 && use == GraphUse::training;
+  if (config.presample == 0 || !(context.device.is_cuda() || shares)) return {};
   // A few batches tell the heat of all but single rows. A papers100M-shaped graph has two seconds in all.
   constexpr Count kEnough = 64;
   constexpr std::chrono::seconds kTimeLimit{1};
+  // Every one of them costs messages; their number must not depend on time.
+  constexpr Count kEnoughShared = 16, kEnoughNodes = Count{1} << 23;
   const bool automatic = config.presample == TrainConfig::kAutomatic;
+  constexpr Count kAny = std::numeric_limits<Count>::max();
   store::Presampling presampling =
       make_presampling({.machine = &context.machine,
                         .pool = &context.sample_pool,
@@ -80,7 +87,10 @@ store::Presampling presampling_of(RunContext& context) {
                         .global_batch = context.global_batch,
                         .seed = config.seed,
                         .max_batches = automatic ? kEnough : config.presample,
-                        .time_limit = automatic ? kTimeLimit : std::chrono::seconds::max()});
+                        .time_limit = automatic ? kTimeLimit : std::chrono::seconds::max(),
+                        .max_shared_batches = automatic ? kEnoughShared : config.presample,
+                        .max_shared_nodes = automatic ? kEnoughNodes : kAny});
+  presampling.together = shares;
   presampling.always = !automatic;
   return presampling;
 }
@@ -108,11 +118,11 @@ store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count f
           .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
           .host_path = config.host_gather,
           .host_threads = config.host_threads,
-          .presampling = presampling_of(context),
+          .presampling = presampling_of(context, loading.use),
           .verify_parts = config.verify_parts,
           .replication = config.replicate_graph,
           .halo_bytes = loading.caches.bytes,
-          .halo_lists = loading.caches.lists,
+          .exchange_costs = loading.caches.costs,
           .late_features = config.start_early && loading.use == GraphUse::training};
 }
 

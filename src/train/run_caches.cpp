@@ -9,7 +9,7 @@
 #include <string>
 
 #include "loading/sampler_choice.hpp"
-#include "planning/memory_plan.hpp"
+#include "planning/cache_plan.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/link.hpp"
 #include "strata/comm/resources.hpp"
@@ -66,9 +66,11 @@ double measure_device_link(const RunContext& context) {
   return rate;
 }
 
-/// Seconds per look-up, and per useful byte of rows on GPUs and in host memory; 0 where there are no GPUs.
+/// Seconds per look-up, per useful byte of rows on GPUs and in host memory, and of a list in host memory
+/// beyond those of one on a GPU; 0 where there are no GPUs.
 struct Seconds {
-  double host_find = 0, device_find = 0, near = 0, far = 0;
+  double host_find = 0, device_find = 0, near = 0, far = 0, host_list = 0;
+  bool peers = false;  ///< GPUs of the machine reach each other
 };
 
 /// Collective over the machine.
@@ -83,6 +85,8 @@ Seconds measure_machine(const RunContext& context, const graph::Manifest& manife
   seconds.device_find = 3 * static_cast<double>(kNumber) / numbers.local;  // it reads three numbers
   seconds.near = 1 / (rows.peer > 0 ? rows.peer : rows.local);
   seconds.far = 1 / std::max(rows.host, paths[1].host_both);
+  seconds.host_list = static_cast<double>(kNumber) * std::max(0.0, 1 / numbers.host - 1 / numbers.local);
+  seconds.peers = rows.peer > 0;
   return seconds;
 }
 
@@ -92,9 +96,10 @@ CacheRates measure_rates(const RunContext& context, const graph::Manifest& manif
   const double host_link = comm::measure_link(context.communicator(), context.topology).bytes_per_second;
   const double device_link = devices.rows || devices.lists ? measure_device_link(context) : 0;
   const Seconds mine = measure_machine(context, manifest);
-  std::array<double, 4> slowest{mine.host_find, mine.device_find, mine.near, mine.far};
+  std::array<double, 6> slowest{mine.host_find, mine.device_find, mine.near,
+                                mine.far,       mine.host_list,   mine.peers ? 0.0 : 1.0};
   context.communicator().all_reduce(std::span<double>(slowest), comm::Communicator::Op::max);
-  const double of_host = slowest[0], of_device = slowest[1], near = slowest[2], far = slowest[3];
+  const auto [of_host, of_device, near, far, host_list, alone] = slowest;
   const auto path = [&](bool directly) -> CachePath {
     return {.on_devices = directly,
             .bytes_per_second = directly ? device_link : host_link,
@@ -103,53 +108,12 @@ CacheRates measure_rates(const RunContext& context, const graph::Manifest& manif
   return {.rows = path(devices.rows),
           .lists = path(devices.lists),
           .near = near > 0 ? 1 / near : 0,
-          .far = far > 0 ? 1 / far : 0};
-}
-
-/// The first machine, with the memory that is free now.
-Cluster cluster_of(const RunContext& context) {
-  Cluster cluster;
-  cluster.machines = context.topology.num_machines();
-  cluster.ranks = context.machine.size();
-  cluster.host_memory = comm::free_host_memory(context.machine).share_bytes;
-  if (tensor::gpus_of(context.machine).size() == 0) return cluster;
-  cluster.gpus = context.machine.size();
-  cluster.gpu_memory = comm::free_gpu_bytes_per_rank(context.machine);
-  return cluster;
-}
-
-std::vector<store::CacheDecision> decide(const RunContext& context, const graph::PartsOrigin& parts,
-                                         const graph::Manifest& manifest, const CacheRates& rates,
-                                         const Cluster& cluster) {
-  const TrainConfig& config = context.config;
-  const BatchProfile profile = profile_batches(parts, manifest,
-                                               {.machines = cluster.machines,
-                                                .ranks_per_machine = cluster.ranks_per_machine(),
-                                                .global_batch = context.global_batch,
-                                                .fanouts = config.fanouts,
-                                                .seed = config.seed,
-                                                .train_edges_only = config.inductive,
-                                                .batches = 2,
-                                                .time_limit = std::chrono::milliseconds(1000)});
-  return plan_memory(config, manifest, cluster, profile, rates).caches;
+          .far = far > 0 ? 1 / far : 0,
+          .host_list_seconds = host_list,
+          .striped = near > 0 && alone == 0};
 }
 
 }  // namespace
-
-RunCaches caches_for(const std::vector<store::CacheDecision>& decisions, std::int64_t row_bytes) {
-  RunCaches caches{.decisions = decisions, .bytes = store::LoadOptions::kAutomatic};
-  if (decisions.empty()) return caches;
-  const store::CacheDecision& rows = decisions.front();
-  caches.lists = decisions.size() > 1 && decisions.back().option > 0;
-  if (rows.option == 0) {
-    caches.bytes = 0;
-  } else if (rows.chosen.kept < rows.largest.kept) {
-    // Lists get a quarter of what is given.
-    const std::int64_t bytes = rows.chosen.kept * row_bytes;
-    caches.bytes = caches.lists ? bytes / 3 * 4 : bytes;
-  }
-  return caches;
-}
 
 RunCaches plan_caches(const RunContext& context) {
   const TrainConfig& config = context.config;
@@ -161,19 +125,7 @@ RunCaches plan_caches(const RunContext& context) {
   graph::Manifest manifest;
   context.communicator().together([&] { manifest = graph::read_manifest(*parts); });
   if (manifest.feature_cols == 0 || manifest.num_train == 0) return caches;  // refused later
-  const CacheRates rates = measure_rates(context, manifest);
-  const Cluster cluster = cluster_of(context);
-  context.communicator().together([&] {
-    if (!context.first_rank()) return;
-    const std::int64_t row_bytes = store::feature_row_bytes(manifest, context.config.feature_format);
-    caches = caches_for(decide(context, *parts, manifest, rates, cluster), row_bytes);
-    for (const store::CacheDecision& decision : caches.decisions)
-      spdlog::info("{}", store::sentence(decision));
-  });
-  std::array<std::int64_t, 2> chosen{caches.bytes, caches.lists};
-  context.communicator().broadcast(chosen.data(), sizeof(chosen), 0);
-  caches.bytes = chosen[0];
-  caches.lists = chosen[1] != 0;
+  caches.costs = exchange_costs(config, manifest, measure_rates(context, manifest));
   return caches;
 }
 

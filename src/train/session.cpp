@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "load_graph.hpp"
+#include "run_caches.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::train {
 namespace {
@@ -62,8 +64,11 @@ std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, Pipeli
   return order == nullptr ? std::move(reducer) : comm::in_order(std::move(reducer), *order);
 }
 
-store::MachineGraph load(RunContext& context, const RunCaches& caches) {
-  store::MachineGraph graph = load_graph(context, caches);
+store::MachineGraph load(RunContext& context) {
+  store::MachineGraph graph = load_graph(context, plan_caches(context));
+  if (context.first_rank())
+    for (const store::CacheDecision& decision : graph.cache_decisions())
+      spdlog::info("{}", store::sentence(decision));
   context.alive("preparing to train");
   return graph;
 }
@@ -72,8 +77,7 @@ store::MachineGraph load(RunContext& context, const RunCaches& caches) {
 
 Session::Session(RunContext& c, const ModelFactory& make_model)
     : context(c),
-      caches(plan_caches(c)),
-      graph(load(c, caches)),
+      graph(load(c)),
       learner(c, graph, make_model),
       table(c.config.start_early ? std::nullopt : table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty() ? nullptr : std::make_unique<Trace>()),
@@ -94,7 +98,7 @@ RunFacts Session::facts() const {
           .plan = graph.plan(),
           .hottest_rows = graph.hottest_rows(),
           .presampled_batches = graph.presampled_batches(),
-          .cache_decisions = caches.decisions,
+          .cache_decisions = graph.cache_decisions(),
           .unlabelled = unlabelled,
           .num_parameters = learner.parameters.values().numel(),
           .global_batch = context.global_batch,

@@ -8,7 +8,6 @@
 #include "report/report.hpp"
 #include "report/trace.hpp"
 #include "report/traffic.hpp"
-#include "run_caches.hpp"
 #include "run_context.hpp"
 #include "step/learner.hpp"
 #include "step/unlabelled.hpp"
@@ -32,7 +31,6 @@ struct Session {
   RankTraffic traffic() const;             ///< of this rank so far; between epochs
 
   RunContext& context;
-  RunCaches caches;
   store::MachineGraph graph;
   Learner learner;
   std::optional<nn::InputTable> table;  ///< input rows that the model reads in place

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,10 @@
 namespace strata::graph {
 struct Manifest;
 }
+namespace strata::comm {
+class Communicator;
+struct Topology;
+}  // namespace strata::comm
 
 namespace strata::store {
 
@@ -25,7 +30,8 @@ struct BatchShape {
 
 /// What one batch of a rank reads of a graph's structure and features.
 struct BatchReads {
-  std::span<const NodeId> input_nodes;  ///< distinct; rows of other machines' nodes are passed over
+  std::span<const NodeId> input_nodes;  ///< distinct
+  std::vector<Count> visited = {};      ///< by hop: so many of the first input nodes' neighbors are sampled
   Count lists = 0;                      ///< nodes whose neighbors are sampled, summed over the hops
   Count neighbors = 0;                  ///< entries of `indices`
   Count nodes = 0;                      ///< source nodes, summed over the layers
@@ -39,13 +45,25 @@ struct Presampling {
     /// Global ids of this machine's parts, [parts + 1]. Must outlive the call only.
     std::span<const NodeId> part_offsets;
     std::span<const std::int32_t> train_clusters = {};  ///< as MachineGraph::train_clusters()
+    /// Set: the ranks of all machines call at the same time, and neighbors of other machines' nodes are
+    /// sampled, too, by asking for them over these ranks, which nothing else uses meanwhile. The number of
+    /// batches is then a matter of the graph and the options, never of time.
+    struct Ranks {
+      const comm::Communicator& world;
+      const comm::Topology& topology;
+      std::span<const NodeId> machine_offsets;
+      int machine = 0;
+    };
+    const Ranks* ranks = nullptr;
   };
   using Record = std::function<void(const BatchReads&)>;  ///< for one thread at a time
 
   /// Calls `record` for each batch. The ranks of a machine call it at the same time, each for batches of its
-  /// own; it must not communicate. Empty: the heat of a row is how often its node occurs in `indices`.
+  /// own; it must not communicate, except over Source::ranks. Empty: the heat of a row is how often its node
+  /// occurs in `indices`.
   std::function<void(const Source&, const Record& record)> run = {};
-  bool always = false;  ///< presample even if every GPU holds the whole graph, where nothing depends on it
+  bool together = false;  ///< `run` takes Source::ranks; the same on all ranks
+  bool always = false;    ///< presample even if every GPU holds the whole graph, where nothing depends on it
 };
 
 /// Whether every machine keeps the structure of the whole graph, so that machines exchange only features.
@@ -64,6 +82,23 @@ enum class FeatureFormat : std::uint8_t {
 
 /// Bytes of a row in memory. Throws InputError for features that are compressed otherwise, or not of floats.
 Count feature_row_bytes(const graph::Manifest& manifest, FeatureFormat format);
+
+/// What it takes to ask other machines, and to find and read what is kept of their nodes. The same on all
+/// ranks.
+struct ExchangeCosts {
+  double row_seconds = 0;        ///< to get a feature row: its bytes and those of the request on the link
+  double list_seconds = 0;       ///< to get a node's picks, without the picks themselves
+  double pick_seconds = 0;       ///< of each of them
+  bool whole_fanouts = false;    ///< answers have room for all of a fanout
+  double find_row_seconds = 0;   ///< to look for a row among those that are kept
+  double find_list_seconds = 0;  ///< to look for a list
+  /// Useful bytes per second of kept rows on GPUs and in host memory. 0 on CPUs: rows that are not kept are
+  /// read in another machine's memory instead, and this one reads as many for others.
+  double near = 0, far = 0;
+  double host_list_seconds =
+      0;                 ///< what a GPU waits longer for a list in host memory than for one of its own
+  bool striped = false;  ///< rows on GPUs are spread over those of the machine
+};
 
 /// How much of a GPU the store may take, and what it loads.
 struct LoadOptions {
@@ -87,10 +122,12 @@ struct LoadOptions {
   Presampling presampling = {};
   bool verify_parts = true;  ///< refuse part files that changed since they were built
   Replication replication = Replication::off;
-  /// Host memory per machine for what it keeps of other machines' nodes, the hottest first: a quarter of it
-  /// for neighbor lists (unless the structure is replicated), the rest for feature rows.
+  /// Host memory per machine for what it keeps of other machines' nodes: those feature rows and neighbor
+  /// lists (unless the structure is replicated) that save most of the exchange per byte.
   std::int64_t halo_bytes = 0;
-  bool halo_lists = true;  ///< false: rows get all of `halo_bytes`, for samplers that never read the lists
+  /// With them, only what makes a batch faster is kept. Without, all of `halo_bytes` is used, and bytes on
+  /// the wire say what saves most.
+  std::optional<ExchangeCosts> exchange_costs = {};
   static constexpr std::int64_t kAutomatic = -1;  ///< as `halo_bytes`: a tenth of what is free
   /// MachineGraph::load() returns when the structure, the labels and the hottest feature rows are in place;
   /// MachineGraph::arrival() reads the others.

@@ -13,6 +13,7 @@
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/placement/planner.hpp"
+#include "strata/store/cache_decision.hpp"
 #include "strata/store/feature_arrival.hpp"
 #include "strata/store/graph_view.hpp"
 #include "strata/store/halo_lists.hpp"
@@ -78,6 +79,9 @@ class MachineGraph {
   FeatureArrival* arrival() const;
   /// Other machines' nodes whose rows are here, with their positions; null: none.
   const NodeIndex* halo_rows() const;
+  /// What of other machines' nodes it pays to keep: rows, then lists; the same on all ranks of the run. Empty
+  /// without LoadOptions::exchange_costs and on one machine.
+  const std::vector<CacheDecision>& cache_decisions() const;
   /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.
   std::span<const std::int32_t> labels() const;
   bool has_label(Count row) const;  ///< REQUIRES: a graph with labels

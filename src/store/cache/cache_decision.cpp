@@ -17,18 +17,6 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 }  // namespace
 
-CacheDecision decide(const std::string& what, const placement::RemoteReads& reads,
-                     std::span<const placement::CacheOption> options) {
-  const placement::CacheChoice choice = placement::choose_cache(reads, options);
-  return {.what = what,
-          .reads = reads,
-          .largest = options.back(),
-          .option = choice.option,
-          .chosen = options[choice.option],
-          .seconds = choice.seconds,
-          .seconds_without = choice.seconds_without};
-}
-
 std::string sentence(const CacheDecision& d) {
   const std::string asks = fmt::format("asking for one takes {} and looking for it {}",
                                        short_time(d.reads.ask_seconds), short_time(d.reads.find_seconds));

@@ -3,14 +3,19 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 
 #include "cache/halo_regions.hpp"
+#include "cache/read_counts.hpp"
 #include "load/late_rows.hpp"
 #include "load/loop_degrees.hpp"
 #include "load/part_loader.hpp"
 #include "load/train_edges.hpp"
 #include "machine_graph_state.hpp"
+#include "placement/graph_heat.hpp"
+#include "placement/own_groups.hpp"
 #include "placement/plan_placement.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/tensor/gpu_map.hpp"
 #include "strata/util/error.hpp"
@@ -107,7 +112,7 @@ class Loading {
   void read_structure(bool show_progress, std::int64_t host_bytes, std::int64_t gpu_bytes) {
     RegionSizes sizes = region_sizes();
     budget_ = halo_budget(host_bytes, gpu_bytes);
-    sizes.aliases = most_lists(sizes, budget_.list_bytes, machine_.size());
+    sizes.aliases = budget_.lists ? most_lists(sizes, budget_.bytes, machine_.size()) : 0;
     state_.regions.emplace(GraphRegions::create(machine_, sizes));
     if (show_progress && progress_style() == ProgressStyle::lines)
       spdlog::info("loading the structure of the parts, {}", format_bytes(sizes.bytes()));
@@ -129,33 +134,48 @@ class Loading {
     count_train_degrees(*state_.regions, machine_, world, options_.degrees_of_loops);
   }
 
-  /// Chooses what to keep of other machines' nodes, and reads their lists.
-  void read_halo() {
-    const HaloTask task{.machine = machine_,
-                        .regions = *state_.regions,
-                        .loader = *loader_,
-                        .pool = pool_,
-                        .budget = budget_,
-                        .feature_row_bytes = feature_shape().row_bytes()};
-    HaloNodes nodes = choose_halo(task);
-    list_gpu_bytes_ = gpu_bytes_of_lists(nodes, state_.regions->sizes);
-    if (!nodes.lists.empty()) state_.halo.emplace(store::read_halo(task, nodes));
-    if (nodes.rows.empty()) return;
-    state_.halo_rows = NodeIndex(nodes.rows, state_.manifest.book.num_nodes());
-    if (options_.late_features) added_rows_ = nodes.rows;
-    machine_.together([&] { loader_->add_feature_rows(std::move(nodes.rows)); });
-    row_occurrences_ = std::move(nodes.row_occurrences);
+  /// Chooses what to keep of other machines' nodes, and reads their lists. Collective over `world`, as are
+  /// its errors.
+  void read_halo(const comm::Communicator& world, const comm::Topology& topology) {
+    HaloTask task{.world = world,
+                  .machine = machine_,
+                  .regions = *state_.regions,
+                  .loader = *loader_,
+                  .pool = pool_,
+                  .options = options_,
+                  .budget = budget_,
+                  .num_edges = state_.manifest.num_edges};
+    const HaloNeeds needs = halo_needs(task, world);
+    if (needs.presampling) count_reads(world, topology);
+    if (!needs.halo) return;
+    task.counts = counts_ ? &*counts_ : nullptr;
+    world.together([&] {
+      if (options_.exchange_costs && budget_.num_gpus > 0) task.own = own_groups();
+    });
+    HaloChoice choice = choose_halo(task);
+    state_.cache_decisions = std::move(choice.decisions);
+    HaloNodes& nodes = choice.nodes;
+    world.together([&] {
+      list_gpu_bytes_ = gpu_bytes_of_lists(nodes, state_.regions->sizes);
+      if (!nodes.lists.empty()) state_.halo.emplace(store::read_halo(task, nodes));
+      if (nodes.rows.empty()) return;
+      state_.halo_rows = NodeIndex(nodes.rows, state_.manifest.book.num_nodes());
+      if (options_.late_features) added_rows_ = nodes.rows;
+      machine_.together([&] { loader_->add_feature_rows(std::move(nodes.rows)); });
+      row_occurrences_ = std::move(nodes.row_occurrences);
+    });
   }
 
   /// Plans by the heat that the structure shows; `host_bytes` are left for features.
   void plan(std::int64_t gpu_bytes, std::int64_t host_bytes) {
-    placement_ = plan_placement(machine_, *state_.regions,
-                                {.features = feature_shape(),
-                                 .options = options_,
-                                 .gpu_bytes = std::max<std::int64_t>(0, gpu_bytes - list_gpu_bytes_),
-                                 .host_bytes = host_bytes,
-                                 .halo = state_.halo_rows.size() > 0 ? &state_.halo_rows : nullptr,
-                                 .list_parts = list_parts()});
+    const FeatureShape features = feature_shape();
+    PlacementTask task = placement_task(features);
+    task.gpu_bytes = std::max<std::int64_t>(0, gpu_bytes - list_gpu_bytes_);
+    task.host_bytes = host_bytes;
+    placement_ = plan_placement(machine_, *state_.regions, task);
+    if (counts_) placement_.presampled_batches = counts_->totals().batches;
+    counts_.reset();
+    served_.reset();
   }
 
   std::int64_t host_feature_bytes() const { return placement_.host_feature_bytes(feature_shape()); }
@@ -237,17 +257,70 @@ class Loading {
                                        .keep_alive = source});
   }
 
-  /// Samplers copy the lists to every GPU, where a sixteenth of the graph's share is for them.
+  PlacementTask placement_task(const FeatureShape& features) const {
+    return {.features = features,
+            .options = options_,
+            .halo = state_.halo_rows.size() > 0 ? &state_.halo_rows : nullptr,
+            .list_parts = list_parts(),
+            .counts = counts_ ? &*counts_ : nullptr,
+            .served = served_ ? &*served_ : nullptr};
+  }
+
   HaloBudget halo_budget(std::int64_t free_bytes, std::int64_t gpu_bytes) const {
     if (num_machines_ == 1) return {};
-    constexpr std::int64_t kShareOfGpu = 16;
-    const std::int64_t bytes =
-        options_.halo_bytes == LoadOptions::kAutomatic ? free_bytes / 10 : options_.halo_bytes;
-    const bool without_lists = replicated_ || !options_.halo_lists || options_.train_edges_only;
-    const bool on_gpus = tensor::gpus_of(machine_).size() > 0;
-    const std::int64_t for_lists = on_gpus ? std::min(bytes / 4, gpu_bytes / kShareOfGpu) : bytes / 4;
-    const std::int64_t lists = without_lists ? 0 : for_lists;
-    return {.list_bytes = lists, .row_bytes = state_.manifest.feature_cols > 0 ? bytes - lists : 0};
+    const bool has_rows = state_.manifest.feature_cols > 0;
+    return {.bytes = options_.halo_bytes == LoadOptions::kAutomatic ? free_bytes / 10 : options_.halo_bytes,
+            .rows = has_rows,
+            .lists = !replicated_ && !options_.train_edges_only,
+            .row_bytes = has_rows ? feature_shape().row_bytes() : 0,
+            .gpu_bytes = gpu_bytes,
+            .num_gpus = tensor::gpus_of(machine_).size()};
+  }
+
+  /// The same on all ranks.
+  struct HaloNeeds {
+    bool halo = false, presampling = false;
+  };
+  HaloNeeds halo_needs(const HaloTask& task, const comm::Communicator& world) const {
+    if (num_machines_ == 1) return {};
+    const bool keeps = budget_.bytes > 0,
+               asks_heat = keeps && (options_.exchange_costs.has_value() || !holds_all(task));
+    std::array<std::int64_t, 2> needs{keeps, asks_heat && options_.presampling.together};
+    world.all_reduce(std::span<std::int64_t>(needs), comm::Communicator::Op::max);
+    return {.halo = needs[0] > 0, .presampling = needs[1] > 0};
+  }
+
+  /// Samples batches of all machines, and tells those that have GPUs what others read of their nodes.
+  void count_reads(const comm::Communicator& world, const comm::Topology& topology) {
+    const GraphView view = state_.regions->view();
+    world.together([&] {
+      counts_.emplace(ReadCounts::create(machine_, view.num_nodes, {view.first_node, view.num_local}));
+    });
+    const std::span<const NodeId> all = state_.manifest.book.offsets();
+    const std::span offsets =
+        all.subspan(static_cast<std::size_t>(parts_.first), static_cast<std::size_t>(parts_.count) + 1);
+    const Presampling::Source::Ranks ranks{world, topology, state_.machine_offsets, machine_.index()};
+    const GraphView lists = state_.regions->lists_view();
+    options_.presampling.run({.graph = lists,
+                              .train_nodes = state_.regions->train.span(),
+                              .part_offsets = offsets,
+                              .train_clusters = state_.regions->train_clusters.span(),
+                              .ranks = &ranks},
+                             [&](const BatchReads& batch) { counts_->add(batch); });
+    counts_->finish(machine_);
+    if (!comm::ranks_on(topology, Device::Kind::cuda).empty())
+      served_.emplace(exchange_reads(*counts_, world, topology, machine_, state_.machine_offsets));
+  }
+
+  /// What competes with the halo for the GPUs.
+  std::vector<placement::KeepGroup> own_groups() const {
+    const FeatureShape features = feature_shape();
+    const GraphHeat heat = heat_of_structure(machine_, *state_.regions, placement_task(features));
+    return store::own_groups(heat.accesses,
+                             {.row_bytes = features.row_bytes(),
+                              .entry_bytes = edge_bytes_of(state_.regions->sizes),
+                              .stripes = options_.exchange_costs->striped ? budget_.num_gpus : 1},
+                             *options_.exchange_costs);
   }
 
   RegionSizes region_sizes() const {
@@ -315,6 +388,8 @@ class Loading {
   HaloBudget budget_;
   std::int64_t list_gpu_bytes_ = 0;             // per GPU, of the halo's lists
   std::vector<std::uint32_t> row_occurrences_;  // of the halo's rows
+  std::optional<ReadCounts> counts_;            // of batches of this machine's ranks, until all is planned
+  std::optional<ServedReads> served_;           // of those of other machines
   graph::PartsOrigin origin_;
   std::vector<NodeId> added_rows_;  // of other machines, for late reading
   std::optional<PartLoader> loader_;
@@ -343,7 +418,7 @@ MachineGraph MachineGraph::load(const graph::PartsOrigin& parts, const comm::Com
   });
   if (options.in_degrees && !options.degrees_of_loops) leave_loops_out(*state->regions, machine, world);
   if (options.train_edges_only) loading.keep_train_edges(world);
-  world.together([&] { loading.read_halo(); });
+  loading.read_halo(world, topology);
   const MemoryShare share = memory_share(world, machine);
   world.together([&] {
     loading.plan(gpu_bytes, share.free);

@@ -60,6 +60,15 @@ GraphHeat heat_of_structure(const comm::Machine& machine, const GraphRegions& re
   return known;
 }
 
+GraphHeat counted_heat(const comm::Machine& machine, const PlacementTask& task, GraphHeat heat) {
+  auto counted = mean_accesses(machine, *task.counts, task.served, {task.features.part_rows, task.halo});
+  if (!counted) return heat;
+  heat.accesses = std::move(counted->accesses);
+  heat.accesses.list_visits = heat.lists.curves(heat.accesses.lists);
+  heat.presampled_batches = counted->batches;
+  return heat;
+}
+
 GraphHeat presample(const comm::Machine& machine, const GraphRegions& regions, const PlacementTask& task,
                     GraphHeat heat) {
   const auto start = std::chrono::steady_clock::now();

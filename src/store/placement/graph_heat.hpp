@@ -24,4 +24,8 @@ GraphHeat heat_of_structure(const comm::Machine& machine, const GraphRegions& re
 GraphHeat presample(const comm::Machine& machine, const GraphRegions& regions, const PlacementTask& task,
                     GraphHeat heat);
 
+/// The same with what was counted on several machines, including what others read here. REQUIRES:
+/// task.counts. Collective over the machine.
+GraphHeat counted_heat(const comm::Machine& machine, const PlacementTask& task, GraphHeat heat);
+
 }  // namespace strata::store

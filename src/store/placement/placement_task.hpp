@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "cache/read_counts.hpp"
 #include "placement/feature_shape.hpp"
 #include "strata/store/halo.hpp"
 #include "strata/store/load_options.hpp"
@@ -19,6 +20,9 @@ struct PlacementTask {
       std::numeric_limits<std::int64_t>::max();  ///< for feature rows; the same on all ranks
   const NodeIndex* halo = nullptr;               ///< of the features' last segment; null: none
   std::vector<Count> list_parts;                 ///< nodes of each part whose lists are here
+  /// What batches of this machine read, and of other machines here; null: not counted yet.
+  const ReadCounts* counts = nullptr;
+  const ServedReads* served = nullptr;
 };
 
 }  // namespace strata::store

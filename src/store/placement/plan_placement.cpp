@@ -73,7 +73,9 @@ GraphPlacement plan_placement(const comm::Machine& machine, const GraphRegions& 
             .limits = without_inputs(limits, heat.accesses, task.options)};
   };
   GraphHeat heat = heat_of_structure(machine, regions, task);
-  if (should_presample(task.options.presampling, demand_of(heat, task.features)))
+  if (task.counts != nullptr)
+    heat = counted_heat(machine, task, std::move(heat));
+  else if (should_presample(task.options.presampling, demand_of(heat, task.features)))
     heat = presample(machine, regions, task, std::move(heat));
 
   ChosenPlan chosen = choose_plan(demand_of(heat, task.features), task.options.placement);

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 #include "strata/comm/machine.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -21,11 +22,14 @@ struct PresampleOptions {
   /// After the first batch, a batch begins only if it would end in time when it takes as long as the longest
   /// so far.
   std::chrono::duration<double> time_limit{0};
+  /// Where the machines sample together (Presampling::Source::ranks): batches of a rank at most, and no
+  /// further one after some rank has sampled so many nodes, summed over the layers.
+  Count max_shared_batches = 0, max_shared_nodes = std::numeric_limits<Count>::max();
 };
 
 /// Samples the first batches of the first epoch and records what they read. Each rank samples its own
 /// batches, as in training, from the structure in host memory; together the ranks use all cores of the
-/// machine. On several machines the neighbors of remote nodes are not sampled.
+/// machine. Neighbors of other machines' nodes are sampled only where the machines sample together.
 store::Presampling make_presampling(const PresampleOptions& options);
 
 }  // namespace strata::train

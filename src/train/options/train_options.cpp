@@ -213,11 +213,12 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
             "there is "
             "room), or TENSOR=R/S/H,... in percent of its rows "
             "(features=10/40/50)");
-  table.add_as<options::CountOrAuto>(
-      "presample", c.presample,
-      "Batches a rank that are sampled on the CPU while loading, to plan the placement by what they "
-      "read: auto (as many as a second allows, where a GPU cannot hold the whole graph), off, or a "
-      "number");
+  table.add_as<options::CountOrAuto>("presample", c.presample,
+                                     "Batches a rank that are sampled on the CPU while loading, to plan by "
+                                     "what they read where the graph lies and what "
+                                     "several machines keep of each other's nodes: auto (as many as a second "
+                                     "allows, where a GPU cannot hold the whole "
+                                     "graph; on several machines up to 16), off, or a number");
   table.add("host-gather", c.host_gather,
             "How GPUs read feature rows in host memory: zero-copy, threads (CPU threads gather them), both, "
             "copy (gathered on the CPU, then copied: for comparison), auto (both for more than 1 GiB where a "
@@ -253,9 +254,9 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
       "case");
   table.add_as<options::BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
-      "Memory of a machine for the hottest neighbor lists and feature rows of other machines' nodes, e.g. "
-      "8GiB; 0: none; auto: as much of a tenth of what is free as measured rates say pays, or none. Never "
-      "changes a result");
+      "Memory of a machine for those neighbor lists and feature rows of other machines' nodes that save most "
+      "of the exchange, e.g. 8GiB; 0: none; auto: as much of a tenth of what is free as measured rates say "
+      "pays, or none. Never changes a result");
   table.add(
       "watchdog", c.watchdog_seconds,
       "Seconds without progress of a rank, once the graph is loaded, before the run is ended; 0: never");

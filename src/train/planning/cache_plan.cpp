@@ -4,19 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace strata::train {
 namespace {
-
-/// What the hottest of all rows of other machines answer, if so many are kept.
-double cached_share(const BatchProfile& profile, double kept, double all) {
-  if (kept <= 0 || all <= 0) return 0;
-  const double level = std::max(0.0, -std::log2(std::min(1.0, kept / all)));
-  const auto low = std::min<std::size_t>(static_cast<std::size_t>(level), BatchProfile::kLevels - 1),
-             high = std::min<std::size_t>(low + 1, BatchProfile::kLevels - 1);
-  const double share = level - static_cast<double>(low);
-  return profile.remote_heat[low] * (1 - share) + profile.remote_heat[high] * share;
-}
 
 double id_bytes(const graph::Manifest& manifest) {
   return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? sizeof(std::int64_t)
@@ -27,13 +18,46 @@ double seconds_per(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second : 0;
 }
 
+constexpr double kIndexBytes = 16;  // per node and rank: store::NodeIndex
+
+/// What is kept of the nodes, and what a batch reads of it.
+struct Wanted {
+  placement::Keepable kind{};
+  double bytes = 0;    ///< of one
+  double reads = 0;    ///< of all
+  double seconds = 0;  ///< that asking for one takes
+};
+
+/// The hottest 2^-15 of the nodes, the further ones up to 2^-14, and so on.
+std::vector<placement::KeepGroup> groups_of(const BatchProfile& profile, double others,
+                                            const Wanted& wanted) {
+  std::vector<placement::KeepGroup> groups;
+  double nodes = 0, share = 0;
+  for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
+    const double below = std::floor(std::ldexp(others, -level));
+    if (below == nodes) continue;  // less than a node
+    const double share_below = profile.remote_heat[static_cast<std::size_t>(level)];
+    groups.push_back({.kind = wanted.kind,
+                      .count = static_cast<Count>(below - nodes),
+                      .bytes = static_cast<std::int64_t>((below - nodes) * wanted.bytes),
+                      .saved_seconds = (share_below - share) * wanted.reads * wanted.seconds});
+    nodes = below;
+    share = share_below;
+  }
+  return groups;
+}
+
 }  // namespace
 
-double mean_list_bytes(const graph::Manifest& manifest) {
+double kept_row_bytes(const TrainConfig& config, const graph::Manifest& manifest, int ranks) {
+  return static_cast<double>(store::feature_row_bytes(manifest, config.feature_format)) + kIndexBytes * ranks;
+}
+
+double mean_list_bytes(const graph::Manifest& manifest, int ranks) {
   const double degree =
       static_cast<double>(manifest.num_edges) / static_cast<double>(manifest.book.num_nodes());
-  constexpr double kOffset = sizeof(Count), kIndex = 16;
-  return kOffset + kIndex + (1 + degree) * id_bytes(manifest);
+  constexpr double kOffset = sizeof(Count);
+  return kOffset + kIndexBytes * ranks + (1 + degree) * id_bytes(manifest);
 }
 
 std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest) {
@@ -46,6 +70,7 @@ std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& ma
 CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& cluster) {
   constexpr double kFindOfCore = 40e-9, kFindOfGpu = 0.25e-9;  // the GPU reads three numbers
   constexpr double kPeer = 4.3e11, kHost = 4.9e10;             // of an H200: benchmarks/gather
+  constexpr double kListInHost = 1 / 30e6;  // a GPU translates so many addresses per second
   const auto path = [&](Transport transport) -> CachePath {
     const bool on_devices = cluster.has_gpus() && transport != Transport::mpi;
     return {.on_devices = on_devices,
@@ -55,55 +80,50 @@ CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& clust
   return {.rows = path(config.row_exchange),
           .lists = path(config.neighbor_exchange),
           .near = cluster.has_gpus() ? kPeer : 0,
-          .far = cluster.has_gpus() ? kHost : 0};
+          .far = cluster.has_gpus() ? kHost : 0,
+          .host_list_seconds = cluster.has_gpus() ? kListInHost : 0,
+          .striped = cluster.gpus > 1};
 }
 
-store::CacheDecision decide_rows(const CacheTask& task) {
-  const auto sent =
-      static_cast<double>(sizeof(NodeId)) + static_cast<double>(sent_row_bytes(task.config, task.manifest));
-  const auto bytes = static_cast<double>(store::feature_row_bytes(task.manifest, task.config.feature_format));
-  const double rows = task.profile.remote_inputs;
-  const placement::RemoteReads reads{.rows = rows,
-                                     .ask_seconds = seconds_per(sent, task.rates.rows.bytes_per_second),
-                                     .find_seconds = task.rates.rows.find_seconds};
-  const double most = std::min(task.others, static_cast<double>(task.room.row_bytes) / bytes);
-  const double near = std::min(most, static_cast<double>(task.room.near_bytes) / bytes);
-  std::vector<placement::CacheOption> options(1);
-  const auto answered_by = [&](double kept) { return rows * cached_share(task.profile, kept, task.others); };
-  const auto add = [&](double kept) {
-    const double answered = answered_by(kept), answered_near = answered_by(std::min(kept, near));
-    options.push_back(
-        {.kept = static_cast<Count>(kept),
-         .answered = answered,
-         .read_seconds = std::max(seconds_per(answered_near * bytes, task.rates.near),
-                                  seconds_per((answered - answered_near) * bytes, task.rates.far))});
-  };
-  if (near >= 1) add(near);
-  if (most >= 1 && most > near) add(most);
-  return store::decide("feature rows", reads, options);
+store::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
+                                    const CacheRates& rates) {
+  const double id = id_bytes(manifest), rows = rates.rows.bytes_per_second,
+               lists = rates.lists.bytes_per_second;
+  const auto row =
+      static_cast<double>(sizeof(NodeId)) + static_cast<double>(sent_row_bytes(config, manifest));
+  return {.row_seconds = seconds_per(row, rows),
+          .list_seconds = seconds_per(id + sizeof(std::int32_t), lists),
+          .pick_seconds = seconds_per(id, lists),
+          .whole_fanouts = rates.lists.on_devices,
+          .find_row_seconds = rates.rows.find_seconds,
+          .find_list_seconds = rates.lists.find_seconds,
+          .near = rates.near,
+          .far = rates.far,
+          .host_list_seconds = rates.host_list_seconds,
+          .striped = rates.striped};
 }
 
-store::CacheDecision decide_lists(const CacheTask& task) {
-  const double id = id_bytes(task.manifest);
-  double nodes = 0, picks = 0;
-  for (std::size_t hop = 0; hop < task.profile.hops.size(); ++hop) {
-    const BatchProfile::Hop& h = task.profile.hops[hop];
-    nodes += h.remote_nodes;
-    // From GPU to GPU, answers have room for all of a fanout.
-    picks +=
-        task.rates.lists.on_devices ? h.remote_nodes * std::max(0, task.config.fanouts[hop]) : h.remote_picks;
+store::HaloOffer offer_of(const ExpectedOffer& e) {
+  double visits = 0, picks = 0;
+  for (std::size_t hop = 0; hop < e.profile.hops.size(); ++hop) {
+    const BatchProfile::Hop& h = e.profile.hops[hop];
+    visits += h.remote_nodes;
+    picks += e.costs.whole_fanouts ? h.remote_nodes * std::max(0, e.config.fanouts[hop]) : h.remote_picks;
   }
-  const double sent = id + sizeof(std::int32_t) + id * picks / std::max(1.0, nodes);
-  const placement::RemoteReads reads{.rows = nodes,
-                                     .ask_seconds = seconds_per(sent, task.rates.lists.bytes_per_second),
-                                     .find_seconds = task.rates.lists.find_seconds};
-  const double most =
-      std::min(task.others, static_cast<double>(task.room.list_bytes) / mean_list_bytes(task.manifest));
-  std::vector<placement::CacheOption> options(1);
-  if (most >= 1)
-    options.push_back({.kept = static_cast<Count>(most),
-                       .answered = nodes * cached_share(task.profile, most, task.others)});
-  return store::decide("neighbor lists", reads, options);
+  const double mean_picks = picks / std::max(1.0, visits), rows = e.profile.remote_inputs;
+  return {.rows = rows,
+          .visits = visits,
+          .mean_picks = mean_picks,
+          .row_groups = groups_of(e.profile, e.others,
+                                  {.kind = placement::Keepable::other_rows,
+                                   .bytes = kept_row_bytes(e.config, e.manifest, e.ranks),
+                                   .reads = rows,
+                                   .seconds = e.costs.row_seconds}),
+          .list_groups = groups_of(e.profile, e.others,
+                                   {.kind = placement::Keepable::other_lists,
+                                    .bytes = mean_list_bytes(e.manifest, e.ranks),
+                                    .reads = visits,
+                                    .seconds = e.costs.list_seconds + mean_picks * e.costs.pick_seconds})};
 }
 
 }  // namespace strata::train

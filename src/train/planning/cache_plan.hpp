@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <vector>
 
 #include "planning/batch_profile.hpp"
 #include "planning/cluster.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/store/cache_decision.hpp"
+#include "strata/store/halo_plan.hpp"
 #include "strata/train/config.hpp"
 
-/// Decides what to keep of other machines' nodes. Pure functions of a profile of batches, of rates that a run
-/// measures (and a plan before it estimates), and of memory.
+/// What deciding about other machines' nodes takes: costs of asking, from rates that a run measures and a
+/// plan before it estimates, and what a profile of batches lets expect. Pure functions.
 namespace strata::train {
 
 /// Of a feature row between machines: in its code, or as --row-exchange-precision says.
@@ -28,32 +27,30 @@ struct CacheRates {
   /// Useful bytes per second of kept rows, on GPUs of the machine and in its host memory. 0 on CPUs: rows
   /// that are not kept are read in another machine's memory instead, and this one reads as many for others.
   double near = 0, far = 0;
+  double host_list_seconds = 0;  ///< as store::ExchangeCosts
+  bool striped = false;
 };
 
 /// Those of the cluster's link, of a GPU such as an H200, and of one CPU core.
 CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& cluster);
 
-/// Memory of one machine for what others own.
-struct CacheRoom {
-  std::int64_t row_bytes = 0, list_bytes = 0;
-  std::int64_t near_bytes = 0;  ///< of `row_bytes`, those on its GPUs
-};
+store::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
+                                    const CacheRates& rates);
 
-struct CacheTask {
+/// Of a row, and of a list of mean length: with their places, original ids, and entries of the index of each
+/// rank of a machine.
+double kept_row_bytes(const TrainConfig& config, const graph::Manifest& manifest, int ranks);
+double mean_list_bytes(const graph::Manifest& manifest, int ranks);
+
+/// What the profile's batches read of `others` nodes of other machines, by how hot these are in their parts.
+struct ExpectedOffer {
   const TrainConfig& config;
   const graph::Manifest& manifest;
   const BatchProfile& profile;
-  CacheRates rates;
-  CacheRoom room;
-  double others = 0;  ///< nodes of other machines
+  const store::ExchangeCosts& costs;
+  double others = 0;
+  int ranks = 1;  ///< of a machine
 };
-
-/// Of a list of mean length, with its place, its original id and its entry of the index.
-double mean_list_bytes(const graph::Manifest& manifest);
-
-/// Of the rows that fit: none, those that fit the GPUs, or all.
-store::CacheDecision decide_rows(const CacheTask& task);
-/// None of the lists, or all that fit.
-store::CacheDecision decide_lists(const CacheTask& task);
+store::HaloOffer offer_of(const ExpectedOffer& expected);
 
 }  // namespace strata::train

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <utility>
 
 #include "planning/model_work.hpp"
 #include "strata/graph/manifest_file.hpp"
@@ -73,49 +75,6 @@ constexpr placement::PathRates kRowRates{
     .local = 1.95e12, .peer = 4.3e11, .host = 4.9e10, .host_start = 5e-6};
 constexpr placement::PathRates kEntryRates{.local = 1e11, .peer = 0, .host = 1e9, .host_start = 5e-6};
 
-/// A person's size is kept to; an automatic one is what pays of a tenth of the free memory.
-const placement::CacheOption& kept_of(const store::CacheDecision& decision, const TrainConfig& config) {
-  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
-  return automatic ? decision.chosen : decision.largest;
-}
-
-double answered_share(const store::CacheDecision& decision, const TrainConfig& config) {
-  return decision.reads.rows > 0 ? kept_of(decision, config).answered / decision.reads.rows : 0;
-}
-
-void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
-                const BatchProfile& profile, const CacheRates& rates, const Largest& largest,
-                std::int64_t row_bytes, MemoryPlan& plan) {
-  if (cluster.machines == 1) return;
-  const std::int64_t free = cluster.host_memory - plan.host_bytes();
-  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
-  const std::int64_t allowed = automatic ? std::max<std::int64_t>(0, free / 10) : config.halo_cache_bytes;
-  constexpr std::int64_t kShareOfGpu = 16;  // as store::MachineGraph::load() does
-  std::int64_t for_lists = plan.replicated || config.inductive ? 0 : allowed / 4;
-  if (cluster.has_gpus()) for_lists = std::min(for_lists, plan.gpu_budget_bytes / kShareOfGpu);
-  const std::int64_t near =
-      cluster.gpus * std::max<std::int64_t>(0, plan.gpu_budget_bytes - plan.gpu_graph_bytes - for_lists);
-  const CacheTask task{
-      .config = config,
-      .manifest = manifest,
-      .profile = profile,
-      .rates = rates,
-      .room = {.row_bytes = allowed - for_lists, .list_bytes = for_lists, .near_bytes = near},
-      .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes)};
-  const store::CacheDecision rows = decide_rows(task);
-  plan.caches.push_back(rows);
-  plan.cached_rows = answered_share(rows, config);
-  const std::int64_t bytes = kept_of(rows, config).kept * row_bytes, on_gpus = std::min(bytes, near);
-  plan.cache_bytes = bytes - on_gpus;
-  plan.gpu_graph_bytes += on_gpus / std::max(1, cluster.gpus);
-  if (for_lists == 0) return;
-  const store::CacheDecision lists = decide_lists(task);
-  plan.caches.push_back(lists);
-  plan.cached_lists = answered_share(lists, config);
-  plan.cache_bytes +=
-      static_cast<std::int64_t>(static_cast<double>(kept_of(lists, config).kept) * mean_list_bytes(manifest));
-}
-
 placement::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
   placement::HeatCurve curve;
   for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
@@ -124,6 +83,75 @@ placement::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& p
     curve.points.push_back({below, accesses * profile.heat[static_cast<std::size_t>(level)]});
   }
   return curve;
+}
+
+/// This machine's own rows and lists, which compete with the cache for the memory of GPUs.
+std::vector<placement::KeepGroup> own_groups(const BatchProfile& profile, const Largest& largest, Count edges,
+                                             std::int64_t id_bytes, const store::HaloBudget& budget,
+                                             const store::ExchangeCosts& costs) {
+  using placement::Keepable;
+  std::vector<placement::KeepGroup> groups;
+  const int stripes = costs.striped ? budget.num_gpus : 1;
+  const double a_row = static_cast<double>(budget.row_bytes) * (1 / costs.far - 1 / costs.near);
+  placement::HeatCurve::Point before;
+  for (const placement::HeatCurve::Point& point : curve_of(largest.nodes, profile.inputs, profile).points) {
+    const Count rows = point.rows - before.rows;
+    groups.push_back({.kind = Keepable::own_rows,
+                      .count = rows,
+                      .bytes = rows * budget.row_bytes / stripes,
+                      .saved_seconds = (point.accesses - before.accesses) * a_row});
+    before = point;
+  }
+  double visits = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) visits += hop.nodes;
+  groups.push_back({.kind = Keepable::own_lists,
+                    .count = edges,
+                    .bytes = edges * id_bytes / stripes,
+                    .saved_seconds = visits * costs.host_list_seconds});
+  return groups;
+}
+
+double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/// As store::MachineGraph::load() does. A person's size is kept to; an automatic one is what pays of a tenth
+/// of the free memory.
+void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+                const BatchProfile& profile, const CacheRates& rates, const Largest& largest,
+                std::int64_t row_bytes, MemoryPlan& plan) {
+  if (cluster.machines == 1) return;
+  const std::int64_t free = cluster.host_memory - plan.host_bytes();
+  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
+  const store::HaloBudget budget{
+      .bytes = automatic ? std::max<std::int64_t>(0, free / 10) : config.halo_cache_bytes,
+      .lists = !plan.replicated && !config.inductive,
+      .row_bytes = row_bytes,
+      .gpu_bytes = plan.gpu_budget_bytes,
+      .num_gpus = cluster.gpus};
+  const store::ExchangeCosts costs = exchange_costs(config, manifest, rates);
+  store::HaloOffer offer = offer_of({.config = config,
+                                     .manifest = manifest,
+                                     .profile = profile,
+                                     .costs = costs,
+                                     .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes),
+                                     .ranks = cluster.ranks_per_machine()});
+  if (cluster.has_gpus())
+    offer.own_groups = own_groups(profile, largest, largest.edges, id_bytes(manifest), budget, costs);
+  store::HaloAmounts amounts;
+  if (automatic) {
+    store::HaloPlan what_pays = store::plan_what_pays(offer, budget, costs, [](std::span<double>) {});
+    amounts = what_pays.amounts;
+    plan.caches = std::move(what_pays.decisions);
+  } else {
+    amounts = store::fill_budget(offer, budget, costs);
+  }
+  plan.cached_rows = share_of(amounts.rows.answered, offer.rows);
+  plan.cached_lists = share_of(amounts.lists.answered, offer.visits);
+  const std::int64_t near =
+      cluster.gpus *
+      std::max<std::int64_t>(0, plan.gpu_budget_bytes - plan.gpu_graph_bytes - amounts.lists.bytes);
+  const std::int64_t on_gpus = std::min(amounts.rows.bytes, near);
+  plan.cache_bytes = amounts.rows.bytes - on_gpus + amounts.lists.bytes;
+  plan.gpu_graph_bytes += on_gpus / std::max(1, cluster.gpus);
 }
 
 void plan_gpus(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,

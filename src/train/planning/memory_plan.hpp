@@ -36,7 +36,7 @@ struct MemoryPlan {
   std::int64_t gpu_budget_bytes = 0;                         ///< per GPU, for the graph
   bool replicated = false;                                   ///< the structure of the whole graph
   double cached_lists = 0, cached_rows = 0;  ///< share of remote lists and rows that the cache answers
-  /// On several machines: of rows, then of lists. Where a person gave the size, that is kept all the same.
+  /// On several machines: of rows, then of lists; empty where a person gave the size, which is kept to.
   std::vector<store::CacheDecision> caches;
   placement::MachinePlan placement;  ///< of features and structure; empty on CPUs
   bool fits_host = true, fits_gpu = true;

@@ -132,8 +132,8 @@ json hottest_json(const std::vector<placement::HottestRows>& hottest) {
   return rows;
 }
 
-json cache_json(const placement::CacheOption& option) {
-  return {{"rows", option.kept}, {"answered", number(option.answered)}};
+json cache_json(const store::CacheDecision::Cache& cache) {
+  return {{"rows", cache.kept}, {"answered", number(cache.answered)}};
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct RunFacts {
   std::vector<store::MachineGraph::PlanRow> plan;
   std::vector<placement::HottestRows> hottest_rows;        ///< MachineGraph::hottest_rows()
   Count presampled_batches = 0;                            ///< that the plan was made from
-  std::vector<store::CacheDecision> cache_decisions = {};  ///< RunCaches::decisions
+  std::vector<store::CacheDecision> cache_decisions = {};  ///< MachineGraph::cache_decisions()
   Unlabelled unlabelled;
   Count num_parameters = 0;
   Count global_batch = 0;  ///< seeds per step, over all ranks

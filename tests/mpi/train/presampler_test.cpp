@@ -18,6 +18,7 @@ using test::RunSetup;
 
 struct Recorded {
   std::vector<NodeId> input_nodes;
+  std::vector<Count> visited;
   Count lists = 0, neighbors = 0, nodes = 0;
 };
 
@@ -26,6 +27,7 @@ Recorded closure(const store::GraphView& graph, const std::vector<NodeId>& seeds
   Recorded result;
   std::set<NodeId> met(seeds.begin(), seeds.end());
   for (int hop = 0; hop < hops; ++hop) {
+    result.visited.push_back(std::ssize(met));
     result.lists += std::ssize(met);
     const std::vector<NodeId> frontier(met.begin(), met.end());
     for (const NodeId node : frontier) {
@@ -67,13 +69,25 @@ class Presampler : public testing::TestWithParam<int> {
             .global_batch = kGlobalBatch,
             .seed = kSeed,
             .max_batches = 1000,
-            .time_limit = std::chrono::hours(1)};
+            .time_limit = std::chrono::hours(1),
+            .max_shared_batches = 1000};
   }
-  std::vector<Recorded> presample(const PresampleOptions& options) {
+  /// All machines together; what GPUs plan by is sampled by each machine on its own.
+  std::vector<Recorded> presample_together(const PresampleOptions& options) {
+    const store::Presampling::Source::Ranks ranks{test::world().communicator(), run_->topology,
+                                                  graph_->machine_offsets(), run_->machine.index()};
+    return presample(options, &ranks);
+  }
+  std::vector<Recorded> presample(const PresampleOptions& options,
+                                  const store::Presampling::Source::Ranks* ranks = nullptr) {
     std::vector<Recorded> batches;
-    make_presampling(options).run({graph_->host_view(), graph_->train_nodes(), graph_->part_offsets()},
+    make_presampling(options).run({.graph = graph_->host_view(),
+                                   .train_nodes = graph_->train_nodes(),
+                                   .part_offsets = graph_->part_offsets(),
+                                   .ranks = ranks},
                                   [&](const store::BatchReads& reads) {
                                     batches.push_back({{reads.input_nodes.begin(), reads.input_nodes.end()},
+                                                       reads.visited,
                                                        reads.lists,
                                                        reads.neighbors,
                                                        reads.nodes});
@@ -108,6 +122,7 @@ TEST_P(Presampler, RecordsWhatTrainingWillRead) {
     const Recorded expected = closure(graph_->host_view(), schedule.step(0, step).seeds, 2);
     std::ranges::sort(batch.input_nodes);
     EXPECT_EQ(batch.input_nodes, expected.input_nodes);
+    EXPECT_EQ(batch.visited, expected.visited);
     EXPECT_EQ(batch.lists, expected.lists);
     EXPECT_EQ(batch.neighbors, expected.neighbors);
     EXPECT_EQ(batch.nodes, expected.nodes);
@@ -124,6 +139,34 @@ TEST_P(Presampler, StopsByTheClockAfterOneBatchAtLeast) {
   PresampleOptions hasty = options();
   hasty.time_limit = std::chrono::seconds(0);
   EXPECT_EQ(presample(hasty).size(), 1u);
+}
+
+// Beyond the machine's own lists, too.
+TEST_P(Presampler, RecordsWhatTrainingOfAllMachinesWillRead) {
+  std::vector<Recorded> batches = presample_together(options());
+  store::MachineGraph whole =
+      store::MachineGraph::load(directory_, test::world().communicator(), run_->topology, run_->machine,
+                                {.replication = store::Replication::on});
+  const SeedSchedule schedule = training_schedule();
+  ASSERT_EQ(std::ssize(batches), schedule.steps_per_epoch());
+  for (Count step = 0; step < schedule.steps_per_epoch(); ++step) {
+    Recorded& batch = batches[static_cast<std::size_t>(step)];
+    const Recorded expected = closure(whole.host_lists(), schedule.step(0, step).seeds, 2);
+    std::ranges::sort(batch.input_nodes);
+    EXPECT_EQ(batch.input_nodes, expected.input_nodes);
+    EXPECT_EQ(batch.visited, expected.visited);
+    EXPECT_EQ(batch.neighbors, expected.neighbors);
+  }
+  whole.close(run_->machine);
+}
+
+// All ranks sample as many batches, by numbers that all of them know.
+TEST_P(Presampler, OfAllMachinesStopsByBatchesOrNodes) {
+  PresampleOptions few = options();
+  few.max_shared_batches = 3;
+  EXPECT_EQ(presample_together(few).size(), 3u);
+  few.max_shared_nodes = 1;
+  EXPECT_EQ(presample_together(few).size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Presampler, testing::Values(0, 1));

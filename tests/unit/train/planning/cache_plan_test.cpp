@@ -25,13 +25,16 @@ BatchProfile profile() {
 
 class CachePlan : public testing::Test {
  protected:
-  CacheTask task(const CacheRates& rates, const CacheRoom& room) const {
-    return {.config = config_,
-            .manifest = manifest_,
-            .profile = profile_,
-            .rates = rates,
-            .room = room,
-            .others = 10'000};
+  store::ExchangeCosts costs(const CacheRates& rates) const {
+    return exchange_costs(config_, manifest_, rates);
+  }
+  store::HaloOffer offer(const store::ExchangeCosts& costs) const {
+    return offer_of({.config = config_,
+                     .manifest = manifest_,
+                     .profile = profile_,
+                     .costs = costs,
+                     .others = 10'000,
+                     .ranks = 2});
   }
 
   TrainConfig config_ = planted_config();
@@ -39,58 +42,55 @@ class CachePlan : public testing::Test {
   BatchProfile profile_ = profile();
 };
 
-constexpr std::int64_t kRowBytes = 32 * 4, kHalf = 5'000 * kRowBytes, kAll = 10'000 * kRowBytes;
-
-TEST_F(CachePlan, KeepsRowsWhereTheLinkIsSlowerThanLookUps) {
-  // A row and its id are 136 bytes: 1.36 us, and looking for it takes 0.1 us.
-  const CacheRates rates{.rows = {.bytes_per_second = 1e8, .find_seconds = 1e-7}};
-  const store::CacheDecision decision = decide_rows(task(rates, {.row_bytes = kHalf}));
-  EXPECT_DOUBLE_EQ(decision.reads.ask_seconds, 1.36e-6);
-  EXPECT_EQ(decision.chosen.kept, 5'000);
-  EXPECT_DOUBLE_EQ(decision.chosen.answered, 800);
-  EXPECT_DOUBLE_EQ(decision.seconds_without, 1360e-6);
-  EXPECT_NEAR(decision.seconds, 200 * 1.36e-6 + 1000 * 1e-7, 1e-12);
-}
-
-TEST_F(CachePlan, KeepsNoRowsWhereLookUpsTakeLongerThanWhatTheySave) {
-  const CacheRates rates{.rows = {.bytes_per_second = 1.36e10, .find_seconds = 1e-8}};  // 10 ns each
-  EXPECT_EQ(decide_rows(task(rates, {.row_bytes = kHalf})).option, 0u);
-}
-
-TEST_F(CachePlan, KeepsNoRowsWithoutMemory) {
-  const CacheRates rates{.rows = {.bytes_per_second = 1e8, .find_seconds = 1e-7}};
-  const store::CacheDecision decision = decide_rows(task(rates, {}));
-  EXPECT_EQ(decision.largest.kept, 0);
-  EXPECT_EQ(decision.option, 0u);
-}
-
-// Beside a link of 50 GB/s, rows on GPUs pay, and rows in host memory at 12 GB/s do not.
-TEST_F(CachePlan, KeepsOnlyRowsThatFitGpusWhereTheHostIsSlowerThanTheLink) {
-  CacheRates rates{.rows = {.on_devices = true, .bytes_per_second = 5e10, .find_seconds = 2e-10},
-                   .lists = {},
-                   .near = 4e11,
-                   .far = 1.2e10};
-  const CacheRoom room{.row_bytes = kAll, .near_bytes = kHalf};
-  EXPECT_EQ(decide_rows(task(rates, room)).chosen.kept, 5'000);
-  rates.rows.bytes_per_second = 2e9;
-  EXPECT_EQ(decide_rows(task(rates, room)).chosen.kept, 10'000);
-}
-
-TEST_F(CachePlan, ExpectsHalfTheBytesOfRowsInBf16) {
+TEST_F(CachePlan, CountsTheBytesOfARowAndItsId) {
+  EXPECT_DOUBLE_EQ(costs({.rows = {.bytes_per_second = 1e8}}).row_seconds, (8 + 32 * 4) / 1e8);
   config_.row_exchange_precision = RowPrecision::bf16;
-  const CacheRates rates{.rows = {.bytes_per_second = 1e8}};
-  EXPECT_DOUBLE_EQ(decide_rows(task(rates, {})).reads.ask_seconds, (8 + 64) / 1e8);
+  EXPECT_DOUBLE_EQ(costs({.rows = {.bytes_per_second = 1e8}}).row_seconds, (8 + 32 * 2) / 1e8);
 }
 
-TEST_F(CachePlan, KeepsListsWhereAskingTakesLonger) {
-  // An id, a number and 3 picks of 4 bytes: 20 bytes.
-  CacheRates rates{.rows = {}, .lists = {.bytes_per_second = 1e8, .find_seconds = 4e-8}};
-  const store::CacheDecision slow = decide_lists(task(rates, {.list_bytes = 1 << 24}));
-  EXPECT_DOUBLE_EQ(slow.reads.ask_seconds, 20 / 1e8);
-  EXPECT_EQ(slow.chosen.kept, 10'000);
-  EXPECT_DOUBLE_EQ(slow.chosen.answered, 100);
-  rates.lists.bytes_per_second = 4e9;  // 5 ns
-  EXPECT_EQ(decide_lists(task(rates, {.list_bytes = 1 << 24})).option, 0u);
+// An id and a number, and 4 bytes of each pick.
+TEST_F(CachePlan, CountsTheBytesOfAnAnswer) {
+  const store::ExchangeCosts over_mpi = costs({.lists = {.bytes_per_second = 1e8, .find_seconds = 4e-8}});
+  EXPECT_DOUBLE_EQ(over_mpi.list_seconds, 8 / 1e8);
+  EXPECT_DOUBLE_EQ(over_mpi.pick_seconds, 4 / 1e8);
+  EXPECT_DOUBLE_EQ(over_mpi.find_list_seconds, 4e-8);
+  EXPECT_DOUBLE_EQ(offer(over_mpi).mean_picks, 3);
+  const store::ExchangeCosts on_devices = costs({.lists = {.on_devices = true, .bytes_per_second = 1e8}});
+  EXPECT_DOUBLE_EQ(offer(on_devices).mean_picks, 3);  // the fanout of the hop that reaches other machines
+}
+
+TEST_F(CachePlan, OffersAllNodesOfOtherMachines) {
+  const store::ExchangeCosts known =
+      costs({.rows = {.bytes_per_second = 1e8}, .lists = {.bytes_per_second = 1e8}});
+  const store::HaloOffer wanted = offer(known);
+  EXPECT_EQ(wanted.rows, 1000);
+  EXPECT_EQ(wanted.visits, 100);
+  Count rows = 0, lists = 0;
+  double row_seconds = 0, list_seconds = 0;
+  for (const placement::KeepGroup& group : wanted.row_groups) {
+    rows += group.count;
+    row_seconds += group.saved_seconds;
+  }
+  for (const placement::KeepGroup& group : wanted.list_groups) {
+    lists += group.count;
+    list_seconds += group.saved_seconds;
+  }
+  EXPECT_EQ(rows, 10'000);
+  EXPECT_EQ(lists, 10'000);
+  EXPECT_NEAR(row_seconds, 1000 * 136 / 1e8, 1e-12);
+  EXPECT_NEAR(list_seconds, 100 * 20 / 1e8, 1e-12);
+}
+
+// The hottest row is read 100 times of 1,000 and the second quarter of all rows 700 times; the rest of the
+// first quarter is never read, so that a cache of half of the rows has room for half of the colder half's
+// 200.
+TEST_F(CachePlan, ExpectsWhatTheHottestRowsAnswer) {
+  const store::ExchangeCosts known = costs({.rows = {.bytes_per_second = 1e8}});
+  const auto half = static_cast<std::int64_t>(5'000 * kept_row_bytes(config_, manifest_, 2));
+  const store::HaloAmounts amounts = store::best_amounts(
+      offer(known), {.bytes = half, .lists = false, .row_bytes = 128}, known, placement::kKeepAll);
+  EXPECT_NEAR(static_cast<double>(amounts.rows.count), 5'000, 1);
+  EXPECT_NEAR(amounts.rows.answered, 900, 0.2);
 }
 
 TEST_F(CachePlan, TellsInThePlanWhatIsKeptAndWhy) {
